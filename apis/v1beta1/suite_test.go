@@ -1,0 +1,123 @@
+package v1beta1_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+const crdDirectory = "../../config/crd"
+
+// The API server that all tests share, and a client of it. Set by TestMain, read only afterwards.
+var (
+	config *rest.Config
+	api    client.Client
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run is TestMain with defers.
+func run(m *testing.M) (code int, err error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return 0, fmt.Errorf("these tests need a Kubernetes API server: run `make test`, or set KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
+	}
+	environment := &envtest.Environment{
+		CRDDirectoryPaths:     []string{crdDirectory},
+		ErrorIfCRDPathMissing: true,
+	}
+	if config, err = environment.Start(); err != nil {
+		return 0, fmt.Errorf("starting the API server: %w", err)
+	}
+	defer func() {
+		if stopErr := environment.Stop(); stopErr != nil && err == nil {
+			err = fmt.Errorf("stopping the API server: %w", stopErr)
+		}
+	}()
+	types := runtime.NewScheme()
+	if err := v1beta1.AddToScheme(types); err != nil {
+		return 0, err
+	}
+	if api, err = client.New(config, client.Options{Scheme: types}); err != nil {
+		return 0, fmt.Errorf("making a client: %w", err)
+	}
+	return m.Run(), nil
+}
+
+// object reads one object from YAML, as a user would write it.
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("reading %s: %v", text, err)
+	}
+	if err := u.UnmarshalJSON(raw); err != nil {
+		t.Fatalf("reading %s: %v", raw, err)
+	}
+	return u
+}
+
+// create stores obj until the test ends.
+func create(t *testing.T, obj client.Object) {
+	t.Helper()
+	if err := api.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.Delete(context.Background(), obj); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// table asks the API server for what kubectl get prints and returns, by column name, the cells of the only row, and
+// the names of the columns in order; those of wide output only are marked with a '*'.
+func table(t *testing.T, resource, name string) (cells map[string]any, columns []string) {
+	t.Helper()
+	c := rest.CopyConfig(config)
+	c.GroupVersion, c.APIPath, c.NegotiatedSerializer = &v1beta1.GroupVersion, "/apis", scheme.Codecs.WithoutConversion()
+	rc, err := rest.RESTClientFor(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := rc.Get().Resource(resource).Name(name).
+		SetHeader("Accept", "application/json;as=Table;g=meta.k8s.io;v=v1").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer metav1.Table
+	if err := yaml.Unmarshal(raw, &answer); err != nil {
+		t.Fatal(err)
+	}
+	if len(answer.Rows) != 1 {
+		t.Fatalf("got %d rows, want 1", len(answer.Rows))
+	}
+	cells = map[string]any{}
+	for i, column := range answer.ColumnDefinitions {
+		cells[column.Name] = answer.Rows[0].Cells[i]
+		if column.Priority > 0 {
+			column.Name += "*"
+		}
+		columns = append(columns, column.Name)
+	}
+	return cells, columns
+}
