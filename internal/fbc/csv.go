@@ -1,0 +1,114 @@
+package fbc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/blang/semver/v4"
+	"github.com/operator-framework/api/pkg/lib/version"
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
+)
+
+// ErrNoCSV tells that a bundle carries neither a ClusterServiceVersion nor the metadata of one.
+var ErrNoCSV = errors.New("neither an olm.csv.metadata property nor an olm.bundle.object with a ClusterServiceVersion")
+
+// CSV makes the ClusterServiceVersion of a bundle, of which the blob's JSON is given: from its olm.csv.metadata
+// property or, without one, from the ClusterServiceVersion among its olm.bundle.object properties. Icons are left out.
+//
+// It is made as opm serves it to OLM (ConvertModelBundleToAPIBundle of operator-registry): from metadata, the name,
+// version and related images are those of the bundle, and pkgDescription stands in for a missing description.
+func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
+	cfg, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: SchemaBundle, Blob: bundle}})
+	if err != nil {
+		return nil, err
+	}
+	b := cfg.Bundles[0]
+	props, err := property.Parse(b.Properties)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(props.CSVMetadatas) > 1:
+		return nil, fmt.Errorf("%d properties of type %s, expected at most one", len(props.CSVMetadatas), property.TypeCSVMetadata)
+	case len(props.CSVMetadatas) == 1:
+		return csvOfMetadata(b, props, pkgDescription)
+	case b.CsvJSON != "":
+		return csvOfObject(b)
+	}
+	return nil, ErrNoCSV
+}
+
+func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
+	m := props.CSVMetadatas[0]
+	csv := &v1alpha1.ClusterServiceVersion{}
+	csv.Name, csv.Annotations, csv.Labels = b.Name, m.Annotations, m.Labels
+	csv.Spec = v1alpha1.ClusterServiceVersionSpec{
+		APIServiceDefinitions:     m.APIServiceDefinitions,
+		CustomResourceDefinitions: m.CustomResourceDefinitions,
+		Description:               m.Description,
+		DisplayName:               m.DisplayName,
+		InstallModes:              m.InstallModes,
+		Keywords:                  m.Keywords,
+		Links:                     m.Links,
+		Maintainers:               m.Maintainers,
+		Maturity:                  m.Maturity,
+		MinKubeVersion:            m.MinKubeVersion,
+		NativeAPIs:                m.NativeAPIs,
+		Provider:                  m.Provider,
+		RelatedImages:             relatedImages(b),
+	}
+	if csv.Spec.Description == "" {
+		csv.Spec.Description = pkgDescription
+	}
+	if len(props.Packages) != 1 {
+		return nil, fmt.Errorf("%d properties of type %s, expected one", len(props.Packages), property.TypePackage)
+	}
+	v, err := semver.Parse(props.Packages[0].Version)
+	if err != nil {
+		return nil, fmt.Errorf("reading the version: %w", err)
+	}
+	csv.Spec.Version = version.OperatorVersion{Version: v}
+	return csv, nil
+}
+
+func csvOfObject(b declcfg.Bundle) (*v1alpha1.ClusterServiceVersion, error) {
+	csv := &v1alpha1.ClusterServiceVersion{}
+	if err := json.Unmarshal([]byte(b.CsvJSON), csv); err != nil {
+		return nil, fmt.Errorf("reading the ClusterServiceVersion: %w", err)
+	}
+	csv.Spec.Icon = nil
+	csv.Spec.RelatedImages = relatedImages(b)
+	return csv, nil
+}
+
+func relatedImages(b declcfg.Bundle) []v1alpha1.RelatedImage {
+	out := make([]v1alpha1.RelatedImage, len(b.RelatedImages))
+	for i, r := range b.RelatedImages {
+		out[i] = v1alpha1.RelatedImage{Name: r.Name, Image: r.Image}
+	}
+	return out
+}
+
+// Images are the images of a ClusterServiceVersion that CSV made: the related ones and those that its deployments
+// run, sorted, each once.
+func Images(csv *v1alpha1.ClusterServiceVersion) []string {
+	var images []string
+	for _, r := range csv.Spec.RelatedImages {
+		images = append(images, r.Image)
+	}
+	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		for _, c := range d.Spec.Template.Spec.Containers {
+			images = append(images, c.Image)
+		}
+		for _, c := range d.Spec.Template.Spec.InitContainers {
+			images = append(images, c.Image)
+		}
+	}
+	images = slices.DeleteFunc(images, func(s string) bool { return s == "" })
+	slices.Sort(images)
+	return slices.Compact(images)
+}

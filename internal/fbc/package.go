@@ -1,0 +1,222 @@
+package fbc
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/model"
+	"github.com/operator-framework/operator-registry/alpha/property"
+)
+
+// propertyDeprecated marks a bundle that an old index deprecated: opm keeps it, and lists leave it out.
+const propertyDeprecated = "olm.deprecated"
+
+// Package is what the blobs of one sound package say together.
+type Package struct {
+	Name           string
+	Description    string
+	DefaultChannel string // the name of one of Channels
+	Deprecation    string // the message, empty if it is not deprecated
+	HasIcon        bool
+	Channels       []Channel
+}
+
+// Channel is one channel of a package. A package has them sorted by name.
+type Channel struct {
+	Name        string
+	Head        string // the one bundle that no other entry of the channel replaces or skips
+	Deprecation string
+	Entries     []Entry // highest version first
+}
+
+// Entry is one bundle of a channel. Bundles that carry the property olm.deprecated are no entries.
+type Entry struct {
+	Name        string
+	Version     string // semver 2.0
+	Deprecation string
+}
+
+// InvalidPackageError says why a package is not sound. Other packages of the catalog are not touched by it.
+type InvalidPackageError struct {
+	Name   string
+	Reason string // one line
+}
+
+func (e *InvalidPackageError) Error() string {
+	return fmt.Sprintf("invalid package %q: %s", e.Name, e.Reason)
+}
+
+// PackageName tells which package a blob belongs to, and whether it has to belong to one: the blobs of the schemas
+// that OLM defines have to, even where they fail to say to which, custom ones may.
+func (b Blob) PackageName() (name string, required bool) {
+	if b.Schema == SchemaPackage {
+		return b.Name, true
+	}
+	return b.Package, !IsCustom(b.Schema)
+}
+
+// LoadPackage reads a package from its blobs (compact JSON each; custom ones are passed over) and checks it by the
+// rules of operator-registry's model. What the rules refuse is an *InvalidPackageError; an error of blobs is returned
+// as it is. Of a bundle it holds only what the rules need, so memory follows the largest blob, not the package.
+func LoadPackage(name string, blobs iter.Seq2[[]byte, error]) (*Package, error) {
+	var cfg declcfg.DeclarativeConfig
+	for blob, err := range blobs {
+		if err != nil {
+			return nil, err
+		}
+		if err := addBlob(&cfg, blob); err != nil {
+			return nil, invalid(name, err)
+		}
+	}
+	m, err := declcfg.ConvertToModel(cfg)
+	if err != nil {
+		return nil, invalid(name, err)
+	}
+	pkg, ok := m[name]
+	if !ok {
+		return nil, invalid(name, fmt.Errorf("there is no olm.package blob of this name"))
+	}
+	return fromModel(pkg)
+}
+
+// maxEntries bounds the entries of a channel: the model's check of the replaces chain takes memory quadratic in them.
+// The largest known real channel has a few hundred.
+const maxEntries = 2000
+
+// addBlob decodes one blob into cfg.
+func addBlob(cfg *declcfg.DeclarativeConfig, blob []byte) error {
+	k, err := keysOf(blob)
+	if err != nil || IsCustom(k.schema) {
+		return err
+	}
+	one, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: k.schema, Package: k.pkg, Name: k.name, Blob: blob}})
+	if err != nil {
+		return err
+	}
+	for i := range one.Bundles {
+		if err := checkAndSlim(&one.Bundles[i]); err != nil {
+			return err
+		}
+	}
+	for _, ch := range one.Channels {
+		if len(ch.Entries) > maxEntries {
+			return fmt.Errorf("channel %q has %d entries, more than the %d that are accepted", ch.Name, len(ch.Entries), maxEntries)
+		}
+	}
+	for i := range one.Packages {
+		if icon := one.Packages[i].Icon; icon != nil {
+			icon.Data = nil // decoded, and so checked; nothing below looks at it
+		}
+	}
+	cfg.Merge(one)
+	return nil
+}
+
+// checkAndSlim checks all properties of a bundle and keeps those few that the model looks at.
+func checkAndSlim(b *declcfg.Bundle) error {
+	if _, err := property.Parse(b.Properties); err != nil {
+		return fmt.Errorf("parse properties for bundle %q: %w", b.Name, err)
+	}
+	var keep []property.Property
+	for _, p := range b.Properties {
+		if p.Type == property.TypePackage || p.Type == propertyDeprecated {
+			keep = append(keep, p)
+		}
+	}
+	b.Properties = keep
+	if len(b.Objects) > 0 {
+		b.Objects = []string{""} // that there are some is all the model asks
+	}
+	b.CsvJSON = ""
+	return nil
+}
+
+func fromModel(m *model.Package) (*Package, error) {
+	p := &Package{
+		Name:           m.Name,
+		Description:    m.Description,
+		DefaultChannel: m.DefaultChannel.Name,
+		Deprecation:    message(m.Deprecation),
+		HasIcon:        m.Icon != nil,
+	}
+	for _, ch := range m.Channels {
+		head, err := ch.Head()
+		if err != nil {
+			return nil, invalid(m.Name, fmt.Errorf("channel %q: %w", ch.Name, err))
+		}
+		p.Channels = append(p.Channels, Channel{
+			Name:        ch.Name,
+			Head:        head.Name,
+			Deprecation: message(ch.Deprecation),
+			Entries:     entries(ch),
+		})
+	}
+	slices.SortFunc(p.Channels, func(a, b Channel) int { return cmp.Compare(a.Name, b.Name) })
+	return p, nil
+}
+
+func entries(ch *model.Channel) []Entry {
+	bundles := make([]*model.Bundle, 0, len(ch.Bundles))
+	for _, b := range ch.Bundles {
+		if !slices.ContainsFunc(b.Properties, func(p property.Property) bool { return p.Type == propertyDeprecated }) {
+			bundles = append(bundles, b)
+		}
+	}
+	slices.SortFunc(bundles, func(a, b *model.Bundle) int {
+		return cmp.Or(b.Version.Compare(a.Version), b.Compare(a), cmp.Compare(a.Name, b.Name))
+	})
+	out := make([]Entry, len(bundles))
+	for i, b := range bundles {
+		out[i] = Entry{Name: b.Name, Version: b.Version.String(), Deprecation: message(b.Deprecation)}
+	}
+	return out
+}
+
+func message(d *model.Deprecation) string {
+	if d == nil {
+		return ""
+	}
+	return d.Message
+}
+
+// maxReason bounds a reason, in bytes: it goes into status, and quotes what the catalog says.
+const maxReason = 1000
+
+func invalid(name string, err error) error {
+	reason := oneLine(err.Error())
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
+	}
+	return &InvalidPackageError{Name: name, Reason: reason}
+}
+
+// oneLine makes one line of the tree in which the model reports its errors: each leaf with the branches above it,
+// sorted, as the model walks maps. Any other text only loses its line breaks.
+func oneLine(text string) string {
+	if !strings.HasPrefix(text, "invalid index:\n") {
+		return strings.Join(strings.Fields(text), " ")
+	}
+	type node struct {
+		depth int
+		text  string
+	}
+	var nodes []node
+	for line := range strings.Lines(text) {
+		trimmed := strings.TrimLeft(line, "│├└─ ")
+		depth := len([]rune(line)) - len([]rune(trimmed))
+		nodes = append(nodes, node{depth / len("    "), strings.TrimSuffix(strings.TrimSpace(trimmed), ":")})
+	}
+	var leaves, branch []string
+	for i, n := range nodes {
+		branch = append(branch[:min(n.depth, len(branch))], n.text)
+		if i+1 == len(nodes) || nodes[i+1].depth <= n.depth {
+			leaves = append(leaves, strings.Join(branch[min(2, len(branch)-1):], ": ")) // without "invalid index: invalid package"
+		}
+	}
+	slices.Sort(leaves)
+	return strings.Join(slices.Compact(leaves), "; ")
+}

@@ -1,0 +1,258 @@
+package fbc
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"unicode/utf8"
+)
+
+// ReadFile calls fn for every blob of the file at name, in the order in which they stand there. A blob is fn's until
+// it returns; its JSON is overwritten afterwards. A maxBlob of zero means DefaultMaxBlobBytes.
+//
+// What no client's reader could take as a stream of blobs is an *Error: a syntax error, a document that is no object,
+// a blob without a schema, or with one that is no string. An error of fn is returned as it is, and one of fsys is no
+// *Error, since the bytes are not to blame.
+func ReadFile(fsys fs.FS, name string, maxBlob int64, fn func(Blob) error) error {
+	if maxBlob <= 0 {
+		maxBlob = DefaultMaxBlobBytes
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only: nothing can be lost
+
+	src := &boundedReader{r: f, max: maxBlob, read: -sniffSize} // what sniff looks at is more than one blob
+	r := bufio.NewReaderSize(src, sniffSize)
+	isJSON, err := sniff(r)
+	if err != nil {
+		return locate(fsys, name, src, err)
+	}
+	if isJSON {
+		err = readJSON(r, src, fn)
+		if path.Ext(name) != ".json" && isFirstSyntaxError(err) {
+			return readAsYAML(fsys, name, maxBlob, fn) // a YAML file may begin with a flow mapping
+		}
+	} else {
+		err = readYAML(r, src, fn)
+	}
+	return locate(fsys, name, src, err)
+}
+
+func readAsYAML(fsys fs.FS, name string, maxBlob int64, fn func(Blob) error) error {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	src := &boundedReader{r: f, max: maxBlob}
+	return locate(fsys, name, src, readYAML(src, src, fn))
+}
+
+// sniffSize is how far into a file sniff looks.
+const sniffSize = 64 << 10
+
+const utf8BOM = "\xef\xbb\xbf" // the byte order mark
+
+// sniff skips a UTF-8 byte order mark and tells JSON from YAML as Kubernetes' decoders do: JSON begins with a brace.
+func sniff(r *bufio.Reader) (isJSON bool, err error) {
+	head, err := r.Peek(len(utf8BOM))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	switch {
+	case string(head) == utf8BOM:
+		_, _ = r.Discard(len(utf8BOM)) // just peeked: they are there
+	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
+		return false, errors.New("the file is UTF-16; a catalog is UTF-8: convert the file")
+	}
+	head, err = r.Peek(sniffSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{")), nil
+}
+
+// readJSON reads a stream of JSON objects.
+func readJSON(r io.Reader, src *boundedReader, fn func(Blob) error) error {
+	dec := json.NewDecoder(r)
+	var raw json.RawMessage
+	var compact bytes.Buffer
+	for n := 0; ; n++ {
+		src.reset()
+		start := dec.InputOffset()
+		if err := dec.Decode(&raw); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return jsonError(err, start, n == 0)
+		}
+		if int64(len(raw)) > src.max {
+			return &offsetError{offset: start, err: src.errTooLarge()}
+		}
+		compact.Reset()
+		if err := json.Compact(&compact, raw); err != nil {
+			return &offsetError{offset: start, err: err}
+		}
+		if err := emit(compact.Bytes(), fn); err != nil {
+			return &offsetError{offset: start, err: err}
+		}
+	}
+}
+
+// jsonError puts a decoder's error in its place: a syntax error has one of its own, an early end lies in the blob
+// that began at start.
+func jsonError(err error, start int64, first bool) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return &offsetError{offset: syntax.Offset - 1, err: err, firstSyntax: first} // Offset counts the byte that is wrong
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return &offsetError{offset: start, err: errors.New("the file ends in the middle of this blob")}
+	}
+	return &offsetError{offset: start, err: err}
+}
+
+// emit checks one compact JSON object and hands it to fn.
+func emit(object []byte, fn func(Blob) error) error {
+	object = toValidUTF8(object)
+	k, err := keysOf(object)
+	if err != nil {
+		return err
+	}
+	if k.schema == "" {
+		return fmt.Errorf("the blob %s has no schema; if the file is no part of the catalog, name it in an %s", excerpt(object), indexIgnore)
+	}
+	if err := fn(Blob{Schema: k.schema, Package: k.pkg, Name: k.name, JSON: object}); err != nil {
+		return &callbackError{err}
+	}
+	return nil
+}
+
+// toValidUTF8 replaces each byte that is no UTF-8 by U+FFFD, as encoding/json does when it decodes a string.
+func toValidUTF8(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	out := make([]byte, 0, len(b)+64)
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		out = utf8.AppendRune(out, r)
+		b = b[size:]
+	}
+	return out
+}
+
+// excerpt is the beginning of a blob, short enough for a message.
+func excerpt(b []byte) string {
+	const most = 60
+	if len(b) <= most {
+		return string(b)
+	}
+	return string(bytes.ToValidUTF8(b[:most], nil)) + "…"
+}
+
+// boundedReader fails when more than max bytes (and what its readers buffer) are read for one blob, so that a blob
+// without end cannot fill the memory.
+type boundedReader struct {
+	r    io.Reader
+	max  int64
+	read int64
+	err  error // of r, but for its end; the YAML library passes on no more than its text
+}
+
+func (b *boundedReader) reset() { b.read = 0 }
+
+func (b *boundedReader) errTooLarge() error {
+	return fmt.Errorf("the blob is larger than %d bytes, the most that is accepted", b.max)
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.read > b.max {
+		return 0, b.errTooLarge()
+	}
+	n, err := b.r.Read(p)
+	b.read += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.err = err
+	}
+	return n, err
+}
+
+// offsetError is an error at a byte offset of a file; locate turns it into an *Error with a line.
+type offsetError struct {
+	offset      int64
+	err         error
+	firstSyntax bool // no blob was read before it, so that the file may be of another syntax
+}
+
+func (e *offsetError) Error() string { return e.err.Error() }
+func (e *offsetError) Unwrap() error { return e.err }
+
+// callbackError carries an error of the caller's fn through unchanged.
+type callbackError struct{ err error }
+
+func (e *callbackError) Error() string { return e.err.Error() }
+
+func isFirstSyntaxError(err error) bool {
+	var at *offsetError
+	return errors.As(err, &at) && at.firstSyntax
+}
+
+// locate makes an *Error of what went wrong in a file, with the line where only the offset is known; the file is read
+// again for that, as lines are not counted while all is well.
+func locate(fsys fs.FS, name string, src *boundedReader, err error) error {
+	if err == nil {
+		return nil
+	}
+	var callback *callbackError
+	if errors.As(err, &callback) {
+		return callback.err
+	}
+	if src.err != nil {
+		return fmt.Errorf("reading %s: %w", name, src.err)
+	}
+	var at *offsetError
+	if errors.As(err, &at) {
+		return &Error{Path: name, Line: lineAt(fsys, name, at.offset), Err: at.err}
+	}
+	var where *Error
+	if errors.As(err, &where) {
+		where.Path = name
+		return where
+	}
+	return &Error{Path: name, Err: err}
+}
+
+// lineAt counts the lines of a file up to the first byte at or behind offset that is no white space; 0 if it cannot.
+// A byte order mark does not count, as the decoder does not see it.
+func lineAt(fsys fs.FS, name string, offset int64) int {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	if head, _ := r.Peek(len(utf8BOM)); string(head) == utf8BOM {
+		_, _ = r.Discard(len(utf8BOM))
+	}
+	line := 1
+	for i := int64(0); ; i++ {
+		c, err := r.ReadByte()
+		if err != nil {
+			return line
+		}
+		if i >= offset && c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return line
+		}
+		if c == '\n' {
+			line++
+		}
+	}
+}

@@ -1,0 +1,343 @@
+package fbc
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	// maxDepth is how deep a YAML document may nest; encoding/json bounds JSON to the same. It also ends an alias
+	// that contains itself.
+	maxDepth = 10000
+	// maxAliasBytes bounds what the aliases of one document may expand to. Catalogs use few; the bound stops those
+	// whose expansion is exponential.
+	maxAliasBytes = 4 << 20
+	// maxMerges bounds the merge keys resolved for one document and the pairs they bring in, which can nest
+	// exponentially and in circles.
+	maxMerges = 100000
+	// maxDigits bounds the text of a number that has to be converted: that takes time quadratic in it.
+	maxDigits = 1000
+)
+
+// readYAML reads a stream of YAML documents, each of which is one blob; documents without content are passed over.
+func readYAML(r io.Reader, src *boundedReader, fn func(Blob) error) error {
+	dec := yaml.NewDecoder(r)
+	w := yamlWriter{max: src.max}
+	for {
+		src.reset()
+		var doc yaml.Node
+		err := decodeYAML(dec, &doc)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if doc.Kind == 0 || (doc.Kind == yaml.DocumentNode && doc.Content[0].ShortTag() == "!!null") {
+			continue
+		}
+		w.reset()
+		if err := w.write(&doc, 0); err != nil {
+			return err
+		}
+		if int64(len(w.out)) > w.max {
+			return &Error{Line: doc.Content[0].Line, Err: src.errTooLarge()}
+		}
+		if err := emit(w.out, fn); err != nil {
+			return &Error{Line: doc.Content[0].Line, Err: err}
+		}
+	}
+}
+
+// decodeYAML decodes one document and makes an error of a panic of the library: catalogs are hostile input, and one
+// file must not end the process.
+func decodeYAML(dec *yaml.Decoder, doc *yaml.Node) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	return dec.Decode(doc)
+}
+
+// yamlWriter writes a YAML document as compact JSON. Scalars mean what they mean to operator-registry, which reads
+// YAML 1.1 (yes and on are booleans, dates are strings), save that numbers keep their digits.
+type yamlWriter struct {
+	out []byte
+	max int64
+
+	aliases    int // how many aliases we are in
+	aliasStart int // where in out the outermost of them began
+	aliasBytes int // what earlier ones expanded to
+	merges     int // merge keys resolved, and pairs brought in by them
+}
+
+func (w *yamlWriter) reset() {
+	w.out, w.aliases, w.aliasBytes, w.merges = w.out[:0], 0, 0, 0
+}
+
+// check bounds what a document may become, before node n is written.
+func (w *yamlWriter) check(n *yaml.Node, depth int) error {
+	switch {
+	case depth > maxDepth:
+		return &Error{Line: n.Line, Err: fmt.Errorf("nested deeper than %d, the most that is accepted", maxDepth)}
+	case int64(len(w.out)) > w.max:
+		return &Error{Line: n.Line, Err: fmt.Errorf("the blob is larger than %d bytes, the most that is accepted", w.max)}
+	case w.aliases > 0 && w.aliasBytes+len(w.out)-w.aliasStart > maxAliasBytes:
+		return &Error{Line: n.Line, Err: fmt.Errorf("the aliases of the document expand to more than %d bytes, the most that is accepted", maxAliasBytes)}
+	}
+	return nil
+}
+
+func (w *yamlWriter) write(n *yaml.Node, depth int) error {
+	if err := w.check(n, depth); err != nil {
+		return err
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return w.write(n.Content[0], depth+1)
+	case yaml.MappingNode:
+		return w.mapping(n, depth)
+	case yaml.SequenceNode:
+		return w.sequence(n, depth)
+	case yaml.AliasNode:
+		return w.alias(n, depth)
+	default:
+		return w.scalar(n)
+	}
+}
+
+func (w *yamlWriter) alias(n *yaml.Node, depth int) error {
+	if w.aliases == 0 {
+		w.aliasStart = len(w.out)
+	}
+	w.aliases++
+	err := w.write(n.Alias, depth+1)
+	w.aliases--
+	if w.aliases == 0 {
+		w.aliasBytes += len(w.out) - w.aliasStart
+	}
+	return err
+}
+
+func (w *yamlWriter) sequence(n *yaml.Node, depth int) error {
+	w.out = append(w.out, '[')
+	for i, item := range n.Content {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		if err := w.write(item, depth+1); err != nil {
+			return err
+		}
+	}
+	w.out = append(w.out, ']')
+	return nil
+}
+
+func (w *yamlWriter) mapping(n *yaml.Node, depth int) error {
+	pairs, err := w.mergedPairs(n)
+	if err != nil {
+		return err
+	}
+	w.out = append(w.out, '{')
+	for i := 0; i < len(pairs); i += 2 {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		if err := w.key(pairs[i]); err != nil {
+			return err
+		}
+		w.out = append(w.out, ':')
+		if err := w.write(pairs[i+1], depth+1); err != nil {
+			return err
+		}
+	}
+	w.out = append(w.out, '}')
+	return nil
+}
+
+// mergedPairs are the keys and values of a mapping with its merge keys ("<<", https://yaml.org/type/merge.html)
+// resolved: a key of the mapping itself wins, then that of the earlier merged mapping.
+func (w *yamlWriter) mergedPairs(n *yaml.Node) ([]*yaml.Node, error) {
+	merges := false
+	for i := 0; i < len(n.Content); i += 2 {
+		merges = merges || n.Content[i].ShortTag() == "!!merge"
+	}
+	if !merges {
+		return n.Content, nil
+	}
+	if err := w.countMerges(n, 1); err != nil {
+		return nil, err
+	}
+	var pairs, merged []*yaml.Node
+	own := map[string]bool{}
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].ShortTag() != "!!merge" {
+			pairs = append(pairs, n.Content[i], n.Content[i+1])
+			own[n.Content[i].Value] = true
+			continue
+		}
+		from, err := mergeSources(n.Content[i+1])
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range from {
+			more, err := w.mergedPairs(m)
+			if err != nil {
+				return nil, err
+			}
+			if err := w.countMerges(m, len(more)/2); err != nil {
+				return nil, err
+			}
+			merged = append(merged, more...)
+		}
+	}
+	for i := 0; i < len(merged); i += 2 {
+		if !own[merged[i].Value] {
+			own[merged[i].Value] = true
+			pairs = append(pairs, merged[i], merged[i+1])
+		}
+	}
+	return pairs, nil
+}
+
+func (w *yamlWriter) countMerges(n *yaml.Node, count int) error {
+	if w.merges += count; w.merges > maxMerges {
+		return &Error{Line: n.Line, Err: fmt.Errorf("the merge keys of the document bring in more than %d pairs, the most that is accepted", maxMerges)}
+	}
+	return nil
+}
+
+// mergeSources are the mappings that the value of a merge key names: one, or a list of them.
+func mergeSources(n *yaml.Node) ([]*yaml.Node, error) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind == yaml.MappingNode {
+		return []*yaml.Node{n}, nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		return nil, errMergeValue(n)
+	}
+	var from []*yaml.Node
+	for _, item := range n.Content {
+		if item.Kind == yaml.AliasNode {
+			item = item.Alias
+		}
+		if item.Kind != yaml.MappingNode {
+			return nil, errMergeValue(item)
+		}
+		from = append(from, item)
+	}
+	return from, nil
+}
+
+func errMergeValue(n *yaml.Node) error {
+	return &Error{Line: n.Line, Err: errors.New("a merge key takes mappings only")}
+}
+
+// key writes a mapping's key: a string, or the text of another scalar, as JSON has string keys only.
+func (w *yamlWriter) key(n *yaml.Node) error {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.ScalarNode {
+		return &Error{Line: n.Line, Err: errors.New("a key that is no scalar has no JSON form")}
+	}
+	start := len(w.out)
+	if err := w.scalar(n); err != nil {
+		return err
+	}
+	if w.out[start] != '"' {
+		text := string(w.out[start:])
+		w.out = appendString(w.out[:start], text)
+	}
+	return nil
+}
+
+func (w *yamlWriter) scalar(n *yaml.Node) error {
+	switch n.ShortTag() {
+	case "!!null":
+		w.out = append(w.out, "null"...)
+	case "!!bool":
+		w.out = strconv.AppendBool(w.out, yaml11Bool[n.Value] || strings.EqualFold(n.Value, "true"))
+	case "!!int", "!!float":
+		text, err := numberText(n.Value)
+		if err != nil {
+			return &Error{Line: n.Line, Err: err}
+		}
+		w.out = append(w.out, text...)
+	case "!!binary":
+		data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(n.Value), ""))
+		if err != nil {
+			return &Error{Line: n.Line, Err: fmt.Errorf("reading !!binary: %w", err)}
+		}
+		w.out = appendString(w.out, string(data))
+	default:
+		if b, ok := yaml11Bool[n.Value]; ok && n.Style == 0 {
+			w.out = strconv.AppendBool(w.out, b)
+			return nil
+		}
+		w.out = appendString(w.out, n.Value)
+	}
+	return nil
+}
+
+// yaml11Bool are the plain scalars that YAML 1.1 takes for booleans and YAML 1.2 for strings.
+var yaml11Bool = map[string]bool{
+	"y": true, "Y": true, "yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true,
+	"n": false, "N": false, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false,
+}
+
+// jsonNumber is the grammar of a number in RFC 8259, section 6.
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+
+// numberText gives a YAML number in JSON's spelling: as it stands where JSON allows that, else converted without loss
+// (integers in other bases or with underscores) or to the nearest double (".5", "1.").
+func numberText(s string) (string, error) {
+	if jsonNumber.MatchString(s) {
+		return s, nil
+	}
+	if len(s) > maxDigits {
+		return "", fmt.Errorf("the number %s has no JSON form and is too long to be given one; put it in quotes", excerpt([]byte(s)))
+	}
+	plain := strings.ReplaceAll(s, "_", "")
+	if i, ok := new(big.Int).SetString(strings.TrimPrefix(plain, "+"), 0); ok {
+		return i.String(), nil
+	}
+	f, err := strconv.ParseFloat(plain, 64)
+	if err != nil || f-f != 0 { // not finite
+		return "", fmt.Errorf("the number %s has no JSON form; put it in quotes", s)
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64), nil
+}
+
+// appendString appends s as a JSON string with no more escapes than RFC 8259, section 7, asks for.
+func appendString(out []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	out = append(out, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			out = append(out, '\\', byte(r))
+		case r == '\n':
+			out = append(out, '\\', 'n')
+		case r == '\t':
+			out = append(out, '\\', 't')
+		case r < 0x20:
+			out = append(out, '\\', 'u', '0', '0', hex[r>>4], hex[r&0xf])
+		default:
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return append(out, '"')
+}
