@@ -1,0 +1,333 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// Stage is a place on the volume where a snapshot is prepared. Whoever asked for it fills Root with the files of one
+// catalog and then calls Commit; Discard in any case. A stage left behind by a crash is deleted at the next start.
+type Stage struct {
+	store *Store
+	dir   string
+	files *os.Root
+}
+
+// Stage makes an empty stage.
+func (s *Store) Stage() (*Stage, error) {
+	s.mu.Lock()
+	s.stageCount++
+	dir := path.Join(stageDir, strconv.Itoa(s.stageCount))
+	s.mu.Unlock()
+	for _, d := range []string{dir, path.Join(dir, "files"), path.Join(dir, "snapshot")} {
+		if err := s.root.Mkdir(d, 0o755); err != nil {
+			return nil, fmt.Errorf("making a stage: %w", err)
+		}
+	}
+	files, err := s.root.OpenRoot(path.Join(dir, "files"))
+	if err != nil {
+		return nil, fmt.Errorf("making a stage: %w", err)
+	}
+	return &Stage{store: s, dir: dir, files: files}, nil
+}
+
+// Root is where the files of the catalog go, as they lie under the config directory of the image.
+func (st *Stage) Root() *os.Root { return st.files }
+
+// Discard deletes the stage. After Commit it only tidies up.
+func (st *Stage) Discard() error {
+	return errors.Join(st.files.Close(), st.store.root.RemoveAll(st.dir))
+}
+
+// Commit makes a snapshot of the files and lets the catalog serve it; when it returns, that is durable. Until then,
+// and after any error, the catalog serves what it did before. What no client could read as a catalog is a *fbc.Error;
+// a package that is not sound is no error, it stands in the snapshot's Info.
+//
+// Order: the files of the snapshot are written and synced, its directory is renamed into snapshots/ (a crash from here
+// on leaves a snapshot that nothing points to: a later sweep deletes it, or the next attempt uses it), and then the
+// pointer is replaced.
+func (st *Stage) Commit(ctx context.Context, name string, src Source) (*Snapshot, error) {
+	w := &snapshotWriter{stage: st, index: newIndexBuilder(), packages: map[string]*packageContent{}}
+	if c, ok := st.store.Catalog(name); ok && c.Snapshot.verify() == nil { // what is copied is not checked again
+		w.previous = c.Snapshot
+	}
+	if err := w.write(ctx, src); err != nil {
+		return nil, err
+	}
+	s := st.store
+	s.publish.Lock()
+	defer s.publish.Unlock()
+	snap, err := st.publish(src.Key())
+	if err != nil {
+		return nil, fmt.Errorf("publishing the snapshot of %s: %w", name, err)
+	}
+	return snap, s.point(name, snap)
+}
+
+// publish moves the finished snapshot to its name. If a sound one is there, of another catalog with the same image,
+// that one is used; a damaged one makes way, and a crash in between means one more unpack.
+func (st *Stage) publish(key string) (*Snapshot, error) {
+	s := st.store
+	if snap, ok := s.Snapshot(key); ok {
+		return snap, nil
+	}
+	target := path.Join(snapshotsDir, key)
+	if err := unpublishDir(s.root, target); err != nil {
+		return nil, err
+	}
+	if err := publishDir(s.root, path.Join(st.dir, "snapshot"), target); err != nil {
+		return nil, err
+	}
+	snap, err := openSnapshot(s.root, key)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshots[key] = snap
+	return snap, nil
+}
+
+// snapshotWriter writes the files of one snapshot into a stage.
+type snapshotWriter struct {
+	stage    *Stage
+	previous *Snapshot // of the same catalog; files that it holds already are copied, not parsed. May be nil
+	out      *bufio.Writer
+	sum      io.Writer
+	index    *indexBuilder
+	info     Info
+	packages map[string]*packageContent
+}
+
+// packageContent is what is gathered of a package while the blobs go by.
+type packageContent struct {
+	blobs    []uint32
+	required bool // some blob has to belong to it, so it has to be sound
+}
+
+func (w *snapshotWriter) write(ctx context.Context, src Source) error {
+	w.info = Info{Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir, UnpackedAt: w.stage.store.opts.Now().UTC()}
+	root := w.stage.store.root
+	dir := path.Join(w.stage.dir, "snapshot")
+	f, err := root.OpenFile(path.Join(dir, catalogFile), os.O_CREATE|os.O_RDWR|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	err = w.writeCatalog(ctx, f)
+	if err = errors.Join(err, syncAndClose(f, err)); err != nil {
+		return err
+	}
+	if err := writeFile(root, path.Join(dir, indexFile), w.index.bytes()); err != nil {
+		return err
+	}
+	b, err := json.Marshal(w.info)
+	if err != nil {
+		return err
+	}
+	return writeFile(root, path.Join(dir, snapshotFile), append(b, '\n'))
+}
+
+// writeFile writes a new file and syncs it; its directory is synced when the snapshot is published.
+func writeFile(root *os.Root, name string, data []byte) error {
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, syncAndClose(f, err))
+}
+
+// writeCatalog writes all blobs, then checks the packages by reading them back: memory holds one blob at a time.
+func (w *snapshotWriter) writeCatalog(ctx context.Context, f *os.File) error {
+	sum := sha256.New()
+	w.out = bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<20)
+	fsys := w.stage.files.FS()
+	files, err := fbc.Files(fsys)
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.addFile(fsys, name); err != nil {
+			return err
+		}
+	}
+	if err := w.out.Flush(); err != nil {
+		return err
+	}
+	w.info.Blobs, w.info.Bytes = len(w.index.blobs), int64(w.index.size)
+	w.info.CatalogSHA256 = hex.EncodeToString(sum.Sum(nil))
+	return w.checkPackages(ctx, f)
+}
+
+// addFile adds the blobs of a file, from the previous snapshot if it holds a file of the same content.
+func (w *snapshotWriter) addFile(fsys fs.FS, name string) error {
+	content, err := hashFile(fsys, name)
+	if err != nil {
+		return err
+	}
+	first := uint32(len(w.index.blobs))
+	if blobs, ok := w.unchanged(content); ok {
+		err = w.copyBlobs(blobs)
+	} else {
+		err = fbc.ReadFile(fsys, name, w.stage.store.opts.MaxBlobBytes, w.addBlob)
+	}
+	w.index.files = append(w.index.files, fileRecord{content, first, uint32(len(w.index.blobs)) - first})
+	return err
+}
+
+// unchanged returns the blobs that a file of this content gave in the previous snapshot.
+func (w *snapshotWriter) unchanged(content hash) (*Blobs, bool) {
+	if w.previous == nil {
+		return nil, false
+	}
+	first, count, ok := w.previous.index.file(content)
+	if !ok {
+		return nil, false
+	}
+	numbers := make([]uint32, count)
+	for i := range numbers {
+		numbers[i] = first + uint32(i)
+	}
+	return w.previous.blobs(numbers), true
+}
+
+func (w *snapshotWriter) copyBlobs(blobs *Blobs) error {
+	ix := blobs.snapshot.index
+	i := 0
+	for blob, err := range blobs.All() {
+		if err != nil {
+			return err
+		}
+		key := func(field int) string { return string(ix.key(ix.blobKey(blobs.numbers[i], field))) }
+		if err := w.addBlob(fbc.Blob{Schema: key(fieldSchema), Package: key(fieldPackage), Name: key(fieldName), JSON: blob}); err != nil {
+			return err
+		}
+		i++
+	}
+	return nil
+}
+
+func (w *snapshotWriter) addBlob(b fbc.Blob) error {
+	switch b.Schema {
+	case fbc.SchemaPackage:
+		w.info.Packages++
+	case fbc.SchemaChannel:
+		w.info.Channels++
+	case fbc.SchemaBundle:
+		w.info.Bundles++
+	}
+	if name, required := b.PackageName(); required || name != "" {
+		p := w.packages[name]
+		if p == nil {
+			p = &packageContent{}
+			w.packages[name] = p
+		}
+		p.blobs = append(p.blobs, uint32(len(w.index.blobs)))
+		p.required = p.required || required
+	}
+	w.index.add(b.Schema, b.Package, b.Name, len(b.JSON))
+	if _, err := w.out.Write(b.JSON); err != nil {
+		return err
+	}
+	return w.out.WriteByte('\n')
+}
+
+// checkPackages tells the sound packages from the others. A package whose bytes are those of a sound package of the
+// previous snapshot is sound.
+func (w *snapshotWriter) checkPackages(ctx context.Context, f io.ReaderAt) error {
+	sound := map[PackageVersion]bool{}
+	if w.previous != nil {
+		for _, p := range w.previous.Packages() {
+			sound[p] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.packages)) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p := w.packages[name]
+		if !p.required {
+			continue
+		}
+		content, err := hashBlobs(w.readBack(f, p.blobs))
+		if err != nil {
+			return err
+		}
+		if !sound[PackageVersion{name, hex.EncodeToString(content[:])}] {
+			_, err = fbc.LoadPackage(name, w.readBack(f, p.blobs))
+		}
+		var invalid *fbc.InvalidPackageError
+		switch {
+		case errors.As(err, &invalid):
+			w.info.InvalidPackages = append(w.info.InvalidPackages, InvalidPackage{Name: name, Reason: invalid.Reason})
+		case err != nil:
+			return err
+		default:
+			w.index.packages[name] = content
+		}
+	}
+	return nil
+}
+
+// readBack reads blobs that were written.
+func (w *snapshotWriter) readBack(f io.ReaderAt, numbers []uint32) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var buf []byte
+		for _, n := range numbers {
+			r := w.index.blobs[n]
+			buf = slices.Grow(buf[:0], int(r.size))[:r.size]
+			if _, err := f.ReadAt(buf, int64(r.offset)); err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(buf, nil) {
+				return
+			}
+		}
+	}
+}
+
+func hashBlobs(blobs iter.Seq2[[]byte, error]) (h hash, err error) {
+	sum := sha256.New()
+	for blob, err := range blobs {
+		if err != nil {
+			return h, err
+		}
+		sum.Write(blob)
+		sum.Write([]byte{'\n'})
+	}
+	copy(h[:], sum.Sum(nil))
+	return h, nil
+}
+
+func hashFile(fsys fs.FS, name string) (h hash, err error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return h, err
+	}
+	defer f.Close() // read only
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return h, err
+	}
+	copy(h[:], sum.Sum(nil))
+	return h, nil
+}

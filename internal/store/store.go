@@ -1,0 +1,353 @@
+// Package store keeps catalogs on the persistent volume. It is the only code that writes there.
+//
+// A snapshot is the content of one catalog image: written once, never altered, named by what it is. A catalog is a
+// pointer file that names the snapshot it serves, replaced by rename. So a crash at any instruction leaves the old or
+// the new content, whole, and a reader who holds a snapshot goes on reading it whatever is committed meanwhile.
+//
+//	<root>/format                       version of this layout
+//	<root>/lock                         held by the process that uses the volume
+//	<root>/catalogs/<name>              pointer: the snapshot a catalog serves, and since when
+//	<root>/snapshots/<key>/             immutable; key = digest + config dir + layout version
+//	    catalog.jsonl                   every blob, one compact JSON line each, in walk order
+//	    index                           where the blobs are, by schema, package and name; checksummed, read in place
+//	    snapshot.json                   source, counts, sizes, checksums, invalid packages
+//	<root>/stage/                       work in progress; emptied at start
+//	<root>/refused/<key>                why an image was refused; emptied at start
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"math"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// formatVersion is the layout that this code reads and writes. It is part of every snapshot's key, so that a new
+// layout never meets old content under one name.
+const formatVersion = 1
+
+const (
+	formatFile   = "format"
+	lockFile     = "lock"
+	catalogsDir  = "catalogs"
+	snapshotsDir = "snapshots"
+	stageDir     = "stage"
+	refusedDir   = "refused"
+)
+
+// Options are what Open may be told; the zero value will do.
+type Options struct {
+	Logger       *slog.Logger     // default: slog.Default()
+	Grace        time.Duration    // how long a snapshot that nothing points to is kept; default 15 minutes
+	MaxBlobBytes int64            // the largest blob that is accepted; default fbc.DefaultMaxBlobBytes
+	Now          func() time.Time // default: time.Now
+}
+
+// Catalog is one catalog as it is served.
+type Catalog struct {
+	Name     string
+	Snapshot *Snapshot
+	// Since is when the catalog began to serve this snapshot: whole seconds, UTC, and later than for any snapshot it
+	// served before, so that it can stand in Last-Modified (RFC 9110, section 8.8.2).
+	Since time.Time
+}
+
+// Store is an opened volume. It is safe for concurrent use.
+type Store struct {
+	root *os.Root
+	lock *os.File
+	opts Options
+
+	// publish serialises what alters catalogs/ and snapshots/. It is held for renames and fsyncs only, never while a
+	// stage is filled, so one catalog does not wait for another.
+	publish sync.Mutex
+
+	// mu guards what is below: opened handles, so that readers need not ask the disk. It is never held during I/O.
+	mu         sync.RWMutex
+	catalogs   map[string]Catalog
+	snapshots  map[string]*Snapshot // by key; sound ones only
+	unpointed  map[string]unpointed // by key: what nothing points to any more
+	stageCount int
+}
+
+// Open opens the volume at dir, which is made if missing, and every catalog in it, without any other request. A
+// catalog whose snapshot cannot be read is logged and left out: whoever keeps it current finds it missing and unpacks
+// it again.
+//
+// It is an error when another process has the volume open, or when the layout is of a version this code does not know.
+func Open(dir string, opts Options) (*Store, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.Grace == 0 {
+		opts.Grace = 15 * time.Minute
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.MaxBlobBytes >= math.MaxUint32 {
+		return nil, fmt.Errorf("opening the store: a blob of %d bytes is more than the index can hold; the bound has to be below 4 GiB", opts.MaxBlobBytes)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("opening the store: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the store: %w", err)
+	}
+	s := &Store{
+		root: root, opts: opts,
+		catalogs: map[string]Catalog{}, snapshots: map[string]*Snapshot{}, unpointed: map[string]unpointed{},
+	}
+	if err := s.open(); err != nil {
+		_ = s.Close() // the error that counts is the one we have
+		return nil, fmt.Errorf("opening the store %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func (s *Store) open() error {
+	for _, step := range []func() error{s.takeLock, s.checkFormat, s.makeDirs, s.openCatalogs} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close lets the volume go, for another process to open. Readers keep what they hold.
+func (s *Store) Close() error {
+	var errs []error
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close()) // closing it gives the lock up
+	}
+	return errors.Join(append(errs, s.root.Close())...)
+}
+
+// takeLock makes sure that this process is alone: a second one would empty the stage under us. The kernel gives the
+// lock up when the process ends, however it ends.
+func (s *Store) takeLock() error {
+	f, err := s.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	s.lock = f
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("another process uses it; each catalogd needs a volume of its own (locking %s: %w)", lockFile, err)
+	}
+	return nil
+}
+
+// checkFormat leaves a store of a newer catalogd as it is: its content is good, and the way back is to run that.
+func (s *Store) checkFormat() error {
+	b, err := s.root.ReadFile(formatFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return writeDurably(s.root, formatFile, []byte(strconv.Itoa(formatVersion)+"\n"))
+	}
+	if err != nil {
+		return err
+	}
+	have, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return fmt.Errorf("%s is no store of catalogd: %w", formatFile, err)
+	}
+	if have != formatVersion {
+		return fmt.Errorf("it has layout version %d, this catalogd knows version %d: run the catalogd that wrote it, or give this one an empty directory", have, formatVersion)
+	}
+	return nil
+}
+
+// makeDirs makes what is missing and empties what does not outlive a process.
+func (s *Store) makeDirs() error {
+	for _, dir := range []string{stageDir, refusedDir} {
+		if err := s.root.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{catalogsDir, snapshotsDir, stageDir, refusedDir} {
+		if err := s.root.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	return syncDir(s.root, ".")
+}
+
+func (s *Store) openCatalogs() error {
+	entries, err := fs.ReadDir(s.root.FS(), catalogsDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), tempPrefix) {
+			_ = s.root.Remove(catalogsDir + "/" + e.Name()) // of a write that a crash cut short
+			continue
+		}
+		if err := s.openCatalog(e.Name()); err != nil {
+			s.opts.Logger.Warn("cannot serve the stored content of a catalog; it will be unpacked again", "catalog", e.Name(), "error", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) openCatalog(name string) error {
+	p, err := s.readPointer(name)
+	if err != nil {
+		return err
+	}
+	snap, ok := s.snapshots[p.Snapshot]
+	if !ok {
+		if snap, err = openSnapshot(s.root, p.Snapshot); err != nil {
+			return err
+		}
+		s.snapshots[p.Snapshot] = snap
+	}
+	s.catalogs[name] = Catalog{Name: name, Snapshot: snap, Since: p.Since}
+	return nil
+}
+
+// Catalog returns the catalog of a name as it is served now.
+func (s *Store) Catalog(name string) (Catalog, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c, ok := s.catalogs[name]
+	return c, ok
+}
+
+// Catalogs returns all catalogs that are served now, sorted by name.
+func (s *Store) Catalogs() []Catalog {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]Catalog, 0, len(s.catalogs))
+	for _, name := range slices.Sorted(maps.Keys(s.catalogs)) {
+		out = append(out, s.catalogs[name])
+	}
+	return out
+}
+
+// Snapshot returns the sound snapshot of a key, if there is one, whether or not a catalog points to it. One that an
+// earlier process left is read whole for that, once.
+func (s *Store) Snapshot(key string) (*Snapshot, bool) {
+	s.mu.RLock()
+	snap, ok := s.snapshots[key]
+	s.mu.RUnlock()
+	if ok {
+		return snap, !snap.damaged.Load()
+	}
+	snap, err := openSnapshot(s.root, key) // left by an earlier process, within the grace period
+	if err != nil {
+		return nil, false
+	}
+	if err := snap.verify(); err != nil {
+		s.opts.Logger.Warn("cannot use a stored snapshot; it will be unpacked again", "error", err)
+		snap.damaged.Store(true)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other, ok := s.snapshots[key]; ok {
+		snap = other
+	} else {
+		s.snapshots[key] = snap
+	}
+	return snap, !snap.damaged.Load()
+}
+
+// Point makes a catalog serve a snapshot, which Snapshot or Commit returned. It returns once that is durable. A
+// catalog that serves it already is left alone: not a byte is written. It is an error when a sweep deleted the snapshot
+// since it was returned: then it has to be unpacked again.
+func (s *Store) Point(name string, snap *Snapshot) error {
+	s.publish.Lock()
+	defer s.publish.Unlock()
+	return s.point(name, snap)
+}
+
+// point is Point for a caller that holds publish.
+func (s *Store) point(name string, snap *Snapshot) error {
+	old, served := s.Catalog(name)
+	if served && old.Snapshot == snap {
+		return nil
+	}
+	if err := s.checkPresent(snap); err != nil {
+		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)
+	}
+	since := s.opts.Now().UTC().Truncate(time.Second)
+	if served && old.Snapshot.Key() == snap.Key() {
+		since = old.Since // the same content, unpacked again
+	} else if served && !since.After(old.Since) {
+		since = old.Since.Add(time.Second)
+	}
+	b, err := json.Marshal(pointer{Snapshot: snap.Key(), Since: since})
+	if err != nil {
+		return err
+	}
+	if err := writeDurably(s.root, catalogsDir+"/"+name, append(b, '\n')); err != nil {
+		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catalogs[name] = Catalog{Name: name, Snapshot: snap, Since: since}
+	delete(s.unpointed, snap.Key())
+	if served && old.Snapshot.Key() != snap.Key() {
+		s.unpointed[old.Snapshot.Key()] = unpointed{since: s.opts.Now(), by: name}
+	}
+	return nil
+}
+
+// checkPresent makes sure that a snapshot has not been deleted by a sweep, for a caller that holds publish, and lets go
+// of one that has.
+func (s *Store) checkPresent(snap *Snapshot) error {
+	_, err := s.root.Stat(path.Join(snapshotsDir, snap.Key()))
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.snapshots, snap.Key())
+	}
+	return err
+}
+
+// pointer is the content of a file in catalogs/.
+type pointer struct {
+	Snapshot string    `json:"snapshot"`
+	Since    time.Time `json:"since"`
+}
+
+func (s *Store) readPointer(name string) (pointer, error) {
+	var p pointer
+	b, err := s.root.ReadFile(catalogsDir + "/" + name)
+	if err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal(b, &p); err != nil {
+		return p, fmt.Errorf("reading the pointer of %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// Refuse notes why an image cannot become a snapshot, so that the same digest is not fetched again at every poll. The
+// note is a saving, no promise: it is gone with the process, and losing it costs one more attempt.
+func (s *Store) Refuse(key, reason string) {
+	if err := s.root.WriteFile(refusedDir+"/"+key, []byte(reason), 0o644); err != nil {
+		s.opts.Logger.Warn("cannot note that an image was refused; it will be fetched again", "key", key, "error", err)
+	}
+}
+
+// Refused returns why the image of a key was refused by this process, if it was.
+func (s *Store) Refused(key string) (reason string, refused bool) {
+	b, err := s.root.ReadFile(refusedDir + "/" + key)
+	return string(b), err == nil
+}
+
+// Forgive drops the note that Refuse made, for another attempt.
+func (s *Store) Forgive(key string) {
+	_ = s.root.Remove(refusedDir + "/" + key) // mostly there is none
+}

@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+)
+
+// Remove makes a catalog no longer served and deletes its files, unless another catalog serves the same content.
+// Readers that hold its snapshot finish. It is no error when there is no such catalog.
+func (s *Store) Remove(name string) error {
+	s.publish.Lock()
+	defer s.publish.Unlock()
+	if err := s.root.Remove(catalogsDir + "/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing catalog %s: %w", name, err)
+	}
+	if err := syncDir(s.root, catalogsDir); err != nil {
+		return fmt.Errorf("removing catalog %s: %w", name, err)
+	}
+	s.mu.Lock()
+	if c, ok := s.catalogs[name]; ok {
+		delete(s.catalogs, name)
+		s.unpointed[c.Snapshot.Key()] = unpointed{by: name}
+	}
+	for key, u := range s.unpointed {
+		if u.by == name {
+			s.unpointed[key] = unpointed{by: name} // since long ago: no grace for what was asked to go
+		}
+	}
+	s.mu.Unlock()
+	return s.sweep()
+}
+
+// unpointed is a snapshot that nothing points to: since when, as far as this process has seen, and which catalog
+// served it last, if it has seen that.
+type unpointed struct {
+	since time.Time
+	by    string
+}
+
+// Sweep deletes the snapshots that nothing has pointed to for the grace period, counted from when this process
+// first saw that: a client that was sent to one, and an admin who goes back to the last image, find it for that long. Snapshots are
+// deleted here and nowhere else.
+func (s *Store) Sweep() error {
+	s.publish.Lock()
+	defer s.publish.Unlock()
+	return s.sweep()
+}
+
+// sweep is Sweep for a caller that holds publish.
+func (s *Store) sweep() error {
+	entries, err := fs.ReadDir(s.root.FS(), snapshotsDir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if !s.condemn(e.Name()) {
+			continue
+		}
+		if err := unpublishDir(s.root, path.Join(snapshotsDir, e.Name())); err != nil {
+			errs = append(errs, fmt.Errorf("deleting snapshot %s: %w", e.Name(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// condemn tells whether a snapshot is to be deleted now, and then lets go of it.
+func (s *Store) condemn(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.catalogs {
+		if c.Snapshot.Key() == key {
+			delete(s.unpointed, key)
+			return false
+		}
+	}
+	now := s.opts.Now()
+	u, seen := s.unpointed[key]
+	if !seen {
+		s.unpointed[key] = unpointed{since: now}
+		return false
+	}
+	if now.Sub(u.since) < s.opts.Grace {
+		return false
+	}
+	delete(s.unpointed, key)
+	delete(s.snapshots, key)
+	return true
+}
+
+// Scrub compares every catalog that is served with its checksums and returns the names of those whose files are
+// damaged. They go on being served; Snapshot no longer gives them, so that whoever keeps a catalog current unpacks it
+// again.
+func (s *Store) Scrub(ctx context.Context) (damaged []string, err error) {
+	checked := map[*Snapshot]bool{}
+	for _, c := range s.Catalogs() {
+		if err := ctx.Err(); err != nil {
+			return damaged, err
+		}
+		if !checked[c.Snapshot] {
+			checked[c.Snapshot] = true
+			if err := c.Snapshot.verify(); err != nil {
+				s.opts.Logger.Error("the stored content of a catalog is damaged; it will be unpacked again", "catalog", c.Name, "error", err)
+				c.Snapshot.damaged.Store(true)
+			}
+		}
+		if c.Snapshot.damaged.Load() {
+			damaged = append(damaged, c.Name)
+		}
+	}
+	return damaged, nil
+}
