@@ -1,0 +1,32 @@
+package poll
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// Digest returns the reference by digest of the image that ref names now. It asks the registry with one HEAD of the
+// manifest and downloads nothing; a ref that is by digest already is returned as it is, without a request.
+//
+// Each call also opens a session with the registry (GET /v2/, and a token where the registry wants one), unless opts has
+// remote.Reuse of a remote.Puller, whose sessions then serve all later calls.
+//
+// The text of an error is a sentence for people that stays the same while the cause does; what the registry client
+// returned is in its chain.
+func Digest(ctx context.Context, ref name.Reference, opts ...remote.Option) (name.Digest, error) {
+	if digest, ok := ref.(name.Digest); ok {
+		return digest, nil
+	}
+	puller, err := remote.NewPuller(opts...)
+	if err != nil {
+		return name.Digest{}, fmt.Errorf("setting up access to registry %s: %w", ref.Context().RegistryStr(), err)
+	}
+	descriptor, err := puller.Head(ctx, ref)
+	if err != nil {
+		return name.Digest{}, explain(ref, err)
+	}
+	return ref.Context().Digest(descriptor.Digest.String()), nil
+}

@@ -1,0 +1,53 @@
+package poll
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestLog(t *testing.T) {
+	var l Log
+	if got := l.Get("foo"); got != (Entry{}) {
+		t.Errorf("an empty log has %+v", got)
+	}
+	first, refused := time.Unix(100, 0), errors.New("connection refused")
+	l.Record("foo", first, refused)
+	l.SetNext("foo", first.Add(time.Minute))
+	l.SetNext("bar", first)
+	if got, want := l.Get("foo"), (Entry{Last: first, Next: first.Add(time.Minute), Err: refused, Failures: 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	l.Record("foo", first.Add(time.Minute), nil)
+	if got, want := l.Get("foo"), (Entry{Last: first.Add(time.Minute), Next: first.Add(time.Minute)}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	l.Forget("foo")
+	if got := l.Get("foo"); got != (Entry{}) {
+		t.Errorf("a forgotten catalog has %+v", got)
+	}
+	if got := l.Get("bar").Next; got != first {
+		t.Errorf("another catalog was forgotten too: %v", got)
+	}
+}
+
+// TestLogConcurrently is for the race detector.
+func TestLogConcurrently(t *testing.T) {
+	var l Log
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for i := range 100 {
+				l.Record("foo", time.Unix(int64(i), 0), nil)
+				l.SetNext("foo", time.Unix(int64(i), 1))
+				l.Forget("bar")
+				l.Get("foo")
+			}
+		})
+	}
+	group.Wait()
+	if got := l.Get("foo").Last; got.IsZero() {
+		t.Error("nothing was recorded")
+	}
+}
