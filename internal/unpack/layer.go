@@ -1,0 +1,153 @@
+package unpack
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// ratioFree is how much of a layer is unpacked before Limits.Ratio applies: small files may well be all blanks.
+	ratioFree = 16 << 20
+	// zstdWindow bounds the decoder's memory. It is the largest window that the usual encoders take without being
+	// told to (zstd up to level 20).
+	zstdWindow = 32 << 20
+)
+
+// pullLayer streams a layer from the registry to t. The registry client's reader fails at its end unless size and digest
+// are right, hence it is read to the end on all paths on which the image might be blamed: what the transfer spoilt is not
+// the image's fault.
+func pullLayer(ctx context.Context, img v1.Image, descriptor v1.Descriptor, t *tree) error {
+	if len(descriptor.URLs) > 0 {
+		return invalidf("it lies outside the registry; push the image with all its layers")
+	}
+	layer, err := img.LayerByDigest(descriptor.Digest)
+	if err != nil {
+		return invalidf("finding it in the manifest: %w", err)
+	}
+	blob, err := layer.Compressed()
+	if err != nil {
+		return &transferError{"fetching it", err}
+	}
+	defer blob.Close()
+	src := &source{reader: blob}
+	err = applyLayer(ctx, src, t)
+	if err == nil || isInvalid(err) {
+		_, _ = io.Copy(io.Discard, src) // src keeps the error
+	}
+	if src.err != nil {
+		return &transferError{"fetching it", src.err}
+	}
+	return err
+}
+
+// source counts the bytes of a compressed layer and keeps the error that ended it, which decompressors may not pass on.
+type source struct {
+	reader io.Reader
+	read   int64
+	err    error // nil at a regular end
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.reader.Read(p)
+	s.read += int64(n)
+	if err != nil && err != io.EOF && s.err == nil {
+		s.err = err
+	}
+	return n, err
+}
+
+// applyLayer applies the layer to t and reads the decompressed stream to its end, where its checksums are.
+func applyLayer(ctx context.Context, src *source, t *tree) error {
+	content, err := decompress(src, t.limits.Ratio)
+	if err != nil {
+		return err
+	}
+	defer content.close()
+	t.beginLayer()
+	archive := tar.NewReader(content)
+	for entries := 0; ; entries++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		header, err := archive.Next()
+		switch {
+		case err == io.EOF:
+			_, err := io.Copy(io.Discard, content)
+			return err
+		case isInvalid(err):
+			return err
+		case err != nil && entries == 0:
+			return invalidf("it is no tar archive, neither plain nor compressed with gzip or zstd: %w", err)
+		case err != nil:
+			return invalidf("its tar archive is damaged after entry %d: %w", entries, err)
+		}
+		if err := t.apply(header, archive); err != nil {
+			return err
+		}
+	}
+}
+
+// stream is a decompressed layer. Its read errors are InvalidImageErrors; whether the transfer is to blame instead, source
+// knows.
+type stream struct {
+	reader io.Reader
+	close  func()
+	src    *source
+	format string
+	ratio  int
+	size   int64
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.reader.Read(p)
+	s.size += int64(n)
+	if s.size > ratioFree && s.size > int64(s.ratio)*s.src.read {
+		return n, invalidf("it unpacks to more than %d times its size (limit: compression ratio)", s.ratio)
+	}
+	if err != nil && err != io.EOF {
+		return n, invalidf("its %s stream is damaged: %w", s.format, err)
+	}
+	return n, err
+}
+
+// decompress tells the compression by the content, as media types are often wrong.
+func decompress(src *source, ratio int) (*stream, error) {
+	buffered := bufio.NewReader(src)
+	s := &stream{reader: buffered, close: func() {}, src: src, format: "tar", ratio: ratio}
+	magic, _ := buffered.Peek(4) // a short or broken stream fails when it is read
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}): // RFC 1952, section 2.3.1
+		reader, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, invalidf("its gzip stream is damaged: %w", err)
+		}
+		s.reader, s.format = reader, "gzip"
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}): // RFC 8878, section 3.1.1
+		reader, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow))
+		if err != nil {
+			return nil, invalidf("its zstd stream is damaged: %w", err)
+		}
+		s.reader, s.format, s.close = reader, "zstd", reader.Close
+	}
+	return s, nil
+}
+
+// contentReader makes read errors InvalidImageErrors, which tells them from the errors of writing.
+type contentReader struct {
+	reader io.Reader
+}
+
+func (r contentReader) Read(p []byte) (int, error) {
+	n, err := r.reader.Read(p)
+	if err != nil && err != io.EOF && !isInvalid(err) {
+		err = invalidf("its tar archive is damaged: %w", err)
+	}
+	return n, err
+}

@@ -1,0 +1,172 @@
+package unpack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+func imageLayer(t testing.TB, blob []byte) v1.Layer {
+	t.Helper()
+	return static.NewLayer(blob, types.OCILayer)
+}
+
+// alter returns a registry's wrapper that answers GETs of paths with suffix by what change makes of the right answer.
+func alter(suffix *string, change func(http.ResponseWriter, []byte)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet || *suffix == "" || !strings.HasSuffix(r.URL.Path, *suffix) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			recorder := httptest.NewRecorder()
+			next.ServeHTTP(recorder, r)
+			w.Header().Set("Content-Type", recorder.Header().Get("Content-Type"))
+			change(w, recorder.Body.Bytes())
+		})
+	}
+}
+
+// noise returns size bytes that no compression makes smaller, so that layers exceed all buffers.
+func noise(size int) string {
+	content := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(content)
+	return string(content)
+}
+
+// TestSpoiltTransfer has images that are sound, so that no error may blame them.
+func TestSpoiltTransfer(t *testing.T) {
+	flip := func(at int) func(http.ResponseWriter, []byte) {
+		return func(w http.ResponseWriter, body []byte) {
+			body = append([]byte(nil), body...)
+			body[at] ^= 0xff
+			_, _ = w.Write(body)
+		}
+	}
+	cut := func(w http.ResponseWriter, body []byte) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)-7))
+		_, _ = w.Write(body[:len(body)-7])
+	}
+	hangUp := func(w http.ResponseWriter, body []byte) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body[:len(body)/2])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	longer := func(w http.ResponseWriter, body []byte) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+		_, _ = w.Write(append(body, 0))
+	}
+	chunkedCut := func(w http.ResponseWriter, body []byte) {
+		_, _ = w.Write(body[:len(body)/2])
+		_ = http.NewResponseController(w).Flush()
+	}
+	missing := func(w http.ResponseWriter, _ []byte) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, "<html>nothing here</html>")
+	}
+	const whole = "error verifying sha256 checksum"
+	for name, test := range map[string]struct {
+		compress func(testing.TB, []byte) []byte
+		change   func(http.ResponseWriter, []byte)
+		want     string
+	}{
+		"plain, content":      {nil, flip(600), whole},
+		"plain, tar header":   {nil, flip(5), whole},
+		"plain, padding":      {nil, flip(1500), whole},
+		"gzip, magic":         {gzipped, flip(0), whole},
+		"gzip, content":       {gzipped, flip(40), whole},
+		"cut":                 {gzipped, cut, "does not match expected size"},
+		"cut, size unknown":   {gzipped, chunkedCut, "error verifying size"},
+		"connection lost":     {gzipped, hangUp, "layer 1 of 1: fetching it: the registry closed the connection too early"},
+		"layer not found":     {gzipped, missing, "layer 1 of 1: fetching it: the registry answered 404 Not Found"},
+		"longer than it says": {nil, longer, "does not match expected size"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			layer := archive(t, file("configs/a", strings.Repeat("catalog", 50)), file("configs/b", noise(200<<10)))
+			if test.compress != nil {
+				layer = test.compress(t, layer)
+			}
+			var altered string
+			ref := push(t, startRegistry(t, alter(&altered, test.change)), imageOf(t, "/configs", layer))
+			digest, err := imageLayer(t, layer).Digest()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Image(t.Context(), ref, newScratch(t).root, Options{}); err != nil {
+				t.Fatalf("before the change: %v", err)
+			}
+			altered = digest.String()
+			_, err = Image(t.Context(), ref, newScratch(t).root, Options{})
+			checkError(t, err, test.want, false)
+		})
+	}
+}
+
+func TestSpoiltManifest(t *testing.T) {
+	var altered string
+	change := func(w http.ResponseWriter, body []byte) { fmt.Fprintf(w, "%s ", body) }
+	ref := push(t, startRegistry(t, alter(&altered, change)), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
+	altered = ref.DigestStr()
+	_, err := Image(t.Context(), ref, newScratch(t).root, Options{})
+	checkError(t, err, "does not match requested digest", false)
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	layer := archive(t, file("configs/a", "a"), file("configs/b", strings.Repeat("b", 1<<20)))
+	digest, err := imageLayer(t, layer).Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	suffix := digest.String()
+	ref := push(t, startRegistry(t, alter(&suffix, func(w http.ResponseWriter, body []byte) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body[:1000])
+		_ = http.NewResponseController(w).Flush()
+		cancel()
+		_, _ = w.Write(body[1000:2000]) // and no more: who waits for it waits for ever
+		<-ctx.Done()
+		panic(http.ErrAbortHandler)
+	})), imageOf(t, "/configs", layer))
+	_, err = Image(ctx, ref, newScratch(t).root, Options{})
+	if !errors.Is(err, context.Canceled) || isInvalid(err) {
+		t.Errorf("got error %v, want one that is context.Canceled", err)
+	}
+}
+
+func TestNoRegistry(t *testing.T) {
+	server := httptest.NewServer(nil)
+	server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	ref := push(t, startRegistry(t, nil), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
+	moved, err := name.NewDigest(host + "/catalogs/test@" + ref.DigestStr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Image(t.Context(), moved, newScratch(t).root, Options{})
+	checkError(t, err, "reading the manifest: connect: connection refused", false)
+}
+
+// TestLocalFault has a fault of this machine (the directory is gone), which must not be blamed on the image.
+func TestLocalFault(t *testing.T) {
+	ref := push(t, startRegistry(t, nil), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
+	s := newScratch(t)
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Image(t.Context(), ref, s.root, Options{})
+	checkError(t, err, "no such file or directory", false)
+}

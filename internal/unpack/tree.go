@@ -1,0 +1,272 @@
+package unpack
+
+import (
+	"archive/tar"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+const (
+	maxName    = 255  // bytes of a file name: NAME_MAX of Linux
+	maxPath    = 4096 // bytes of a path: PATH_MAX of Linux
+	maxDepth   = 100  // directories of a path; bounds the work that a name can make
+	maxRefused = 100  // refused entries remembered
+)
+
+// tree applies tar entries to the catalog's directory. Paths of the image are clean and relative to the image's root
+// ("configs/foo/catalog.json"); root holds what lies under dir.
+//
+// Only files and directories are made. Anything else is refused: remembered by path until a later entry or layer replaces
+// or hides it, and an error if it is there still at the end. So images whose base layers have links are fine, and nothing
+// in root can lead out of it.
+type tree struct {
+	root   *os.Root
+	dir    string
+	limits Limits
+
+	exists  bool              // dir is there, as a directory
+	refused map[string]string // why an entry was not made, by path
+	entries int               // entries made so far
+	bytes   int64             // bytes written so far
+
+	// touched are the paths that the current layer has entries for, and their parents: whiteouts spare them. cleared
+	// are the directories in which whiteouts of the layer hid all that can be hidden. Both hold hashes of a random
+	// seed, which keeps them small whatever the lengths of names.
+	touched, cleared map[uint64]struct{}
+	seed             maphash.Seed
+}
+
+func newTree(root *os.Root, dir string, limits Limits) *tree {
+	t := &tree{root: root, dir: dir, limits: limits, refused: map[string]string{}, seed: maphash.MakeSeed()}
+	t.beginLayer()
+	return t
+}
+
+func (t *tree) beginLayer() {
+	t.touched, t.cleared = map[uint64]struct{}{}, map[uint64]struct{}{}
+}
+
+// apply applies one entry; content is read only where it is a file of the catalog.
+func (t *tree) apply(header *tar.Header, content io.Reader) error {
+	if header.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	name, err := cleanName(header.Name)
+	if err != nil {
+		return err
+	}
+	parent, base := path.Dir(name), path.Base(name)
+	if hidden, ok := strings.CutPrefix(base, whiteoutPrefix); ok {
+		return t.applyWhiteout(parent, hidden)
+	}
+	switch {
+	case name == "." && header.Typeflag != tar.TypeDir:
+		return invalidf("entry %q makes the image's root something else than a directory", header.Name)
+	case t.isBelowRefused(name):
+		return nil // it would lie where the link leads
+	case t.isAbove(name):
+		return t.applyAbove(name, header)
+	case t.isInside(name):
+		return t.applyInside(name, header, content)
+	default:
+		return nil
+	}
+}
+
+// applyAbove applies an entry for a parent of dir. Its only effect is on whether dir can be there.
+func (t *tree) applyAbove(name string, header *tar.Header) error {
+	if header.Typeflag != tar.TypeDir {
+		if err := t.remove(name); err != nil {
+			return err
+		}
+	}
+	t.touch(name)
+	switch header.Typeflag {
+	case tar.TypeDir:
+		delete(t.refused, name)
+		return nil
+	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
+		return nil
+	default:
+		return t.refuse(name, reason(header))
+	}
+}
+
+func (t *tree) applyInside(name string, header *tar.Header, content io.Reader) error {
+	if header.Typeflag == tar.TypeDir {
+		delete(t.refused, name)
+		t.touch(name)
+		return t.mkdirAll(name)
+	}
+	if header.Typeflag == tar.TypeLink {
+		return t.applyHardLink(name, header)
+	}
+	if err := t.makeRoom(name); err != nil {
+		return err
+	}
+	switch header.Typeflag {
+	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
+		if name == t.dir {
+			return nil // a file where the catalog should be: dir is not there
+		}
+		return t.writeFile(name, header.Size, content)
+	default:
+		return t.refuse(name, reason(header))
+	}
+}
+
+func (t *tree) writeFile(name string, size int64, content io.Reader) error {
+	if size > t.limits.FileBytes {
+		return invalidf("%s has %d bytes, more than the limit of %d bytes for one file", name, size, t.limits.FileBytes)
+	}
+	if err := t.count(1, size); err != nil {
+		return err
+	}
+	file, err := t.root.OpenFile(t.rel(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(file, contentReader{content}); err != nil {
+		_ = file.Close()
+		return fmt.Errorf("unpacking %s: %w", name, err)
+	}
+	return file.Close()
+}
+
+// applyHardLink makes a hard link to a file of the catalog, in whatever layer that is. It counts as a copy would, as
+// readers read it once more.
+func (t *tree) applyHardLink(name string, header *tar.Header) error {
+	target, err := cleanName(header.Linkname)
+	if target == name {
+		return nil
+	}
+	var info fs.FileInfo
+	if err == nil && t.isInside(target) && target != t.dir {
+		info, _ = t.root.Lstat(t.rel(target)) // not there, or not readable: no target
+	}
+	if err := t.makeRoom(name); err != nil {
+		return err
+	}
+	if info == nil || !info.Mode().IsRegular() || contains(name, target) || contains(target, name) {
+		return t.refuse(name, fmt.Sprintf("is a hard link to %q, which is no file of the catalog: put the file itself there", header.Linkname))
+	}
+	if err := t.count(1, info.Size()); err != nil {
+		return err
+	}
+	return t.root.Link(t.rel(target), t.rel(name))
+}
+
+// makeRoom makes the parent of name and removes what is at name, so that an entry can be made there.
+func (t *tree) makeRoom(name string) error {
+	t.touch(name)
+	if name != t.dir {
+		if err := t.mkdirAll(path.Dir(name)); err != nil {
+			return err
+		}
+	}
+	return t.remove(name)
+}
+
+// mkdirAll makes directory name and its parents from dir on, replacing files that are in the way.
+func (t *tree) mkdirAll(name string) error {
+	t.exists = true
+	if name == t.dir {
+		return nil
+	}
+	info, err := t.root.Lstat(t.rel(name))
+	switch {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		err = t.root.Remove(t.rel(name))
+	default: // not there, or a parent is a file
+		err = t.mkdirAll(path.Dir(name))
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.count(1, 0); err != nil {
+		return err
+	}
+	return t.root.Mkdir(t.rel(name), 0o755)
+}
+
+// remove removes what is at name and below it.
+func (t *tree) remove(name string) error {
+	maps.DeleteFunc(t.refused, func(refused, _ string) bool {
+		return contains(name, refused)
+	})
+	if !contains(name, t.dir) {
+		return t.root.RemoveAll(t.rel(name))
+	}
+	t.exists = false
+	children, err := t.list(t.dir)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := t.root.RemoveAll(t.rel(child)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tree) refuse(name, reason string) error {
+	t.refused[name] = reason
+	if len(t.refused) > maxRefused {
+		return invalidf("%s %s (and so for %d others)", name, reason, maxRefused)
+	}
+	return nil
+}
+
+// count adds to what the image has taken and says when that is too much.
+func (t *tree) count(entries int, bytes int64) error {
+	t.entries += entries
+	t.bytes += bytes
+	switch {
+	case t.entries > t.limits.Files:
+		return invalidf("the catalog has more than %d files and directories (limit: number of files)", t.limits.Files)
+	case t.bytes > t.limits.TotalBytes:
+		return invalidf("the catalog has more than %d bytes (limit: total unpacked bytes)", t.limits.TotalBytes)
+	}
+	return nil
+}
+
+// result says what is there after the last layer.
+func (t *tree) result() (Result, error) {
+	if len(t.refused) > 0 {
+		first := slices.Min(slices.Collect(maps.Keys(t.refused)))
+		return Result{}, invalidf("%s %s", first, t.refused[first])
+	}
+	result := Result{ConfigDir: path.Join("/", t.dir)}
+	err := fs.WalkDir(t.root.FS(), ".", func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		result.Files++
+		result.Bytes += info.Size()
+		return nil
+	})
+	switch {
+	case err != nil:
+		return Result{}, fmt.Errorf("counting the files: %w", err)
+	case !t.exists:
+		return Result{}, invalidf("the image has no directory %s, where its catalog should be: "+
+			"set spec.extractContent.configDir, or correct the label %s", result.ConfigDir, ConfigsLabel)
+	case result.Files == 0:
+		return Result{}, invalidf("the catalog's directory %s has no file in it", result.ConfigDir)
+	}
+	return result, nil
+}

@@ -1,0 +1,247 @@
+package unpack
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/klauspost/compress/zstd"
+)
+
+func TestImage(t *testing.T) {
+	host := startRegistry(t, nil)
+	base := archive(t, dir("etc"), file("etc/passwd", "root"), symlink("bin", "usr/bin"), dir("configs"))
+	catalog := archive(t, dir("configs"), dir("configs/foo"), file("configs/foo/catalog.json", "{}"), file("configs/.indexignore", "*.md"))
+	want := map[string]string{"foo/": "", "foo/catalog.json": "{}", ".indexignore": "*.md"}
+	docker := mutate.ConfigMediaType(mutate.MediaType(imageOf(t, "/configs", catalog), types.DockerManifestSchema2), types.DockerConfigJSON)
+	for name, test := range map[string]struct {
+		img       v1.Image
+		configDir string
+	}{
+		"plain":              {imageOf(t, "/configs", catalog), ""},
+		"gzip":               {imageOf(t, "/configs", gzipped(t, catalog)), ""},
+		"zstd":               {imageOf(t, "/configs", zstandard(t, catalog)), ""},
+		"several":            {imageOf(t, "/configs", base, gzipped(t, catalog), archive(t, file("opt/x", "y"))), ""},
+		"an empty layer":     {imageOf(t, "/configs", catalog, nil), ""},
+		"docker schema 2":    {docker, ""},
+		"relative label":     {imageOf(t, "configs/", catalog), ""},
+		"no label":           {imageOf(t, "", catalog), "/configs"},
+		"not what it labels": {imageOf(t, "/data", catalog), "/configs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScratch(t)
+			got, err := Image(t.Context(), push(t, host, test.img), s.root, Options{ConfigDir: test.configDir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(Result{ConfigDir: "/configs", Files: 2, Bytes: 6}, got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(want, s.files(t)); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestImageModes(t *testing.T) {
+	s := newScratch(t)
+	img := imageOf(t, "/configs", archive(t, dir("configs/foo"), file("configs/foo/catalog.json", "{}")))
+	if _, err := Image(t.Context(), push(t, startRegistry(t, nil), img), s.root, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{"foo": 0o755 | os.ModeDir, "foo/catalog.json": 0o644} {
+		info, err := os.Stat(filepath.Join(s.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode(); got&^want != 0 { // the umask may take away
+			t.Errorf("%s has mode %v, want %v or less", name, got, want)
+		}
+	}
+}
+
+func TestImageConfigDir(t *testing.T) {
+	host := startRegistry(t, nil)
+	layer := archive(t, file("opt/catalog/foo.json", "1"), file("opt/catalog-2/foo.json", "22"), file("readme", "333"))
+	for configDir, want := range map[string]struct {
+		result Result
+		err    string
+	}{
+		"/opt/catalog":          {Result{"/opt/catalog", 1, 1}, ""},
+		"opt//x/../catalog-2/":  {Result{"/opt/catalog-2", 1, 2}, ""},
+		"../../../opt/catalog":  {Result{"/opt/catalog", 1, 1}, ""},
+		"/opt":                  {Result{"/opt", 2, 3}, ""},
+		"/":                     {Result{"/", 3, 6}, ""},
+		"/opt/cat":              {Result{}, "the image has no directory /opt/cat, where its catalog should be: set spec.extractContent.configDir"},
+		"/readme":               {Result{}, "the image has no directory /readme"},
+		"/opt/catalog/foo.json": {Result{}, "the image has no directory /opt/catalog/foo.json"},
+		"":                      {Result{}, "the image has no label " + ConfigsLabel},
+	} {
+		t.Run(configDir, func(t *testing.T) {
+			got, err := Image(t.Context(), push(t, host, imageOf(t, "", layer)), newScratch(t).root, Options{ConfigDir: configDir})
+			checkError(t, err, want.err, true)
+			if diff := cmp.Diff(want.result, got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestImageErrorNamesImage(t *testing.T) {
+	ref := push(t, startRegistry(t, nil), imageOf(t, "/configs", archive(t), archive(t, symlink("configs/a", "b"))))
+	_, err := Image(t.Context(), ref, newScratch(t).root, Options{})
+	checkError(t, err, "unpacking "+ref.String()+": configs/a is a symbolic link; catalogd follows no links: put the file itself there", true)
+}
+
+func TestIndex(t *testing.T) {
+	own := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+	amd64, s390x, arm := v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{OS: "linux", Architecture: "s390x"}, v1.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}
+	attestation := v1.Platform{OS: "unknown", Architecture: "unknown"}
+	host := startRegistry(t, nil)
+	for name, test := range map[string]struct {
+		children []v1.Platform
+		platform v1.Platform
+		want     string
+	}{
+		"own":            {[]v1.Platform{s390x, arm, own}, v1.Platform{}, "2"},
+		"asked for":      {[]v1.Platform{own, s390x, amd64}, s390x, "1"},
+		"variant":        {[]v1.Platform{amd64, s390x, arm}, v1.Platform{OS: "linux", Architecture: "arm"}, "2"},
+		"else amd64":     {[]v1.Platform{s390x, amd64}, arm, "1"},
+		"else the first": {[]v1.Platform{attestation, s390x, arm}, own, "1"},
+		"no platforms":   {[]v1.Platform{{}, {}}, v1.Platform{}, "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+			for i, platform := range test.children {
+				img := imageOf(t, "/configs", archive(t, file("configs/which", string(rune('0'+i)))))
+				index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}})
+			}
+			s := newScratch(t)
+			if _, err := Image(t.Context(), pushIndex(t, host, index), s.root, Options{Platform: test.platform}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(map[string]string{"which": test.want}, s.files(t)); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+	_, err := Image(t.Context(), pushIndex(t, host, empty.Index), newScratch(t).root, Options{})
+	checkError(t, err, "its image index names no image", true)
+}
+
+func pushIndex(t *testing.T, host string, index v1.ImageIndex) name.Digest {
+	t.Helper()
+	tag, err := name.NewTag(host + "/catalogs/index:latest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.WriteIndex(tag, index); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tag.Context().Digest(digest.String())
+}
+
+// TestArchives gives the verdict on each archive of testdata/archives: what it says and, where it is fit, its files.
+func TestArchives(t *testing.T) {
+	host := startRegistry(t, nil)
+	verdicts := map[string]string{
+		"control":         "",
+		"path-traversal":  `layer 1 of 1: the name of entry "configs/../../evil.txt" leaves the image`,
+		"absolute-path":   "", // relative to the image's root, so not in the catalog
+		"symlink-escape":  "configs/bar is a symbolic link; catalogd follows no links: put the file itself there",
+		"symlink-read":    "configs/foo/more.json is a symbolic link",
+		"symlink-inside":  "configs/foo/same.json is a symbolic link",
+		"symlink-loop":    "configs/foo/loop is a symbolic link",
+		"hardlink-escape": "configs/foo/more.json is a hard link to",
+		"fifo":            "configs/foo/pipe.json is a named pipe; a catalog may have files and directories only",
+		"device":          "configs/foo/zero.json is a device; a catalog may have files and directories only",
+		"duplicate-entry": "", // the later one
+		"truncated":       "layer 1 of 1: unpacking configs/foo/catalog.json: its gzip stream is damaged: unexpected EOF",
+		"not-gzip":        "layer 1 of 1: it is no tar archive, neither plain nor compressed with gzip or zstd",
+	}
+	archives, err := filepath.Glob("testdata/archives/*.tar.gz")
+	if err != nil || len(archives) != len(verdicts) {
+		t.Fatalf("%d archives for %d verdicts, error %v", len(archives), len(verdicts), err)
+	}
+	for _, archive := range archives {
+		name := strings.TrimSuffix(filepath.Base(archive), ".tar.gz")
+		t.Run(name, func(t *testing.T) {
+			layer, err := os.ReadFile(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, ok := verdicts[name]
+			if !ok {
+				t.Fatal("no verdict")
+			}
+			s := newScratch(t)
+			result, err := Image(t.Context(), push(t, host, imageOf(t, "/configs", layer)), s.root, Options{})
+			checkError(t, err, want, true)
+			s.checkOutside(t)
+			files := s.files(t)
+			if want == "" && (result.Files != 1 || len(files) != 2 || !strings.Contains(files["foo/catalog.json"], `"name": "foo"`)) {
+				t.Errorf("got result %+v and files %v", result, files)
+			}
+			if second := strings.Contains(files["foo/catalog.json"], "second"); name == "duplicate-entry" && !second {
+				t.Errorf("got the first of two files of one name: %s", files["foo/catalog.json"])
+			}
+		})
+	}
+}
+
+func TestOtherImages(t *testing.T) {
+	host := startRegistry(t, nil)
+	wide := strings.Repeat("0123456789abcdef", 4<<20) // 64 MiB, which the window of 64 MiB spans
+	for name, test := range map[string]struct {
+		img  v1.Image
+		want string
+	}{
+		"schema 1":     {mutate.MediaType(imageOf(t, "/configs"), types.DockerManifestSchema1), "its manifest is of type"},
+		"no layers":    {imageOf(t, "/configs"), "the image has no directory /configs"},
+		"no files":     {imageOf(t, "/configs", archive(t, dir("configs/foo"))), "the catalog's directory /configs has no file in it"},
+		"all hidden":   {imageOf(t, "/configs", archive(t, file("configs/a", "a")), archive(t, whiteout("configs/.wh.a"))), "has no file in it"},
+		"removed":      {imageOf(t, "/configs", archive(t, file("configs/a", "a")), archive(t, whiteout(".wh.configs"))), "the image has no directory /configs"},
+		"large window": {imageOf(t, "/configs", zstandard(t, archive(t, file("configs/a", wide)), zstd.WithWindowSize(64<<20))), "its zstd stream is damaged: window size exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Image(t.Context(), push(t, host, test.img), newScratch(t).root, Options{})
+			checkError(t, err, test.want, true)
+		})
+	}
+}
+
+// TestForeignLayer is about server-side request forgery: the image must not choose which hosts catalogd talks to.
+func TestForeignLayer(t *testing.T) {
+	var asked atomic.Bool
+	other := startRegistry(t, func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) })
+	})
+	layer := archive(t, file("configs/a", "a"))
+	img, err := mutate.Append(imageOf(t, "/configs"), mutate.Addendum{
+		Layer: imageLayer(t, layer), URLs: []string{"http://" + other + "/layer"}, MediaType: types.OCIUncompressedRestrictedLayer,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Image(t.Context(), push(t, startRegistry(t, nil), img), newScratch(t).root, Options{})
+	checkError(t, err, "it lies outside the registry", true)
+	if asked.Load() {
+		t.Error("another host was asked")
+	}
+}
