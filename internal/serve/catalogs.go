@@ -1,0 +1,57 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// catalogList is the reply of GET /catalogs.
+type catalogList struct {
+	Catalogs []catalogEntry `json:"catalogs"` // sorted by name
+}
+
+// catalogEntry describes one catalog served here. Times are RFC 3339, whole seconds, UTC.
+type catalogEntry struct {
+	Name            string    `json:"name"`
+	Image           string    `json:"image"`
+	Digest          string    `json:"digest"`
+	Packages        int       `json:"packages"`
+	Channels        int       `json:"channels"`
+	Bundles         int       `json:"bundles"`
+	Blobs           int       `json:"blobs"`
+	Bytes           int64     `json:"bytes"`
+	InvalidPackages int       `json:"invalidPackages"`   // how many; the CatalogSource's status names them
+	LastModified    time.Time `json:"lastModified"`      // when this digest was first served
+	LastPoll        time.Time `json:"lastPoll,omitzero"` // by this process
+	NextPoll        time.Time `json:"nextPoll,omitzero"`
+	URL             string    `json:"url"` // the content is below it, at /api/v1
+}
+
+func (s *server) listCatalogs(w http.ResponseWriter, _ *http.Request) error {
+	list := catalogList{Catalogs: []catalogEntry{}}
+	for _, c := range s.Catalogs.Catalogs() {
+		info := c.Snapshot.Info()
+		last, next := s.Polls(c.Name)
+		list.Catalogs = append(list.Catalogs, catalogEntry{
+			Name: c.Name, Image: info.Image, Digest: info.Digest,
+			Packages: info.Packages, Channels: info.Channels, Bundles: info.Bundles, Blobs: info.Blobs, Bytes: info.Bytes,
+			InvalidPackages: len(info.InvalidPackages),
+			LastModified:    c.Since,
+			LastPoll:        wholeSeconds(last),
+			NextPoll:        wholeSeconds(next),
+			URL:             s.BaseURL + "/catalogs/" + c.Name,
+		})
+	}
+	body, err := json.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("encoding the list of catalogs: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(append(body, '\n')) // an error here means that the client went away
+	return nil
+}
+
+func wholeSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

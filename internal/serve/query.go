@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// list serves the blobs that base selects, narrowed by the parameters given, in the order of the
+// catalog. No match is an empty 200, as upstream answers.
+func list(base store.Query, params ...string) view {
+	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+		return serveQuery(w, r, c, base, params...)
+	}
+}
+
+// listOfPackage serves the blobs of one schema of the package that the path names.
+func listOfPackage(schema string) view {
+	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+		name := r.PathValue("package")
+		if c.Snapshot.Package(name).Len() == 0 {
+			return noPackage(c, name)
+		}
+		return serveQuery(w, r, c, store.Query{Schema: schema, Package: name}, "name")
+	}
+}
+
+func serveQuery(w http.ResponseWriter, r *http.Request, c store.Catalog, base store.Query, params ...string) error {
+	query, err := parseQuery(r, base, params...)
+	if err != nil {
+		return err
+	}
+	if query == (store.Query{}) {
+		return serveAll(w, r, c)
+	}
+	serveJSONLines(w, r, c, queryTag(c, query), c.Snapshot.Select(query))
+	return nil
+}
+
+// servePackage serves the olm.package blob and every blob that belongs to the package.
+func servePackage(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+	if _, err := parseQuery(r, store.Query{}); err != nil {
+		return err
+	}
+	name := r.PathValue("package")
+	blobs := c.Snapshot.Package(name)
+	if blobs.Len() == 0 {
+		return noPackage(c, name)
+	}
+	serveJSONLines(w, r, c, queryTag(c, store.Query{Package: name})+"-whole", blobs)
+	return nil
+}
+
+// serveBundle serves the bundle of that name: more than one where packages share a bundle name and
+// the package parameter does not choose.
+func serveBundle(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+	query, err := parseQuery(r, store.Query{Schema: fbc.SchemaBundle, Name: r.PathValue("bundle")}, "package")
+	if err != nil {
+		return err
+	}
+	blobs := c.Snapshot.Select(query)
+	if blobs.Len() == 0 {
+		return notFound("catalog %q has no bundle %q%s", c.Name, query.Name, ofPackage(query.Package))
+	}
+	serveJSONLines(w, r, c, queryTag(c, query), blobs)
+	return nil
+}
+
+func ofPackage(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" in package %q", name)
+}
+
+func noPackage(c store.Catalog, name string) error {
+	return notFound("catalog %q has no package %q", c.Name, name)
+}
+
+// parseQuery narrows base by the parameters that a route knows, which are none that base fixes. As
+// upstream does: the first value of a repeated parameter counts, an empty value is one not given, and
+// an unknown parameter is refused. A query string that does not parse is refused too, for what is
+// left of it would select more than was asked.
+func parseQuery(r *http.Request, base store.Query, known ...string) (store.Query, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return base, badRequest("the query string cannot be read: %v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(known, name) {
+			return base, badRequest("unknown parameter %q; %s", name, knownParams(known))
+		}
+	}
+	for name, field := range map[string]*string{"schema": &base.Schema, "package": &base.Package, "name": &base.Name} {
+		if value := values.Get(name); value != "" {
+			*field = value
+		}
+	}
+	return base, nil
+}
+
+func knownParams(known []string) string {
+	if len(known) == 0 {
+		return "this path takes none"
+	}
+	return "known are " + strings.Join(known, ", ")
+}
+
+// queryTag names a selection of a snapshot's content: equal tags, equal bytes.
+func queryTag(c store.Catalog, q store.Query) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t", q.Schema, q.Package, q.Name, q.Custom))
+	return fmt.Sprintf("%s-%x", c.Snapshot.Key(), sum[:8])
+}

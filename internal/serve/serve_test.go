@@ -1,0 +1,267 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// committedAt is when, by the store's clock, everything is committed.
+var committedAt = time.Date(2026, 2, 3, 4, 5, 6, 700, time.UTC)
+
+func openStore(tb testing.TB) *store.Store {
+	tb.Helper()
+	st, err := store.Open(tb.TempDir(), store.Options{Now: func() time.Time { return committedAt }})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return st
+}
+
+// commit makes files the content of the catalog, under a digest of one digit repeated.
+func commit(tb testing.TB, st *store.Store, name, digit string, files fs.FS) {
+	tb.Helper()
+	stage, err := st.Stage()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := copyFiles(stage.Root(), files); err != nil {
+		tb.Fatal(err)
+	}
+	_, err = stage.Commit(context.Background(), name, store.Source{
+		Image:     "quay.io/example/" + name + ":v1",
+		Digest:    "sha256:" + strings.Repeat(digit, 64),
+		ConfigDir: "/configs",
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func copyFiles(root *os.Root, files fs.FS) error {
+	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+			return err
+		}
+		return root.WriteFile(name, data, 0o644)
+	})
+}
+
+var lastPoll = time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+
+func newHandler(st *store.Store) http.Handler {
+	return New(Config{
+		Catalogs: st,
+		Polls: func(catalog string) (last, next time.Time) {
+			if catalog != "small" {
+				return time.Time{}, time.Time{}
+			}
+			return lastPoll, lastPoll.Add(15 * time.Minute)
+		},
+		BaseURL: "https://catalogd.example",
+		Logger:  slog.New(slog.DiscardHandler),
+	})
+}
+
+// newTestHandler serves the two catalogs of testdata.
+func newTestHandler(tb testing.TB) http.Handler {
+	tb.Helper()
+	st := openStore(tb)
+	commit(tb, st, "small", "1", os.DirFS("testdata/small"))
+	commit(tb, st, "icons", "2", os.DirFS("testdata/icons"))
+	return newHandler(st)
+}
+
+func startServer(tb testing.TB, h http.Handler) string {
+	tb.Helper()
+	server := httptest.NewServer(h)
+	tb.Cleanup(server.Close)
+	return server.URL
+}
+
+func get(tb testing.TB, url string) string {
+	tb.Helper()
+	body, _ := getTagged(tb, url)
+	return body
+}
+
+func getTagged(tb testing.TB, url string) (body, tag string) {
+	tb.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		tb.Fatalf("GET %s: %s\n%s", url, resp.Status, data)
+	}
+	return string(data), resp.Header.Get("ETag")
+}
+
+func TestListCatalogs(t *testing.T) {
+	st := openStore(t)
+	url := startServer(t, newHandler(st)) + "/catalogs"
+	if got, want := get(t, url), `{"catalogs":[]}`+"\n"; got != want {
+		t.Errorf("with no catalog: got %q, want %q", got, want)
+	}
+	commit(t, st, "unpolled", "3", fstest.MapFS{"info.json": {Data: []byte(`{"schema":"example.com.info"}`)}})
+	var list struct{ Catalogs []map[string]any }
+	if err := json.Unmarshal([]byte(get(t, url)), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Catalogs) != 1 {
+		t.Fatalf("got %d catalogs, want 1", len(list.Catalogs))
+	}
+	entry := list.Catalogs[0]
+	want := map[string]any{
+		"name": "unpolled", "image": "quay.io/example/unpolled:v1", "digest": "sha256:" + strings.Repeat("3", 64),
+		"packages": 0.0, "channels": 0.0, "bundles": 0.0, "blobs": 1.0, "bytes": 30.0, "invalidPackages": 0.0,
+		"lastModified": "2026-02-03T04:05:06Z",
+		"url":          "https://catalogd.example/catalogs/unpolled",
+	}
+	if diff := cmp.Diff(want, entry); diff != "" {
+		t.Errorf("entry (-want +got):\n%s", diff)
+	}
+}
+
+// TestReaderFinishesWithOldContent commits a new digest while a client is in the middle of /all and
+// another in the middle of a query, and then removes the catalog: the next request gets the new
+// content and then none; the two clients get the old content whole.
+func TestReaderFinishesWithOldContent(t *testing.T) {
+	st := openStore(t)
+	contentOf := func(version string) fstest.MapFS {
+		var b bytes.Buffer
+		for i := range 4000 { // 16 MB: far beyond what the sockets between us buffer
+			fmt.Fprintf(&b, `{"schema":"example.com.filler","name":"%s-%d","fill":"%s"}`+"\n", version, i, strings.Repeat("x", 4096))
+		}
+		return fstest.MapFS{"filler.json": {Data: b.Bytes()}}
+	}
+	oldContent, newContent := contentOf("old"), contentOf("new")
+	commit(t, st, "moving", "1", oldContent)
+	url := startServer(t, newHandler(st)) + "/catalogs/moving/api/v1/"
+
+	paths := []string{"all", "metas?schema=example.com.filler"}
+	bodies := make([]io.ReadCloser, len(paths))
+	for i, p := range paths {
+		resp, err := http.Get(url + p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		bodies[i] = resp.Body
+		if _, err := io.CopyN(io.Discard, resp.Body, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(t, st, "moving", "2", newContent)
+	for _, p := range paths {
+		if got := get(t, url+p); got != string(newContent["filler.json"].Data) {
+			t.Errorf("%s: a request after the commit is not answered with the new content", p)
+		}
+	}
+	if err := st.Remove("moving"); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range paths {
+		rest, err := io.ReadAll(bodies[i])
+		if err != nil {
+			t.Errorf("%s: reading on: %v", p, err)
+		}
+		if want := oldContent["filler.json"].Data[1:]; !bytes.Equal(rest, want) {
+			t.Errorf("%s: the reader did not finish with the old content: got %d bytes more, want %d", p, len(rest), len(want))
+		}
+		if status := statusOf(t, url+p); status != http.StatusNotFound {
+			t.Errorf("%s: status %d after the catalog was removed, want 404", p, status)
+		}
+	}
+}
+
+func statusOf(tb testing.TB, url string) int {
+	tb.Helper()
+	resp, err := http.Head(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		tb.Error(err)
+	}
+	return resp.StatusCode
+}
+
+func TestUnknownErrorIsLoggedNotShown(t *testing.T) {
+	var log strings.Builder
+	s := &server{Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	h := s.adapt(func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("ETag", `"tag"`)
+		w.Header().Set(DigestHeader, "sha256:1")
+		return errors.New("opening /secret/place: no such file")
+	})
+	w := httptest.NewRecorder()
+	h.ServeHTTP(&replyWriter{ResponseWriter: w}, httptest.NewRequest(http.MethodGet, "/catalogs", nil))
+	if want := "500 Internal Server Error\ncatalogd could not read the content; its log has the cause\n"; w.Body.String() != want {
+		t.Errorf("body: got %q, want %q", w.Body, want)
+	}
+	want := http.Header{"Content-Type": {"text/plain; charset=utf-8"}, "Cache-Control": {"no-store"}}
+	if diff := cmp.Diff(want, w.Header()); w.Code != http.StatusInternalServerError || diff != "" {
+		t.Errorf("status %d, header (-want +got):\n%s", w.Code, diff)
+	}
+	if !strings.Contains(log.String(), "/secret/place") {
+		t.Errorf("the cause is not in the log: %q", log.String())
+	}
+}
+
+// readFromRecorder stands in for the server's ResponseWriter, which turns ReadFrom into sendfile.
+type readFromRecorder struct {
+	*httptest.ResponseRecorder
+	from io.Reader
+}
+
+func (r *readFromRecorder) ReadFrom(from io.Reader) (int64, error) {
+	r.from = from
+	return io.Copy(r.Body, from)
+}
+
+func TestWholeCatalogReachesSocketAsFile(t *testing.T) {
+	w := &readFromRecorder{ResponseRecorder: httptest.NewRecorder()}
+	newTestHandler(t).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/catalogs/small/api/v1/all", nil))
+	limited, ok := w.from.(*io.LimitedReader)
+	if !ok {
+		t.Fatalf("the response reads from %T, want an *io.LimitedReader", w.from)
+	}
+	if _, ok := limited.R.(*os.File); !ok {
+		t.Errorf("the response reads from a limited %T, want an *os.File: sendfile takes nothing else", limited.R)
+	}
+}
