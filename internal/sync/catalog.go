@@ -1,0 +1,136 @@
+// Package sync brings the cluster to what CatalogSources ask for: it decides when an image is polled, when its content
+// is unpacked into the store, and what the OperatorPackages and statuses say.
+//
+// Data flows one way: CatalogSource -> poll -> unpack -> store -> OperatorPackages and status. Nothing here remembers what
+// was done: each reconcile asks the API server, the store and the poll log what there is, so that a restart, a lost
+// volume and a first start are one path.
+package sync
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/unpack"
+)
+
+// +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources/status,verbs=patch
+// +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources/finalizers,verbs=update
+// +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=operatorpackages,verbs=get;list;watch;create;update;delete;deletecollection
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Config is what the admin of catalogd decides.
+type Config struct {
+	Namespace              string        // catalogd's own; stands in OperatorPackages as their catalogs' namespace
+	BaseURL                string        // of the content service, as clients reach it, without a trailing slash
+	DefaultPollingInterval time.Duration // for catalogs that state none
+	Concurrency            int           // how many catalogs are worked on at a time
+	Limits                 unpack.Limits
+	Registry               []remote.Option
+}
+
+// CatalogReconciler keeps one catalog after another as its CatalogSource asks.
+type CatalogReconciler struct {
+	Client   client.Client // reads from the cache, of OperatorPackages metadata only
+	Live     client.Reader // reads from the API server
+	Store    *store.Store
+	Polls    *poll.Log
+	Metrics  *Metrics
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	Config   Config
+}
+
+// reconciliation is one pass over one catalog: what the steps learn and hand on. The catalog's status is altered in
+// place and written once, at the end.
+type reconciliation struct {
+	catalog *v1beta1.CatalogSource
+	before  *v1beta1.CatalogSource // as it was read
+
+	wanted    name.Digest // what is to be served; zero: what is served now
+	attempted bool        // whether the image was polled or unpacked
+	polledAt  time.Time   // when it was polled, if it was
+	fetchErr  error       // why that failed
+	syncErr   error       // why OperatorPackages could not be written
+	invalid   []store.InvalidPackage
+	published int
+	next      time.Time // when to come again; zero: when something changes
+}
+
+// errDone ends a reconcile before its last step, with success.
+var errDone = errors.New("done")
+
+// Reconcile reads as a table of contents. A step returns an error only if the API server or the store failed it, or
+// errDone; what goes wrong with an image is a result, which the steps behind it take into account.
+func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, err error) {
+	rec, err := r.read(ctx, req)
+	if rec == nil || err != nil {
+		return ctrl.Result{}, err
+	}
+	defer func() { err = errors.Join(err, r.writeStatus(ctx, rec)) }()
+
+	for _, step := range []func(context.Context, *reconciliation) error{
+		r.finalize,
+		r.withdraw,
+		r.announce,
+		r.resolve,
+		r.unpack,
+		r.publish,
+		r.conclude,
+	} {
+		if err := step(ctx, rec); err != nil {
+			if errors.Is(err, errDone) {
+				break
+			}
+			return ctrl.Result{}, err
+		}
+	}
+	return r.result(rec), rec.syncErr
+}
+
+// read gets the catalog. If there is none, its content goes: whoever deleted it did not wait for the finalizer.
+func (r *CatalogReconciler) read(ctx context.Context, req ctrl.Request) (*reconciliation, error) {
+	catalog := &v1beta1.CatalogSource{}
+	if err := r.Client.Get(ctx, req.NamespacedName, catalog); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		r.forget(req.Name)
+		return nil, r.Store.Remove(req.Name)
+	}
+	return &reconciliation{catalog: catalog, before: catalog.DeepCopy()}, nil
+}
+
+func (r *CatalogReconciler) forget(catalog string) {
+	r.Polls.Forget(catalog)
+	r.Metrics.Forget(catalog)
+}
+
+// writeStatus is the only place that writes a catalog's status. Nothing is written if nothing changed.
+func (r *CatalogReconciler) writeStatus(ctx context.Context, rec *reconciliation) error {
+	if equality.Semantic.DeepEqual(rec.before.Status, rec.catalog.Status) {
+		return nil
+	}
+	from := rec.catalog.DeepCopy() // the metadata may have been patched meanwhile; only the status is to differ
+	from.Status = rec.before.Status
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, rec.catalog, client.MergeFrom(from)))
+}
+
+func (r *CatalogReconciler) result(rec *reconciliation) ctrl.Result {
+	if rec.next.IsZero() {
+		return ctrl.Result{}
+	}
+	return ctrl.Result{RequeueAfter: max(rec.next.Sub(r.Clock.Now()), time.Millisecond)}
+}

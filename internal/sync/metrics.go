@@ -1,0 +1,86 @@
+package sync
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/poll"
+)
+
+// Metrics are the numbers that are kept of each catalog. They are of this process; what outlives it stands in status.
+type Metrics struct {
+	lastPoll, nextPoll, lastChange, unpackSeconds *prometheus.GaugeVec
+	bytes, packages, invalidPackages, ready       *prometheus.GaugeVec
+	polls                                         *prometheus.CounterVec
+}
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "catalogd", Name: name, Help: help}, []string{"catalog"})
+		registry.MustRegister(g)
+		return g
+	}
+	m := &Metrics{
+		lastPoll:        gauge("last_poll_timestamp_seconds", "When the image of a catalog was last polled, as a Unix time."),
+		nextPoll:        gauge("next_poll_timestamp_seconds", "When the image of a catalog will next be polled, as a Unix time; absent if it will not be."),
+		lastChange:      gauge("last_change_timestamp_seconds", "When a catalog last changed to another digest, as a Unix time."),
+		unpackSeconds:   gauge("unpack_seconds", "How long the last unpacking of a catalog took that succeeded."),
+		bytes:           gauge("content_bytes", "Size of the content of a catalog as JSON lines."),
+		packages:        gauge("packages", "Packages of a catalog that are published."),
+		invalidPackages: gauge("invalid_packages", "Packages of a catalog that are not valid and not published."),
+		ready:           gauge("ready", "1 if a catalog is Ready, else 0."),
+		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "catalogd", Name: "polls_total", Help: "Polls of the image of a catalog by result: success or failure.",
+		}, []string{"catalog", "result"}),
+	}
+	registry.MustRegister(m.polls)
+	return m
+}
+
+// Polled counts a poll.
+func (m *Metrics) Polled(catalog string, at time.Time, err error) {
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	m.polls.WithLabelValues(catalog, result).Inc()
+	m.lastPoll.WithLabelValues(catalog).Set(float64(at.Unix()))
+}
+
+// Unpacked notes how long an unpacking took.
+func (m *Metrics) Unpacked(catalog string, took time.Duration) {
+	m.unpackSeconds.WithLabelValues(catalog).Set(took.Seconds())
+}
+
+// Observe copies what a catalog's status says.
+func (m *Metrics) Observe(c *v1beta1.CatalogSource, entry poll.Entry) {
+	if entry.Next.IsZero() {
+		m.nextPoll.DeleteLabelValues(c.Name)
+	} else {
+		m.nextPoll.WithLabelValues(c.Name).Set(float64(entry.Next.Unix()))
+	}
+	if p := c.Status.Poll; p != nil && p.LastChangeTime != nil {
+		m.lastChange.WithLabelValues(c.Name).Set(float64(p.LastChangeTime.Unix()))
+	}
+	content := c.Status.Content
+	if content == nil {
+		content = &v1beta1.CatalogContent{}
+	}
+	m.bytes.WithLabelValues(c.Name).Set(float64(content.Bytes))
+	m.packages.WithLabelValues(c.Name).Set(float64(content.Packages))
+	m.invalidPackages.WithLabelValues(c.Name).Set(float64(content.InvalidPackageCount))
+	m.ready.WithLabelValues(c.Name).Set(readiness(c))
+}
+
+// Forget drops what is kept of a catalog that is no more.
+func (m *Metrics) Forget(catalog string) {
+	for _, g := range []*prometheus.GaugeVec{
+		m.lastPoll, m.nextPoll, m.lastChange, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready,
+	} {
+		g.DeleteLabelValues(catalog)
+	}
+	m.polls.DeletePartialMatch(prometheus.Labels{"catalog": catalog})
+}

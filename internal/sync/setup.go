@@ -1,0 +1,134 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+// How often the store is looked after. Neither is a promise to anybody: content is found damaged and space is freed
+// about this much later.
+const (
+	sweepEvery = 5 * time.Minute
+	scrubEvery = 24 * time.Hour
+)
+
+// Register adds the controller, and what looks after the store, to a manager.
+func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
+	damaged := make(chan event.GenericEvent)
+	packages := &metav1.PartialObjectMetadata{}
+	packages.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackage"))
+	again := true // a process that lost the API server makes a new manager, with a controller of the same name
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("catalogsource").
+		For(&v1beta1.CatalogSource{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+		Owns(packages, builder.OnlyMetadata, builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(event.CreateEvent) bool { return false }, // we made it
+		})).
+		WatchesRawSource(source.Channel(damaged, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: r.Config.Concurrency,
+			SkipNameValidation:      &again,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](time.Second, 5*time.Minute),
+		}).
+		Complete(r)
+	if err != nil {
+		return err
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.keepStore(ctx, damaged) }))
+}
+
+// keepStore checks the content of the store against its checksums, first at start and then daily, and deletes what
+// nobody needs. Damaged catalogs are sent to be unpacked again. It ends with ctx.
+func (r *CatalogReconciler) keepStore(ctx context.Context, damaged chan<- event.GenericEvent) error {
+	log := logf.FromContext(ctx).WithName("store")
+	sweep, scrub := time.NewTicker(sweepEvery), time.NewTicker(scrubEvery)
+	defer sweep.Stop()
+	defer scrub.Stop()
+	r.scrub(ctx, damaged)
+	for {
+		if err := errors.Join(r.removeOrphans(ctx), r.Store.Sweep()); err != nil && ctx.Err() == nil {
+			log.Error(err, "cannot free space in the store; trying again later")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-sweep.C:
+		case <-scrub.C:
+			r.scrub(ctx, damaged)
+		}
+	}
+}
+
+func (r *CatalogReconciler) scrub(ctx context.Context, damaged chan<- event.GenericEvent) {
+	names, _ := r.Store.Scrub(ctx) // its only error is that of ctx
+	for _, name := range names {
+		select {
+		case damaged <- event.GenericEvent{Object: &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// removeOrphans removes the content of catalogs that were deleted while no catalogd ran and nobody waited for the
+// finalizer. It asks the API server, as what it deletes is not to depend on the state of a cache.
+func (r *CatalogReconciler) removeOrphans(ctx context.Context) error {
+	stored := r.Store.Catalogs() // before the list: what is stored meanwhile belongs to a catalog that there is
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSourceList"))
+	if err := r.Live.List(ctx, list); err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, item := range list.Items {
+		known[item.Name] = true
+	}
+	var errs []error
+	for _, c := range stored {
+		if !known[c.Name] {
+			errs = append(errs, r.Store.Remove(c.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Missing lists the catalogs that have a digest in their status and are not served here. It reads the cache, and its
+// error is that there is none yet.
+func Missing(ctx context.Context, reader client.Reader, served func(catalog string) bool) ([]string, error) {
+	list := &v1beta1.CatalogSourceList{}
+	if err := reader.List(ctx, list); err != nil {
+		return nil, err
+	}
+	var missing []string
+	for i := range list.Items {
+		if c := &list.Items[i]; c.Status.Digest != "" && c.DeletionTimestamp.IsZero() && !served(c.Name) {
+			missing = append(missing, c.Name)
+		}
+	}
+	return missing, nil
+}
+
+// readiness is the Ready condition as a number.
+func readiness(c *v1beta1.CatalogSource) float64 {
+	if meta.IsStatusConditionTrue(c.Status.Conditions, v1beta1.ReadyCondition) {
+		return 1
+	}
+	return 0
+}

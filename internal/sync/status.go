@@ -1,0 +1,230 @@
+package sync
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// maxInvalidPackages is how many invalid packages a status names; it has a count of all.
+const maxInvalidPackages = 20
+
+// conclude says in the status what the steps before it found, and when to come again.
+func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) error {
+	c := rec.catalog
+	served, ok := r.Store.Catalog(c.Name)
+	if rec.fetchErr == nil && rec.wanted != (name.Digest{}) && ok {
+		c.Status.Image = c.Spec.Image
+	}
+	if ok {
+		r.describe(rec, served)
+	} else {
+		c.Status.URLs, c.Status.Content = nil, nil // the digest stays: it says what to unpack when that is possible
+	}
+	if rec.fetchErr != nil {
+		logf.FromContext(ctx).Info("the catalog is not brought up to date", "error", rec.fetchErr.Error())
+	}
+	setServing(c, served, ok)
+	setProgressing(rec)
+	setPackagesSynced(rec, ok)
+	setReady(c)
+	c.Status.ObservedGeneration = c.Generation
+	r.planNext(rec)
+	r.Metrics.Observe(c, r.Polls.Get(c.Name))
+	r.recordEvents(rec)
+	return nil
+}
+
+// describe copies what is served into the status.
+func (r *CatalogReconciler) describe(rec *reconciliation, served store.Catalog) {
+	c, info := rec.catalog, served.Snapshot.Info()
+	if c.Status.Digest != info.Digest {
+		now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
+		pollStatus(c).LastChangeTime = &now
+	}
+	c.Status.Digest = info.Digest
+	c.Status.URLs = &v1beta1.CatalogSourceURLs{Base: r.baseURL(c.Name)}
+	unpackedAt := metav1.NewTime(info.UnpackedAt).Rfc3339Copy()
+	c.Status.Content = &v1beta1.CatalogContent{
+		Packages:            int32(rec.published),
+		Channels:            int32(info.Channels),
+		Bundles:             int32(info.Bundles),
+		Blobs:               int32(info.Blobs),
+		Bytes:               info.Bytes,
+		UnpackedAt:          &unpackedAt,
+		InvalidPackages:     invalidPackages(rec.invalid),
+		InvalidPackageCount: int32(len(rec.invalid)),
+	}
+}
+
+func (r *CatalogReconciler) baseURL(catalog string) string {
+	return r.Config.BaseURL + "/catalogs/" + catalog
+}
+
+func invalidPackages(all []store.InvalidPackage) []v1beta1.InvalidPackage {
+	slices.SortFunc(all, func(a, b store.InvalidPackage) int { return cmp.Compare(a.Name, b.Name) })
+	var out []v1beta1.InvalidPackage
+	for _, p := range all[:min(len(all), maxInvalidPackages)] {
+		out = append(out, v1beta1.InvalidPackage{Name: truncate(p.Name, 253), Reason: p.Reason})
+	}
+	return out
+}
+
+// truncate keeps what catalogs say from filling a status.
+func truncate(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// planNext notes the attempt, if there was one, and decides when to come again: after a failure as the backoff says, else
+// when the next poll is due.
+func (r *CatalogReconciler) planNext(rec *reconciliation) {
+	c, now := rec.catalog, r.Clock.Now()
+	var blocked *blockedError
+	failed := rec.fetchErr != nil && !errors.As(rec.fetchErr, &blocked)
+	switch {
+	case failed:
+		r.Polls.Record(c.Name, now, rec.fetchErr)
+	case !rec.polledAt.IsZero():
+		r.Polls.Record(c.Name, rec.polledAt, nil)
+	case rec.attempted:
+		r.Polls.Forget(c.Name) // a digest reference, which is not polled
+	}
+	entry := r.Polls.Get(c.Name)
+	switch {
+	case failed:
+		rec.next = now.Add(poll.Backoff(entry.Failures))
+	case entry.Err != nil && now.Before(entry.Next):
+		rec.next = entry.Next // we came for another reason while the backoff lasts
+	default:
+		rec.next = r.nextPoll(c, entry.Last, now)
+	}
+	r.Polls.SetNext(c.Name, rec.next)
+}
+
+// nextPoll is zero where there will be none: a digest reference, a suspended catalog, a schedule that cannot be read.
+func (r *CatalogReconciler) nextPoll(c *v1beta1.CatalogSource, last, now time.Time) time.Time {
+	if _, err := name.NewDigest(c.Spec.Image); err == nil || c.Spec.Suspend {
+		return time.Time{}
+	}
+	schedule, err := r.schedule(c)
+	if err != nil {
+		return time.Time{}
+	}
+	return schedule.Next(last, now, c.Name)
+}
+
+func setCondition(c *v1beta1.CatalogSource, conditionType string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
+		Type:               conditionType,
+		Status:             status,
+		Reason:             reason,
+		Message:            truncate(message, 4096),
+		ObservedGeneration: c.Generation,
+	})
+}
+
+func setServing(c *v1beta1.CatalogSource, served store.Catalog, ok bool) {
+	if !ok {
+		setCondition(c, v1beta1.ServingCondition, metav1.ConditionFalse, v1beta1.UnavailableReason, "Nothing is unpacked yet.")
+		return
+	}
+	setCondition(c, v1beta1.ServingCondition, metav1.ConditionTrue, v1beta1.AvailableReason,
+		fmt.Sprintf("Serving the content of %s.", served.Snapshot.Info().Digest))
+}
+
+// setProgressing leaves the condition as it is where nothing was attempted: what the last attempt found still holds.
+func setProgressing(rec *reconciliation) {
+	c := rec.catalog
+	var blocked *blockedError
+	switch {
+	case errors.As(rec.fetchErr, &blocked):
+		setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionFalse, v1beta1.BlockedReason, sentence(rec.fetchErr))
+	case rec.fetchErr != nil:
+		setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.RetryingReason, sentence(rec.fetchErr))
+	case c.Spec.Suspend:
+		setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionFalse, v1beta1.SuspendedReason,
+			"Not polled, as spec.suspend is true; what is served stays served.")
+	case rec.attempted || isCurrent(rec):
+		setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.SucceededReason,
+			fmt.Sprintf("%s is unpacked and current.", c.Spec.Image))
+	}
+}
+
+// isCurrent tells that there was nothing to attempt: a digest reference whose content is served.
+func isCurrent(rec *reconciliation) bool {
+	_, err := name.NewDigest(rec.catalog.Spec.Image)
+	return err == nil && rec.wanted != (name.Digest{}) && rec.catalog.Status.Digest == rec.wanted.DigestStr()
+}
+
+func setPackagesSynced(rec *reconciliation, served bool) {
+	c := rec.catalog
+	switch {
+	case rec.syncErr != nil:
+		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.SyncFailedReason, sentence(rec.syncErr))
+	case !served:
+		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.UnavailableReason, "Nothing is unpacked yet.")
+	case len(rec.invalid) > 0:
+		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.InvalidPackagesReason,
+			fmt.Sprintf("%s published. %s left out, as they are not valid: see status.content.invalidPackages.",
+				counted(rec.published, "package is", "packages are"), counted(len(rec.invalid), "package is", "packages are")))
+	default:
+		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.SyncedReason,
+			fmt.Sprintf("%s published.", counted(rec.published, "package is", "packages are")))
+	}
+}
+
+// setReady summarises the other conditions: the first that is not as it should be is what is amiss.
+func setReady(c *v1beta1.CatalogSource) {
+	progressing := meta.FindStatusCondition(c.Status.Conditions, v1beta1.ProgressingCondition)
+	serving := meta.FindStatusCondition(c.Status.Conditions, v1beta1.ServingCondition)
+	synced := meta.FindStatusCondition(c.Status.Conditions, v1beta1.PackagesSyncedCondition)
+	fault := func(cond *metav1.Condition) {
+		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionFalse, cond.Reason, cond.Message)
+	}
+	switch {
+	case progressing.Reason != v1beta1.SucceededReason && progressing.Reason != v1beta1.SuspendedReason:
+		fault(progressing)
+	case serving.Status != metav1.ConditionTrue:
+		fault(serving)
+	case synced.Status != metav1.ConditionTrue:
+		fault(synced)
+	default:
+		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message)
+	}
+}
+
+// sentence makes a sentence of an error, for people.
+func sentence(err error) string {
+	text := err.Error()
+	if text == "" {
+		return text
+	}
+	text = strings.ToUpper(text[:1]) + text[1:]
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
