@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/store"
+	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
+)
+
+// cluster is the side of catalogd that talks to the API server. It comes and goes with it; the content service does not
+// depend on it.
+type cluster struct {
+	cfg     config
+	rest    *rest.Config
+	logger  *slog.Logger
+	store   *store.Store
+	polls   *poll.Log
+	metrics *catalogsync.Metrics
+
+	cache atomic.Pointer[client.Reader] // of the manager that runs now; nil if none has its cache filled
+}
+
+func newCluster(cfg config, restConfig *rest.Config, logger *slog.Logger, st *store.Store, polls *poll.Log, m *catalogsync.Metrics) *cluster {
+	return &cluster{cfg: cfg, rest: restConfig, logger: logger, store: st, polls: polls, metrics: m}
+}
+
+// clusterConfig says how to reach the API server. It asks nothing of it.
+func clusterConfig(kubeconfig string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := rest.InClusterConfig()
+	if kubeconfig != "" || err != nil {
+		cfg, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no way to the API server: %w (run in a pod, or name a file with --kubeconfig)", err)
+	}
+	cfg.UserAgent = "catalogd/" + version
+	cfg.QPS = -1 // the API server's priority and fairness decides
+	return cfg, nil
+}
+
+// run keeps a manager running until ctx ends. One that cannot reach the API server, or lost what it needs there, ends
+// with an error, and another is made after a while.
+func (c *cluster) run(ctx context.Context) error {
+	for failures := 1; ; failures++ {
+		started := time.Now()
+		err := c.runManager(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(started) > 10*time.Minute {
+			failures = 1
+		}
+		wait := min(poll.Backoff(failures), 30*time.Second)
+		c.logger.Error("not connected to the API server; what is stored is served meanwhile", "error", err, "retryIn", wait.Round(time.Second))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (c *cluster) runManager(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	mgr, err := c.newManager()
+	if err != nil {
+		return err
+	}
+	puller, err := remote.NewPuller(remote.WithUserAgent("catalogd/" + version))
+	if err != nil {
+		return err
+	}
+	reconciler := &catalogsync.CatalogReconciler{
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Store:    c.store,
+		Polls:    c.polls,
+		Metrics:  c.metrics,
+		Recorder: mgr.GetEventRecorder("catalogd"),
+		Clock:    clock.RealClock{},
+		Config: catalogsync.Config{
+			Namespace:              c.cfg.namespace,
+			BaseURL:                c.cfg.externalURL,
+			DefaultPollingInterval: c.cfg.interval,
+			Concurrency:            c.cfg.concurrency,
+			Limits:                 c.cfg.limits,
+			Registry:               []remote.Option{remote.Reuse(puller)},
+		},
+	}
+	if err := reconciler.Register(mgr); err != nil {
+		return err
+	}
+	defer c.cache.Store(nil)
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { // runs once the cache is filled
+		reader := client.Reader(mgr.GetClient())
+		c.cache.Store(&reader)
+		<-ctx.Done()
+		return nil
+	}))
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func (c *cluster) newManager() (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(c.rest, ctrl.Options{
+		Scheme:  scheme,
+		Metrics: server.Options{BindAddress: "0"}, // served by run, also while there is no manager
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			// Nothing but CatalogSources and the metadata of OperatorPackages is to be held in memory.
+			ReaderFailOnMissingInformer: true,
+		},
+	})
+}
+
+// ready tells whether this process serves every catalog whose status has a digest. While the API server cannot be asked,
+// it is ready if it has content to serve.
+func (c *cluster) ready(ctx context.Context) error {
+	reader := c.cache.Load()
+	if reader == nil {
+		if len(c.store.Catalogs()) > 0 {
+			return nil
+		}
+		return errors.New("not connected to the API server, and nothing is stored")
+	}
+	missing, err := catalogsync.Missing(ctx, *reader, func(name string) bool {
+		_, ok := c.store.Catalog(name)
+		return ok
+	})
+	if err != nil {
+		return fmt.Errorf("listing CatalogSources: %w", err)
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("not served yet: %s", strings.Join(missing, ", "))
+	}
+	return nil
+}

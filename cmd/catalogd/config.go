@@ -1,0 +1,144 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/unpack"
+)
+
+// serviceAccountNamespace holds the namespace of a pod's service account; Kubernetes mounts it.
+const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// config is what the flags say.
+type config struct {
+	kubeconfig  string
+	namespace   string
+	dataDir     string
+	contentAddr string
+	healthAddr  string
+	metricsAddr string
+	externalURL string
+	interval    time.Duration
+	concurrency int
+	limits      unpack.Limits
+	maxBlob     int64
+	logLevel    slog.Level
+	logFormat   string
+	showVersion bool
+}
+
+const usage = `catalogd keeps operator catalogs: it unpacks the images that CatalogSources name onto its volume, follows
+them, publishes an OperatorPackage for each package, and serves the whole content over HTTP.
+
+Usage:
+  catalogd [flags]
+
+Flags:
+%s
+What is served, and how to ask for it: docs/spec/catalogsource.md in the source.
+`
+
+// parseFlags reads the command line. Help goes to out, with the error pflag.ErrHelp.
+func parseFlags(args []string, out io.Writer) (config, error) {
+	var cfg config
+	var level string
+	limits := unpack.DefaultLimits()
+	f := pflag.NewFlagSet("catalogd", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.StringVar(&cfg.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: the pod's service account, else $KUBECONFIG, else ~/.kube/config)")
+	f.StringVar(&cfg.namespace, "namespace", defaultNamespace(), "`namespace` that catalogd runs in; it stands in OperatorPackages as that of their catalogs")
+	f.StringVar(&cfg.dataDir, "data-dir", "/var/lib/catalogd", "`directory` for the content, on a persistent volume; one for each catalogd")
+	f.StringVar(&cfg.contentAddr, "content-bind-address", ":8080", "`address` of the content service")
+	f.StringVar(&cfg.externalURL, "external-url", "", "`URL` at which clients reach the content service; it stands in statuses (default: made from --content-bind-address)")
+	f.StringVar(&cfg.healthAddr, "health-bind-address", ":8081", "`address` of /healthz and /readyz")
+	f.StringVar(&cfg.metricsAddr, "metrics-bind-address", ":8082", "`address` of /metrics")
+	f.DurationVar(&cfg.interval, "default-polling-interval", 15*time.Minute, "how often to poll an image whose CatalogSource does not say")
+	f.IntVar(&cfg.concurrency, "concurrency", 4, "how many catalogs are worked on at a time")
+	f.Int64Var(&cfg.limits.TotalBytes, "max-unpacked-bytes", limits.TotalBytes, "most `bytes` that the catalog files of an image may have together")
+	f.Int64Var(&cfg.limits.FileBytes, "max-file-bytes", limits.FileBytes, "most `bytes` that one of them may have")
+	f.IntVar(&cfg.limits.Files, "max-files", limits.Files, "most `files` and directories that a catalog may have")
+	f.IntVar(&cfg.limits.Ratio, "max-compression-ratio", limits.Ratio, "most `bytes` that one byte of an image layer may unpack to")
+	f.Int64Var(&cfg.maxBlob, "max-blob-bytes", fbc.DefaultMaxBlobBytes, "most `bytes` that one blob of a catalog may have")
+	f.StringVar(&level, "log-level", "info", "`level` from which to log: debug, info, warn or error")
+	f.StringVar(&cfg.logFormat, "log-format", "json", "`format` of the log: json or text")
+	f.BoolVar(&cfg.showVersion, "version", false, "print the version and exit")
+	f.Usage = func() { fmt.Fprintf(out, usage, f.FlagUsagesWrapped(110)) }
+
+	if err := f.Parse(args); err != nil {
+		return cfg, err
+	}
+	if f.NArg() > 0 {
+		return cfg, fmt.Errorf("unexpected argument %q: catalogd takes flags only", f.Arg(0))
+	}
+	if err := cfg.logLevel.UnmarshalText([]byte(level)); err != nil {
+		return cfg, fmt.Errorf("--log-level %q is none of debug, info, warn, error", level)
+	}
+	if cfg.externalURL == "" {
+		cfg.externalURL = urlOf(cfg.contentAddr)
+	}
+	cfg.externalURL = strings.TrimSuffix(cfg.externalURL, "/")
+	return cfg, cfg.validate()
+}
+
+// validate reports every flag that cannot be used, not only the first.
+func (c config) validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	for flag, addr := range map[string]string{
+		"content-bind-address": c.contentAddr, "health-bind-address": c.healthAddr, "metrics-bind-address": c.metricsAddr,
+	} {
+		_, _, err := net.SplitHostPort(addr)
+		check(err == nil, "--%s %q is no address: write host:port, or :port for all interfaces", flag, addr)
+	}
+	u, err := url.Parse(c.externalURL)
+	check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == "",
+		"--external-url %q is no URL: write http://host[:port] or https://host[:port]", c.externalURL)
+	check(len(validation.IsDNS1123Label(c.namespace)) == 0, "--namespace %q is no name of a namespace", c.namespace)
+	check(c.dataDir != "", "--data-dir must name a directory")
+	check(c.interval >= time.Second, "--default-polling-interval %v is too short: it has to be 1s or more", c.interval)
+	check(c.concurrency > 0, "--concurrency %d is too small: it has to be 1 or more", c.concurrency)
+	for flag, n := range map[string]int64{
+		"max-unpacked-bytes": c.limits.TotalBytes, "max-file-bytes": c.limits.FileBytes, "max-files": int64(c.limits.Files),
+		"max-compression-ratio": int64(c.limits.Ratio), "max-blob-bytes": c.maxBlob,
+	} {
+		check(n > 0, "--%s %d is too small: it has to be 1 or more", flag, n)
+	}
+	check(c.maxBlob < 4<<30, "--max-blob-bytes %d is too large: it has to be below 4 GiB (%d)", c.maxBlob, int64(4<<30))
+	check(c.logFormat == "json" || c.logFormat == "text", "--log-format %q is neither json nor text", c.logFormat)
+	return errors.Join(errs...)
+}
+
+// urlOf makes a URL of a listening address; one without a host is taken to be reached on this machine.
+func urlOf(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "http://" + addr // validate says what is wrong
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// defaultNamespace is where this pod runs, as far as that can be told.
+func defaultNamespace() string {
+	mounted, _ := os.ReadFile(serviceAccountNamespace) // outside a pod there is none
+	return cmp.Or(os.Getenv("POD_NAMESPACE"), strings.TrimSpace(string(mounted)), "catalogd-system")
+}

@@ -1,0 +1,38 @@
+// Command catalogd keeps operator catalogs on its volume, publishes their packages to the API server and serves their
+// content over HTTP.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+)
+
+// version is set when the program is built.
+var version = "unknown"
+
+func main() {
+	cfg, err := parseFlags(os.Args[1:], os.Stdout)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		return
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "catalogd: %v\nRun 'catalogd --help' for usage.\n", err)
+		os.Exit(2)
+	}
+	if cfg.showVersion {
+		fmt.Println("catalogd", version)
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, cfg); err != nil {
+		fmt.Fprintf(os.Stderr, "catalogd: %v\n", err)
+		os.Exit(1) //nolint:gocritic // stop only unregisters the signals
+	}
+}
