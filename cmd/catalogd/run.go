@@ -42,7 +42,7 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	defer content.Close() //nolint:errcheck // it only gives up the lock, as the end of the process does
+	defer content.Close() // it only gives up the lock, as the end of the process does
 
 	polls := &poll.Log{}
 	cluster := newCluster(cfg, restConfig, logger, content, polls, catalogsync.NewMetrics(metrics.Registry))

@@ -136,7 +136,7 @@ func TestDigestErrors(t *testing.T) {
 		}
 	}
 	const manifest = "application/vnd.oci.image.manifest.v1+json"
-	hangUp := func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }
+	hangUp := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	tokenRefused := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/token" {
 			w.WriteHeader(http.StatusForbidden)
@@ -183,7 +183,7 @@ func redirect(to string) http.HandlerFunc {
 var fastRetry = remote.WithRetryBackoff(remote.Backoff{Duration: time.Millisecond, Steps: 2})
 
 func TestDigestKeepsCause(t *testing.T) {
-	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	_, err := Digest(t.Context(), parse(t, host+"/foo"))
 	if answer, ok := errors.AsType[*transport.Error](err); !ok || answer.StatusCode != http.StatusTeapot {
 		t.Errorf("got error %#v, want one with the registry's answer in its chain", err)

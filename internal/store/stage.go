@@ -108,7 +108,6 @@ type snapshotWriter struct {
 	stage    *Stage
 	previous *Snapshot // of the same catalog; files that it holds already are copied, not parsed. May be nil
 	out      *bufio.Writer
-	sum      io.Writer
 	index    *indexBuilder
 	info     Info
 	packages map[string]*packageContent

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -146,7 +147,7 @@ type contentReader struct {
 
 func (r contentReader) Read(p []byte) (int, error) {
 	n, err := r.reader.Read(p)
-	if err != nil && err != io.EOF && !isInvalid(err) {
+	if err != nil && !errors.Is(err, io.EOF) && !isInvalid(err) {
 		err = invalidf("its tar archive is damaged: %w", err)
 	}
 	return n, err
