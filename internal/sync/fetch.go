@@ -50,6 +50,9 @@ func (r *CatalogReconciler) resolve(ctx context.Context, rec *reconciliation) er
 	r.answerRequest(rec)
 	rec.attempted, rec.polledAt = true, r.Clock.Now()
 	digest, err := poll.Digest(ctx, ref, r.Config.Registry...)
+	if ctx.Err() != nil {
+		return ctx.Err() // we are told to stop; that says nothing about the image
+	}
 	r.Metrics.Polled(c.Name, rec.polledAt, err)
 	if err != nil {
 		rec.fetchErr = fmt.Errorf("polling %s: %w", c.Spec.Image, err)
@@ -133,6 +136,9 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 	}
 	started := r.Clock.Now()
 	if err := r.fetch(ctx, rec, src); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		rec.fetchErr = r.unpackFailed(src, err)
 		return nil
 	}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	sampleCatalog  = "config/samples/catalog/configs"
+	sampleRegistry = "127.0.0.1:5005" // as config/samples name it
+	sampleImage    = "catalogd/sample:latest"
+	namespace      = "catalogd-system"
+)
+
+// config is what the environment decides.
+type config struct {
+	root    string // of the repository, absolute: the working directory
+	dir     string // all state of this run
+	catalog string // the directory that is pushed as the sample's image
+	ports   ports
+}
+
+// configure reads CATALOG and the port variables from the environment.
+func configure(getenv func(string) string) (config, error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return config{}, err
+	}
+	if _, err := os.Stat(filepath.Join(root, "hack", "controlplane", "build.sh")); err != nil {
+		return config{}, errors.New("the working directory is not the root of the repository: use `make run` there")
+	}
+	cfg := config{root: root, dir: filepath.Join(root, ".run"), catalog: getenv("CATALOG")}
+	if cfg.catalog == "" {
+		cfg.catalog = sampleCatalog
+	}
+	info, err := os.Stat(cfg.catalog)
+	if err == nil && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: cfg.catalog, Err: errors.New("not a directory")}
+	}
+	if err != nil {
+		return config{}, fmt.Errorf("CATALOG must name a directory with a file-based catalog: %w", err)
+	}
+	cfg.ports, err = readPorts(getenv)
+	return cfg, err
+}
+
+// path joins elements to the directory of this run.
+func (c config) path(elements ...string) string {
+	return filepath.Join(append([]string{c.dir}, elements...)...)
+}
+
+// image is the reference under which the catalog is pushed.
+func (c config) image() string { return c.ports.registry.address() + "/" + sampleImage }

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const probeInterval = 100 * time.Millisecond
+
+// apiServer is where the kube-apiserver of this run is.
+type apiServer struct{ url, certificate string }
+
+// startControlPlane starts etcd and kube-apiserver on free ports and waits until the API server is ready. There are no
+// controllers: nothing collects garbage, and nothing runs Pods.
+func (w *world) startControlPlane(ctx context.Context) error {
+	addresses, err := freeAddresses(3)
+	if err != nil {
+		return err
+	}
+	etcd, peer, api := "http://"+addresses[0], "http://"+addresses[1], addresses[2]
+	err = w.start("etcd", filepath.Join(w.assets, "etcd"),
+		"--data-dir", w.path("etcd"),
+		"--listen-client-urls", etcd, "--advertise-client-urls", etcd,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer,
+		"--unsafe-no-fsync", // the data does not outlive the run
+		"--log-level", "warn",
+	)
+	if err != nil {
+		return err
+	}
+	if err := waitOK(ctx, etcd+"/health"); err != nil {
+		return err
+	}
+	users, err := w.writeCredentials(api)
+	if err != nil {
+		return err
+	}
+	if err := w.startAPIServer(etcd, api, users); err != nil {
+		return err
+	}
+	w.kubectl = kubectl{filepath.Join(w.assets, "kubectl"), w.path("kubeconfig")}
+	if err := w.kubectl.writeScript(w.path("kubectl")); err != nil {
+		return err
+	}
+	w.note("%s", w.api.url)
+	return every(ctx, probeInterval, func() bool {
+		answer, err := w.kubectl.run(ctx, "", "get", "--raw", "/readyz")
+		return err == nil && answer == "ok"
+	})
+}
+
+func (w *world) startAPIServer(etcd, address, users string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	key := w.path("pki", "service-accounts.key")
+	return w.start("kube-apiserver", filepath.Join(w.assets, "kube-apiserver"),
+		"--etcd-servers", etcd,
+		"--bind-address", host, "--advertise-address", host, "--secure-port", port,
+		"--endpoint-reconciler-type", "none", // the others refuse a loopback address
+		"--cert-dir", w.path("pki"), // it makes its own certificate there, which the kubeconfigs name
+		"--token-auth-file", users,
+		"--authorization-mode", "RBAC",
+		"--service-cluster-ip-range", "10.0.0.0/24",
+		"--service-account-issuer", w.api.url,
+		"--service-account-key-file", key, "--service-account-signing-key-file", key,
+		"--disable-admission-plugins", "ServiceAccount", // the accounts that it wants are made by a controller
+	)
+}
+
+// writeCredentials writes two kubeconfigs, each with a token of its own: `kubeconfig` for an administrator, and
+// `catalogd.kubeconfig` for catalogd's service account, so that catalogd can do here what config/rbac allows and no more.
+// It returns the file that tells kube-apiserver about the tokens.
+func (w *world) writeCredentials(address string) (users string, err error) {
+	w.api = apiServer{url: "https://" + address, certificate: w.path("pki", "apiserver.crt")}
+	if err := os.MkdirAll(w.path("pki"), 0o700); err != nil {
+		return "", err
+	}
+	if err := writeSigningKey(w.path("pki", "service-accounts.key")); err != nil {
+		return "", err
+	}
+	admin, catalogd := rand.Text(), rand.Text()
+	account := "system:serviceaccount:" + namespace
+	tokens := fmt.Sprintf("%s,admin,admin,system:masters\n%s,%s:catalogd,catalogd,\"system:serviceaccounts,%s\"\n",
+		admin, catalogd, account, "system:serviceaccounts:"+namespace)
+	for file, token := range map[string]string{"kubeconfig": admin, "catalogd.kubeconfig": catalogd} {
+		if err := os.WriteFile(w.path(file), []byte(w.api.kubeconfig(token)), 0o600); err != nil {
+			return "", err
+		}
+	}
+	users = w.path("pki", "users.csv")
+	return users, os.WriteFile(users, []byte(tokens), 0o600)
+}
+
+// kubeconfig returns a kubeconfig in YAML. Go's quoting is YAML's within double quotes.
+func (a apiServer) kubeconfig(token string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters:
+- name: catalogd
+  cluster: {server: %q, certificate-authority: %q}
+users:
+- name: catalogd
+  user: {token: %q}
+contexts:
+- name: catalogd
+  context: {cluster: catalogd, user: catalogd}
+current-context: catalogd
+`, a.url, a.certificate, token)
+}
+
+func writeSigningKey(path string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600)
+}
+
+// freeAddresses returns n loopback addresses with ports that were free a moment ago.
+func freeAddresses(n int) ([]string, error) {
+	addresses := make([]string, n)
+	for i := range addresses {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close() // only at the end: no port twice
+		addresses[i] = listener.Addr().String()
+	}
+	return addresses, nil
+}
+
+// every asks done again and again until it says yes. It ends with ctx, which a child's death cancels too.
+func every(ctx context.Context, interval time.Duration, done func() bool) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// waitOK waits until url answers 200, for at most a minute.
+func waitOK(ctx context.Context, url string) error {
+	const patience = time.Minute
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s has not answered 200 for %s", url, patience))
+	defer cancel()
+	return every(ctx, probeInterval, func() bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return false
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+	})
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// child is a process that this program started, and ends.
+type child struct {
+	name, log string
+	cmd       *exec.Cmd
+	done      chan struct{} // closed when the process has ended; err is set before
+	err       error
+}
+
+// childError says that a child ended by itself.
+type childError struct{ child *child }
+
+func (e *childError) Error() string {
+	return fmt.Sprintf("%s ended by itself (%v); the end of %s:\n%s",
+		e.child.name, e.child.cmd.ProcessState, e.child.log, tail(e.child.log))
+}
+
+// start runs a program with its output in a log file of its own.
+func start(name, log string, program string, args ...string) (*child, error) {
+	output, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer output.Close()
+	c := &child{name: name, log: log, cmd: exec.Command(program, args...), done: make(chan struct{})}
+	c.cmd.Stdout, c.cmd.Stderr = output, output
+	c.cmd.SysProcAttr = childAttributes()
+	started := make(chan error)
+	go c.run(started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// run keeps its thread for as long as the child lives: Linux sends the signal of a parent's death when the thread that
+// started the child ends.
+func (c *child) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.cmd.Start()
+	started <- err
+	if err == nil {
+		c.err = c.cmd.Wait()
+		close(c.done)
+	}
+}
+
+// stop asks the process to end, and kills it if it has not after grace.
+func (c *child) stop(grace time.Duration) error {
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-time.After(grace):
+		_ = c.cmd.Process.Kill()
+		<-c.done
+		return fmt.Errorf("%s did not end within %s and was killed", c.name, grace)
+	}
+}
+
+// command is a short-lived process that ends with ctx. Like every child it is in a process group of its own, so that a
+// terminal's Ctrl-C reaches only this program, which then stops its children in order.
+func command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.SysProcAttr = childAttributes()
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// kubectl runs the control plane's own kubectl with the run's kubeconfig.
+type kubectl struct{ program, kubeconfig string }
+
+func (k kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
+	return command(ctx, k.program, append([]string{"--kubeconfig", k.kubeconfig}, args...)...)
+}
+
+// run returns what kubectl prints; its complaint becomes the error.
+func (k kubectl) run(ctx context.Context, stdin string, args ...string) (string, error) {
+	var stdout, stderr strings.Builder
+	cmd := k.command(ctx, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// writeScript writes an executable that is kubectl with the kubeconfig set, for people to use.
+func (k kubectl) writeScript(path string) error {
+	script := fmt.Sprintf("#!/bin/sh\nexec %s --kubeconfig %s \"$@\"\n", shellQuote(k.program), shellQuote(k.kubeconfig))
+	return os.WriteFile(path, []byte(script), 0o755)
+}
+
+func shellQuote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// tail returns the last lines of a log, indented.
+func tail(log string) string {
+	const lines, longest = 15, 16 << 10
+	file, err := os.Open(filepath.Clean(log))
+	if err != nil {
+		return "  (" + err.Error() + ")"
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.Size() > longest {
+		_, _ = file.Seek(-longest, io.SeekEnd)
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return "  (" + err.Error() + ")"
+	}
+	if len(text) == 0 {
+		return "  (it is empty)"
+	}
+	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
+}

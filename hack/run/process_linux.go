@@ -1,0 +1,8 @@
+package main
+
+import "syscall"
+
+// childAttributes puts a child in a process group of its own and has the kernel kill it when this process dies.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"text/template"
+)
+
+// next is what `make run` says at its end. Each command works as it is printed, in the root of the repository.
+var next = template.Must(template.New("next").Parse(`
+Try next, in another terminal in {{.Root}}:
+
+1. The catalogs, and what catalogd says of each (.run/kubectl is kubectl with the kubeconfig set)
+   .run/kubectl get catalogsources -o wide
+
+2. The catalogs as the content service sees them
+   curl -s {{.Content}}/catalogs
+
+3. The channels of one package, as JSON lines
+   curl -s '{{.Content}}/catalogs/{{.Catalog}}/api/v1/metas?schema=olm.channel&package={{.Package}}'
+
+4. A catalog of your own: push a directory (here one package of the sample) and name the image in a CatalogSource
+   go run ./hack/push-catalog {{.Own}} {{.Mine}} && .run/kubectl apply -f .run/mine.yaml
+
+5. Look for a new image now, not at the next poll
+   .run/kubectl annotate --overwrite catalogsource {{.Catalog}} catalogd.operatorframework.io/poll-requested="$(date)"
+
+Your own kubectl works as well: export KUBECONFIG={{.Kubeconfig}}
+Logs: {{.Logs}}
+
+catalogd is ready: {{.Content}} serves {{.Catalogs}}; Ctrl-C stops everything
+`))
+
+// exampleSource is the CatalogSource of the fourth command, written to .run/mine.yaml.
+const exampleSource = `apiVersion: catalogd.operatorframework.io/v1beta1
+kind: CatalogSource
+metadata:
+  name: mine
+spec:
+  image: %s
+  pollingInterval: 1m
+`
+
+// report prints the packages and what to try next.
+func (w *world) report(ctx context.Context) error {
+	table, err := w.kubectl.run(ctx, "", "get", "operatorpackages")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w.out, "\n%s", table)
+	packages, err := w.kubectl.run(ctx, "", "get", "operatorpackages", "-l", "catalog="+w.catalogs[0],
+		"-o", `jsonpath={range .items[*]}{.spec.packageName}{"\n"}{end}`)
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(packages, "\n") // a catalog may have none; the command works all the same
+	mine := w.ports.registry.address() + "/catalogd/mine:latest"
+	if err := os.WriteFile(w.path("mine.yaml"), fmt.Appendf(nil, exampleSource, mine), 0o644); err != nil {
+		return err
+	}
+	return next.Execute(w.out, map[string]string{
+		"Root":       w.root,
+		"Content":    w.ports.content.url(),
+		"Mine":       mine,
+		"Catalog":    w.catalogs[0],
+		"Catalogs":   strings.Join(w.catalogs, ", "),
+		"Package":    first,
+		"Own":        sampleCatalog + "/skupper-operator",
+		"Kubeconfig": w.path("kubeconfig"),
+		"Logs":       w.path("*.log"),
+	})
+}

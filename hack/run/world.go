@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/operator-catalogs/catalogd/hack/push-catalog/catalogimage"
+)
+
+// world is everything that one run starts.
+type world struct {
+	config
+	out       io.Writer
+	childDied context.CancelCauseFunc
+
+	assets   string // the directory of etcd, kube-apiserver and kubectl
+	api      apiServer
+	kubectl  kubectl
+	registry *registryServer
+	children []*child // in the order of their start
+	catalogs []string // the CatalogSources of config/samples
+}
+
+// up brings everything up, step by step. Whatever it started before an error, down stops.
+func (w *world) up(ctx context.Context) error {
+	steps := []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"Kubernetes components", w.buildControlPlane},
+		{"control plane: etcd and kube-apiserver", w.startControlPlane},
+		{"custom resources and RBAC: config/crd, config/rbac", w.installConfig},
+		{"registry at " + w.ports.registry.address(), w.startRegistry},
+		{"catalog image from " + w.catalog, w.pushCatalog},
+		{"catalogd: bin/catalogd", w.startCatalogd},
+		{"catalog sources: config/samples", w.applySamples},
+	}
+	fmt.Fprintf(w.out, "Running catalogd locally. State: %s (emptied at each start)\n\n", w.dir)
+	for i, step := range steps {
+		fmt.Fprintf(w.out, "[%d/%d] %s\n", i+1, len(steps), step.what)
+		began := time.Now()
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		w.note("%.1f s", time.Since(began).Seconds())
+	}
+	return w.report(ctx)
+}
+
+// down stops everything, in the reverse order of its start.
+func (w *world) down(reason error) {
+	if errors.Is(reason, errInterrupted) {
+		fmt.Fprintln(w.out, "\nStopping; Ctrl-C again stops at once.")
+	}
+	for len(w.children) > 0 {
+		last := w.children[len(w.children)-1]
+		w.children = w.children[:len(w.children)-1]
+		if err := last.stop(20 * time.Second); err != nil {
+			w.note("%v", err)
+		}
+		if last.name == "catalogd" && w.registry != nil {
+			_ = w.registry.Close()
+		}
+	}
+	if errors.Is(reason, errInterrupted) {
+		fmt.Fprintf(w.out, "Everything has stopped. The logs are in %s until the next start.\n", w.dir)
+	}
+}
+
+// note prints a line of progress below the step that it belongs to.
+func (w *world) note(format string, args ...any) {
+	fmt.Fprintf(w.out, "      "+format+"\n", args...)
+}
+
+// start starts a child whose end, unless we asked for it, ends the run.
+func (w *world) start(name string, program string, args ...string) error {
+	c, err := start(name, w.path(name+".log"), program, args...)
+	if err != nil {
+		return err
+	}
+	w.children = append(w.children, c)
+	go func() {
+		<-c.done
+		w.childDied(&childError{c})
+	}()
+	return nil
+}
+
+func (w *world) buildControlPlane(ctx context.Context) error {
+	var directory strings.Builder
+	build := command(ctx, filepath.Join(w.root, "hack", "controlplane", "build.sh"))
+	build.Stdout, build.Stderr = &directory, os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("hack/controlplane/build.sh: %w", err)
+	}
+	w.assets = strings.TrimSpace(directory.String())
+	w.note("in %s", w.assets)
+	return nil
+}
+
+func (w *world) startRegistry(context.Context) (err error) {
+	w.registry, err = startRegistry(w.ports.registry.address(), w.path("registry"), w.path("registry.log"))
+	return err
+}
+
+func (w *world) pushCatalog(ctx context.Context) error {
+	digest, err := catalogimage.Push(ctx, w.catalog, w.image(), io.Discard)
+	if err != nil {
+		return err
+	}
+	w.note("%s@%s", w.image(), digest.DigestStr())
+	return nil
+}
+
+func (w *world) startCatalogd(ctx context.Context) error {
+	err := w.start("catalogd", filepath.Join(w.root, "bin", "catalogd"),
+		"--kubeconfig", w.path("catalogd.kubeconfig"),
+		"--namespace", namespace,
+		"--data-dir", w.path("data"),
+		"--content-bind-address", w.ports.content.address(),
+		"--external-url", w.ports.content.url(),
+		"--health-bind-address", w.ports.health.address(),
+		"--metrics-bind-address", w.ports.metrics.address(),
+		"--log-format", "text",
+	)
+	if err != nil {
+		return err
+	}
+	return waitOK(ctx, w.ports.health.url()+"/readyz")
+}

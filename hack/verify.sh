@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# verify.sh: brings every generated, formatted and tidied file up to date and fails if that changed the tree. `make verify` runs it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+step() { # step WHAT COMMAND...
+	echo "== verify: $1" >&2
+	shift
+	"$@" || {
+		echo "verify: '$*' failed" >&2
+		exit 1
+	}
+}
+
+tidy() {
+	local module
+	for module in . hack/controlplane hack/tools; do
+		go -C "$module" mod tidy -diff || {
+			echo "$module/go.mod is not tidy: go -C $module mod tidy" >&2
+			return 1
+		}
+	done
+}
+
+step "generated files" make --no-print-directory generate
+step "go mod tidy" tidy
+step "go vet" go vet ./...
+step "lint and format" make --no-print-directory lint
+
+changes=$(git status --porcelain)
+if [ -n "$changes" ]; then
+	git --no-pager diff
+	printf 'verify: the tree is not clean:\n%s\nRun `make generate` and commit what you want to keep: verify judges commits.\n' "$changes" >&2
+	exit 1
+fi
+echo "verify: everything is up to date and the tree is clean"
