@@ -1,0 +1,6 @@
+// Package e2e holds the black-box tests of the built catalogd: the binary named by $CATALOGD_BIN runs against a real
+// kube-apiserver and etcd (from $KUBEBUILDER_ASSETS), a real registry over HTTP, and real files. The tests know catalogd
+// only by its flags, its ports, its two kinds and its data directory; they share no code with it.
+//
+// Run them with `make e2e`. COMMUNITY_CATALOG=DIR runs the catalog tests on that file-based catalog too.
+package e2e

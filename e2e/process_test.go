@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestHealthAndMetrics reads the ports that are not for content.
+func TestHealthAndMetrics(t *testing.T) {
+	w := newWorld(t, shared)
+	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
+	w.createCatalog(t, "sample", ref, nil)
+	broken, _ := w.registry.push(t, "heads", brokenImage(t, "multiple-heads"))
+	w.createCatalog(t, "heads", broken, nil)
+	w.waitReady(t, "sample", digest)
+	w.waitReady(t, "heads", "")
+	for _, url := range []string{
+		"http://" + w.health + "/healthz", "http://" + w.health + "/readyz", "http://" + w.content + "/catalogs",
+	} {
+		if err := w.answers(url, http.StatusOK); err != nil {
+			t.Error(err)
+		}
+	}
+
+	blobs, err := readCatalog(sampleCatalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(get(t, "http://"+w.metrics+"/metrics").body)
+	for what, pattern := range map[string]string{
+		"packages":         fmt.Sprintf(`packages\{catalog="sample"\} %d`, countSchema(blobs, "olm.package")),
+		"invalid packages": `invalid_packages\{catalog="heads"\} 1`,
+		"bytes":            `bytes\{catalog="sample"\} [1-9]`,
+		"last poll":        `last_poll\w*\{catalog="sample"[^}]*\} [1-9]`,
+		"next poll":        `next_poll\w*\{catalog="sample"[^}]*\} [1-9]`,
+		"last change":      `last_change\w*\{catalog="sample"[^}]*\} [1-9]`,
+		"unpack seconds":   `unpack\w*seconds\w*\{catalog="sample"[^}]*\} `,
+		"poll results":     `poll\w*\{[^}]*catalog="sample"[^}]*result="\w+"[^}]*\} [1-9]`,
+		"reconciler's own": `controller_runtime_reconcile_total\{`,
+	} {
+		if !regexp.MustCompile(`(?m)^[a-z_]*` + pattern).MatchString(text) {
+			t.Errorf("/metrics does not tell %s (%s); it has\n%s", what, pattern, catalogdLines(text))
+		}
+	}
+
+	w.patchCatalog(t, "heads", `{"spec":{"displayName":"to be deleted"}}`)
+	if _, err := w.kubectl(t.Context(), "delete", "catalogsource", "heads", "--timeout=60s"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the metrics of a deleted catalog are gone", func() error {
+		if text := get(t, "http://"+w.metrics+"/metrics").body; bytes.Contains(text, []byte(`catalog="heads"`)) {
+			return fmt.Errorf("still there")
+		}
+		return nil
+	})
+}
+
+func catalogdLines(metrics string) string {
+	var kept []string
+	for line := range strings.Lines(metrics) {
+		if strings.HasPrefix(line, "catalogd_") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// TestGracefulShutdown ends catalogd while a reader is in the middle of the content.
+func TestGracefulShutdown(t *testing.T) {
+	w := newWorld(t, shared)
+	ref, digest := w.registry.push(t, "large", catalogImage(t, largeCatalog(t)))
+	w.createCatalog(t, "large", ref, nil)
+	w.waitReady(t, "large", digest)
+	want := get(t, w.contentURL("large", "/api/v1/all")).body
+
+	reader := openSlowly(t, w.content, "/catalogs/large/api/v1/all")
+	w.signal(t, syscall.SIGTERM)
+	eventually(t, "no new connections are taken", func() error {
+		if r, err := tryGet(w.contentURL("large", "/api/v1/all")); err == nil {
+			return fmt.Errorf("status %d", r.status)
+		}
+		return nil
+	})
+	if !w.alive() {
+		t.Error("catalogd ended before the request in flight did")
+	}
+	if got := readSlowly(t, reader); !bytes.Equal(got, want) {
+		t.Errorf("the request in flight got %d bytes, want %d", len(got), len(want))
+	}
+	if code := w.wait(t, patience); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+	w.start(t) // to clean up
+}
+
+// TestReadyOnlyWhenServed starts on an empty volume what another volume already served: until the content is there
+// again, the process is alive and not ready.
+func TestReadyOnlyWhenServed(t *testing.T) {
+	w := newWorld(t, shared)
+	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
+	w.createCatalog(t, "sample", ref, nil)
+	w.waitReady(t, "sample", digest)
+	etag := get(t, w.contentURL("sample", "/api/v1/all")).header.Get("ETag")
+
+	w.kill(t)
+	w.registry.stop()
+	entries, err := os.ReadDir(w.dataDir)
+	must(t, err)
+	for _, entry := range entries {
+		must(t, os.RemoveAll(filepath.Join(w.dataDir, entry.Name())))
+	}
+	w.start(t)
+	eventually(t, "alive", func() error { return w.answers("http://"+w.health+"/healthz", http.StatusOK) })
+	w.eventuallyCatalog(t, "sample", "known to be not served", func(c *unstructured.Unstructured) error {
+		return wantCondition(c, "Serving", "False")
+	})
+	if err := w.answers("http://"+w.health+"/readyz", http.StatusOK); err == nil {
+		t.Error("ready without the content that status names")
+	}
+	w.registry.start(t)
+	w.requestPoll(t, "sample", "again")
+	w.waitReady(t, "sample", digest)
+	eventually(t, "ready again", func() error { return w.answers("http://"+w.health+"/readyz", http.StatusOK) })
+	if got := get(t, w.contentURL("sample", "/api/v1/all")).header.Get("ETag"); got != etag {
+		t.Errorf("ETag %s after the volume was lost, was %s", got, etag)
+	}
+}
+
+// TestCommandLine runs the binary as a person at a terminal does.
+func TestCommandLine(t *testing.T) {
+	busy := newRegistry(t).address
+	for name, test := range map[string]struct {
+		args []string
+		fail bool
+		want []string // in what it prints
+	}{
+		"help": {args: []string{"--help"}, want: []string{"--kubeconfig", "--namespace", "--data-dir", "/var/lib/catalogd",
+			"--content-bind-address", ":8080", "--external-url", "--health-bind-address", ":8081", "--metrics-bind-address", ":8082",
+			"--default-polling-interval", "15m", "--log-level", "--log-format", "--version"}},
+		"version":          {args: []string{"--version"}, want: []string{"catalogd"}},
+		"unknown flag":     {args: []string{"--nonsense"}, fail: true, want: []string{"--nonsense"}},
+		"argument":         {args: []string{"nonsense"}, fail: true, want: []string{"nonsense"}},
+		"log level":        {args: []string{"--log-level", "loud"}, fail: true, want: []string{"log-level", "loud"}},
+		"log format":       {args: []string{"--log-format", "xml"}, fail: true, want: []string{"log-format", "xml"}},
+		"interval":         {args: []string{"--default-polling-interval", "-1m"}, fail: true, want: []string{"default-polling-interval"}},
+		"no interval":      {args: []string{"--default-polling-interval", "soon"}, fail: true, want: []string{"default-polling-interval", "soon"}},
+		"external URL":     {args: []string{"--external-url", "catalogd:8080"}, fail: true, want: []string{"external-url", "catalogd:8080"}},
+		"address":          {args: []string{"--content-bind-address", "8080"}, fail: true, want: []string{"content-bind-address", "8080"}},
+		"kubeconfig":       {args: []string{"--kubeconfig", "/nonexistent/kubeconfig"}, fail: true, want: []string{"/nonexistent/kubeconfig"}},
+		"busy port":        {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--content-bind-address", busy}, fail: true, want: []string{busy, "in use"}},
+		"no data dir":      {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--data-dir", "/dev/null/x"}, fail: true, want: []string{"/dev/null"}},
+		"future data dir":  {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--data-dir", futureDataDir(t)}, fail: true, want: []string{"999"}},
+		"foreign data dir": {args: []string{"--data-dir", ""}, fail: true, want: []string{"data-dir"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, code := runBinary(t, append(defaultsFor(t, test.args), test.args...))
+			if (code != 0) != test.fail {
+				t.Errorf("exit code %d, want failure: %t", code, test.fail)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("it does not say %q:\n%s", want, out)
+				}
+			}
+			if strings.Contains(out, "goroutine ") {
+				t.Errorf("a stack trace for a person:\n%s", out)
+			}
+		})
+	}
+}
+
+// defaultsFor keeps a run that should fail from doing harm if it does not: ports that are free, a directory to spoil.
+func defaultsFor(t *testing.T, args []string) []string {
+	if len(args) == 1 && (args[0] == "--help" || args[0] == "--version") {
+		return nil
+	}
+	return []string{"--namespace", namespace, "--data-dir", t.TempDir(), "--content-bind-address", freeAddress(t),
+		"--health-bind-address", freeAddress(t), "--metrics-bind-address", freeAddress(t)}
+}
+
+// futureDataDir is a volume that a later catalogd wrote.
+func futureDataDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "format"), []byte("999\n"), 0o600))
+	return dir
+}
+
+// runBinary returns all that the binary printed, and its exit code.
+func runBinary(t *testing.T, args []string) (out string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience/2)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Getenv("CATALOGD_BIN"), args...)
+	printed, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		t.Errorf("still running after %s", patience/2)
+	}
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(printed), cmd.ProcessState.ExitCode()
+}

@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+)
+
+// TestRestart takes away, one after the other, all that catalogd depends on but its volume: what was served stays
+// served. It stops an API server and so needs a control plane of its own.
+func TestRestart(t *testing.T) {
+	plane, err := startControlPlane()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { must(t, plane.stop()) })
+	w := newWorld(t, plane)
+	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
+	w.createCatalog(t, "sample", ref, nil)
+	w.waitReady(t, "sample", digest)
+	url := w.contentURL("sample", "/api/v1/all")
+	before := get(t, url)
+	etag := before.header.Get("ETag")
+	if before.status != http.StatusOK || etag == "" {
+		t.Fatalf("GET %s: status %d, ETag %q; want 200 with an ETag", url, before.status, etag)
+	}
+	serves := func() error {
+		r, err := tryGet(url)
+		if err != nil {
+			return err
+		}
+		if r.status != http.StatusOK || r.header.Get("ETag") != etag || string(r.body) != string(before.body) {
+			return fmt.Errorf("status %d, ETag %s, %d bytes; want 200, %s, %d bytes", r.status, r.header.Get("ETag"), len(r.body), etag, len(before.body))
+		}
+		if modified := r.header.Get("Last-Modified"); modified != before.header.Get("Last-Modified") {
+			return fmt.Errorf("Last-Modified is %s, was %s", modified, before.header.Get("Last-Modified"))
+		}
+		return nil
+	}
+
+	w.kill(t)
+	w.registry.stop()
+	w.start(t)
+	eventually(t, "the content is served after kill -9 without a registry", serves)
+
+	w.kill(t)
+	if err := plane.env.ControlPlane.APIServer.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.start(t)
+	eventually(t, "the content is served after kill -9 without a registry and an API server", serves)
+	if !w.alive() {
+		t.Error("catalogd has ended for want of an API server")
+	}
+
+	must(t, plane.env.ControlPlane.APIServer.Start())
+	w.registry.start(t)
+	_, second := w.registry.push(t, "sample", catalogImage(t, soundDir))
+	eventually(t, "the API server answers", func() error { return w.List(t.Context(), newList(catalogKind)) })
+	w.requestPoll(t, "sample", "all is back")
+	w.waitReady(t, "sample", second)
+}

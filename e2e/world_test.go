@@ -1,0 +1,314 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	patience  = 60 * time.Second      // how long a state may take to come about before a test fails
+	checkGap  = 50 * time.Millisecond // how often a state is looked at
+	pollNow   = "catalogd.operatorframework.io/poll-requested"
+	apiGroup  = "catalogd.operatorframework.io"
+	neverPoll = "24h" // a polling interval no test lives to see
+)
+
+var (
+	catalogKind = schema.GroupVersionKind{Group: apiGroup, Version: "v1beta1", Kind: "CatalogSource"}
+	packageKind = schema.GroupVersionKind{Group: apiGroup, Version: "v1beta1", Kind: "OperatorPackage"}
+)
+
+// errEnded ends every wait: what has ended brings nothing about any more.
+var errEnded = errors.New("catalogd has ended")
+
+// world is what a test acts on: a control plane, a registry of its own, a catalogd of its own.
+type world struct {
+	*controlPlane
+	*daemon
+	registry *imageRegistry
+}
+
+// newWorld starts a registry and a catalogd. When the test ends it deletes every CatalogSource, stops both, and prints
+// catalogd's log if the test failed.
+func newWorld(t *testing.T, plane *controlPlane) *world {
+	t.Helper()
+	w := &world{controlPlane: plane, daemon: newDaemon(t, plane.daemonKubeconfig), registry: newRegistry(t)}
+	t.Cleanup(func() { w.close(t) })
+	w.start(t)
+	eventually(t, "catalogd is ready", func() error { return w.answers("http://"+w.health+"/readyz", http.StatusOK) })
+	return w
+}
+
+func (w *world) close(t *testing.T) {
+	if err := w.deleteCatalogs(); err != nil {
+		t.Errorf("cleaning up: %v", err)
+	}
+	if w.alive() {
+		w.signal(t, syscall.SIGTERM)
+		w.wait(t, patience)
+	}
+	if t.Failed() {
+		t.Logf("catalogd's last log lines:\n%s", w.log.tail(60))
+	}
+}
+
+// deleteCatalogs leaves the control plane without objects of ours, by force where catalogd does not do its part.
+func (w *world) deleteCatalogs() error {
+	ctx := context.Background()
+	list := newList(catalogKind)
+	if err := w.List(ctx, list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if err := w.Delete(ctx, &list.Items[i]); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	err := within(patience/2, func() error {
+		if err := w.List(ctx, list); err != nil || len(list.Items) == 0 {
+			return err
+		}
+		return fmt.Errorf("%d CatalogSources are still there after their deletion", len(list.Items))
+	})
+	if err == nil {
+		return nil
+	}
+	for i := range list.Items {
+		list.Items[i].SetFinalizers(nil)
+		err = errors.Join(err, client.IgnoreNotFound(w.Update(ctx, &list.Items[i])))
+	}
+	packages := &unstructured.Unstructured{}
+	packages.SetGroupVersionKind(packageKind)
+	return errors.Join(err, w.DeleteAllOf(ctx, packages))
+}
+
+// createCatalog creates a CatalogSource for the image; edit may change it before.
+func (w *world) createCatalog(t *testing.T, name, image string, edit func(*unstructured.Unstructured)) {
+	t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{"image": image, "pollingInterval": neverPoll},
+	}}
+	object.SetGroupVersionKind(catalogKind)
+	object.SetName(name)
+	if edit != nil {
+		edit(object)
+	}
+	if err := w.Create(t.Context(), object); err != nil {
+		t.Fatalf("creating CatalogSource %s: %v", name, err)
+	}
+}
+
+func (w *world) catalog(t *testing.T, name string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(catalogKind)
+	if err := w.Get(t.Context(), client.ObjectKey{Name: name}, object); err != nil {
+		t.Fatalf("getting CatalogSource %s: %v", name, err)
+	}
+	return object
+}
+
+// patchCatalog applies a JSON merge patch.
+func (w *world) patchCatalog(t *testing.T, name, patch string) {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(catalogKind)
+	object.SetName(name)
+	if err := w.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		t.Fatalf("patching CatalogSource %s with %s: %v", name, patch, err)
+	}
+}
+
+// requestPoll asks for a poll now and waits until catalogd echoes the request.
+func (w *world) requestPoll(t *testing.T, name, value string) {
+	t.Helper()
+	w.patchCatalog(t, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, pollNow, value))
+	w.eventuallyCatalog(t, name, "polled for request "+value, func(c *unstructured.Unstructured) error {
+		return wantString(c, value, "status", "poll", "requested")
+	})
+}
+
+// waitReady waits until catalogd serves the digest and says so of the current generation; "" is any digest.
+func (w *world) waitReady(t *testing.T, name, digest string) {
+	t.Helper()
+	w.eventuallyCatalog(t, name, "Ready", func(c *unstructured.Unstructured) error {
+		if digest != "" {
+			if err := wantString(c, digest, "status", "digest"); err != nil {
+				return err
+			}
+		}
+		return wantCondition(c, "Ready", "True")
+	})
+}
+
+func (w *world) eventuallyCatalog(t *testing.T, name, state string, check func(*unstructured.Unstructured) error) {
+	t.Helper()
+	eventually(t, "CatalogSource "+name+" is "+state, func() error {
+		c := w.catalog(t, name)
+		if err := check(c); err != nil {
+			return fmt.Errorf("%w; conditions: %s", err, describeConditions(c))
+		}
+		return nil
+	})
+}
+
+// packages returns the OperatorPackages of a catalog by object name.
+func (w *world) packages(t *testing.T, catalog string) map[string]unstructured.Unstructured {
+	t.Helper()
+	list := newList(packageKind)
+	if err := w.List(t.Context(), list, client.MatchingLabels{"catalog": catalog}); err != nil {
+		t.Fatalf("listing the OperatorPackages of %s: %v", catalog, err)
+	}
+	found := map[string]unstructured.Unstructured{}
+	for _, item := range list.Items {
+		found[item.GetName()] = item
+	}
+	return found
+}
+
+// gone says whether the CatalogSource no longer exists.
+func (w *world) gone(t *testing.T, name string) error {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(catalogKind)
+	err := w.Get(t.Context(), client.ObjectKey{Name: name}, object)
+	if err == nil {
+		return errors.New("the CatalogSource is still there")
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// contentURL returns the URL of a path below a catalog's own.
+func (w *world) contentURL(catalog, path string) string {
+	return "http://" + w.content + "/catalogs/" + catalog + path
+}
+
+// reply is an HTTP answer read whole.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func get(t *testing.T, url string) reply {
+	t.Helper()
+	r, err := tryGet(url)
+	if err != nil {
+		t.Fatalf("GET %s: %v", url, err)
+	}
+	return r
+}
+
+func tryGet(url string) (reply, error) {
+	c := &http.Client{Timeout: patience}
+	defer c.CloseIdleConnections()
+	response, err := c.Get(url)
+	if err != nil {
+		return reply{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return reply{response.StatusCode, response.Header, body}, err
+}
+
+// answers returns nil if a GET of the URL has the status.
+func (w *world) answers(url string, status int) error {
+	if !w.alive() {
+		return errEnded
+	}
+	r, err := tryGet(url)
+	if err != nil {
+		return err
+	}
+	if r.status != status {
+		return fmt.Errorf("GET %s: status %d, want %d: %.200s", url, r.status, status, r.body)
+	}
+	return nil
+}
+
+// eventually fails the test when check still returns an error at the end of patience.
+func eventually(t *testing.T, state string, check func() error) {
+	t.Helper()
+	if err := within(patience, check); err != nil {
+		t.Fatalf("waiting until %s: %v", state, err)
+	}
+}
+
+func within(limit time.Duration, check func() error) error {
+	deadline := time.After(limit)
+	tick := time.NewTicker(checkGap)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil || errors.Is(err, errEnded) {
+			return err
+		}
+		select {
+		case <-deadline:
+			return fmt.Errorf("after %s: %w", limit, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func newList(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return list
+}
+
+// condition is one entry of status.conditions.
+type condition struct{ status, reason, message string }
+
+func conditionOf(object *unstructured.Unstructured, kind string) (condition, bool) {
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, item := range list {
+		c, ok := item.(map[string]any)
+		if !ok || c["type"] != kind {
+			continue
+		}
+		if g, ok := c["observedGeneration"].(int64); ok && g != object.GetGeneration() {
+			return condition{}, false
+		}
+		text := func(key string) string { s, _ := c[key].(string); return s }
+		return condition{text("status"), text("reason"), text("message")}, true
+	}
+	return condition{}, false
+}
+
+func wantCondition(object *unstructured.Unstructured, kind, status string) error {
+	if c, _ := conditionOf(object, kind); c.status != status {
+		return fmt.Errorf("condition %s is %q, want %q", kind, c.status, status)
+	}
+	return nil
+}
+
+func wantString(object *unstructured.Unstructured, want string, path ...string) error {
+	if got, _, _ := unstructured.NestedString(object.Object, path...); got != want {
+		return fmt.Errorf("%s is %q, want %q", strings.Join(path, "."), got, want)
+	}
+	return nil
+}
+
+func describeConditions(object *unstructured.Unstructured) string {
+	var b strings.Builder
+	for _, kind := range []string{"Ready", "Serving", "Progressing", "PackagesSynced"} {
+		c, _ := conditionOf(object, kind)
+		fmt.Fprintf(&b, "\n  %s=%s %s: %s", kind, c.status, c.reason, c.message)
+	}
+	return b.String()
+}
