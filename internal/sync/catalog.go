@@ -43,7 +43,7 @@ type Config struct {
 
 // CatalogReconciler keeps one catalog after another as its CatalogSource asks.
 type CatalogReconciler struct {
-	Client   client.Client // reads from the cache, of OperatorPackages metadata only
+	Client   client.Client // reads the metadata of OperatorPackages from the cache
 	Live     client.Reader // reads from the API server
 	Store    *store.Store
 	Polls    *poll.Log
@@ -60,6 +60,7 @@ type reconciliation struct {
 	before  *v1beta1.CatalogSource // as it was read
 
 	wanted    name.Digest // what is to be served; zero: what is served now
+	current   bool        // whether that is served
 	attempted bool        // whether the image was polled or unpacked
 	polledAt  time.Time   // when it was polled, if it was
 	fetchErr  error       // why that failed
@@ -74,12 +75,16 @@ var errDone = errors.New("done")
 
 // Reconcile reads as a table of contents. A step returns an error only if the API server or the store failed it, or
 // errDone; what goes wrong with an image is a result, which the steps behind it take into account.
-func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, err error) {
+func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	rec, err := r.read(ctx, req)
 	if rec == nil || err != nil {
 		return ctrl.Result{}, err
 	}
-	defer func() { err = errors.Join(err, r.writeStatus(ctx, rec)) }()
+	defer func() {
+		if err = errors.Join(err, r.writeStatus(ctx, rec)); err != nil {
+			result = ctrl.Result{} // the controller decides when to come again
+		}
+	}()
 
 	for _, step := range []func(context.Context, *reconciliation) error{
 		r.finalize,
@@ -101,9 +106,12 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ 
 }
 
 // read gets the catalog. If there is none, its content goes: whoever deleted it did not wait for the finalizer.
+//
+// It asks the API server: in a cache that is behind by the last write of status, the catalog would still want what it
+// served before, and be given it again.
 func (r *CatalogReconciler) read(ctx context.Context, req ctrl.Request) (*reconciliation, error) {
 	catalog := &v1beta1.CatalogSource{}
-	if err := r.Client.Get(ctx, req.NamespacedName, catalog); err != nil {
+	if err := r.Live.Get(ctx, req.NamespacedName, catalog); err != nil {
 		if client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}

@@ -23,8 +23,8 @@ type blockedError struct{ err error }
 func (e *blockedError) Error() string { return e.err.Error() }
 func (e *blockedError) Unwrap() error { return e.err }
 
-// resolve finds out which digest is wanted: that of a digest reference, what a poll says if one is due, else what the
-// status says was found last.
+// resolve finds out which digest is wanted: that of a digest reference, what a poll says if one is due, else what was
+// found last.
 func (r *CatalogReconciler) resolve(ctx context.Context, rec *reconciliation) error {
 	c := rec.catalog
 	ref, err := name.ParseReference(c.Spec.Image)
@@ -37,8 +37,8 @@ func (r *CatalogReconciler) resolve(ctx context.Context, rec *reconciliation) er
 		r.answerRequest(rec)
 		return nil
 	}
-	if c.Status.Image == c.Spec.Image && c.Status.Digest != "" {
-		rec.wanted = ref.Context().Digest(c.Status.Digest)
+	if digest := r.lastDigest(c); c.Status.Image == c.Spec.Image && digest != "" {
+		rec.wanted = ref.Context().Digest(digest)
 	}
 	if _, err := r.schedule(c); err != nil {
 		rec.blocked(err)
@@ -60,6 +60,15 @@ func (r *CatalogReconciler) resolve(ctx context.Context, rec *reconciliation) er
 	}
 	rec.wanted = digest
 	return nil
+}
+
+// lastDigest is the digest that was found last. The store knows better than the status, which is written after it and
+// may not have been: going back to what it says would take newer content out of service.
+func (r *CatalogReconciler) lastDigest(c *v1beta1.CatalogSource) string {
+	if served, ok := r.Store.Catalog(c.Name); ok {
+		return served.Snapshot.Info().Digest
+	}
+	return c.Status.Digest
 }
 
 func (rec *reconciliation) blocked(err error) {
@@ -120,7 +129,12 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 	}
 	src := sourceOf(c, rec.wanted)
 	if snap, ok := r.Store.Snapshot(src.Key()); ok {
-		return r.Store.Point(c.Name, snap)
+		if err := r.Store.Point(c.Name, snap); err != nil {
+			rec.attempted, rec.fetchErr = true, r.unpackFailed(src, err)
+			return nil
+		}
+		rec.current = true
+		return nil
 	}
 	_, served := r.Store.Catalog(c.Name)
 	if (rec.fetchErr != nil && served) || r.waits(rec) {
@@ -142,6 +156,7 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 		rec.fetchErr = r.unpackFailed(src, err)
 		return nil
 	}
+	rec.current = true
 	r.Metrics.Unpacked(c.Name, r.Clock.Since(started))
 	return nil
 }
@@ -167,7 +182,7 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 	started := r.Clock.Now()
 	stage, err := r.Store.Stage()
 	if err != nil {
-		return err
+		return fmt.Errorf("unpacking %s: %w", rec.wanted, err)
 	}
 	defer func() {
 		if discardErr := stage.Discard(); discardErr != nil {
@@ -177,11 +192,11 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 	opts := unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: r.Config.Registry}
 	files, err := unpack.Image(ctx, rec.wanted, stage.Root(), opts)
 	if err != nil {
-		return err
+		return err // it names the image
 	}
 	snap, err := stage.Commit(ctx, rec.catalog.Name, src)
 	if err != nil {
-		return err
+		return fmt.Errorf("unpacking %s: %w", rec.wanted, err)
 	}
 	log.Info("unpacked", "files", files.Files, "blobs", snap.Info().Blobs, "bytes", snap.Info().Bytes,
 		"took", r.Clock.Since(started).Round(time.Millisecond))
@@ -192,13 +207,12 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 func (r *CatalogReconciler) unpackFailed(src store.Source, err error) error {
 	var invalidImage *unpack.InvalidImageError
 	var invalidFile *fbc.Error
-	at := fmt.Errorf("unpacking %s at %s: %w", src.Image, src.Digest, err)
 	if errors.As(err, &invalidImage) || errors.As(err, &invalidFile) {
-		r.Store.Refuse(src.Key(), at.Error())
-		return &blockedError{at}
+		r.Store.Refuse(src.Key(), err.Error())
+		return &blockedError{err}
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		at = fmt.Errorf("%w; give catalogd's volume more space, or remove catalogs", at)
+		return fmt.Errorf("%w; give catalogd's volume more space, or remove catalogs", err)
 	}
-	return at
+	return err
 }

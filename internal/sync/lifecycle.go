@@ -74,9 +74,10 @@ func (r *CatalogReconciler) withdraw(ctx context.Context, rec *reconciliation) e
 // anybody sees is thus Serving=False, which clients of OLM v1 wait for.
 func (r *CatalogReconciler) announce(_ context.Context, rec *reconciliation) error {
 	c := rec.catalog
-	if len(c.Status.Conditions) > 0 {
+	if meta.FindStatusCondition(c.Status.Conditions, v1beta1.ProgressingCondition) != nil {
 		return nil
 	}
+	c.Status.ObservedGeneration = 0 // should somebody have emptied the status: the image is polled next
 	message := fmt.Sprintf("Unpacking %s.", c.Spec.Image)
 	setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.UnpackingReason, message)
 	setCondition(c, v1beta1.ServingCondition, metav1.ConditionFalse, v1beta1.UnavailableReason, "Nothing is unpacked yet.")

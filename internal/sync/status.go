@@ -24,9 +24,12 @@ const maxInvalidPackages = 20
 
 // conclude says in the status what the steps before it found, and when to come again.
 func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) error {
+	if err := ctx.Err(); err != nil {
+		return err // we were told to stop, and what failed of that says nothing about the image
+	}
 	c := rec.catalog
 	served, ok := r.Store.Catalog(c.Name)
-	if rec.fetchErr == nil && rec.wanted != (name.Digest{}) && ok {
+	if rec.current {
 		c.Status.Image = c.Spec.Image
 	}
 	if ok {
@@ -52,8 +55,8 @@ func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) e
 func (r *CatalogReconciler) describe(rec *reconciliation, served store.Catalog) {
 	c, info := rec.catalog, served.Snapshot.Info()
 	if c.Status.Digest != info.Digest {
-		now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
-		pollStatus(c).LastChangeTime = &now
+		since := metav1.NewTime(served.Since).Rfc3339Copy()
+		pollStatus(c).LastChangeTime = &since
 	}
 	c.Status.Digest = info.Digest
 	c.Status.URLs = &v1beta1.CatalogSourceURLs{Base: r.baseURL(c.Name)}
@@ -102,8 +105,8 @@ func (r *CatalogReconciler) planNext(rec *reconciliation) {
 		r.Polls.Record(c.Name, now, rec.fetchErr)
 	case !rec.polledAt.IsZero():
 		r.Polls.Record(c.Name, rec.polledAt, nil)
-	case rec.attempted:
-		r.Polls.Forget(c.Name) // a digest reference, which is not polled
+	case rec.attempted: // without a poll: what an earlier failure asked for is over
+		r.Polls.Record(c.Name, r.Polls.Get(c.Name).Last, nil)
 	}
 	entry := r.Polls.Get(c.Name)
 	switch {
@@ -117,9 +120,11 @@ func (r *CatalogReconciler) planNext(rec *reconciliation) {
 	r.Polls.SetNext(c.Name, rec.next)
 }
 
-// nextPoll is zero where there will be none: a digest reference, a suspended catalog, a schedule that cannot be read.
+// nextPoll is zero where there will be none: a digest reference, a suspended catalog, an image or a schedule that cannot
+// be read.
 func (r *CatalogReconciler) nextPoll(c *v1beta1.CatalogSource, last, now time.Time) time.Time {
-	if _, err := name.NewDigest(c.Spec.Image); err == nil || c.Spec.Suspend {
+	ref, err := name.ParseReference(c.Spec.Image)
+	if _, byDigest := ref.(name.Digest); err != nil || byDigest || c.Spec.Suspend {
 		return time.Time{}
 	}
 	schedule, err := r.schedule(c)
@@ -169,7 +174,7 @@ func setProgressing(rec *reconciliation) {
 // isCurrent tells that there was nothing to attempt: a digest reference whose content is served.
 func isCurrent(rec *reconciliation) bool {
 	_, err := name.NewDigest(rec.catalog.Spec.Image)
-	return err == nil && rec.wanted != (name.Digest{}) && rec.catalog.Status.Digest == rec.wanted.DigestStr()
+	return err == nil && rec.current
 }
 
 func setPackagesSynced(rec *reconciliation, served bool) {
@@ -211,7 +216,7 @@ func setReady(c *v1beta1.CatalogSource) {
 
 // sentence makes a sentence of an error, for people.
 func sentence(err error) string {
-	text := err.Error()
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if text == "" {
 		return text
 	}
