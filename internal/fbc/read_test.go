@@ -1,0 +1,328 @@
+package fbc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// readText reads text as a file of the name and returns what it gave, each blob's keys checked against its JSON.
+func readText(t *testing.T, name, text string, maxBlob int64) ([]Blob, error) {
+	t.Helper()
+	return readAll(fstest.MapFS{name: {Data: []byte(text)}}, name, maxBlob)
+}
+
+func readAll(fsys fs.FS, name string, maxBlob int64) ([]Blob, error) {
+	var blobs []Blob
+	err := ReadFile(fsys, name, maxBlob, func(b Blob) error {
+		b.JSON = bytes.Clone(b.JSON)
+		blobs = append(blobs, b)
+		return nil
+	})
+	return blobs, err
+}
+
+func jsonOf(blobs []Blob) []string {
+	var lines []string
+	for _, b := range blobs {
+		lines = append(lines, string(b.JSON))
+	}
+	return lines
+}
+
+// wantError checks that err is an *Error of the path that says text, or none if text is empty.
+func wantError(t *testing.T, err error, path, text string) {
+	t.Helper()
+	if text == "" {
+		if err != nil {
+			t.Errorf("got error %v, want none", err)
+		}
+		return
+	}
+	var where *Error
+	if !errors.As(err, &where) {
+		t.Fatalf("got %T %v, want an *Error that says %q", err, err, text)
+	}
+	if where.Path != path {
+		t.Errorf("got path %q, want %q", where.Path, path)
+	}
+	if !strings.Contains(err.Error(), text) {
+		t.Errorf("got error %q, want one that says %q", err, text)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	file := &fstest.MapFile{}
+	fsys := fstest.MapFS{
+		".indexignore":       {Data: []byte("# a comment\n*.md\n!/b/keep.md\n/top.json\nsub/\n")},
+		"README.md":          file,
+		"top.json":           file,
+		"b/top.json":         file, // the pattern is anchored
+		"b/keep.md":          file,
+		"b.json":             file, // "b.json" is behind "b/": directories stand where their name does
+		"a/z.yaml":           file,
+		"a/Z.json":           file,
+		"a/sub/x.json":       file,
+		"c/.indexignore":     {Data: []byte("x.json\n")},
+		"c/x.json":           file,
+		"c/y.json":           file,
+		"d/.hidden.yaml":     file,
+		"d/no-extension":     file,
+		"d/e/f/deep.json":    file,
+		"d/x.json":           file, // c's .indexignore holds for c only
+		"sub-not-ignored.js": file,
+	}
+	want := []string{
+		"a/Z.json", "a/z.yaml", "b/keep.md", "b/top.json", "b.json", "c/y.json",
+		"d/.hidden.yaml", "d/e/f/deep.json", "d/no-extension", "d/x.json", "sub-not-ignored.js",
+	}
+	for range 3 { // the order does not depend on that of a map
+		got, err := Files(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+func TestReadJSON(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   string
+		want []Blob
+	}{
+		"no blob":     {"", nil},
+		"white space": {" \n\r\n", nil},
+		"a blob":      {`{"schema":"s","package":"p","name":"n"}`, []Blob{{"s", "p", "n", []byte(`{"schema":"s","package":"p","name":"n"}`)}}},
+		"white space goes, but not in strings": {
+			"{ \"b\" : [ 1 ,\r\n\t2 ] ,\n\"schema\" : \" s  t \" , \"a\" : { } }\n",
+			[]Blob{{" s  t ", "", "", []byte(`{"b":[1,2],"schema":" s  t ","a":{}}`)}},
+		},
+		"several, with nothing between": {
+			`{"schema":"s","name":"1"}{"schema":"s","name":"2"}` + "\n\n" + `{"schema":"s","name":"3"}`,
+			[]Blob{{"s", "", "1", []byte(`{"schema":"s","name":"1"}`)}, {"s", "", "2", []byte(`{"schema":"s","name":"2"}`)}, {"s", "", "3", []byte(`{"schema":"s","name":"3"}`)}},
+		},
+		"numbers keep their spelling": {
+			`{"schema":"s","n":[9007199254740993,18446744073709551616,1.0e-7,1.10,-0,1E400,0.1000]}`,
+			[]Blob{{"s", "", "", []byte(`{"schema":"s","n":[9007199254740993,18446744073709551616,1.0e-7,1.10,-0,1E400,0.1000]}`)}},
+		},
+		"escapes stay": {
+			`{"schema":"s","t":"\u00e9 \/ \ud83d\ude00 \ud800 <&> ` + "\u2028" + `"}`,
+			[]Blob{{"s", "", "", []byte(`{"schema":"s","t":"\u00e9 \/ \ud83d\ude00 \ud800 <&> ` + "\u2028" + `"}`)}},
+		},
+		"keys are read with their escapes": {
+			`{"\u0073chema":"s\u0021","name":"a\"b,c}"}`,
+			[]Blob{{"s!", "", `a"b,c}`, []byte(`{"\u0073chema":"s\u0021","name":"a\"b,c}"}`)}},
+		},
+		"keys in another case": {
+			`{"Schema":"s","PACKAGE":"p","Name":"n"}`,
+			[]Blob{{"s", "p", "n", []byte(`{"Schema":"s","PACKAGE":"p","Name":"n"}`)}},
+		},
+		"keys below the top level do not count": {
+			`{"x":{"schema":"no","name":7},"y":[{"name":null}],"schema":"s"}`,
+			[]Blob{{"s", "", "", []byte(`{"x":{"schema":"no","name":7},"y":[{"name":null}],"schema":"s"}`)}},
+		},
+		"other keys may be doubled": {
+			`{"schema":"s","a":1,"a":2}`,
+			[]Blob{{"s", "", "", []byte(`{"schema":"s","a":1,"a":2}`)}},
+		},
+		"byte order mark": {"\xef\xbb\xbf" + `{"schema":"s"}`, []Blob{{"s", "", "", []byte(`{"schema":"s"}`)}}},
+		"bytes that are no UTF-8": {
+			"{\"schema\":\"s\",\"name\":\"caf\xe9\",\"t\":\"\xed\xa0\x80\xff\"}",
+			[]Blob{{"s", "", "caf\uFFFD", []byte("{\"schema\":\"s\",\"name\":\"caf\uFFFD\",\"t\":\"\uFFFD\uFFFD\uFFFD\uFFFD\"}")}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := readText(t, "dir/c.json", c.in, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	sound := `{"schema":"s"}`
+	for name, c := range map[string]struct{ file, in, want string }{
+		"syntax error in a later blob":         {"c.json", sound + "\n\n{\n \"schema\": x\n}", "c.json:4: invalid character 'x'"},
+		"syntax error at the end of a line":    {"c.json", "{\"schema\":}\n\n\n", "c.json:1: invalid character '}'"},
+		"syntax error behind a byte mark":      {"c.json", "\xef\xbb\xbf{\n\"a\":\n?}", "c.json:3: invalid character '?'"},
+		"error in a blob behind a byte mark":   {"c.json", "\xef\xbb\xbf" + sound + "\n\n{\"a\":1}", "c.json:3: the blob {\"a\":1} has no schema"},
+		"early end":                            {"c.json", sound + "\n\n{\"schema\":\n\"s\",\n", "c.json:3: the file ends in the middle"},
+		"not an object":                        {"c.json", sound + "\n7", "c.json:2: the top level is a number"},
+		"a null":                               {"c.json", sound + "\nnull", "c.json:2: the top level is null"},
+		"a list":                               {"c.json", "[" + sound + "]", "c.json:1: the top level is a list"},
+		"no schema":                            {"c.json", sound + "\n" + `{"name":"n"}`, `c.json:2: the blob {"name":"n"} has no schema; if the file is no part of the catalog, name it in an .indexignore`},
+		"empty schema":                         {"c.json", `{"schema":""}`, "has no schema"},
+		"long blob without a schema":           {"c.json", `{"a":"` + strings.Repeat("é", 100) + `"}`, "é… has no schema"},
+		"schema is null":                       {"c.json", `{"schema":null}`, `the value of "schema" is null, not a string`},
+		"name is a number":                     {"c.json", `{"schema":"s","name":1}`, `the value of "name" is a number, not a string`},
+		"package is a list":                    {"c.json", `{"schema":"s","package":["p"]}`, `the value of "package" is a list, not a string`},
+		"package is an object":                 {"c.json", `{"schema":"s","package":{}}`, `the value of "package" is an object, not a string`},
+		"name is a boolean":                    {"c.json", `{"schema":"s","name":true}`, `the value of "name" is a boolean, not a string`},
+		"doubled name":                         {"c.json", `{"schema":"s","name":"a","name":"a"}`, `the key "name" stands twice`},
+		"doubled name in another case":         {"c.json", `{"schema":"s","name":"a","Name":"b"}`, `the key "Name" stands twice`},
+		"doubled schema, the one escaped":      {"c.json", `{"schema":"s","\u0073chema":"t"}`, "stands twice"},
+		"long key":                             {"c.json", `{"schema":"s","name":"` + strings.Repeat("n", maxKeyBytes) + `"}`, "longer than 4096 bytes"},
+		"UTF-16, little endian":                {"c.json", "\xff\xfe{\x00", "c.json: the file is UTF-16"},
+		"UTF-16, big endian":                   {"c.yaml", "\xfe\xff\x00{", "c.yaml: the file is UTF-16"},
+		"NUL":                                  {"c.json", "{\"schema\":\n\"\x00\"}", `c.json:2: invalid character '\x00'`},
+		"too deep":                             {"c.json", `{"schema":"s","a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + "}", "c.json:1: invalid character '[' exceeded max depth"},
+		"YAML in a .json that begins with {":   {"c.json", "{schema: s}", "c.json:1: invalid character 's'"},
+		"flow mapping behind a JSON blob":      {"c.yaml", sound + "\n{schema: s}", "c.yaml:2: invalid character 's'"},
+		"JSON cut off in a file of other name": {"c.yaml", `{"schema":"s`, "c.yaml:1: the file ends in the middle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := readText(t, c.file, c.in, 0)
+			wantError(t, err, c.file, c.want)
+		})
+	}
+}
+
+func TestReadFileOfTheWrongSyntaxForItsName(t *testing.T) {
+	for file, text := range map[string]string{
+		"json.yaml":      `{"schema":"s","v":1.0}{"schema":"t","v":1.0}`,
+		"yaml.json":      "schema: s\nv: 1.0\n---\nschema: t\nv: 1.0\n",
+		"flow.yaml":      "{schema: s, v: 1.0}\n---\n{schema: t, v: 1.0}\n",
+		"bom-flow.yaml":  "\xef\xbb\xbf{schema: s, v: 1.0}\n---\n{schema: t, v: 1.0}\n",
+		"no-extension":   "  \n{\"schema\":\"s\",\"v\":1.0}{\"schema\":\"t\",\"v\":1.0}",
+		"comment.yaml":   "# JSON is YAML\n{\"schema\":\"s\",\"v\":1.0}\n--- {\"schema\":\"t\",\"v\":1.0}",
+		"flow-multiline": "{\n  schema: s, # a comment\n  v: 1.0\n}\n---\nschema: t\nv: 1.0\n",
+	} {
+		t.Run(file, func(t *testing.T) {
+			got, err := readText(t, file, text, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{`{"schema":"s","v":1.0}`, `{"schema":"t","v":1.0}`}, jsonOf(got)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// The bound is on one blob: what stands around it, and how much of the file a buffer takes in, is none of its matter.
+func TestReadBlobLimit(t *testing.T) {
+	blob := func(size int) string {
+		return `{"schema":"s","a":"` + strings.Repeat("x", size-len(`{"schema":"s","a":""}`)) + `"}`
+	}
+	const big = 300_000 // several buffers
+	for name, c := range map[string]struct {
+		file, in string
+		max      int64
+		blobs    int
+		want     string
+	}{
+		"as large as the bound":          {"c.json", blob(100), 100, 1, ""},
+		"larger by one":                  {"c.json", blob(101), 100, 0, "c.json:1: the blob is larger than 100 bytes"},
+		"many small ones":                {"c.json", strings.Repeat(blob(60)+"\n", 5000), 60, 5000, ""},
+		"the last is larger":             {"c.json", strings.Repeat(blob(60)+"\n", 5000) + blob(61), 60, 5000, "c.json:5001: the blob is larger"},
+		"several buffers, as large":      {"c.json", strings.Repeat(blob(big), 3), big, 3, ""},
+		"several buffers, larger by one": {"c.json", blob(big) + "\n" + blob(big+1), big, 1, "c.json:2: the blob is larger"},
+		"without end":                    {"c.json", "{\n\"schema\":\"" + strings.Repeat("x", 4*big), big, 0, "c.json:1: the blob is larger"},
+		"YAML":                           {"c.yaml", "schema: s\na: " + strings.Repeat("x", 150_000), 100_000, 0, "c.yaml:1: the blob is larger than 100000 bytes"},
+		"YAML without end":               {"c.yaml", "schema: \"" + strings.Repeat("x", 4*big), big, 0, "c.yaml: yaml: input error: the blob is larger than 300000 bytes"},
+		"many small YAML documents":      {"c.yaml", strings.Repeat("---\nschema: s\n", 20_000), 70_000, 20_000, ""},
+		"YAML whose JSON is larger":      {"c.yaml", "schema: s\na:\n" + strings.Repeat("- \"\\0\\0\\0\\0\\0\\0\\0\\0\"\n", 30), 1000, 0, "the blob is larger than 1000 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := readText(t, c.file, c.in, c.max)
+			wantError(t, err, c.file, c.want)
+			if len(got) != c.blobs {
+				t.Errorf("got %d blobs, want %d", len(got), c.blobs)
+			}
+		})
+	}
+}
+
+func TestReadFileReturnsErrorsOfTheCallback(t *testing.T) {
+	stop := fmt.Errorf("stop: %w", os.ErrClosed)
+	for _, file := range []string{"c.json", "c.yaml"} {
+		calls := 0
+		fsys := fstest.MapFS{
+			"c.json": {Data: []byte(`{"schema":"s"}{"schema":"t"}`)},
+			"c.yaml": {Data: []byte("schema: s\n---\nschema: t\n")},
+		}
+		err := ReadFile(fsys, file, 0, func(Blob) error { calls++; return stop })
+		if err != stop || calls != 1 { //nolint:errorlint // that very error is promised
+			t.Errorf("%s: got %v after %d calls, want the callback's own error after one", file, err, calls)
+		}
+	}
+}
+
+// brokenFS fails after some bytes of every file, as a disk does.
+type brokenFS struct {
+	fs.FS
+	after string
+}
+
+type brokenFile struct {
+	fs.File
+	text *strings.Reader
+}
+
+var errDisk = errors.New("input/output error")
+
+func (f brokenFS) Open(name string) (fs.File, error) {
+	file, err := f.FS.Open(name)
+	return &brokenFile{file, strings.NewReader(f.after)}, err
+}
+
+func (f *brokenFile) Read(p []byte) (int, error) {
+	if f.text.Len() == 0 {
+		return iotest.ErrReader(errDisk).Read(p)
+	}
+	return f.text.Read(p)
+}
+
+// An *Error says that the bytes are wrong for good; a disk that fails says nothing of the kind.
+func TestReadFileTellsDiskFromContent(t *testing.T) {
+	for file, begin := range map[string]string{
+		"empty.json": "", "c.json": `{"schema":"s"}{"sch`, "c.yaml": "schema: s\n---\nschema: t\n", "flow.yaml": "{schema: s",
+	} {
+		t.Run(file, func(t *testing.T) {
+			_, err := readAll(brokenFS{fstest.MapFS{file: {}}, begin}, file, 0)
+			var where *Error
+			if !errors.Is(err, errDisk) || errors.As(err, &where) || !strings.Contains(err.Error(), file) {
+				t.Errorf("got %T %v, want the error of the disk with the name of the file and no *Error", err, err)
+			}
+		})
+	}
+	_, err := readAll(fstest.MapFS{}, "missing.json", 0)
+	var where *Error
+	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, &where) {
+		t.Errorf("got %T %v for a missing file, want fs.ErrNotExist and no *Error", err, err)
+	}
+}
+
+// BenchmarkReadFile reads a file of 1000 bundles of 5 kB, the median of a real catalog.
+func BenchmarkReadFile(b *testing.B) {
+	var text bytes.Buffer
+	for i := range 1000 {
+		fmt.Fprintf(&text, "{\n  \"schema\": \"olm.bundle\",\n  \"package\": \"foo\",\n  \"name\": \"foo.v0.0.%d\",\n  \"properties\": [\n", i)
+		for j := range 40 {
+			fmt.Fprintf(&text, "    {\"type\": \"olm.gvk\", \"value\": {\"group\": \"example.com\", \"kind\": \"Kind%d\", \"version\": \"v1\"}},\n", j)
+		}
+		fmt.Fprintf(&text, "    {\"type\": \"example.com.text\", \"value\": %q}\n  ]\n}\n", strings.Repeat("text ", 200))
+	}
+	fsys := fstest.MapFS{"c.json": {Data: text.Bytes()}}
+	b.SetBytes(int64(text.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := ReadFile(fsys, "c.json", 0, func(Blob) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package store
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// volume is a directory in the state a crash would leave it.
+type volume struct {
+	t   *testing.T
+	dir string
+}
+
+func (v volume) path(elem ...string) string {
+	return filepath.Join(append([]string{v.dir}, elem...)...)
+}
+
+func (v volume) write(text string, elem ...string) {
+	v.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(v.path(elem...)), 0o755); err != nil {
+		v.t.Fatal(err)
+	}
+	if err := os.WriteFile(v.path(elem...), []byte(text), 0o644); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func (v volume) read(elem ...string) string {
+	v.t.Helper()
+	b, err := os.ReadFile(v.path(elem...))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (v volume) remove(elem ...string) {
+	v.t.Helper()
+	if err := os.RemoveAll(v.path(elem...)); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func (v volume) move(from, to string) {
+	v.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(v.path(to)), 0o755); err != nil {
+		v.t.Fatal(err)
+	}
+	if err := os.Rename(v.path(from), v.path(to)); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+var oldKey, newKey = source(1).Key(), source(2).Key()
+
+// Each case starts from a volume on which the catalog "cat" went from old to new, and "other" serves what it does, and
+// makes of it what a crash would have left.
+func TestCrash(t *testing.T) {
+	for name, c := range map[string]struct {
+		crash func(v volume, oldPointer string)
+		want  string // what "cat" serves after the next start
+		keys  []string
+	}{
+		"none": {func(volume, string) {}, "new", []string{oldKey, newKey}},
+		"while files are unpacked": {func(v volume, p string) {
+			v.write(p, "catalogs", "cat")
+			v.remove("snapshots", newKey)
+			v.write(`{"sche`, "stage", "1", "files", "deep", "c.json")
+		}, "old", []string{oldKey}},
+		"while the snapshot is written": {func(v volume, p string) {
+			v.write(p, "catalogs", "cat")
+			v.move("snapshots/"+newKey, "stage/1/snapshot")
+			v.remove("stage", "1", "snapshot", "snapshot.json")
+		}, "old", []string{oldKey}},
+		"before the snapshot is published": {func(v volume, p string) {
+			v.write(p, "catalogs", "cat")
+			v.move("snapshots/"+newKey, "stage/1/snapshot")
+		}, "old", []string{oldKey}},
+		"after the snapshot is published": {func(v volume, p string) {
+			v.write(p, "catalogs", "cat")
+			v.write("left", "stage", "1", "files", "c.json")
+		}, "old", []string{oldKey, newKey}},
+		"the new pointer is made, empty": {func(v volume, p string) {
+			v.write(p, "catalogs", "cat")
+			v.write("", "catalogs", ".tmp-cat")
+		}, "old", []string{oldKey, newKey}},
+		"the new pointer is half written": {func(v volume, p string) {
+			v.write(p, "catalogs", "cat")
+			v.write(`{"snapshot":"sha`, "catalogs", ".tmp-cat")
+		}, "old", []string{oldKey, newKey}},
+		"the new pointer is written, not yet renamed": {func(v volume, p string) {
+			v.write(v.read("catalogs", "cat"), "catalogs", ".tmp-cat")
+			v.write(p, "catalogs", "cat")
+		}, "old", []string{oldKey, newKey}},
+		"the stage is not yet discarded": {func(v volume, _ string) {
+			v.write("left", "stage", "1", "files", "c.json")
+		}, "new", []string{oldKey, newKey}},
+		"the first pointer of all is not yet renamed": {func(v volume, _ string) {
+			v.move("catalogs/cat", "catalogs/.tmp-cat")
+		}, "", []string{oldKey, newKey}},
+		"removing: the pointer is gone": {func(v volume, _ string) {
+			v.remove("catalogs", "cat")
+		}, "", []string{oldKey, newKey}},
+		"removing: the snapshot is in its grave": {func(v volume, _ string) {
+			v.remove("catalogs", "cat")
+			v.move("snapshots/"+newKey, "stage/deleted-"+newKey)
+		}, "", []string{oldKey}},
+		"sweeping: the grave is half empty": {func(v volume, _ string) {
+			v.move("snapshots/"+oldKey, "stage/deleted-"+oldKey)
+			v.remove("stage", "deleted-"+oldKey, "index")
+		}, "new", []string{newKey}},
+		"a damaged snapshot made way for its like": {func(v volume, _ string) {
+			v.move("snapshots/"+newKey, "stage/deleted-"+newKey)
+		}, "", []string{oldKey}},
+		"and the pointer has no snapshot, the old is swept": {func(v volume, _ string) {
+			v.remove("snapshots", newKey)
+			v.remove("snapshots", oldKey)
+		}, "", nil},
+		"the first start, before the format is renamed": {func(v volume, _ string) {
+			v.move("format", ".tmp-format")
+		}, "new", []string{oldKey, newKey}},
+		"a start, while the stage is emptied": {func(v volume, _ string) {
+			v.remove("stage")
+			v.remove("refused")
+		}, "new", []string{oldKey, newKey}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := volume{t, t.TempDir()}
+			clock := newClock()
+			s := open(t, v.dir, clock)
+			commit(t, s, "other", 9, blobs("other"))
+			commit(t, s, "cat", 1, blobs("old"))
+			oldPointer := v.read("catalogs", "cat")
+			commit(t, s, "cat", 2, blobs("new"))
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			c.crash(v, oldPointer)
+
+			s = open(t, v.dir, clock)
+			serves(t, s, "cat", c.want)
+			serves(t, s, "other", "other")
+			wantNames(t, v.path("stage"))
+			wantNames(t, v.path("snapshots"), append(c.keys, source(9).Key())...)
+			for _, name := range names(t, v.path("catalogs")) {
+				if name != "cat" && name != "other" {
+					t.Errorf("catalogs/%s is left", name)
+				}
+			}
+			recovers(t, s, v, clock)
+		})
+	}
+}
+
+// recovers checks that the next attempt succeeds, and that nothing but what is served stays for ever.
+func recovers(t *testing.T, s *Store, v volume, c *clock) {
+	t.Helper()
+	commit(t, s, "cat", 2, blobs("new"))
+	serves(t, s, "cat", "new")
+	for range 2 {
+		sweep(t, s) // the first sees what nothing points to, the second deletes it
+		c.advance(15 * time.Minute)
+	}
+	sweep(t, s)
+	wantNames(t, v.dir, "catalogs", "format", "lock", "refused", "snapshots", "stage")
+	wantNames(t, v.path("catalogs"), "cat", "other")
+	wantNames(t, v.path("snapshots"), newKey, source(9).Key())
+	s = reopen(t, s, v.dir, c)
+	serves(t, s, "cat", "new")
+	serves(t, s, "other", "other")
+}
+
+// A snapshot that a crash left without a pointer is used by the next attempt, not made again.
+func TestPublishedSnapshotIsUsedAfterACrash(t *testing.T) {
+	v, clock := volume{t, t.TempDir()}, newClock()
+	s := open(t, v.dir, clock)
+	commit(t, s, "cat", 1, blobs("one"))
+	v.remove("catalogs", "cat")
+	before := tree(t, v.path("snapshots"))
+	s = reopen(t, s, v.dir, clock)
+	snap, ok := s.Snapshot(oldKey)
+	if !ok {
+		t.Fatal("the snapshot is not given")
+	}
+	if err := s.Point("cat", snap); err != nil {
+		t.Fatal(err)
+	}
+	serves(t, s, "cat", "one")
+	if after := tree(t, v.path("snapshots")); after[0] != before[0] || len(after) != len(before) {
+		t.Errorf("the snapshot was written again:\n%q\n%q", before, after)
+	}
+}
+
+// What was handed out before a sweep cannot be pointed to after it: a restart would find nothing.
+func TestPointToASweptSnapshot(t *testing.T) {
+	v, clock := volume{t, t.TempDir()}, newClock()
+	s := open(t, v.dir, clock)
+	old := commit(t, s, "cat", 1, blobs("old"))
+	commit(t, s, "cat", 2, blobs("new"))
+	clock.advance(15 * time.Minute)
+	sweep(t, s)
+	if err := s.Point("cat", old); err == nil {
+		t.Error("no error")
+	}
+	serves(t, s, "cat", "new")
+	if _, ok := s.Snapshot(oldKey); ok {
+		t.Error("the deleted snapshot is still given")
+	}
+	serves(t, reopen(t, s, v.dir, clock), "cat", "new")
+}
+
+// The state after each step of a first commit, as a reader of the disk sees it.
+func TestCommitIsOneStep(t *testing.T) {
+	v := volume{t, t.TempDir()}
+	s := open(t, v.dir, newClock())
+	st := stage(t, s, blobs("one"))
+	serves(t, s, "cat", "")
+	wantNames(t, v.path("catalogs"))
+	snap, err := st.Commit(context.Background(), "cat", source(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := serves(t, s, "cat", "one"); c.Snapshot != snap {
+		t.Error("another snapshot is served than Commit returned")
+	}
+	wantNames(t, v.path("snapshots", snap.Key()), "catalog.jsonl", "index", "snapshot.json")
+	if err := st.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	wantNames(t, v.path("stage"))
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+var key = source(1).Key()
+
+// damaged opens a volume after something happened to the snapshot of the catalog "cat"; "other" is sound.
+func damaged(t *testing.T, harm func(v volume)) (*Store, volume) {
+	t.Helper()
+	v, c := volume{t, t.TempDir()}, newClock()
+	s := open(t, v.dir, c)
+	commit(t, s, "cat", 1, blobs("one"))
+	commit(t, s, "other", 2, blobs("other"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	harm(v)
+	return open(t, v.dir, c), v
+}
+
+func (v volume) flip(at int, elem ...string) {
+	v.t.Helper()
+	b := []byte(v.read(elem...))
+	b[(at+len(b))%len(b)] ^= 1
+	v.write(string(b), elem...)
+}
+
+// What shows when a snapshot is opened leaves that catalog out, and that one only.
+func TestDamageThatOpenFinds(t *testing.T) {
+	for name, harm := range map[string]func(v volume){
+		"index: first bit":                 func(v volume) { v.flip(0, "snapshots", key, indexFile) },
+		"index: checksum":                  func(v volume) { v.flip(9, "snapshots", key, indexFile) },
+		"index: counts":                    func(v volume) { v.flip(13, "snapshots", key, indexFile) },
+		"index: last bit":                  func(v volume) { v.flip(-1, "snapshots", key, indexFile) },
+		"index: empty":                     func(v volume) { v.write("", "snapshots", key, indexFile) },
+		"index: missing":                   func(v volume) { v.remove("snapshots", key, indexFile) },
+		"index: of another snapshot":       func(v volume) { v.write(v.read("snapshots", source(2).Key(), indexFile), "snapshots", key, indexFile) },
+		"catalog.jsonl: shorter":           func(v volume) { v.write(`{"schema"`, "snapshots", key, catalogFile) },
+		"catalog.jsonl: longer":            func(v volume) { v.write(v.read("snapshots", key, catalogFile)+"x", "snapshots", key, catalogFile) },
+		"catalog.jsonl: empty":             func(v volume) { v.write("", "snapshots", key, catalogFile) },
+		"catalog.jsonl: missing":           func(v volume) { v.remove("snapshots", key, catalogFile) },
+		"snapshot.json: no JSON":           func(v volume) { v.write("garbage", "snapshots", key, snapshotFile) },
+		"snapshot.json: empty":             func(v volume) { v.write("", "snapshots", key, snapshotFile) },
+		"snapshot.json: missing":           func(v volume) { v.remove("snapshots", key, snapshotFile) },
+		"snapshot.json: of nothing":        func(v volume) { v.write("{}", "snapshots", key, snapshotFile) },
+		"the snapshot is missing":          func(v volume) { v.remove("snapshots", key) },
+		"the snapshot is a file":           func(v volume) { v.remove("snapshots", key); v.write("x", "snapshots", key) },
+		"the pointer is empty":             func(v volume) { v.write("", "catalogs", "cat") },
+		"the pointer is no JSON":           func(v volume) { v.write("{", "catalogs", "cat") },
+		"the pointer points to nothing":    func(v volume) { v.write("{}", "catalogs", "cat") },
+		"the pointer points out of it all": func(v volume) { v.write(`{"snapshot":"../../../etc"}`, "catalogs", "cat") },
+		"the pointer is a directory":       func(v volume) { v.remove("catalogs", "cat"); v.write("x", "catalogs", "cat", "x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, v := damaged(t, harm)
+			serves(t, s, "cat", "")
+			serves(t, s, "other", "other")
+			if strings.HasPrefix(name, "the pointer is a directory") {
+				return // nobody but a person makes one, and deletes it
+			}
+			commit(t, s, "cat", 1, blobs("one")) // the same image, unpacked again
+			serves(t, s, "cat", "one")
+			serves(t, reopen(t, s, v.dir, newClock()), "cat", "one")
+		})
+	}
+}
+
+// A flipped bit in the content does not show until Scrub looks for it; it is served until there is better.
+func TestDamageThatScrubFinds(t *testing.T) {
+	v, clock := volume{t, t.TempDir()}, newClock()
+	s := open(t, v.dir, clock)
+	commit(t, s, "cat", 1, blobs("one"))
+	commit(t, s, "other", 2, blobs("other"))
+	clock.advance(time.Minute)
+	v.flip(20, "snapshots", key, catalogFile)
+	before, ok := s.Catalog("cat")
+	if !ok {
+		t.Fatal("the catalog is not served")
+	}
+	if names, err := s.Scrub(context.Background()); err != nil || len(names) != 1 || names[0] != "cat" {
+		t.Fatalf("got %q %v, want cat damaged", names, err)
+	}
+	if c, ok := s.Catalog("cat"); !ok || c.Snapshot != before.Snapshot {
+		t.Error("the damaged catalog is served no longer")
+	}
+	if _, ok := s.Snapshot(key); ok {
+		t.Error("the damaged snapshot is still given")
+	}
+	commit(t, s, "cat", 1, blobs("one"))
+	c := serves(t, s, "cat", "one")
+	if !c.Since.Equal(before.Since) {
+		t.Errorf("got since %s, want %s: the content is the same", c.Since, before.Since)
+	}
+	if names, err := s.Scrub(context.Background()); err != nil || len(names) > 0 {
+		t.Errorf("got %q %v, want nothing damaged", names, err)
+	}
+	serves(t, reopen(t, s, v.dir, newClock()), "cat", "one")
+	wantNames(t, v.path("stage"))
+}
+
+// A damaged snapshot is replaced for all catalogs that serve it, one after the other.
+func TestDamageOfWhatIsShared(t *testing.T) {
+	v, c := volume{t, t.TempDir()}, newClock()
+	s := open(t, v.dir, c)
+	commit(t, s, "a", 1, blobs("one"))
+	commit(t, s, "b", 1, blobs("one"))
+	v.flip(20, "snapshots", key, catalogFile)
+	if names, err := s.Scrub(context.Background()); err != nil || len(names) != 2 {
+		t.Fatalf("got %q %v, want both damaged", names, err)
+	}
+	snap := commit(t, s, "a", 1, blobs("one"))
+	if err := s.Point("b", snap); err != nil {
+		t.Fatal(err)
+	}
+	serves(t, s, "a", "one")
+	serves(t, s, "b", "one")
+	if names, err := s.Scrub(context.Background()); err != nil || len(names) > 0 {
+		t.Errorf("got %q %v, want nothing damaged", names, err)
+	}
+}
+
+// A snapshot that an earlier process left, and that nothing points to, is checked before it is used.
+func TestDamageOfWhatIsNotServed(t *testing.T) {
+	s, v := damaged(t, func(v volume) {
+		v.remove("catalogs", "cat")
+		v.flip(20, "snapshots", key, catalogFile)
+	})
+	if _, ok := s.Snapshot(key); ok {
+		t.Error("the damaged snapshot is given")
+	}
+	commit(t, s, "cat", 1, blobs("one"))
+	serves(t, s, "cat", "one")
+	serves(t, reopen(t, s, v.dir, newClock()), "cat", "one")
+}
+
+// A file that becomes shorter under a reader gives an error, never an early end.
+func TestDamageUnderAReader(t *testing.T) {
+	s, v := damaged(t, func(volume) {})
+	c := serves(t, s, "cat", "one")
+	if err := os.Truncate(v.path("snapshots", key, catalogFile), 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(c.Snapshot.Select(Query{})); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("Read: got error %v, want io.ErrUnexpectedEOF", err)
+	}
+	for _, err := range c.Snapshot.Select(Query{}).All() {
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("All: got error %v, want io.ErrUnexpectedEOF", err)
+		}
+	}
+	if names, err := s.Scrub(context.Background()); err != nil || len(names) != 1 {
+		t.Errorf("got %q %v, want cat damaged", names, err)
+	}
+}

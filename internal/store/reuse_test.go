@@ -1,0 +1,138 @@
+package store
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// tiny is a bound that no blob keeps: what is committed under it has not been parsed.
+func tiny(o *Options) { o.MaxBlobBytes = 10 }
+
+// What is parsed shows by what is refused: after a restart with a tiny bound on blobs, files that were read before
+// pass, as they are copied, and all others fail.
+func TestUnchangedFilesAreNotParsedAgain(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	old := filesOf(t, smallCatalog)
+	first := commit(t, s, "small", 1, old)
+	want := text(t, first)
+	s = reopen(t, s, dir, c, tiny)
+
+	again := commit(t, s, "small", 2, old)
+	if again.Key() == first.Key() {
+		t.Fatal("it is the first snapshot, not one made again")
+	}
+	if got := text(t, again); got != want {
+		t.Error("the copied content differs")
+	}
+	a, b := volume{t, dir}.read("snapshots", first.Key(), indexFile), volume{t, dir}.read("snapshots", again.Key(), indexFile)
+	if a != b {
+		t.Error("the index of the copied content differs")
+	}
+
+	moved := maps.Clone(old) // a file that is only renamed is copied too, to its new place
+	moved["zzz.json"] = moved["catalog-info.json"]
+	delete(moved, "catalog-info.json")
+	got := text(t, commit(t, s, "small", 3, moved))
+	if line, rest, _ := strings.Cut(want, "\n"); got == want || strings.Count(got, "\n") != strings.Count(want, "\n") || line == "" || rest == "" {
+		t.Error("the renamed file did not move its blobs")
+	}
+
+	changed := maps.Clone(old)
+	changed["syndesis/package.json"] += "\n"
+	var where *fbc.Error
+	if _, err := tryCommit(t, s, "small", source(4), changed); !errors.As(err, &where) || where.Path != "syndesis/package.json" {
+		t.Errorf("got error %v, want one of the changed file: it alone has to be parsed", err)
+	}
+	if _, err := tryCommit(t, s, "another", source(5), old); !errors.As(err, &where) {
+		t.Errorf("got error %v for a catalog that has no previous snapshot", err)
+	}
+}
+
+func TestChangedFileAmongUnchangedOnes(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	old := filesOf(t, smallCatalog)
+	before := commit(t, s, "small", 1, old)
+	changed := maps.Clone(old)
+	changed["syndesis/package.json"] = strings.Replace(changed["syndesis/package.json"], "olm.package", "example.com", 1)
+	after := commit(t, s, "small", 2, changed)
+
+	fresh := commit(t, open(t, t.TempDir(), c), "small", 2, changed)
+	if text(t, after) != text(t, fresh) {
+		t.Error("the content differs from that of a store without a previous snapshot")
+	}
+	if !slices.Equal(after.Packages(), fresh.Packages()) || !slices.Equal(after.Info().InvalidPackages, fresh.Info().InvalidPackages) {
+		t.Errorf("got the packages %v and invalid %v", after.Packages(), after.Info().InvalidPackages)
+	}
+	if len(after.Info().InvalidPackages) != 1 || len(after.Packages()) != len(before.Packages())-1 {
+		t.Errorf("got invalid packages %v, want the one that lost its olm.package blob", after.Info().InvalidPackages)
+	}
+	for _, p := range after.Packages() {
+		if !slices.Contains(before.Packages(), p) {
+			t.Errorf("package %s did not change, yet its hash did", p.Name)
+		}
+	}
+}
+
+// The same file twice gives its blobs twice, whether parsed or copied.
+func TestEqualFiles(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	in := files{"a.json": `{"schema":"s","name":"same"}`, "b.json": `{"schema":"s","name":"between"}`, "c.json": `{"schema":"s","name":"same"}`, "d.json": "", "e.json": ""}
+	want := text(t, commit(t, s, "cat", 1, in))
+	s = reopen(t, s, dir, c, tiny)
+	if got := text(t, commit(t, s, "cat", 2, in)); got != want || strings.Count(got, "\n") != 3 {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDamagedContentIsNotCopied(t *testing.T) {
+	v, c := volume{t, t.TempDir()}, newClock()
+	s := open(t, v.dir, c)
+	commit(t, s, "cat", 1, blobs("one"))
+	v.flip(-10, "snapshots", source(1).Key(), catalogFile)
+	s = reopen(t, s, v.dir, c, tiny)
+	var where *fbc.Error
+	if _, err := tryCommit(t, s, "cat", source(2), blobs("one")); !errors.As(err, &where) {
+		t.Errorf("got error %v: the file was not parsed", err)
+	}
+	s = reopen(t, s, v.dir, c)
+	commit(t, s, "cat", 2, blobs("one"))
+	serves(t, s, "cat", "one")
+}
+
+// The verdict on a package whose bytes are the same is taken over: planted in the previous snapshot, a wrong one stays
+// until the package changes.
+func TestVerdictOnUnchangedPackageIsTakenOver(t *testing.T) {
+	v, c := volume{t, t.TempDir()}, newClock()
+	s := open(t, v.dir, c)
+	commit(t, s, "cat", 1, files{"c.json": unsoundBar})
+	plantVerdict(t, v, source(1).Key(), "bar", unsoundBar)
+	s = reopen(t, s, v.dir, c)
+	if got := commit(t, s, "cat", 2, files{"c.json": unsoundBar}); len(got.Packages()) != 1 || len(got.Info().InvalidPackages) != 0 {
+		t.Errorf("unchanged: got packages %v, invalid %v", got.Packages(), got.Info().InvalidPackages)
+	}
+	changed := strings.Replace(unsoundBar, "}", `,"description":"changed"}`, 1)
+	if got := commit(t, s, "cat", 3, files{"c.json": changed}); len(got.Packages()) != 0 || len(got.Info().InvalidPackages) != 1 {
+		t.Errorf("changed: got packages %v, invalid %v", got.Packages(), got.Info().InvalidPackages)
+	}
+}
+
+// plantVerdict writes an index that says a package of one blob is sound.
+func plantVerdict(t *testing.T, v volume, key, pkg, blob string) {
+	t.Helper()
+	b := newIndexBuilder()
+	b.add(fbc.SchemaPackage, "", pkg, len(blob))
+	content, err := hashBlobs(func(yield func([]byte, error) bool) { yield([]byte(blob), nil) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.packages[pkg] = content
+	v.write(string(b.bytes()), "snapshots", key, indexFile)
+}

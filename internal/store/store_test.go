@@ -1,0 +1,450 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// clock stands still until it is told to go on.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Date(2026, 8, 22, 10, 0, 0, 123456789, time.UTC)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// open opens a store that is closed when the test ends, or by reopen.
+func open(t testing.TB, dir string, c *clock, change ...func(*Options)) *Store {
+	t.Helper()
+	opts := Options{Logger: slog.New(slog.DiscardHandler), Now: c.Now}
+	for _, f := range change {
+		f(&opts)
+	}
+	s, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // it may be closed already
+	return s
+}
+
+func reopen(t *testing.T, s *Store, dir string, c *clock, change ...func(*Options)) *Store {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir, c, change...)
+}
+
+// digest makes up the digest of an image.
+func digest(n int) string { return fmt.Sprintf("sha256:%064x", n) }
+
+func source(n int) Source { return Source{Image: "example.com/catalog:latest", Digest: digest(n)} }
+
+// files are the files of a catalog by path.
+type files map[string]string
+
+// blobs is a catalog of one custom blob with a text.
+func blobs(text string) files {
+	return files{"c.json": fmt.Sprintf(`{"schema":"example.com","name":"text","text":%q}`, text)}
+}
+
+func stage(t testing.TB, s *Store, in files) *Stage {
+	t.Helper()
+	st, err := s.Stage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range in {
+		if err := st.Root().MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Root().WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return st
+}
+
+// tryCommit commits files and discards the stage.
+func tryCommit(t testing.TB, s *Store, name string, src Source, in files) (*Snapshot, error) {
+	t.Helper()
+	st := stage(t, s, in)
+	snap, err := st.Commit(context.Background(), name, src)
+	if err := st.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	return snap, err
+}
+
+func commit(t testing.TB, s *Store, name string, n int, in files) *Snapshot {
+	t.Helper()
+	snap, err := tryCommit(t, s, name, source(n), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+func sweep(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// text reads all of a snapshot in each way there is and returns it.
+func text(t testing.TB, snap *Snapshot) string {
+	t.Helper()
+	b, err := io.ReadAll(snap.Select(Query{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for blob, err := range snap.Select(Query{}).All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(blob)
+		all.WriteByte('\n')
+	}
+	if all.String() != string(b) {
+		t.Errorf("Read gives %q, All %q", b, all.String())
+	}
+	return string(b)
+}
+
+// serves checks that a catalog serves the content that blobs made; nothing if want is "".
+func serves(t *testing.T, s *Store, name, want string) Catalog {
+	t.Helper()
+	c, ok := s.Catalog(name)
+	if ok != (want != "") {
+		t.Fatalf("catalog %s: served %v, want %q", name, ok, want)
+	}
+	if !ok {
+		return c
+	}
+	if got := text(t, c.Snapshot); got != blobs(want)["c.json"]+"\n" {
+		t.Errorf("catalog %s: got %q, want the one blob with %q", name, got, want)
+	}
+	f, err := c.Snapshot.OpenAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if b, err := io.ReadAll(f); err != nil || string(b) != blobs(want)["c.json"]+"\n" {
+		t.Errorf("catalog %s: the file has %q, %v", name, b, err)
+	}
+	return c
+}
+
+// tree lists what is under a directory: each file with inode and times, so that any write shows.
+func tree(t *testing.T, dir string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		out = append(out, fmt.Sprintf("%s inode %d size %d changed %s", name, info.Sys().(*syscall.Stat_t).Ino, info.Size(), info.ModTime()))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []string{}
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func wantNames(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), names(t, dir)); diff != "" {
+		t.Errorf("%s, -want +got:\n%s", filepath.Base(dir), diff)
+	}
+}
+
+func TestReopenServesTheSame(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	for i, name := range []string{"b", "a", "c"} {
+		commit(t, s, name, i, blobs(name))
+		c.advance(time.Minute)
+	}
+	before := s.Catalogs()
+	s = reopen(t, s, dir, c)
+	after := s.Catalogs()
+	if len(after) != 3 {
+		t.Fatalf("got %d catalogs, want 3", len(after))
+	}
+	for i, name := range []string{"a", "b", "c"} {
+		got := serves(t, s, name, name)
+		if after[i].Name != name || got.Snapshot != after[i].Snapshot {
+			t.Errorf("catalog %d is %s, want %s", i, after[i].Name, name)
+		}
+		if before[i].Snapshot.Key() != got.Snapshot.Key() || !before[i].Since.Equal(got.Since) {
+			t.Errorf("catalog %s: served %s since %s before, %s since %s after", name, before[i].Snapshot.Key(), before[i].Since, got.Snapshot.Key(), got.Since)
+		}
+		if diff := cmp.Diff(before[i].Snapshot.Info(), got.Snapshot.Info()); diff != "" {
+			t.Errorf("catalog %s: -before +after:\n%s", name, diff)
+		}
+	}
+}
+
+func TestKey(t *testing.T) {
+	keys := map[string]Source{}
+	for _, src := range []Source{
+		{"i", digest(1), ""}, {"i", digest(2), ""}, {"i", digest(1), "/configs"}, {"i", digest(1), "/other"}, {"i", "sha512:ab", ""},
+	} {
+		key := src.Key()
+		if other, ok := keys[key]; ok {
+			t.Errorf("%+v and %+v have one key, %s", src, other, key)
+		}
+		keys[key] = src
+		if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			t.Errorf("the key %q has other characters than promised", key)
+		}
+		again := src
+		again.Image = "another/name:for-it"
+		if again.Key() != key {
+			t.Errorf("the key of %+v depends on the name of the image", src)
+		}
+	}
+}
+
+func TestSinceOnlyGrows(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	want := c.Now().Truncate(time.Second)
+	for i := range 4 { // all within one second
+		commit(t, s, "cat", i, blobs(fmt.Sprint(i)))
+		got := serves(t, s, "cat", fmt.Sprint(i)).Since
+		if !got.Equal(want) || got.Location() != time.UTC {
+			t.Errorf("version %d: got since %s, want %s", i, got, want)
+		}
+		want = want.Add(time.Second)
+	}
+	s = reopen(t, s, dir, c) // and it holds over a restart, and when the clock goes back
+	c.advance(-time.Hour)
+	commit(t, s, "cat", 9, blobs("9"))
+	if got := serves(t, s, "cat", "9").Since; !got.Equal(want) {
+		t.Errorf("got since %s, want %s", got, want)
+	}
+	c.advance(2 * time.Hour)
+	commit(t, s, "cat", 10, blobs("10"))
+	if got := serves(t, s, "cat", "10").Since; !got.Equal(c.Now().Truncate(time.Second)) {
+		t.Errorf("got since %s, want the time of the clock", got)
+	}
+}
+
+func TestPointToTheSameWritesNothing(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	commit(t, s, "cat", 1, blobs("one"))
+	s = reopen(t, s, dir, c)
+	before := tree(t, dir)
+	c.advance(time.Hour)
+	for range 20 {
+		snap, ok := s.Snapshot(source(1).Key())
+		if !ok {
+			t.Fatal("the snapshot is gone")
+		}
+		if err := s.Point("cat", snap); err != nil {
+			t.Fatal(err)
+		}
+		sweep(t, s)
+	}
+	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+}
+
+func TestRollBackWithinGrace(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	old := commit(t, s, "cat", 1, blobs("old"))
+	commit(t, s, "cat", 2, blobs("new"))
+	newer := serves(t, s, "cat", "new").Since
+	c.advance(14 * time.Minute)
+	sweep(t, s)
+	snap, ok := s.Snapshot(source(1).Key())
+	if !ok || snap != old {
+		t.Fatalf("got %v %v, want the snapshot from before", snap, ok)
+	}
+	if err := s.Point("cat", snap); err != nil {
+		t.Fatal(err)
+	}
+	if got := serves(t, s, "cat", "old").Since; !got.After(newer) {
+		t.Errorf("got since %s, want later than %s", got, newer)
+	}
+	c.advance(14 * time.Minute) // the grace of the newer one began only now
+	sweep(t, s)
+	wantNames(t, filepath.Join(dir, "snapshots"), source(1).Key(), source(2).Key())
+	c.advance(time.Minute)
+	sweep(t, s)
+	wantNames(t, filepath.Join(dir, "snapshots"), source(1).Key())
+	serves(t, reopen(t, s, dir, c), "cat", "old")
+}
+
+func TestOpenRefusesAnotherProcess(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	commit(t, s, "cat", 1, blobs("one"))
+	st := stage(t, s, blobs("in work"))
+	_, err := Open(dir, Options{})
+	if err == nil || !strings.Contains(err.Error(), "another process uses it") || !strings.Contains(err.Error(), dir) {
+		t.Fatalf("got error %v, want one that says what to do", err)
+	}
+	if _, err := st.Root().Stat("c.json"); err != nil {
+		t.Errorf("the attempt emptied the stage: %v", err)
+	}
+	serves(t, reopen(t, s, dir, c), "cat", "one") // Close frees it
+}
+
+func TestOpenLeavesAnotherFormatAlone(t *testing.T) {
+	for text, want := range map[string]string{
+		"2\n":   "it has layout version 2, this catalogd knows version 1: run the catalogd that wrote it, or give this one an empty directory",
+		"0\n":   "it has layout version 0",
+		"hello": "format is no store of catalogd",
+		"":      "format is no store of catalogd",
+	} {
+		t.Run(text, func(t *testing.T) {
+			dir, c := t.TempDir(), newClock()
+			s := open(t, dir, c)
+			commit(t, s, "cat", 1, blobs("one"))
+			stage(t, s, blobs("in work"))
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "format"), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			before := tree(t, dir)
+			_, err := Open(dir, Options{})
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("got error %v, want one that says %q", err, want)
+			}
+			if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+				t.Errorf("it was touched, -before +after:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(file, Options{}); err == nil {
+		t.Error("a file was opened as a store")
+	}
+	if _, err := Open(t.TempDir(), Options{MaxBlobBytes: 1 << 32}); err == nil || !strings.Contains(err.Error(), "below 4 GiB") {
+		t.Errorf("got error %v for blobs the index cannot hold", err)
+	}
+	open(t, filepath.Join(t.TempDir(), "made", "if", "missing"), newClock())
+}
+
+func TestRefuse(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	one, two := source(1).Key(), source(2).Key()
+	if _, refused := s.Refused(one); refused {
+		t.Error("refused from the start")
+	}
+	s.Refuse(one, "it is no catalog")
+	s.Refuse(two, "nor is this")
+	if reason, refused := s.Refused(one); !refused || reason != "it is no catalog" {
+		t.Errorf("got %q %v", reason, refused)
+	}
+	s.Forgive(one)
+	s.Forgive(one)
+	if reason, refused := s.Refused(one); refused {
+		t.Errorf("still refused: %q", reason)
+	}
+	if _, refused := s.Refused(two); !refused {
+		t.Error("the other was forgiven too")
+	}
+	s = reopen(t, s, dir, c)
+	if _, refused := s.Refused(two); refused {
+		t.Error("still refused in the next process")
+	}
+}
+
+func TestDiscardAndErrorsLeaveWhatIsServed(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	commit(t, s, "cat", 1, blobs("served"))
+	before := tree(t, filepath.Join(dir, "snapshots"))
+
+	st := stage(t, s, blobs("not committed"))
+	if err := st.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	st = stage(t, s, blobs("cancelled"))
+	if _, err := st.Commit(cancelled, "cat", source(2)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got error %v, want that of the context", err)
+	}
+	if err := st.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	st = stage(t, s, blobs("the disk fails"))
+	if err := os.RemoveAll(filepath.Join(dir, st.dir, "snapshot")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Commit(context.Background(), "cat", source(2)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got error %v, want that of the disk", err)
+	}
+	if err := st.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	serves(t, s, "cat", "served")
+	if diff := cmp.Diff(before, tree(t, filepath.Join(dir, "snapshots"))); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+	wantNames(t, filepath.Join(dir, "stage"))
+	wantNames(t, filepath.Join(dir, "catalogs"), "cat")
+}
