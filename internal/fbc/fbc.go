@@ -68,7 +68,12 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Files lists the files of the catalog in fsys in the order in which their blobs are streamed: lexical, directories
 // where their name stands. Files that match a pattern of an .indexignore, and the .indexignore files, are left out.
+//
+// Patterns beyond all reason are an *Error, as each of them is held against each file.
 func Files(fsys fs.FS) ([]string, error) {
+	if err := checkIgnores(fsys); err != nil {
+		return nil, err
+	}
 	ignored, err := ignore.NewMatcher(fsys, indexIgnore)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", indexIgnore, err)
@@ -85,4 +90,24 @@ func Files(fsys fs.FS) ([]string, error) {
 		return nil
 	})
 	return files, err
+}
+
+// maxIgnoreBytes bounds all .indexignore files of a catalog together. Known ones have a few lines.
+const maxIgnoreBytes = 16 << 10
+
+func checkIgnores(fsys fs.FS) error {
+	total := int64(0)
+	return fs.WalkDir(fsys, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() != indexIgnore {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if total += info.Size(); total > maxIgnoreBytes {
+			return &Error{Path: path, Err: fmt.Errorf("the %s files have more than %d bytes together, the most that is accepted", indexIgnore, maxIgnoreBytes)}
+		}
+		return nil
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/model"
 	"github.com/operator-framework/operator-registry/alpha/property"
+	"go.podman.io/image/v5/docker/reference"
 )
 
 // propertyDeprecated marks a bundle that an old index deprecated: opm keeps it, and lists leave it out.
@@ -72,6 +73,9 @@ func LoadPackage(name string, blobs iter.Seq2[[]byte, error]) (*Package, error) 
 			return nil, invalid(name, err)
 		}
 	}
+	if err := checkDefaultChannel(&cfg); err != nil {
+		return nil, invalid(name, err)
+	}
 	m, err := declcfg.ConvertToModel(cfg)
 	if err != nil {
 		return nil, invalid(name, err)
@@ -81,6 +85,18 @@ func LoadPackage(name string, blobs iter.Seq2[[]byte, error]) (*Package, error) 
 		return nil, invalid(name, fmt.Errorf("there is no olm.package blob of this name"))
 	}
 	return fromModel(pkg)
+}
+
+// checkDefaultChannel looks for the default channel before the model does, which would make an empty one and complain
+// of that.
+func checkDefaultChannel(cfg *declcfg.DeclarativeConfig) error {
+	for _, p := range cfg.Packages {
+		known := slices.ContainsFunc(cfg.Channels, func(ch declcfg.Channel) bool { return ch.Name == p.DefaultChannel })
+		if p.Name != "" && p.DefaultChannel != "" && !known {
+			return fmt.Errorf("there is no channel %q, which the package names as its default", p.DefaultChannel)
+		}
+	}
+	return nil
 }
 
 // maxEntries bounds the entries of a channel: the model's check of the replaces chain takes memory quadratic in them.
@@ -128,6 +144,15 @@ func checkAndSlim(b *declcfg.Bundle) error {
 		}
 	}
 	b.Properties = keep
+	for i, r := range b.RelatedImages {
+		if r.Image == "" {
+			continue // the model lets that pass: real catalogs have it
+		}
+		if _, err := reference.ParseNormalizedNamed(r.Image); err != nil {
+			return fmt.Errorf("package %q bundle %q relatedImages[%d].image: invalid image pull spec %q: %w", b.Package, b.Name, i, r.Image, err)
+		}
+	}
+	b.RelatedImages = nil
 	if len(b.Objects) > 0 {
 		b.Objects = []string{""} // that there are some is all the model asks
 	}

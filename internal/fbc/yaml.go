@@ -18,9 +18,12 @@ const (
 	// maxDepth is how deep a YAML document may nest; encoding/json bounds JSON to the same. It also ends an alias
 	// that contains itself.
 	maxDepth = 10000
+	// maxYAMLBytes bounds one YAML document, whatever the bound of a blob is: its nodes take up to 160 times its size in
+	// memory. The largest known blob has 2.4 MB.
+	maxYAMLBytes = 4 << 20
 	// maxAliasBytes bounds what the aliases of one document may expand to. Catalogs use few; the bound stops those
 	// whose expansion is exponential.
-	maxAliasBytes = 4 << 20
+	maxAliasBytes = 1 << 20
 	// maxMerges bounds the merge keys resolved for one document and the pairs they bring in, which can nest
 	// exponentially and in circles.
 	maxMerges = 100000
@@ -30,6 +33,7 @@ const (
 
 // readYAML reads a stream of YAML documents, each of which is one blob; documents without content are passed over.
 func readYAML(r io.Reader, src *boundedReader, fn func(Blob) error) error {
+	src.max = min(src.max, maxYAMLBytes)
 	dec := yaml.NewDecoder(r)
 	w := yamlWriter{max: src.max}
 	for {

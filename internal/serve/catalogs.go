@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 // catalogList is the reply of GET /catalogs.
@@ -22,7 +24,7 @@ type catalogEntry struct {
 	Bundles         int       `json:"bundles"`
 	Blobs           int       `json:"blobs"`
 	Bytes           int64     `json:"bytes"`
-	InvalidPackages int       `json:"invalidPackages"`   // how many; the CatalogSource's status names them
+	InvalidPackages int       `json:"invalidPackages"`   // how many fail validation; the CatalogSource's status names them
 	LastModified    time.Time `json:"lastModified"`      // when this digest was first served
 	LastPoll        time.Time `json:"lastPoll,omitzero"` // by this process
 	NextPoll        time.Time `json:"nextPoll,omitzero"`
@@ -32,21 +34,35 @@ type catalogEntry struct {
 func (s *server) listCatalogs(w http.ResponseWriter, _ *http.Request) error {
 	list := catalogList{Catalogs: []catalogEntry{}}
 	for _, c := range s.Catalogs.Catalogs() {
-		info := c.Snapshot.Info()
-		last, next := s.Polls(c.Name)
-		list.Catalogs = append(list.Catalogs, catalogEntry{
-			Name: c.Name, Image: info.Image, Digest: info.Digest,
-			Packages: info.Packages, Channels: info.Channels, Bundles: info.Bundles, Blobs: info.Blobs, Bytes: info.Bytes,
-			InvalidPackages: len(info.InvalidPackages),
-			LastModified:    c.Since,
-			LastPoll:        wholeSeconds(last),
-			NextPoll:        wholeSeconds(next),
-			URL:             s.BaseURL + "/catalogs/" + c.Name,
-		})
+		list.Catalogs = append(list.Catalogs, s.describe(c))
 	}
-	body, err := json.Marshal(list)
+	return writeJSON(w, list)
+}
+
+// describeCatalog answers at the URL that statuses and the list give for a catalog.
+func (s *server) describeCatalog(w http.ResponseWriter, _ *http.Request, c store.Catalog) error {
+	return writeJSON(w, s.describe(c))
+}
+
+func (s *server) describe(c store.Catalog) catalogEntry {
+	info := c.Snapshot.Info()
+	last, next := s.Polls(c.Name)
+	return catalogEntry{
+		Name: c.Name, Image: c.Image, Digest: info.Digest,
+		Packages: info.Packages, Channels: info.Channels, Bundles: info.Bundles, Blobs: info.Blobs, Bytes: info.Bytes,
+		InvalidPackages: len(info.InvalidPackages),
+		LastModified:    c.Since,
+		LastPoll:        wholeSeconds(last),
+		NextPoll:        wholeSeconds(next),
+		URL:             s.BaseURL + "/catalogs/" + c.Name,
+	}
+}
+
+// writeJSON answers with what changes at every poll, so nobody is to keep it.
+func writeJSON(w http.ResponseWriter, reply any) error {
+	body, err := json.Marshal(reply)
 	if err != nil {
-		return fmt.Errorf("encoding the list of catalogs: %w", err)
+		return fmt.Errorf("encoding a description of catalogs: %w", err)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

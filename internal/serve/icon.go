@@ -65,15 +65,26 @@ func serveIcon(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 		h.Set("Content-Disposition", "attachment")
 	}
 	// The tag follows the icon, not the catalog's digest: most icons outlive many digests.
-	sum := sha256.Sum256(append([]byte(contentType+"\n"), data...))
-	serveContent(w, r, c, fmt.Sprintf("%x", sum[:16]), bytes.NewReader(data))
+	sum := sha256.New()
+	sum.Write([]byte(contentType + "\n"))
+	sum.Write(data)
+	serveContent(w, r, c, fmt.Sprintf("%x", sum.Sum(nil)[:16]), bytes.NewReader(data))
 	return nil
 }
+
+// maxIconBlob bounds the olm.package blob of which an icon is served, since each request decodes it. The largest known one
+// has 200 kB.
+const maxIconBlob = 2 << 20
 
 // readIcon returns the icon of the package's olm.package blob and the media type it claims, both
 // empty if it has none.
 func readIcon(c store.Catalog, name string) (data []byte, mediaType string, err error) {
-	for blob, err := range c.Snapshot.Select(store.Query{Schema: fbc.SchemaPackage, Name: name}).All() {
+	blobs := c.Snapshot.Select(store.Query{Schema: fbc.SchemaPackage, Name: name})
+	if blobs.Size() > maxIconBlob {
+		return nil, "", notFound("the icon of package %q in catalog %q is not served: its olm.package blob has %d bytes, more than %d",
+			name, c.Name, blobs.Size(), maxIconBlob)
+	}
+	for blob, err := range blobs.All() {
 		if err != nil {
 			return nil, "", fmt.Errorf("reading package %q of catalog %q: %w", name, c.Name, err)
 		}

@@ -47,6 +47,7 @@ func New(cfg Config) http.Handler {
 	s := &server{cfg}
 	mux := http.NewServeMux()
 	mux.Handle("GET /catalogs", s.adapt(s.listCatalogs))
+	mux.Handle("GET /catalogs/{catalog}", s.adapt(s.inCatalog(s.describeCatalog)))
 	for path, view := range map[string]view{
 		"all":                         serveAll,
 		"metas":                       list(store.Query{}, "schema", "package", "name"),

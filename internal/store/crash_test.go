@@ -54,6 +54,13 @@ func (v volume) move(from, to string) {
 	}
 }
 
+func (v volume) copy(from, to string) {
+	v.t.Helper()
+	if err := os.CopyFS(v.path(to), os.DirFS(v.path(from))); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
 var oldKey, newKey = source(1).Key(), source(2).Key()
 
 // Each case starts from a volume on which the catalog "cat" went from old to new, and "other" serves what it does, and
@@ -112,9 +119,12 @@ func TestCrash(t *testing.T) {
 			v.move("snapshots/"+oldKey, "stage/deleted-"+oldKey)
 			v.remove("stage", "deleted-"+oldKey, "index")
 		}, "new", []string{newKey}},
-		"a damaged snapshot made way for its like": {func(v volume, _ string) {
-			v.move("snapshots/"+newKey, "stage/deleted-"+newKey)
-		}, "", []string{oldKey}},
+		"a damaged snapshot stepped aside for its like": {func(v volume, _ string) {
+			v.move("snapshots/"+newKey, "snapshots/"+newKey+".damaged")
+		}, "new", []string{oldKey, newKey + ".damaged"}},
+		"and its like is there, the damaged one not yet deleted": {func(v volume, _ string) {
+			v.copy("snapshots/"+newKey, "snapshots/"+newKey+".damaged")
+		}, "new", []string{oldKey, newKey}},
 		"and the pointer has no snapshot, the old is swept": {func(v volume, _ string) {
 			v.remove("snapshots", newKey)
 			v.remove("snapshots", oldKey)
@@ -185,7 +195,7 @@ func TestPublishedSnapshotIsUsedAfterACrash(t *testing.T) {
 	if !ok {
 		t.Fatal("the snapshot is not given")
 	}
-	if err := s.Point("cat", snap); err != nil {
+	if err := s.Point("cat", snap.Info().Image, snap); err != nil {
 		t.Fatal(err)
 	}
 	serves(t, s, "cat", "one")
@@ -202,7 +212,7 @@ func TestPointToASweptSnapshot(t *testing.T) {
 	commit(t, s, "cat", 2, blobs("new"))
 	clock.advance(15 * time.Minute)
 	sweep(t, s)
-	if err := s.Point("cat", old); err == nil {
+	if err := s.Point("cat", old.Info().Image, old); err == nil {
 		t.Error("no error")
 	}
 	serves(t, s, "cat", "new")

@@ -55,6 +55,20 @@ func publishDir(root *os.Root, from, to string) error {
 	return syncDir(root, path.Dir(to))
 }
 
+// stepAside moves a directory, if there is one, to another name, at which whatever was is deleted.
+func stepAside(root *os.Root, name, aside string) error {
+	if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := unpublishDir(root, aside); err != nil {
+		return err
+	}
+	if err := root.Rename(name, aside); err != nil {
+		return err
+	}
+	return syncDir(root, path.Dir(name))
+}
+
 // unpublishDir makes a directory disappear from its name at once and then deletes it; what a crash leaves of it lies
 // in the stage, which is emptied at start.
 func unpublishDir(root *os.Root, name string) error {

@@ -21,6 +21,9 @@ const (
 	catalogFile  = "catalog.jsonl"
 	indexFile    = "index"
 	snapshotFile = "snapshot.json"
+
+	// damagedSuffix is added to the name of a snapshot that stepped aside for its replacement.
+	damagedSuffix = ".damaged"
 )
 
 // Source says what a snapshot is made from.
@@ -74,6 +77,7 @@ type Query struct {
 // file is closed when nobody holds the snapshot any more, by the os package's cleanup, so a reader is never cut off.
 type Snapshot struct {
 	key     string
+	dir     string
 	info    Info
 	root    *os.Root
 	catalog *os.File
@@ -84,12 +88,15 @@ type Snapshot struct {
 // openSnapshot opens the snapshot of a key and checks all but the checksum of catalog.jsonl, which takes a pass over
 // all of it: Scrub does that.
 func openSnapshot(root *os.Root, key string) (*Snapshot, error) {
-	dir := path.Join(snapshotsDir, key)
+	return openSnapshotAt(root, key, path.Join(snapshotsDir, key))
+}
+
+func openSnapshotAt(root *os.Root, key, dir string) (*Snapshot, error) {
 	b, err := root.ReadFile(path.Join(dir, snapshotFile))
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{key: key, root: root}
+	s := &Snapshot{key: key, dir: dir, root: root}
 	if err := json.Unmarshal(b, &s.info); err != nil {
 		return nil, fmt.Errorf("reading %s/%s: %w", key, snapshotFile, err)
 	}
@@ -122,7 +129,7 @@ func (s *Snapshot) Info() Info { return s.info }
 
 // OpenAll opens all blobs as a file, one line each, with an offset of the caller's own; the caller closes it.
 func (s *Snapshot) OpenAll() (*os.File, error) {
-	return s.root.Open(path.Join(snapshotsDir, s.key, catalogFile))
+	return s.root.Open(path.Join(s.dir, catalogFile))
 }
 
 // Packages lists the sound packages, sorted by name.

@@ -70,24 +70,25 @@ func (st *Stage) Commit(ctx context.Context, name string, src Source) (*Snapshot
 		return nil, err
 	}
 	s := st.store
+	_, _ = s.Snapshot(src.Key()) // reads one that an earlier process left, which is not to be done under the lock
 	s.publish.Lock()
 	defer s.publish.Unlock()
 	snap, err := st.publish(src.Key())
 	if err != nil {
 		return nil, fmt.Errorf("publishing the snapshot of %s: %w", name, err)
 	}
-	return snap, s.point(name, snap)
+	return snap, s.point(name, src.Image, snap)
 }
 
 // publish moves the finished snapshot to its name. If a sound one is there, of another catalog with the same image,
-// that one is used; a damaged one makes way, and a crash in between means one more unpack.
+// that one is used. A damaged one steps aside first: after a crash in between it is opened from there, as it was served.
 func (st *Stage) publish(key string) (*Snapshot, error) {
 	s := st.store
 	if snap, ok := s.Snapshot(key); ok {
 		return snap, nil
 	}
 	target := path.Join(snapshotsDir, key)
-	if err := unpublishDir(s.root, target); err != nil {
+	if err := stepAside(s.root, target, target+damagedSuffix); err != nil {
 		return nil, err
 	}
 	if err := publishDir(s.root, path.Join(st.dir, "snapshot"), target); err != nil {
@@ -96,6 +97,9 @@ func (st *Stage) publish(key string) (*Snapshot, error) {
 	snap, err := openSnapshot(s.root, key)
 	if err != nil {
 		return nil, err
+	}
+	if err := unpublishDir(s.root, target+damagedSuffix); err != nil {
+		s.opts.Logger.Warn("cannot delete a damaged snapshot; it goes at the next start", "key", key, "error", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,6 +113,7 @@ type snapshotWriter struct {
 	previous *Snapshot // of the same catalog; files that it holds already are copied, not parsed. May be nil
 	out      *bufio.Writer
 	index    *indexBuilder
+	file     string // that is being added
 	info     Info
 	packages map[string]*packageContent
 }
@@ -183,6 +188,7 @@ func (w *snapshotWriter) addFile(fsys fs.FS, name string) error {
 		return err
 	}
 	first := uint32(len(w.index.blobs))
+	w.file = name
 	if blobs, ok := w.unchanged(content); ok {
 		err = w.copyBlobs(blobs)
 	} else {
@@ -224,7 +230,14 @@ func (w *snapshotWriter) copyBlobs(blobs *Blobs) error {
 	return nil
 }
 
+// maxBlobs bounds the blobs of a catalog, as its index is held in memory: 10 times what 100,000 bundles come to would be
+// some 100 MB.
+const maxBlobs = 1_000_000
+
 func (w *snapshotWriter) addBlob(b fbc.Blob) error {
+	if len(w.index.blobs) == maxBlobs {
+		return &fbc.Error{Path: w.file, Err: fmt.Errorf("the catalog has more than %d blobs, the most that is accepted", maxBlobs)}
+	}
 	switch b.Schema {
 	case fbc.SchemaPackage:
 		w.info.Packages++
@@ -324,6 +337,7 @@ func hashFile(fsys fs.FS, name string) (h hash, err error) {
 	}
 	defer f.Close() // read only
 	sum := sha256.New()
+	sum.Write([]byte(path.Ext(name) + "\x00")) // the same bytes may mean something else under another extension
 	if _, err := io.Copy(sum, f); err != nil {
 		return h, err
 	}

@@ -57,6 +57,7 @@ type Options struct {
 // Catalog is one catalog as it is served.
 type Catalog struct {
 	Name     string
+	Image    string // the reference that led to the snapshot; catalogs of one digest share it under several
 	Snapshot *Snapshot
 	// Since is when the catalog began to serve this snapshot: whole seconds, UTC, and later than for any snapshot it
 	// served before, so that it can stand in Last-Modified (RFC 9110, section 8.8.2).
@@ -118,7 +119,7 @@ func Open(dir string, opts Options) (*Store, error) {
 }
 
 func (s *Store) open() error {
-	for _, step := range []func() error{s.takeLock, s.checkFormat, s.makeDirs, s.openCatalogs} {
+	for _, step := range []func() error{s.takeLock, s.checkFormat, s.makeDirs, s.dropReplaced, s.openCatalogs} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -183,6 +184,24 @@ func (s *Store) makeDirs() error {
 	return syncDir(s.root, ".")
 }
 
+// dropReplaced deletes damaged snapshots whose replacement is there.
+func (s *Store) dropReplaced() error {
+	entries, err := fs.ReadDir(s.root.FS(), snapshotsDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		key, damaged := strings.CutSuffix(e.Name(), damagedSuffix)
+		if _, err := s.root.Lstat(path.Join(snapshotsDir, key)); !damaged || err != nil {
+			continue
+		}
+		if err := unpublishDir(s.root, path.Join(snapshotsDir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Store) openCatalogs() error {
 	entries, err := fs.ReadDir(s.root.FS(), catalogsDir)
 	if err != nil {
@@ -207,12 +226,19 @@ func (s *Store) openCatalog(name string) error {
 	}
 	snap, ok := s.snapshots[p.Snapshot]
 	if !ok {
-		if snap, err = openSnapshot(s.root, p.Snapshot); err != nil {
+		snap, err = openSnapshot(s.root, p.Snapshot)
+		if errors.Is(err, fs.ErrNotExist) { // its replacement was cut short
+			snap, err = openSnapshotAt(s.root, p.Snapshot, path.Join(snapshotsDir, p.Snapshot+damagedSuffix))
+			if err == nil {
+				snap.damaged.Store(true)
+			}
+		}
+		if err != nil {
 			return err
 		}
 		s.snapshots[p.Snapshot] = snap
 	}
-	s.catalogs[name] = Catalog{Name: name, Snapshot: snap, Since: p.Since}
+	s.catalogs[name] = Catalog{Name: name, Image: p.Image, Snapshot: snap, Since: p.Since}
 	return nil
 }
 
@@ -265,16 +291,16 @@ func (s *Store) Snapshot(key string) (*Snapshot, bool) {
 // Point makes a catalog serve a snapshot, which Snapshot or Commit returned. It returns once that is durable. A
 // catalog that serves it already is left alone: not a byte is written. It is an error when a sweep deleted the snapshot
 // since it was returned: then it has to be unpacked again.
-func (s *Store) Point(name string, snap *Snapshot) error {
+func (s *Store) Point(name, image string, snap *Snapshot) error {
 	s.publish.Lock()
 	defer s.publish.Unlock()
-	return s.point(name, snap)
+	return s.point(name, image, snap)
 }
 
 // point is Point for a caller that holds publish.
-func (s *Store) point(name string, snap *Snapshot) error {
+func (s *Store) point(name, image string, snap *Snapshot) error {
 	old, served := s.Catalog(name)
-	if served && old.Snapshot == snap {
+	if served && old.Snapshot == snap && old.Image == image {
 		return nil
 	}
 	if err := s.checkPresent(snap); err != nil {
@@ -286,7 +312,7 @@ func (s *Store) point(name string, snap *Snapshot) error {
 	} else if served && !since.After(old.Since) {
 		since = old.Since.Add(time.Second)
 	}
-	b, err := json.Marshal(pointer{Snapshot: snap.Key(), Since: since})
+	b, err := json.Marshal(pointer{Snapshot: snap.Key(), Image: image, Since: since})
 	if err != nil {
 		return err
 	}
@@ -295,7 +321,7 @@ func (s *Store) point(name string, snap *Snapshot) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.catalogs[name] = Catalog{Name: name, Snapshot: snap, Since: since}
+	s.catalogs[name] = Catalog{Name: name, Image: image, Snapshot: snap, Since: since}
 	delete(s.unpointed, snap.Key())
 	if served && old.Snapshot.Key() != snap.Key() {
 		s.unpointed[old.Snapshot.Key()] = unpointed{since: s.opts.Now(), by: name}
@@ -318,6 +344,7 @@ func (s *Store) checkPresent(snap *Snapshot) error {
 // pointer is the content of a file in catalogs/.
 type pointer struct {
 	Snapshot string    `json:"snapshot"`
+	Image    string    `json:"image"`
 	Since    time.Time `json:"since"`
 }
 
@@ -344,7 +371,7 @@ func (s *Store) Refuse(key, reason string) {
 // Refused returns why the image of a key was refused by this process, if it was.
 func (s *Store) Refused(key string) (reason string, refused bool) {
 	b, err := s.root.ReadFile(refusedDir + "/" + key)
-	return string(b), err == nil
+	return string(b), err == nil && len(b) > 0 // empty: the disk was full
 }
 
 // Forgive drops the note that Refuse made, for another attempt.

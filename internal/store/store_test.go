@@ -290,7 +290,7 @@ func TestPointToTheSameWritesNothing(t *testing.T) {
 		if !ok {
 			t.Fatal("the snapshot is gone")
 		}
-		if err := s.Point("cat", snap); err != nil {
+		if err := s.Point("cat", snap.Info().Image, snap); err != nil {
 			t.Fatal(err)
 		}
 		sweep(t, s)
@@ -312,7 +312,7 @@ func TestRollBackWithinGrace(t *testing.T) {
 	if !ok || snap != old {
 		t.Fatalf("got %v %v, want the snapshot from before", snap, ok)
 	}
-	if err := s.Point("cat", snap); err != nil {
+	if err := s.Point("cat", snap.Info().Image, snap); err != nil {
 		t.Fatal(err)
 	}
 	if got := serves(t, s, "cat", "old").Since; !got.After(newer) {

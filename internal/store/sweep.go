@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 	"time"
 )
 
@@ -56,9 +57,13 @@ func (s *Store) sweep() error {
 	if err != nil {
 		return err
 	}
+	pointed, err := s.pointedOnDisk()
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for _, e := range entries {
-		if !s.condemn(e.Name()) {
+		if pointed[strings.TrimSuffix(e.Name(), damagedSuffix)] || !s.condemn(e.Name()) {
 			continue
 		}
 		if err := unpublishDir(s.root, path.Join(snapshotsDir, e.Name())); err != nil {
@@ -66,6 +71,22 @@ func (s *Store) sweep() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// pointedOnDisk are the keys that pointer files name, which is more than what is served: a snapshot that could not be
+// opened at start, or a pointer that was replaced but may not be durable.
+func (s *Store) pointedOnDisk() (map[string]bool, error) {
+	entries, err := fs.ReadDir(s.root.FS(), catalogsDir)
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string]bool{}
+	for _, e := range entries {
+		if p, err := s.readPointer(e.Name()); err == nil {
+			keys[p.Snapshot] = true
+		}
+	}
+	return keys, nil
 }
 
 // condemn tells whether a snapshot is to be deleted now, and then lets go of it.
