@@ -6,7 +6,7 @@ const (
 	// ReadyCondition summarises the others as kstatus expects, so that `kubectl wait --for=condition=Ready` works:
 	// True when the wanted content is served and its packages are published. False says what is amiss in the words
 	// of the condition at fault; content that is served meanwhile stays served (see ServingCondition).
-	// Reasons: Succeeded, Suspended (True), Unpacking, Unavailable, UserSpecifiedUnavailable, Retrying, Blocked, SyncFailed.
+	// Reasons: Succeeded, Suspended (True), Unpacking, InvalidPackages, Unavailable, UserSpecifiedUnavailable, Retrying, Blocked, SyncFailed.
 	ReadyCondition = "Ready"
 
 	// ServingCondition says whether the HTTP service answers for this catalog, with this or with earlier content.

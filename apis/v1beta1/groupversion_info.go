@@ -27,6 +27,10 @@ const (
 	// hash equals that of the desired content is not written.
 	ContentHashAnnotation = GroupName + "/content-hash"
 
+	// ContentGenerationAnnotation on an OperatorPackage is the metadata.generation that it had when catalogd last wrote
+	// it. Where the two differ, somebody else changed it, and it is written again.
+	ContentGenerationAnnotation = GroupName + "/content-generation"
+
 	// CatalogLabel on an OperatorPackage holds the name of its CatalogSource. The key has no prefix, as on a PackageManifest.
 	CatalogLabel = "catalog"
 

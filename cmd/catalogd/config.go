@@ -48,7 +48,7 @@ Usage:
 
 Flags:
 %s
-What is served, and how to ask for it: docs/spec/catalogsource.md in the source.
+What is served, and how to ask for it, README.md in the source says; CatalogSources, docs/spec/catalogsource.md.
 `
 
 // parseFlags reads the command line. Help goes to out, with the error pflag.ErrHelp.
@@ -70,8 +70,8 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	f.Int64Var(&cfg.limits.TotalBytes, "max-unpacked-bytes", limits.TotalBytes, "most `bytes` that the catalog files of an image may have together")
 	f.Int64Var(&cfg.limits.FileBytes, "max-file-bytes", limits.FileBytes, "most `bytes` that one of them may have")
 	f.IntVar(&cfg.limits.Files, "max-files", limits.Files, "most `files` and directories that a catalog may have")
-	f.IntVar(&cfg.limits.Ratio, "max-compression-ratio", limits.Ratio, "most `bytes` that one byte of an image layer may unpack to")
-	f.Int64Var(&cfg.maxBlob, "max-blob-bytes", fbc.DefaultMaxBlobBytes, "most `bytes` that one blob of a catalog may have")
+	f.IntVar(&cfg.limits.Ratio, "max-compression-ratio", limits.Ratio, "most bytes that one byte of an image layer may unpack to, as a `ratio`")
+	f.Int64Var(&cfg.maxBlob, "max-blob-bytes", fbc.DefaultMaxBlobBytes, "most `bytes` that one blob of a catalog may have; a blob in YAML may have 4 MiB at most")
 	f.StringVar(&level, "log-level", "info", "`level` from which to log: debug, info, warn or error")
 	f.StringVar(&cfg.logFormat, "log-format", "json", "`format` of the log: json or text")
 	f.BoolVar(&cfg.showVersion, "version", false, "print the version and exit")
@@ -101,11 +101,11 @@ func (c config) validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	for flag, addr := range map[string]string{
-		"content-bind-address": c.contentAddr, "health-bind-address": c.healthAddr, "metrics-bind-address": c.metricsAddr,
+	for _, a := range []struct{ flag, addr string }{
+		{"content-bind-address", c.contentAddr}, {"health-bind-address", c.healthAddr}, {"metrics-bind-address", c.metricsAddr},
 	} {
-		_, _, err := net.SplitHostPort(addr)
-		check(err == nil, "--%s %q is no address: write host:port, or :port for all interfaces", flag, addr)
+		_, _, err := net.SplitHostPort(a.addr)
+		check(err == nil, "--%s %q is no address: write host:port, or :port for all interfaces", a.flag, a.addr)
 	}
 	u, err := url.Parse(c.externalURL)
 	check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == "",
@@ -114,11 +114,14 @@ func (c config) validate() error {
 	check(c.dataDir != "", "--data-dir must name a directory")
 	check(c.interval >= time.Second, "--default-polling-interval %v is too short: it has to be 1s or more", c.interval)
 	check(c.concurrency > 0, "--concurrency %d is too small: it has to be 1 or more", c.concurrency)
-	for flag, n := range map[string]int64{
-		"max-unpacked-bytes": c.limits.TotalBytes, "max-file-bytes": c.limits.FileBytes, "max-files": int64(c.limits.Files),
-		"max-compression-ratio": int64(c.limits.Ratio), "max-blob-bytes": c.maxBlob,
+	for _, l := range []struct {
+		flag string
+		n    int64
+	}{
+		{"max-unpacked-bytes", c.limits.TotalBytes}, {"max-file-bytes", c.limits.FileBytes}, {"max-files", int64(c.limits.Files)},
+		{"max-compression-ratio", int64(c.limits.Ratio)}, {"max-blob-bytes", c.maxBlob},
 	} {
-		check(n > 0, "--%s %d is too small: it has to be 1 or more", flag, n)
+		check(l.n > 0, "--%s %d is too small: it has to be 1 or more", l.flag, l.n)
 	}
 	check(c.maxBlob < 4<<30, "--max-blob-bytes %d is too large: it has to be below 4 GiB (%d)", c.maxBlob, int64(4<<30))
 	check(c.logFormat == "json" || c.logFormat == "text", "--log-format %q is neither json nor text", c.logFormat)

@@ -6,11 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // version is set when the program is built.
@@ -31,8 +35,20 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, cfg); err != nil {
+	if err := run(ctx, cfg, setLogger(cfg)); err != nil {
 		fmt.Fprintf(os.Stderr, "catalogd: %v\n", err)
 		os.Exit(1) //nolint:gocritic // stop only unregisters the signals
 	}
+}
+
+// setLogger makes the logger of this process, that of the libraries included.
+func setLogger(cfg config) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: cfg.logLevel}
+	var handler slog.Handler = slog.NewJSONHandler(os.Stderr, opts)
+	if cfg.logFormat == "text" {
+		handler = slog.NewTextHandler(os.Stderr, opts)
+	}
+	ctrl.SetLogger(logr.FromSlogHandler(handler))
+	klog.SetLogger(logr.FromSlogHandler(handler))
+	return slog.New(handler)
 }

@@ -7,14 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/operator-catalogs/catalogd/internal/poll"
@@ -28,10 +25,7 @@ const shutdownGrace = 25 * time.Second
 
 // run wires everything and works until ctx ends. What is stored is served before anything else is asked for, and
 // whatever becomes of the API server.
-func run(ctx context.Context, cfg config) error {
-	logger := newLogger(cfg)
-	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
-	klog.SetLogger(logr.FromSlogHandler(logger.Handler()))
+func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	logger.Info("starting", "version", version, "dataDir", cfg.dataDir, "externalURL", cfg.externalURL)
 
 	restConfig, err := clusterConfig(cfg.kubeconfig)
@@ -44,8 +38,8 @@ func run(ctx context.Context, cfg config) error {
 	}
 	defer content.Close() // it only gives up the lock, as the end of the process does
 
-	polls := &poll.Log{}
-	cluster := newCluster(cfg, restConfig, logger, content, polls, catalogsync.NewMetrics(metrics.Registry))
+	polls, registry := &poll.Log{}, prometheus.NewRegistry()
+	cluster := newCluster(cfg, restConfig, logger, content, polls, catalogsync.NewMetrics(registry))
 	servers := []*httpServer{
 		{name: "content", addr: cfg.contentAddr, handler: serve.New(serve.Config{
 			Catalogs: content,
@@ -57,7 +51,7 @@ func run(ctx context.Context, cfg config) error {
 			Logger:  logger,
 		})},
 		{name: "health", addr: cfg.healthAddr, handler: healthHandler(cluster.ready)},
-		{name: "metrics", addr: cfg.metricsAddr, handler: metricsHandler()},
+		{name: "metrics", addr: cfg.metricsAddr, handler: metricsHandler(prometheus.Gatherers{metrics.Registry, registry})},
 	}
 	for _, s := range servers {
 		if err := s.listen(); err != nil {
@@ -74,14 +68,6 @@ func run(ctx context.Context, cfg config) error {
 	err = group.Wait()
 	logger.Info("stopped")
 	return err
-}
-
-func newLogger(cfg config) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: cfg.logLevel}
-	if cfg.logFormat == "text" {
-		return slog.New(slog.NewTextHandler(os.Stderr, opts))
-	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, opts))
 }
 
 // httpServer is one HTTP port.
@@ -138,8 +124,8 @@ func healthHandler(ready func(context.Context) error) http.Handler {
 	return mux
 }
 
-func metricsHandler() http.Handler {
+func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
 	return mux
 }

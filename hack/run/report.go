@@ -43,13 +43,23 @@ spec:
   pollingInterval: 1m
 `
 
+// head shortens a table of a large catalog to what fits beside the rest of the report.
+func head(table string) string {
+	const most = 12 // the heading is one
+	lines := strings.SplitAfter(table, "\n")
+	if len(lines) <= most+1 {
+		return table
+	}
+	return strings.Join(lines[:most], "") + fmt.Sprintf("... and %d more\n", len(lines)-1-most)
+}
+
 // report prints the packages and what to try next.
 func (w *world) report(ctx context.Context) error {
 	table, err := w.kubectl.run(ctx, "", "get", "operatorpackages")
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w.out, "\n%s", table)
+	fmt.Fprintf(w.out, "\n%s", head(table))
 	packages, err := w.kubectl.run(ctx, "", "get", "operatorpackages", "-l", "catalog="+w.catalogs[0],
 		"-o", `jsonpath={range .items[*]}{.spec.packageName}{"\n"}{end}`)
 	if err != nil {

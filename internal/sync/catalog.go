@@ -9,15 +9,19 @@ package sync
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
@@ -25,7 +29,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
-// +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources/status,verbs=patch
 // +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources/finalizers,verbs=update
 // +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=operatorpackages,verbs=get;list;watch;create;update;delete;deletecollection
@@ -51,6 +55,8 @@ type CatalogReconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 	Config   Config
+
+	interrupts interrupts
 }
 
 // reconciliation is one pass over one catalog: what the steps learn and hand on. The catalog's status is altered in
@@ -68,6 +74,7 @@ type reconciliation struct {
 	invalid   []store.InvalidPackage
 	published int
 	next      time.Time // when to come again; zero: when something changes
+	concluded bool      // whether the last step was done
 }
 
 // errDone ends a reconcile before its last step, with success.
@@ -85,6 +92,8 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 			result = ctrl.Result{} // the controller decides when to come again
 		}
 	}()
+	work, end := r.interrupts.begin(ctx, rec.catalog.UID, rec.catalog.Generation)
+	defer end()
 
 	for _, step := range []func(context.Context, *reconciliation) error{
 		r.finalize,
@@ -95,8 +104,8 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 		r.publish,
 		r.conclude,
 	} {
-		if err := step(ctx, rec); err != nil {
-			if errors.Is(err, errDone) {
+		if err := step(work, rec); err != nil {
+			if errors.Is(err, errDone) || errors.Is(context.Cause(work), errInterrupted) {
 				break
 			}
 			return ctrl.Result{}, err
@@ -112,13 +121,27 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 func (r *CatalogReconciler) read(ctx context.Context, req ctrl.Request) (*reconciliation, error) {
 	catalog := &v1beta1.CatalogSource{}
 	if err := r.Live.Get(ctx, req.NamespacedName, catalog); err != nil {
-		if client.IgnoreNotFound(err) != nil {
+		if !isGone(err, req.Name) {
 			return nil, err
 		}
+		logf.FromContext(ctx).Info("the catalog was deleted; removing its content")
 		r.forget(req.Name)
 		return nil, r.Store.Remove(req.Name)
 	}
 	return &reconciliation{catalog: catalog, before: catalog.DeepCopy()}, nil
+}
+
+// isGone tells whether the API server said that there is no CatalogSource of a name. Others say "not found" too and mean
+// something else: a proxy that lost its backend, an API server that does not serve the version for a while.
+func isGone(err error, name string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	details := status.Status().Details
+	return details.Name == name && !slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool {
+		return c.Type == metav1.CauseTypeUnexpectedServerResponse
+	})
 }
 
 func (r *CatalogReconciler) forget(catalog string) {
@@ -126,14 +149,22 @@ func (r *CatalogReconciler) forget(catalog string) {
 	r.Metrics.Forget(catalog)
 }
 
-// writeStatus is the only place that writes a catalog's status. Nothing is written if nothing changed.
+// writeStatus is the only place that writes a catalog's status. Nothing is written if nothing changed. What changed is
+// told by events once it is written, so that a write that fails does not tell it again and again.
 func (r *CatalogReconciler) writeStatus(ctx context.Context, rec *reconciliation) error {
 	if equality.Semantic.DeepEqual(rec.before.Status, rec.catalog.Status) {
 		return nil
 	}
 	from := rec.catalog.DeepCopy() // the metadata may have been patched meanwhile; only the status is to differ
 	from.Status = rec.before.Status
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, rec.catalog, client.MergeFrom(from)))
+	after := rec.catalog.DeepCopy() // the patch overwrites what it is given with the answer
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(from)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if rec.concluded {
+		r.recordEvents(rec)
+	}
+	return nil
 }
 
 func (r *CatalogReconciler) result(rec *reconciliation) ctrl.Result {

@@ -28,7 +28,11 @@ func (r *CatalogReconciler) recordEvents(rec *reconciliation) {
 	c, before, after := rec.catalog, rec.before.Status, rec.catalog.Status
 	was, is := progress(before), progress(after)
 	if after.Content != nil && before.Digest != after.Digest {
-		r.event(c, corev1.EventTypeNormal, eventUnpacked, actionUnpack, fmt.Sprintf("Serving %s at %s: %s, %s.", c.Spec.Image, after.Digest,
+		eventType := corev1.EventTypeNormal
+		if rec.published == 0 {
+			eventType = corev1.EventTypeWarning
+		}
+		r.event(c, eventType, eventUnpacked, actionUnpack, fmt.Sprintf("Serving %s at %s: %s, %s.", c.Spec.Image, after.Digest,
 			counted(rec.published, "package", "packages"), counted(int(after.Content.Bundles), "bundle", "bundles")))
 	}
 	if rec.fetchErr != nil && was != is {

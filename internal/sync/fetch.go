@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,7 +30,9 @@ func (r *CatalogReconciler) resolve(ctx context.Context, rec *reconciliation) er
 	c := rec.catalog
 	ref, err := name.ParseReference(c.Spec.Image)
 	if err != nil {
-		rec.blocked(fmt.Errorf("spec.image %q is no image reference: %w", c.Spec.Image, err))
+		r.answerRequest(rec)
+		rec.blocked(fmt.Errorf("the image reference %q in spec.image cannot be read: write registry/repository:tag, in lower case but for the tag, "+
+			"or registry/repository@sha256: and 64 hex digits", c.Spec.Image))
 		return nil
 	}
 	if digest, ok := ref.(name.Digest); ok {
@@ -41,6 +44,7 @@ func (r *CatalogReconciler) resolve(ctx context.Context, rec *reconciliation) er
 		rec.wanted = ref.Context().Digest(digest)
 	}
 	if _, err := r.schedule(c); err != nil {
+		r.answerRequest(rec)
 		rec.blocked(err)
 		return nil
 	}
@@ -55,7 +59,7 @@ func (r *CatalogReconciler) resolve(ctx context.Context, rec *reconciliation) er
 	}
 	r.Metrics.Polled(c.Name, rec.polledAt, err)
 	if err != nil {
-		rec.fetchErr = fmt.Errorf("polling %s: %w", c.Spec.Image, err)
+		rec.fetchErr = err // it names the image
 		return nil
 	}
 	rec.wanted = digest
@@ -87,9 +91,10 @@ func (rec *reconciliation) isAskedFor() bool {
 	return rec.before.Status.ObservedGeneration != rec.catalog.Generation || rec.requested()
 }
 
+// requested tells whether a poll is asked for. A suspended catalog leaves the request until it is resumed.
 func (rec *reconciliation) requested() bool {
 	value := rec.catalog.Annotations[v1beta1.PollRequestedAnnotation]
-	return value != "" && (rec.before.Status.Poll == nil || rec.before.Status.Poll.Requested != value)
+	return value != "" && !rec.catalog.Spec.Suspend && (rec.before.Status.Poll == nil || rec.before.Status.Poll.Requested != value)
 }
 
 // answerRequest echoes a request for a poll, which is made or pointless now. Whether it worked, the conditions say.
@@ -114,6 +119,9 @@ func (r *CatalogReconciler) schedule(c *v1beta1.CatalogSource) (poll.Schedule, e
 		if err != nil {
 			return schedule, fmt.Errorf("spec.pollingSchedule cannot be used: %w", err)
 		}
+		if now := r.Clock.Now(); schedule.Next(now, now, c.Name).IsZero() {
+			return schedule, fmt.Errorf("spec.pollingSchedule cannot be used: no day ever matches %q", c.Spec.PollingSchedule)
+		}
 		return schedule, nil
 	case c.Spec.PollingInterval != nil:
 		return poll.Every(c.Spec.PollingInterval.Duration), nil
@@ -129,7 +137,7 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 	}
 	src := sourceOf(c, rec.wanted)
 	if snap, ok := r.Store.Snapshot(src.Key()); ok {
-		if err := r.Store.Point(c.Name, snap); err != nil {
+		if err := r.Store.Point(c.Name, src.Image, snap); err != nil {
 			rec.attempted, rec.fetchErr = true, r.unpackFailed(src, err)
 			return nil
 		}
@@ -182,7 +190,7 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 	started := r.Clock.Now()
 	stage, err := r.Store.Stage()
 	if err != nil {
-		return fmt.Errorf("unpacking %s: %w", rec.wanted, err)
+		return err
 	}
 	defer func() {
 		if discardErr := stage.Discard(); discardErr != nil {
@@ -192,11 +200,11 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 	opts := unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: r.Config.Registry}
 	files, err := unpack.Image(ctx, rec.wanted, stage.Root(), opts)
 	if err != nil {
-		return err // it names the image
+		return err
 	}
 	snap, err := stage.Commit(ctx, rec.catalog.Name, src)
 	if err != nil {
-		return fmt.Errorf("unpacking %s: %w", rec.wanted, err)
+		return err
 	}
 	log.Info("unpacked", "files", files.Files, "blobs", snap.Info().Blobs, "bytes", snap.Info().Bytes,
 		"took", r.Clock.Since(started).Round(time.Millisecond))
@@ -207,12 +215,24 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 func (r *CatalogReconciler) unpackFailed(src store.Source, err error) error {
 	var invalidImage *unpack.InvalidImageError
 	var invalidFile *fbc.Error
+	image := src.Image
+	if !strings.Contains(image, "@") {
+		image += " at " + shortDigest(src.Digest)
+	}
+	told := fmt.Errorf("cannot unpack %s: %w", image, err)
 	if errors.As(err, &invalidImage) || errors.As(err, &invalidFile) {
-		r.Store.Refuse(src.Key(), err.Error())
-		return &blockedError{err}
+		told = fmt.Errorf("%w. Correct the image and push it again", told)
+		r.Store.Refuse(src.Key(), told.Error())
+		return &blockedError{told}
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w; give catalogd's volume more space, or remove catalogs", err)
+		return fmt.Errorf("%w. Give catalogd's volume more space, or remove catalogs", told)
 	}
-	return err
+	return told
+}
+
+// shortDigest is enough of a digest for people to compare.
+func shortDigest(digest string) string {
+	const most = len("sha256:") + 12
+	return digest[:min(len(digest), most)]
 }

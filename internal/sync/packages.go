@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	stdsync "sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -39,29 +42,32 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 	group.SetLimit(parallelWrites)
 	for _, version := range served.Snapshot.Packages() {
 		name := objectName(version.Name, c.Name)
-		have, exists := published[name]
+		have := published[name]
 		delete(published, name)
-		group.Go(func() error { return p.ensure(ctx, version, have, exists) })
+		group.Go(func() error { return p.ensure(ctx, version, have) })
 	}
-	errs := []error{group.Wait()}
-	for _, gone := range published {
-		errs = append(errs, r.deletePackage(ctx, &gone))
+	readErr := group.Wait()
+	for name, gone := range published {
+		p.failedAt(name, r.deletePackage(ctx, gone))
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // we are told to stop; that says nothing about the packages
 	}
 	rec.published, rec.invalid = p.count, p.invalid
-	rec.syncErr = errors.Join(append(errs, p.failures()...)...)
+	rec.syncErr = errors.Join(append(p.failures(), readErr)...)
 	return nil
 }
 
 // publishedPackages are the OperatorPackages of a catalog by name, as far as the cache knows; metadata only.
-func (r *CatalogReconciler) publishedPackages(ctx context.Context, catalog string) (map[string]metav1.PartialObjectMetadata, error) {
+func (r *CatalogReconciler) publishedPackages(ctx context.Context, catalog string) (map[string]*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackageList"))
 	if err := r.Client.List(ctx, list, client.MatchingLabels{v1beta1.CatalogLabel: catalog}); err != nil {
 		return nil, fmt.Errorf("listing OperatorPackages: %w", err)
 	}
-	out := make(map[string]metav1.PartialObjectMetadata, len(list.Items))
-	for _, item := range list.Items {
-		out[item.Name] = item
+	out := make(map[string]*metav1.PartialObjectMetadata, len(list.Items))
+	for i := range list.Items {
+		out[list.Items[i].Name] = &list.Items[i]
 	}
 	return out, nil
 }
@@ -102,36 +108,50 @@ type packageFailure struct {
 	err  error
 }
 
-// ensure writes the OperatorPackage of a package if it differs from what there is. Its error is one of the store; what
+// ensure writes the OperatorPackage of a package if it differs from what there is, nil for nothing. Its error is one of the store; what
 // is wrong with the package, and what the API server says, is gathered in p.
-func (p *publication) ensure(ctx context.Context, version store.PackageVersion, have metav1.PartialObjectMetadata, exists bool) error {
+func (p *publication) ensure(ctx context.Context, version store.PackageVersion, have *metav1.PartialObjectMetadata) error {
 	hash := p.r.contentHash(p.catalog, version)
-	if exists && have.Annotations[v1beta1.ContentHashAnnotation] == hash && metav1.IsControlledBy(&have, p.catalog) {
+	if have != nil && isAsWritten(have, hash, p.catalog.UID) {
 		p.add(func() { p.count++ })
 		return nil
 	}
 	pkg, err := p.r.buildPackage(p.catalog, p.snapshot, version.Name)
+	if err == nil {
+		pkg.Annotations = map[string]string{v1beta1.ContentHashAnnotation: hash}
+		err = p.r.write(ctx, pkg, have)
+	}
 	var unfit *unfitError
-	if errors.As(err, &unfit) {
+	switch {
+	case errors.As(err, &unfit):
 		p.add(func() { p.invalid = append(p.invalid, store.InvalidPackage{Name: version.Name, Reason: unfit.reason}) })
-		if exists {
-			return p.r.deletePackage(ctx, &have)
+		if have != nil {
+			p.failedAt(have.Name, p.r.deletePackage(ctx, have))
 		}
-		return nil
-	}
-	if err != nil {
+	case pkg == nil:
 		return fmt.Errorf("making OperatorPackage %s: %w", objectName(version.Name, p.catalog.Name), err)
+	case err != nil:
+		p.failedAt(pkg.Name, fmt.Errorf("writing OperatorPackage %s: %w", pkg.Name, err))
+	default:
+		p.add(func() { p.count++ })
 	}
-	pkg.Annotations = map[string]string{v1beta1.ContentHashAnnotation: hash}
-	if exists {
-		pkg.ResourceVersion = have.ResourceVersion
-	}
-	if err := p.r.write(ctx, pkg); err != nil {
-		p.add(func() { p.failed = append(p.failed, packageFailure{pkg.Name, err}) })
-		return nil
-	}
-	p.add(func() { p.count++ })
 	return nil
+}
+
+// isAsWritten tells whether an OperatorPackage is still what was written of a content. Its generation counts every change
+// of spec and status, so that it shows when somebody else made one.
+func isAsWritten(have *metav1.PartialObjectMetadata, hash string, owner types.UID) bool {
+	controller := metav1.GetControllerOf(have)
+	return controller != nil && controller.UID == owner && have.Labels[v1beta1.CatalogLabel] == controller.Name &&
+		have.Annotations[v1beta1.ContentHashAnnotation] == hash &&
+		have.Annotations[v1beta1.ContentGenerationAnnotation] == strconv.FormatInt(have.Generation, 10)
+}
+
+// failedAt notes that the API server failed us at an OperatorPackage, if it did.
+func (p *publication) failedAt(name string, err error) {
+	if err != nil {
+		p.add(func() { p.failed = append(p.failed, packageFailure{name, err}) })
+	}
 }
 
 func (p *publication) add(change func()) {
@@ -150,32 +170,62 @@ func (p *publication) failures() []error {
 			errs = append(errs, fmt.Errorf("and %d more OperatorPackages", len(p.failed)-most))
 			break
 		}
-		errs = append(errs, fmt.Errorf("writing OperatorPackage %s: %w", f.name, f.err))
+		errs = append(errs, f.err)
 	}
 	return errs
 }
 
-// write creates an OperatorPackage or, if it has a resource version, replaces it. Where the cache was behind, the API
-// server is asked what there is, and the write made once more.
-func (r *CatalogReconciler) write(ctx context.Context, pkg *v1beta1.OperatorPackage) error {
-	var err error
-	if pkg.ResourceVersion == "" {
-		err = r.Client.Create(ctx, pkg.DeepCopy())
-	} else {
-		err = r.Client.Update(ctx, pkg.DeepCopy())
+// write makes an OperatorPackage what pkg says; have is what there is, nil if nothing. Where the cache that have is from
+// was behind, the API server is asked what there is, and the write made once more. An object that the API server will
+// never take is an *unfitError.
+func (r *CatalogReconciler) write(ctx context.Context, pkg *v1beta1.OperatorPackage, have *metav1.PartialObjectMetadata) error {
+	err := r.put(ctx, pkg, have)
+	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		have, err = r.liveMetadata(ctx, pkg.Name)
+		if have != nil && isAsWritten(have, pkg.Annotations[v1beta1.ContentHashAnnotation], pkg.OwnerReferences[0].UID) {
+			return nil
+		}
+		if err == nil {
+			err = r.put(ctx, pkg, have)
+		}
 	}
-	if !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return err
+	if apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) || isTooLargeForEtcd(err) {
+		return &unfitError{"the API server does not take its OperatorPackage: " + truncate(err.Error(), 500)}
 	}
+	return err
+}
+
+// isTooLargeForEtcd knows etcd's refusal by its text: the API server passes it on as an internal error.
+func isTooLargeForEtcd(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
+}
+
+// liveMetadata is what the API server has of an OperatorPackage, nil if nothing.
+func (r *CatalogReconciler) liveMetadata(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackage"))
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pkg), now); err != nil {
-		if client.IgnoreNotFound(err) != nil {
-			return err
-		}
-		pkg.ResourceVersion = ""
+	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, now)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return now, nil
+}
+
+// put creates an OperatorPackage, or replaces the one there is. With the content it writes the generation that the object
+// will have: 1 when it is new, one more when it differs. Where it turns out not to differ (but for labels), the generation
+// is put right by a second write.
+func (r *CatalogReconciler) put(ctx context.Context, pkg *v1beta1.OperatorPackage, have *metav1.PartialObjectMetadata) error {
+	pkg = pkg.DeepCopy()
+	if have == nil {
+		pkg.Annotations[v1beta1.ContentGenerationAnnotation] = "1"
 		return r.Client.Create(ctx, pkg)
 	}
-	pkg.ResourceVersion = now.ResourceVersion
+	expected := have.Generation + 1
+	pkg.ResourceVersion = have.ResourceVersion
+	pkg.Annotations[v1beta1.ContentGenerationAnnotation] = strconv.FormatInt(expected, 10)
+	if err := r.Client.Update(ctx, pkg); err != nil || pkg.Generation == expected {
+		return err
+	}
+	pkg.Annotations[v1beta1.ContentGenerationAnnotation] = strconv.FormatInt(pkg.Generation, 10)
 	return r.Client.Update(ctx, pkg)
 }

@@ -24,9 +24,6 @@ const maxInvalidPackages = 20
 
 // conclude says in the status what the steps before it found, and when to come again.
 func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) error {
-	if err := ctx.Err(); err != nil {
-		return err // we were told to stop, and what failed of that says nothing about the image
-	}
 	c := rec.catalog
 	served, ok := r.Store.Catalog(c.Name)
 	if rec.current {
@@ -38,16 +35,16 @@ func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) e
 		c.Status.URLs, c.Status.Content = nil, nil // the digest stays: it says what to unpack when that is possible
 	}
 	if rec.fetchErr != nil {
-		logf.FromContext(ctx).Info("the catalog is not brought up to date", "error", rec.fetchErr.Error())
+		logf.FromContext(ctx).Error(rec.fetchErr, "the catalog is not brought up to date", "served", ok)
 	}
 	setServing(c, served, ok)
-	setProgressing(rec)
+	setProgressing(rec, ok)
 	setPackagesSynced(rec, ok)
-	setReady(c)
+	setReady(rec)
 	c.Status.ObservedGeneration = c.Generation
 	r.planNext(rec)
 	r.Metrics.Observe(c, r.Polls.Get(c.Name))
-	r.recordEvents(rec)
+	rec.concluded = true
 	return nil
 }
 
@@ -154,14 +151,21 @@ func setServing(c *v1beta1.CatalogSource, served store.Catalog, ok bool) {
 }
 
 // setProgressing leaves the condition as it is where nothing was attempted: what the last attempt found still holds.
-func setProgressing(rec *reconciliation) {
+func setProgressing(rec *reconciliation, served bool) {
 	c := rec.catalog
+	fault := func(status metav1.ConditionStatus, reason string) {
+		message := sentence(rec.fetchErr)
+		if served {
+			message += " What was served before stays served."
+		}
+		setCondition(c, v1beta1.ProgressingCondition, status, reason, message)
+	}
 	var blocked *blockedError
 	switch {
 	case errors.As(rec.fetchErr, &blocked):
-		setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionFalse, v1beta1.BlockedReason, sentence(rec.fetchErr))
+		fault(metav1.ConditionFalse, v1beta1.BlockedReason)
 	case rec.fetchErr != nil:
-		setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.RetryingReason, sentence(rec.fetchErr))
+		fault(metav1.ConditionTrue, v1beta1.RetryingReason)
 	case c.Spec.Suspend:
 		setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionFalse, v1beta1.SuspendedReason,
 			"Not polled, as spec.suspend is true; what is served stays served.")
@@ -186,16 +190,27 @@ func setPackagesSynced(rec *reconciliation, served bool) {
 		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.UnavailableReason, "Nothing is unpacked yet.")
 	case len(rec.invalid) > 0:
 		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.InvalidPackagesReason,
-			fmt.Sprintf("%s published. %s left out, as they are not valid: see status.content.invalidPackages.",
-				counted(rec.published, "package is", "packages are"), counted(len(rec.invalid), "package is", "packages are")))
+			fmt.Sprintf("%s published, %s left out: %s. See status.content.invalidPackages.", counted(rec.published, "package is", "packages are"),
+				counted(len(rec.invalid), "is", "are"), firstInvalid(c.Status.Content)))
 	default:
 		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.SyncedReason,
 			fmt.Sprintf("%s published.", counted(rec.published, "package is", "packages are")))
 	}
 }
 
+// firstInvalid names the first package that is left out, as an example.
+func firstInvalid(content *v1beta1.CatalogContent) string {
+	first := content.InvalidPackages[0]
+	example := fmt.Sprintf("%q (%s)", first.Name, truncate(first.Reason, 150))
+	if content.InvalidPackageCount > 1 {
+		return example + " and others"
+	}
+	return example
+}
+
 // setReady summarises the other conditions: the first that is not as it should be is what is amiss.
-func setReady(c *v1beta1.CatalogSource) {
+func setReady(rec *reconciliation) {
+	c := rec.catalog
 	progressing := meta.FindStatusCondition(c.Status.Conditions, v1beta1.ProgressingCondition)
 	serving := meta.FindStatusCondition(c.Status.Conditions, v1beta1.ServingCondition)
 	synced := meta.FindStatusCondition(c.Status.Conditions, v1beta1.PackagesSyncedCondition)
@@ -209,6 +224,10 @@ func setReady(c *v1beta1.CatalogSource) {
 		fault(serving)
 	case synced.Status != metav1.ConditionTrue:
 		fault(synced)
+	case rec.published == 0 && len(rec.invalid) > 0: // a catalog none of whose packages can be used
+		fault(synced)
+	case c.Spec.Suspend:
+		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message+" Not polled, as spec.suspend is true.")
 	default:
 		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message)
 	}

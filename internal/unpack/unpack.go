@@ -88,17 +88,9 @@ func isInvalid(err error) bool {
 // directory. After an error root holds an unspecified part of them. Files have mode 0644 and directories 0755 (less the
 // umask), whatever the image says; nothing is synced to disk.
 //
-// A catalog without any file is an InvalidImageError, and so is one that has a symbolic link, device or pipe among its
+// Errors do not name the image: the caller knows it. A catalog without any file is an InvalidImageError, and so is one that has a symbolic link, device or pipe among its
 // files after the last layer.
 func Image(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (Result, error) {
-	result, err := unpackImage(ctx, ref, root, opts)
-	if err != nil {
-		return Result{}, fmt.Errorf("unpacking %s: %w", ref, err)
-	}
-	return result, nil
-}
-
-func unpackImage(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (Result, error) {
 	img, err := fetch(ctx, ref, opts)
 	if err != nil {
 		return Result{}, err

@@ -99,12 +99,6 @@ func TestImageConfigDir(t *testing.T) {
 	}
 }
 
-func TestImageErrorNamesImage(t *testing.T) {
-	ref := push(t, startRegistry(t, nil), imageOf(t, "/configs", archive(t), archive(t, symlink("configs/a", "b"))))
-	_, err := Image(t.Context(), ref, newScratch(t).root, Options{})
-	checkError(t, err, "unpacking "+ref.String()+": configs/a is a symbolic link; catalogd follows no links: put the file itself there", true)
-}
-
 func TestIndex(t *testing.T) {
 	own := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 	amd64, s390x, arm := v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{OS: "linux", Architecture: "s390x"}, v1.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}

@@ -56,8 +56,9 @@ func write(ctx context.Context, tag name.Tag, img v1.Image, progress io.Writer) 
 	return nil
 }
 
+// report tells how far a push is that takes a while; a short one is told by its result.
 func report(updates <-chan v1.Update, tag name.Tag, progress io.Writer) {
-	last := time.Time{}
+	last := time.Now()
 	for update := range updates {
 		if update.Error == nil && time.Since(last) >= progressInterval {
 			fmt.Fprintf(progress, "pushing to %s: %.1f of %.1f MB\n", tag, float64(update.Complete)/1e6, float64(update.Total)/1e6)

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// catalogList is a cache that holds these CatalogSources, or fails.
+type catalogList struct {
+	client.Reader
+	items []v1beta1.CatalogSource
+	err   error
+}
+
+func (c catalogList) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*v1beta1.CatalogSourceList).Items = c.items
+	return c.err
+}
+
+func catalogSource(name, digest string) v1beta1.CatalogSource {
+	return v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1beta1.CatalogSourceStatus{Digest: digest}}
+}
+
+func TestReady(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		dir   string
+		cache *catalogList // nil: not connected
+		want  string       // the error; "" none
+	}{
+		{name: "not connected, with content", dir: filledStore(t)},
+		{name: "not connected, without content", dir: t.TempDir(), want: "not connected to the API server, and nothing is stored"},
+		{name: "no catalogs", dir: t.TempDir(), cache: &catalogList{}},
+		{name: "all served", dir: filledStore(t), cache: &catalogList{items: []v1beta1.CatalogSource{catalogSource("sample", "sha256:0")}}},
+		{name: "new catalogs", dir: t.TempDir(), cache: &catalogList{items: []v1beta1.CatalogSource{catalogSource("new", "")}}},
+		{
+			name: "some not served", dir: filledStore(t), want: "not served yet: a, b",
+			cache: &catalogList{items: []v1beta1.CatalogSource{catalogSource("a", "sha256:1"), catalogSource("b", "sha256:2"), catalogSource("sample", "sha256:0")}},
+		},
+		{name: "cache fails", dir: filledStore(t), cache: &catalogList{err: errors.New("gone")}, want: "listing CatalogSources: gone"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			st, err := store.Open(test.dir, store.Options{})
+			must(t, err)
+			defer st.Close()
+			c := newCluster(defaults(), nil, slog.Default(), st, nil, nil)
+			if test.cache != nil {
+				reader := client.Reader(test.cache)
+				c.cache.Store(&reader)
+			}
+			got := ""
+			if err := c.ready(t.Context()); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

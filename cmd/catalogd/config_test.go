@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/unpack"
+)
+
+// defaults is what no flags mean.
+func defaults() config {
+	return config{
+		namespace:   "catalogd-system",
+		dataDir:     "/var/lib/catalogd",
+		contentAddr: ":8080",
+		healthAddr:  ":8081",
+		metricsAddr: ":8082",
+		externalURL: "http://127.0.0.1:8080",
+		interval:    15 * time.Minute,
+		concurrency: 4,
+		limits:      unpack.DefaultLimits(),
+		maxBlob:     fbc.DefaultMaxBlobBytes,
+		logLevel:    slog.LevelInfo,
+		logFormat:   "json",
+	}
+}
+
+func TestParseFlags(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		args string
+		env  string // POD_NAMESPACE
+		want func(*config)
+	}{
+		{name: "defaults", want: func(*config) {}},
+		{name: "namespace of the pod", env: "here", want: func(c *config) { c.namespace = "here" }},
+		{name: "namespace by flag", args: "--namespace=there", env: "here", want: func(c *config) { c.namespace = "there" }},
+		{
+			name: "every flag",
+			args: "--kubeconfig=k --namespace=n --data-dir=d --content-bind-address=h:1 --external-url=https://x.example --health-bind-address=h:2 " +
+				"--metrics-bind-address=h:3 --default-polling-interval=1h --concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
+				"--max-compression-ratio=13 --max-blob-bytes=14 --log-level=debug --log-format=text --version",
+			want: func(c *config) {
+				*c = config{
+					"k", "n", "d", "h:1", "h:2", "h:3", "https://x.example", time.Hour, 9,
+					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13}, 14, slog.LevelDebug, "text", true,
+				}
+			},
+		},
+		{name: "a path in the URL", args: "--external-url=https://x.example/catalogd/", want: func(c *config) { c.externalURL = "https://x.example/catalogd" }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("POD_NAMESPACE", test.env)
+			got, err := parseFlags(strings.Fields(test.args), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := defaults()
+			test.want(&want)
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{})); diff != "" {
+				t.Errorf("config (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseFlagsErrors(t *testing.T) {
+	const address = " is no address: write host:port, or :port for all interfaces"
+	const tooSmall = " is too small: it has to be 1 or more"
+	for args, want := range map[string]string{
+		"--nonsense":                        "unknown flag: --nonsense",
+		"serve":                             `unexpected argument "serve": catalogd takes flags only`,
+		"--log-level=loud":                  `--log-level "loud" is none of debug, info, warn, error`,
+		"--log-format=xml":                  `--log-format "xml" is neither json nor text`,
+		"--content-bind-address=8080":       `--content-bind-address "8080"` + address,
+		"--health-bind-address=localhost":   `--health-bind-address "localhost"` + address,
+		"--metrics-bind-address=::1":        `--metrics-bind-address "::1"` + address,
+		"--external-url=x.example":          `--external-url "x.example" is no URL: write http://host[:port] or https://host[:port]`,
+		"--external-url=ftp://x.example":    `--external-url "ftp://x.example" is no URL: write http://host[:port] or https://host[:port]`,
+		"--external-url=http://":            `--external-url "http:/" is no URL: write http://host[:port] or https://host[:port]`,
+		"--external-url=http://x?a=b":       `--external-url "http://x?a=b" is no URL: write http://host[:port] or https://host[:port]`,
+		"--namespace=Not_One":               `--namespace "Not_One" is no name of a namespace`,
+		"--data-dir=":                       "--data-dir must name a directory",
+		"--default-polling-interval=999ms":  "--default-polling-interval 999ms is too short: it has to be 1s or more",
+		"--default-polling-interval=fast":   `invalid argument "fast" for "--default-polling-interval" flag: time: invalid duration "fast"`,
+		"--concurrency=0":                   "--concurrency 0" + tooSmall,
+		"--max-unpacked-bytes=0":            "--max-unpacked-bytes 0" + tooSmall,
+		"--max-file-bytes=-1":               "--max-file-bytes -1" + tooSmall,
+		"--max-files=0":                     "--max-files 0" + tooSmall,
+		"--max-compression-ratio=0":         "--max-compression-ratio 0" + tooSmall,
+		"--max-blob-bytes=0":                "--max-blob-bytes 0" + tooSmall,
+		"--max-blob-bytes=4294967296":       "--max-blob-bytes 4294967296 is too large: it has to be below 4 GiB (4294967296)",
+		"--concurrency=0 --max-files=0":     "--concurrency 0" + tooSmall + "\n--max-files 0" + tooSmall,
+		"--max-file-bytes=0 --max-files=-5": "--max-file-bytes 0" + tooSmall + "\n--max-files -5" + tooSmall,
+	} {
+		_, err := parseFlags(strings.Fields(args), nil)
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: got error\n %v, want\n %s", args, err, want)
+		}
+	}
+}
+
+func TestParseFlagsHelp(t *testing.T) {
+	var out bytes.Buffer
+	if _, err := parseFlags([]string{"--help"}, &out); !errors.Is(err, pflag.ErrHelp) {
+		t.Errorf("got error %v, want that help was asked for", err)
+	}
+	for _, want := range []string{
+		"catalogd keeps operator catalogs", "Usage:\n  catalogd [flags]\n", "--kubeconfig file", "--namespace namespace", "--data-dir directory",
+		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--health-bind-address", "--metrics-bind-address",
+		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes bytes", "--max-file-bytes", "--max-files files",
+		"--max-compression-ratio", "--max-blob-bytes", "--log-level level", "--log-format format", "--version",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("help lacks %q:\n%s", want, out.String())
+		}
+	}
+	for line := range strings.Lines(out.String()) {
+		if len(line) > 121 {
+			t.Errorf("a line of the help has %d characters: %s", len(line), line)
+		}
+	}
+}
+
+func TestURLOf(t *testing.T) {
+	for addr, want := range map[string]string{
+		":8080":                "http://127.0.0.1:8080",
+		"0.0.0.0:8080":         "http://127.0.0.1:8080",
+		"[::]:8080":            "http://127.0.0.1:8080",
+		"[::1]:8080":           "http://[::1]:8080",
+		"10.1.2.3:80":          "http://10.1.2.3:80",
+		"catalogd.example:443": "http://catalogd.example:443",
+	} {
+		if got := urlOf(addr); got != want {
+			t.Errorf("%s: got %s, want %s", addr, got, want)
+		}
+		cfg, err := parseFlags([]string{"--content-bind-address", addr}, nil)
+		if err != nil || cfg.externalURL != want {
+			t.Errorf("--content-bind-address %s: got %s, %v, want %s", addr, cfg.externalURL, err, want)
+		}
+	}
+}

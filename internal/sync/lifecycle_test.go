@@ -1,0 +1,268 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+func TestFinalizeAddsFinalizer(t *testing.T) {
+	w := newWorld(t)
+	w.create("registry.example/catalog", nil)
+	for _, want := range [][]string{{"PATCH catalogsources/" + w.catalog}, nil} {
+		must(t, w.finalize(t.Context(), w.begin()))
+		wantEqual(t, "writes", want, w.requests.take())
+		if !controllerutil.ContainsFinalizer(w.source(), v1beta1.CleanupFinalizer) {
+			t.Error("there is no finalizer")
+		}
+	}
+}
+
+// The list of finalizers is shared: one that another controller added meanwhile is not lost.
+func TestFinalizeKeepsOtherFinalizers(t *testing.T) {
+	w := newWorld(t)
+	w.create("registry.example/catalog", nil)
+	rec := w.begin()
+	w.change(func(c *v1beta1.CatalogSource) { c.Finalizers = []string{"example.com/backup"} })
+	if err := w.finalize(t.Context(), rec); !apierrors.IsConflict(err) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	must(t, w.finalize(t.Context(), w.begin()))
+	wantEqual(t, "finalizers", []string{"example.com/backup", v1beta1.CleanupFinalizer}, w.source().Finalizers)
+}
+
+func TestFinalizeDeleted(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "bar"}, pkg{name: "foo"}))
+	w.create(ref, nil)
+	c := w.settle()
+	other := w.another()
+	otherRef, _ := other.registry.push("other", catalogOf(pkg{name: "other"}))
+	other.create(otherRef, nil)
+	other.settle()
+	must(t, w.api.Delete(t.Context(), c))
+
+	rec := w.begin()
+	if err := w.finalize(t.Context(), rec); !errors.Is(err, errDone) {
+		t.Errorf("got %v, want the pass to end", err)
+	}
+	if err := w.api.Get(t.Context(), types.NamespacedName{Name: w.catalog}, c); !apierrors.IsNotFound(err) {
+		t.Errorf("the object is still there: %v", err)
+	}
+	if len(w.packages()) != 0 || w.served() != "" {
+		t.Errorf("still there: packages %v, content %q", w.packages(), w.served())
+	}
+	if len(other.packages()) != 1 || other.servedDigest() == "" {
+		t.Errorf("another catalog lost something: packages %v, digest %q", other.packages(), other.servedDigest())
+	}
+	for file := range fileTimes(t, w.dir) {
+		if strings.Contains(file, strings.TrimPrefix(c.Status.Digest, "sha256:")) || strings.HasSuffix(file, "/"+w.catalog) {
+			t.Errorf("file %s is still there", file)
+		}
+	}
+	if !w.Polls.Get(w.catalog).Last.IsZero() {
+		t.Error("the poll log still knows the catalog")
+	}
+	w.reconcile() // the event of the deletion
+	wantEqual(t, "metrics that name the catalog", nil, seriesOf(t, w.metrics, w.catalog))
+}
+
+// Each request of a deletion may fail; the next pass does what is left.
+func TestFinalizeInterrupted(t *testing.T) {
+	for name, fails := range map[string]func(*http.Request) bool{
+		"deleting the packages": func(r *http.Request) bool { return r.Method == http.MethodDelete },
+		"removing the finalizer": func(r *http.Request) bool {
+			return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/catalogsources/")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+			w.create(ref, nil)
+			c := w.settle()
+			must(t, w.api.Delete(t.Context(), c))
+			heal := w.requests.failing(fails)
+			if _, err := w.tryReconcile(); err == nil {
+				t.Fatal("no error")
+			}
+			w.source() // waits for us
+			heal()
+			w.reconcile()
+			if err := w.api.Get(t.Context(), types.NamespacedName{Name: w.catalog}, c); !apierrors.IsNotFound(err) {
+				t.Errorf("the object is still there: %v", err)
+			}
+			if len(w.packages()) != 0 || w.served() != "" {
+				t.Errorf("still there: packages %v, content %q", w.packages(), w.served())
+			}
+		})
+	}
+}
+
+// The finalizer of somebody else keeps the object; ours is done with it.
+func TestFinalizeWaitsForOthers(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, func(c *v1beta1.CatalogSource) { c.Finalizers = []string{"example.com/backup"} })
+	must(t, w.api.Delete(t.Context(), w.settle()))
+	w.reconcile()
+	w.requests.take()
+	w.reconcile()
+	wantEqual(t, "writes once ours is gone", nil, w.requests.take())
+	wantEqual(t, "finalizers", []string{"example.com/backup"}, w.source().Finalizers)
+	if w.served() != "" {
+		t.Error("a catalog that is being deleted is served")
+	}
+}
+
+// A cache may be behind by what the last pass wrote, and is not asked.
+func TestReadAsksAPIServer(t *testing.T) {
+	w := newWorld(t)
+	w.create("registry.example/catalog", nil)
+	w.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			t.Error("the cache was asked")
+			return nil
+		},
+	})
+	w.begin()
+}
+
+// Who deletes the object without the finalizer does not keep the content alive.
+func TestReadNotFound(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	c := w.settle()
+	w.change(func(c *v1beta1.CatalogSource) { c.Finalizers = nil })
+	must(t, w.api.Delete(t.Context(), c))
+	w.reconcile()
+	if w.served() != "" {
+		t.Error("the content is still served")
+	}
+	wantEqual(t, "metrics that name the catalog", nil, seriesOf(t, w.metrics, w.catalog))
+}
+
+func TestWithdraw(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "bar"}, pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.settle()
+	rec := w.begin()
+	must(t, w.withdraw(t.Context(), rec))
+	wantEqual(t, "writes for an available catalog", nil, w.requests.take())
+
+	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Availability = v1beta1.AvailabilityUnavailable })
+	rec = w.begin()
+	if err := w.withdraw(t.Context(), rec); !errors.Is(err, errDone) {
+		t.Fatalf("got %v, want the pass to end", err)
+	}
+	wantEqual(t, "writes", []string{"DELETE operatorpackages"}, w.requests.take())
+	if len(w.packages()) != 0 || w.served() != "" {
+		t.Errorf("still there: packages %v, content %q", w.packages(), w.served())
+	}
+	const message = "False UserSpecifiedUnavailable: Not served, as spec.availability is Unavailable."
+	wantEqual(t, "conditions", map[string]string{
+		"Ready": message, "Serving": message, "Progressing": message, "PackagesSynced": message,
+	}, conditions(rec.catalog))
+	s := rec.catalog.Status
+	if s.Digest != "" || s.URLs != nil || s.Content != nil || s.ObservedGeneration != rec.catalog.Generation {
+		t.Errorf("status is %+v, want none of what was served", s)
+	}
+	wantEqual(t, "metrics that name the catalog", nil, seriesOf(t, w.metrics, w.catalog))
+}
+
+// While the API server does not delete the packages the catalog is not withdrawn, and the next pass does it.
+func TestWithdrawFails(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.settle()
+	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Availability = v1beta1.AvailabilityUnavailable })
+	heal := w.requests.failing(func(r *http.Request) bool { return r.Method == http.MethodDelete })
+	if _, err := w.tryReconcile(); err == nil || !strings.Contains(err.Error(), "deleting the OperatorPackages of "+w.catalog) {
+		t.Errorf("got error %v", err)
+	}
+	wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
+	heal()
+	w.reconcile()
+	if len(w.packages()) != 0 || w.served() != "" {
+		t.Errorf("still there: packages %v, content %q", w.packages(), w.served())
+	}
+}
+
+func TestAnnounce(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	rec := w.begin()
+	if err := w.announce(t.Context(), rec); !errors.Is(err, errDone) || rec.next.IsZero() {
+		t.Errorf("got %v, next pass at %v; want the pass to end and another at once", err, rec.next)
+	}
+	wantEqual(t, "conditions", map[string]string{
+		"Progressing":    "True Unpacking: Unpacking and publishing " + ref + ".",
+		"Serving":        "False Unavailable: Nothing is unpacked yet.",
+		"PackagesSynced": "False Unavailable: Nothing is unpacked yet.",
+		"Ready":          "False Unpacking: Unpacking and publishing " + ref + ".",
+	}, conditions(rec.catalog))
+	must(t, w.announce(t.Context(), rec))
+
+	// A status that somebody emptied is made again, poll included, whatever was left of it.
+	w.settle()
+	c := w.source()
+	c.Status.Conditions = c.Status.Conditions[:0]
+	must(t, w.api.Status().Update(t.Context(), c))
+	w.reconcile()
+	w.reconcile()
+	wantEqual(t, "requests to the registry", []string{"HEAD manifests"}, w.registry.take())
+	wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
+}
+
+// fileTimes is every file below dir but the lock, and when it was changed.
+func fileTimes(t *testing.T, dir string) map[string]time.Time {
+	t.Helper()
+	out := map[string]time.Time{}
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		out[path] = info.ModTime()
+		return nil
+	}))
+	return out
+}
+
+// damage flips a bit of the content that a catalog serves.
+func damage(t *testing.T, w *world) {
+	t.Helper()
+	served, ok := w.Store.Catalog(w.catalog)
+	if !ok {
+		t.Fatal("nothing is served")
+	}
+	f, err := os.OpenFile(filepath.Join(w.dir, "snapshots", served.Snapshot.Key(), "catalog.jsonl"), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	var b [1]byte
+	_, err = f.ReadAt(b[:], 100)
+	must(t, err)
+	b[0] ^= 1
+	_, err = f.WriteAt(b[:], 100)
+	must(t, err)
+}

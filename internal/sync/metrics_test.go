@@ -1,0 +1,100 @@
+package sync
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/poll"
+)
+
+// series are all series of a registry, by name and the values of their labels.
+func series(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	must(t, err)
+	out := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			key := f.GetName()
+			for _, l := range m.GetLabel() {
+				key += " " + l.GetValue()
+			}
+			out[key] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return out
+}
+
+// seriesOf are the series that name a catalog; nil if there are none.
+func seriesOf(t *testing.T, registry *prometheus.Registry, catalog string) map[string]float64 {
+	t.Helper()
+	var out map[string]float64
+	for key, v := range series(t, registry) {
+		if !strings.Contains(key+" ", " "+catalog+" ") {
+			continue
+		}
+		if out == nil {
+			out = map[string]float64{}
+		}
+		out[key] = v
+	}
+	return out
+}
+
+func value(t *testing.T, registry *prometheus.Registry, metric, catalog string) float64 {
+	t.Helper()
+	v, ok := series(t, registry)[metric+" "+catalog]
+	if !ok {
+		t.Errorf("there is no %s of %s", metric, catalog)
+	}
+	return v
+}
+
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := NewMetrics(registry)
+	at := metav1.NewTime(time.Unix(1000, 0))
+	c := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1beta1.CatalogSourceStatus{
+		Conditions: []metav1.Condition{{Type: "Ready", Status: "True"}},
+		Content:    &v1beta1.CatalogContent{Packages: 3, Bytes: 500, InvalidPackageCount: 2},
+		Poll:       &v1beta1.PollStatus{LastChangeTime: &at},
+	}}
+	m.Polled("a", time.Unix(2000, 0), nil)
+	m.Polled("a", time.Unix(3000, 0), errors.New("down"))
+	m.Unpacked("a", 1500*time.Millisecond)
+	m.Observe(c, poll.Entry{Next: time.Unix(4000, 0)})
+	m.Polled("b", time.Unix(1, 0), nil)
+	all := map[string]float64{
+		"catalogd_polls_total a success":           1,
+		"catalogd_polls_total a failure":           1,
+		"catalogd_last_poll_timestamp_seconds a":   3000,
+		"catalogd_next_poll_timestamp_seconds a":   4000,
+		"catalogd_last_change_timestamp_seconds a": 1000,
+		"catalogd_unpack_seconds a":                1.5,
+		"catalogd_content_bytes a":                 500,
+		"catalogd_packages a":                      3,
+		"catalogd_invalid_packages a":              2,
+		"catalogd_ready a":                         1,
+	}
+	wantEqual(t, "series of a", all, seriesOf(t, registry, "a"))
+
+	c.Status.Content, c.Status.Conditions = nil, nil
+	m.Observe(c, poll.Entry{})
+	delete(all, "catalogd_next_poll_timestamp_seconds a")
+	for _, gone := range []string{"content_bytes", "packages", "invalid_packages", "ready"} {
+		all["catalogd_"+gone+" a"] = 0
+	}
+	wantEqual(t, "series of a that serves nothing and is not polled", all, seriesOf(t, registry, "a"))
+
+	m.Forget("a")
+	wantEqual(t, "series of a that is forgotten", nil, seriesOf(t, registry, "a"))
+	if len(seriesOf(t, registry, "b")) != 2 {
+		t.Errorf("series of b are %v", seriesOf(t, registry, "b"))
+	}
+}

@@ -1,0 +1,182 @@
+package sync
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	stdsync "sync"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// imageRegistry is a registry over HTTP that notes what it is asked, and can be broken.
+type imageRegistry struct {
+	t    *testing.T
+	host string
+
+	mu   stdsync.Mutex
+	log  []string
+	fail func(*http.Request) bool // answered with 403, which clients do not retry
+}
+
+func newImageRegistry(t *testing.T) *imageRegistry {
+	t.Helper()
+	r := &imageRegistry{t: t}
+	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.note(req) {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		images.ServeHTTP(w, req)
+	}))
+	t.Cleanup(server.Close)
+	r.host = strings.TrimPrefix(server.URL, "http://")
+	return r
+}
+
+func (r *imageRegistry) note(req *http.Request) (fail bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, kind, ok := strings.Cut(req.URL.Path, "/catalog/"); ok {
+		kind, _, _ = strings.Cut(kind, "/")
+		r.log = append(r.log, req.Method+" "+kind)
+	}
+	return r.fail != nil && r.fail(req)
+}
+
+// take returns the requests for manifests and blobs since the last call, "<method> manifests" or "<method> blobs" each.
+func (r *imageRegistry) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() { r.log = nil }()
+	return r.log
+}
+
+// refuse makes the registry refuse what matches; nil makes it work again.
+func (r *imageRegistry) refuse(match func(*http.Request) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fail = match
+}
+
+func everything(*http.Request) bool { return true }
+func heads(r *http.Request) bool    { return r.Method == http.MethodHead }
+func blobs(r *http.Request) bool    { return strings.Contains(r.URL.Path, "/blobs/") }
+
+// push makes an image of catalog files and returns its reference by tag, and its digest.
+func (r *imageRegistry) push(tag string, files map[string]string) (ref, digest string) {
+	r.t.Helper()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		must(r.t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: file, Size: int64(len(files[file])), Mode: 0o644}))
+		_, err := io.WriteString(w, files[file])
+		must(r.t, err)
+	}
+	must(r.t, w.Close())
+	img, err := mutate.AppendLayers(empty.Image, static.NewLayer(archive.Bytes(), types.OCIUncompressedLayer))
+	must(r.t, err)
+	img, err = mutate.Config(img, v1.Config{Labels: map[string]string{"operators.operatorframework.io.index.configs.v1": "/configs"}})
+	must(r.t, err)
+	target, err := name.NewTag(r.host + "/catalog:" + tag)
+	must(r.t, err)
+	must(r.t, remote.Write(target, img))
+	hash, err := img.Digest()
+	must(r.t, err)
+	r.take()
+	return target.String(), hash.String()
+}
+
+// byDigest is the reference by digest of what push returned.
+func (r *imageRegistry) byDigest(digest string) string { return r.host + "/catalog@" + digest }
+
+// pkg is a small package of a catalog: one channel, "stable", with one bundle.
+type pkg struct {
+	name    string
+	version string // default 1.0.0
+	head    string // default: the bundle; another name makes the package invalid
+	noCSV   bool   // makes it sound, but not to be shown
+}
+
+// json is the package as a catalog file.
+func (p pkg) json() string {
+	version := p.version
+	if version == "" {
+		version = "1.0.0"
+	}
+	bundle := p.name + ".v" + version
+	head := p.head
+	if head == "" {
+		head = bundle
+	}
+	type object = map[string]any
+	properties := []any{object{"type": "olm.package", "value": object{"packageName": p.name, "version": version}}}
+	if !p.noCSV {
+		properties = append(properties, object{"type": "olm.csv.metadata", "value": object{
+			"displayName": "The " + p.name + " Operator", "provider": object{"name": "Example, Inc"},
+		}})
+	}
+	var b strings.Builder
+	for _, blob := range []object{
+		{"schema": "olm.package", "name": p.name, "defaultChannel": "stable"},
+		{"schema": "olm.channel", "package": p.name, "name": "stable", "entries": []any{object{"name": head}}},
+		{"schema": "olm.bundle", "package": p.name, "name": bundle, "image": "registry.example/" + p.name, "properties": properties},
+	} {
+		line, err := json.Marshal(blob)
+		if err != nil {
+			panic(err) // of a test's own literal
+		}
+		fmt.Fprintln(&b, string(line))
+	}
+	return b.String()
+}
+
+// catalogOf is the files of an image, one for each package.
+func catalogOf(packages ...pkg) map[string]string {
+	files := map[string]string{}
+	for _, p := range packages {
+		files["configs/"+p.name+"/catalog.json"] = p.json()
+	}
+	return files
+}
+
+// brokenCatalog is the files of an image that nobody can read as a catalog.
+func brokenCatalog() map[string]string {
+	return map[string]string{"configs/foo/catalog.json": `{"schema":"olm.package","name":"foo"`}
+}
+
+// sampleCatalog is the files of an image with the catalog of config/samples.
+func sampleCatalog(t *testing.T) map[string]string {
+	t.Helper()
+	root := filepath.Join("..", "..", "config", "samples", "catalog", "configs")
+	files := map[string]string{}
+	must(t, fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(filepath.Join(root, path))
+		files["configs/"+path] = string(b)
+		return err
+	}))
+	return files
+}

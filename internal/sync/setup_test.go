@@ -1,0 +1,198 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+// Content of a catalog that was deleted while no catalogd ran goes; that of others stays, whatever the API server says
+// of its own health.
+func TestRemoveOrphans(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	gone := w.settle()
+	stays := w.another()
+	stays.create(ref, nil)
+	stays.settle()
+	w.change(func(c *v1beta1.CatalogSource) { c.Finalizers = nil })
+	must(t, w.api.Delete(t.Context(), gone))
+
+	live := w.Live
+	w.Live = interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("down")
+		},
+	})
+	if err := w.removeOrphans(t.Context()); err == nil || w.served() == "" {
+		t.Errorf("without an answer of the API server: error %v, content %q", err, w.served())
+	}
+	w.Live = live
+	must(t, w.removeOrphans(t.Context()))
+	if w.served() != "" {
+		t.Error("the content of the deleted catalog is still served")
+	}
+	if stays.served() == "" {
+		t.Error("the content of another catalog is gone")
+	}
+}
+
+func TestScrubReportsDamaged(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.settle()
+	sound := w.another()
+	other, _ := w.registry.push("other", catalogOf(pkg{name: "bar"}))
+	sound.create(other, nil)
+	sound.settle()
+	damage(t, w)
+	damaged := make(chan event.GenericEvent, 10)
+	w.scrub(t.Context(), damaged)
+	close(damaged)
+	var names []string
+	for e := range damaged {
+		names = append(names, e.Object.GetName())
+	}
+	wantEqual(t, "damaged catalogs", []string{w.catalog}, names)
+
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	w.scrub(stopped, make(chan event.GenericEvent)) // returns, though nobody listens
+}
+
+func TestMissing(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.settle()
+	w.another().create(ref, nil) // has no digest yet
+	withdrawn := w.another()
+	withdrawn.create(ref, nil)
+	withdrawn.settle()
+	withdrawn.change(func(c *v1beta1.CatalogSource) { c.Spec.Availability = v1beta1.AvailabilityUnavailable })
+	withdrawn.reconcile()
+	deleted := w.another()
+	deleted.create(ref, nil)
+	must(t, w.api.Delete(t.Context(), deleted.settle()))
+
+	missing, err := Missing(t.Context(), w.api, func(string) bool { return false })
+	must(t, err)
+	wantEqual(t, "missing if nothing is served", []string{w.catalog}, missing)
+	missing, err = Missing(t.Context(), w.api, func(name string) bool { return name == w.catalog })
+	must(t, err)
+	wantEqual(t, "missing if all is served", nil, missing)
+	broken := interceptor.NewClient(w.api, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("down")
+		},
+	})
+	if _, err := Missing(t.Context(), broken, nil); err == nil {
+		t.Error("no error without a list")
+	}
+}
+
+// TestRegister runs the controller as catalogd does, with a cache and a queue, and looks at what makes it come.
+func TestRegister(t *testing.T) {
+	w := newWorld(t)
+	w.runManager()
+	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	serves := func(digest string) func() bool {
+		return func() bool {
+			c := w.source()
+			return c.Status.Digest == digest && meta.IsStatusConditionTrue(c.Status.Conditions, v1beta1.ReadyCondition)
+		}
+	}
+	w.eventually("a new catalog is Ready", serves(first))
+
+	old := w.getPackage("foo")
+	must(t, w.api.Delete(t.Context(), old))
+	w.eventually("a deleted package is back", func() bool {
+		p := &v1beta1.OperatorPackage{}
+		return w.api.Get(t.Context(), client.ObjectKeyFromObject(old), p) == nil && p.UID != old.UID
+	})
+	spoiled := w.getPackage("foo")
+	spoiled.Annotations = nil
+	must(t, w.api.Update(t.Context(), spoiled))
+	w.eventually("a spoiled package is repaired", func() bool { return w.getPackage("foo").Annotations[v1beta1.ContentHashAnnotation] != "" })
+
+	_, second := w.registry.push("latest", catalogOf(pkg{name: "foo", version: "2.0.0"}))
+	w.requestPoll("now")
+	w.eventually("a poll is made on request", serves(second))
+	w.change(func(c *v1beta1.CatalogSource) { c.Labels = map[string]string{"team": "a"} })
+	w.eventually("a label of the catalog is on the package", func() bool { return w.getPackage("foo").Labels["team"] == "a" })
+	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Priority = 3 })
+	w.eventually("a change of the spec is on the package", func() bool { return w.getPackage("foo").Spec.Priority == 3 })
+
+	must(t, w.api.Delete(t.Context(), w.source()))
+	w.eventually("a deleted catalog is gone", func() bool {
+		err := w.api.Get(t.Context(), types.NamespacedName{Name: w.catalog}, &v1beta1.CatalogSource{})
+		return client.IgnoreNotFound(err) == nil && err != nil && len(w.packages()) == 0 && w.served() == ""
+	})
+}
+
+// What is found damaged at the start is unpacked again, though no poll is due and no object changed.
+func TestRegisterScrubs(t *testing.T) {
+	w := newWorld(t)
+	_, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(w.registry.byDigest(digest), nil)
+	w.settle()
+	want := w.served()
+	damage(t, w)
+	w.runManager()
+	w.eventually("the content is whole again", func() bool { return w.served() == want })
+	if asked := w.registry.take(); !slices.Contains(asked, "GET blobs") {
+		t.Errorf("the registry was asked for %v", asked)
+	}
+}
+
+// runManager runs the controller until the test ends.
+func (w *world) runManager() {
+	w.t.Helper()
+	mgr, err := ctrl.NewManager(apiServer, ctrl.Options{
+		Scheme:  w.api.Scheme(),
+		Metrics: server.Options{BindAddress: "0"},
+		Cache:   cache.Options{ReaderFailOnMissingInformer: true},
+	})
+	must(w.t, err)
+	w.Client, w.Live = mgr.GetClient(), mgr.GetAPIReader()
+	must(w.t, w.Register(mgr))
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	w.t.Cleanup(func() {
+		stop()
+		must(w.t, <-ended)
+	})
+}
+
+// eventually waits for what goroutines do.
+func (w *world) eventually(what string, holds func() bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("not in time: %s; conditions are %v", what, conditions(w.source()))
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	stdsync "sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// apiServer is how to reach the API server that all tests share. Set by TestMain, read only afterwards.
+var apiServer *rest.Config
+
+func TestMain(m *testing.M) {
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// runTests is TestMain with defers.
+func runTests(m *testing.M) (code int, err error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return 0, fmt.Errorf("these tests need a Kubernetes API server: run `make test`, or set KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
+	}
+	environment := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd")},
+		ErrorIfCRDPathMissing: true,
+	}
+	if apiServer, err = environment.Start(); err != nil {
+		return 0, fmt.Errorf("starting the API server: %w", err)
+	}
+	defer func() {
+		if stopErr := environment.Stop(); stopErr != nil && err == nil {
+			err = fmt.Errorf("stopping the API server: %w", stopErr)
+		}
+	}()
+	return m.Run(), nil
+}
+
+// start is when the fake clock of every world begins.
+var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// world is a reconciler and all that it works with: a real API server, registry and store, and a clock that stands.
+type world struct {
+	*CatalogReconciler
+	t        *testing.T
+	api      client.WithWatch // reads and writes that are the test's own
+	requests *apiRequests     // those of the reconciler
+	registry *imageRegistry
+	clock    *clocktesting.FakePassiveClock
+	recorder *events.FakeRecorder
+	metrics  *prometheus.Registry
+	dir      string // of the store
+	catalog  string // the name of the CatalogSource
+}
+
+var catalogCount atomic.Int32 // catalogs are cluster-scoped, and so need names of their own
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{
+		t:        t,
+		requests: &apiRequests{},
+		registry: newImageRegistry(t),
+		clock:    clocktesting.NewFakePassiveClock(start),
+		recorder: events.NewFakeRecorder(1000),
+		metrics:  prometheus.NewRegistry(),
+		dir:      t.TempDir(),
+	}
+	w.api = newClient(t, rest.CopyConfig(apiServer))
+	logged := rest.CopyConfig(apiServer)
+	logged.Wrap(func(next http.RoundTripper) http.RoundTripper { w.requests.next = next; return w.requests })
+	c := newClient(t, logged)
+	w.CatalogReconciler = &CatalogReconciler{
+		Client:   c,
+		Live:     c,
+		Polls:    &poll.Log{},
+		Metrics:  NewMetrics(w.metrics),
+		Recorder: w.recorder,
+		Clock:    w.clock,
+		Config: Config{
+			Namespace:              "catalogd-system",
+			BaseURL:                "http://catalogd.example",
+			DefaultPollingInterval: 15 * time.Minute,
+			Concurrency:            1,
+		},
+	}
+	w.openStore()
+	t.Cleanup(func() { must(t, w.Store.Close()) })
+	return w.another()
+}
+
+// another is a world of another catalog, with the same reconciler, store and registry.
+func (w *world) another() *world {
+	other := *w
+	other.catalog = fmt.Sprintf("catalog-%d", catalogCount.Add(1))
+	w.t.Cleanup(other.deleteCatalog)
+	return &other
+}
+
+func newClient(t *testing.T, cfg *rest.Config) client.WithWatch {
+	t.Helper()
+	cfg.QPS = -1
+	scheme := runtime.NewScheme()
+	must(t, v1beta1.AddToScheme(scheme))
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	must(t, err)
+	return c
+}
+
+func (w *world) openStore() {
+	w.t.Helper()
+	st, err := store.Open(w.dir, store.Options{Now: w.clock.Now})
+	must(w.t, err)
+	w.Store = st
+}
+
+// restart is the end of the process, however it came, and the start of the next. All that is not on disk is lost.
+func (w *world) restart() {
+	w.t.Helper()
+	must(w.t, w.Store.Close())
+	w.Polls = &poll.Log{}
+	w.openStore()
+}
+
+func (w *world) deleteCatalog() {
+	ctx := context.Background()
+	c := &v1beta1.CatalogSource{}
+	if err := w.api.Get(ctx, types.NamespacedName{Name: w.catalog}, c); err == nil {
+		c.Finalizers = nil
+		must(w.t, w.api.Update(ctx, c))
+		must(w.t, client.IgnoreNotFound(w.api.Delete(ctx, c)))
+	}
+	must(w.t, w.api.DeleteAllOf(ctx, &v1beta1.OperatorPackage{}, client.MatchingLabels{v1beta1.CatalogLabel: w.catalog}))
+}
+
+// create makes the CatalogSource for an image; change may be nil.
+func (w *world) create(image string, change func(*v1beta1.CatalogSource)) *v1beta1.CatalogSource {
+	w.t.Helper()
+	c := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: w.catalog}, Spec: v1beta1.CatalogSourceSpec{Image: image}}
+	if change != nil {
+		change(c)
+	}
+	must(w.t, w.api.Create(w.t.Context(), c))
+	return c
+}
+
+// source reads the CatalogSource.
+func (w *world) source() *v1beta1.CatalogSource {
+	w.t.Helper()
+	c := &v1beta1.CatalogSource{}
+	must(w.t, w.api.Get(w.t.Context(), types.NamespacedName{Name: w.catalog}, c))
+	return c
+}
+
+// change alters the CatalogSource as a user would.
+func (w *world) change(change func(*v1beta1.CatalogSource)) {
+	w.t.Helper()
+	c := w.source()
+	change(c)
+	must(w.t, w.api.Update(w.t.Context(), c))
+}
+
+func (w *world) requestPoll(value string) {
+	w.t.Helper()
+	w.change(func(c *v1beta1.CatalogSource) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1beta1.PollRequestedAnnotation, value)
+	})
+}
+
+// tryReconcile does one pass over the catalog.
+func (w *world) tryReconcile() (ctrl.Result, error) {
+	return w.Reconcile(w.t.Context(), w.request())
+}
+
+func (w *world) request() ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Name: w.catalog}}
+}
+
+// reconcile is tryReconcile where no error is expected. It returns how long until the next pass is planned.
+func (w *world) reconcile() time.Duration {
+	w.t.Helper()
+	result, err := w.tryReconcile()
+	must(w.t, err)
+	return result.RequeueAfter
+}
+
+// settle brings a new catalog, or one that was made available again, to the end of its first passes.
+func (w *world) settle() *v1beta1.CatalogSource {
+	w.t.Helper()
+	w.reconcile()
+	w.reconcile()
+	c := w.source()
+	if !meta.IsStatusConditionTrue(c.Status.Conditions, v1beta1.ReadyCondition) {
+		w.t.Fatalf("the catalog did not become Ready: %v", conditions(c))
+	}
+	w.requests.take()
+	w.registry.take()
+	w.events()
+	return c
+}
+
+// begin reads the catalog as the steps of a reconcile find it.
+func (w *world) begin() *reconciliation {
+	w.t.Helper()
+	rec, err := w.read(w.t.Context(), w.request())
+	must(w.t, err)
+	return rec
+}
+
+// packages reads all OperatorPackages of the catalog: by name, the resource version.
+func (w *world) packages() map[string]string {
+	w.t.Helper()
+	list := &v1beta1.OperatorPackageList{}
+	must(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{"spec.catalog": w.catalog}))
+	out := map[string]string{}
+	for _, item := range list.Items {
+		out[strings.TrimSuffix(item.Name, "."+w.catalog)] = item.ResourceVersion
+	}
+	return out
+}
+
+func (w *world) getPackage(name string) *v1beta1.OperatorPackage {
+	w.t.Helper()
+	pkg := &v1beta1.OperatorPackage{}
+	must(w.t, w.api.Get(w.t.Context(), types.NamespacedName{Name: name + "." + w.catalog}, pkg))
+	return pkg
+}
+
+// served reads all that the store serves of the catalog; nothing served is "".
+func (w *world) served() string {
+	w.t.Helper()
+	c, ok := w.Store.Catalog(w.catalog)
+	if !ok {
+		return ""
+	}
+	f, err := c.Snapshot.OpenAll()
+	must(w.t, err)
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	must(w.t, err)
+	return string(b)
+}
+
+// servedDigest is the digest that the store serves; "" if none.
+func (w *world) servedDigest() string {
+	c, ok := w.Store.Catalog(w.catalog)
+	if !ok {
+		return ""
+	}
+	return c.Snapshot.Info().Digest
+}
+
+// events returns the events since the last call, "<type> <reason> <note>" each.
+func (w *world) events() []string {
+	var out []string
+	for {
+		select {
+		case e := <-w.recorder.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}
+
+// conditions are those of a catalog, "<status> <reason>: <message>" by type.
+func conditions(c *v1beta1.CatalogSource) map[string]string {
+	out := map[string]string{}
+	for _, cond := range c.Status.Conditions {
+		out[cond.Type] = fmt.Sprintf("%s %s: %s", cond.Status, cond.Reason, cond.Message)
+	}
+	return out
+}
+
+// wantCondition checks one condition of a catalog, written as conditions does.
+func wantCondition(t *testing.T, c *v1beta1.CatalogSource, conditionType, want string) {
+	t.Helper()
+	if got := conditions(c)[conditionType]; got != want {
+		t.Errorf("%s is\n %q, want\n %q", conditionType, got, want)
+	}
+}
+
+func wantEqual[T any](t *testing.T, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// apiRequests notes the requests that alter something at the API server, and may fail some.
+type apiRequests struct {
+	next http.RoundTripper
+	mu   stdsync.Mutex
+	log  []string
+	fail func(*http.Request) bool // answered with 500
+}
+
+func (r *apiRequests) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	fail := r.fail != nil && r.fail(req)
+	if req.Method != http.MethodGet {
+		r.log = append(r.log, req.Method+" "+strings.TrimPrefix(req.URL.Path, "/apis/catalogd.operatorframework.io/v1beta1/"))
+	}
+	r.mu.Unlock()
+	if !fail {
+		return r.next.RoundTrip(req)
+	}
+	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the disk of etcd is full","code":500}`
+	return &http.Response{
+		StatusCode: http.StatusInternalServerError,
+		Header:     http.Header{"Content-Type": {"application/json"}},
+		Body:       io.NopCloser(strings.NewReader(body)),
+		Request:    req,
+	}, nil
+}
+
+// take returns the writes since the last call, "<method> <resource>/<name>" each.
+func (r *apiRequests) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() { r.log = nil }()
+	return r.log
+}
+
+// failing makes the API server fail what matches until the returned function is called.
+func (r *apiRequests) failing(match func(*http.Request) bool) (stop func()) {
+	set := func(f func(*http.Request) bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.fail = f
+	}
+	set(match)
+	return func() { set(nil) }
+}
