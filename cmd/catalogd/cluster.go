@@ -115,7 +115,10 @@ func (c *cluster) runManager(ctx context.Context) error {
 		return err
 	}
 	defer c.cache.Store(nil)
-	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { // runs once the cache is filled
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		if _, err := mgr.GetCache().GetInformer(ctx, &v1beta1.CatalogSource{}); err != nil { // waits until it is filled
+			return err
+		}
 		reader := client.Reader(mgr.GetClient())
 		c.cache.Store(&reader)
 		<-ctx.Done()

@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 )
 
 // catalogList is a cache that holds these CatalogSources, or fails.
@@ -27,6 +33,34 @@ func (c catalogList) List(_ context.Context, list client.ObjectList, _ ...client
 
 func catalogSource(name, digest string) v1beta1.CatalogSource {
 	return v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1beta1.CatalogSourceStatus{Digest: digest}}
+}
+
+// A manager that starts is no connection: until it knows the CatalogSources, what is stored decides.
+func TestReadyWhileConnecting(t *testing.T) {
+	requests := make(chan struct{}, 1000)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		requests <- struct{}{}
+	}))
+	defer server.Close()
+	st, err := store.Open(filledStore(t), store.Options{})
+	must(t, err)
+	defer st.Close()
+	metrics := catalogsync.NewMetrics(prometheus.NewRegistry())
+	c := newCluster(defaults(), &rest.Config{Host: server.URL}, quiet, st, &poll.Log{}, metrics)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.run(ctx) }()
+	for range 5 {
+		<-requests
+		for range 100 {
+			if err := c.ready(ctx); err != nil {
+				t.Fatalf("not ready: %v", err)
+			}
+		}
+	}
+	cancel()
+	must(t, <-ended)
 }
 
 func TestReady(t *testing.T) {
