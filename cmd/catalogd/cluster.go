@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -90,7 +89,8 @@ func (c *cluster) runManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	puller, err := remote.NewPuller(remote.WithUserAgent("catalogd/"+version), remote.WithTransport(registryTransport(registryPatience)))
+	puller, err := remote.NewPuller(remote.WithUserAgent("catalogd/"+version), remote.WithTransport(registryTransport(registryPatience)),
+		remote.WithJobs(2*c.cfg.concurrency)) // else four downloads would be all, however many catalogs are worked on
 	if err != nil {
 		return err
 	}
@@ -128,21 +128,6 @@ func (c *cluster) runManager(ctx context.Context) error {
 		return err
 	}
 	return mgr.Start(ctx)
-}
-
-// registryPatience is how long a registry may take to begin an answer.
-const registryPatience = 30 * time.Second
-
-// registryTransport is the one that go-containerregistry would use, less its patience: a registry that takes requests and
-// never answers would hold a catalog's worker, and soon all of them, for good.
-func registryTransport(patience time.Duration) http.RoundTripper {
-	transport, ok := remote.DefaultTransport.(*http.Transport)
-	if !ok {
-		return remote.DefaultTransport
-	}
-	transport = transport.Clone()
-	transport.ResponseHeaderTimeout = patience
-	return transport
 }
 
 func (c *cluster) newManager() (ctrl.Manager, error) {

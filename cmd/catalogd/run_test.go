@@ -229,15 +229,38 @@ func TestServeFinishesRequests(t *testing.T) {
 	must(t, <-ended)
 }
 
-// A registry that takes requests and never answers does not hold a worker for good.
+// A registry that never answers, or stops in the middle of an answer, does not hold a worker for good; one that is slow
+// and goes on is waited for.
 func TestRegistryTransport(t *testing.T) {
+	const patience = 500 * time.Millisecond
 	release := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		flush := func() { _, _ = fmt.Fprint(w, "part "); w.(http.Flusher).Flush() }
+		switch r.URL.Path {
+		case "/stops":
+			flush()
+			<-release
+		case "/silent":
+			<-release
+		case "/slow":
+			for range 20 { // twice the patience in all
+				flush()
+				time.Sleep(patience / 10)
+			}
+		}
+	}))
 	defer server.Close()
 	defer close(release)
-	_, err := (&http.Client{Transport: registryTransport(10 * time.Millisecond)}).Get(server.URL)
-	var timeout net.Error
-	if !errors.As(err, &timeout) || !timeout.Timeout() {
-		t.Errorf("got error %v, want a timeout", err)
+	c := &http.Client{Transport: registryTransport(patience)}
+	for path, stalls := range map[string]bool{"/silent": true, "/stops": true, "/slow": false} {
+		resp, err := c.Get(server.URL + path)
+		if err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		var timeout net.Error
+		if got := errors.As(err, &timeout) && timeout.Timeout(); got != stalls || (err != nil) != stalls {
+			t.Errorf("%s: got error %v, stalls: %t", path, err, stalls)
+		}
 	}
 }
