@@ -195,9 +195,11 @@ func (r *CatalogReconciler) write(ctx context.Context, pkg *v1beta1.OperatorPack
 	return err
 }
 
-// isTooLargeForEtcd knows etcd's refusal by its text: the API server passes it on as an internal error.
+// isTooLargeForEtcd knows the refusals of etcd, and of its client, by their text: the API server passes them on as internal
+// errors.
 func isTooLargeForEtcd(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
+	return err != nil && (strings.Contains(err.Error(), "etcdserver: request is too large") ||
+		strings.Contains(err.Error(), "trying to send message larger than max"))
 }
 
 // liveMetadata is what the API server has of an OperatorPackage, nil if nothing.

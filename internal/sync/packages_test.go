@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -324,5 +325,23 @@ func TestPublishTwoCatalogs(t *testing.T) {
 		}
 		slices.Sort(got)
 		wantEqual(t, "packages of "+w.catalog, want, got)
+	}
+}
+
+// A package that the API server will never take hurts no other: it is named, and its earlier object goes.
+func TestPublishTooLarge(t *testing.T) {
+	for name, size := range map[string]int{"for a request": 4 << 20, "for the API server's client of etcd": 2 << 20, "for etcd": 1_800_000} {
+		t.Run(name, func(t *testing.T) {
+			w := published(t, pkg{name: "bar"}, pkg{name: "foo"})
+			rec := w.update(pkg{name: "bar", version: "2.0.0"}, pkg{name: "foo", description: strings.Repeat("a", size)})
+			must(t, w.publish(t.Context(), rec))
+			must(t, rec.syncErr)
+			if len(rec.invalid) != 1 || rec.invalid[0].Name != "foo" || !strings.Contains(rec.invalid[0].Reason, "does not take its OperatorPackage") {
+				t.Errorf("invalid packages are %v, want foo, as it is too large", rec.invalid)
+			}
+			if got := slices.Collect(maps.Keys(w.packages())); len(got) != 1 || got[0] != "bar" || w.getPackage("bar").Status.Summary.Version != "2.0.0" {
+				t.Errorf("packages are %v, want bar in its new version", got)
+			}
+		})
 	}
 }

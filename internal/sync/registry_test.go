@@ -116,6 +116,8 @@ type pkg struct {
 	version string // default 1.0.0
 	head    string // default: the bundle; another name makes the package invalid
 	noCSV   bool   // makes it sound, but not to be shown
+
+	description string
 }
 
 // json is the package as a catalog file.
@@ -133,7 +135,7 @@ func (p pkg) json() string {
 	properties := []any{object{"type": "olm.package", "value": object{"packageName": p.name, "version": version}}}
 	if !p.noCSV {
 		properties = append(properties, object{"type": "olm.csv.metadata", "value": object{
-			"displayName": "The " + p.name + " Operator", "provider": object{"name": "Example, Inc"},
+			"displayName": "The " + p.name + " Operator", "provider": object{"name": "Example, Inc"}, "description": p.description,
 		}})
 	}
 	var b strings.Builder
