@@ -47,28 +47,36 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestPackageDeletedByHand deletes what is catalogd's to keep: it comes back, and alone.
-func TestPackageDeletedByHand(t *testing.T) {
-	w := newWorld(t, shared)
-	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
-	w.createCatalog(t, "sample", ref, nil)
-	w.waitReady(t, "sample", digest)
-	before := w.packages(t, "sample")
+// TestPackageSpoiltByHand deletes and edits what is catalogd's to keep: it becomes what it was, and alone.
+func TestPackageSpoiltByHand(t *testing.T) {
 	const victim = "syndesis.sample"
-	if _, err := w.kubectl(t.Context(), "delete", "operatorpackage", victim); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the package is back", func() error {
-		if _, ok := w.packages(t, "sample")[victim]; !ok {
-			return errors.New("it is not there")
-		}
-		return nil
-	})
-	after := w.packages(t, "sample")
-	checkOnlyChanged(t, before, after, victim)
-	restored, deleted := after[victim], before[victim]
-	if faults := differences("status", deleted.Object["status"], restored.Object["status"]); len(faults) > 0 {
-		t.Errorf("it came back different: %v", faults)
+	for name, command := range map[string][]string{
+		"deleted": {"delete", "operatorpackage", victim},
+		"edited":  {"patch", "operatorpackage", victim, "--type=merge", "-p", `{"spec":{"priority":99},"status":{"provider":{"name":"Evil"}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, shared)
+			ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
+			w.createCatalog(t, "sample", ref, nil)
+			w.waitReady(t, "sample", digest)
+			before := w.packages(t, "sample")
+			if _, err := w.kubectl(t.Context(), command...); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the package is as it was", func() error {
+				now, ok := w.packages(t, "sample")[victim]
+				if !ok {
+					return errors.New("it is not there")
+				}
+				for _, part := range []string{"spec", "status"} {
+					if faults := differences(part, before[victim].Object[part], now.Object[part]); len(faults) > 0 {
+						return fmt.Errorf("it is different: %v", faults)
+					}
+				}
+				return nil
+			})
+			checkOnlyChanged(t, before, w.packages(t, "sample"), victim)
+		})
 	}
 }
 
