@@ -86,6 +86,9 @@ type Store struct {
 // catalog whose snapshot cannot be read is logged and left out: whoever keeps it current finds it missing and unpacks
 // it again.
 //
+// A volume that cannot be written, full or read-only, is opened all the same if it holds a store: what is there is served,
+// and what has to be written fails when it is.
+//
 // It is an error when another process has the volume open, or when the layout is of a version this code does not know.
 func Open(dir string, opts Options) (*Store, error) {
 	if opts.Logger == nil {
@@ -119,12 +122,18 @@ func Open(dir string, opts Options) (*Store, error) {
 }
 
 func (s *Store) open() error {
-	for _, step := range []func() error{s.takeLock, s.checkFormat, s.makeDirs, s.dropReplaced, s.openCatalogs} {
+	for _, step := range []func() error{s.takeLock, s.checkFormat} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := errors.Join(s.makeDirs(), s.dropReplaced()); err != nil {
+		if _, statErr := s.root.Stat(catalogsDir); statErr != nil {
+			return err
+		}
+		s.opts.Logger.Error("the volume cannot be written; what is stored is served", "error", err)
+	}
+	return s.openCatalogs()
 }
 
 // Close lets the volume go, for another process to open. Readers keep what they hold.
@@ -140,6 +149,9 @@ func (s *Store) Close() error {
 // lock up when the process ends, however it ends.
 func (s *Store) takeLock() error {
 	f, err := s.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
+	if errors.Is(err, syscall.EROFS) {
+		f, err = s.root.Open(lockFile) // enough for a lock
+	}
 	if err != nil {
 		return err
 	}
@@ -169,16 +181,23 @@ func (s *Store) checkFormat() error {
 	return nil
 }
 
-// makeDirs makes what is missing and empties what does not outlive a process.
+// makeDirs makes what is missing and empties what does not outlive a process. The directories themselves stay, as a full
+// volume would have no room for new ones.
 func (s *Store) makeDirs() error {
-	for _, dir := range []string{stageDir, refusedDir} {
-		if err := s.root.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
 	for _, dir := range []string{catalogsDir, snapshotsDir, stageDir, refusedDir} {
 		if err := s.root.MkdirAll(dir, 0o755); err != nil {
 			return err
+		}
+	}
+	for _, dir := range []string{stageDir, refusedDir} {
+		entries, err := fs.ReadDir(s.root.FS(), dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := s.root.RemoveAll(path.Join(dir, e.Name())); err != nil {
+				return err
+			}
 		}
 	}
 	return syncDir(s.root, ".")

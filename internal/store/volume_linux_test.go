@@ -1,0 +1,105 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// mounts, in the environment, names the test that runs in a mount namespace of its own.
+const mounts = "CATALOGD_TEST_MOUNTS"
+
+// withMounts runs the test in a process of its own, whose mounts nobody else sees.
+func withMounts(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	if os.Getenv(mounts) == t.Name() {
+		must(t, syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+		test(t)
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), mounts+"="+t.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("a mount takes the right to make one (root, or CAP_SYS_ADMIN)")
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A volume that became read-only, as ext4 makes it after an error, is served after a restart.
+func TestReadOnlyVolume(t *testing.T) {
+	withMounts(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s := open(t, dir, newClock())
+		commit(t, s, "cat", 1, blobs("old"))
+		must(t, s.Close())
+		must(t, syscall.Mount(dir, dir, "", syscall.MS_BIND, ""))
+		defer func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }() // snapshots hold files open
+		must(t, syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+
+		s, err := Open(dir, Options{})
+		must(t, err)
+		serves(t, s, "cat", "old")
+		if _, err := s.Stage(); !errors.Is(err, syscall.EROFS) {
+			t.Errorf("a stage on a read-only volume: error %v", err)
+		}
+		serves(t, s, "cat", "old")
+		if _, err := Open(dir, Options{}); err == nil {
+			t.Error("a second process can open the volume")
+		}
+		must(t, s.Close())
+	})
+}
+
+// A full volume goes on being served, also after a restart, and takes new content when there is room again.
+func TestFullVolume(t *testing.T) {
+	withMounts(t, func(t *testing.T) {
+		dir, clock := t.TempDir(), newClock()
+		must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"))
+		defer func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }() // snapshots hold files open
+		s := open(t, dir, clock)
+		commit(t, s, "cat", 1, blobs("old"))
+		filler := filepath.Join(dir, "filler")
+		if err := os.WriteFile(filler, bytes.Repeat([]byte{1}, 1<<20), 0o644); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("the volume is not full: %v", err)
+		}
+		for range 2 { // before and after a restart
+			stage, err := s.Stage()
+			if err == nil {
+				err = stage.Root().WriteFile("catalog.json", []byte(blobs("new")["c.json"]), 0o644)
+				if err == nil {
+					_, err = stage.Commit(t.Context(), "cat", source(2))
+				}
+				must(t, stage.Discard())
+			}
+			if !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("new content on a full volume: error %v", err)
+			}
+			s.Refuse("key", "wrong")
+			if reason, refused := s.Refused("key"); refused {
+				t.Errorf("refused for the reason %q, which did not fit", reason)
+			}
+			serves(t, s, "cat", "old")
+			s = reopen(t, s, dir, clock)
+			serves(t, s, "cat", "old")
+		}
+		must(t, os.Remove(filler))
+		commit(t, s, "cat", 2, blobs("new"))
+		serves(t, s, "cat", "new")
+		must(t, s.Close())
+	})
+}
