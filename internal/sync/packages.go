@@ -102,14 +102,14 @@ type publication struct {
 	failed  []packageFailure
 }
 
-// packageFailure is an OperatorPackage that the API server would not take.
+// packageFailure is an OperatorPackage that could not be written or deleted.
 type packageFailure struct {
 	name string
 	err  error
 }
 
-// ensure writes the OperatorPackage of a package if it differs from what there is, nil for nothing. Its error is one of the store; what
-// is wrong with the package, and what the API server says, is gathered in p.
+// ensure writes the OperatorPackage of a package if it differs from what there is, nil for nothing. Its error is one of the
+// store; what is wrong with the package, and what the API server says, is gathered in p.
 func (p *publication) ensure(ctx context.Context, version store.PackageVersion, have *metav1.PartialObjectMetadata) error {
 	hash := p.r.contentHash(p.catalog, version)
 	if have != nil && isAsWritten(have, hash, p.catalog.UID) {
