@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path"
@@ -129,7 +131,11 @@ func (s *Snapshot) Info() Info { return s.info }
 
 // OpenAll opens all blobs as a file, one line each, with an offset of the caller's own; the caller closes it.
 func (s *Snapshot) OpenAll() (*os.File, error) {
-	return s.root.Open(path.Join(s.dir, catalogFile))
+	f, err := s.root.Open(path.Join(s.dir, catalogFile))
+	if errors.Is(err, fs.ErrNotExist) { // deleted or replaced since the caller got the snapshot, which still has it open
+		return os.Open(fmt.Sprintf("/proc/self/fd/%d", s.catalog.Fd()))
+	}
+	return f, err
 }
 
 // Packages lists the sound packages, sorted by name.

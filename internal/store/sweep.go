@@ -32,7 +32,7 @@ func (s *Store) Remove(name string) error {
 		}
 	}
 	s.mu.Unlock()
-	return s.sweep()
+	return s.sweep(s.opts.Grace)
 }
 
 // unpointed is a snapshot that nothing points to: since when, as far as this process has seen, and which catalog
@@ -48,11 +48,19 @@ type unpointed struct {
 func (s *Store) Sweep() error {
 	s.publish.Lock()
 	defer s.publish.Unlock()
-	return s.sweep()
+	return s.sweep(s.opts.Grace)
+}
+
+// Reclaim is Sweep without the grace period: for a volume that is full, where room for new content counts for more than
+// the way back to old.
+func (s *Store) Reclaim() error {
+	s.publish.Lock()
+	defer s.publish.Unlock()
+	return s.sweep(0)
 }
 
 // sweep is Sweep for a caller that holds publish.
-func (s *Store) sweep() error {
+func (s *Store) sweep(grace time.Duration) error {
 	entries, err := fs.ReadDir(s.root.FS(), snapshotsDir)
 	if err != nil {
 		return err
@@ -63,7 +71,7 @@ func (s *Store) sweep() error {
 	}
 	var errs []error
 	for _, e := range entries {
-		if pointed[strings.TrimSuffix(e.Name(), damagedSuffix)] || !s.condemn(e.Name()) {
+		if pointed[strings.TrimSuffix(e.Name(), damagedSuffix)] || !s.condemn(e.Name(), grace) {
 			continue
 		}
 		if err := unpublishDir(s.root, path.Join(snapshotsDir, e.Name())); err != nil {
@@ -90,7 +98,7 @@ func (s *Store) pointedOnDisk() (map[string]bool, error) {
 }
 
 // condemn tells whether a snapshot is to be deleted now, and then lets go of it.
-func (s *Store) condemn(key string) bool {
+func (s *Store) condemn(key string, grace time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.catalogs {
@@ -102,10 +110,10 @@ func (s *Store) condemn(key string) bool {
 	now := s.opts.Now()
 	u, seen := s.unpointed[key]
 	if !seen {
-		s.unpointed[key] = unpointed{since: now}
-		return false
+		u = unpointed{since: now}
+		s.unpointed[key] = u
 	}
-	if now.Sub(u.since) < s.opts.Grace {
+	if now.Sub(u.since) < grace {
 		return false
 	}
 	delete(s.unpointed, key)

@@ -138,6 +138,14 @@ func TestReadersFinishAfterRemove(t *testing.T) {
 	if got := text(t, held); got != want {
 		t.Errorf("the snapshot gives %d bytes", len(got))
 	}
+	anew, err := held.OpenAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer anew.Close()
+	if b, err := io.ReadAll(anew); err != nil || string(b) != want {
+		t.Errorf("the file opened anew gave %d bytes, %v", len(b), err)
+	}
 }
 
 func TestScrub(t *testing.T) {

@@ -99,6 +99,10 @@ func TestFullVolume(t *testing.T) {
 		}
 		must(t, os.Remove(filler))
 		commit(t, s, "cat", 2, blobs("new"))
+		must(t, s.Sweep())
+		wantNames(t, filepath.Join(dir, "snapshots"), oldKey, newKey)
+		must(t, s.Reclaim())
+		wantNames(t, filepath.Join(dir, "snapshots"), newKey)
 		serves(t, s, "cat", "new")
 		must(t, s.Close())
 	})

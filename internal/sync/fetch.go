@@ -162,6 +162,11 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 			return ctx.Err()
 		}
 		rec.fetchErr = r.unpackFailed(src, err)
+		if errors.Is(err, syscall.ENOSPC) {
+			if err := r.Store.Reclaim(); err != nil {
+				logf.FromContext(ctx).Error(err, "cannot free space in the store")
+			}
+		}
 		return nil
 	}
 	rec.current = true
