@@ -52,7 +52,7 @@ run: build ## Run all of it locally until Ctrl-C; CATALOG=DIR runs your catalog 
 
 .PHONY: bench
 bench: ## Run the benchmarks
-	go test -run '^$$' -bench . -benchmem ./internal/...
+	assets=$$($(ASSETS)); KUBEBUILDER_ASSETS=$$assets go test -run '^$$' -bench . -benchmem ./internal/...
 
 .PHONY: clean
 clean: ## Remove bin and .run (the built control plane stays in the user's cache)
