@@ -212,11 +212,7 @@ func message(d *model.Deprecation) string {
 const maxReason = 1000
 
 func invalid(name string, err error) error {
-	reason := oneLine(err.Error())
-	if len(reason) > maxReason {
-		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
-	}
-	return &InvalidPackageError{Name: name, Reason: reason}
+	return &InvalidPackageError{Name: name, Reason: shorten(oneLine(err.Error()), maxReason)}
 }
 
 // oneLine makes one line of the tree in which the model reports its errors: each leaf with the branches above it,

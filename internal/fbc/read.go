@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -152,10 +153,15 @@ func toValidUTF8(b []byte) []byte {
 // excerpt is the beginning of a blob, short enough for a message.
 func excerpt(b []byte) string {
 	const most = 60
-	if len(b) <= most {
-		return string(b)
+	return shorten(string(b[:min(len(b), most+1)]), most)
+}
+
+// shorten keeps so many bytes of a text at most, and says so.
+func shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return string(bytes.ToValidUTF8(b[:most], nil)) + "…"
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // boundedReader fails when more than max bytes (and what its readers buffer) are read for one blob, so that a blob

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
 	"sort"
 )
 
@@ -85,15 +86,17 @@ func (b *Blobs) Seek(offset int64, whence int) (int64, error) {
 // All gives each blob's compact JSON without its newline. The slice is the caller's until the next step. An error ends
 // the sequence.
 func (b *Blobs) All() iter.Seq2[[]byte, error] {
+	return readBlobs(b.snapshot.catalog, b.numbers, b.snapshot.index.extent)
+}
+
+// readBlobs reads blobs of a catalog.jsonl, one after another into one buffer; extent says where each lies.
+func readBlobs(catalog io.ReaderAt, numbers []uint32, extent func(number uint32) (offset uint64, size uint32)) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var buf []byte
-		for _, n := range b.numbers {
-			offset, size := b.snapshot.index.extent(n)
-			if cap(buf) < int(size) {
-				buf = make([]byte, size)
-			}
-			buf = buf[:size]
-			if _, err := b.snapshot.catalog.ReadAt(buf, int64(offset)); err != nil {
+		for _, n := range numbers {
+			offset, size := extent(n)
+			buf = slices.Grow(buf[:0], int(size))[:size]
+			if _, err := catalog.ReadAt(buf, int64(offset)); err != nil {
 				if errors.Is(err, io.EOF) {
 					err = io.ErrUnexpectedEOF // as in Read; it must not pass for the end of the sequence
 				}

@@ -242,6 +242,11 @@ func (b *indexBuilder) add(schema, pkg, name string, size int) {
 	b.size += uint64(size) + 1
 }
 
+// extent is where blob n lies, as it is in the index.
+func (b *indexBuilder) extent(n uint32) (offset uint64, size uint32) {
+	return b.blobs[n].offset, b.blobs[n].size
+}
+
 func (b *indexBuilder) key(s string) uint32 {
 	n, ok := b.keys[s]
 	if !ok {

@@ -279,12 +279,12 @@ func (w *snapshotWriter) checkPackages(ctx context.Context, f io.ReaderAt) error
 		if !p.required {
 			continue
 		}
-		content, err := hashBlobs(w.readBack(f, p.blobs))
+		content, err := hashBlobs(readBlobs(f, p.blobs, w.index.extent))
 		if err != nil {
 			return err
 		}
 		if !sound[PackageVersion{name, hex.EncodeToString(content[:])}] {
-			_, err = fbc.LoadPackage(name, w.readBack(f, p.blobs))
+			_, err = fbc.LoadPackage(name, readBlobs(f, p.blobs, w.index.extent))
 		}
 		var invalid *fbc.InvalidPackageError
 		switch {
@@ -297,24 +297,6 @@ func (w *snapshotWriter) checkPackages(ctx context.Context, f io.ReaderAt) error
 		}
 	}
 	return nil
-}
-
-// readBack reads blobs that were written.
-func (w *snapshotWriter) readBack(f io.ReaderAt, numbers []uint32) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		var buf []byte
-		for _, n := range numbers {
-			r := w.index.blobs[n]
-			buf = slices.Grow(buf[:0], int(r.size))[:r.size]
-			if _, err := f.ReadAt(buf, int64(r.offset)); err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(buf, nil) {
-				return
-			}
-		}
-	}
 }
 
 func hashBlobs(blobs iter.Seq2[[]byte, error]) (h hash, err error) {

@@ -42,8 +42,8 @@ type unpointed struct {
 	by    string
 }
 
-// Sweep deletes the snapshots that nothing has pointed to for the grace period, counted from when this process
-// first saw that: a client that was sent to one, and an admin who goes back to the last image, find it for that long. Snapshots are
+// Sweep deletes the snapshots that nothing has pointed to for the grace period, counted from when this process first saw
+// that: a client that was sent to one, and an admin who goes back to the last image, find it for that long. Snapshots are
 // deleted here and nowhere else.
 func (s *Store) Sweep() error {
 	s.publish.Lock()

@@ -138,7 +138,7 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 	src := sourceOf(c, rec.wanted)
 	if snap, ok := r.Store.Snapshot(src.Key()); ok {
 		if err := r.Store.Point(c.Name, src.Image, snap); err != nil {
-			rec.attempted, rec.fetchErr = true, r.unpackFailed(src, err)
+			rec.attempted, rec.fetchErr = true, r.unpackFailed(ctx, src, err)
 			return nil
 		}
 		rec.current = true
@@ -161,12 +161,7 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		rec.fetchErr = r.unpackFailed(src, err)
-		if errors.Is(err, syscall.ENOSPC) {
-			if err := r.Store.Reclaim(); err != nil {
-				logf.FromContext(ctx).Error(err, "cannot free space in the store")
-			}
-		}
+		rec.fetchErr = r.unpackFailed(ctx, src, err)
 		return nil
 	}
 	rec.current = true
@@ -216,8 +211,9 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 	return nil
 }
 
-// unpackFailed tells what a failure means: an image that is wrong is refused until it changes, else it is tried again.
-func (r *CatalogReconciler) unpackFailed(src store.Source, err error) error {
+// unpackFailed tells what a failure means, and does what helps the next attempt: an image that is wrong is refused until it
+// changes, a full volume gives up what it keeps for a grace period.
+func (r *CatalogReconciler) unpackFailed(ctx context.Context, src store.Source, err error) error {
 	var invalidImage *unpack.InvalidImageError
 	var invalidFile *fbc.Error
 	image := src.Image
@@ -231,6 +227,9 @@ func (r *CatalogReconciler) unpackFailed(src store.Source, err error) error {
 		return &blockedError{told}
 	}
 	if errors.Is(err, syscall.ENOSPC) {
+		if err := r.Store.Reclaim(); err != nil {
+			logf.FromContext(ctx).Error(err, "cannot free space in the store")
+		}
 		return fmt.Errorf("%w. Give catalogd's volume more space, or remove catalogs", told)
 	}
 	return told
