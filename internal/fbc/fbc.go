@@ -7,6 +7,7 @@
 package fbc
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -48,6 +49,9 @@ func IsCustom(schema string) bool {
 	}
 	return true
 }
+
+// ErrBlobTooLarge is in the chain of the error about a blob that is larger than the caller accepts.
+var ErrBlobTooLarge = errors.New("the blob is too large")
 
 // Error says where in a catalog something cannot be read. The same bytes always give the same error, so trying
 // again does not help.

@@ -29,7 +29,7 @@ func ReadFile(fsys fs.FS, name string, maxBlob int64, fn func(Blob) error) error
 	}
 	defer f.Close() // read only: nothing can be lost
 
-	src := &boundedReader{r: f, max: maxBlob, read: -sniffSize} // what sniff looks at is more than one blob
+	src := &boundedReader{r: f, max: maxBlob, read: -sniffSize, remedy: "limit: --max-blob-bytes"} // what sniff looks at is more than one blob
 	r := bufio.NewReaderSize(src, sniffSize)
 	isJSON, err := sniff(r)
 	if err != nil {
@@ -52,7 +52,7 @@ func readAsYAML(fsys fs.FS, name string, maxBlob int64, fn func(Blob) error) err
 		return err
 	}
 	defer f.Close()
-	src := &boundedReader{r: f, max: maxBlob}
+	src := &boundedReader{r: f, max: maxBlob, remedy: "limit: --max-blob-bytes"}
 	return locate(fsys, name, src, readYAML(src, src, fn))
 }
 
@@ -167,20 +167,23 @@ func shorten(s string, most int) string {
 // boundedReader fails when more than max bytes (and what its readers buffer) are read for one blob, so that a blob
 // without end cannot fill the memory.
 type boundedReader struct {
-	r    io.Reader
-	max  int64
-	read int64
-	err  error // of r, but for its end; the YAML library passes on no more than its text
+	r      io.Reader
+	max    int64
+	remedy string // what a person can do about a blob of more
+	read   int64
+	err    error // of r, but for its end; the YAML library passes on no more than its text, nor does it of the bound
+	over   bool  // whether a read failed at the bound
 }
 
 func (b *boundedReader) reset() { b.read = 0 }
 
 func (b *boundedReader) errTooLarge() error {
-	return fmt.Errorf("the blob is larger than %d bytes, the most that is accepted", b.max)
+	return fmt.Errorf("%w: it has more than %d bytes (%s)", ErrBlobTooLarge, b.max, b.remedy)
 }
 
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.read > b.max {
+		b.over = true
 		return 0, b.errTooLarge()
 	}
 	n, err := b.r.Read(p)
@@ -232,6 +235,9 @@ func locate(fsys fs.FS, name string, src *boundedReader, err error) error {
 	if errors.As(err, &where) {
 		where.Path = name
 		return where
+	}
+	if src.over {
+		err = src.errTooLarge()
 	}
 	return &Error{Path: name, Err: err}
 }

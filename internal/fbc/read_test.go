@@ -226,20 +226,24 @@ func TestReadBlobLimit(t *testing.T) {
 		want     string
 	}{
 		"as large as the bound":          {"c.json", blob(100), 100, 1, ""},
-		"larger by one":                  {"c.json", blob(101), 100, 0, "c.json:1: the blob is larger than 100 bytes"},
+		"larger by one":                  {"c.json", blob(101), 100, 0, "c.json:1: the blob is too large: it has more than 100 bytes (limit: --max-blob-bytes)"},
 		"many small ones":                {"c.json", strings.Repeat(blob(60)+"\n", 5000), 60, 5000, ""},
-		"the last is larger":             {"c.json", strings.Repeat(blob(60)+"\n", 5000) + blob(61), 60, 5000, "c.json:5001: the blob is larger"},
+		"the last is larger":             {"c.json", strings.Repeat(blob(60)+"\n", 5000) + blob(61), 60, 5000, "c.json:5001: the blob is too large"},
 		"several buffers, as large":      {"c.json", strings.Repeat(blob(big), 3), big, 3, ""},
-		"several buffers, larger by one": {"c.json", blob(big) + "\n" + blob(big+1), big, 1, "c.json:2: the blob is larger"},
-		"without end":                    {"c.json", "{\n\"schema\":\"" + strings.Repeat("x", 4*big), big, 0, "c.json:1: the blob is larger"},
-		"YAML":                           {"c.yaml", "schema: s\na: " + strings.Repeat("x", 150_000), 100_000, 0, "c.yaml:1: the blob is larger than 100000 bytes"},
-		"YAML without end":               {"c.yaml", "schema: \"" + strings.Repeat("x", 4*big), big, 0, "c.yaml: yaml: input error: the blob is larger than 300000 bytes"},
+		"several buffers, larger by one": {"c.json", blob(big) + "\n" + blob(big+1), big, 1, "c.json:2: the blob is too large"},
+		"without end":                    {"c.json", "{\n\"schema\":\"" + strings.Repeat("x", 4*big), big, 0, "c.json:1: the blob is too large"},
+		"YAML":                           {"c.yaml", "schema: s\na: " + strings.Repeat("x", 150_000), 100_000, 0, "c.yaml:1: the blob is too large: it has more than 100000 bytes (limit: --max-blob-bytes)"},
+		"YAML without end":               {"c.yaml", "schema: \"" + strings.Repeat("x", 4*big), big, 0, "c.yaml: the blob is too large: it has more than 300000 bytes"},
 		"many small YAML documents":      {"c.yaml", strings.Repeat("---\nschema: s\n", 20_000), 70_000, 20_000, ""},
-		"YAML whose JSON is larger":      {"c.yaml", "schema: s\na:\n" + strings.Repeat("- \"\\0\\0\\0\\0\\0\\0\\0\\0\"\n", 30), 1000, 0, "the blob is larger than 1000 bytes"},
+		"YAML whose JSON is larger":      {"c.yaml", "schema: s\na:\n" + strings.Repeat("- \"\\0\\0\\0\\0\\0\\0\\0\\0\"\n", 30), 1000, 0, "the blob is too large: it has more than 1000 bytes"},
+		"YAML larger than all YAML":      {"c.yaml", "schema: s\na: " + strings.Repeat("x", maxYAMLBytes), 0, 0, "4194304 bytes (the most in YAML: write it as JSON)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := readText(t, c.file, c.in, c.max)
 			wantError(t, err, c.file, c.want)
+			if errors.Is(err, ErrBlobTooLarge) != (c.want != "") {
+				t.Errorf("error %v is not told from others", err)
+			}
 			if len(got) != c.blobs {
 				t.Errorf("got %d blobs, want %d", len(got), c.blobs)
 			}

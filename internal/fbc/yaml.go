@@ -33,9 +33,11 @@ const (
 
 // readYAML reads a stream of YAML documents, each of which is one blob; documents without content are passed over.
 func readYAML(r io.Reader, src *boundedReader, fn func(Blob) error) error {
-	src.max = min(src.max, maxYAMLBytes)
+	if src.max > maxYAMLBytes {
+		src.max, src.remedy = maxYAMLBytes, "the most in YAML: write it as JSON"
+	}
 	dec := yaml.NewDecoder(r)
-	w := yamlWriter{max: src.max}
+	w := yamlWriter{src: src}
 	for {
 		src.reset()
 		var doc yaml.Node
@@ -53,7 +55,7 @@ func readYAML(r io.Reader, src *boundedReader, fn func(Blob) error) error {
 		if err := w.write(&doc, 0); err != nil {
 			return err
 		}
-		if int64(len(w.out)) > w.max {
+		if int64(len(w.out)) > src.max {
 			return &Error{Line: doc.Content[0].Line, Err: src.errTooLarge()}
 		}
 		if err := emit(w.out, fn); err != nil {
@@ -77,7 +79,7 @@ func decodeYAML(dec *yaml.Decoder, doc *yaml.Node) (err error) {
 // YAML 1.1 (yes and on are booleans, dates are strings), save that numbers keep their digits.
 type yamlWriter struct {
 	out []byte
-	max int64
+	src *boundedReader // has the bound
 
 	aliases    int // how many aliases we are in
 	aliasStart int // where in out the outermost of them began
@@ -94,8 +96,8 @@ func (w *yamlWriter) check(n *yaml.Node, depth int) error {
 	switch {
 	case depth > maxDepth:
 		return &Error{Line: n.Line, Err: fmt.Errorf("nested deeper than %d, the most that is accepted", maxDepth)}
-	case int64(len(w.out)) > w.max:
-		return &Error{Line: n.Line, Err: fmt.Errorf("the blob is larger than %d bytes, the most that is accepted", w.max)}
+	case int64(len(w.out)) > w.src.max:
+		return &Error{Line: n.Line, Err: w.src.errTooLarge()}
 	case w.aliases > 0 && w.aliasBytes+len(w.out)-w.aliasStart > maxAliasBytes:
 		return &Error{Line: n.Line, Err: fmt.Errorf("the aliases of the document expand to more than %d bytes, the most that is accepted", maxAliasBytes)}
 	}

@@ -125,7 +125,10 @@ type packageContent struct {
 }
 
 func (w *snapshotWriter) write(ctx context.Context, src Source) error {
-	w.info = Info{Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir, UnpackedAt: w.stage.store.opts.Now().UTC()}
+	w.info = Info{
+		Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir, Endpoint: src.Endpoint,
+		UnpackedAt: w.stage.store.opts.Now().UTC(),
+	}
 	root := w.stage.store.root
 	dir := path.Join(w.stage.dir, "snapshot")
 	f, err := root.OpenFile(path.Join(dir, catalogFile), os.O_CREATE|os.O_RDWR|os.O_EXCL, 0o644)

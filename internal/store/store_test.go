@@ -235,7 +235,7 @@ func TestReopenServesTheSame(t *testing.T) {
 func TestKey(t *testing.T) {
 	keys := map[string]Source{}
 	for _, src := range []Source{
-		{"i", digest(1), ""}, {"i", digest(2), ""}, {"i", digest(1), "/configs"}, {"i", digest(1), "/other"}, {"i", "sha512:ab", ""},
+		{Digest: digest(1)}, {Digest: digest(2)}, {Digest: digest(1), ConfigDir: "/configs"}, {Digest: digest(1), ConfigDir: "/other"}, {Digest: "sha512:ab"},
 	} {
 		key := src.Key()
 		if other, ok := keys[key]; ok {
@@ -246,9 +246,9 @@ func TestKey(t *testing.T) {
 			t.Errorf("the key %q has other characters than promised", key)
 		}
 		again := src
-		again.Image = "another/name:for-it"
+		again.Image, again.Endpoint = "another/name:for-it", "mirror.example/name"
 		if again.Key() != key {
-			t.Errorf("the key of %+v depends on the name of the image", src)
+			t.Errorf("the key of %+v depends on where it came from", src)
 		}
 	}
 }
@@ -393,9 +393,9 @@ func TestRefuse(t *testing.T) {
 	if _, refused := s.Refused(one); refused {
 		t.Error("refused from the start")
 	}
-	s.Refuse(one, "it is no catalog")
-	s.Refuse(two, "nor is this")
-	if reason, refused := s.Refused(one); !refused || reason != "it is no catalog" {
+	s.Refuse(one, Refusal{Reason: "NoCatalog", Message: "it is no catalog"})
+	s.Refuse(two, Refusal{Message: "nor is this"})
+	if reason, refused := s.Refused(one); !refused || reason != (Refusal{"NoCatalog", "it is no catalog"}) {
 		t.Errorf("got %q %v", reason, refused)
 	}
 	s.Forgive(one)

@@ -89,7 +89,7 @@ func TestFullVolume(t *testing.T) {
 			if !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("new content on a full volume: error %v", err)
 			}
-			s.Refuse("key", "wrong")
+			s.Refuse("key", Refusal{Message: "wrong"})
 			if reason, refused := s.Refused("key"); refused {
 				t.Errorf("refused for the reason %q, which did not fit", reason)
 			}
