@@ -41,7 +41,7 @@ var rules = []struct {
 	rule:   "no interval with a digest",
 	says:   "a digest reference is never polled: remove spec.pollingInterval or name the image by tag",
 	refuse: []string{`image: "` + digest + `", pollingInterval: 45m`},
-	accept: []string{`image: "` + digest + `"`},
+	accept: []string{`image: "` + digest + `"`, `image: "` + digest + `", imageTemplate: "x:{kube_minor_version}", pollingInterval: 45m`},
 }, {
 	rule:   "no schedule with a digest",
 	says:   "a digest reference is never polled: remove spec.pollingSchedule or name the image by tag",
@@ -49,9 +49,9 @@ var rules = []struct {
 	accept: []string{`image: "` + digest + `"`},
 }, {
 	rule:   "image is there",
-	says:   "spec.image: Required value",
+	says:   "neither image nor imageTemplate is set: name a catalog image, such as quay.io/operatorhubio/catalog:latest",
 	refuse: []string{`displayName: x`},
-	accept: []string{`image: x`},
+	accept: []string{`image: x`, `imageTemplate: x`, `image: x, imageTemplate: z`},
 }, {
 	rule:   "image is not empty",
 	says:   "image must not be empty: name a catalog image, such as quay.io/operatorhubio/catalog:latest",
@@ -72,6 +72,56 @@ var rules = []struct {
 	says:   "spec.image: Too long: may not be more than 1000 bytes",
 	refuse: []string{`image: ` + strings.Repeat("x", 1001)},
 	accept: []string{`image: ` + strings.Repeat("x", 1000)},
+}, {
+	rule:   "imageTemplate is not empty",
+	says:   "imageTemplate must not be empty: name a catalog image with variables, or remove it",
+	refuse: []string{`imageTemplate: ""`, `image: x, imageTemplate: ""`},
+	accept: []string{`imageTemplate: "x:{kube_major_version}.{kube_minor_version}"`},
+}, {
+	rule:   "imageTemplate without white space",
+	says:   "imageTemplate must not contain white space: remove it",
+	refuse: []string{`imageTemplate: "x:{ kube_major_version }"`, `imageTemplate: "x\n"`},
+	accept: []string{`imageTemplate: "x:{anything}"`},
+}, {
+	rule:   "imageTemplate without scheme",
+	says:   "imageTemplate must not begin with a scheme: write registry/repository:tag without https:// or docker://",
+	refuse: []string{`imageTemplate: "docker://x:{kube_major_version}"`},
+	accept: []string{`imageTemplate: "127.0.0.1:5005/x:{kube_major_version}"`},
+}, {
+	rule:   "imageTemplate is of bounded length",
+	says:   "spec.imageTemplate: Too long: may not be more than 1000 bytes",
+	refuse: []string{`imageTemplate: ` + strings.Repeat("x", 1001)},
+	accept: []string{`imageTemplate: ` + strings.Repeat("x", 1000)},
+}, {
+	rule:   "pull secrets have names",
+	says:   "spec.registry.pullSecrets[0].name: Required value",
+	refuse: []string{`image: x, registry: {pullSecrets: [{}]}`},
+	accept: []string{`image: x, registry: {pullSecrets: [{name: a}, {name: b}]}`, `image: x, registry: {}`},
+}, {
+	rule:   "pull secrets are few",
+	says:   "spec.registry.pullSecrets: Too many: 17: must have at most 16 items",
+	refuse: []string{`image: x, registry: {pullSecrets: [` + strings.Repeat("{name: a},", 17) + `]}`},
+	accept: []string{`image: x, registry: {pullSecrets: [` + strings.Repeat("{name: a},", 16) + `]}`},
+}, {
+	rule:   "a CA bundle is in a ConfigMap or a Secret",
+	says:   `spec.registry.caBundle.kind: Unsupported value: "File": supported values: "ConfigMap", "Secret"`,
+	refuse: []string{`image: x, registry: {caBundle: {kind: File, name: a}}`},
+	accept: []string{`image: x, registry: {caBundle: {name: a}}`, `image: x, registry: {caBundle: {kind: Secret, name: a, key: tls.crt}}`},
+}, {
+	rule:   "mirror source without scheme",
+	says:   "source must not begin with a scheme: write registry[:port][/namespace[/repository]]",
+	refuse: []string{`image: x, registry: {mirrors: [{source: "https://quay.io", location: m}]}`},
+	accept: []string{`image: x, registry: {mirrors: [{source: quay.io, location: m}, {location: "mirror.example:5000/quay"}]}`},
+}, {
+	rule:   "mirror location without scheme",
+	says:   "location must not begin with a scheme: write registry[:port][/namespace[/repository]]",
+	refuse: []string{`image: x, registry: {mirrors: [{location: "https://mirror.example"}]}`},
+	accept: []string{`image: x, registry: {mirrors: [{location: "mirror.example:5000/quay", insecure: true}]}`},
+}, {
+	rule:   "mirrors are asked for known references",
+	says:   `spec.registry.mirrors[0].pullFrom: Unsupported value: "digests": supported values: "all", "digest-only", "tag-only"`,
+	refuse: []string{`image: x, registry: {mirrors: [{location: m, pullFrom: digests}]}`},
+	accept: []string{`image: x, registry: {mirrors: [{location: m, pullFrom: digest-only}, {location: z, pullFrom: tag-only}, {location: m, pullFrom: all}]}`},
 }, {
 	rule: "pollingInterval is a duration",
 	says: "pollingInterval must be a duration, such as 30s, 45m or 1h30m",

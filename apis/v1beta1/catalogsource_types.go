@@ -15,17 +15,29 @@ const (
 
 // CatalogSourceSpec is what a cluster admin wants: the image of a catalog, how to follow it, how to show it.
 // +kubebuilder:validation:XValidation:rule="!(has(self.pollingInterval) && has(self.pollingSchedule))",message="pollingInterval and pollingSchedule exclude each other: remove one of them"
-// +kubebuilder:validation:XValidation:rule="!self.image.contains('@sha256:') || !has(self.pollingInterval)",message="a digest reference is never polled: remove spec.pollingInterval or name the image by tag"
-// +kubebuilder:validation:XValidation:rule="!self.image.contains('@sha256:') || !has(self.pollingSchedule)",message="a digest reference is never polled: remove spec.pollingSchedule or name the image by tag"
+// +kubebuilder:validation:XValidation:rule="has(self.image) || has(self.imageTemplate)",message="neither image nor imageTemplate is set: name a catalog image, such as quay.io/operatorhubio/catalog:latest"
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || has(self.imageTemplate) || !self.image.contains('@sha256:') || !has(self.pollingInterval)",message="a digest reference is never polled: remove spec.pollingInterval or name the image by tag"
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || has(self.imageTemplate) || !self.image.contains('@sha256:') || !has(self.pollingSchedule)",message="a digest reference is never polled: remove spec.pollingSchedule or name the image by tag"
 type CatalogSourceSpec struct {
 	// image names the catalog (index) image by tag or by digest, such as quay.io/operatorhubio/catalog:latest.
 	// A tag is polled, by default every 15 minutes (catalogd's --default-polling-interval); a digest is never polled.
-	// +required
+	// +optional
 	// +kubebuilder:validation:MaxLength=1000
 	// +kubebuilder:validation:XValidation:rule="self != ''",message="image must not be empty: name a catalog image, such as quay.io/operatorhubio/catalog:latest"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:space:]]')",message="image must not contain white space: remove it"
 	// +kubebuilder:validation:XValidation:rule="!self.contains('://')",message="image must not begin with a scheme: write registry/repository:tag without https:// or docker://"
-	Image string `json:"image"`
+	Image string `json:"image,omitempty"`
+
+	// imageTemplate is an image with variables of the cluster's version: {kube_major_version}, {kube_minor_version} and
+	// {kube_patch_version}, such as quay.io/example/catalog:v{kube_major_version}.{kube_minor_version}. When the cluster is
+	// upgraded, the catalog follows within 10 minutes. It wins over image. The annotation olm.catalogImageTemplate is read
+	// likewise where imageTemplate is not set.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1000
+	// +kubebuilder:validation:XValidation:rule="self != ''",message="imageTemplate must not be empty: name a catalog image with variables, or remove it"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:space:]]')",message="imageTemplate must not contain white space: remove it"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('://')",message="imageTemplate must not begin with a scheme: write registry/repository:tag without https:// or docker://"
+	ImageTemplate string `json:"imageTemplate,omitempty"`
 
 	// pollingInterval is the time between two polls of the image's digest, such as 45m or 1h30m; at least 1s.
 	// It excludes pollingSchedule.
@@ -69,6 +81,10 @@ type CatalogSourceSpec struct {
 	// +optional
 	ExtractContent *ExtractContent `json:"extractContent,omitempty"`
 
+	// registry says how the image's registry is reached: credentials, trust, proxy, mirrors.
+	// +optional
+	Registry *RegistryAccess `json:"registry,omitempty"`
+
 	// availability decides whether the catalog is offered. Unavailable stops serving it and removes its
 	// OperatorPackages; the object and its settings stay.
 	// +optional
@@ -103,13 +119,13 @@ type CatalogSourceStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Serving, Progressing and PackagesSynced.
+	// conditions are Ready, Serving, Progressing and PackagesSynced, and TemplatesHaveResolved where a template is used.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// image is the reference that digest was found at.
+	// image is the reference that digest was found at; where a template is used, what was made of it.
 	// +optional
 	Image string `json:"image,omitempty"`
 
@@ -156,6 +172,10 @@ type CatalogContent struct {
 
 	// bytes is the size of the content as JSON lines, uncompressed.
 	Bytes int64 `json:"bytes"`
+
+	// source is where the content was pulled from: a mirror, or the image's own registry.
+	// +optional
+	Source string `json:"source,omitempty"`
 
 	// unpackedAt is the time at which the content was unpacked.
 	// +optional

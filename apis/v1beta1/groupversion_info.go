@@ -23,6 +23,10 @@ const (
 	// status.poll.requested is a request; the handled value is echoed there.
 	PollRequestedAnnotation = GroupName + "/poll-requested"
 
+	// ImageTemplateAnnotation on a CatalogSource is read as spec.imageTemplate is, where that is not set. The name is that
+	// of OLM v0.
+	ImageTemplateAnnotation = "olm.catalogImageTemplate"
+
 	// ContentHashAnnotation on an OperatorPackage names the content that catalogd last wrote. An object whose
 	// hash equals that of the desired content is not written.
 	ContentHashAnnotation = GroupName + "/content-hash"
