@@ -1,0 +1,186 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// mostResumes is how often one body is asked for again.
+const mostResumes = 10
+
+// resuming returns a transport that mends broken transfers of blobs: a body that ends before its Content-Length is asked for
+// again from where it broke (RFC 9110, section 14.2), as long as that brings it further. The reader of the body sees one
+// stream, or the error of the first break; that the stream is the blob which was asked for is for the reader to verify.
+func resuming(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		res, err := next.RoundTrip(req)
+		if err != nil || !isBlob(req) || !isResumable(res) {
+			return res, err
+		}
+		ctx, cancel := context.WithCancel(req.Context())
+		res.Body = &resumingBody{
+			next: next, req: req.WithContext(ctx), cancel: cancel,
+			etag: strongTag(res.Header), total: res.ContentLength, body: res.Body,
+		}
+		return res, nil
+	})
+}
+
+// isBlob says whether req is for a blob, or comes from a redirect of such a request.
+func isBlob(req *http.Request) bool {
+	if req.Method != http.MethodGet {
+		return false
+	}
+	for !strings.Contains(req.URL.Path, "/blobs/") {
+		if req.Response == nil || req.Response.Request == nil {
+			return false
+		}
+		req = req.Response.Request
+	}
+	return true
+}
+
+// isResumable says whether res is the whole of something that parts can be had of.
+func isResumable(res *http.Response) bool {
+	return res.StatusCode == http.StatusOK && res.ContentLength > 0 && isIdentity(res) &&
+		!strings.EqualFold(res.Header.Get("Accept-Ranges"), "none")
+}
+
+// isIdentity says whether positions in the body of res are positions in what was asked for.
+func isIdentity(res *http.Response) bool {
+	return !res.Uncompressed && res.Header.Get("Content-Encoding") == ""
+}
+
+// strongTag is the ETag that says that two answers are the same byte for byte; "" if there is none.
+func strongTag(header http.Header) string {
+	if tag := header.Get("ETag"); strings.HasPrefix(tag, `"`) {
+		return tag
+	}
+	return ""
+}
+
+// resumingBody is a body that may consist of the bodies of several answers.
+type resumingBody struct {
+	next   http.RoundTripper
+	req    *http.Request // without Range; its context ends with cancel
+	cancel context.CancelFunc
+	etag   string
+	total  int64
+
+	// Owned by the reader.
+	read    int64 // so far
+	resumes int   // so far
+	since   int64 // what read was at the last of them
+	fault   error // if set, what every further Read returns
+
+	mu     sync.Mutex // guards the two below, since Close may come while Read waits
+	body   io.ReadCloser
+	closed bool
+}
+
+func (b *resumingBody) Read(p []byte) (int, error) {
+	for b.fault == nil {
+		n, err := b.current().Read(p)
+		b.read += int64(n)
+		switch {
+		case err == nil:
+		case b.read >= b.total:
+			b.fault = io.EOF
+		case errors.Is(err, io.EOF):
+			b.fault = b.resume(io.ErrUnexpectedEOF)
+		default:
+			b.fault = b.resume(err)
+		}
+		if n > 0 || err == nil {
+			return n, nil
+		}
+	}
+	return 0, b.fault
+}
+
+// resume puts in place of the body, which broke with cause, one that goes on from there. If there is none it returns cause.
+func (b *resumingBody) resume(cause error) error {
+	stuck := b.resumes > 0 && b.read == b.since
+	if stuck || b.resumes == mostResumes || b.req.Context().Err() != nil {
+		return cause
+	}
+	b.resumes++
+	b.since = b.read
+	req := b.req.Clone(b.req.Context())
+	req.Header.Set("Range", fmt.Sprintf("bytes=%d-", b.read))
+	if b.etag != "" {
+		req.Header.Set("If-Range", b.etag)
+	}
+	b.current().Close()
+	res, err := b.next.RoundTrip(req)
+	if err != nil {
+		return cause
+	}
+	if !b.replace(res.Body) || !b.continues(res) {
+		res.Body.Close()
+		return cause
+	}
+	return nil
+}
+
+// continues says whether the body of res goes on where the reading broke off, after it has skipped what was read before if
+// res is the whole again.
+func (b *resumingBody) continues(res *http.Response) bool {
+	if !isIdentity(res) || b.etag != "" && strongTag(res.Header) != "" && strongTag(res.Header) != b.etag {
+		return false
+	}
+	switch res.StatusCode {
+	case http.StatusPartialContent:
+		return isFrom(res.Header.Get("Content-Range"), b.read, b.total)
+	case http.StatusOK:
+		if res.ContentLength != b.total {
+			return false
+		}
+		_, err := io.CopyN(io.Discard, res.Body, b.read)
+		return err == nil
+	default:
+		return false
+	}
+}
+
+// isFrom says whether a Content-Range is a part, from start on, of what is total bytes long or of unknown length.
+func isFrom(contentRange string, start, total int64) bool {
+	part, length, _ := strings.Cut(contentRange, "/")
+	if length != fmt.Sprint(total) && length != "*" {
+		return false
+	}
+	var first, last int64
+	if n, err := fmt.Sscanf(part, "bytes %d-%d", &first, &last); err != nil || n != 2 {
+		return false
+	}
+	return first == start && start <= last && last < total
+}
+
+func (b *resumingBody) current() io.ReadCloser {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.body
+}
+
+// replace sets the body to read from now on. It returns false, and takes nothing, if the reader has closed already.
+func (b *resumingBody) replace(body io.ReadCloser) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.body = body
+	}
+	return !b.closed
+}
+
+func (b *resumingBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.cancel()
+	return b.body.Close()
+}

@@ -1,0 +1,140 @@
+package registry
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+const (
+	// headerPatience is how long a registry may take to begin an answer. One that never begins would hold a catalog's
+	// worker, and soon all of them, for good.
+	headerPatience = 30 * time.Second
+	// idlePatience closes idle connections well before the usual load balancers do (60 s), which spares us the race of a
+	// request with their closing.
+	idlePatience = 45 * time.Second
+	// stallWindow and stallBytes are the least throughput, 1 KiB/s. How long a whole transfer takes is not bounded: a slow
+	// registry that goes on is worth waiting for. The window outlasts a pause for a garbage collection or a failover.
+	stallWindow = 60 * time.Second
+	stallBytes  = 60 << 10
+)
+
+// newTransport returns the transport of go-containerregistry, less its patience. A nil proxy is that of the environment.
+func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
+	base, ok := remote.DefaultTransport.(*http.Transport)
+	if !ok { // a test of go-containerregistry may replace it
+		base = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	}
+	t := base.Clone()
+	t.TLSClientConfig = config
+	t.ResponseHeaderTimeout = headerPatience
+	t.IdleConnTimeout = idlePatience
+	if proxy != nil {
+		t.Proxy = http.ProxyURL(proxy)
+	}
+	t.OnProxyConnectResponse = func(_ context.Context, proxy *url.URL, _ *http.Request, res *http.Response) error {
+		if res.StatusCode != http.StatusOK {
+			return &proxyError{host: proxy.Host, status: res.StatusCode}
+		}
+		return nil
+	}
+	return t
+}
+
+// chain is what go-containerregistry sends its requests through. It is the same for all requests of a catalog, to token
+// servers and to where registries redirect as well; only the pace is that of all catalogs.
+func chain(wire *http.Transport, pace *pace, insecure bool) http.RoundTripper {
+	return guarded{resuming(pace.wrap(watched(proxied{wire}, stallWindow, stallBytes))), insecure}
+}
+
+// guarded lets plain HTTP pass only where it is allowed: on loopback, as Docker does, and to insecure endpoints. Without it
+// go-containerregistry would fall back to HTTP for private addresses (RFC 1918) and names under .localhost, and follow
+// redirects from HTTPS to HTTP.
+type guarded struct {
+	next     http.RoundTripper
+	insecure bool
+}
+
+func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme == "https" || g.insecure || isLoopback(req.URL.Hostname()) {
+		return g.next.RoundTrip(req)
+	}
+	if req.Body != nil {
+		_ = req.Body.Close() // as an http.RoundTripper must; nothing was sent
+	}
+	return nil, &plainHTTPError{req.URL.Host}
+}
+
+// plainHTTPError says that host was not asked, since only plain HTTP would do.
+type plainHTTPError struct{ host string }
+
+func (e *plainHTTPError) Error() string {
+	return fmt.Sprintf("plain HTTP to %s is not allowed", e.host)
+}
+
+// isLoopback tells hosts that are this machine whatever a name server says; host has no port.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// proxied makes the faults of proxies proxyErrors.
+type proxied struct{ next *http.Transport }
+
+func (p proxied) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := p.next.RoundTrip(req)
+	if err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "proxyconnect" || strings.HasPrefix(op.Op, "socks ")) {
+			return nil, &proxyError{host: p.proxy(req), err: err}
+		}
+		return nil, err
+	}
+	if res.StatusCode == http.StatusProxyAuthRequired { // to a request by plain HTTP
+		if host := p.proxy(req); host != "" {
+			_ = res.Body.Close()
+			return nil, &proxyError{host: host, status: res.StatusCode}
+		}
+	}
+	return res, nil
+}
+
+// proxy returns host[:port] of the proxy that req goes through; "" if through none.
+func (p proxied) proxy(req *http.Request) string {
+	if p.next.Proxy == nil {
+		return ""
+	}
+	proxy, err := p.next.Proxy(req)
+	if err != nil || proxy == nil {
+		return ""
+	}
+	return proxy.Host
+}
+
+// proxyError says that a proxy is out of reach (err), or answered with an error of its own (status). Its text has nothing
+// of the proxy's user information.
+type proxyError struct {
+	host   string
+	status int
+	err    error
+}
+
+func (e *proxyError) Error() string {
+	if e.err != nil {
+		return fmt.Sprintf("proxy %s: %v", e.host, e.err)
+	}
+	return fmt.Sprintf("proxy %s answered %s", e.host, statusText(e.status))
+}
+
+func (e *proxyError) Unwrap() error { return e.err }

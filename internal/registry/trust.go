@@ -1,0 +1,198 @@
+package registry
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+)
+
+// shared is what the files of Config say.
+type shared struct {
+	sum  [sha256.Size]byte // of the content of all of them
+	conf *conf             // nil: no ConfFile
+	cas  []*x509.Certificate
+}
+
+// content is a file that was read.
+type content struct {
+	path string
+	data []byte
+}
+
+// readShared reads the files of cfg; it returns known if they are as they were then. Errors name the file.
+func readShared(cfg Config, known shared) (shared, error) {
+	cas, err := readCADir(cfg.CADir)
+	if err != nil {
+		return shared{}, err
+	}
+	files := cas
+	if cfg.ConfFile != "" {
+		data, err := os.ReadFile(cfg.ConfFile)
+		if err != nil {
+			return shared{}, fmt.Errorf("reading the configuration of registries: %w", err)
+		}
+		files = append(files, content{cfg.ConfFile, data})
+	}
+	digest := newFingerprint()
+	for _, file := range files {
+		digest.add([]byte(file.path), file.data)
+	}
+	next := shared{sum: digest.sum()}
+	if next.sum == known.sum {
+		return known, nil
+	}
+	for _, file := range cas {
+		certificates, err := parseCertificates(file.data)
+		if err != nil {
+			return shared{}, fmt.Errorf("reading certificate authorities: file %s %w", file.path, err)
+		}
+		next.cas = append(next.cas, certificates...)
+	}
+	if cfg.ConfFile != "" {
+		if next.conf, err = readConf(cfg.ConfFile); err != nil {
+			return shared{}, err
+		}
+	}
+	return next, nil
+}
+
+// readCADir returns the *.crt and *.pem files of dir, by name. It follows links, since Kubernetes mounts a ConfigMap as a
+// directory of links.
+func readCADir(dir string) ([]content, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificate authorities: %w", err)
+	}
+	var files []content
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if extension := filepath.Ext(path); entry.IsDir() || extension != ".crt" && extension != ".pem" {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it went in the meantime, or it is a link to nowhere
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading certificate authorities: %w", err)
+		}
+		files = append(files, content{path, data})
+	}
+	return files, nil
+}
+
+// parseCertificates returns the certificates of a PEM file (RFC 7468); other blocks and the text around them are passed
+// over. Unlike x509.CertPool it does not pass over damaged ones. Errors go on where a sentence about the file began.
+func parseCertificates(data []byte) ([]*x509.Certificate, error) {
+	var certificates []*x509.Certificate
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("has a certificate, number %d, that cannot be read: %w", len(certificates)+1, err)
+		}
+		certificates = append(certificates, certificate)
+	}
+	if len(certificates) == 0 {
+		return nil, errors.New("has no certificate in PEM form (\"-----BEGIN CERTIFICATE-----\")")
+	}
+	return certificates, nil
+}
+
+// tlsConfig trusts what the system trusts, cas, and the PEM bundle of access.
+func tlsConfig(access Access, cas []*x509.Certificate) (*tls.Config, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("reading the system's certificate authorities: %w", err)
+	}
+	if len(access.RootCAs) > 0 {
+		own, err := parseCertificates(access.RootCAs)
+		if err != nil {
+			return nil, fmt.Errorf("reading the catalog's own certificate authorities: the bundle %w", err)
+		}
+		cas = slices.Concat(cas, own)
+	}
+	for _, ca := range cas {
+		pool.AddCert(ca)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	if access.Certificate != nil {
+		config.Certificates = []tls.Certificate{*access.Certificate}
+	}
+	return config, nil
+}
+
+// distrust is a diagnosis (see Explain): the registry's certificate cannot be verified.
+func distrust(ref name.Reference, err error) (Kind, string) {
+	if reason := untrusted(err); reason != "" {
+		return Untrusted, fmt.Sprintf("the certificate of registry %s cannot be trusted: %s", ref.Context().RegistryStr(), reason)
+	}
+	return "", ""
+}
+
+// untrusted returns what is wrong with a certificate; "" if err is of another kind.
+func untrusted(err error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "it is signed by an authority that is not known here"
+	}
+	if mismatch, ok := errors.AsType[x509.HostnameError](err); ok {
+		return fmt.Sprintf("it is not for %s, but for %s", mismatch.Host, names(mismatch.Certificate))
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		return invalidity(invalid)
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "it cannot be verified"
+	}
+	return ""
+}
+
+func invalidity(err x509.CertificateInvalidError) string {
+	switch {
+	case err.Reason == x509.Expired && strings.Contains(err.Detail, "is before"): // one reason stands for both
+		return "it is not valid yet (or the clock here is wrong)"
+	case err.Reason == x509.Expired:
+		return "it has expired"
+	case err.Reason == x509.IncompatibleUsage:
+		return "it is not meant for servers"
+	case err.Reason == x509.NotAuthorizedToSign:
+		return "it is signed by a certificate that is no authority"
+	default:
+		return "it is not valid"
+	}
+}
+
+// maxNames is how many of the names of a certificate a message tells; those of a large site have hundreds.
+const maxNames = 3
+
+func names(certificate *x509.Certificate) string {
+	all := slices.Clone(certificate.DNSNames)
+	for _, ip := range certificate.IPAddresses {
+		all = append(all, ip.String())
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	switch more := len(all) - maxNames; {
+	case len(all) == 0:
+		return "no name at all (the common name does not count)"
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNames], ", "), more)
+	default:
+		return strings.Join(all, ", ")
+	}
+}
