@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,6 +23,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 )
@@ -30,18 +31,15 @@ import (
 // cluster is the side of catalogd that talks to the API server. It comes and goes with it; the content service does not
 // depend on it.
 type cluster struct {
-	cfg     config
-	rest    *rest.Config
-	logger  *slog.Logger
-	store   *store.Store
-	polls   *poll.Log
-	metrics *catalogsync.Metrics
+	cfg        config
+	rest       *rest.Config
+	logger     *slog.Logger
+	store      *store.Store
+	polls      *poll.Log
+	registries *registry.Registries
+	metrics    *catalogsync.Metrics
 
 	cache atomic.Pointer[client.Reader] // of the manager that runs now; nil if none has its cache filled
-}
-
-func newCluster(cfg config, restConfig *rest.Config, logger *slog.Logger, st *store.Store, polls *poll.Log, m *catalogsync.Metrics) *cluster {
-	return &cluster{cfg: cfg, rest: restConfig, logger: logger, store: st, polls: polls, metrics: m}
 }
 
 // clusterConfig says how to reach the API server. It asks nothing of it.
@@ -85,12 +83,11 @@ func (c *cluster) run(ctx context.Context) error {
 func (c *cluster) runManager(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	mgr, err := c.newManager()
+	syncConfig, err := c.syncConfig()
 	if err != nil {
 		return err
 	}
-	puller, err := remote.NewPuller(remote.WithUserAgent("catalogd/"+version), remote.WithTransport(registryTransport(registryPatience)),
-		remote.WithJobs(2*c.cfg.concurrency)) // else four downloads would be all, however many catalogs are worked on
+	mgr, err := c.newManager(syncConfig)
 	if err != nil {
 		return err
 	}
@@ -102,14 +99,7 @@ func (c *cluster) runManager(ctx context.Context) error {
 		Metrics:  c.metrics,
 		Recorder: mgr.GetEventRecorder("catalogd"),
 		Clock:    clock.RealClock{},
-		Config: catalogsync.Config{
-			Namespace:              c.cfg.namespace,
-			BaseURL:                c.cfg.externalURL,
-			DefaultPollingInterval: c.cfg.interval,
-			Concurrency:            c.cfg.concurrency,
-			Limits:                 c.cfg.limits,
-			Registry:               []remote.Option{remote.Reuse(puller)},
-		},
+		Config:   syncConfig,
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		return err
@@ -130,7 +120,31 @@ func (c *cluster) runManager(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-func (c *cluster) newManager() (ctrl.Manager, error) {
+func (c *cluster) syncConfig() (catalogsync.Config, error) {
+	api, err := discovery.NewDiscoveryClientForConfig(c.rest)
+	if err != nil {
+		return catalogsync.Config{}, err
+	}
+	return catalogsync.Config{
+		Namespace:              c.cfg.namespace,
+		BaseURL:                c.cfg.externalURL,
+		DefaultPollingInterval: c.cfg.interval,
+		Concurrency:            c.cfg.concurrency,
+		Limits:                 c.cfg.limits,
+		Registries:             c.registries,
+		ServiceAccount:         c.cfg.account,
+		PullSecret:             c.cfg.pullSecret,
+		ServerVersion: func(ctx context.Context) (string, error) {
+			info, err := api.ServerVersionWithContext(ctx)
+			if err != nil {
+				return "", err
+			}
+			return info.GitVersion, nil
+		},
+	}, nil
+}
+
+func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -140,7 +154,9 @@ func (c *cluster) newManager() (ctrl.Manager, error) {
 		Metrics: server.Options{BindAddress: "0"}, // served by run, also while there is no manager
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			// Nothing but CatalogSources and the metadata of OperatorPackages is to be held in memory.
+			ByObject:         cfg.Watched(),
+			// Nothing but CatalogSources, and the metadata of OperatorPackages and of what gives access to registries, is
+			// to be held in memory.
 			ReaderFailOnMissingInformer: true,
 		},
 	})

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -47,11 +46,11 @@ func TestReadyWhileConnecting(t *testing.T) {
 	must(t, err)
 	defer st.Close()
 	metrics := catalogsync.NewMetrics(prometheus.NewRegistry())
-	c := newCluster(defaults(), &rest.Config{Host: server.URL}, quiet, st, &poll.Log{}, metrics)
+	c := &cluster{cfg: defaults(), rest: &rest.Config{Host: server.URL}, logger: quiet, store: st, polls: &poll.Log{}, metrics: metrics}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.run(ctx) }()
-	for range 5 {
+	for range 2 {
 		<-requests
 		for range 100 {
 			if err := c.ready(ctx); err != nil {
@@ -85,7 +84,7 @@ func TestReady(t *testing.T) {
 			st, err := store.Open(test.dir, store.Options{})
 			must(t, err)
 			defer st.Close()
-			c := newCluster(defaults(), nil, slog.Default(), st, nil, nil)
+			c := &cluster{cfg: defaults(), logger: quiet, store: st}
 			if test.cache != nil {
 				reader := client.Reader(test.cache)
 				c.cache.Store(&reader)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -33,6 +34,10 @@ type config struct {
 	externalURL string
 	interval    time.Duration
 	concurrency int
+	pullSecret  types.NamespacedName
+	account     string
+	caDir       string
+	registries  string
 	limits      unpack.Limits
 	maxBlob     int64
 	logLevel    slog.Level
@@ -54,7 +59,7 @@ What is served, and how to ask for it, README.md in the source says; CatalogSour
 // parseFlags reads the command line. Help goes to out, with the error pflag.ErrHelp.
 func parseFlags(args []string, out io.Writer) (config, error) {
 	var cfg config
-	var level string
+	var level, pullSecret string
 	limits := unpack.DefaultLimits()
 	f := pflag.NewFlagSet("catalogd", pflag.ContinueOnError)
 	f.SortFlags = false
@@ -67,10 +72,15 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	f.StringVar(&cfg.metricsAddr, "metrics-bind-address", ":8082", "`address` of /metrics")
 	f.DurationVar(&cfg.interval, "default-polling-interval", 15*time.Minute, "how often to poll an image whose CatalogSource does not say")
 	f.IntVar(&cfg.concurrency, "concurrency", 4, "how many catalogs are worked on at a time")
+	f.StringVar(&pullSecret, "pull-secret", "", "`[namespace/]name` of a Secret with registry credentials for all catalogs, of type kubernetes.io/dockerconfigjson")
+	f.StringVar(&cfg.account, "service-account", cmp.Or(os.Getenv("POD_SERVICE_ACCOUNT"), "catalogd"), "`name` of catalogd's own ServiceAccount; its imagePullSecrets hold for all catalogs")
+	f.StringVar(&cfg.caDir, "registry-ca-dir", "", "`directory` of *.crt and *.pem files with certificates of authorities to trust for all registries; read again when they change")
+	f.StringVar(&cfg.registries, "registries-conf", "", "`file` that says where images are mirrored, as containers-registries.conf(5) has it; read again when it changes")
 	f.Int64Var(&cfg.limits.TotalBytes, "max-unpacked-bytes", limits.TotalBytes, "most `bytes` that the catalog files of an image may have together")
 	f.Int64Var(&cfg.limits.FileBytes, "max-file-bytes", limits.FileBytes, "most `bytes` that one of them may have")
 	f.IntVar(&cfg.limits.Files, "max-files", limits.Files, "most `files` and directories that a catalog may have")
 	f.IntVar(&cfg.limits.Ratio, "max-compression-ratio", limits.Ratio, "most bytes that one byte of an image layer may unpack to, as a `ratio`")
+	f.Int64Var(&cfg.limits.DatabaseBytes, "max-database-bytes", limits.DatabaseBytes, "most `bytes` that the SQLite database of a legacy index may have; it is converted in memory")
 	f.Int64Var(&cfg.maxBlob, "max-blob-bytes", fbc.DefaultMaxBlobBytes, "most `bytes` that one blob of a catalog may have; a blob in YAML may have 4 MiB at most")
 	f.StringVar(&level, "log-level", "info", "`level` from which to log: debug, info, warn or error")
 	f.StringVar(&cfg.logFormat, "log-format", "json", "`format` of the log: json or text")
@@ -90,6 +100,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 		cfg.externalURL = urlOf(cfg.contentAddr)
 	}
 	cfg.externalURL = strings.TrimSuffix(cfg.externalURL, "/")
+	cfg.pullSecret = secretName(pullSecret, cfg.namespace)
 	return cfg, cfg.validate()
 }
 
@@ -111,6 +122,9 @@ func (c config) validate() error {
 	check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == "",
 		"--external-url %q is no URL: write http://host[:port] or https://host[:port]", c.externalURL)
 	check(len(validation.IsDNS1123Label(c.namespace)) == 0, "--namespace %q is no name of a namespace", c.namespace)
+	check(c.pullSecret == types.NamespacedName{} || (len(validation.IsDNS1123Label(c.pullSecret.Namespace)) == 0 && len(validation.IsDNS1123Subdomain(c.pullSecret.Name)) == 0),
+		"--pull-secret %q is no name of a Secret: write name, or namespace/name", c.pullSecret)
+	check(len(validation.IsDNS1123Subdomain(c.account)) == 0, "--service-account %q is no name of a ServiceAccount", c.account)
 	check(c.dataDir != "", "--data-dir must name a directory")
 	check(c.interval >= time.Second, "--default-polling-interval %v is too short: it has to be 1s or more", c.interval)
 	check(c.concurrency > 0, "--concurrency %d is too small: it has to be 1 or more", c.concurrency)
@@ -119,13 +133,24 @@ func (c config) validate() error {
 		n    int64
 	}{
 		{"max-unpacked-bytes", c.limits.TotalBytes}, {"max-file-bytes", c.limits.FileBytes}, {"max-files", int64(c.limits.Files)},
-		{"max-compression-ratio", int64(c.limits.Ratio)}, {"max-blob-bytes", c.maxBlob},
+		{"max-compression-ratio", int64(c.limits.Ratio)}, {"max-database-bytes", c.limits.DatabaseBytes}, {"max-blob-bytes", c.maxBlob},
 	} {
 		check(l.n > 0, "--%s %d is too small: it has to be 1 or more", l.flag, l.n)
 	}
 	check(c.maxBlob < 4<<30, "--max-blob-bytes %d is too large: it has to be below 4 GiB (%d)", c.maxBlob, int64(4<<30))
 	check(c.logFormat == "json" || c.logFormat == "text", "--log-format %q is neither json nor text", c.logFormat)
 	return errors.Join(errs...)
+}
+
+// secretName reads [namespace/]name.
+func secretName(text, namespace string) types.NamespacedName {
+	if text == "" {
+		return types.NamespacedName{}
+	}
+	if in, name, ok := strings.Cut(text, "/"); ok {
+		return types.NamespacedName{Namespace: in, Name: name}
+	}
+	return types.NamespacedName{Namespace: namespace, Name: text}
 }
 
 // urlOf makes a URL of a listening address; one without a host is taken to be reached on this machine.

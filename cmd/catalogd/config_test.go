@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
@@ -26,6 +27,7 @@ func defaults() config {
 		externalURL: "http://127.0.0.1:8080",
 		interval:    15 * time.Minute,
 		concurrency: 4,
+		account:     "catalogd",
 		limits:      unpack.DefaultLimits(),
 		maxBlob:     fbc.DefaultMaxBlobBytes,
 		logLevel:    slog.LevelInfo,
@@ -47,12 +49,20 @@ func TestParseFlags(t *testing.T) {
 			name: "every flag",
 			args: "--kubeconfig=k --namespace=n --data-dir=d --content-bind-address=h:1 --external-url=https://x.example --health-bind-address=h:2 " +
 				"--metrics-bind-address=h:3 --default-polling-interval=1h --concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
-				"--max-compression-ratio=13 --max-blob-bytes=14 --log-level=debug --log-format=text --version",
+				"--max-compression-ratio=13 --max-blob-bytes=14 --max-database-bytes=15 --pull-secret=ns/pull --service-account=sa " +
+				"--registry-ca-dir=cas --registries-conf=conf --log-level=debug --log-format=text --version",
 			want: func(c *config) {
 				*c = config{
 					"k", "n", "d", "h:1", "h:2", "h:3", "https://x.example", time.Hour, 9,
-					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13}, 14, slog.LevelDebug, "text", true,
+					types.NamespacedName{Namespace: "ns", Name: "pull"}, "sa", "cas", "conf",
+					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, slog.LevelDebug, "text", true,
 				}
+			},
+		},
+		{
+			name: "pull secret in catalogd's namespace", args: "--pull-secret=pull --namespace=there",
+			want: func(c *config) {
+				c.namespace, c.pullSecret = "there", types.NamespacedName{Namespace: "there", Name: "pull"}
 			},
 		},
 		{name: "a path in the URL", args: "--external-url=https://x.example/catalogd/", want: func(c *config) { c.externalURL = "https://x.example/catalogd" }},
@@ -88,6 +98,10 @@ func TestParseFlagsErrors(t *testing.T) {
 		"--external-url=http://":            `--external-url "http:/" is no URL: write http://host[:port] or https://host[:port]`,
 		"--external-url=http://x?a=b":       `--external-url "http://x?a=b" is no URL: write http://host[:port] or https://host[:port]`,
 		"--namespace=Not_One":               `--namespace "Not_One" is no name of a namespace`,
+		"--pull-secret=a/b/c":               `--pull-secret "a/b/c" is no name of a Secret: write name, or namespace/name`,
+		"--pull-secret=/x":                  `--pull-secret "/x" is no name of a Secret: write name, or namespace/name`,
+		"--service-account=A_B":             `--service-account "A_B" is no name of a ServiceAccount`,
+		"--max-database-bytes=0":            "--max-database-bytes 0" + tooSmall,
 		"--data-dir=":                       "--data-dir must name a directory",
 		"--default-polling-interval=999ms":  "--default-polling-interval 999ms is too short: it has to be 1s or more",
 		"--default-polling-interval=fast":   `invalid argument "fast" for "--default-polling-interval" flag: time: invalid duration "fast"`,
@@ -117,7 +131,8 @@ func TestParseFlagsHelp(t *testing.T) {
 		"catalogd keeps operator catalogs", "Usage:\n  catalogd [flags]\n", "--kubeconfig file", "--namespace namespace", "--data-dir directory",
 		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--health-bind-address", "--metrics-bind-address",
 		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes bytes", "--max-file-bytes", "--max-files files",
-		"--max-compression-ratio", "--max-blob-bytes", "--log-level level", "--log-format format", "--version",
+		"--max-compression-ratio", "--max-database-bytes bytes", "--max-blob-bytes", "--pull-secret [namespace/]name",
+		"--service-account name", "--registry-ca-dir directory", "--registries-conf file", "--log-level level", "--log-format format", "--version",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q:\n%s", want, out.String())

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,6 +34,11 @@ func main() {
 		fmt.Println("catalogd", version)
 		return
 	}
+	if os.Getenv("HOME") == "" {
+		// A pod's arbitrary user has no home. The library that reads --registries-conf gives up without one, though it is
+		// told which file to read and nothing is taken from there.
+		_ = os.Setenv("HOME", "/") // fails for bad names only
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, cfg, setLogger(cfg)); err != nil {
@@ -50,5 +56,6 @@ func setLogger(cfg config) *slog.Logger {
 	}
 	ctrl.SetLogger(logr.FromSlogHandler(handler))
 	klog.SetLogger(logr.FromSlogHandler(handler))
+	logrus.SetOutput(slog.NewLogLogger(handler, slog.LevelDebug).Writer()) // operator-registry's, about legacy indexes
 	return slog.New(handler)
 }

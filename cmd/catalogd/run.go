@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/serve"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
@@ -38,8 +39,23 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	}
 	defer content.Close() // it only gives up the lock, as the end of the process does
 
-	polls, registry := &poll.Log{}, prometheus.NewRegistry()
-	cluster := newCluster(cfg, restConfig, logger, content, polls, catalogsync.NewMetrics(registry))
+	registries, err := registry.New(registry.Config{
+		UserAgent: "catalogd/" + version,
+		ConfFile:  cfg.registries,
+		CADir:     cfg.caDir,
+		Jobs:      2, // manifests and layers of an image come one after another; a second is for the image that interrupts it
+		Now:       time.Now,
+		Backoff:   poll.Backoff,
+		Logger:    logger,
+	})
+	if err != nil {
+		return err
+	}
+	polls, own := &poll.Log{}, prometheus.NewRegistry()
+	cluster := &cluster{
+		cfg: cfg, rest: restConfig, logger: logger, store: content, polls: polls, registries: registries,
+		metrics: catalogsync.NewMetrics(own),
+	}
 	servers := []*httpServer{
 		{name: "content", addr: cfg.contentAddr, handler: serve.New(serve.Config{
 			Catalogs: content,
@@ -51,7 +67,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 			Logger:  logger,
 		})},
 		{name: "health", addr: cfg.healthAddr, handler: healthHandler(cluster.ready)},
-		{name: "metrics", addr: cfg.metricsAddr, handler: metricsHandler(prometheus.Gatherers{metrics.Registry, registry})},
+		{name: "metrics", addr: cfg.metricsAddr, handler: metricsHandler(prometheus.Gatherers{metrics.Registry, own})},
 	}
 	for _, s := range servers {
 		if err := s.listen(); err != nil {

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -227,40 +225,4 @@ func TestServeFinishesRequests(t *testing.T) {
 		t.Errorf("the request in flight got %s", got)
 	}
 	must(t, <-ended)
-}
-
-// A registry that never answers, or stops in the middle of an answer, does not hold a worker for good; one that is slow
-// and goes on is waited for.
-func TestRegistryTransport(t *testing.T) {
-	const patience = 500 * time.Millisecond
-	release := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		flush := func() { _, _ = fmt.Fprint(w, "part "); w.(http.Flusher).Flush() }
-		switch r.URL.Path {
-		case "/stops":
-			flush()
-			<-release
-		case "/silent":
-			<-release
-		case "/slow":
-			for range 20 { // twice the patience in all
-				flush()
-				time.Sleep(patience / 10)
-			}
-		}
-	}))
-	defer server.Close()
-	defer close(release)
-	c := &http.Client{Transport: registryTransport(patience)}
-	for path, stalls := range map[string]bool{"/silent": true, "/stops": true, "/slow": false} {
-		resp, err := c.Get(server.URL + path)
-		if err == nil {
-			_, err = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		}
-		var timeout net.Error
-		if got := errors.As(err, &timeout) && timeout.Timeout(); got != stalls || (err != nil) != stalls {
-			t.Errorf("%s: got error %v, stalls: %t", path, err, stalls)
-		}
-	}
 }

@@ -31,7 +31,7 @@ func TestLogCountsFailuresInARow(t *testing.T) {
 		err  error
 		want int
 	}{{errors.New("down"), 1}, {errors.New("down"), 2}, {nil, 0}, {errors.New("down"), 1}} {
-		log.Record("c", time.Unix(int64(i), 0), test.err)
+		log.Record("c", "", time.Unix(int64(i), 0), test.err)
 		if got := log.Get("c").Failures; got != test.want {
 			t.Errorf("after record %d: %d failures, want %d", i, got, test.want)
 		}

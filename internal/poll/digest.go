@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
 // Digest returns the reference by digest of the image that ref names now. It asks the registry with one HEAD of the
@@ -14,8 +16,7 @@ import (
 // Each call also opens a session with the registry (GET /v2/, and a token where the registry wants one), unless opts has
 // remote.Reuse of a remote.Puller, whose sessions then serve all later calls.
 //
-// The text of an error is a sentence for people that stays the same while the cause does; what the registry client
-// returned is in its chain.
+// What the registry, or the way to it, is to blame for is a *registry.Error.
 func Digest(ctx context.Context, ref name.Reference, opts ...remote.Option) (name.Digest, error) {
 	if digest, ok := ref.(name.Digest); ok {
 		return digest, nil
@@ -26,7 +27,7 @@ func Digest(ctx context.Context, ref name.Reference, opts ...remote.Option) (nam
 	}
 	descriptor, err := puller.Head(ctx, ref)
 	if err != nil {
-		return name.Digest{}, explain(ref, err)
+		return name.Digest{}, registry.Explain("finding the digest of "+ref.String(), ref, err)
 	}
 	return ref.Context().Digest(descriptor.Digest.String()), nil
 }

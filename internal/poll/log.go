@@ -11,6 +11,9 @@ type Entry struct {
 	Next time.Time // when the next poll is due; zero also if none will be
 	Err  error     // why the last poll failed; nil if it worked
 
+	// Subject names what was polled last, and by which way. Another one is due.
+	Subject string
+
 	// Failures is how many polls failed since the last that worked.
 	Failures int
 }
@@ -22,10 +25,10 @@ type Log struct {
 	entries map[string]Entry
 }
 
-// Record notes that catalog was polled at the time at, with the result err.
-func (l *Log) Record(catalog string, at time.Time, err error) {
+// Record notes that catalog was polled at the time at, with the result err. The subject is for the caller to compare.
+func (l *Log) Record(catalog, subject string, at time.Time, err error) {
 	l.update(catalog, func(e *Entry) {
-		e.Last, e.Err = at, err
+		e.Last, e.Subject, e.Err = at, subject, err
 		if e.Failures++; err == nil {
 			e.Failures = 0
 		}

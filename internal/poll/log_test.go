@@ -13,14 +13,14 @@ func TestLog(t *testing.T) {
 		t.Errorf("an empty log has %+v", got)
 	}
 	first, refused := time.Unix(100, 0), errors.New("connection refused")
-	l.Record("foo", first, refused)
+	l.Record("foo", "image", first, refused)
 	l.SetNext("foo", first.Add(time.Minute))
 	l.SetNext("bar", first)
-	if got, want := l.Get("foo"), (Entry{Last: first, Next: first.Add(time.Minute), Err: refused, Failures: 1}); got != want {
+	if got, want := l.Get("foo"), (Entry{Last: first, Subject: "image", Next: first.Add(time.Minute), Err: refused, Failures: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	l.Record("foo", first.Add(time.Minute), nil)
-	if got, want := l.Get("foo"), (Entry{Last: first.Add(time.Minute), Next: first.Add(time.Minute)}); got != want {
+	l.Record("foo", "other image", first.Add(time.Minute), nil)
+	if got, want := l.Get("foo"), (Entry{Last: first.Add(time.Minute), Subject: "other image", Next: first.Add(time.Minute)}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	l.Forget("foo")
@@ -39,7 +39,7 @@ func TestLogConcurrently(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for i := range 100 {
-				l.Record("foo", time.Unix(int64(i), 0), nil)
+				l.Record("foo", "image", time.Unix(int64(i), 0), nil)
 				l.SetNext("foo", time.Unix(int64(i), 1))
 				l.Forget("bar")
 				l.Get("foo")

@@ -140,8 +140,13 @@ func answered(ref name.Reference, err error) (Kind, string) {
 	if !ok {
 		return "", ""
 	}
-	registry, text := ref.Context().RegistryStr(), statusText(answer.StatusCode)
-	switch answer.StatusCode {
+	return refused(ref, answer.StatusCode)
+}
+
+// refused says what an answer means.
+func refused(ref name.Reference, status int) (Kind, string) {
+	registry, text := ref.Context().RegistryStr(), statusText(status)
+	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return Unauthorized, fmt.Sprintf("registry %s wants credentials for repository %s (%s)", registry, ref.Context().RepositoryStr(), text)
 	case http.StatusNotFound:
@@ -175,6 +180,9 @@ func plainHTTP(ref name.Reference, err error) (Kind, string) {
 func interrupted(ref name.Reference, err error) (Kind, string) {
 	registry := ref.Context().RegistryStr()
 	if paused, ok := errors.AsType[*pausedError](err); ok {
+		if paused.host == canonicalHost(registry) {
+			return refused(ref, paused.status) // what it answered still holds
+		}
 		return RateLimited, fmt.Sprintf("registry %s refuses more requests for now (%s asked for patience)", registry, paused.host)
 	}
 	switch {

@@ -252,6 +252,8 @@ func TestExplain(t *testing.T) {
 		"Unreachable: registry registry.example cannot be reached: the TLS handshake failed: no renegotiation":   &url.Error{Op: "Get", URL: "https://registry.example?token=hunter2", Err: errors.New("tls: no renegotiation")},
 		"Untrusted: the certificate of registry registry.example cannot be trusted: it is not valid":             x509.CertificateInvalidError{Reason: x509.TooManyIntermediates},
 		"Stalled: registry registry.example sent next to nothing for too long, and the transfer was cut":         &url.Error{Op: "Get", URL: "https://cdn.example?token=hunter2", Err: errStalled},
+		"RateLimited: registry registry.example refuses more requests for now (429 Too Many Requests)":           &pausedError{"registry.example", 429},
+		"Answered: registry registry.example answered 503 Service Unavailable":                                   &pausedError{"registry.example", 503},
 		"RateLimited: registry registry.example refuses more requests for now (auth.example asked for patience)": &url.Error{Op: "Get", URL: "https://auth.example?token=hunter2", Err: &pausedError{host: "auth.example"}},
 		"Damaged: what registry registry.example sent is not what its digest says":                               errors.New("error verifying size; got 3, want 5"),
 		"Answered: registry registry.example gave an answer that makes no sense":                                 &url.Error{Op: "Get", URL: "https://registry.example?token=hunter2", Err: errors.New("malformed HTTP response hunter2")},

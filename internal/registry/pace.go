@@ -36,6 +36,7 @@ type hostPace struct {
 	failures int       // in a row
 	failed   time.Time // when the last of them was counted
 	asked    time.Time // no request before this: the host said so
+	status   int       // of the answer that did
 	advised  time.Time // better none before this: it failed
 }
 
@@ -44,7 +45,10 @@ func newPace(now func() time.Time, backoff func(int) time.Duration) *pace {
 }
 
 // pausedError is the error of a request that was not sent, because its host asked to be spared for a while.
-type pausedError struct{ host string }
+type pausedError struct {
+	host   string // as the pace knows it
+	status int    // of the answer by which it asked
+}
 
 func (e *pausedError) Error() string {
 	return fmt.Sprintf("%s asked for no more requests for now; the next one waits until then", e.host)
@@ -61,22 +65,32 @@ func (p *pace) notBefore(host string) (asked, advised time.Time) {
 	return time.Time{}, time.Time{}
 }
 
+// paused returns a *pausedError if host is not to be asked now.
+func (p *pace) paused(host string, now time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.hosts[host]; known != nil && known.asked.After(now) {
+		return &pausedError{host, known.status}
+	}
+	return nil
+}
+
 // wrap returns a transport that keeps to the pace, and sets it by the answers of next.
 func (p *pace) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		host, sent := canonicalHost(req.URL.Host), p.now()
-		if asked, _ := p.notBefore(host); asked.After(sent) {
+		if err := p.paused(host, sent); err != nil {
 			if req.Body != nil {
 				req.Body.Close()
 			}
-			return nil, &pausedError{host}
+			return nil, err
 		}
 		res, err := next.RoundTrip(req)
 		switch {
 		case err == nil:
 			p.answered(host, sent, res)
 		case isHostFault(err):
-			p.failed(host, sent, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
+			p.failed(host, sent, 0, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
 		}
 		return res, err
 	})
@@ -87,21 +101,22 @@ func (p *pace) answered(host string, sent time.Time, res *http.Response) {
 	wait, told := retryAfter(res.Header, p.now())
 	switch status := res.StatusCode; {
 	case status == http.StatusTooManyRequests && told:
-		p.failed(host, sent, func(time.Duration) (asked, advised time.Duration) { return wait, 0 })
+		p.failed(host, sent, status, func(time.Duration) (asked, advised time.Duration) { return wait, 0 })
 	case status == http.StatusTooManyRequests:
-		p.failed(host, sent, func(backoff time.Duration) (asked, advised time.Duration) { return backoff, 0 })
+		p.failed(host, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return backoff, 0 })
 	case status == http.StatusServiceUnavailable && told:
-		p.failed(host, sent, func(backoff time.Duration) (asked, advised time.Duration) { return wait, backoff })
+		p.failed(host, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return wait, backoff })
 	case status >= http.StatusInternalServerError:
-		p.failed(host, sent, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
+		p.failed(host, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
 	case status != http.StatusProxyAuthRequired: // which is no answer of the host
 		p.succeeded(host)
 	}
 }
 
 // failed counts a failure of a request that was sent at a time, and keeps the waits that follow from the backoff. Requests
-// that were under way together and failed together count as one. No wait becomes shorter by it.
-func (p *pace) failed(host string, sent time.Time, waits func(backoff time.Duration) (asked, advised time.Duration)) {
+// that were under way together and failed together count as one. No wait becomes shorter by it. The status is that of the
+// answer, if there was one.
+func (p *pace) failed(host string, sent time.Time, status int, waits func(backoff time.Duration) (asked, advised time.Duration)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.hosts[host]
@@ -116,7 +131,9 @@ func (p *pace) failed(host string, sent time.Time, waits func(backoff time.Durat
 		known.failed = now
 	}
 	asked, advised := waits(p.backoff(known.failures))
-	known.asked = later(known.asked, now.Add(asked))
+	if asked > 0 {
+		known.asked, known.status = later(known.asked, now.Add(asked)), status
+	}
 	known.advised = later(known.advised, now.Add(advised))
 }
 

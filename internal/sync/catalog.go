@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +25,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
@@ -42,7 +43,10 @@ type Config struct {
 	DefaultPollingInterval time.Duration // for catalogs that state none
 	Concurrency            int           // how many catalogs are worked on at a time
 	Limits                 unpack.Limits
-	Registry               []remote.Option
+	Registries             *registry.Registries
+	ServiceAccount         string                                // catalogd's own; its imagePullSecrets hold for all catalogs
+	PullSecret             types.NamespacedName                  // holds for all catalogs; empty: none
+	ServerVersion          func(context.Context) (string, error) // the gitVersion of the API server, for image templates
 }
 
 // CatalogReconciler keeps one catalog after another as its CatalogSource asks.
@@ -57,6 +61,7 @@ type CatalogReconciler struct {
 	Config   Config
 
 	interrupts interrupts
+	versions   serverVersions
 }
 
 // reconciliation is one pass over one catalog: what the steps learn and hand on. The catalog's status is altered in
@@ -65,10 +70,16 @@ type reconciliation struct {
 	catalog *v1beta1.CatalogSource
 	before  *v1beta1.CatalogSource // as it was read
 
+	image     string           // what is followed: spec.image, or what its template gives; empty: no telling
+	client    *registry.Client // the way to its registry; nil: there is none, for accessErr
+	accessErr error
+	subject   string // names image and way, so that another one can be told from the one tried last
+
 	wanted    name.Digest // what is to be served; zero: what is served now
 	current   bool        // whether that is served
 	attempted bool        // whether the image was polled or unpacked
 	polledAt  time.Time   // when it was polled, if it was
+	postponed time.Time   // when a poll is to be made that was due; zero: there was none
 	fetchErr  error       // why that failed
 	syncErr   error       // why OperatorPackages could not be written
 	invalid   []store.InvalidPackage
@@ -98,7 +109,9 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	for _, step := range []func(context.Context, *reconciliation) error{
 		r.finalize,
 		r.withdraw,
+		r.render,
 		r.announce,
+		r.access,
 		r.resolve,
 		r.unpack,
 		r.publish,
@@ -146,6 +159,7 @@ func isGone(err error, name string) bool {
 
 func (r *CatalogReconciler) forget(catalog string) {
 	r.Polls.Forget(catalog)
+	r.Config.Registries.Forget(catalog)
 	r.Metrics.Forget(catalog)
 }
 

@@ -32,14 +32,14 @@ func (r *CatalogReconciler) recordEvents(rec *reconciliation) {
 		if rec.published == 0 {
 			eventType = corev1.EventTypeWarning
 		}
-		r.event(c, eventType, eventUnpacked, actionUnpack, fmt.Sprintf("Serving %s at %s: %s, %s.", c.Spec.Image, after.Digest,
+		r.event(c, eventType, eventUnpacked, actionUnpack, fmt.Sprintf("Serving %s at %s: %s, %s.", rec.image, after.Digest,
 			counted(rec.published, "package", "packages"), counted(int(after.Content.Bundles), "bundle", "bundles")))
 	}
 	if rec.fetchErr != nil && was != is {
 		r.event(c, corev1.EventTypeWarning, eventFailed, actionUnpack, is.message)
 	}
 	if was.failed() && is.reason == v1beta1.SucceededReason {
-		r.event(c, corev1.EventTypeNormal, eventRecovered, actionUnpack, fmt.Sprintf("%s is followed again.", c.Spec.Image))
+		r.event(c, corev1.EventTypeNormal, eventRecovered, actionUnpack, fmt.Sprintf("%s is followed again.", rec.image))
 	}
 	if after.Content != nil && len(after.Content.InvalidPackages) > 0 && !sameInvalid(before.Content, after.Content) {
 		r.event(c, corev1.EventTypeWarning, eventInvalidPackages, actionPublish, describeInvalid(after.Content))

@@ -14,56 +14,93 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
-
-// blockedError is a fault that stays until somebody changes the object or the image; any other is worth a retry.
-type blockedError struct{ err error }
-
-func (e *blockedError) Error() string { return e.err.Error() }
-func (e *blockedError) Unwrap() error { return e.err }
 
 // resolve finds out which digest is wanted: that of a digest reference, what a poll says if one is due, else what was
 // found last.
 func (r *CatalogReconciler) resolve(ctx context.Context, rec *reconciliation) error {
 	c := rec.catalog
-	ref, err := name.ParseReference(c.Spec.Image)
-	if err != nil {
+	if rec.image == "" { // its template gives none
 		r.answerRequest(rec)
-		rec.blocked(fmt.Errorf("the image reference %q in spec.image cannot be read: write registry/repository:tag, in lower case but for the tag, "+
-			"or registry/repository@sha256: and 64 hex digits", c.Spec.Image))
 		return nil
 	}
-	if digest, ok := ref.(name.Digest); ok {
+	ref, err := name.ParseReference(rec.image)
+	if digest, ok := ref.(name.Digest); ok && err == nil {
 		rec.wanted = digest
 		r.answerRequest(rec)
 		return nil
 	}
-	if digest := r.lastDigest(c); c.Status.Image == c.Spec.Image && digest != "" {
-		rec.wanted = ref.Context().Digest(digest)
+	if err == nil {
+		if digest := r.lastDigest(c); c.Status.Image == rec.image && digest != "" {
+			rec.wanted = ref.Context().Digest(digest)
+		}
+		_, err = r.schedule(c)
+	} else {
+		err = badReference(rec)
 	}
-	if _, err := r.schedule(c); err != nil {
+	switch {
+	case err != nil:
 		r.answerRequest(rec)
 		rec.blocked(err)
 		return nil
-	}
-	if c.Spec.Suspend || !r.due(rec) {
+	case c.Spec.Suspend || !r.due(rec):
+		return nil
+	case r.postpone(rec, ref):
 		return nil
 	}
 	r.answerRequest(rec)
+	return r.poll(ctx, rec, ref)
+}
+
+func badReference(rec *reconciliation) error {
+	field := "spec.image"
+	if templateOf(rec.catalog) != "" {
+		field = "the image template"
+	}
+	return fmt.Errorf("the image reference %q of %s cannot be read: write registry/repository:tag, in lower case but for the tag, "+
+		"or registry/repository@sha256: and 64 hex digits", rec.image, field)
+}
+
+// poll asks the image's registry, or a mirror of it, which digest the image has.
+func (r *CatalogReconciler) poll(ctx context.Context, rec *reconciliation, ref name.Reference) error {
 	rec.attempted, rec.polledAt = true, r.Clock.Now()
-	digest, err := poll.Digest(ctx, ref, r.Config.Registry...)
+	err := rec.accessErr
+	if err == nil {
+		_, err = rec.client.Try(ctx, ref, func(ctx context.Context, at registry.Endpoint) error {
+			digest, err := poll.Digest(ctx, at.Ref, at.Remote...)
+			if err == nil {
+				rec.wanted = ref.Context().Digest(digest.DigestStr())
+			}
+			return err
+		})
+	}
 	if ctx.Err() != nil {
 		return ctx.Err() // we are told to stop; that says nothing about the image
 	}
-	r.Metrics.Polled(c.Name, rec.polledAt, err)
+	r.Metrics.Polled(rec.catalog.Name, rec.polledAt, err)
 	if err != nil {
-		rec.fetchErr = err // it names the image
-		return nil
+		rec.fetchErr = rec.withRemedy(err)
 	}
-	rec.wanted = digest
 	return nil
+}
+
+// postpone puts a planned poll off while the registry is known to want no requests, or to be down: other catalogs of it
+// found out. There is no hurry, as long as there is something to serve.
+func (r *CatalogReconciler) postpone(rec *reconciliation, ref name.Reference) bool {
+	if _, served := r.Store.Catalog(rec.catalog.Name); !served || rec.isAskedFor() || rec.client == nil {
+		return false
+	}
+	asked, advised := rec.client.NotBefore(ref)
+	if advised.After(asked) {
+		asked = advised
+	}
+	if asked.After(r.Clock.Now()) {
+		rec.postponed = r.spread(rec, asked)
+	}
+	return !rec.postponed.IsZero()
 }
 
 // lastDigest is the digest that was found last. The store knows better than the status, which is written after it and
@@ -79,11 +116,12 @@ func (rec *reconciliation) blocked(err error) {
 	rec.attempted, rec.fetchErr = true, &blockedError{err}
 }
 
-// due tells whether to ask the registry: never done by this process, the time has come, the spec changed, or somebody
-// asked for it.
+// due tells whether to ask the registry: never done by this process, the time has come, the image or the way to it is
+// another, or somebody asked for it.
 func (r *CatalogReconciler) due(rec *reconciliation) bool {
 	entry := r.Polls.Get(rec.catalog.Name)
-	return rec.isAskedFor() || entry.Last.IsZero() || (!entry.Next.IsZero() && !r.Clock.Now().Before(entry.Next))
+	return rec.isAskedFor() || entry.Last.IsZero() || entry.Subject != rec.subject ||
+		(!entry.Next.IsZero() && !r.Clock.Now().Before(entry.Next))
 }
 
 // isAskedFor tells whether a person did something that asks for an attempt now.
@@ -135,10 +173,10 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 	if rec.wanted == (name.Digest{}) {
 		return nil
 	}
-	src := sourceOf(c, rec.wanted)
+	src := rec.source()
 	if snap, ok := r.Store.Snapshot(src.Key()); ok {
 		if err := r.Store.Point(c.Name, src.Image, snap); err != nil {
-			rec.attempted, rec.fetchErr = true, r.unpackFailed(ctx, src, err)
+			rec.attempted, rec.fetchErr = true, r.unpackFailed(ctx, rec, err)
 			return nil
 		}
 		rec.current = true
@@ -152,8 +190,12 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 		r.Store.Forgive(src.Key())
 	}
 	rec.attempted = true
-	if reason, refused := r.Store.Refused(src.Key()); refused {
-		rec.fetchErr = &blockedError{errors.New(reason)}
+	if refusal, refused := r.Store.Refused(src.Key()); refused {
+		rec.fetchErr = refusedError(rec, &reasonedError{refusal.Reason, errors.New(refusal.Message)})
+		return nil
+	}
+	if rec.accessErr != nil {
+		rec.fetchErr = fmt.Errorf("cannot unpack %s: %w", rec.wantedImage(), rec.accessErr)
 		return nil
 	}
 	started := r.Clock.Now()
@@ -161,7 +203,7 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		rec.fetchErr = r.unpackFailed(ctx, src, err)
+		rec.fetchErr = r.unpackFailed(ctx, rec, err)
 		return nil
 	}
 	rec.current = true
@@ -169,10 +211,11 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 	return nil
 }
 
-func sourceOf(c *v1beta1.CatalogSource, digest name.Digest) store.Source {
-	src := store.Source{Image: c.Spec.Image, Digest: digest.DigestStr()}
-	if c.Spec.ExtractContent != nil {
-		src.ConfigDir = c.Spec.ExtractContent.ConfigDir
+// source says what is wanted, as the store has it.
+func (rec *reconciliation) source() store.Source {
+	src := store.Source{Image: rec.image, Digest: rec.wanted.DigestStr()}
+	if e := rec.catalog.Spec.ExtractContent; e != nil {
+		src.ConfigDir = e.ConfigDir
 	}
 	return src
 }
@@ -180,7 +223,7 @@ func sourceOf(c *v1beta1.CatalogSource, digest name.Digest) store.Source {
 // waits tells whether an earlier failure still asks for patience. A failure of this very reconcile does not.
 func (r *CatalogReconciler) waits(rec *reconciliation) bool {
 	entry := r.Polls.Get(rec.catalog.Name)
-	return !rec.attempted && !rec.isAskedFor() && entry.Err != nil && r.Clock.Now().Before(entry.Next)
+	return !rec.attempted && !rec.isAskedFor() && entry.Err != nil && entry.Subject == rec.subject && r.Clock.Now().Before(entry.Next)
 }
 
 // fetch unpacks the wanted image into the store.
@@ -197,11 +240,16 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 			log.Error(discardErr, "cannot delete a stage; it goes at the next start")
 		}
 	}()
-	opts := unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: r.Config.Registry}
-	files, err := unpack.Image(ctx, rec.wanted, stage.Root(), opts)
+	var files unpack.Result
+	from, err := rec.client.Try(ctx, rec.wanted, func(ctx context.Context, at registry.Endpoint) (err error) {
+		ref := at.Ref.Context().Digest(src.Digest)
+		files, err = unpack.Image(ctx, ref, stage.Root(), unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: at.Remote})
+		return err
+	})
 	if err != nil {
 		return err
 	}
+	src.Endpoint = from.Ref.String()
 	snap, err := stage.Commit(ctx, rec.catalog.Name, src)
 	if err != nil {
 		return err
@@ -213,19 +261,15 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 
 // unpackFailed tells what a failure means, and does what helps the next attempt: an image that is wrong is refused until it
 // changes, a full volume gives up what it keeps for a grace period.
-func (r *CatalogReconciler) unpackFailed(ctx context.Context, src store.Source, err error) error {
+func (r *CatalogReconciler) unpackFailed(ctx context.Context, rec *reconciliation, err error) error {
 	var invalidImage *unpack.InvalidImageError
 	var invalidFile *fbc.Error
-	image := src.Image
-	if !strings.Contains(image, "@") {
-		image += " at " + shortDigest(src.Digest)
-	}
-	told := fmt.Errorf("cannot unpack %s: %w", image, err)
 	if errors.As(err, &invalidImage) || errors.As(err, &invalidFile) {
-		told = fmt.Errorf("%w. Correct the image and push it again", told)
-		r.Store.Refuse(src.Key(), told.Error())
-		return &blockedError{told}
+		err = fmt.Errorf("%w. %s", err, imageRemedy(err))
+		r.Store.Refuse(rec.source().Key(), store.Refusal{Reason: reasonOf(err), Message: err.Error()})
+		return refusedError(rec, err)
 	}
+	told := rec.withRemedy(fmt.Errorf("cannot unpack %s: %w", rec.wantedImage(), err))
 	if errors.Is(err, syscall.ENOSPC) {
 		if err := r.Store.Reclaim(); err != nil {
 			logf.FromContext(ctx).Error(err, "cannot free space in the store")
@@ -233,6 +277,19 @@ func (r *CatalogReconciler) unpackFailed(ctx context.Context, src store.Source, 
 		return fmt.Errorf("%w. Give catalogd's volume more space, or remove catalogs", told)
 	}
 	return told
+}
+
+// refusedError says that the image is wrong, in the words of err.
+func refusedError(rec *reconciliation, err error) error {
+	return &blockedError{fmt.Errorf("cannot unpack %s: %w", rec.wantedImage(), err)}
+}
+
+// wantedImage names the image that is wanted, for people.
+func (rec *reconciliation) wantedImage() string {
+	if strings.Contains(rec.image, "@") {
+		return rec.image
+	}
+	return rec.image + " at " + shortDigest(rec.wanted.DigestStr())
 }
 
 // shortDigest is enough of a digest for people to compare.

@@ -47,11 +47,11 @@ func TestResolve(t *testing.T) {
 		},
 		{
 			name: "registry down", before: func(w *world) { w.registry.refuse(heads); w.requestPoll("now") },
-			polls: true, want: "first", err: "wants credentials for repository catalog", answered: true,
+			polls: true, want: "first", err: "answered 503 Service Unavailable", answered: true,
 		},
 		{
 			name: "bad reference", spec: func(c *v1beta1.CatalogSource) { c.Spec.Image = "registry.example/UPPER" },
-			err: `the image reference "registry.example/UPPER" in spec.image cannot be read`, blocked: true,
+			err: `the image reference "registry.example/UPPER" of spec.image cannot be read`, blocked: true,
 		},
 		{
 			name: "bad schedule", spec: func(c *v1beta1.CatalogSource) { c.Spec.PollingSchedule = "61 * * * *" },

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -78,7 +79,7 @@ func (r *CatalogReconciler) announce(_ context.Context, rec *reconciliation) err
 		return nil
 	}
 	c.Status.ObservedGeneration = 0 // should somebody have emptied the status: the image is polled next
-	message := fmt.Sprintf("Unpacking and publishing %s.", c.Spec.Image)
+	message := fmt.Sprintf("Unpacking and publishing %s.", cmp.Or(rec.image, templateOf(c)))
 	setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.UnpackingReason, message)
 	setCondition(c, v1beta1.ServingCondition, metav1.ConditionFalse, v1beta1.UnavailableReason, "Nothing is unpacked yet.")
 	setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.UnavailableReason, "Nothing is unpacked yet.")

@@ -138,7 +138,8 @@ func TestReadAsksAPIServer(t *testing.T) {
 			return nil
 		},
 	})
-	w.begin()
+	_, err := w.read(t.Context(), w.request())
+	must(t, err)
 }
 
 // Who deletes the object without the finalizer does not keep the content alive.

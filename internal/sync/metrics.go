@@ -12,7 +12,8 @@ import (
 // Metrics are the numbers that are kept of each catalog. They are of this process; what outlives it stands in status.
 type Metrics struct {
 	lastPoll, nextPoll, lastChange, unpackSeconds *prometheus.GaugeVec
-	bytes, packages, invalidPackages, ready       *prometheus.GaugeVec
+	bytes, packages, invalidPackages              *prometheus.GaugeVec
+	ready, insecure                               *prometheus.GaugeVec
 	polls                                         *prometheus.CounterVec
 }
 
@@ -32,6 +33,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		packages:        gauge("packages", "Packages of a catalog that are published."),
 		invalidPackages: gauge("invalid_packages", "Packages of a catalog that are not valid and not published."),
 		ready:           gauge("ready", "1 if a catalog is Ready, else 0."),
+		insecure:        gauge("insecure", "1 if the registry of a catalog is not verified (spec.registry has insecure set), else 0."),
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "catalogd", Name: "polls_total", Help: "Polls of the image of a catalog by result: success or failure.",
 		}, []string{"catalog", "result"}),
@@ -73,12 +75,17 @@ func (m *Metrics) Observe(c *v1beta1.CatalogSource, entry poll.Entry) {
 	m.packages.WithLabelValues(c.Name).Set(float64(content.Packages))
 	m.invalidPackages.WithLabelValues(c.Name).Set(float64(content.InvalidPackageCount))
 	m.ready.WithLabelValues(c.Name).Set(readiness(c))
+	insecure := 0.0
+	if isInsecure(c) {
+		insecure = 1
+	}
+	m.insecure.WithLabelValues(c.Name).Set(insecure)
 }
 
 // Forget drops what is kept of a catalog that is no more.
 func (m *Metrics) Forget(catalog string) {
 	for _, g := range []*prometheus.GaugeVec{
-		m.lastPoll, m.nextPoll, m.lastChange, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready,
+		m.lastPoll, m.nextPoll, m.lastChange, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready, m.insecure,
 	} {
 		g.DeleteLabelValues(catalog)
 	}

@@ -60,7 +60,8 @@ func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
 	at := metav1.NewTime(time.Unix(1000, 0))
-	c := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1beta1.CatalogSourceStatus{
+	insecureSpec := v1beta1.CatalogSourceSpec{Registry: &v1beta1.RegistryAccess{Mirrors: []v1beta1.RegistryMirror{{Location: "m", Insecure: true}}}}
+	c := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: insecureSpec, Status: v1beta1.CatalogSourceStatus{
 		Conditions: []metav1.Condition{{Type: "Ready", Status: "True"}},
 		Content:    &v1beta1.CatalogContent{Packages: 3, Bytes: 500, InvalidPackageCount: 2},
 		Poll:       &v1beta1.PollStatus{LastChangeTime: &at},
@@ -81,13 +82,14 @@ func TestMetrics(t *testing.T) {
 		"catalogd_packages a":                      3,
 		"catalogd_invalid_packages a":              2,
 		"catalogd_ready a":                         1,
+		"catalogd_insecure a":                      1,
 	}
 	wantEqual(t, "series of a", all, seriesOf(t, registry, "a"))
 
-	c.Status.Content, c.Status.Conditions = nil, nil
+	c.Status.Content, c.Status.Conditions, c.Spec = nil, nil, v1beta1.CatalogSourceSpec{}
 	m.Observe(c, poll.Entry{})
 	delete(all, "catalogd_next_poll_timestamp_seconds a")
-	for _, gone := range []string{"content_bytes", "packages", "invalid_packages", "ready"} {
+	for _, gone := range []string{"content_bytes", "packages", "invalid_packages", "ready", "insecure"} {
 		all["catalogd_"+gone+" a"] = 0
 	}
 	wantEqual(t, "series of a that serves nothing and is not polled", all, seriesOf(t, registry, "a"))

@@ -57,6 +57,7 @@ func TestReconcileNewCatalog(t *testing.T) {
 		URLs:               &v1beta1.CatalogSourceURLs{Base: "http://catalogd.example/catalogs/" + w.catalog},
 		Content: &v1beta1.CatalogContent{
 			Packages: 2, Channels: 2, Bundles: 2, Blobs: 6, Bytes: int64(len(pkg{name: "bar"}.json()) + len(pkg{name: "foo"}.json())), UnpackedAt: &now,
+			Source: w.registry.byDigest(digest),
 		},
 		Poll: &v1beta1.PollStatus{LastChangeTime: &now},
 	}, c.Status)

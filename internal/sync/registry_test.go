@@ -33,9 +33,9 @@ type imageRegistry struct {
 	t    *testing.T
 	host string
 
-	mu   stdsync.Mutex
-	log  []string
-	fail func(*http.Request) bool // answered with 403, which clients do not retry
+	mu     stdsync.Mutex
+	log    []string
+	answer func(http.ResponseWriter, *http.Request) bool // answers a request in place of the registry, if it returns true
 }
 
 func newImageRegistry(t *testing.T) *imageRegistry {
@@ -43,25 +43,23 @@ func newImageRegistry(t *testing.T) *imageRegistry {
 	r := &imageRegistry{t: t}
 	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if r.note(req) {
-			w.WriteHeader(http.StatusForbidden)
-			return
+		if answer := r.note(req); answer == nil || !answer(w, req) {
+			images.ServeHTTP(w, req)
 		}
-		images.ServeHTTP(w, req)
 	}))
 	t.Cleanup(server.Close)
 	r.host = strings.TrimPrefix(server.URL, "http://")
 	return r
 }
 
-func (r *imageRegistry) note(req *http.Request) (fail bool) {
+func (r *imageRegistry) note(req *http.Request) (answer func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, kind, ok := strings.Cut(req.URL.Path, "/catalog/"); ok {
 		kind, _, _ = strings.Cut(kind, "/")
 		r.log = append(r.log, req.Method+" "+kind)
 	}
-	return r.fail != nil && r.fail(req)
+	return r.answer
 }
 
 // take returns the requests for manifests and blobs since the last call, "<method> manifests" or "<method> blobs" each.
@@ -72,11 +70,34 @@ func (r *imageRegistry) take() []string {
 	return r.log
 }
 
-// refuse makes the registry refuse what matches; nil makes it work again.
+// refuse makes the registry answer what matches with 503; nil makes it work again.
 func (r *imageRegistry) refuse(match func(*http.Request) bool) {
+	r.respond(func(w http.ResponseWriter, req *http.Request) bool {
+		if match == nil || !match(req) {
+			return false
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+}
+
+// respond puts answer in front of the registry.
+func (r *imageRegistry) respond(answer func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fail = match
+	r.answer = answer
+}
+
+// wantPassword makes the registry ask for the password of the user admin.
+func (r *imageRegistry) wantPassword(password string) {
+	r.respond(func(w http.ResponseWriter, req *http.Request) bool {
+		if user, given, _ := req.BasicAuth(); user == "admin" && given == password {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="here"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
 }
 
 func everything(*http.Request) bool { return true }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -161,13 +164,52 @@ func TestRegisterScrubs(t *testing.T) {
 	}
 }
 
+// What gives access to a registry is watched: a catalog that waits for it goes on when it is there.
+func TestRegisterWatchesAccess(t *testing.T) {
+	w := newWorld(t)
+	w.newNamespace()
+	w.runManager()
+	certificate, _ := selfSigned(t)
+	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.registry.wantPassword("right")
+	ready := func(w *world, reason string) func() bool {
+		return func() bool {
+			cond := meta.FindStatusCondition(w.source().Status.Conditions, v1beta1.ReadyCondition)
+			return cond != nil && cond.Reason == reason
+		}
+	}
+	w.create(ref, func(c *v1beta1.CatalogSource) {
+		c.Spec.Registry = &v1beta1.RegistryAccess{
+			PullSecrets: []v1beta1.SecretReference{{Name: "pull"}},
+			CABundle:    &v1beta1.BundleReference{Kind: "ConfigMap", Name: "ca", Key: "ca.crt"},
+		}
+	})
+	other := w.another() // has no Secret of its own
+	other.create(ref, nil)
+	w.eventually("the Secret is missed", ready(w, v1beta1.AccessInvalidReason))
+	w.putSecret("pull", dockerConfig(w.registry.host, "right"))
+	w.eventually("the ConfigMap is missed", func() bool { return strings.Contains(conditions(w.source())["Ready"], "ConfigMap ca") })
+	w.putConfigMap("ca", map[string]string{"ca.crt": certificate})
+	w.eventually("the catalog is Ready", ready(w, v1beta1.SucceededReason))
+	if w.servedDigest() != digest {
+		t.Errorf("serves %q, want %s", w.servedDigest(), digest)
+	}
+
+	w.eventually("credentials are missed", ready(other, v1beta1.UnauthorizedReason))
+	must(t, w.api.Create(t.Context(), &corev1.ServiceAccount{
+		ObjectMeta:       metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: w.Config.ServiceAccount},
+		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}},
+	}))
+	other.eventually("the catalog is Ready with the ServiceAccount's Secret", ready(other, v1beta1.SucceededReason))
+}
+
 // runManager runs the controller until the test ends.
 func (w *world) runManager() {
 	w.t.Helper()
 	mgr, err := ctrl.NewManager(apiServer, ctrl.Options{
 		Scheme:  w.api.Scheme(),
 		Metrics: server.Options{BindAddress: "0"},
-		Cache:   cache.Options{ReaderFailOnMissingInformer: true},
+		Cache:   cache.Options{ReaderFailOnMissingInformer: true, ByObject: w.Config.Watched()},
 	})
 	must(w.t, err)
 	w.Client, w.Live = mgr.GetClient(), mgr.GetAPIReader()

@@ -3,7 +3,6 @@ package sync
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +26,7 @@ func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) e
 	c := rec.catalog
 	served, ok := r.Store.Catalog(c.Name)
 	if rec.current {
-		c.Status.Image = c.Spec.Image
+		c.Status.Image = rec.image
 	}
 	if ok {
 		r.describe(rec, served)
@@ -64,6 +63,7 @@ func (r *CatalogReconciler) describe(rec *reconciliation, served store.Catalog) 
 		Bundles:             int32(info.Bundles),
 		Blobs:               int32(info.Blobs),
 		Bytes:               info.Bytes,
+		Source:              info.Endpoint,
 		UnpackedAt:          &unpackedAt,
 		InvalidPackages:     invalidPackages(rec.invalid),
 		InvalidPackageCount: int32(len(rec.invalid)),
@@ -95,32 +95,59 @@ func truncate(s string, most int) string {
 // when the next poll is due.
 func (r *CatalogReconciler) planNext(rec *reconciliation) {
 	c, now := rec.catalog, r.Clock.Now()
-	var blocked *blockedError
-	failed := rec.fetchErr != nil && !errors.As(rec.fetchErr, &blocked)
 	switch {
-	case failed:
-		r.Polls.Record(c.Name, now, rec.fetchErr)
+	case retried(rec.fetchErr):
+		r.Polls.Record(c.Name, rec.subject, now, rec.fetchErr)
 	case !rec.polledAt.IsZero():
-		r.Polls.Record(c.Name, rec.polledAt, nil)
+		r.Polls.Record(c.Name, rec.subject, rec.polledAt, nil)
 	case rec.attempted: // without a poll: what an earlier failure asked for is over
-		r.Polls.Record(c.Name, r.Polls.Get(c.Name).Last, nil)
+		r.Polls.Record(c.Name, rec.subject, r.Polls.Get(c.Name).Last, nil)
 	}
 	entry := r.Polls.Get(c.Name)
 	switch {
-	case failed:
-		rec.next = now.Add(poll.Backoff(entry.Failures))
+	case retried(rec.fetchErr):
+		rec.next = r.retryAt(rec, now.Add(poll.Backoff(entry.Failures)))
+	case !rec.postponed.IsZero():
+		rec.next = rec.postponed
 	case entry.Err != nil && now.Before(entry.Next):
 		rec.next = entry.Next // we came for another reason while the backoff lasts
 	default:
-		rec.next = r.nextPoll(c, entry.Last, now)
+		rec.next = r.nextPoll(rec, entry.Last, now)
 	}
 	r.Polls.SetNext(c.Name, rec.next)
+	if templateOf(c) != "" && (rec.next.IsZero() || rec.next.After(now.Add(versionAge))) {
+		rec.next = now.Add(versionAge) // to see whether the cluster has another version
+	}
+}
+
+// retryAt is when to try again after a failure: at the time that the registry asked for, else when both the catalog's own
+// backoff, own, and that of the registry are over.
+func (r *CatalogReconciler) retryAt(rec *reconciliation, own time.Time) time.Time {
+	ref, err := name.ParseReference(rec.image)
+	if err != nil || rec.client == nil {
+		return own
+	}
+	asked, advised := rec.client.NotBefore(ref)
+	switch {
+	case asked.After(r.Clock.Now()):
+		return r.spread(rec, asked)
+	case advised.After(own):
+		return advised
+	}
+	return own
+}
+
+// spread is at or a little later, so that catalogs that wait for one time do not come all at once.
+func (r *CatalogReconciler) spread(rec *reconciliation, at time.Time) time.Time {
+	now := r.Clock.Now()
+	return poll.Every(at.Sub(now)).Next(now, now, rec.catalog.Name)
 }
 
 // nextPoll is zero where there will be none: a digest reference, a suspended catalog, an image or a schedule that cannot
 // be read.
-func (r *CatalogReconciler) nextPoll(c *v1beta1.CatalogSource, last, now time.Time) time.Time {
-	ref, err := name.ParseReference(c.Spec.Image)
+func (r *CatalogReconciler) nextPoll(rec *reconciliation, last, now time.Time) time.Time {
+	c := rec.catalog
+	ref, err := name.ParseReference(rec.image)
 	if _, byDigest := ref.(name.Digest); err != nil || byDigest || c.Spec.Suspend {
 		return time.Time{}
 	}
@@ -160,9 +187,8 @@ func setProgressing(rec *reconciliation, served bool) {
 		}
 		setCondition(c, v1beta1.ProgressingCondition, status, reason, message)
 	}
-	var blocked *blockedError
 	switch {
-	case errors.As(rec.fetchErr, &blocked):
+	case needsPerson(rec.fetchErr):
 		fault(metav1.ConditionFalse, v1beta1.BlockedReason)
 	case rec.fetchErr != nil:
 		fault(metav1.ConditionTrue, v1beta1.RetryingReason)
@@ -171,13 +197,13 @@ func setProgressing(rec *reconciliation, served bool) {
 			"Not polled, as spec.suspend is true; what is served stays served.")
 	case rec.attempted || isCurrent(rec):
 		setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.SucceededReason,
-			fmt.Sprintf("%s is unpacked and current.", c.Spec.Image))
+			fmt.Sprintf("%s is unpacked and current.%s", rec.image, insecureNote(c)))
 	}
 }
 
 // isCurrent tells that there was nothing to attempt: a digest reference whose content is served.
 func isCurrent(rec *reconciliation) bool {
-	_, err := name.NewDigest(rec.catalog.Spec.Image)
+	_, err := name.NewDigest(rec.image)
 	return err == nil && rec.current
 }
 
@@ -219,7 +245,7 @@ func setReady(rec *reconciliation) {
 	}
 	switch {
 	case progressing.Reason != v1beta1.SucceededReason && progressing.Reason != v1beta1.SuspendedReason:
-		fault(progressing)
+		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionFalse, whyNotReady(rec, progressing), progressing.Message)
 	case serving.Status != metav1.ConditionTrue:
 		fault(serving)
 	case synced.Status != metav1.ConditionTrue:
@@ -229,8 +255,32 @@ func setReady(rec *reconciliation) {
 	case c.Spec.Suspend:
 		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message+" Not polled, as spec.suspend is true.")
 	default:
-		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message)
+		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message+insecureNote(c))
 	}
+}
+
+// whyNotReady is the reason of Ready for what Progressing says: where it is known what is amiss, that. As long as nothing
+// was attempted, it is what the last attempt found.
+func whyNotReady(rec *reconciliation, progressing *metav1.Condition) string {
+	ready := meta.FindStatusCondition(rec.catalog.Status.Conditions, v1beta1.ReadyCondition)
+	if rec.fetchErr == nil && ready != nil && ready.Message == progressing.Message {
+		return ready.Reason
+	}
+	return cmp.Or(reasonOf(rec.fetchErr), progressing.Reason)
+}
+
+// insecureNote says, behind another sentence, that nobody vouches for what the registry gives.
+func insecureNote(c *v1beta1.CatalogSource) string {
+	if !isInsecure(c) {
+		return ""
+	}
+	return " The registry is not verified, as spec.registry has insecure set."
+}
+
+// isInsecure tells whether the registry, or one of the catalog's mirrors, need not prove who it is.
+func isInsecure(c *v1beta1.CatalogSource) bool {
+	access := c.Spec.Registry
+	return access != nil && (access.Insecure || slices.ContainsFunc(access.Mirrors, func(m v1beta1.RegistryMirror) bool { return m.Insecure }))
 }
 
 // sentence makes a sentence of an error, for people.

@@ -107,11 +107,12 @@ func TestConclude(t *testing.T) {
 			if test.served {
 				base = served
 				first := &reconciliation{catalog: c, before: c.DeepCopy(), wanted: w.digest(digest)}
+				w.prepare(first)
 				must(t, w.unpack(t.Context(), first))
 				first.published = 1
 				must(t, w.conclude(t.Context(), first))
 			} else {
-				_ = w.announce(t.Context(), &reconciliation{catalog: c})
+				_ = w.announce(t.Context(), &reconciliation{catalog: c, image: image})
 			}
 			for k, v := range base {
 				want[k] = strings.ReplaceAll(v, "DIGEST", digest)
@@ -122,6 +123,7 @@ func TestConclude(t *testing.T) {
 			rec := test.rec
 			rec.catalog, rec.before = c, c.DeepCopy()
 			c.Spec = spec
+			rec.image = spec.Image
 			if test.served && !test.none {
 				rec.published = 1
 			}
@@ -248,6 +250,7 @@ func TestPlanNext(t *testing.T) {
 			if rec.catalog.Spec.Image == "" {
 				rec.catalog.Spec.Image = "registry.example/catalog:latest"
 			}
+			w.prepare(&rec)
 			w.planNext(&rec)
 			if !w.Polls.Get(w.catalog).Next.Equal(rec.next) {
 				t.Errorf("the poll log says %v, the pass %v", w.Polls.Get(w.catalog).Next, rec.next)

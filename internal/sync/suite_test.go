@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +30,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -35,6 +38,10 @@ import (
 var apiServer *rest.Config
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.fuzz").Value.String() != "" { // what is fuzzed needs no API server, and each worker would start one
+		os.Exit(m.Run())
+	}
 	code, err := runTests(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -109,8 +116,11 @@ func newWorld(t *testing.T) *world {
 			BaseURL:                "http://catalogd.example",
 			DefaultPollingInterval: 15 * time.Minute,
 			Concurrency:            1,
+			ServiceAccount:         "catalogd",
+			ServerVersion:          func(context.Context) (string, error) { return "v1.37.1", nil },
 		},
 	}
+	w.newRegistries()
 	w.openStore()
 	t.Cleanup(func() { must(t, w.Store.Close()) })
 	return w.another()
@@ -129,6 +139,7 @@ func newClient(t *testing.T, cfg *rest.Config) client.WithWatch {
 	cfg.QPS = -1
 	scheme := runtime.NewScheme()
 	must(t, v1beta1.AddToScheme(scheme))
+	must(t, corev1.AddToScheme(scheme))
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
 	must(t, err)
 	return c
@@ -141,11 +152,20 @@ func (w *world) openStore() {
 	w.Store = st
 }
 
+// newRegistries opens access to registries as at the start of a process.
+func (w *world) newRegistries() {
+	w.t.Helper()
+	registries, err := registry.New(registry.Config{Now: w.clock.Now, Backoff: poll.Backoff})
+	must(w.t, err)
+	w.Config.Registries = registries
+}
+
 // restart is the end of the process, however it came, and the start of the next. All that is not on disk is lost.
 func (w *world) restart() {
 	w.t.Helper()
 	must(w.t, w.Store.Close())
 	w.Polls = &poll.Log{}
+	w.newRegistries()
 	w.openStore()
 }
 
@@ -226,12 +246,19 @@ func (w *world) settle() *v1beta1.CatalogSource {
 	return c
 }
 
-// begin reads the catalog as the steps of a reconcile find it.
+// begin reads the catalog, and how its image is reached, as the steps of a reconcile behind that find it.
 func (w *world) begin() *reconciliation {
 	w.t.Helper()
 	rec, err := w.read(w.t.Context(), w.request())
 	must(w.t, err)
+	w.prepare(rec)
 	return rec
+}
+
+func (w *world) prepare(rec *reconciliation) {
+	w.t.Helper()
+	must(w.t, w.render(w.t.Context(), rec))
+	must(w.t, w.access(w.t.Context(), rec))
 }
 
 // packages reads all OperatorPackages of the catalog: by name, the resource version.

@@ -3,6 +3,7 @@ package unpack
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"log"
@@ -97,13 +98,18 @@ func zstandard(t testing.TB, content []byte, options ...zstd.EOption) []byte {
 // imageOf has the layers and, unless it is "", the label that names configDir.
 func imageOf(t testing.TB, configDir string, layers ...[]byte) v1.Image {
 	t.Helper()
+	if configDir == "" {
+		return labelled(t, nil, layers...)
+	}
+	return labelled(t, map[string]string{ConfigsLabel: configDir}, layers...)
+}
+
+func labelled(t testing.TB, labels map[string]string, layers ...[]byte) v1.Image {
+	t.Helper()
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	if configDir != "" {
-		config := v1.Config{Labels: map[string]string{ConfigsLabel: configDir}}
-		var err error
-		if img, err = mutate.Config(img, config); err != nil {
-			t.Fatal(err)
-		}
+	img, err := mutate.Config(img, v1.Config{Labels: labels})
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, layer := range layers {
 		var err error
@@ -208,6 +214,15 @@ func (s scratch) checkOutside(t testing.TB) {
 		if dir == s.outside {
 			return
 		}
+	}
+}
+
+// checkLimit fails the test unless err says that limit is exceeded; "" for none.
+func checkLimit(t testing.TB, err error, limit string) {
+	t.Helper()
+	exceeded, ok := errors.AsType[*LimitError](err)
+	if ok != (limit != "") || ok && (exceeded.Limit != limit || !isInvalid(err)) {
+		t.Errorf("got error %v, which names limit %+v, want limit %q", err, exceeded, limit)
 	}
 }
 

@@ -7,10 +7,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
 const (
@@ -19,14 +23,23 @@ const (
 	// zstdWindow bounds the decoder's memory. It is the largest window that the usual encoders take without being
 	// told to (zstd up to level 20).
 	zstdWindow = 32 << 20
+
+	blockSize   = 512 // bytes of a tar block
+	sizeUnknown = -1  // as the size of an entry: what its content has
+
+	// titleAnnotation of a layer is the name of the file that it is (OCI image specification, annotations.md).
+	titleAnnotation = "org.opencontainers.image.title"
 )
 
 // pullLayer streams a layer from the registry to t. The registry client's reader fails at its end unless size and digest
 // are right, hence it is read to the end on all paths on which the image might be blamed: what the transfer spoilt is not
 // the image's fault.
-func pullLayer(ctx context.Context, img v1.Image, descriptor v1.Descriptor, t *tree) error {
+func pullLayer(ctx context.Context, ref name.Digest, img v1.Image, descriptor v1.Descriptor, t *tree) error {
 	if len(descriptor.URLs) > 0 {
 		return invalidf("it lies outside the registry; push the image with all its layers")
+	}
+	if t.artifact && descriptor.MediaType == emptyLayer {
+		return nil
 	}
 	layer, err := img.LayerByDigest(descriptor.Digest)
 	if err != nil {
@@ -34,16 +47,16 @@ func pullLayer(ctx context.Context, img v1.Image, descriptor v1.Descriptor, t *t
 	}
 	blob, err := layer.Compressed()
 	if err != nil {
-		return &transferError{"fetching it", err}
+		return registry.Explain("fetching it", ref, err)
 	}
 	defer blob.Close()
 	src := &source{reader: blob}
-	err = applyLayer(ctx, src, t)
+	err = applyLayer(ctx, src, descriptor.Annotations[titleAnnotation], t)
 	if err == nil || isInvalid(err) {
 		_, _ = io.Copy(io.Discard, src) // src keeps the error
 	}
 	if src.err != nil {
-		return &transferError{"fetching it", src.err}
+		return registry.Explain("fetching it", ref, src.err)
 	}
 	return err
 }
@@ -65,13 +78,27 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 // applyLayer applies the layer to t and reads the decompressed stream to its end, where its checksums are.
-func applyLayer(ctx context.Context, src *source, t *tree) error {
+func applyLayer(ctx context.Context, src *source, title string, t *tree) error {
 	content, err := decompress(src, t.limits.Ratio)
 	if err != nil {
 		return err
 	}
 	defer content.close()
 	t.beginLayer()
+	buffered := bufio.NewReader(content)
+	if t.artifact && !isArchive(buffered) {
+		err = t.applyTitled(title, buffered)
+	} else {
+		err = applyArchive(ctx, buffered, t)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, buffered)
+	return err
+}
+
+func applyArchive(ctx context.Context, content io.Reader, t *tree) error {
 	archive := tar.NewReader(content)
 	for entries := 0; ; entries++ {
 		if err := ctx.Err(); err != nil {
@@ -80,8 +107,7 @@ func applyLayer(ctx context.Context, src *source, t *tree) error {
 		header, err := archive.Next()
 		switch {
 		case err == io.EOF:
-			_, err := io.Copy(io.Discard, content)
-			return err
+			return nil
 		case isInvalid(err):
 			return err
 		case err != nil && entries == 0:
@@ -93,6 +119,25 @@ func applyLayer(ctx context.Context, src *source, t *tree) error {
 			return err
 		}
 	}
+}
+
+// isArchive tells whether content begins with a block that a tar archive can begin with: one whose checksum is right, or
+// the zeros of its end.
+func isArchive(content *bufio.Reader) bool {
+	block, _ := content.Peek(blockSize) // a short or broken stream fails when it is read
+	_, err := tar.NewReader(bytes.NewReader(block)).Next()
+	return len(block) == blockSize && !errors.Is(err, tar.ErrHeader)
+}
+
+// applyTitled applies a layer that is a file and no archive, as ORAS and its kin push single files. Its name is the title
+// annotation; it has the effect that an archive's entry of that name would have.
+func (t *tree) applyTitled(title string, content io.Reader) error {
+	switch path.Ext(title) {
+	case ".json", ".yaml", ".yml":
+		return t.apply(&tar.Header{Typeflag: tar.TypeReg, Name: title, Size: sizeUnknown}, content)
+	}
+	return invalidf("it is neither a tar archive (plain, or compressed with gzip or zstd) nor a catalog file: its annotation %s is %q; "+
+		"set it to the file's name, which must end in .json, .yaml or .yml", titleAnnotation, title)
 }
 
 // stream is a decompressed layer. Its read errors are InvalidImageErrors; whether the transfer is to blame instead, source
@@ -110,7 +155,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.reader.Read(p)
 	s.size += int64(n)
 	if s.size > ratioFree && s.size > int64(s.ratio)*s.src.read {
-		return n, invalidf("it unpacks to more than %d times its size (limit: compression ratio)", s.ratio)
+		return n, exceeded(LimitCompressionRatio, int64(s.ratio), "it unpacks to many times its size")
 	}
 	if err != nil && err != io.EOF {
 		return n, invalidf("its %s stream is damaged: %w", s.format, err)

@@ -16,9 +16,9 @@ import (
 // applyAll applies layers to a new tree whose catalog is in dir.
 func applyAll(t testing.TB, s scratch, dir string, limits Limits, layers ...[]byte) (Result, error) {
 	t.Helper()
-	tree := newTree(s.root, dir, limits.withDefaults())
+	tree := newTree(s.root, location{dir: dir}, limits.withDefaults())
 	for _, layer := range layers {
-		if err := applyLayer(t.Context(), &source{reader: bytes.NewReader(layer)}, tree); err != nil {
+		if err := applyLayer(t.Context(), &source{reader: bytes.NewReader(layer)}, "", tree); err != nil {
 			return Result{}, err
 		}
 	}
@@ -89,6 +89,8 @@ func TestLayers(t *testing.T) {
 		"hard link hidden":             {[]layer{{file(c+"a", "1"), link(c+"b", "etc/passwd")}, {whiteout(c + ".wh.b")}}, map[string]string{"a": "1"}, ""},
 		"unknown type":                 {[]layer{{special('~', c+"b", "")}}, nil, `configs/b is an entry of unknown type '~'`},
 		"block device":                 {[]layer{{special(tar.TypeBlock, c+"b", "")}}, nil, "configs/b is a device"},
+		"not UTF-8":                    {[]layer{{file(c+"a\xfa/b", "1")}}, nil, `the name of entry "configs/a\xfa/b" is no UTF-8: rename the file`},
+		"not UTF-8, elsewhere":         {[]layer{{file("etc/a\xfa", "1"), file(c+"a", "1"), whiteout(c + "\xfa/.wh..wh..opq"), whiteout(c + ".wh.\xfa")}}, map[string]string{"a": "1"}, ""},
 		"long path":                    {[]layer{{file(c+strings.Repeat("a/", 2100)+"a", "1")}}, nil, "bytes, more than the limit of 4096"},
 		"deep path":                    {[]layer{{file(c+strings.Repeat("a/", 150)+"a", "1")}}, nil, "lies more than 100 directories deep"},
 		"long name":                    {[]layer{{file(c+strings.Repeat("a", 256), "1")}}, nil, "is 256 bytes long, more than the limit of 255 for one file name"},
@@ -155,26 +157,28 @@ func TestLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits Limits
 		layers [][]byte
+		limit  string // that is exceeded
 		want   string
 	}{
-		"within all":              {Limits{TotalBytes: 15, FileBytes: 5, Files: 3}, [][]byte{three}, ""},
-		"one file":                {Limits{FileBytes: 4}, [][]byte{three}, "configs/a has 5 bytes, more than the limit of 4 bytes for one file"},
-		"all files":               {Limits{TotalBytes: 14}, [][]byte{three}, "the catalog has more than 14 bytes (limit: total unpacked bytes)"},
-		"all files of two layers": {Limits{TotalBytes: 29}, [][]byte{three, three}, "more than 29 bytes"},
-		"hard links count":        {Limits{TotalBytes: 14}, [][]byte{linked}, "more than 14 bytes"},
-		"number":                  {Limits{Files: 2}, [][]byte{three}, "the catalog has more than 2 files and directories (limit: number of files)"},
-		"number of hard links":    {Limits{Files: 2}, [][]byte{linked}, "more than 2 files"},
-		"number of directories":   {Limits{Files: 3}, [][]byte{archive(t, file("configs/d/e/f/a", "1"))}, "more than 3 files"},
-		"directories again":       {Limits{Files: 3}, [][]byte{archive(t, file("configs/d/e/a", "1")), archive(t, dir("configs/d"), dir("configs/d/e"))}, ""},
-		"gzip bomb":               {Limits{}, [][]byte{gzipped(t, blanks)}, "it unpacks to more than 200 times its size (limit: compression ratio)"},
-		"zstd bomb":               {Limits{}, [][]byte{zstandard(t, blanks)}, "it unpacks to more than 200 times its size (limit: compression ratio)"},
-		"no bomb: not compressed": {Limits{}, [][]byte{blanks}, ""},
-		"no bomb: small":          {Limits{}, [][]byte{gzipped(t, small)}, ""},
-		"no bomb: more allowed":   {Limits{Ratio: 2000}, [][]byte{gzipped(t, blanks)}, ""},
+		"within all":              {Limits{TotalBytes: 15, FileBytes: 5, Files: 3}, [][]byte{three}, "", ""},
+		"one file":                {Limits{FileBytes: 4}, [][]byte{three}, LimitFileBytes, "configs/a has 5 bytes, more than the limit of 4 for one file (--max-file-bytes)"},
+		"all files":               {Limits{TotalBytes: 14}, [][]byte{three}, LimitTotalBytes, "the catalog has at least 15 bytes, more than the limit of 14 for all files together (--max-unpacked-bytes)"},
+		"all files of two layers": {Limits{TotalBytes: 29}, [][]byte{three, three}, LimitTotalBytes, "at least 30 bytes, more than the limit of 29"},
+		"hard links count":        {Limits{TotalBytes: 14}, [][]byte{linked}, LimitTotalBytes, "more than the limit of 14"},
+		"number":                  {Limits{Files: 2}, [][]byte{three}, LimitFiles, "the catalog has at least 3 files and directories, more than the limit of 2 (--max-files)"},
+		"number of hard links":    {Limits{Files: 2}, [][]byte{linked}, LimitFiles, "more than the limit of 2 (--max-files)"},
+		"number of directories":   {Limits{Files: 3}, [][]byte{archive(t, file("configs/d/e/f/a", "1"))}, LimitFiles, "more than the limit of 3 (--max-files)"},
+		"directories again":       {Limits{Files: 3}, [][]byte{archive(t, file("configs/d/e/a", "1")), archive(t, dir("configs/d"), dir("configs/d/e"))}, "", ""},
+		"gzip bomb":               {Limits{}, [][]byte{gzipped(t, blanks)}, LimitCompressionRatio, "it unpacks to many times its size, more than the limit of 200 times (--max-compression-ratio)"},
+		"zstd bomb":               {Limits{}, [][]byte{zstandard(t, blanks)}, LimitCompressionRatio, "more than the limit of 200 times (--max-compression-ratio)"},
+		"no bomb: not compressed": {Limits{}, [][]byte{blanks}, "", ""},
+		"no bomb: small":          {Limits{}, [][]byte{gzipped(t, small)}, "", ""},
+		"no bomb: more allowed":   {Limits{Ratio: 2000}, [][]byte{gzipped(t, blanks)}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := applyAll(t, newScratch(t), "configs", test.limits, test.layers...)
 			checkError(t, err, test.want, true)
+			checkLimit(t, err, test.limit)
 		})
 	}
 }
@@ -200,8 +204,8 @@ func TestReadToTheEnd(t *testing.T) {
 		}
 	}
 	src := &source{reader: io.MultiReader(bytes.NewReader(sound), failing{})}
-	tree := newTree(newScratch(t).root, "configs", DefaultLimits())
-	if err := applyLayer(t.Context(), src, tree); err == nil || src.err == nil {
+	tree := newTree(newScratch(t).root, location{dir: "configs"}, DefaultLimits())
+	if err := applyLayer(t.Context(), src, "", tree); err == nil || src.err == nil {
 		t.Errorf("a layer whose verification fails after its tar gave %v, %v", err, src.err)
 	}
 }
@@ -222,10 +226,10 @@ func TestMemory(t *testing.T) {
 		}
 		write.CloseWithError(writer.Close())
 	}()
-	tree := newTree(newScratch(t).root, "configs", DefaultLimits())
+	tree := newTree(newScratch(t).root, location{dir: "configs"}, DefaultLimits())
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := applyLayer(t.Context(), &source{reader: read}, tree); err != nil {
+	if err := applyLayer(t.Context(), &source{reader: read}, "", tree); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)

@@ -39,6 +39,11 @@ func contains(dir, name string) bool {
 func (t *tree) isInside(name string) bool { return contains(t.dir, name) }
 func (t *tree) isAbove(name string) bool  { return name != t.dir && contains(name, t.dir) }
 
+// isBesideDatabase tells what is not wanted in dir, which may well be the image's root, as it is a database that is.
+func (t *tree) isBesideDatabase(name string) bool {
+	return t.database != "" && t.isInside(name) && name != t.dir && name != t.database
+}
+
 // rel returns the path in root of name, which must be inside dir.
 func (t *tree) rel(name string) string {
 	switch {

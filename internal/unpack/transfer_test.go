@@ -16,6 +16,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
 func imageLayer(t testing.TB, blob []byte) v1.Layer {
@@ -77,22 +79,26 @@ func TestSpoiltTransfer(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, "<html>nothing here</html>")
 	}
-	const whole = "error verifying sha256 checksum"
+	const (
+		whole = "layer 1 of 1: fetching it: what registry HOST sent is not what its digest says"
+		size  = "layer 1 of 1: fetching it: what registry HOST sent is not of the size that the manifest says"
+	)
 	for name, test := range map[string]struct {
 		compress func(testing.TB, []byte) []byte
 		change   func(http.ResponseWriter, []byte)
-		want     string
+		kind     registry.Kind
+		want     string // HOST stands for the registry's
 	}{
-		"plain, content":      {nil, flip(600), whole},
-		"plain, tar header":   {nil, flip(5), whole},
-		"plain, padding":      {nil, flip(1500), whole},
-		"gzip, magic":         {gzipped, flip(0), whole},
-		"gzip, content":       {gzipped, flip(40), whole},
-		"cut":                 {gzipped, cut, "does not match expected size"},
-		"cut, size unknown":   {gzipped, chunkedCut, "error verifying size"},
-		"connection lost":     {gzipped, hangUp, "layer 1 of 1: fetching it: the registry closed the connection too early"},
-		"layer not found":     {gzipped, missing, "layer 1 of 1: fetching it: the registry answered 404 Not Found"},
-		"longer than it says": {nil, longer, "does not match expected size"},
+		"plain, content":      {nil, flip(600), registry.Damaged, whole},
+		"plain, tar header":   {nil, flip(5), registry.Damaged, whole},
+		"plain, padding":      {nil, flip(1500), registry.Damaged, whole},
+		"gzip, magic":         {gzipped, flip(0), registry.Damaged, whole},
+		"gzip, content":       {gzipped, flip(40), registry.Damaged, whole},
+		"cut":                 {gzipped, cut, registry.Damaged, size},
+		"cut, size unknown":   {gzipped, chunkedCut, registry.Damaged, whole},
+		"connection lost":     {gzipped, hangUp, registry.Damaged, "layer 1 of 1: fetching it: registry HOST closed the connection too early"},
+		"layer not found":     {gzipped, missing, registry.NotFound, "layer 1 of 1: fetching it: registry HOST has no such"},
+		"longer than it says": {nil, longer, registry.Damaged, size},
 	} {
 		t.Run(name, func(t *testing.T) {
 			layer := archive(t, file("configs/a", strings.Repeat("catalog", 50)), file("configs/b", noise(200<<10)))
@@ -110,7 +116,10 @@ func TestSpoiltTransfer(t *testing.T) {
 			}
 			altered = digest.String()
 			_, err = Image(t.Context(), ref, newScratch(t).root, Options{})
-			checkError(t, err, test.want, false)
+			checkError(t, err, strings.ReplaceAll(test.want, "HOST", ref.RegistryStr()), false)
+			if got := registry.KindOf(err); got != test.kind {
+				t.Errorf("got an error of kind %q, want %q", got, test.kind)
+			}
 		})
 	}
 }
@@ -121,7 +130,7 @@ func TestSpoiltManifest(t *testing.T) {
 	ref := push(t, startRegistry(t, alter(&altered, change)), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
 	altered = ref.DigestStr()
 	_, err := Image(t.Context(), ref, newScratch(t).root, Options{})
-	checkError(t, err, "does not match requested digest", false)
+	checkError(t, err, "reading the manifest: what registry "+ref.RegistryStr()+" sent is not what its digest says", false)
 }
 
 func TestCancelled(t *testing.T) {
@@ -142,7 +151,7 @@ func TestCancelled(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})), imageOf(t, "/configs", layer))
 	_, err = Image(ctx, ref, newScratch(t).root, Options{})
-	if !errors.Is(err, context.Canceled) || isInvalid(err) {
+	if !errors.Is(err, context.Canceled) || isInvalid(err) || registry.KindOf(err) != "" {
 		t.Errorf("got error %v, want one that is context.Canceled", err)
 	}
 }
@@ -157,7 +166,7 @@ func TestNoRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Image(t.Context(), moved, newScratch(t).root, Options{})
-	checkError(t, err, "reading the manifest: connect: connection refused", false)
+	checkError(t, err, "reading the manifest: registry "+host+" cannot be reached: connect: connection refused", false)
 }
 
 // TestLocalFault has a fault of this machine (the directory is gone), which must not be blamed on the image.

@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -27,9 +28,9 @@ const (
 // or hides it, and an error if it is there still at the end. So images whose base layers have links are fine, and nothing
 // in root can lead out of it.
 type tree struct {
-	root   *os.Root
-	dir    string
-	limits Limits
+	location // where in the image the catalog is; of a database nothing else is made
+	root     *os.Root
+	limits   Limits
 
 	exists  bool              // dir is there, as a directory
 	refused map[string]string // why an entry was not made, by path
@@ -43,8 +44,8 @@ type tree struct {
 	seed             maphash.Seed
 }
 
-func newTree(root *os.Root, dir string, limits Limits) *tree {
-	t := &tree{root: root, dir: dir, limits: limits, refused: map[string]string{}, seed: maphash.MakeSeed()}
+func newTree(root *os.Root, at location, limits Limits) *tree {
+	t := &tree{location: at, root: root, limits: limits, exists: at.dir == ".", refused: map[string]string{}, seed: maphash.MakeSeed()}
 	t.beginLayer()
 	return t
 }
@@ -71,8 +72,12 @@ func (t *tree) apply(header *tar.Header, content io.Reader) error {
 		return invalidf("entry %q makes the image's root something else than a directory", header.Name)
 	case t.isBelowRefused(name):
 		return nil // it would lie where the link leads
+	case t.isBesideDatabase(name):
+		return nil
 	case t.isAbove(name):
 		return t.applyAbove(name, header)
+	case t.isInside(name) && !utf8.ValidString(t.rel(name)):
+		return invalidf("the name of entry %q is no UTF-8: rename the file", header.Name) // io/fs takes no other
 	case t.isInside(name):
 		return t.applyInside(name, header, content)
 	default:
@@ -122,22 +127,44 @@ func (t *tree) applyInside(name string, header *tar.Header, content io.Reader) e
 	}
 }
 
+// writeFile writes a file of size bytes; of as many as there are, if size is sizeUnknown.
 func (t *tree) writeFile(name string, size int64, content io.Reader) error {
-	if size > t.limits.FileBytes {
-		return invalidf("%s has %d bytes, more than the limit of %d bytes for one file", name, size, t.limits.FileBytes)
-	}
-	if err := t.count(1, size); err != nil {
+	if err := t.checkFile(name, size); err != nil {
 		return err
+	}
+	if err := t.count(1, max(size, 0)); err != nil {
+		return err
+	}
+	if size == sizeUnknown {
+		// One byte more than allowed says that the file is too large.
+		content = io.LimitReader(content, min(t.limits.FileBytes, t.limits.TotalBytes-t.bytes)+1)
 	}
 	file, err := t.root.OpenFile(t.rel(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(file, contentReader{content}); err != nil {
+	written, err := io.Copy(file, contentReader{content})
+	if err != nil {
 		_ = file.Close()
 		return fmt.Errorf("unpacking %s: %w", name, err)
 	}
-	return file.Close()
+	if err := file.Close(); err != nil || size != sizeUnknown {
+		return err
+	}
+	if err := t.checkFile(name, written); err != nil {
+		return err
+	}
+	return t.count(0, written)
+}
+
+func (t *tree) checkFile(name string, size int64) error {
+	switch {
+	case name == t.database && size > t.limits.DatabaseBytes:
+		return exceeded(LimitDatabaseBytes, t.limits.DatabaseBytes, "%s has %d bytes", name, size)
+	case size > t.limits.FileBytes:
+		return exceeded(LimitFileBytes, t.limits.FileBytes, "%s has %d bytes", name, size)
+	}
+	return nil
 }
 
 // applyHardLink makes a hard link to a file of the catalog, in whatever layer that is. It counts as a copy would, as
@@ -233,18 +260,26 @@ func (t *tree) count(entries int, bytes int64) error {
 	t.bytes += bytes
 	switch {
 	case t.entries > t.limits.Files:
-		return invalidf("the catalog has more than %d files and directories (limit: number of files)", t.limits.Files)
+		return exceeded(LimitFiles, int64(t.limits.Files), "the catalog has at least %d files and directories", t.entries)
 	case t.bytes > t.limits.TotalBytes:
-		return invalidf("the catalog has more than %d bytes (limit: total unpacked bytes)", t.limits.TotalBytes)
+		return exceeded(LimitTotalBytes, t.limits.TotalBytes, "the catalog has at least %d bytes", t.bytes)
 	}
 	return nil
 }
 
+// checkRefused says whether something refused is there after the last layer.
+func (t *tree) checkRefused() error {
+	if len(t.refused) == 0 {
+		return nil
+	}
+	first := slices.Min(slices.Collect(maps.Keys(t.refused)))
+	return invalidf("%s %s", first, t.refused[first])
+}
+
 // result says what is there after the last layer.
 func (t *tree) result() (Result, error) {
-	if len(t.refused) > 0 {
-		first := slices.Min(slices.Collect(maps.Keys(t.refused)))
-		return Result{}, invalidf("%s %s", first, t.refused[first])
+	if err := t.checkRefused(); err != nil {
+		return Result{}, err
 	}
 	result := Result{ConfigDir: path.Join("/", t.dir)}
 	err := fs.WalkDir(t.root.FS(), ".", func(_ string, entry fs.DirEntry, err error) error {
@@ -264,7 +299,7 @@ func (t *tree) result() (Result, error) {
 		return Result{}, fmt.Errorf("counting the files: %w", err)
 	case !t.exists:
 		return Result{}, invalidf("the image has no directory %s, where its catalog should be: "+
-			"set spec.extractContent.configDir, or correct the label %s", result.ConfigDir, ConfigsLabel)
+			"set spec.extractContent.configDir, or correct the label or annotation %s", result.ConfigDir, ConfigsLabel)
 	case result.Files == 0:
 		return Result{}, invalidf("the catalog's directory %s has no file in it", result.ConfigDir)
 	}

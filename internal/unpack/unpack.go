@@ -4,12 +4,17 @@
 // Everything streams: registry, digest and size check, decompression, tar, file. Memory use does not depend on the size of
 // the image. Layers apply in order, with whiteouts, as the OCI image specification (layer.md) says. Image content is not
 // trusted: files are written through an os.Root and in number and size within Limits; links and devices are not made.
+//
+// Three kinds of images hold a catalog. The usual one has its files in a directory that a label names. An OCI artifact has
+// them in its layers, as archives or one by one. An index image of old has an SQLite database, which is converted to files
+// here, so that nobody else needs to know of it.
 package unpack
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 
@@ -18,50 +23,27 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// ConfigsLabel is the image label that names the directory of the catalog; opm and all catalog images set it.
-const ConfigsLabel = "operators.operatorframework.io.index.configs.v1"
+const (
+	// ConfigsLabel is the image label, of OCI artifacts the annotation of the manifest, that names the directory of the
+	// catalog; opm and all catalog images set it.
+	ConfigsLabel = "operators.operatorframework.io.index.configs.v1"
+
+	// DatabaseLabel is the image label that names the SQLite database of an index image made before there were catalog
+	// files. ConfigsLabel goes before it.
+	DatabaseLabel = "operators.operatorframework.io.index.database.v1"
+)
 
 // Options say how to unpack. The zero value is ready for use.
 type Options struct {
-	ConfigDir string          // directory of the catalog in the image; "": what the image's ConfigsLabel says
+	ConfigDir string          // directory of the catalog in the image; "": what the image's labels say
 	Limits    Limits          // what an image may take
 	Remote    []remote.Option // access to the registry
 	Platform  v1.Platform     // which image of a multi-arch index to prefer; zero: this machine's architecture on Linux
 }
 
-// Limits bound what an image may take. A field that is zero has the value of DefaultLimits.
-type Limits struct {
-	TotalBytes int64 // bytes of all files together, those that a later layer replaces included
-	FileBytes  int64 // bytes of one file
-	Files      int   // files and directories, those that a later layer replaces included
-	Ratio      int   // unpacked bytes for each byte of a layer; not applied to a layer's first 16 MiB
-}
-
-// DefaultLimits returns limits that leave catalogs an order of magnitude of room and still fit a node's disk.
-func DefaultLimits() Limits {
-	return Limits{TotalBytes: 8 << 30, FileBytes: 1 << 30, Files: 100_000, Ratio: 200}
-}
-
-func (l Limits) withDefaults() Limits {
-	defaults := DefaultLimits()
-	if l.TotalBytes == 0 {
-		l.TotalBytes = defaults.TotalBytes
-	}
-	if l.FileBytes == 0 {
-		l.FileBytes = defaults.FileBytes
-	}
-	if l.Files == 0 {
-		l.Files = defaults.Files
-	}
-	if l.Ratio == 0 {
-		l.Ratio = defaults.Ratio
-	}
-	return l
-}
-
 // Result is what was unpacked.
 type Result struct {
-	ConfigDir string // directory of the catalog in the image, absolute: "/configs"
+	ConfigDir string // directory of the catalog, or of its database, in the image, absolute: "/configs"
 	Files     int    // regular files
 	Bytes     int64  // their sizes together
 }
@@ -84,13 +66,17 @@ func isInvalid(err error) bool {
 	return ok
 }
 
-// Image writes the catalog files of the image ref to root, which must be empty, with paths relative to the catalog's
-// directory. After an error root holds an unspecified part of them. Files have mode 0644 and directories 0755 (less the
-// umask), whatever the image says; nothing is synced to disk.
+// Image writes the catalog files of the image ref to root, with paths relative to the catalog's directory, after removing
+// what is in root: it may be called again after an error, which leaves an unspecified part of the files there. Files have
+// mode 0644 and directories 0755 (less the umask), whatever the image says; nothing is synced to disk.
 //
-// Errors do not name the image: the caller knows it. A catalog without any file is an InvalidImageError, and so is one that has a symbolic link, device or pipe among its
-// files after the last layer.
+// Errors do not name the image: the caller knows it. What the registry or the way to it is to blame for is a
+// registry.Error; what the image is, an InvalidImageError. A catalog without any file is one, and so is a catalog that has a
+// symbolic link, device or pipe among its files after the last layer.
 func Image(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (Result, error) {
+	if err := clearRoot(root); err != nil {
+		return Result{}, fmt.Errorf("removing what was unpacked before: %w", err)
+	}
 	img, err := fetch(ctx, ref, opts)
 	if err != nil {
 		return Result{}, err
@@ -99,17 +85,34 @@ func Image(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (R
 	if err != nil {
 		return Result{}, invalidf("reading the manifest: %w", err)
 	}
-	dir, err := configDir(img, manifest, opts.ConfigDir)
+	at, err := locate(ref, img, manifest, opts.ConfigDir)
 	if err != nil {
 		return Result{}, err
 	}
-	tree := newTree(root, dir, opts.Limits.withDefaults())
+	tree := newTree(root, at, opts.Limits.withDefaults())
 	for i, layer := range manifest.Layers {
-		if err := pullLayer(ctx, img, layer, tree); err != nil {
+		if err := pullLayer(ctx, ref, img, layer, tree); err != nil {
 			return Result{}, fmt.Errorf("layer %d of %d: %w", i+1, len(manifest.Layers), err)
 		}
 	}
+	if at.database != "" {
+		return tree.convertDatabase(ctx)
+	}
 	return tree.result()
+}
+
+// clearRoot removes all that is in root.
+func clearRoot(root *os.Root) error {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := root.RemoveAll(entry.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (o Options) platform() v1.Platform {

@@ -1,6 +1,9 @@
 package unpack
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,7 +18,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -87,7 +92,7 @@ func TestImageConfigDir(t *testing.T) {
 		"/opt/cat":              {Result{}, "the image has no directory /opt/cat, where its catalog should be: set spec.extractContent.configDir"},
 		"/readme":               {Result{}, "the image has no directory /readme"},
 		"/opt/catalog/foo.json": {Result{}, "the image has no directory /opt/catalog/foo.json"},
-		"":                      {Result{}, "the image has no label " + ConfigsLabel},
+		"":                      {Result{}, "the image has neither label " + ConfigsLabel + " nor " + DatabaseLabel},
 	} {
 		t.Run(configDir, func(t *testing.T) {
 			got, err := Image(t.Context(), push(t, host, imageOf(t, "", layer)), newScratch(t).root, Options{ConfigDir: configDir})
@@ -135,6 +140,78 @@ func TestIndex(t *testing.T) {
 	checkError(t, err, "its image index names no image", true)
 }
 
+// indexOf has the children, of no platform where none is given; an entry that is no image has children of its own.
+func indexOf(mediaType types.MediaType, children ...mutate.IndexAddendum) v1.ImageIndex {
+	return mutate.AppendManifests(mutate.IndexMediaType(empty.Index, mediaType), children...)
+}
+
+func TestNestedIndexes(t *testing.T) {
+	host := startRegistry(t, nil)
+	image := func(which, architecture string) mutate.IndexAddendum {
+		add := mutate.IndexAddendum{Add: imageOf(t, "/configs", archive(t, file("configs/which", which)))}
+		if architecture != "" {
+			add.Platform = &v1.Platform{OS: "linux", Architecture: architecture}
+		}
+		return add
+	}
+	index := func(children ...mutate.IndexAddendum) mutate.IndexAddendum {
+		return mutate.IndexAddendum{Add: indexOf(types.OCIImageIndex, children...)}
+	}
+	own := v1.Platform{OS: "linux", Architecture: "arm64"}
+	many := make([]mutate.IndexAddendum, maxIndexes)
+	for i := range many {
+		many[i] = index(image(string(rune('a'+i)), ""))
+	}
+	for name, test := range map[string]struct {
+		index v1.ImageIndex
+		want  string
+		err   string
+	}{
+		"docker manifest list":  {indexOf(types.DockerManifestList, image("0", "s390x"), image("1", "arm64")), "1", ""},
+		"one in another":        {indexOf(types.OCIImageIndex, index(image("0", "s390x"), image("1", "arm64"))), "1", ""},
+		"own platform below":    {indexOf(types.OCIImageIndex, image("0", "s390x"), index(image("1", "arm64"))), "1", ""},
+		"own platform above":    {indexOf(types.OCIImageIndex, index(image("0", "amd64")), image("1", "arm64")), "1", ""},
+		"else the first of all": {indexOf(types.OCIImageIndex, index(image("0", "s390x")), image("1", "ppc64le")), "0", ""},
+		"as deep as may be":     {indexOf(types.OCIImageIndex, index(index(image("0", "")))), "0", ""},
+		"deeper":                {indexOf(types.OCIImageIndex, index(index(index(image("0", ""))))), "", "its image index has other indexes in it, more than 15 or more than 2 deep: push an index of images"},
+		"more":                  {indexOf(types.OCIImageIndex, many...), "", "push an index of images"},
+		"indexes of nothing":    {indexOf(types.OCIImageIndex, index(), index()), "", "its image index names no image"},
+		"nothing but strangers": {indexOf(types.OCIImageIndex, mutate.IndexAddendum{Add: static.NewLayer([]byte("x"), types.OCILayer)}), "", "its image index names no image"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScratch(t)
+			_, err := Image(t.Context(), pushIndex(t, host, test.index), s.root, Options{Platform: own})
+			checkError(t, err, test.err, true)
+			if got := s.files(t)["which"]; got != test.want {
+				t.Errorf("got image %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestAgain unpacks to a root where an earlier attempt left something.
+func TestAgain(t *testing.T) {
+	host := startRegistry(t, nil)
+	s := newScratch(t)
+	for _, name := range []string{"old", "d", "foo"} {
+		if err := os.MkdirAll(filepath.Join(s.dir, name, "x", "y"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad := imageOf(t, "/configs", archive(t, file("configs/d/a", "1"), file("configs/b", "1")), []byte("no layer"))
+	_, err := Image(t.Context(), push(t, host, bad), s.root, Options{})
+	checkError(t, err, "layer 2 of 2: it is no tar archive", true)
+	good := imageOf(t, "/configs", archive(t, file("configs/d", "2")))
+	for range 2 {
+		if _, err := Image(t.Context(), push(t, host, good), s.root, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]string{"d": "2"}, s.files(t)); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func pushIndex(t *testing.T, host string, index v1.ImageIndex) name.Digest {
 	t.Helper()
 	tag, err := name.NewTag(host + "/catalogs/index:latest")
@@ -169,6 +246,18 @@ func TestArchives(t *testing.T) {
 		"truncated":       "layer 1 of 1: unpacking configs/foo/catalog.json: its gzip stream is damaged: unexpected EOF",
 		"not-gzip":        "layer 1 of 1: it is no tar archive, neither plain nor compressed with gzip or zstd",
 	}
+	readme, err := os.ReadFile("testdata/archives/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range verdicts {
+		if !strings.Contains(string(readme), "`"+name+".tar.gz`") {
+			t.Errorf("README.md does not say what %s is", name)
+		}
+	}
+	if lines := strings.Count(string(readme), ".tar.gz`"); lines != len(verdicts) {
+		t.Errorf("README.md names %d archives, of which %d have a verdict", lines, len(verdicts))
+	}
 	archives, err := filepath.Glob("testdata/archives/*.tar.gz")
 	if err != nil || len(archives) != len(verdicts) {
 		t.Fatalf("%d archives for %d verdicts, error %v", len(archives), len(verdicts), err)
@@ -184,18 +273,59 @@ func TestArchives(t *testing.T) {
 			if !ok {
 				t.Fatal("no verdict")
 			}
-			s := newScratch(t)
-			result, err := Image(t.Context(), push(t, host, imageOf(t, "/configs", layer)), s.root, Options{})
-			checkError(t, err, want, true)
-			s.checkOutside(t)
-			files := s.files(t)
-			if want == "" && (result.Files != 1 || len(files) != 2 || !strings.Contains(files["foo/catalog.json"], `"name": "foo"`)) {
-				t.Errorf("got result %+v and files %v", result, files)
-			}
-			if second := strings.Contains(files["foo/catalog.json"], "second"); name == "duplicate-entry" && !second {
-				t.Errorf("got the first of two files of one name: %s", files["foo/catalog.json"])
+			for form, layer := range map[string][]byte{"gzip": layer, "plain": plain(t, layer)} {
+				t.Run(form, func(t *testing.T) { checkArchive(t, host, name, layer, formOf(form, want)) })
 			}
 		})
+	}
+}
+
+// plain returns the archive without its compression, as far as that goes.
+func plain(t *testing.T, layer []byte) []byte {
+	t.Helper()
+	reader, err := gzip.NewReader(bytes.NewReader(layer))
+	if err != nil {
+		return layer
+	}
+	content, err := io.ReadAll(reader)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// formOf is the verdict on an archive in that form.
+func formOf(form, want string) string {
+	if form == "plain" {
+		return strings.ReplaceAll(want, "gzip stream is", "tar archive is")
+	}
+	return want
+}
+
+func checkArchive(t *testing.T, host, name string, layer []byte, want string) {
+	s := newScratch(t)
+	beside := filepath.Join(filepath.Dir(s.dir), "served")
+	if err := os.Mkdir(beside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(beside, "catalog.json"), []byte("served"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	result, err := Image(t.Context(), push(t, host, imageOf(t, "/configs", layer)), s.root, Options{})
+	checkError(t, err, want, true)
+	if content, err := os.ReadFile(filepath.Join(beside, "catalog.json")); err != nil || string(content) != "served" {
+		t.Errorf("what was beside became %q, %v", content, err)
+	}
+	if err := os.RemoveAll(beside); err != nil {
+		t.Fatal(err)
+	}
+	s.checkOutside(t)
+	files := s.files(t)
+	if want == "" && (result.Files != 1 || len(files) != 2 || !strings.Contains(files["foo/catalog.json"], `"name": "foo"`)) {
+		t.Errorf("got result %+v and files %v", result, files)
+	}
+	if second := strings.Contains(files["foo/catalog.json"], "second"); name == "duplicate-entry" && !second {
+		t.Errorf("got the first of two files of one name: %s", files["foo/catalog.json"])
 	}
 }
 

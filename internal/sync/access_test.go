@@ -1,0 +1,359 @@
+package sync
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+// newNamespace gives the reconciler a namespace of its own to run in.
+func (w *world) newNamespace() {
+	w.t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "catalogd-"}}
+	must(w.t, w.api.Create(w.t.Context(), namespace))
+	w.Config.Namespace = namespace.Name
+}
+
+// secret creates a Secret in the reconciler's namespace, or gives one other content.
+func (w *world) putSecret(name string, data map[string]string) {
+	w.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: name}, StringData: data}
+	if err := w.api.Create(w.t.Context(), secret); err != nil {
+		secret.ResourceVersion = ""
+		must(w.t, w.api.Update(w.t.Context(), secret))
+	}
+}
+
+func (w *world) putConfigMap(name string, data map[string]string) {
+	w.t.Helper()
+	must(w.t, w.api.Create(w.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: name}, Data: data}))
+}
+
+// dockerConfig is the content of a pull Secret.
+func dockerConfig(entries ...string) map[string]string { // host or repository, password, and so on
+	var auths []string
+	for i := 0; i < len(entries); i += 2 {
+		auths = append(auths, fmt.Sprintf(`%q:{"username":"admin","password":%q}`, entries[i], entries[i+1]))
+	}
+	return map[string]string{corev1.DockerConfigJsonKey: `{"auths":{` + strings.Join(auths, ",") + `}}`}
+}
+
+// selfSigned is a certificate and its key, in PEM form.
+func selfSigned(t *testing.T) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	must(t, err)
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	must(t, err)
+	block := func(kind string, b []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}))
+	}
+	return block("CERTIFICATE", der), block("PRIVATE KEY", encoded)
+}
+
+// What spec.registry names and cannot be used is named with what to do, and nothing of its content is.
+func TestReadAccessErrors(t *testing.T) {
+	w := newWorld(t)
+	w.newNamespace()
+	certificate, key := selfSigned(t)
+	otherCertificate, _ := selfSigned(t)
+	w.putSecret("opaque", map[string]string{"password": "s3cret"})
+	w.putSecret("no-json", map[string]string{corev1.DockerConfigJsonKey: `{"auths":{"x":{"password":"s3cret"`})
+	w.putConfigMap("empty", map[string]string{"ca.crt": "s3cret"})
+	w.putSecret("pair", map[string]string{corev1.TLSCertKey: otherCertificate, corev1.TLSPrivateKeyKey: key})
+	w.putSecret("good-pair", map[string]string{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key})
+	w.putSecret("proxy-user", map[string]string{proxyAddressKey: "http://admin:s3cret@proxy.example:3128"})
+	w.putSecret("proxy-path", map[string]string{proxyAddressKey: "proxy.example:3128"})
+	secret := func(name string) *v1beta1.SecretReference { return &v1beta1.SecretReference{Name: name} }
+	pull := func(name string) v1beta1.RegistryAccess {
+		return v1beta1.RegistryAccess{PullSecrets: []v1beta1.SecretReference{{Name: name}}}
+	}
+	bundle := func(kind, name, key string) v1beta1.RegistryAccess {
+		return v1beta1.RegistryAccess{CABundle: &v1beta1.BundleReference{Kind: kind, Name: name, Key: key}}
+	}
+	const proxyRemedy = ` of spec.registry.proxy has no address of a proxy at key "address": write http://host:port there, and user name and password at "username" and "password"`
+	for _, test := range []struct {
+		name string
+		spec v1beta1.RegistryAccess
+		want string
+	}{
+		{"no pull secret", pull("gone"), "Secret gone of spec.registry.pullSecrets is not in namespace NAMESPACE: create it there, or correct the name"},
+		{"pull secret of another type", pull("opaque"), "Secret opaque of spec.registry.pullSecrets has no key .dockerconfigjson: make it as `kubectl create secret docker-registry` does"},
+		{"pull secret not JSON", pull("no-json"), "no-json"},
+		{"no ConfigMap", bundle("ConfigMap", "gone", "ca.crt"), "ConfigMap gone of spec.registry.caBundle is not in namespace NAMESPACE: create it there, or correct the name"},
+		{"no Secret", bundle("Secret", "gone", "ca.crt"), "Secret gone of spec.registry.caBundle is not in namespace NAMESPACE: create it there, or correct the name"},
+		{"no PEM", bundle("ConfigMap", "empty", "ca.crt"), `ConfigMap empty of spec.registry.caBundle has no certificate in PEM form at key "ca.crt": put the certificates of the authorities there`},
+		{"no key", bundle("Secret", "good-pair", "ca.crt"), `Secret good-pair of spec.registry.caBundle has no certificate in PEM form at key "ca.crt": put the certificates of the authorities there`},
+		{"a key that is no certificate", bundle("Secret", "good-pair", "tls.key"), `Secret good-pair of spec.registry.caBundle has no certificate in PEM form at key "tls.key": put the certificates of the authorities there`},
+		{"no client certificate", v1beta1.RegistryAccess{ClientCertificate: secret("gone")}, "Secret gone of spec.registry.clientCertificate is not in namespace NAMESPACE"},
+		{"a certificate with another's key", v1beta1.RegistryAccess{ClientCertificate: secret("pair")}, "Secret pair of spec.registry.clientCertificate has no certificate with its key at tls.crt and tls.key"},
+		{"no proxy", v1beta1.RegistryAccess{Proxy: secret("gone")}, "Secret gone of spec.registry.proxy is not in namespace NAMESPACE"},
+		{"a proxy without a scheme", v1beta1.RegistryAccess{Proxy: secret("proxy-path")}, "Secret proxy-path" + proxyRemedy},
+		{"a proxy without address", v1beta1.RegistryAccess{Proxy: secret("opaque")}, "Secret opaque" + proxyRemedy},
+		{"a user in the address", v1beta1.RegistryAccess{Proxy: secret("proxy-user")}, "Secret proxy-user" + proxyRemedy},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := w.readAccess(t.Context(), &test.spec)
+			want := strings.ReplaceAll(test.want, "NAMESPACE", w.Config.Namespace)
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+				t.Fatalf("got error\n %v, want\n %s", err, want)
+			}
+			if !needsPerson(err) || !retried(err) || reasonOf(err) != v1beta1.AccessInvalidReason {
+				t.Errorf("needs a person: %t, is retried: %t, reason %q", needsPerson(err), retried(err), reasonOf(err))
+			}
+		})
+	}
+}
+
+func TestReadAccess(t *testing.T) {
+	w := newWorld(t)
+	w.newNamespace()
+	certificate, key := selfSigned(t)
+	w.putConfigMap("ca", map[string]string{"ca.crt": certificate})
+	w.putSecret("client", map[string]string{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key})
+	w.putSecret("proxy", map[string]string{proxyAddressKey: "http://proxy.example:3128", proxyUsernameKey: "me", proxyPasswordKey: "p:w/d"})
+	access, err := w.readAccess(t.Context(), &v1beta1.RegistryAccess{
+		CABundle:          &v1beta1.BundleReference{Kind: "ConfigMap", Name: "ca", Key: "ca.crt"},
+		ClientCertificate: &v1beta1.SecretReference{Name: "client"},
+		Proxy:             &v1beta1.SecretReference{Name: "proxy"},
+		Insecure:          true,
+		Mirrors:           []v1beta1.RegistryMirror{{Source: "quay.io", Location: "mirror.example", PullFrom: "digest-only", Insecure: true}},
+	})
+	must(t, err)
+	if string(access.RootCAs) != certificate || access.Certificate == nil || !access.Insecure {
+		t.Errorf("got %d bytes of CAs, certificate %t, insecure %t", len(access.RootCAs), access.Certificate != nil, access.Insecure)
+	}
+	if password, _ := access.Proxy.User.Password(); access.Proxy.Host != "proxy.example:3128" || access.Proxy.User.Username() != "me" || password != "p:w/d" {
+		t.Errorf("the proxy is %s", access.Proxy.Redacted())
+	}
+	if m := access.Mirrors[0]; len(access.Mirrors) != 1 || m.Source != "quay.io" || m.Location != "mirror.example" || m.PullFrom != "digest-only" || !m.Insecure {
+		t.Errorf("mirrors are %+v", access.Mirrors)
+	}
+}
+
+// Credentials are those of the catalog, of the ServiceAccount, then the global ones, and among them the most specific.
+func TestCredentialsOrder(t *testing.T) {
+	w := newWorld(t)
+	w.newNamespace()
+	const registry, repository = "registry.example", "registry.example/ns/repo"
+	w.putSecret("one", dockerConfig(registry, "one"))
+	w.putSecret("two", dockerConfig(registry, "two"))
+	w.putSecret("specific", dockerConfig(registry+"/ns", "specific"))
+	w.putSecret("account", dockerConfig(registry, "account"))
+	w.putSecret("broken", map[string]string{corev1.DockerConfigJsonKey: "{"})
+	w.putSecret("global", dockerConfig(registry, "global", "other.example", "global"))
+	account := &corev1.ServiceAccount{
+		ObjectMeta:       metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: "catalogd"},
+		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "gone"}, {Name: "broken"}, {Name: "account"}},
+	}
+	password := func(repository string, secrets ...string) string {
+		t.Helper()
+		var refs []v1beta1.SecretReference
+		for _, s := range secrets {
+			refs = append(refs, v1beta1.SecretReference{Name: s})
+		}
+		credentials, err := w.credentials(t.Context(), refs)
+		must(t, err)
+		target, err := name.NewRepository(repository)
+		must(t, err)
+		auth, err := credentials.Resolve(target)
+		must(t, err)
+		found, err := authn.Authorization(t.Context(), auth)
+		must(t, err)
+		return found.Password
+	}
+	want := func(what, want, got string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: got the password of %q, want %q", what, got, want)
+		}
+	}
+	want("nothing", "", password(repository))
+	w.Config.PullSecret = types.NamespacedName{Namespace: w.Config.Namespace, Name: "global"}
+	want("global", "global", password(repository))
+	must(t, w.api.Create(t.Context(), account))
+	want("of the account", "account", password(repository))
+	want("only global has it", "global", password("other.example/x"))
+	want("of the catalog", "one", password(repository, "one", "two"))
+	want("in the order of the catalog", "two", password(repository, "two", "one"))
+	want("most specific", "specific", password(repository, "one", "specific"))
+	want("specific to another", "one", password(registry+"/nsother/repo", "one", "specific"))
+}
+
+// A catalog that waits for credentials goes on at once when its Secret changes, and uses the new ones.
+func TestSecretIsMended(t *testing.T) {
+	w := newWorld(t)
+	w.newNamespace()
+	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.registry.wantPassword("right")
+	w.create(ref, func(c *v1beta1.CatalogSource) {
+		c.Spec.Registry = &v1beta1.RegistryAccess{PullSecrets: []v1beta1.SecretReference{{Name: "pull"}}}
+	})
+	w.reconcile()
+	w.reconcile()
+	c := w.source()
+	missing := "Secret pull of spec.registry.pullSecrets is not in namespace " + w.Config.Namespace + ": create it there, or correct the name."
+	wantCondition(t, c, "Ready", "False AccessInvalid: "+missing)
+	wantCondition(t, c, "Progressing", "False Blocked: "+missing)
+	wantEqual(t, "requests without the Secret", nil, w.registry.take())
+
+	w.putSecret("pull", dockerConfig(w.registry.host, "wr0ng"))
+	w.reconcile() // the Secret's event; the clock stands
+	c = w.source()
+	refused := "Finding the digest of " + ref + ": registry " + w.registry.host + " wants credentials for repository catalog (401 Unauthorized), and does not accept those of Secret pull. " +
+		"Correct Secret pull, or what its user may do there."
+	wantCondition(t, c, "Ready", "False Unauthorized: "+refused)
+	wantCondition(t, c, "Progressing", "False Blocked: "+refused)
+	w.registry.take()
+	w.requests.take()
+	if next := w.reconcile(); next <= 0 || next > 10*time.Minute {
+		t.Errorf("the next pass is in %v", next)
+	}
+	wantEqual(t, "requests before the backoff is over", nil, w.registry.take())
+	wantEqual(t, "writes", nil, w.requests.take())
+
+	w.putSecret("pull", dockerConfig(w.registry.host, "right"))
+	w.reconcile()
+	wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
+	if w.servedDigest() != digest {
+		t.Errorf("serves %q, want %s", w.servedDigest(), digest)
+	}
+
+	w.registry.wantPassword("rotated")
+	w.putSecret("pull", dockerConfig(w.registry.host, "rotated"))
+	w.clock.SetTime(start.Add(time.Hour))
+	w.reconcile()
+	wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
+	for _, event := range w.events() {
+		for _, secret := range []string{"wr0ng", "right\"", "rotated"} {
+			if strings.Contains(event, secret) {
+				t.Errorf("an event has the password: %s", event)
+			}
+		}
+	}
+}
+
+// A registry that asked for patience is left alone for as long, whoever would ask it; others are not held up.
+func TestRetryAfter(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.settle()
+	sibling := w.another() // on the same host
+	sibling.create(ref, nil)
+	sibling.settle()
+	elsewhere := w.another()
+	elsewhere.registry = newImageRegistry(t)
+	other, _ := elsewhere.registry.push("latest", catalogOf(pkg{name: "bar"}))
+	elsewhere.create(other, nil)
+	elsewhere.settle()
+
+	limited := start.Add(time.Hour)
+	w.clock.SetTime(limited)
+	w.registry.respond(func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.Header().Set("Retry-After", "30")
+		rw.WriteHeader(http.StatusTooManyRequests)
+		return true
+	})
+	next := w.reconcile()
+	wantEqual(t, "requests that were refused", []string{"HEAD manifests"}, w.registry.take())
+	if next < 30*time.Second || next > 40*time.Second {
+		t.Errorf("the next pass is in %v, want it when the registry asked, or a little later", next)
+	}
+	limitedMessage := "False RateLimited: Finding the digest of " + ref + ": registry " + w.registry.host +
+		" refuses more requests for now (429 Too Many Requests). What was served before stays served."
+	wantCondition(t, w.source(), "Ready", limitedMessage)
+	wantCondition(t, w.source(), "Serving", "True Available: Serving the content of "+w.servedDigest()+".")
+
+	w.registry.respond(nil)
+	for second := time.Duration(1); second < 30; second += 7 { // nor does a person who cannot wait get through
+		w.clock.SetTime(limited.Add(second * time.Second))
+		w.reconcile()
+		w.requestPoll(fmt.Sprint(second))
+		w.reconcile()
+		sibling.reconcile()
+		wantCondition(t, w.source(), "Ready", limitedMessage)
+		wantEqual(t, "requests after "+fmt.Sprint(second)+" s", nil, w.registry.take())
+	}
+	wantCondition(t, sibling.source(), "Ready", "True Succeeded: 1 package is published.") // nothing is known to be amiss
+	elsewhere.reconcile()
+	wantEqual(t, "requests to another host meanwhile", []string{"HEAD manifests"}, elsewhere.registry.take())
+
+	w.clock.SetTime(limited.Add(40 * time.Second))
+	w.reconcile()
+	wantEqual(t, "requests afterwards", []string{"HEAD manifests"}, w.registry.take())
+	wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
+}
+
+// What catalogs a Secret or ConfigMap concerns.
+func TestCatalogsOf(t *testing.T) {
+	w := newWorld(t)
+	w.newNamespace()
+	w.Config.PullSecret = types.NamespacedName{Namespace: "elsewhere", Name: "global"}
+	worlds := map[string]*world{}
+	for kind, access := range map[string]*v1beta1.RegistryAccess{
+		"none":  nil,
+		"pull":  {PullSecrets: []v1beta1.SecretReference{{Name: "other"}, {Name: "a"}}},
+		"proxy": {Proxy: &v1beta1.SecretReference{Name: "a"}},
+		"cert":  {ClientCertificate: &v1beta1.SecretReference{Name: "a"}},
+		"ca":    {CABundle: &v1beta1.BundleReference{Kind: "ConfigMap", Name: "a", Key: "ca.crt"}},
+		"caSec": {CABundle: &v1beta1.BundleReference{Kind: "Secret", Name: "a", Key: "ca.crt"}},
+	} {
+		worlds[kind] = w.another()
+		worlds[kind].create("registry.example/x", func(c *v1beta1.CatalogSource) { c.Spec.Registry = access })
+	}
+	must(t, w.api.Create(t.Context(), &corev1.ServiceAccount{
+		ObjectMeta:       metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: "catalogd"},
+		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "of-account"}},
+	}))
+	in := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	const all = "none pull proxy cert ca caSec"
+	for _, test := range []struct {
+		object client.Object
+		want   string
+	}{
+		{&corev1.Secret{ObjectMeta: in(w.Config.Namespace, "a")}, "pull proxy cert caSec"},
+		{&corev1.Secret{ObjectMeta: in(w.Config.Namespace, "b")}, ""},
+		{&corev1.Secret{ObjectMeta: in(w.Config.Namespace, "of-account")}, all},
+		{&corev1.Secret{ObjectMeta: in("elsewhere", "global")}, all},
+		{&corev1.ConfigMap{ObjectMeta: in(w.Config.Namespace, "a")}, "ca"},
+		{&corev1.ConfigMap{ObjectMeta: in(w.Config.Namespace, "b")}, ""},
+	} {
+		concerned := map[string]bool{}
+		list := w.catalogsOfConfigMap
+		if _, ok := test.object.(*corev1.Secret); ok {
+			list = w.catalogsOfSecret
+		}
+		for _, request := range list(t.Context(), test.object) {
+			concerned[request.Name] = true
+		}
+		for kind, other := range worlds {
+			want := strings.Contains(" "+test.want+" ", " "+kind+" ")
+			if concerned[other.catalog] != want {
+				t.Errorf("%T %s/%s concerns the catalog %q: %t, want %t", test.object, test.object.GetNamespace(), test.object.GetName(), kind, !want, want)
+			}
+		}
+	}
+}

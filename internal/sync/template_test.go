@@ -1,0 +1,190 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+func TestRenderTemplate(t *testing.T) {
+	const all = "r/c:v{kube_major_version}.{kube_minor_version}.{kube_patch_version}"
+	for _, test := range []struct{ template, gitVersion, want, err string }{
+		{template: all, gitVersion: "v1.37.1", want: "r/c:v1.37.1"},
+		{template: all, gitVersion: "v1.20.1+bd9e442", want: "r/c:v1.20.1"},
+		{template: all, gitVersion: "v1.37.0-rc.1+k3s", want: "r/c:v1.37.0"},
+		{template: all, gitVersion: "1.9.12", want: "r/c:v1.9.12"},
+		{template: "r/{kube_minor_version}/c{kube_minor_version}", gitVersion: "v1.37.1", want: "r/37/c37"},
+		{template: "r/c:latest", want: "r/c:latest"},
+		{template: "r/c:{kube_major_version}", err: `Cannot construct catalog image reference, variable "kube_major_version" couldn't be resolved`},
+		{template: "r/c:{kube_major_version}-{kube_major_version}", err: `Cannot construct catalog image reference, variable "kube_major_version" couldn't be resolved`},
+		{template: all, gitVersion: "v1", err: `Cannot construct catalog image reference, variables "kube_minor_version", "kube_patch_version" couldn't be resolved`},
+		{template: all, gitVersion: "v1.20+", err: `Cannot construct catalog image reference, variable "kube_patch_version" couldn't be resolved`},
+		{template: all, gitVersion: "v1.x.y", err: `Cannot construct catalog image reference, variables "kube_minor_version", "kube_patch_version" couldn't be resolved`},
+		{
+			template: "r/{foo}:{kube_major_version}", gitVersion: "v1.37.1",
+			err: `Cannot construct catalog image reference, "{foo}" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`,
+		},
+		{
+			template: "r/c:{KUBE_MAJOR_VERSION}", gitVersion: "v1.37.1",
+			err: `Cannot construct catalog image reference, "{KUBE_MAJOR_VERSION}" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`,
+		},
+		{
+			template: "r/c:{{kube_major_version}}", gitVersion: "v1.37.1",
+			err: `Cannot construct catalog image reference, "{" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`,
+		},
+		{
+			template: "r/c:{kube_major_version", gitVersion: "v1.37.1",
+			err: `Cannot construct catalog image reference, "{" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`,
+		},
+		{
+			template: "r/c:{}", gitVersion: "v1.37.1",
+			err: `Cannot construct catalog image reference, "{}" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`,
+		},
+	} {
+		got, err := renderTemplate(test.template, variables(test.gitVersion))
+		if got != test.want || (err == nil) != (test.err == "") || (err != nil && err.Error() != test.err) {
+			t.Errorf("%s with %q: got %q, %v\nwant %q, %s", test.template, test.gitVersion, got, err, test.want, test.err)
+		}
+	}
+}
+
+// FuzzTemplate checks that what is rendered has no variable left, and nothing but digits in place of them.
+func FuzzTemplate(f *testing.F) {
+	f.Add("r/c:v{kube_major_version}.{kube_minor_version}.{kube_patch_version}", "v1.20.1+bd9e442")
+	f.Add("r/c:{{kube_major_version}", "v1.20+")
+	f.Add("{kube_patch_version}}{", "1.2.3-rc.0")
+	f.Add("ä{kube_minor_version}\x00@sha256:", "v01.0002.3")
+	f.Fuzz(func(t *testing.T, template, gitVersion string) {
+		image, err := renderTemplate(template, variables(gitVersion))
+		if err != nil {
+			if image != "" || !strings.HasPrefix(err.Error(), "Cannot construct catalog image reference, ") {
+				t.Errorf("got %q, %v", image, err)
+			}
+			return
+		}
+		if strings.ContainsAny(image, "{}") {
+			t.Errorf("%q became %q", template, image)
+		}
+		rest := template
+		for _, variable := range []string{majorVariable, minorVariable, patchVariable} {
+			rest = strings.ReplaceAll(rest, "{"+variable+"}", "")
+		}
+		if withoutDigits(image) != withoutDigits(rest) {
+			t.Errorf("%q became %q, which differs by more than digits", template, image)
+		}
+		_, _ = name.ParseReference(image) // must not panic
+	})
+}
+
+func withoutDigits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+const templateTag = ":v{kube_major_version}.{kube_minor_version}"
+
+// An upgrade of the cluster switches the image, though nobody touches the CatalogSource.
+func TestTemplateFollowsCluster(t *testing.T) {
+	w := newWorld(t)
+	version := "v1.36.4"
+	w.Config.ServerVersion = func(context.Context) (string, error) { return version, nil }
+	_, first := w.registry.push("v1.36", catalogOf(pkg{name: "foo"}))
+	ref, second := w.registry.push("v1.37", catalogOf(pkg{name: "foo", version: "2.0.0"}))
+	repository, _, _ := strings.Cut(ref, ":v1.37")
+	w.create("", func(c *v1beta1.CatalogSource) { c.Spec.ImageTemplate = repository + templateTag })
+	c := w.settle()
+	if w.servedDigest() != first || c.Status.Image != repository+":v1.36" {
+		t.Fatalf("serves %s of %s", w.servedDigest(), c.Status.Image)
+	}
+	wantCondition(t, c, "TemplatesHaveResolved", "True AllTemplatesResolved: The image is "+repository+":v1.36.")
+
+	version = "v1.37.0+abc"
+	for at := time.Duration(0); w.servedDigest() != second; {
+		next := w.reconcile()
+		if at += next; next == 0 || at > 10*time.Minute {
+			t.Fatalf("%v after the upgrade %s is served, and the next pass is in %v", at-next, c.Status.Image, next)
+		}
+		w.clock.SetTime(start.Add(at))
+	}
+	c = w.source()
+	wantCondition(t, c, "TemplatesHaveResolved", "True AllTemplatesResolved: The image is "+repository+":v1.37.")
+	wantCondition(t, c, "Ready", "True Succeeded: 1 package is published.")
+	if c.Status.Image != repository+":v1.37" || c.Spec.Image != "" {
+		t.Errorf("status.image is %q, spec.image %q", c.Status.Image, c.Spec.Image)
+	}
+	w.registry.take()
+	w.requests.take()
+	w.reconcile()
+	wantEqual(t, "requests of a pass with nothing to do", nil, w.registry.take())
+	wantEqual(t, "writes of it", nil, w.requests.take())
+}
+
+// A template that cannot be resolved stops the catalog; what is served stays served, and it goes on when it can.
+func TestTemplateUnresolved(t *testing.T) {
+	w := newWorld(t)
+	version, failed := "v1.37.1", error(nil)
+	w.Config.ServerVersion = func(context.Context) (string, error) { return version, failed }
+	ref, digest := w.registry.push("v1.37", catalogOf(pkg{name: "foo"}))
+	w.create("", func(c *v1beta1.CatalogSource) { c.Spec.ImageTemplate = strings.Replace(ref, ":v1.37", templateTag, 1) })
+	w.settle()
+
+	failed = errors.New("the API server is being upgraded")
+	w.clock.SetTime(start.Add(time.Hour))
+	next := w.reconcile()
+	const message = `Cannot construct catalog image reference, variables "kube_major_version", "kube_minor_version" couldn't be resolved`
+	c := w.source()
+	wantCondition(t, c, "TemplatesHaveResolved", "False UnableToResolve: "+message)
+	wantCondition(t, c, "Progressing", "False Blocked: "+message+". What was served before stays served.")
+	wantCondition(t, c, "Ready", "False UnableToResolve: "+message+". What was served before stays served.")
+	wantCondition(t, c, "Serving", "True Available: Serving the content of "+digest+".")
+	wantEqual(t, "requests to the registry", nil, w.registry.take())
+	if len(w.packages()) != 1 || next == 0 || next > 10*time.Minute {
+		t.Errorf("packages %v, next pass in %v", w.packages(), next)
+	}
+	w.requests.take()
+	w.clock.SetTime(start.Add(time.Hour + next))
+	w.reconcile()
+	wantEqual(t, "writes while nothing changes", nil, w.requests.take())
+	wantCondition(t, w.source(), "Ready", "False UnableToResolve: "+message+". What was served before stays served.")
+
+	failed = nil
+	w.clock.SetTime(start.Add(2 * time.Hour))
+	w.reconcile()
+	c = w.source()
+	wantCondition(t, c, "TemplatesHaveResolved", "True AllTemplatesResolved: The image is "+ref+".")
+	wantCondition(t, c, "Ready", "True Succeeded: 1 package is published.")
+}
+
+// The annotation of OLM v0 counts where the field is not set; without either, the condition goes.
+func TestTemplateAnnotation(t *testing.T) {
+	w := newWorld(t)
+	ref, tagged := w.registry.push("v1.37", catalogOf(pkg{name: "foo"}))
+	other, latest := w.registry.push("latest", catalogOf(pkg{name: "foo", version: "2.0.0"}))
+	template := strings.Replace(ref, ":v1.37", templateTag, 1)
+	w.create(other, func(c *v1beta1.CatalogSource) {
+		c.Annotations = map[string]string{v1beta1.ImageTemplateAnnotation: template}
+	})
+	c := w.settle()
+	if w.servedDigest() != tagged || c.Status.Image != ref {
+		t.Errorf("serves %s of %s, want %s", w.servedDigest(), c.Status.Image, ref)
+	}
+	w.change(func(c *v1beta1.CatalogSource) { c.Spec.ImageTemplate = strings.Replace(template, "v{", "{", 1) })
+	w.reconcile()
+	wantCondition(t, w.source(), "TemplatesHaveResolved", "True AllTemplatesResolved: The image is "+strings.Replace(ref, ":v", ":", 1)+".")
+	w.change(func(c *v1beta1.CatalogSource) { c.Spec.ImageTemplate, c.Annotations = "", nil })
+	w.reconcile()
+	c = w.source()
+	if _, ok := conditions(c)["TemplatesHaveResolved"]; ok || c.Status.Image != other || w.servedDigest() != latest {
+		t.Errorf("conditions %v, serves %s of %s", conditions(c), w.servedDigest(), c.Status.Image)
+	}
+}

@@ -1,0 +1,85 @@
+package sync
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+// Watched says what the cache is to hold of the objects that give access to registries: those of catalogd's namespace, the
+// one ServiceAccount, and the global Secret. Of Secrets and ConfigMaps it has the metadata only.
+func (c Config) Watched() map[client.Object]cache.ByObject {
+	own := map[string]cache.Config{c.Namespace: {}}
+	secrets := map[string]cache.Config{c.Namespace: {}}
+	if c.PullSecret.Name != "" && c.PullSecret.Namespace != c.Namespace {
+		secrets[c.PullSecret.Namespace] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", c.PullSecret.Name)}
+	}
+	account := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", c.ServiceAccount)}
+	return map[client.Object]cache.ByObject{
+		&corev1.Secret{}:         {Namespaces: secrets},
+		&corev1.ConfigMap{}:      {Namespaces: own},
+		&corev1.ServiceAccount{}: {Namespaces: map[string]cache.Config{c.Namespace: account}},
+	}
+}
+
+// catalogsOfSecret lists the catalogs that a Secret may concern.
+func (r *CatalogReconciler) catalogsOfSecret(ctx context.Context, secret client.Object) []ctrl.Request {
+	shared, err := r.sharedPullSecrets(ctx)
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "cannot tell which catalogs a Secret concerns; looking at all of them", "secret", secret.GetName())
+	}
+	if err != nil || slices.Contains(shared, client.ObjectKeyFromObject(secret)) {
+		return r.allCatalogs(ctx, secret)
+	}
+	return r.catalogsWhere(ctx, func(access *v1beta1.RegistryAccess) bool {
+		named := slices.Clone(access.PullSecrets)
+		for _, ref := range []*v1beta1.SecretReference{access.ClientCertificate, access.Proxy} {
+			if ref != nil {
+				named = append(named, *ref)
+			}
+		}
+		if access.CABundle != nil && access.CABundle.Kind == "Secret" {
+			named = append(named, v1beta1.SecretReference{Name: access.CABundle.Name})
+		}
+		return slices.Contains(named, v1beta1.SecretReference{Name: secret.GetName()})
+	})
+}
+
+// catalogsOfConfigMap lists the catalogs that a ConfigMap concerns.
+func (r *CatalogReconciler) catalogsOfConfigMap(ctx context.Context, configMap client.Object) []ctrl.Request {
+	return r.catalogsWhere(ctx, func(access *v1beta1.RegistryAccess) bool {
+		return access.CABundle != nil && access.CABundle.Kind != "Secret" && access.CABundle.Name == configMap.GetName()
+	})
+}
+
+func (r *CatalogReconciler) allCatalogs(ctx context.Context, _ client.Object) []ctrl.Request {
+	return r.catalogsWhere(ctx, func(*v1beta1.RegistryAccess) bool { return true })
+}
+
+func (r *CatalogReconciler) catalogsWhere(ctx context.Context, concerns func(*v1beta1.RegistryAccess) bool) []ctrl.Request {
+	list := &v1beta1.CatalogSourceList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		logf.FromContext(ctx).Error(err, "cannot list the catalogs that a change concerns; they find out at their next attempt")
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range list.Items {
+		access := list.Items[i].Spec.Registry
+		if access == nil {
+			access = &v1beta1.RegistryAccess{}
+		}
+		if concerns(access) {
+			requests = append(requests, ctrl.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
+		}
+	}
+	return requests
+}
