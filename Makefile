@@ -7,8 +7,11 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 # The version is stamped here; -buildvcs=false lets a checkout that git does not trust (a container's volume) build too.
 BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)'
 TOOL := go tool -modfile=hack/tools/go.mod
-# The directory of etcd, kube-apiserver and kubectl: built on first use, cached from then on.
+# The directory of etcd, kube-apiserver and kubectl, and the programs that the e2e tests run beside them: had on first use,
+# cached from then on.
 ASSETS := hack/controlplane/build.sh
+REGISTRY := hack/registry/install.sh
+OPM := hack/opm/build.sh
 
 .PHONY: help
 help: ## Show this help
@@ -42,8 +45,16 @@ test: ## Run everything CI runs: unit and API server tests with -race, then e2e
 .PHONY: e2e
 e2e: build ## Test the built binary from outside, with a real control plane and registry
 	@echo "== test tier 2 of 2: bin/catalogd from outside, with a real control plane and registry"
-	assets=$$($(ASSETS)); CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets \
+	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(OPM)); \
+		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm \
 		go test -count=1 -timeout 30m ./e2e/...
+
+# How long each fuzz target runs.
+FUZZTIME ?= 60s
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for a minute; FUZZTIME=5s, as CI does, or any other time
+	hack/fuzz.sh $(FUZZTIME)
 
 .PHONY: run
 run: build ## Run all of it locally until Ctrl-C; CATALOG=DIR runs your catalog instead of the sample

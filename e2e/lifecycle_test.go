@@ -164,7 +164,7 @@ func TestFailureAndRecovery(t *testing.T) {
 	w.requestPoll(t, "story", "one package invalid")
 	w.waitReady(t, "story", third)
 	w.registry.stop()
-	w.patchCatalog(t, "story", fmt.Sprintf(`{"metadata":{"annotations":{%q:"unreachable"}}}`, pollNow))
+	w.askForPoll(t, "story", "unreachable")
 	w.eventuallyCatalog(t, "story", "Retrying", func(c *unstructured.Unstructured) error {
 		got, _ := conditionOf(c, "Progressing")
 		if got.status != "True" || got.reason != "Retrying" || !strings.Contains(got.message, w.registry.address) {

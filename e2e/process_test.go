@@ -140,6 +140,7 @@ func TestReadyOnlyWhenServed(t *testing.T) {
 // TestCommandLine runs the binary as a person at a terminal does.
 func TestCommandLine(t *testing.T) {
 	busy := newRegistry(t).address
+	notTOML := writeFile(t, t.TempDir(), "registries.conf", []byte("[[registry]\n"))
 	for name, test := range map[string]struct {
 		args []string
 		fail bool
@@ -147,7 +148,8 @@ func TestCommandLine(t *testing.T) {
 	}{
 		"help": {args: []string{"--help"}, want: []string{"--kubeconfig", "--namespace", "--data-dir", "/var/lib/catalogd",
 			"--content-bind-address", ":8080", "--external-url", "--health-bind-address", ":8081", "--metrics-bind-address", ":8082",
-			"--default-polling-interval", "15m", "--log-level", "--log-format", "--version"}},
+			"--default-polling-interval", "15m", "--pull-secret", "--service-account", "--registry-ca-dir", "--registries-conf",
+			"--max-unpacked-bytes", "--max-file-bytes", "--max-files", "--max-compression-ratio", "--max-blob-bytes", "--max-database-bytes", "--log-level", "--log-format", "--version"}},
 		"version":          {args: []string{"--version"}, want: []string{"catalogd"}},
 		"unknown flag":     {args: []string{"--nonsense"}, fail: true, want: []string{"--nonsense"}},
 		"argument":         {args: []string{"nonsense"}, fail: true, want: []string{"nonsense"}},
@@ -155,6 +157,11 @@ func TestCommandLine(t *testing.T) {
 		"log format":       {args: []string{"--log-format", "xml"}, fail: true, want: []string{"log-format", "xml"}},
 		"interval":         {args: []string{"--default-polling-interval", "-1m"}, fail: true, want: []string{"default-polling-interval"}},
 		"no interval":      {args: []string{"--default-polling-interval", "soon"}, fail: true, want: []string{"default-polling-interval", "soon"}},
+		"pull secret":      {args: []string{"--pull-secret", "a/b/c"}, fail: true, want: []string{"pull-secret", "a/b/c"}},
+		"limit":            {args: []string{"--max-files", "0"}, fail: true, want: []string{"max-files", "0"}},
+		"no registries":    {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--registries-conf", "/nonexistent/registries.conf"}, fail: true, want: []string{"/nonexistent/registries.conf"}},
+		"bad registries":   {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--registries-conf", notTOML}, fail: true, want: []string{notTOML}},
+		"no CA dir":        {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--registry-ca-dir", "/nonexistent/ca"}, fail: true, want: []string{"/nonexistent/ca"}},
 		"external URL":     {args: []string{"--external-url", "catalogd:8080"}, fail: true, want: []string{"external-url", "catalogd:8080"}},
 		"address":          {args: []string{"--content-bind-address", "8080"}, fail: true, want: []string{"content-bind-address", "8080"}},
 		"kubeconfig":       {args: []string{"--kubeconfig", "/nonexistent/kubeconfig"}, fail: true, want: []string{"/nonexistent/kubeconfig"}},

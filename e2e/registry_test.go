@@ -37,9 +37,13 @@ type imageRegistry struct {
 
 	mu       sync.Mutex
 	requests []request
+	instead  http.HandlerFunc // answers the next request in place of the registry, once
 }
 
-type request struct{ method, path string }
+type request struct {
+	method, path string
+	at           time.Time
+}
 
 func newRegistry(t *testing.T) *imageRegistry {
 	t.Helper()
@@ -51,9 +55,20 @@ func newRegistry(t *testing.T) *imageRegistry {
 
 func (r *imageRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
-	r.requests = append(r.requests, request{req.Method, req.URL.Path})
+	r.requests = append(r.requests, request{req.Method, req.URL.Path, time.Now()})
+	answer := r.handler.ServeHTTP
+	if r.instead != nil {
+		answer, r.instead = r.instead, nil
+	}
 	r.mu.Unlock()
-	r.handler.ServeHTTP(w, req)
+	answer(w, req)
+}
+
+// once has the next request answered by something else.
+func (r *imageRegistry) once(instead http.HandlerFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.instead = instead
 }
 
 func (r *imageRegistry) start(t *testing.T) {
@@ -121,11 +136,17 @@ func directoryLayer(t *testing.T, dir string) v1.Layer {
 // imageOf builds an index image of layers, the lowest first, whose catalog lies at /configs.
 func imageOf(t *testing.T, layers ...v1.Layer) v1.Image {
 	t.Helper()
+	return labelled(t, map[string]string{configsLabel: "/configs"}, layers...)
+}
+
+// labelled builds an image of layers, the lowest first, with labels.
+func labelled(t *testing.T, labels map[string]string, layers ...v1.Layer) v1.Image {
+	t.Helper()
 	image, err := mutate.AppendLayers(empty.Image, layers...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err = mutate.Config(image, v1.Config{Labels: map[string]string{configsLabel: "/configs"}})
+	image, err = mutate.Config(image, v1.Config{Labels: labels})
 	if err != nil {
 		t.Fatal(err)
 	}

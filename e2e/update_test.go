@@ -75,17 +75,22 @@ func largeCatalog(t *testing.T) string {
 	if err := os.CopyFS(dir, os.DirFS(sampleCatalog)); err != nil {
 		t.Fatal(err)
 	}
-	random := rand.New(rand.NewSource(1))
-	noise := make([]byte, 128<<10)
-	var file bytes.Buffer
-	for i := range 96 {
-		_, _ = random.Read(noise) // never fails
-		fmt.Fprintf(&file, "{\"schema\":\"example.com.noise\",\"name\":\"noise-%d\",\"data\":%q}\n", i, hex.EncodeToString(noise))
-	}
-	if err := os.WriteFile(filepath.Join(dir, "noise.json"), file.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "noise.json"), noise(96), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// noise makes custom blobs of a good 256 KiB each, of random text.
+func noise(blobs int) []byte {
+	random := rand.New(rand.NewSource(1))
+	text := make([]byte, 128<<10)
+	var file bytes.Buffer
+	for i := range blobs {
+		_, _ = random.Read(text) // never fails
+		fmt.Fprintf(&file, "{\"schema\":\"example.com.noise\",\"name\":\"noise-%d\",\"data\":%q}\n", i, hex.EncodeToString(text))
+	}
+	return file.Bytes()
 }
 
 // tinyCatalog is a catalog of one custom blob.

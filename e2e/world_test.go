@@ -38,13 +38,20 @@ type world struct {
 	*controlPlane
 	*daemon
 	registry *imageRegistry
+
+	deadline time.Time // of all waits for catalogs, if waitTogether was called
 }
 
-// newWorld starts a registry and a catalogd. When the test ends it deletes every CatalogSource, stops both, and prints
-// catalogd's log if the test failed.
-func newWorld(t *testing.T, plane *controlPlane) *world {
+// waitTogether gives all waits for catalogs from now on one patience between them: what many catalogs come to, they come to at
+// the same time.
+func (w *world) waitTogether() { w.deadline = time.Now().Add(patience) }
+
+// newWorld starts a registry and a catalogd, with more arguments. When the test ends it deletes every CatalogSource, stops
+// both, and prints catalogd's log if the test failed.
+func newWorld(t *testing.T, plane *controlPlane, args ...string) *world {
 	t.Helper()
 	w := &world{controlPlane: plane, daemon: newDaemon(t, plane.daemonKubeconfig), registry: newRegistry(t)}
+	w.args = append(w.args, args...)
 	t.Cleanup(func() { w.close(t) })
 	w.start(t)
 	eventually(t, "catalogd is ready", func() error { return w.answers("http://"+w.health+"/readyz", http.StatusOK) })
@@ -131,10 +138,16 @@ func (w *world) patchCatalog(t *testing.T, name, patch string) {
 	}
 }
 
+// askForPoll asks for a poll now.
+func (w *world) askForPoll(t *testing.T, name, value string) {
+	t.Helper()
+	w.patchCatalog(t, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, pollNow, value))
+}
+
 // requestPoll asks for a poll now and waits until catalogd echoes the request.
 func (w *world) requestPoll(t *testing.T, name, value string) {
 	t.Helper()
-	w.patchCatalog(t, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, pollNow, value))
+	w.askForPoll(t, name, value)
 	w.eventuallyCatalog(t, name, "polled for request "+value, func(c *unstructured.Unstructured) error {
 		return wantString(c, value, "status", "poll", "requested")
 	})
@@ -155,13 +168,20 @@ func (w *world) waitReady(t *testing.T, name, digest string) {
 
 func (w *world) eventuallyCatalog(t *testing.T, name, state string, check func(*unstructured.Unstructured) error) {
 	t.Helper()
-	eventually(t, "CatalogSource "+name+" is "+state, func() error {
+	limit := patience
+	if !w.deadline.IsZero() {
+		limit = max(0, time.Until(w.deadline))
+	}
+	err := within(limit, func() error {
 		c := w.catalog(t, name)
 		if err := check(c); err != nil {
 			return fmt.Errorf("%w; conditions: %s", err, describeConditions(c))
 		}
 		return nil
 	})
+	if err != nil {
+		t.Fatalf("waiting until CatalogSource %s is %s: %v", name, state, err)
+	}
 }
 
 // packages returns the OperatorPackages of a catalog by object name.

@@ -1,0 +1,222 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// accessWorld is a world with a registry of each kind, each with an image of its own, and a proxy that wants to know who asks.
+type accessWorld struct {
+	*world
+	registries map[registryKind]*distribution
+	images     map[registryKind]accessImage
+	authority  authority // of every registry that has TLS, and of its clients
+	stranger   authority // of nobody
+
+	clientPair, strangersPair keyPair // certificates of clients, signed by authority and by stranger
+
+	proxy       *forwardProxy
+	stopped     *forwardProxy // starts when faults are mended
+	wrongSecret string        // a password that is nobody's
+}
+
+type registryKind struct {
+	auth authentication
+	tls  encryption
+}
+
+type accessImage struct {
+	ref, digest string
+	blobs       []blob
+}
+
+// way is one row of the table: a kind of registry, reached directly or through the proxy.
+type way struct {
+	registryKind
+	proxied bool
+}
+
+func (r way) String() string {
+	if r.proxied {
+		return fmt.Sprintf("%s, %s, proxy", r.auth, r.tls)
+	}
+	return fmt.Sprintf("%s, %s, direct", r.auth, r.tls)
+}
+
+// objectNameOf makes a description the name of a CatalogSource.
+func objectNameOf(description string) string {
+	return strings.NewReplacer(", ", "-", ": ", "-", " ", "-").Replace(strings.ToLower(description))
+}
+
+// fault is one way in which a registry does not let a catalog in, in the Secrets and ConfigMaps that its CatalogSource names.
+type fault struct {
+	name    string
+	applies func(way) bool
+	spoil   func(*accessWorld, *credentials)
+	says    []string // parts of the message: cause and remedy; {catalog}, {registry}, {stopped} stand for names
+}
+
+func needsPassword(r way) bool    { return r.auth != noAuth }
+func needsAuthority(r way) bool   { return r.tls != plainHTTP }
+func needsCertificate(r way) bool { return r.tls == mutualTLS }
+func needsProxy(r way) bool       { return r.proxied }
+
+var faults = []fault{
+	{"wrong password", needsPassword, func(w *accessWorld, c *credentials) { c.password = w.wrongSecret },
+		[]string{"{registry}", "{catalog}-pull", "401"}},
+	{"no pull secret", needsPassword, func(_ *accessWorld, c *credentials) { c.password = "" },
+		[]string{"{catalog}-pull", "Secret", namespace}},
+	{"unknown CA", needsAuthority, func(w *accessWorld, c *credentials) { c.ca = w.stranger.pem },
+		[]string{"{registry}", "authority", "caBundle"}},
+	{"no CA bundle", needsAuthority, func(_ *accessWorld, c *credentials) { c.ca = nil },
+		[]string{"{catalog}-ca", "ConfigMap", namespace}},
+	{"no client certificate", needsCertificate, func(_ *accessWorld, c *credentials) { c.client = keyPair{} },
+		[]string{"{catalog}-client", "Secret", namespace}},
+	{"client certificate of a stranger", needsCertificate, func(w *accessWorld, c *credentials) { c.client = w.strangersPair },
+		[]string{"{registry}", "clientCertificate"}},
+	{"proxy down", needsProxy, func(w *accessWorld, c *credentials) { c.proxy = w.stopped },
+		[]string{"proxy", "{stopped}"}},
+	{"wrong proxy password", needsProxy, func(w *accessWorld, c *credentials) { c.proxyPassword = w.wrongSecret },
+		[]string{"proxy", "{catalog}-proxy", "407"}},
+}
+
+// twin is a catalog of a way that has a fault.
+type twin struct {
+	way
+	fault
+	catalog string
+}
+
+// TestRegistryAccess reaches the nine kinds of registries, directly and through a proxy; and each again with every fault that
+// there can be, one at a time. A fault is named with its remedy, and the catalog recovers when Secrets, ConfigMaps and the
+// proxy are mended, without a restart and without a touch of the CatalogSource. In the end no secret is to be found anywhere.
+func TestRegistryAccess(t *testing.T) {
+	w := newAccessWorld(t)
+	var ways []way
+	for kind := range w.registries {
+		ways = append(ways, way{kind, false}, way{kind, true})
+	}
+	slices.SortFunc(ways, func(a, b way) int { return strings.Compare(a.String(), b.String()) })
+	var twins []twin
+	for _, r := range ways {
+		w.createAccess(t, r, objectNameOf(r.String()), w.goodCredentials(r))
+		for _, f := range faults {
+			if f.applies(r) {
+				tw := twin{r, f, objectNameOf(r.String() + ": " + f.name)}
+				bad := w.goodCredentials(r)
+				f.spoil(w, &bad)
+				w.createAccess(t, r, tw.catalog, bad)
+				twins = append(twins, tw)
+			}
+		}
+	}
+	w.waitTogether()
+	for _, r := range ways {
+		t.Run(r.String(), func(t *testing.T) { w.checkServed(t, r, objectNameOf(r.String())) })
+	}
+	for _, tw := range twins {
+		t.Run(tw.way.String()+": "+tw.name, func(t *testing.T) { w.checkNamed(t, tw) })
+	}
+	w.stopped.start(t)
+	for _, tw := range twins {
+		good := w.goodCredentials(tw.way)
+		if tw.name == "proxy down" {
+			good.proxy = w.stopped // it has started: nothing else changes
+		}
+		w.writeCredentials(t, tw.catalog, good)
+	}
+	w.waitTogether()
+	for _, tw := range twins {
+		t.Run(tw.way.String()+": "+tw.name+", mended", func(t *testing.T) { w.checkServed(t, tw.way, tw.catalog) })
+	}
+	t.Run("no secret is told", func(t *testing.T) { w.checkSecrets(t, w.secrets()) })
+}
+
+func newAccessWorld(t *testing.T) *accessWorld {
+	t.Helper()
+	w := &accessWorld{
+		registries: map[registryKind]*distribution{}, images: map[registryKind]accessImage{},
+		authority: newAuthority(t, "e2e authority"), stranger: newAuthority(t, "e2e stranger"),
+		proxy:   newProxy(t, proxyUser, proxyPassword),
+		stopped: newProxy(t, proxyUser, proxyPassword), wrongSecret: "wr0ng-e2e-pAssw0rd",
+	}
+	for _, auth := range []authentication{noAuth, basicAuth, bearerAuth} {
+		for _, tls := range []encryption{plainHTTP, ownCA, mutualTLS} {
+			kind := registryKind{auth, tls}
+			w.registries[kind] = newDistribution(t, distributionConfig{auth: auth, tls: tls, authority: w.authority})
+			dir := soundWith(t, fmt.Sprintf("%s, %s", auth, tls))
+			blobs, err := readCatalog(dir)
+			must(t, err)
+			ref, digest := w.registries[kind].push(t, "ns/catalog", catalogImage(t, dir))
+			w.images[kind] = accessImage{ref, digest, blobs}
+		}
+	}
+	w.clientPair, w.strangersPair = w.authority.issue(t, "e2e client"), w.stranger.issue(t, "e2e stranger's client")
+	w.proxy.start(t)
+	w.world = newWorld(t, shared)
+	return w
+}
+
+func (w *accessWorld) createAccess(t *testing.T, r way, catalog string, c credentials) {
+	t.Helper()
+	w.writeCredentials(t, catalog, c)
+	w.createCatalog(t, catalog, w.images[r.registryKind].ref, func(object *unstructured.Unstructured) {
+		registry := map[string]any{}
+		if needsPassword(r) {
+			registry["pullSecrets"] = []any{map[string]any{"name": catalog + "-pull"}}
+		}
+		if needsAuthority(r) {
+			registry["caBundle"] = map[string]any{"name": catalog + "-ca"}
+		}
+		if needsCertificate(r) {
+			registry["clientCertificate"] = map[string]any{"name": catalog + "-client"}
+		}
+		if needsProxy(r) {
+			registry["proxy"] = map[string]any{"name": catalog + "-proxy"}
+		}
+		if len(registry) > 0 {
+			must(t, unstructured.SetNestedMap(object.Object, registry, "spec", "registry"))
+		}
+	})
+}
+
+// checkServed wants the catalog Ready, with what is in the image of its registry, by way of the proxy if there is one.
+func (w *accessWorld) checkServed(t *testing.T, r way, catalog string) {
+	image := w.images[r.registryKind]
+	w.waitReady(t, catalog, image.digest)
+	checkContent(t, w.world, catalog, image.blobs)
+	if host := w.registries[r.registryKind].address; r.proxied && w.proxy.seen(host) == 0 {
+		t.Errorf("the proxy was not asked for %s", host)
+	}
+}
+
+// checkNamed wants the fault and its remedy in the message, and nothing served.
+func (w *accessWorld) checkNamed(t *testing.T, tw twin) {
+	names := strings.NewReplacer("{catalog}", tw.catalog, "{registry}", w.registries[tw.registryKind].address, "{stopped}", w.stopped.address)
+	w.eventuallyCatalog(t, tw.catalog, "known as not to be had", func(c *unstructured.Unstructured) error {
+		got, _ := conditionOf(c, "Ready")
+		if got.status != "False" {
+			return fmt.Errorf("Ready is %+v", got)
+		}
+		for _, part := range tw.says {
+			if part = names.Replace(part); !strings.Contains(got.message, part) {
+				return fmt.Errorf("the message %q does not say %q", got.message, part)
+			}
+		}
+		return nil
+	})
+}
+
+// soundWith is soundDir and a blob that says what it is for, so that its image is like no other.
+func soundWith(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS(soundDir)))
+	writeFile(t, dir, "text.json", fmt.Appendf(nil, `{"schema":"example.com.text","name":"text","text":%q}`, text))
+	return dir
+}

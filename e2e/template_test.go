@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// upgradable is a control plane whose API server says to be of the version that a test sets; all else is the real one's. It
+// knows clients as what catalogd is.
+type upgradable struct {
+	version    atomic.Value // string: gitVersion; "" fails /version
+	kubeconfig string
+}
+
+func newUpgradable(t *testing.T, plane *controlPlane, version string) *upgradable {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", plane.daemonKubeconfig)
+	must(t, err)
+	transport, err := rest.TransportFor(config)
+	must(t, err)
+	target, err := url.Parse(config.Host)
+	must(t, err)
+	u := &upgradable{}
+	u.version.Store(version)
+	forward := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1, // watches tell of each event at once
+		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", forward)
+	mux.HandleFunc("/version", u.tell)
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	u.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"e2e": {Server: server.URL}},
+		Contexts:       map[string]*clientcmdapi.Context{"e2e": {Cluster: "e2e"}},
+		CurrentContext: "e2e",
+	}, u.kubeconfig))
+	return u
+}
+
+func (u *upgradable) tell(w http.ResponseWriter, _ *http.Request) {
+	version, _ := u.version.Load().(string)
+	if version == "" {
+		http.Error(w, "no version", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]string{"gitVersion": version, "major": "9", "minor": "99+"})
+}
+
+// pushTag uploads the image as repository:tag and returns its digest.
+func (r *imageRegistry) pushTag(t *testing.T, repository, tag string, image v1.Image) (digest string) {
+	t.Helper()
+	ref, err := name.NewTag(r.address + "/" + repository + ":" + tag)
+	must(t, err)
+	must(t, remote.Write(ref, image, remote.WithContext(t.Context())))
+	hash, err := image.Digest()
+	must(t, err)
+	return hash.String()
+}
+
+// TestTemplate follows the version of a cluster that is upgraded, by field and by annotation; when the version cannot be known,
+// the catalog says so and serves what it has.
+func TestTemplate(t *testing.T) {
+	cluster := newUpgradable(t, shared, "v1.20.1+bd9e442")
+	upgraded := *shared
+	upgraded.daemonKubeconfig = cluster.kubeconfig
+	w := newWorld(t, &upgraded)
+	older := w.registry.pushTag(t, "ns/catalog", "v1.20", catalogImage(t, tinyCatalog(t, "older")))
+	newer := w.registry.pushTag(t, "ns/catalog", "v1.21", catalogImage(t, tinyCatalog(t, "newer")))
+	image := w.registry.address + "/ns/catalog:v"
+	template := image + "{kube_major_version}.{kube_minor_version}"
+	w.createCatalog(t, "field", "", func(c *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(c.Object, "spec", "image")
+		must(t, unstructured.SetNestedField(c.Object, template, "spec", "imageTemplate"))
+	})
+	w.createCatalog(t, "annotation", image+"0.0", func(c *unstructured.Unstructured) {
+		c.SetAnnotations(map[string]string{"olm.catalogImageTemplate": template})
+	})
+	w.createCatalog(t, "plain", image+"1.20", nil)
+	w.waitReady(t, "plain", older)
+	if c, ok := conditionOf(w.catalog(t, "plain"), "TemplatesHaveResolved"); ok {
+		t.Errorf("a catalog without a template has TemplatesHaveResolved: %+v", c)
+	}
+	both := []string{"field", "annotation"}
+	for _, catalog := range both {
+		w.waitRendered(t, catalog, image+"1.20", older)
+	}
+
+	cluster.version.Store("v1.21.0-rc.1")
+	for _, catalog := range both {
+		w.requestPoll(t, catalog, "upgraded")
+		w.waitRendered(t, catalog, image+"1.21", newer)
+	}
+
+	cluster.version.Store("unheard-of")
+	for _, catalog := range both {
+		w.askForPoll(t, catalog, "unresolvable")
+		w.waitUnresolved(t, catalog, `Cannot construct catalog image reference, variables "kube_major_version", "kube_minor_version" couldn't be resolved`)
+		c := w.catalog(t, catalog)
+		err := errors.Join(wantString(c, newer, "status", "digest"), wantCondition(c, "Serving", "True"),
+			w.answers(w.contentURL(catalog, "/api/v1/all"), http.StatusOK))
+		if err != nil {
+			t.Errorf("CatalogSource %s while its template cannot be resolved: %v", catalog, err)
+		}
+	}
+	cluster.version.Store("v1.20.2")
+	for _, catalog := range both {
+		w.askForPoll(t, catalog, "resolvable")
+		w.waitRendered(t, catalog, image+"1.20", older)
+	}
+
+	w.patchCatalog(t, "field", fmt.Sprintf(`{"spec":{"imageTemplate":%q}}`, image+"{foo}"))
+	w.waitUnresolved(t, "field", `Cannot construct catalog image reference, "{foo}" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`)
+}
+
+func (w *world) waitRendered(t *testing.T, catalog, image, digest string) {
+	t.Helper()
+	w.waitReady(t, catalog, digest)
+	w.eventuallyCatalog(t, catalog, "resolved", func(c *unstructured.Unstructured) error {
+		got, _ := conditionOf(c, "TemplatesHaveResolved")
+		if got.status != "True" || got.reason != "AllTemplatesResolved" {
+			return fmt.Errorf("TemplatesHaveResolved is %+v", got)
+		}
+		return wantString(c, image, "status", "image")
+	})
+}
+
+func (w *world) waitUnresolved(t *testing.T, catalog, message string) {
+	t.Helper()
+	w.eventuallyCatalog(t, catalog, "unresolved", func(c *unstructured.Unstructured) error {
+		got, _ := conditionOf(c, "TemplatesHaveResolved")
+		if got.status != "False" || got.reason != "UnableToResolve" || !strings.Contains(got.message, message) {
+			return fmt.Errorf("TemplatesHaveResolved is %+v, want False, UnableToResolve, %q", got, message)
+		}
+		return wantCondition(c, "Ready", "False")
+	})
+}
