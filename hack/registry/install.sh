@@ -4,6 +4,7 @@
 # DISTRIBUTION_REGISTRY, if set, is used as it is; then one that is on the PATH; else the package is fetched once and the binary
 # taken out of it into the user's cache. It is not installed, as that would start a registry as a service of this machine.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../cache.sh"
 
 if [ -n "${DISTRIBUTION_REGISTRY:-}" ]; then
 	[ -x "$DISTRIBUTION_REGISTRY" ] || {
@@ -23,21 +24,19 @@ for tool in apt-get dpkg; do
 	}
 done
 
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/catalogd/registry
-out=$cache/$(dpkg --print-architecture)
-if [ ! -d "$out" ]; then
-	mkdir -p "$cache"
-	find "$cache" -maxdepth 1 -name '*.unfinished' -mmin +120 -exec rm -rf {} +
-	tmp=$(mktemp -d "$cache/XXXXXX.unfinished")
-	trap 'rm -rf "$tmp"' EXIT
-	echo "Fetching Debian's package docker-registry. Once; some 5 MB." >&2
-	fetch() { (cd "$tmp" && apt-get -q -o APT::Sandbox::User=root download docker-registry </dev/null >&2); }
+fetch() { # fetch DIRECTORY
+	(cd "$1" && apt-get -q -o APT::Sandbox::User=root download docker-registry </dev/null)
+}
+
+unpack() { # unpack DIRECTORY
+	echo "Fetching Debian's package docker-registry. Once; some 5 MB."
 	# Package lists may be missing, or older than what the mirror still has; bringing them up to date takes root.
-	fetch || { apt-get update -q </dev/null >&2 && fetch; }
-	dpkg -x "$tmp"/docker-registry_*.deb "$tmp/package"
-	mkdir "$tmp/bin"
-	mv "$tmp/package/usr/bin/docker-registry" "$tmp/bin"
-	chmod 0755 "$tmp/bin"
-	mv -T "$tmp/bin" "$out" 2>/dev/null || [ -d "$out" ] # another run may have finished first
-fi
+	fetch "$1" || { apt-get update -q </dev/null && fetch "$1"; }
+	dpkg -x "$1"/docker-registry_*.deb "$1/package"
+	mv "$1/package/usr/bin/docker-registry" "$1"
+	rm -rf "$1/package" "$1"/*.deb
+}
+
+architecture=$(dpkg --print-architecture)
+out=$(in_cache registry "$architecture" unpack)
 echo "$out/docker-registry"
