@@ -17,15 +17,26 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
+// converting holds a token while a database is converted: one at a time in the process, whatever the number of catalogs that
+// are unpacked at once, as a conversion takes many times the memory of all else that catalogd does.
+var converting = make(chan struct{}, 1)
+
 // convertDatabase replaces the database, which is all that is in root, by catalog files. It is read as what a stranger
 // wrote: one that is no sound database, or has more in it than tables and indexes, is refused, and so is one whose content
-// makes no catalog. Memory use grows with the database, a multiple of its size: hence Limits.DatabaseBytes.
+// makes no catalog. Memory use grows with the database, up to 20 times its size: hence Limits.DatabaseBytes, and one
+// conversion at a time.
 //
 // The driver needs no C, as the product is built without; operator-registry, whose own driver does, does the rest on it.
 // A crash leaves what any leaves in root, to be removed by the next call of Image.
 func (t *tree) convertDatabase(ctx context.Context) (Result, error) {
 	if err := t.checkDatabase(); err != nil {
 		return Result{}, err
+	}
+	select {
+	case converting <- struct{}{}:
+		defer func() { <-converting }()
+	case <-ctx.Done():
+		return Result{}, fmt.Errorf("waiting for another SQLite index to be converted: %w", ctx.Err())
 	}
 	catalog, err := t.readDatabase(ctx)
 	if ctx.Err() != nil {
@@ -95,9 +106,12 @@ func (t *tree) readDatabase(ctx context.Context) (catalog, error) {
 	return catalog, databaseError(err)
 }
 
+// maxValue bounds the bytes of one value, which are copied and parsed many times. Those of opm have less than a megabyte.
+const maxValue = 16 << 20
+
 // openDatabase opens the file, which must be there, with all that SQLite advises for files of strangers
 // (https://www.sqlite.org/security.html), and such that nothing is written beside it. There is one connection, as limits
-// are set on connections; no value may be longer than limit.
+// are set on connections; no value may be longer than maxValue, and none than limit.
 func openDatabase(ctx context.Context, file string, limit int64) (*sql.DB, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -126,27 +140,17 @@ func limitValues(ctx context.Context, db *sql.DB, limit int64) error {
 		return err
 	}
 	defer conn.Close() // back to the pool, which keeps it
-	const most = 1e9   // SQLite's own limit
-	_, err = driver.Limit(conn, sqlite3.SQLITE_LIMIT_LENGTH, int(min(limit, most)))
+	_, err = driver.Limit(conn, sqlite3.SQLITE_LIMIT_LENGTH, int(min(limit, maxValue)))
 	return err
 }
 
-// checkContent refuses a database that has views, triggers or virtual tables, which run what a stranger wrote when a table
-// is read or changed, and one that is damaged. The two triggers of every index (operator-registry's migration 7), which
-// tidy a table that is not read here, are dropped, whatever they are in this one.
+// checkContent refuses a database that checkSchema refuses, and one that is damaged. The schema comes first, as to look for
+// damage is to run what it says.
 func checkContent(ctx context.Context, db *sql.DB) error {
-	_, err := db.ExecContext(ctx, "DROP TRIGGER IF EXISTS api_provider_cleanup; DROP TRIGGER IF EXISTS api_requirer_cleanup")
-	if err != nil {
+	if err := checkSchema(ctx, db); err != nil {
 		return err
 	}
-	var name string
-	// SQLite itself writes how statements in the schema begin.
-	err = db.QueryRowContext(ctx, `SELECT name FROM sqlite_schema WHERE sql IS NOT NULL AND sql NOT LIKE 'CREATE TABLE %'
-		AND sql NOT LIKE 'CREATE INDEX %' AND sql NOT LIKE 'CREATE UNIQUE INDEX %' LIMIT 1`).Scan(&name)
-	switch {
-	case err == nil:
-		return invalidf("it has %q, which is neither table nor index: push an index as opm makes it", name)
-	case !errors.Is(err, sql.ErrNoRows):
+	if err := dropTriggers(ctx, db); err != nil {
 		return err
 	}
 	var verdict string
@@ -204,7 +208,7 @@ func databaseError(err error) error {
 			return err
 		}
 	}
-	return &InvalidImageError{&conversionError{oneLine(err.Error()), err}}
+	return &InvalidImageError{Err: &conversionError{oneLine(err.Error()), err}}
 }
 
 // conversionError has what operator-registry says, which may be a drawing of a tree, as one line.

@@ -35,9 +35,6 @@ const (
 // are right, hence it is read to the end on all paths on which the image might be blamed: what the transfer spoilt is not
 // the image's fault.
 func pullLayer(ctx context.Context, ref name.Digest, img v1.Image, descriptor v1.Descriptor, t *tree) error {
-	if len(descriptor.URLs) > 0 {
-		return invalidf("it lies outside the registry; push the image with all its layers")
-	}
 	if t.artifact && descriptor.MediaType == emptyLayer {
 		return nil
 	}

@@ -256,6 +256,9 @@ func FuzzLayer(f *testing.F) {
 	f.Add(gzipped(f, archive(f, file("../configs/a", "1"))))
 	f.Add(zstandard(f, archive(f, file("/configs/a/b/../../c", "1"))))
 	f.Add(archive(f, special(tar.TypeFifo, "configs/f", ""), file(".wh.configs", ""), dir("."), dir("configs/..")))
+	for _, name := range []string{"gnu", "pax-0.0", "pax-0.1", "pax-1.0", "elsewhere"} {
+		f.Add(gunzipped(f, "testdata/archives/sparse-"+name+".tar.gz"))
+	}
 	f.Fuzz(func(t *testing.T, layer []byte) {
 		for _, dir := range []string{"configs", ".", "configs/a"} {
 			s := newScratch(t)

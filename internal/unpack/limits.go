@@ -4,20 +4,20 @@ import "fmt"
 
 // Limits bound what an image may take. A field that is zero has the value of DefaultLimits.
 type Limits struct {
-	TotalBytes int64 // bytes of all files together, those that a later layer replaces included
+	TotalBytes int64 // bytes of all files together, those that a later layer replaces included; also of one layer, compressed
 	FileBytes  int64 // bytes of one file
 	Files      int   // files and directories, those that a later layer replaces included
 	Ratio      int   // unpacked bytes for each byte of a layer; not applied to a layer's first 16 MiB
 
-	// DatabaseBytes are those of an SQLite index, which is held in memory while it is converted; what the conversion
-	// reads, a bundle once for each of its channels, may be twice that.
+	// DatabaseBytes are those of an SQLite index, which is converted in memory, up to 20 times as much; what the
+	// conversion reads, a bundle once for each of its channels, may be twice that.
 	DatabaseBytes int64
 }
 
 // DefaultLimits returns limits that leave catalogs an order of magnitude of room and still fit a node's disk; that for
 // databases, its memory.
 func DefaultLimits() Limits {
-	return Limits{TotalBytes: 8 << 30, FileBytes: 1 << 30, Files: 100_000, Ratio: 200, DatabaseBytes: 128 << 20}
+	return Limits{TotalBytes: 8 << 30, FileBytes: 1 << 30, Files: 100_000, Ratio: 200, DatabaseBytes: 64 << 20}
 }
 
 func (l Limits) withDefaults() Limits {
@@ -76,5 +76,5 @@ func limitText(limit string) (unit, flag string) {
 }
 
 func exceeded(limit string, value int64, format string, args ...any) error {
-	return &InvalidImageError{&LimitError{Limit: limit, Value: value, found: fmt.Sprintf(format, args...)}}
+	return &InvalidImageError{Err: &LimitError{Limit: limit, Value: value, found: fmt.Sprintf(format, args...)}}
 }

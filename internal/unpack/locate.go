@@ -40,7 +40,7 @@ func locate(ref name.Digest, img v1.Image, manifest *v1.Manifest, configDir stri
 	case configs != "":
 		return location{dir: inImage(configs)}, nil
 	case database == "":
-		return location{}, invalidf("the image has neither label %s nor %s, so it does not say where its catalog lies: "+
+		return location{}, misplacedf("the image has neither label %s nor %s, so it does not say where its catalog lies: "+
 			"set spec.extractContent.configDir, or build the image with the first of them", ConfigsLabel, DatabaseLabel)
 	}
 	file := inImage(database)

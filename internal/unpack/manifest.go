@@ -3,11 +3,15 @@ package unpack
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
@@ -19,7 +23,7 @@ const (
 	maxIndexes = 16
 )
 
-// A fetcher reads manifests. The registry client checks each against its digest, and its size against a limit of its own.
+// A fetcher reads manifests. The registry client checks the size of each against a limit of its own.
 type fetcher struct {
 	puller  *remote.Puller
 	ref     name.Digest
@@ -56,12 +60,64 @@ func fetch(ctx context.Context, ref name.Digest, opts Options) (v1.Image, error)
 	return descriptor.Image()
 }
 
+// manifest returns a manifest with the media type that it has by its content: no digest covers the header of that name, and
+// what it says may be a mirror's fault.
 func (f *fetcher) manifest(ctx context.Context, ref name.Digest, doing string) (*remote.Descriptor, error) {
 	descriptor, err := f.puller.Get(ctx, ref)
+	if err == nil {
+		err = verify(ref, descriptor.Manifest)
+	}
 	if err != nil {
 		return nil, registry.Explain(doing, f.ref, err)
 	}
+	if descriptor.MediaType, err = mediaType(descriptor.Manifest); err != nil {
+		return nil, invalidf("%s: %w", doing, err)
+	}
 	return descriptor, nil
+}
+
+// verify checks manifest against its digest, as the registry client does too, but for what a header calls a signed manifest
+// of Docker's schema 1: of that it trusts a header to say the digest. The error is worded as the client's, by which
+// registry.Explain knows it.
+func verify(ref name.Digest, manifest []byte) error {
+	want, err := v1.NewHash(ref.DigestStr())
+	if err != nil {
+		return err
+	}
+	hasher, err := v1.Hasher(want.Algorithm)
+	if err != nil {
+		return err
+	}
+	_, _ = hasher.Write(manifest) // never fails
+	if got := hex.EncodeToString(hasher.Sum(nil)); got != want.Hex {
+		return fmt.Errorf("manifest digest: %q does not match requested digest: %q", got, want.Hex)
+	}
+	return nil
+}
+
+// mediaType returns what the manifest says that it is (OCI image specification, manifest.md and image-index.md: property
+// mediaType, which may be missing), else what it is by its properties.
+func mediaType(manifest []byte) (types.MediaType, error) {
+	var content struct {
+		SchemaVersion                       int
+		MediaType                           types.MediaType
+		Manifests, Config, Layers, FSLayers json.RawMessage
+	}
+	if err := json.Unmarshal(manifest, &content); err != nil {
+		return "", fmt.Errorf("it is no manifest: %w", err)
+	}
+	switch {
+	case content.MediaType != "":
+		return content.MediaType, nil
+	case content.SchemaVersion == 1 || content.FSLayers != nil:
+		return types.DockerManifestSchema1, nil
+	case content.Manifests != nil:
+		return types.OCIImageIndex, nil
+	case content.Config != nil || content.Layers != nil:
+		return types.OCIManifestSchema1, nil
+	default:
+		return "", errors.New("it is neither that of an image nor that of an image index")
+	}
 }
 
 func (f *fetcher) child(ctx context.Context, child v1.Descriptor) (*remote.Descriptor, error) {
@@ -119,4 +175,35 @@ func choose(images []v1.Descriptor, own v1.Platform) (v1.Descriptor, bool) {
 		}
 	}
 	return v1.Descriptor{}, false
+}
+
+// checkBlobs refuses what must not even be fetched. The configuration counts as the layers do: of several blobs of one
+// digest, go-containerregistry fetches each as the first of them says.
+func checkBlobs(manifest *v1.Manifest, limits Limits) error {
+	if err := checkBlob(manifest.Config, limits); err != nil {
+		return fmt.Errorf("the image configuration: %w", err)
+	}
+	for i, layer := range manifest.Layers {
+		if err := checkBlob(layer, limits); err != nil {
+			return inLayer(manifest, i, err)
+		}
+	}
+	return nil
+}
+
+func checkBlob(blob v1.Descriptor, limits Limits) error {
+	switch {
+	case len(blob.URLs) > 0:
+		return invalidf("it lies outside the registry; push the image with all its layers")
+	case blob.Size < 0:
+		return invalidf("the manifest says that it has %d bytes", blob.Size)
+	case blob.Size > limits.TotalBytes: // though little of it may be unpacked, all of it is read
+		return exceeded(LimitTotalBytes, limits.TotalBytes, "it has %d bytes", blob.Size)
+	default:
+		return nil
+	}
+}
+
+func inLayer(manifest *v1.Manifest, i int, err error) error {
+	return fmt.Errorf("layer %d of %d: %w", i+1, len(manifest.Layers), err)
 }

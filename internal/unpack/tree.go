@@ -93,11 +93,11 @@ func (t *tree) applyAbove(name string, header *tar.Header) error {
 		}
 	}
 	t.touch(name)
-	switch header.Typeflag {
-	case tar.TypeDir:
+	switch {
+	case header.Typeflag == tar.TypeDir:
 		delete(t.refused, name)
 		return nil
-	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
+	case isFile(header):
 		return nil
 	default:
 		return t.refuse(name, reason(header))
@@ -116,14 +116,13 @@ func (t *tree) applyInside(name string, header *tar.Header, content io.Reader) e
 	if err := t.makeRoom(name); err != nil {
 		return err
 	}
-	switch header.Typeflag {
-	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
-		if name == t.dir {
-			return nil // a file where the catalog should be: dir is not there
-		}
-		return t.writeFile(name, header.Size, content)
-	default:
+	switch {
+	case isSparse(header) || !isFile(header):
 		return t.refuse(name, reason(header))
+	case name == t.dir:
+		return nil // a file where the catalog should be: dir is not there
+	default:
+		return t.writeFile(name, header.Size, content)
 	}
 }
 
@@ -298,7 +297,7 @@ func (t *tree) result() (Result, error) {
 	case err != nil:
 		return Result{}, fmt.Errorf("counting the files: %w", err)
 	case !t.exists:
-		return Result{}, invalidf("the image has no directory %s, where its catalog should be: "+
+		return Result{}, misplacedf("the image has no directory %s, where its catalog should be: "+
 			"set spec.extractContent.configDir, or correct the label or annotation %s", result.ConfigDir, ConfigsLabel)
 	case result.Files == 0:
 		return Result{}, invalidf("the catalog's directory %s has no file in it", result.ConfigDir)

@@ -51,14 +51,20 @@ type Result struct {
 // InvalidImageError says that the image itself is at fault, so that the same digest will fail again. Any other error may
 // pass: the registry, the network, the local disk.
 type InvalidImageError struct {
-	Err error
+	Err       error
+	ConfigDir bool // another Options.ConfigDir may help, and Err says so
 }
 
 func (e *InvalidImageError) Error() string { return e.Err.Error() }
 func (e *InvalidImageError) Unwrap() error { return e.Err }
 
 func invalidf(format string, args ...any) error {
-	return &InvalidImageError{fmt.Errorf(format, args...)}
+	return &InvalidImageError{Err: fmt.Errorf(format, args...)}
+}
+
+// misplacedf is invalidf about a catalog that does not lie where it is looked for.
+func misplacedf(format string, args ...any) error {
+	return &InvalidImageError{Err: fmt.Errorf(format, args...), ConfigDir: true}
 }
 
 func isInvalid(err error) bool {
@@ -85,14 +91,18 @@ func Image(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (R
 	if err != nil {
 		return Result{}, invalidf("reading the manifest: %w", err)
 	}
+	limits := opts.Limits.withDefaults()
+	if err := checkBlobs(manifest, limits); err != nil {
+		return Result{}, err
+	}
 	at, err := locate(ref, img, manifest, opts.ConfigDir)
 	if err != nil {
 		return Result{}, err
 	}
-	tree := newTree(root, at, opts.Limits.withDefaults())
+	tree := newTree(root, at, limits)
 	for i, layer := range manifest.Layers {
 		if err := pullLayer(ctx, ref, img, layer, tree); err != nil {
-			return Result{}, fmt.Errorf("layer %d of %d: %w", i+1, len(manifest.Layers), err)
+			return Result{}, inLayer(manifest, i, err)
 		}
 	}
 	if at.database != "" {

@@ -214,7 +214,7 @@ func TestAgain(t *testing.T) {
 
 func pushIndex(t *testing.T, host string, index v1.ImageIndex) name.Digest {
 	t.Helper()
-	tag, err := name.NewTag(host + "/catalogs/index:latest")
+	tag, err := name.NewTag(host + "/catalogs/test:index")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,20 +231,26 @@ func pushIndex(t *testing.T, host string, index v1.ImageIndex) name.Digest {
 // TestArchives gives the verdict on each archive of testdata/archives: what it says and, where it is fit, its files.
 func TestArchives(t *testing.T) {
 	host := startRegistry(t, nil)
+	const sparse = "configs/foo/more.json is a sparse file; a catalog may have whole files only: pack it without --sparse"
 	verdicts := map[string]string{
-		"control":         "",
-		"path-traversal":  `layer 1 of 1: the name of entry "configs/../../evil.txt" leaves the image`,
-		"absolute-path":   "", // relative to the image's root, so not in the catalog
-		"symlink-escape":  "configs/bar is a symbolic link; catalogd follows no links: put the file itself there",
-		"symlink-read":    "configs/foo/more.json is a symbolic link",
-		"symlink-inside":  "configs/foo/same.json is a symbolic link",
-		"symlink-loop":    "configs/foo/loop is a symbolic link",
-		"hardlink-escape": "configs/foo/more.json is a hard link to",
-		"fifo":            "configs/foo/pipe.json is a named pipe; a catalog may have files and directories only",
-		"device":          "configs/foo/zero.json is a device; a catalog may have files and directories only",
-		"duplicate-entry": "", // the later one
-		"truncated":       "layer 1 of 1: unpacking configs/foo/catalog.json: its gzip stream is damaged: unexpected EOF",
-		"not-gzip":        "layer 1 of 1: it is no tar archive, neither plain nor compressed with gzip or zstd",
+		"control":          "",
+		"path-traversal":   `layer 1 of 1: the name of entry "configs/../../evil.txt" leaves the image`,
+		"absolute-path":    "", // relative to the image's root, so not in the catalog
+		"symlink-escape":   "configs/bar is a symbolic link; catalogd follows no links: put the file itself there",
+		"symlink-read":     "configs/foo/more.json is a symbolic link",
+		"symlink-inside":   "configs/foo/same.json is a symbolic link",
+		"symlink-loop":     "configs/foo/loop is a symbolic link",
+		"hardlink-escape":  "configs/foo/more.json is a hard link to",
+		"fifo":             "configs/foo/pipe.json is a named pipe; a catalog may have files and directories only",
+		"device":           "configs/foo/zero.json is a device; a catalog may have files and directories only",
+		"duplicate-entry":  "", // the later one
+		"sparse-gnu":       sparse,
+		"sparse-pax-0.0":   sparse,
+		"sparse-pax-0.1":   sparse,
+		"sparse-pax-1.0":   sparse,
+		"sparse-elsewhere": "",
+		"truncated":        "layer 1 of 1: unpacking configs/foo/catalog.json: its gzip stream is damaged: unexpected EOF",
+		"not-gzip":         "layer 1 of 1: it is no tar archive, neither plain nor compressed with gzip or zstd",
 	}
 	readme, err := os.ReadFile("testdata/archives/README.md")
 	if err != nil {
@@ -364,7 +370,16 @@ func TestForeignLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Image(t.Context(), push(t, startRegistry(t, nil), img), newScratch(t).root, Options{})
-	checkError(t, err, "it lies outside the registry", true)
+	checkError(t, err, "layer 1 of 1: it lies outside the registry", true)
+	var blob string
+	host := startRegistry(t, alter(&blob, func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusNotFound) }))
+	lent := manifestOf(t, host, imageOf(t, "/configs", layer), func(m *v1.Manifest) {
+		m.Config = m.Layers[0] // whose digest it shares, and to which it lends its addresses
+		m.Config.URLs = []string{"http://" + other + "/layer"}
+		blob = m.Config.Digest.String()
+	})
+	_, err = Image(t.Context(), putManifest(t, host, lent), newScratch(t).root, Options{})
+	checkError(t, err, "the image configuration: it lies outside the registry", true)
 	if asked.Load() {
 		t.Error("another host was asked")
 	}
