@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	f.StringVar(&cfg.healthAddr, "health-bind-address", ":8081", "`address` of /healthz and /readyz")
 	f.StringVar(&cfg.metricsAddr, "metrics-bind-address", ":8082", "`address` of /metrics")
 	f.DurationVar(&cfg.interval, "default-polling-interval", 15*time.Minute, "how often to poll an image whose CatalogSource does not say")
-	f.IntVar(&cfg.concurrency, "concurrency", 4, "how many catalogs are worked on at a time")
+	f.IntVar(&cfg.concurrency, "concurrency", 4, "how many images are unpacked at a time; of one registry half as many")
 	f.StringVar(&pullSecret, "pull-secret", "", "`[namespace/]name` of a Secret with registry credentials for all catalogs, of type kubernetes.io/dockerconfigjson")
 	f.StringVar(&cfg.account, "service-account", cmp.Or(os.Getenv("POD_SERVICE_ACCOUNT"), "catalogd"), "`name` of catalogd's own ServiceAccount; its imagePullSecrets hold for all catalogs")
 	f.StringVar(&cfg.caDir, "registry-ca-dir", "", "`directory` of *.crt and *.pem files with certificates of authorities to trust for all registries; read again when they change")
@@ -93,7 +94,8 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	if f.NArg() > 0 {
 		return cfg, fmt.Errorf("unexpected argument %q: catalogd takes flags only", f.Arg(0))
 	}
-	if err := cfg.logLevel.UnmarshalText([]byte(level)); err != nil {
+	// Not its offsets, such as debug-4: below debug, the Kubernetes client logs what it reads, Secrets included.
+	if err := cfg.logLevel.UnmarshalText([]byte(level)); err != nil || !slices.Contains([]string{"debug", "info", "warn", "error"}, strings.ToLower(level)) {
 		return cfg, fmt.Errorf("--log-level %q is none of debug, info, warn, error", level)
 	}
 	if cfg.externalURL == "" {

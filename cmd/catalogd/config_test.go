@@ -89,6 +89,7 @@ func TestParseFlagsErrors(t *testing.T) {
 		"--nonsense":                        "unknown flag: --nonsense",
 		"serve":                             `unexpected argument "serve": catalogd takes flags only`,
 		"--log-level=loud":                  `--log-level "loud" is none of debug, info, warn, error`,
+		"--log-level=debug-4":               `--log-level "debug-4" is none of debug, info, warn, error`,
 		"--log-format=xml":                  `--log-format "xml" is neither json nor text`,
 		"--content-bind-address=8080":       `--content-bind-address "8080"` + address,
 		"--health-bind-address=localhost":   `--health-bind-address "localhost"` + address,

@@ -39,7 +39,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	}
 	defer content.Close() // it only gives up the lock, as the end of the process does
 
-	registries, err := registry.New(registry.Config{
+	registries := registry.New(registry.Config{
 		UserAgent: "catalogd/" + version,
 		ConfFile:  cfg.registries,
 		CADir:     cfg.caDir,
@@ -48,9 +48,6 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 		Backoff:   poll.Backoff,
 		Logger:    logger,
 	})
-	if err != nil {
-		return err
-	}
 	polls, own := &poll.Log{}, prometheus.NewRegistry()
 	cluster := &cluster{
 		cfg: cfg, rest: restConfig, logger: logger, store: content, polls: polls, registries: registries,

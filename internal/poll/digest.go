@@ -31,3 +31,13 @@ func Digest(ctx context.Context, ref name.Reference, opts ...remote.Option) (nam
 	}
 	return ref.Context().Digest(descriptor.Digest.String()), nil
 }
+
+// Check asks the registry with one HEAD whether it has the image ref, for whoever asks. Errors are those of Digest.
+func Check(ctx context.Context, ref name.Digest, opts ...remote.Option) error {
+	puller, err := remote.NewPuller(opts...)
+	if err != nil {
+		return fmt.Errorf("setting up access to registry %s: %w", ref.Context().RegistryStr(), err)
+	}
+	_, err = puller.Head(ctx, ref)
+	return registry.Explain("asking for "+ref.String(), ref, err)
+}

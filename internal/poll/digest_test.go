@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -197,5 +198,34 @@ func TestDigestUnreachable(t *testing.T) {
 	want := "finding the digest of " + host + "/foo:v1: registry " + host + " cannot be reached: connect: connection refused"
 	if err == nil || err.Error() != want {
 		t.Errorf("got error %v, want %s", err, want)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	var asked []string
+	const digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		if strings.Contains(r.URL.Path, "/gone/") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+		w.Header().Set("Content-Length", "7")
+		w.Header().Set("Docker-Content-Digest", digest)
+	}))
+	ref := func(repository string) name.Digest {
+		d, err := name.NewDigest(host + "/" + repository + "@" + digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if err := Check(t.Context(), ref("foo")); err != nil || !slices.Equal(asked, []string{"GET /v2/", "HEAD /v2/foo/manifests/" + digest}) {
+		t.Errorf("got %v after %v", err, asked)
+	}
+	err := Check(t.Context(), ref("gone"))
+	if want := "asking for " + ref("gone").String() + ": registry " + host + " has no such image or tag (404 Not Found)"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

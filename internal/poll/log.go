@@ -8,7 +8,8 @@ import (
 // Entry is what is known about the polls of one catalog. A zero time means: not yet.
 type Entry struct {
 	Last time.Time // the last poll, whether it worked or not
-	Next time.Time // when the next poll is due; zero also if none will be
+	Next time.Time // when the next poll is to be made; zero also if none will be
+	Due  time.Time // when it was due first, if it was postponed since; else as Next
 	Err  error     // why the last poll failed; nil if it worked
 
 	// Subject names what was polled last, and by which way. Another one is due.
@@ -37,6 +38,11 @@ func (l *Log) Record(catalog, subject string, at time.Time, err error) {
 
 // SetNext notes when the next poll of catalog is due.
 func (l *Log) SetNext(catalog string, next time.Time) {
+	l.update(catalog, func(e *Entry) { e.Next, e.Due = next, next })
+}
+
+// Postpone notes that a poll of catalog that is due is to be made later.
+func (l *Log) Postpone(catalog string, next time.Time) {
 	l.update(catalog, func(e *Entry) { e.Next = next })
 }
 

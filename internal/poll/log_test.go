@@ -16,12 +16,16 @@ func TestLog(t *testing.T) {
 	l.Record("foo", "image", first, refused)
 	l.SetNext("foo", first.Add(time.Minute))
 	l.SetNext("bar", first)
-	if got, want := l.Get("foo"), (Entry{Last: first, Subject: "image", Next: first.Add(time.Minute), Err: refused, Failures: 1}); got != want {
+	if got, want := l.Get("foo"), (Entry{Last: first, Subject: "image", Next: first.Add(time.Minute), Due: first.Add(time.Minute), Err: refused, Failures: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	l.Record("foo", "other image", first.Add(time.Minute), nil)
-	if got, want := l.Get("foo"), (Entry{Last: first.Add(time.Minute), Subject: "other image", Next: first.Add(time.Minute)}); got != want {
+	if got, want := l.Get("foo"), (Entry{Last: first.Add(time.Minute), Subject: "other image", Next: first.Add(time.Minute), Due: first.Add(time.Minute)}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+	l.Postpone("foo", first.Add(time.Hour))
+	if got := l.Get("foo"); got.Next != first.Add(time.Hour) || got.Due != first.Add(time.Minute) {
+		t.Errorf("postponed: %+v", got)
 	}
 	l.Forget("foo")
 	if got := l.Get("foo"); got != (Entry{}) {

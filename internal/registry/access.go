@@ -8,6 +8,7 @@ import (
 	"hash"
 	"log/slog"
 	"net/url"
+	"strings"
 )
 
 // Access is how one catalog reaches its registries. The zero value is anonymous, trusts what this process trusts, and goes
@@ -44,6 +45,18 @@ func (a Access) GoString() string { return a.String() }
 
 // LogValue is String, so that handlers that take values apart show no more.
 func (a Access) LogValue() slog.Value { return slog.StringValue(a.String()) }
+
+// via names the way to registries for the pace: "" is that of all catalogs without a setting for it.
+func (a Access) via(insecure bool) string {
+	var way []string
+	if a.Proxy != nil {
+		way = append(way, a.Proxy.Scheme+"://"+a.Proxy.Host)
+	}
+	if insecure {
+		way = append(way, "insecure")
+	}
+	return strings.Join(way, ", ")
+}
 
 // fingerprint tells an Access from another, and from itself over other shared files. It does not give away what it is of.
 func (a Access) fingerprint(files [sha256.Size]byte) [sha256.Size]byte {

@@ -1,13 +1,13 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -34,6 +34,7 @@ type Client struct {
 type session struct {
 	wire   *http.Transport
 	puller *remote.Puller
+	via    string // by which the pace knows where wire leads
 }
 
 // Endpoint is one place where an image can be had.
@@ -62,14 +63,15 @@ func newClient(config Config, access Access, files shared, pace *pace) (*Client,
 	if c.insecure, err = newSession(config, access, trust, pace, true); err != nil {
 		return nil, fault(err)
 	}
+	dialInsecurely(c.insecure.wire, verify)
 	return c, nil
 }
 
 // newSession leaves go-containerregistry no retries of its own: when to ask again is for the pace and the caller to decide.
 func newSession(config Config, access Access, trust *tls.Config, pace *pace, insecure bool) (session, error) {
-	wire := newTransport(trust, access.Proxy)
+	wire, via := newTransport(trust, access.Proxy), access.via(insecure)
 	options := []remote.Option{
-		remote.WithTransport(chain(wire, pace, insecure)),
+		remote.WithTransport(chain(wire, pace, via, insecure)),
 		remote.WithAuthFromKeychain(access.Credentials),
 		remote.WithUserAgent(config.UserAgent),
 		remote.WithRetryBackoff(remote.Backoff{Steps: 1}),
@@ -80,7 +82,7 @@ func newSession(config Config, access Access, trust *tls.Config, pace *pace, ins
 		options = append(options, remote.WithJobs(config.Jobs))
 	}
 	puller, err := remote.NewPuller(options...)
-	return session{wire, puller}, err
+	return session{wire, puller, via}, err
 }
 
 // checkProxy does not repeat the address, which may have a password. SOCKS is refused, as net/http waits without an end for a
@@ -115,7 +117,7 @@ func (c *Client) GoString() string { return c.String() }
 
 // Try calls do with each endpoint of ref in turn until one succeeds, and returns that. It goes on to the next only after an
 // *Error, which is a registry's fault; any other error, or the end of ctx, ends it. If all fail, the error is one *Error;
-// with several endpoints its text names each with its reason, and its kind is the first that an admin can mend in Access,
+// with several endpoints its text has the reason of each, All the failures, and its kind is the first that an admin can mend in Access,
 // else that of the last endpoint, which is the image's own registry.
 func (c *Client) Try(ctx context.Context, ref name.Reference, do func(context.Context, Endpoint) error) (Endpoint, error) {
 	endpoints, err := c.endpoints(ref)
@@ -134,39 +136,40 @@ func (c *Client) Try(ctx context.Context, ref name.Reference, do func(context.Co
 		}
 		failures = append(failures, c.attribute(endpoint, failed, err))
 	}
-	return Endpoint{}, allOf(ref, endpoints, failures)
+	return Endpoint{}, allOf(ref, failures)
 }
 
 // attribute returns err, in whose chain failed is, as one Error that also says whose credentials were refused.
 func (c *Client) attribute(endpoint Endpoint, failed *Error, err error) *Error {
 	whole := *failed
-	whole.text, whole.cause = err.Error(), err
+	whole.text, whole.reason, whole.cause = err.Error(), cmp.Or(failed.reason, failed.text), err
 	if failed.Kind != Unauthorized {
 		return &whole
 	}
+	more := ", and there are none for it"
 	if file, ok := c.access.Credentials.For(endpoint.Ref.Context()); ok {
 		whole.File = file
-		whole.text += ", and does not accept those of " + file
-	} else {
-		whole.text += ", and there are none for it"
+		more = ", and does not accept those of " + file
 	}
+	whole.text += more
+	whole.reason += more
 	return &whole
 }
 
-func allOf(ref name.Reference, endpoints []Endpoint, failures []*Error) error {
+func allOf(ref name.Reference, failures []*Error) error {
 	if len(failures) == 1 {
 		return failures[0]
 	}
 	errs, reasons := make([]error, len(failures)), make([]string, len(failures))
 	for i, failed := range failures {
-		errs[i], reasons[i] = failed, fmt.Sprintf("%s: %s", endpoints[i].Ref, failed.text)
+		errs[i], reasons[i] = failed, failed.reason // which names the registry
 	}
 	whole := *failures[len(failures)-1]
 	if i := slices.IndexFunc(failures, mendable); i >= 0 {
 		whole = *failures[i]
 	}
 	whole.text = fmt.Sprintf("image %s can be had at none of its %d places: %s", ref, len(failures), strings.Join(reasons, "; "))
-	whole.cause = errors.Join(errs...)
+	whole.all, whole.cause = failures, errors.Join(errs...)
 	return &whole
 }
 
@@ -184,7 +187,8 @@ func (c *Client) NotBefore(ref name.Reference) (asked, advised time.Time) {
 		return time.Time{}, time.Time{} // Try will say why
 	}
 	for i, source := range sources {
-		a, b := c.pace.notBefore(source.ref.Context().RegistryStr())
+		via := c.session(source).via
+		a, b := c.pace.notBefore(newPaceKey(source.ref.Context().RegistryStr(), via))
 		if i == 0 || a.Before(asked) {
 			asked = a
 		}
@@ -195,6 +199,32 @@ func (c *Client) NotBefore(ref name.Reference) (asked, advised time.Time) {
 	return asked, advised
 }
 
+// Insecure lists the registries, host[:port] each, at which ref is looked for and that need not prove who they are: by Access,
+// by a mirror, or by Config.ConfFile.
+func (c *Client) Insecure(ref name.Reference) []string {
+	sources, err := c.conf.sources(ref, c.access.Mirrors)
+	if err != nil {
+		return nil // Try will say why
+	}
+	var hosts []string
+	for _, source := range sources {
+		if host := source.ref.Context().RegistryStr(); c.isInsecure(source) && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+func (c *Client) isInsecure(source source) bool { return source.insecure || c.access.Insecure }
+
+// session returns what source is asked through.
+func (c *Client) session(source source) session {
+	if c.isInsecure(source) {
+		return c.insecure
+	}
+	return c.secure
+}
+
 func (c *Client) endpoints(ref name.Reference) ([]Endpoint, error) {
 	sources, err := c.conf.sources(ref, c.access.Mirrors)
 	if err != nil {
@@ -202,31 +232,24 @@ func (c *Client) endpoints(ref name.Reference) ([]Endpoint, error) {
 	}
 	endpoints := make([]Endpoint, len(sources))
 	for i, source := range sources {
-		insecure, chosen := source.insecure || c.access.Insecure, c.secure
-		if insecure {
-			chosen = c.insecure
-		}
-		ref, err := schemed(source.ref, insecure || isLoopback(hostname(source.ref.Context().Registry)))
+		ref, err := schemed(source.ref, c.isInsecure(source) || isLoopback(hostname(source.ref.Context().Registry)))
 		if err != nil {
 			return nil, failure(Configuration, source.ref, err, fmt.Sprintf("reading the reference %s: %v", source.ref, err))
 		}
-		endpoints[i] = Endpoint{Ref: ref, Remote: []remote.Option{remote.Reuse(chosen.puller)}}
+		endpoints[i] = Endpoint{Ref: ref, Remote: []remote.Option{remote.Reuse(c.session(source).puller)}}
 	}
 	return endpoints, nil
 }
 
 // schemed returns ref so that go-containerregistry tries plain HTTP after HTTPS, or does not (save for some names of its
-// own, for which there is the guard).
+// own, for which there is the guard). A registry's name is to be in ASCII, since others become one on the wire only, after
+// all that goes by it.
 func schemed(ref name.Reference, plain bool) (name.Reference, error) {
+	if !isASCII(ref.Context().RegistryStr()) {
+		return nil, errors.New("the name of the registry is not in ASCII; write it in Punycode (xn--…)")
+	}
 	if plain {
 		return name.ParseReference(ref.String(), name.Insecure)
 	}
 	return name.ParseReference(ref.String())
-}
-
-func hostname(registry name.Registry) string {
-	if host, _, err := net.SplitHostPort(registry.RegistryStr()); err == nil {
-		return host
-	}
-	return registry.RegistryStr()
 }

@@ -101,17 +101,6 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-func TestIsLoopback(t *testing.T) {
-	for host, want := range map[string]bool{
-		"localhost": true, "LocalHost": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true, "[::1]": true, "::ffff:127.0.0.1": true,
-		"": false, "localhost.example": false, "registry.localhost": false, "10.0.0.1": false, "0.0.0.0": false, "::": false, "127.0.0.1.example": false,
-	} {
-		if got := isLoopback(host); got != want {
-			t.Errorf("%q: got %t", host, got)
-		}
-	}
-}
-
 // places is a client whose image quay.io/ns/foo may be had at three hosts, of which Try asks in this order.
 func places(t *testing.T) *Client {
 	return newTestClient(t, Access{
@@ -153,16 +142,14 @@ func TestTry(t *testing.T) {
 		"all fail": {
 			does:  map[string]func(Endpoint) error{"a.example": fault(Unreachable), "b.example": fault(Damaged), "quay.io": fault(NotFound)},
 			asked: []string{"a.example", "b.example", "quay.io"},
-			want: "image quay.io/ns/foo:v1 can be had at none of its 3 places: a.example/ns/foo:v1: layer 1 of 2: registry a.example failed; " +
-				"b.example/ns/foo:v1: layer 1 of 2: registry b.example failed; quay.io/ns/foo:v1: layer 1 of 2: registry quay.io failed",
-			kind: NotFound, host: "quay.io",
+			want:  "image quay.io/ns/foo:v1 can be had at none of its 3 places: registry a.example failed; registry b.example failed; registry quay.io failed",
+			kind:  NotFound, host: "quay.io",
 		},
 		"what can be mended": {
 			does:  map[string]func(Endpoint) error{"a.example": fault(Unreachable), "b.example": fault(Unauthorized), "quay.io": fault(Unauthorized)},
 			asked: []string{"a.example", "b.example", "quay.io"},
-			want: "image quay.io/ns/foo:v1 can be had at none of its 3 places: a.example/ns/foo:v1: layer 1 of 2: registry a.example failed; " +
-				"b.example/ns/foo:v1: layer 1 of 2: registry b.example failed, and does not accept those of Secret a; " +
-				"quay.io/ns/foo:v1: layer 1 of 2: registry quay.io failed, and there are none for it",
+			want: "image quay.io/ns/foo:v1 can be had at none of its 3 places: registry a.example failed; " +
+				"registry b.example failed, and does not accept those of Secret a; registry quay.io failed, and there are none for it",
 			kind: Unauthorized, host: "b.example", fileOf: "Secret a",
 		},
 	} {
@@ -284,5 +271,57 @@ func TestNotBefore(t *testing.T) {
 	mirrored.pace = client.pace
 	if asked, _ := mirrored.NotBefore(parse(t, image)); !asked.IsZero() {
 		t.Errorf("with a mirror that asked for nothing: %v", asked)
+	}
+}
+
+// What one catalog hears through its own proxy, or from whoever it lets pass for a registry, does not hold up the others.
+func TestPaceIsOfTheWay(t *testing.T) {
+	limited := serve(t, answer(http.StatusTooManyRequests, "Retry-After", "86400"))
+	proxy, _ := forward(t, limited)
+	const image = "registry.example/ns/foo:v1"
+	for name, access := range map[string]Access{
+		"own proxy":           {Proxy: proxy},
+		"insecure":            {Insecure: true},
+		"insecure, own proxy": {Insecure: true, Proxy: proxy},
+		"insecure mirror":     {Mirrors: []Mirror{{Location: "registry.example", Insecure: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := newStepClock()
+			registries := newRegistries(t, Config{Now: clock.Now})
+			of := func(catalog string, access Access) *Client {
+				t.Helper()
+				client, err := registries.Client(catalog, access)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { registries.Forget(catalog) })
+				return client
+			}
+			one, same, other := of("test", access), of("same", access), of("other", Access{})
+			sources, err := one.conf.sources(parse(t, image), access.Mirrors)
+			if err != nil {
+				t.Fatal(err)
+			}
+			via := one.session(sources[0]).via
+			if access.Proxy != nil && access.Insecure { // all of the way; the others cannot get to a registry.example here
+				if _, _, err := head(t, one, image); KindOf(err) != RateLimited {
+					t.Fatal(err)
+				}
+			} else {
+				registries.pace.answered(newPaceKey("registry.example", via), clock.Now(),
+					&http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"86400"}}})
+			}
+			if len(sources) == 1 { // of two, the earliest counts
+				if asked, _ := same.NotBefore(parse(t, image)); asked.Sub(clock.Now()) != 24*time.Hour {
+					t.Errorf("a catalog that goes the same way may ask in %v, want a day", asked.Sub(clock.Now()))
+				}
+			}
+			if asked, _ := other.NotBefore(parse(t, image)); !asked.IsZero() {
+				t.Errorf("a catalog that goes another way may ask at %v, want now", asked)
+			}
+			if err := registries.pace.paused(newPaceKey("registry.example", ""), clock.Now()); err != nil {
+				t.Errorf("a catalog that goes another way: %v", err)
+			}
+		})
 	}
 }

@@ -43,8 +43,18 @@ type Error struct {
 	Repository string // "namespace/name"; "" with Configuration
 	File       string // with Unauthorized, from Client.Try: the CredentialsFile that was refused; "": nothing was sent
 
-	text  string
-	cause error
+	text   string
+	reason string // text without what was being done; "": text
+	all    []*Error
+	cause  error
+}
+
+// All returns the failures of each endpoint, of an Error that Client.Try made of several; else e alone.
+func (e *Error) All() []*Error {
+	if len(e.all) > 0 {
+		return e.all
+	}
+	return []*Error{e}
 }
 
 func (e *Error) Error() string { return e.text }
@@ -84,10 +94,12 @@ func Explain(doing string, ref name.Reference, err error) error {
 	// The order matters, as an error may be two: a registry on loopback is tried by HTTPS and by HTTP, and the error holds
 	// both, of which the one of HTTPS tells more.
 	for _, diagnose := range [...]func(name.Reference, error) (Kind, string){
-		proxyFault, distrust, clientCertificate, answered, plainHTTP, interrupted, misunderstood, unreachable,
+		proxyFault, distrust, clientCertificate, answered, notTaken, plainHTTP, interrupted, misunderstood, unreachable,
 	} {
 		if kind, text := diagnose(ref, err); kind != "" {
-			return failure(kind, ref, err, doing+": "+text)
+			explained := failure(kind, ref, err, doing+": "+text)
+			explained.reason = text
+			return explained
 		}
 	}
 	return failure(Answered, ref, err, fmt.Sprintf("%s: registry %s gave an answer that makes no sense", doing, ref.Context().RegistryStr()))
@@ -141,6 +153,13 @@ func answered(ref name.Reference, err error) (Kind, string) {
 		return "", ""
 	}
 	return refused(ref, answer.StatusCode)
+}
+
+func notTaken(ref name.Reference, err error) (Kind, string) {
+	if answer, ok := errors.AsType[*answerError](err); ok {
+		return Answered, fmt.Sprintf("registry %s %s", ref.Context().RegistryStr(), answer.says)
+	}
+	return "", ""
 }
 
 // refused says what an answer means.
@@ -214,6 +233,7 @@ func misunderstood(ref name.Reference, err error) (Kind, string) {
 		{"refusing token-server redirect", Answered, "the token server of registry %s sends us to an address that is not asked, as it is private or not HTTPS"},
 		{"missing realm", Answered, "registry %s wants a token and does not say from where"},
 		{"no token in bearer response", Answered, "the token server of registry %s gives no token"},
+		{"stopped after 10 redirects", Answered, "registry %s redirects without end"},
 		{"SSRF protection", Answered, "registry %s sends us to a private address, which is not asked"},
 	} {
 		if strings.Contains(text, known.part) {

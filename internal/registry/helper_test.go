@@ -262,10 +262,7 @@ func newRegistries(t *testing.T, config Config) *Registries {
 		config.Now = clock()
 	}
 	config.Backoff = func(int) time.Duration { return time.Second }
-	r, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := New(config)
 	t.Cleanup(func() { r.Forget("test") })
 	return r
 }

@@ -25,7 +25,7 @@ type source struct {
 // conf is a containers-registries.conf(5), which never changes; nil says nothing.
 type conf struct {
 	path       string
-	registries []sysregistriesv2.Registry // no two with the same prefix
+	registries []sysregistriesv2.Registry // with canonical prefixes
 }
 
 // readConf reads the file at path ("": none), and no other: neither those of a directory beside it nor those that the
@@ -40,30 +40,26 @@ func readConf(path string) (*conf, error) {
 		SystemRegistriesConfDirPath: filepath.Join(path+".d", "none"), // not "", which stands for those of the system
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading where to find images: %w", err)
+		return nil, fmt.Errorf("reading --registries-conf: %w", err)
 	}
-	return &conf{path, slices.Clone(parsed.Registries)}, nil
+	registries := slices.Clone(parsed.Registries)
+	for i := range registries {
+		registries[i].Prefix = canonical(registries[i].Prefix)
+	}
+	return &conf{path, registries}, nil
 }
 
 // sources returns where ref can be had, in the order to ask: the mirrors of the catalog, those of the file, then ref's own
 // place as the file has it. No place is there twice. An error is an *Error, of kind Blocked or Configuration.
 func (c *conf) sources(ref name.Reference, mirrors []Mirror) ([]source, error) {
-	image := asWritten(ref.Name())
+	image := canonical(ref.Name())
 	table := c.find(image)
 	if table != nil && table.Blocked {
 		return nil, failure(Blocked, ref, nil, fmt.Sprintf("image %s is blocked in %s, by prefix %q", ref.Name(), c.path, table.Prefix))
 	}
-	var sources []source
-	for _, mirror := range mirrors {
-		table := mirror.table(image)
-		if startOf(image, table.Prefix) == "" {
-			continue
-		}
-		found, err := rewrite(ref, table)
-		if err != nil {
-			return nil, err
-		}
-		sources = append(sources, found[:len(found)-1]...) // the last is ref itself
+	sources, err := c.mirrored(ref, mirrors)
+	if err != nil {
+		return nil, err
 	}
 	if table == nil {
 		return unique(append(sources, source{ref: ref})), nil
@@ -75,7 +71,32 @@ func (c *conf) sources(ref name.Reference, mirrors []Mirror) ([]source, error) {
 	return unique(append(sources, found...)), nil
 }
 
-// find returns the table that holds for image: of those with a prefix of it the one with the longest; nil if there is none.
+// mirrored returns where ref can be had at the mirrors of the catalog. A mirror is no way around what the file blocks.
+func (c *conf) mirrored(ref name.Reference, mirrors []Mirror) ([]source, error) {
+	image := canonical(ref.Name())
+	var sources []source
+	for _, mirror := range mirrors {
+		table := mirror.table(image)
+		if startOf(image, table.Prefix) == "" {
+			continue
+		}
+		found, err := rewrite(ref, table)
+		if err != nil {
+			return nil, err
+		}
+		for _, place := range found[:len(found)-1] { // the last is ref itself
+			if table := c.find(canonical(place.ref.Name())); table != nil && table.Blocked {
+				return nil, failure(Blocked, place.ref, nil, fmt.Sprintf("mirror %s of image %s is blocked in %s, by prefix %q",
+					place.ref.Name(), ref.Name(), c.path, table.Prefix))
+			}
+			sources = append(sources, place)
+		}
+	}
+	return sources, nil
+}
+
+// find returns the table that holds for image: of those with a prefix of it the one with the longest, of equal ones (whose
+// hosts the file writes in several ways) the one that blocks; nil if there is none.
 func (c *conf) find(image string) *sysregistriesv2.Registry {
 	if c == nil {
 		return nil
@@ -83,7 +104,10 @@ func (c *conf) find(image string) *sysregistriesv2.Registry {
 	var found *sysregistriesv2.Registry
 	for i := range c.registries {
 		table := &c.registries[i]
-		if startOf(image, table.Prefix) != "" && (found == nil || len(table.Prefix) > len(found.Prefix)) {
+		if startOf(image, table.Prefix) == "" {
+			continue
+		}
+		if found == nil || len(table.Prefix) > len(found.Prefix) || len(table.Prefix) == len(found.Prefix) && table.Blocked {
 			found = table
 		}
 	}
@@ -115,7 +139,7 @@ func startOf(image, prefix string) string {
 func (m Mirror) table(image string) sysregistriesv2.Registry {
 	source, _, _ := strings.Cut(image, "/")
 	if m.Source != "" {
-		source = asWritten(strings.TrimRight(m.Source, "/"))
+		source = canonical(strings.TrimRight(m.Source, "/"))
 	}
 	return sysregistriesv2.Registry{
 		Prefix:   source,
@@ -129,7 +153,7 @@ func (m Mirror) table(image string) sysregistriesv2.Registry {
 // rewrite returns what ref is called at the places of a table with a prefix of it: at its mirrors, as far as they are for
 // such a reference, and last at its location.
 func rewrite(ref name.Reference, table sysregistriesv2.Registry) ([]source, error) {
-	image, prefix := asWritten(ref.Name()), table.Prefix
+	image, prefix := canonical(ref.Name()), table.Prefix
 	table.Prefix = startOf(image, prefix) // the library would look for what a "*." stands for in the first place that fits
 	table.Location = cmp.Or(table.Location, table.Prefix)
 	named, err := reference.ParseNamed(image)
@@ -178,6 +202,12 @@ func unique(sources []source) []source {
 		}
 	}
 	return once
+}
+
+// canonical returns what begins with a registry with the one name by which that is looked up here.
+func canonical(image string) string {
+	host, _, _ := strings.Cut(image, "/")
+	return asWritten(canonicalHost(host) + image[len(host):])
 }
 
 // asWritten returns what begins with a registry with Docker Hub's name as people write it, as do the library and the files.

@@ -103,6 +103,13 @@ func TestSourcesOfFile(t *testing.T) {
 		{"prefixes", "docker.io/ns/repo" + aDigest, []string{"mirror.example/hub/ns/repo" + aDigest, "index.docker.io/ns/repo" + aDigest}},
 		{"prefixes", "hub-mirror.example/repo:v1", []string{"index.docker.io/mirrored/repo:v1", "hub-mirror.example/repo:v1"}},
 		{"prefixes", "twice.example/repo:v1", []string{"once.example/repo:v1", "!twice.example/repo:v1"}},
+		// A host has many spellings.
+		{"prefixes", "QUAY.example/ns/repo:v1", []string{"mirror.example/of-repository:v1", "quay.example/ns/repo:v1"}},
+		{"prefixes", "quay.example.:0443/ns/repo:v1", []string{"mirror.example/of-repository:v1", "quay.example/ns/repo:v1"}},
+		{"prefixes", "a.Wild.Example./repo:v1", []string{"!a.wild.example/repo:v1"}},
+		{"prefixes", "Docker.IO/ns/repo" + aDigest, []string{"mirror.example/hub/ns/repo" + aDigest, "index.docker.io/ns/repo" + aDigest}},
+		{"", "QUAY.example:443/ns/repo:v1", []string{"QUAY.example:443/ns/repo:v1"}}, // credentials go by the name
+
 		{"prefixes", "port.example/ns/repo:v1", []string{"port.example:8443/ns/repo:v1"}},
 	} {
 		t.Run(test.file+"/"+test.image, func(t *testing.T) {
@@ -148,6 +155,8 @@ func TestSourcesOfCatalog(t *testing.T) {
 			}},
 		{"the same place twice", "quay.example/ns/repo:v1", []Mirror{{Location: "quay.example"}, {Source: "quay.example/ns/repo", Location: "mirror.example/of-repository"}},
 			[]string{"quay.example/ns/repo:v1", "mirror.example/of-repository:v1"}},
+		{"whatever the spelling", "ELSE.example:443/repo:v1", []Mirror{{Source: "Else.Example.", Location: "a.example"}},
+			[]string{"a.example/repo:v1", "ELSE.example:443/repo:v1"}},
 		{"a place with other trust is another", "else.example/repo:v1", []Mirror{{Location: "else.example", Insecure: true}},
 			[]string{"!else.example/repo:v1", "else.example/repo:v1"}},
 	} {
@@ -174,6 +183,14 @@ func TestSourcesRefused(t *testing.T) {
 		{"quay.example/secret/repo:v1", nil, Blocked, []string{"quay.example/secret/repo:v1", "is blocked", `"quay.example/secret"`, file}},
 		{"quay.example/secret/repo:v1", []Mirror{{Location: "mirror.example"}}, Blocked, nil},
 		{"a.bad.example/repo" + aDigest, nil, Blocked, []string{`"*.bad.example"`}},
+		{"QUAY.example/secret/repo:v1", nil, Blocked, nil},
+		{"quay.example:443/secret/repo:v1", nil, Blocked, nil},
+		{"quay.example:0443/secret/repo:v1", nil, Blocked, nil},
+		{"quay.example:/secret/repo:v1", nil, Blocked, nil},
+		{"quay.example./secret/repo:v1", nil, Blocked, nil},
+		{"a.BAD.example.:443/repo:v1", nil, Blocked, nil},
+		{"else.example/repo:v1", []Mirror{{Location: "quay.example/secret"}}, Blocked, []string{"mirror quay.example/secret/repo:v1", "else.example/repo:v1", `"quay.example/secret"`, file}},
+		{"else.example/repo:v1", []Mirror{{Location: "a.example"}, {Location: "Quay.example:443/secret"}}, Blocked, nil},
 		{"spaced.example/repo:v1", nil, Configuration, []string{"spaced.example/repo:v1", `"spaced.example"`, "invalid reference format"}},
 		{"pinned.example/ns/repo:v2", nil, Configuration, []string{`"pinned.example/ns/repo"`}},
 		{"untagged.example/repo:v1", nil, Configuration, []string{"neither tag nor digest"}},
@@ -336,4 +353,27 @@ func FuzzConf(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A file that writes a host in two ways blocks by either.
+func TestBlockedByEitherSpelling(t *testing.T) {
+	free, blocks := "[[registry]]\nlocation = 'a.example'\n", "[[registry]]\nlocation = 'A.example:443'\nblocked = true\n"
+	for _, content := range []string{free + blocks, blocks + free} {
+		if _, err := mustReadConf(t, writeConf(t, content)).sources(parse(t, "a.example/repo:v1"), nil); KindOf(err) != Blocked {
+			t.Errorf("%s: got %v, want an error of kind %s", content, err, Blocked)
+		}
+	}
+}
+
+// A name that becomes another one on the wire would lead around what is blocked.
+func TestRegistryNotASCII(t *testing.T) {
+	const image = "ｅvil.example/repo:v1"
+	file := writeConf(t, "[[registry]]\nlocation = 'evil.example'\nblocked = true")
+	client, err := newRegistries(t, Config{ConfFile: file}).Client("test", Access{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := head(t, client, image); KindOf(err) != Configuration || !strings.Contains(err.Error(), "Punycode") {
+		t.Errorf("got %v, want an error of kind %s", err, Configuration)
+	}
 }

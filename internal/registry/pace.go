@@ -22,14 +22,23 @@ const (
 )
 
 // pace is how soon each host may be asked again. A host is a registry, and just as well a token server or a store of blobs
-// that a registry sends to; all catalogs share what is known of it. Only memory: after a restart each host is asked once.
+// that a registry sends to; all catalogs that reach it the same way share what is known of it. Only memory: after a restart each host is asked once.
 type pace struct {
 	now     func() time.Time
 	backoff func(failures int) time.Duration
 
 	mu    sync.Mutex
-	hosts map[string]*hostPace // by canonicalHost
+	hosts map[paceKey]*hostPace
 }
+
+// paceKey is a host as some catalogs reach it. What one hears through a proxy of its own, or from whoever need not prove to
+// be that host, is not held against the host where others reach it.
+type paceKey struct {
+	host string // canonicalHost
+	via  string // "" for what all trust: the host itself, or the proxy of the environment
+}
+
+func newPaceKey(host, via string) paceKey { return paceKey{canonicalHost(host), via} }
 
 // hostPace is what is known of one host. A zero time is past.
 type hostPace struct {
@@ -41,7 +50,7 @@ type hostPace struct {
 }
 
 func newPace(now func() time.Time, backoff func(int) time.Duration) *pace {
-	return &pace{now: now, backoff: backoff, hosts: map[string]*hostPace{}}
+	return &pace{now: now, backoff: backoff, hosts: map[paceKey]*hostPace{}}
 }
 
 // pausedError is the error of a request that was not sent, because its host asked to be spared for a while.
@@ -54,32 +63,31 @@ func (e *pausedError) Error() string {
 	return fmt.Sprintf("%s asked for no more requests for now; the next one waits until then", e.host)
 }
 
-// notBefore says when host, as host[:port], may be asked again: asked holds for every request, advised for those that can
-// wait.
-func (p *pace) notBefore(host string) (asked, advised time.Time) {
+// notBefore says when a host may be asked again: asked holds for every request, advised for those that can wait.
+func (p *pace) notBefore(key paceKey) (asked, advised time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.hosts[canonicalHost(host)]; known != nil {
+	if known := p.hosts[key]; known != nil {
 		return known.asked, known.advised
 	}
 	return time.Time{}, time.Time{}
 }
 
-// paused returns a *pausedError if host is not to be asked now.
-func (p *pace) paused(host string, now time.Time) error {
+// paused returns a *pausedError if the host is not to be asked now.
+func (p *pace) paused(key paceKey, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.hosts[host]; known != nil && known.asked.After(now) {
-		return &pausedError{host, known.status}
+	if known := p.hosts[key]; known != nil && known.asked.After(now) {
+		return &pausedError{key.host, known.status}
 	}
 	return nil
 }
 
-// wrap returns a transport that keeps to the pace, and sets it by the answers of next.
-func (p *pace) wrap(next http.RoundTripper) http.RoundTripper {
+// wrap returns a transport that keeps to the pace of hosts that next reaches via, and sets it by the answers.
+func (p *pace) wrap(next http.RoundTripper, via string) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
-		host, sent := canonicalHost(req.URL.Host), p.now()
-		if err := p.paused(host, sent); err != nil {
+		key, sent := newPaceKey(req.URL.Host, via), p.now()
+		if err := p.paused(key, sent); err != nil {
 			if req.Body != nil {
 				req.Body.Close()
 			}
@@ -88,42 +96,47 @@ func (p *pace) wrap(next http.RoundTripper) http.RoundTripper {
 		res, err := next.RoundTrip(req)
 		switch {
 		case err == nil:
-			p.answered(host, sent, res)
+			p.answered(key, sent, res)
 		case isHostFault(err):
-			p.failed(host, sent, 0, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
+			p.faulted(key, sent)
 		}
 		return res, err
 	})
 }
 
+// faulted counts a failure of a request that was sent at a time, to which there was no answer that could be used.
+func (p *pace) faulted(key paceKey, sent time.Time) {
+	p.failed(key, sent, 0, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
+}
+
 // answered takes note of an answer to a request that was sent at a time.
-func (p *pace) answered(host string, sent time.Time, res *http.Response) {
+func (p *pace) answered(key paceKey, sent time.Time, res *http.Response) {
 	wait, told := retryAfter(res.Header, p.now())
 	switch status := res.StatusCode; {
 	case status == http.StatusTooManyRequests && told:
-		p.failed(host, sent, status, func(time.Duration) (asked, advised time.Duration) { return wait, 0 })
+		p.failed(key, sent, status, func(time.Duration) (asked, advised time.Duration) { return wait, 0 })
 	case status == http.StatusTooManyRequests:
-		p.failed(host, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return backoff, 0 })
+		p.failed(key, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return backoff, 0 })
 	case status == http.StatusServiceUnavailable && told:
-		p.failed(host, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return wait, backoff })
+		p.failed(key, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return wait, backoff })
 	case status >= http.StatusInternalServerError:
-		p.failed(host, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
+		p.failed(key, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
 	case status != http.StatusProxyAuthRequired: // which is no answer of the host
-		p.succeeded(host)
+		p.succeeded(key)
 	}
 }
 
 // failed counts a failure of a request that was sent at a time, and keeps the waits that follow from the backoff. Requests
 // that were under way together and failed together count as one. No wait becomes shorter by it. The status is that of the
 // answer, if there was one.
-func (p *pace) failed(host string, sent time.Time, status int, waits func(backoff time.Duration) (asked, advised time.Duration)) {
+func (p *pace) failed(key paceKey, sent time.Time, status int, waits func(backoff time.Duration) (asked, advised time.Duration)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := p.hosts[host]
+	known := p.hosts[key]
 	if known == nil {
 		p.prune()
 		known = &hostPace{}
-		p.hosts[host] = known
+		p.hosts[key] = known
 	}
 	now := p.now()
 	if !sent.Before(known.failed) {
@@ -138,16 +151,16 @@ func (p *pace) failed(host string, sent time.Time, status int, waits func(backof
 }
 
 // succeeded forgets the failures. What the host asked for stays: the answer may be to a request sent before it did.
-func (p *pace) succeeded(host string) {
+func (p *pace) succeeded(key paceKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := p.hosts[host]
+	known := p.hosts[key]
 	if known == nil {
 		return
 	}
 	known.failures, known.advised = 0, time.Time{}
 	if !known.asked.After(p.now()) {
-		delete(p.hosts, host)
+		delete(p.hosts, key)
 	}
 }
 
@@ -161,10 +174,10 @@ func later(a, b time.Time) time.Time {
 // prune forgets the hosts of which nothing is known that matters, so that those a registry sends to cannot fill the memory.
 func (p *pace) prune() {
 	now := p.now()
-	for host, known := range p.hosts {
+	for key, known := range p.hosts {
 		matters := known.asked.After(now) || known.advised.After(now) || known.failures > 0 && now.Before(known.failed.Add(failuresKept))
 		if !matters {
-			delete(p.hosts, host)
+			delete(p.hosts, key)
 		}
 	}
 }
@@ -193,15 +206,6 @@ func isHostFault(err error) bool {
 	}
 	_, isNet := errors.AsType[net.Error](err) // names that are not found, time that ran out
 	return isNet || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-// canonicalHost is the name by which the pace knows host[:port]. The two default ports are one host.
-func canonicalHost(host string) string {
-	host = strings.ToLower(host)
-	if cut, ok := strings.CutSuffix(host, ":443"); ok {
-		return cut
-	}
-	return strings.TrimSuffix(host, ":80")
 }
 
 // roundTripper makes a function a http.RoundTripper.

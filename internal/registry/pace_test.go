@@ -93,8 +93,8 @@ func newTestTransport(t *testing.T) *http.Transport {
 func TestPaceNeverSoonerThanAsked(t *testing.T) {
 	clock := newStepClock()
 	p := newPace(clock.Now, minutes)
-	transport := p.wrap(newTestTransport(t))
-	other := p.wrap(newTestTransport(t)) // that of another catalog
+	transport := p.wrap(newTestTransport(t), "")
+	other := p.wrap(newTestTransport(t), "") // that of another catalog
 	limited := serveAnswers(t, status(http.StatusTooManyRequests, "30"), status(http.StatusOK, ""))
 	free := serveAnswers(t, status(http.StatusOK, ""))
 
@@ -158,13 +158,13 @@ func TestPace(t *testing.T) {
 			clock := newStepClock()
 			p := newPace(clock.Now, minutes)
 			server := serveAnswers(t, test.script...)
-			transport := p.wrap(newTestTransport(t))
+			transport := p.wrap(newTestTransport(t), "")
 			for range test.script {
 				if err := ask(t, transport, server.host); err != nil {
 					t.Fatal(err)
 				}
 			}
-			asked, advised := p.notBefore(server.host)
+			asked, advised := p.notBefore(newPaceKey(server.host, ""))
 			if got := max(0, asked.Sub(clock.Now())); got != test.asked {
 				t.Errorf("asked for %v, want %v", got, test.asked)
 			}
@@ -218,7 +218,7 @@ func TestPaceOvertaken(t *testing.T) {
 	server := serveAnswers(t,
 		func(http.ResponseWriter, *http.Request) { close(arrived); <-release },
 		status(http.StatusTooManyRequests, "60"))
-	transport := p.wrap(newTestTransport(t))
+	transport := p.wrap(newTestTransport(t), "")
 	slow := make(chan error)
 	go func() { slow <- ask(t, transport, server.host) }()
 	<-arrived
@@ -229,7 +229,7 @@ func TestPaceOvertaken(t *testing.T) {
 	if err := <-slow; err != nil {
 		t.Fatal(err)
 	}
-	if asked, _ := p.notBefore(server.host); asked.Sub(clock.Now()) != time.Minute {
+	if asked, _ := p.notBefore(newPaceKey(server.host, "")); asked.Sub(clock.Now()) != time.Minute {
 		t.Errorf("asked for %v, want 1m", asked.Sub(clock.Now()))
 	}
 }
@@ -239,13 +239,13 @@ func TestPaceKeepsTheLatest(t *testing.T) {
 	clock := newStepClock()
 	p := newPace(clock.Now, minutes)
 	for _, value := range []string{"60", "5", "soon"} {
-		p.answered("a.example", clock.Now(), &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {value}}})
+		p.answered(newPaceKey("a.example", ""), clock.Now(), &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {value}}})
 	}
-	if asked, _ := p.notBefore("a.example"); asked.Sub(clock.Now()) != 3*time.Minute { // the third without a time
+	if asked, _ := p.notBefore(newPaceKey("a.example", "")); asked.Sub(clock.Now()) != 3*time.Minute { // the third without a time
 		t.Errorf("asked for %v", asked.Sub(clock.Now()))
 	}
-	p.answered("a.example", clock.Now(), &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"5"}}})
-	if asked, _ := p.notBefore("a.example"); asked.Sub(clock.Now()) != 3*time.Minute {
+	p.answered(newPaceKey("a.example", ""), clock.Now(), &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"5"}}})
+	if asked, _ := p.notBefore(newPaceKey("a.example", "")); asked.Sub(clock.Now()) != 3*time.Minute {
 		t.Errorf("asked for %v after a shorter time", asked.Sub(clock.Now()))
 	}
 }
@@ -257,9 +257,9 @@ func TestPaceCountsTogether(t *testing.T) {
 	sent := clock.Now()
 	clock.step(time.Second)
 	for range 4 {
-		p.answered("a.example", sent, &http.Response{StatusCode: http.StatusBadGateway})
+		p.answered(newPaceKey("a.example", ""), sent, &http.Response{StatusCode: http.StatusBadGateway})
 	}
-	if _, advised := p.notBefore("a.example"); advised.Sub(clock.Now()) != time.Minute {
+	if _, advised := p.notBefore(newPaceKey("a.example", "")); advised.Sub(clock.Now()) != time.Minute {
 		t.Errorf("advised %v, want 1m", advised.Sub(clock.Now()))
 	}
 }
@@ -272,13 +272,13 @@ func TestPaceOfUnreachable(t *testing.T) {
 	wire.DialContext = func(_ context.Context, network, _ string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	}
-	transport := p.wrap(wire)
+	transport := p.wrap(wire, "")
 	for range 2 {
 		if err := ask(t, transport, host); err == nil {
 			t.Fatal("an answer from nobody")
 		}
 	}
-	asked, advised := p.notBefore(host)
+	asked, advised := p.notBefore(newPaceKey(host, ""))
 	if asked.After(clock.Now()) || advised.Sub(clock.Now()) != 2*time.Minute {
 		t.Errorf("asked until %v, advised %v, want none and 2m", asked, advised.Sub(clock.Now()))
 	}
@@ -318,7 +318,7 @@ func TestPaceForgets(t *testing.T) {
 	clock := newStepClock()
 	p := newPace(clock.Now, minutes)
 	fail := func(host string, code int, retryAfter string) {
-		p.answered(host, clock.Now(), &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {retryAfter}}})
+		p.answered(newPaceKey(host, ""), clock.Now(), &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {retryAfter}}})
 	}
 	for i := range 100 {
 		fail(fmt.Sprintf("blobs-%d.example", i), http.StatusBadGateway, "")
@@ -333,23 +333,12 @@ func TestPaceForgets(t *testing.T) {
 	fail("new.example", http.StatusBadGateway, "")
 	var hosts []string
 	for _, host := range []string{"blobs-0.example", "limited.example", "last.example", "new.example"} {
-		if p.hosts[host] != nil {
+		if p.hosts[newPaceKey(host, "")] != nil {
 			hosts = append(hosts, host)
 		}
 	}
 	if diff := cmp.Diff([]string{"last.example", "new.example"}, hosts); diff != "" || len(p.hosts) != 2 {
 		t.Errorf("%d hosts (-want +got):\n%s", len(p.hosts), diff)
-	}
-}
-
-func TestCanonicalHost(t *testing.T) {
-	for host, want := range map[string]string{
-		"quay.example": "quay.example", "Quay.Example:443": "quay.example", "quay.example:80": "quay.example",
-		"quay.example:8443": "quay.example:8443", "quay.example:8080": "quay.example:8080", "[::1]:443": "[::1]", "[::1]:5000": "[::1]:5000",
-	} {
-		if got := canonicalHost(host); got != want {
-			t.Errorf("canonicalHost(%q) = %q, want %q", host, got, want)
-		}
 	}
 }
 
@@ -361,14 +350,14 @@ func TestPaceByAnyName(t *testing.T) {
 	transport := p.wrap(roundTripper(func(*http.Request) (*http.Response, error) {
 		sent++
 		return &http.Response{StatusCode: http.StatusTooManyRequests, Body: http.NoBody}, nil
-	}))
+	}), "")
 	if err := ask(t, transport, "Quay.example:443"); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := errors.AsType[*pausedError](ask(t, transport, "quay.example")); !ok || sent != 1 {
 		t.Errorf("%d requests", sent)
 	}
-	if asked, _ := p.notBefore("quay.example:443"); !asked.After(clock.Now()) {
+	if asked, _ := p.notBefore(newPaceKey("quay.example:443", "")); !asked.After(clock.Now()) {
 		t.Errorf("asked until %v", asked)
 	}
 }

@@ -4,7 +4,8 @@
 // A Client per catalog says which endpoints an image has and in which order to ask them; requests themselves are those of
 // go-containerregistry, through transports made here. From the wire up: the transport with the catalog's certificates and
 // proxy; a watch that cuts stalled bodies; the pace, one for all catalogs, that keeps to what registries ask for; the
-// resumption of broken blobs; the guard against plain HTTP. What fails is explained in a sentence for people (Explain).
+// resumption of broken blobs; bounds for all other answers; the guard against plain HTTP and against redirects that lead
+// inwards or nowhere. What fails is explained in a sentence for people (Explain).
 package registry
 
 import (
@@ -33,34 +34,30 @@ type Registries struct {
 
 	mu        sync.Mutex
 	shared    shared
+	read      bool   // whether shared is a version of the files
 	complaint string // what was logged about the files as they are now; "": nothing is wrong with them
 	clients   map[string]*Client
 }
 
-// New reads ConfFile and CADir; an error names the file and the fault.
-func New(config Config) (*Registries, error) {
+// New asks nothing of any registry, and of ConfFile and CADir only when a Client is wanted: a file that is wrong at the start
+// of the process keeps it from pulling, not from serving what it has.
+func New(config Config) *Registries {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	files, err := readShared(config, shared{})
-	if err != nil {
-		return nil, err
-	}
-	return &Registries{
-		config:  config,
-		pace:    newPace(config.Now, config.Backoff),
-		shared:  files,
-		clients: map[string]*Client{},
-	}, nil
+	return &Registries{config: config, pace: newPace(config.Now, config.Backoff), clients: map[string]*Client{}}
 }
 
 // Client returns the client of catalog, which is the same, with its sessions and tokens, as long as access and the content
 // of ConfFile and CADir are. Both are looked at anew each time; while what they hold is broken, the last good version goes
-// on to count, and the fault is logged once. An error is an *Error of kind Configuration and says what in access is wrong.
+// on to count, and the fault is logged once. An error is an *Error of kind Configuration and says what in access is wrong, or
+// in the files if there was no good version yet.
 func (r *Registries) Client(catalog string, access Access) (*Client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refresh()
+	if err := r.refresh(); err != nil {
+		return nil, err
+	}
 	sum := access.fingerprint(r.shared.sum)
 	old := r.clients[catalog]
 	if old != nil && old.sum == sum {
@@ -84,15 +81,20 @@ func (r *Registries) Forget(catalog string) {
 	delete(r.clients, catalog)
 }
 
-// refresh reads the shared files again if they changed. Its caller holds mu.
-func (r *Registries) refresh() {
+// refresh reads the shared files again if they changed. It is an error if there is no good version of them. Its caller
+// holds mu.
+func (r *Registries) refresh() error {
 	files, err := readShared(r.config, r.shared)
 	if err == nil {
-		r.shared, r.complaint = files, ""
-		return
+		r.shared, r.read, r.complaint = files, true, ""
+		return nil
 	}
 	if complaint := err.Error(); complaint != r.complaint {
 		r.complaint = complaint
-		r.config.Logger.Error("A file about registries cannot be used; its last good version goes on to count", "error", err)
+		r.config.Logger.Error("A file about registries cannot be used; its last good version, if any, goes on to count", "error", err)
 	}
+	if !r.read {
+		return &Error{Kind: Configuration, text: err.Error(), cause: err}
+	}
+	return nil
 }

@@ -129,18 +129,18 @@ func TestCADirLinks(t *testing.T) {
 	}
 }
 
-func TestNewErrors(t *testing.T) {
+func TestClientSharedFilesErrors(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "x.crt"), "no PEM")
 	garbled := t.TempDir()
 	write(t, filepath.Join(garbled, "x.pem"), "-----BEGIN CERTIFICATE-----\naHVudGVyMg==\n-----END CERTIFICATE-----\n")
 	for want, config := range map[string]Config{
-		"reading certificate authorities: open /no/such: no such file or directory":                                                                 {CADir: "/no/such"},
-		"reading certificate authorities: file " + dir + "/x.crt has no certificate in PEM form (\"-----BEGIN CERTIFICATE-----\")":                  {CADir: dir},
-		"reading certificate authorities: file " + garbled + "/x.pem has a certificate, number 1, that cannot be read: x509: malformed certificate": {CADir: garbled},
-		"reading the configuration of registries: open /no/such: no such file or directory":                                                         {ConfFile: "/no/such"},
+		"reading --registry-ca-dir: open /no/such: no such file or directory":                                                                 {CADir: "/no/such"},
+		"reading --registry-ca-dir: file " + dir + "/x.crt has no certificate in PEM form (\"-----BEGIN CERTIFICATE-----\")":                  {CADir: dir},
+		"reading --registry-ca-dir: file " + garbled + "/x.pem has a certificate, number 1, that cannot be read: x509: malformed certificate": {CADir: garbled},
+		"reading --registries-conf: open /no/such: no such file or directory":                                                                 {ConfFile: "/no/such"},
 	} {
-		if _, err := New(config); err == nil || err.Error() != want {
+		if _, err := newRegistries(t, config).Client("test", Access{}); KindOf(err) != Configuration || err.Error() != want {
 			t.Errorf("got error\n %v, want\n %s", err, want)
 		}
 	}

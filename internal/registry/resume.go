@@ -33,16 +33,7 @@ func resuming(next http.RoundTripper) http.RoundTripper {
 
 // isBlob says whether req is for a blob, or comes from a redirect of such a request.
 func isBlob(req *http.Request) bool {
-	if req.Method != http.MethodGet {
-		return false
-	}
-	for !strings.Contains(req.URL.Path, "/blobs/") {
-		if req.Response == nil || req.Response.Request == nil {
-			return false
-		}
-		req = req.Response.Request
-	}
-	return true
+	return req.Method == http.MethodGet && resourceOf(req) == "blobs"
 }
 
 // isResumable says whether res is the whole of something that parts can be had of.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -27,6 +26,9 @@ const (
 	stallWindow = 60 * time.Second
 	stallBytes  = 60 << 10
 )
+
+// mostRedirects is as many as net/http follows by itself; go-containerregistry follows them without an end.
+const mostRedirects = 10
 
 // newTransport returns the transport of go-containerregistry, less its patience. A nil proxy is that of the environment.
 func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
@@ -51,27 +53,51 @@ func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 }
 
 // chain is what go-containerregistry sends its requests through. It is the same for all requests of a catalog, to token
-// servers and to where registries redirect as well; only the pace is that of all catalogs.
-func chain(wire *http.Transport, pace *pace, insecure bool) http.RoundTripper {
-	return guarded{resuming(pace.wrap(watched(proxied{wire}, stallWindow, stallBytes))), insecure}
+// servers and to where registries redirect as well; only the pace is that of all catalogs, as far as via is the same.
+func chain(wire *http.Transport, pace *pace, via string, insecure bool) http.RoundTripper {
+	paced := pace.wrap(watched(proxied{wire}, stallWindow, stallBytes), via)
+	return guarded{bounded(resuming(paced)), pace, via, insecure}
 }
 
-// guarded lets plain HTTP pass only where it is allowed: on loopback, as Docker does, and to insecure endpoints. Without it
-// go-containerregistry would fall back to HTTP for private addresses (RFC 1918) and names under .localhost, and follow
-// redirects from HTTPS to HTTP.
+// guarded lets pass what may be asked. Plain HTTP may be spoken on loopback, as Docker does, and to insecure endpoints:
+// go-containerregistry would fall back to it for private addresses (RFC 1918) and names under .localhost, and follow redirects
+// from HTTPS to HTTP. A redirect must come to an end, and must not lead to this machine or its network from elsewhere, whose
+// services trust whoever can reach them.
 type guarded struct {
 	next     http.RoundTripper
+	pace     *pace
+	via      string // by which the pace knows where next leads
 	insecure bool
 }
 
 func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme == "https" || g.insecure || isLoopback(req.URL.Hostname()) {
+	err := g.check(req)
+	if err == nil {
 		return g.next.RoundTrip(req)
 	}
 	if req.Body != nil {
 		_ = req.Body.Close() // as an http.RoundTripper must; nothing was sent
 	}
-	return nil, &plainHTTPError{req.URL.Host}
+	return nil, err
+}
+
+func (g guarded) check(req *http.Request) error {
+	target, redirects, first := scopeOf(req.URL.Hostname()), 0, req
+	for earlier := redirected(req); earlier != nil; earlier = redirected(earlier) {
+		if target != anywhere && target != scopeOf(earlier.URL.Hostname()) {
+			return &answerError{"sends us to a private address, which is not asked"}
+		}
+		redirects++
+		first = earlier
+	}
+	if redirects >= mostRedirects {
+		g.pace.faulted(newPaceKey(first.URL.Host, g.via), g.pace.now())
+		return &answerError{"redirects without end"}
+	}
+	if req.URL.Scheme != "https" && !g.insecure && !isLoopback(req.URL.Hostname()) {
+		return &plainHTTPError{req.URL.Host}
+	}
+	return nil
 }
 
 // plainHTTPError says that host was not asked, since only plain HTTP would do.
@@ -81,19 +107,30 @@ func (e *plainHTTPError) Error() string {
 	return fmt.Sprintf("plain HTTP to %s is not allowed", e.host)
 }
 
-// isLoopback tells hosts that are this machine whatever a name server says; host has no port.
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
+// directly is the key of a context in which a connection is made to the registry, and not to a proxy.
+type directly struct{}
+
+// dialInsecurely makes t, which verifies nobody, verify proxies, which are sent the password of Access.Proxy: net/http has
+// one setting for both. Whatever does not come through proxied is verified too.
+func dialInsecurely(t *http.Transport, verify *tls.Config) {
+	toProxy, toRegistry := verify.Clone(), t.TLSClientConfig.Clone()
+	toRegistry.NextProtos = []string{"h2", "http/1.1"} // net/http adds them only where it dials itself
+	t.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: headerPatience}, Config: toProxy} // Timeout includes the handshake
+		if ctx.Value(directly{}) != nil {
+			dialer.Config = toRegistry
+		}
+		return dialer.DialContext(ctx, network, addr)
 	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.Unmap().IsLoopback()
 }
 
 // proxied makes the faults of proxies proxyErrors.
 type proxied struct{ next *http.Transport }
 
 func (p proxied) RoundTrip(req *http.Request) (*http.Response, error) {
+	if p.proxy(req) == "" {
+		req = req.WithContext(context.WithValue(req.Context(), directly{}, true))
+	}
 	res, err := p.next.RoundTrip(req)
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "proxyconnect" || strings.HasPrefix(op.Op, "socks ")) {

@@ -39,7 +39,7 @@ func readShared(cfg Config, known shared) (shared, error) {
 	if cfg.ConfFile != "" {
 		data, err := os.ReadFile(cfg.ConfFile)
 		if err != nil {
-			return shared{}, fmt.Errorf("reading the configuration of registries: %w", err)
+			return shared{}, fmt.Errorf("reading --registries-conf: %w", err)
 		}
 		files = append(files, content{cfg.ConfFile, data})
 	}
@@ -54,7 +54,7 @@ func readShared(cfg Config, known shared) (shared, error) {
 	for _, file := range cas {
 		certificates, err := parseCertificates(file.data)
 		if err != nil {
-			return shared{}, fmt.Errorf("reading certificate authorities: file %s %w", file.path, err)
+			return shared{}, fmt.Errorf("reading --registry-ca-dir: file %s %w", file.path, err)
 		}
 		next.cas = append(next.cas, certificates...)
 	}
@@ -74,7 +74,7 @@ func readCADir(dir string) ([]content, error) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("reading certificate authorities: %w", err)
+		return nil, fmt.Errorf("reading --registry-ca-dir: %w", err)
 	}
 	var files []content
 	for _, entry := range entries {
@@ -87,7 +87,7 @@ func readCADir(dir string) ([]content, error) {
 			continue // it went in the meantime, or it is a link to nowhere
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading certificate authorities: %w", err)
+			return nil, fmt.Errorf("reading --registry-ca-dir: %w", err)
 		}
 		files = append(files, content{path, data})
 	}

@@ -33,7 +33,7 @@ type Source struct {
 	Image     string // the reference that was resolved, as the admin wrote it
 	Digest    string // what it resolved to: "sha256:" and 64 hex digits
 	ConfigDir string // where the catalog lies in the image, as asked for; empty: where the image's label says
-	Endpoint  string // the reference by digest at which it was pulled: that of a mirror, say. It says nothing about the content
+	Endpoint  string // the reference by digest at which the registry had it: that of a mirror, say. It says nothing about the content
 }
 
 // Key names the content that a source gives, exactly.
@@ -48,12 +48,11 @@ type Info struct {
 	Image           string           `json:"image"`
 	Digest          string           `json:"digest"`
 	ConfigDir       string           `json:"configDir,omitempty"`
-	Endpoint        string           `json:"endpoint,omitempty"` // where it was pulled
-	Packages        int              `json:"packages"`           // olm.package blobs
-	Channels        int              `json:"channels"`           // olm.channel blobs
-	Bundles         int              `json:"bundles"`            // olm.bundle blobs
-	Blobs           int              `json:"blobs"`              // all
-	Bytes           int64            `json:"bytes"`              // of catalog.jsonl
+	Packages        int              `json:"packages"` // olm.package blobs
+	Channels        int              `json:"channels"` // olm.channel blobs
+	Bundles         int              `json:"bundles"`  // olm.bundle blobs
+	Blobs           int              `json:"blobs"`    // all
+	Bytes           int64            `json:"bytes"`    // of catalog.jsonl
 	UnpackedAt      time.Time        `json:"unpackedAt"`
 	InvalidPackages []InvalidPackage `json:"invalidPackages,omitempty"` // sorted by name
 	CatalogSHA256   string           `json:"catalogSHA256"`

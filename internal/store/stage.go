@@ -77,7 +77,7 @@ func (st *Stage) Commit(ctx context.Context, name string, src Source) (*Snapshot
 	if err != nil {
 		return nil, fmt.Errorf("publishing the snapshot of %s: %w", name, err)
 	}
-	return snap, s.point(name, src.Image, snap)
+	return snap, s.point(name, src.Image, src.Endpoint, snap)
 }
 
 // publish moves the finished snapshot to its name. If a sound one is there, of another catalog with the same image,
@@ -126,7 +126,7 @@ type packageContent struct {
 
 func (w *snapshotWriter) write(ctx context.Context, src Source) error {
 	w.info = Info{
-		Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir, Endpoint: src.Endpoint,
+		Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir,
 		UnpackedAt: w.stage.store.opts.Now().UTC(),
 	}
 	root := w.stage.store.root

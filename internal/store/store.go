@@ -58,6 +58,7 @@ type Options struct {
 type Catalog struct {
 	Name     string
 	Image    string // the reference that led to the snapshot; catalogs of one digest share it under several
+	Endpoint string // the reference by digest at which the registry had it; may be empty
 	Snapshot *Snapshot
 	// Since is when the catalog began to serve this snapshot: whole seconds, UTC, and later than for any snapshot it
 	// served before, so that it can stand in Last-Modified (RFC 9110, section 8.8.2).
@@ -257,7 +258,7 @@ func (s *Store) openCatalog(name string) error {
 		}
 		s.snapshots[p.Snapshot] = snap
 	}
-	s.catalogs[name] = Catalog{Name: name, Image: p.Image, Snapshot: snap, Since: p.Since}
+	s.catalogs[name] = Catalog{Name: name, Image: p.Image, Endpoint: p.Endpoint, Snapshot: snap, Since: p.Since}
 	return nil
 }
 
@@ -308,16 +309,16 @@ func (s *Store) Snapshot(key string) (*Snapshot, bool) {
 }
 
 // Point makes a catalog serve a snapshot, which Snapshot or Commit returned. It returns once that is durable. A
-// catalog that serves it already is left alone: not a byte is written. It is an error when a sweep deleted the snapshot
-// since it was returned: then it has to be unpacked again.
-func (s *Store) Point(name, image string, snap *Snapshot) error {
+// catalog that serves it already, for the image, is left alone, its endpoint too: not a byte is written. It is an error when
+// a sweep deleted the snapshot since it was returned: then it has to be unpacked again.
+func (s *Store) Point(name, image, endpoint string, snap *Snapshot) error {
 	s.publish.Lock()
 	defer s.publish.Unlock()
-	return s.point(name, image, snap)
+	return s.point(name, image, endpoint, snap)
 }
 
 // point is Point for a caller that holds publish.
-func (s *Store) point(name, image string, snap *Snapshot) error {
+func (s *Store) point(name, image, endpoint string, snap *Snapshot) error {
 	old, served := s.Catalog(name)
 	if served && old.Snapshot == snap && old.Image == image {
 		return nil
@@ -331,7 +332,7 @@ func (s *Store) point(name, image string, snap *Snapshot) error {
 	} else if served && !since.After(old.Since) {
 		since = old.Since.Add(time.Second)
 	}
-	b, err := json.Marshal(pointer{Snapshot: snap.Key(), Image: image, Since: since})
+	b, err := json.Marshal(pointer{Snapshot: snap.Key(), Image: image, Endpoint: endpoint, Since: since})
 	if err != nil {
 		return err
 	}
@@ -340,7 +341,7 @@ func (s *Store) point(name, image string, snap *Snapshot) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.catalogs[name] = Catalog{Name: name, Image: image, Snapshot: snap, Since: since}
+	s.catalogs[name] = Catalog{Name: name, Image: image, Endpoint: endpoint, Snapshot: snap, Since: since}
 	delete(s.unpointed, snap.Key())
 	if served && old.Snapshot.Key() != snap.Key() {
 		s.unpointed[old.Snapshot.Key()] = unpointed{since: s.opts.Now(), by: name}
@@ -364,6 +365,7 @@ func (s *Store) checkPresent(snap *Snapshot) error {
 type pointer struct {
 	Snapshot string    `json:"snapshot"`
 	Image    string    `json:"image"`
+	Endpoint string    `json:"endpoint,omitempty"`
 	Since    time.Time `json:"since"`
 }
 

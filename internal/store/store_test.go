@@ -290,7 +290,7 @@ func TestPointToTheSameWritesNothing(t *testing.T) {
 		if !ok {
 			t.Fatal("the snapshot is gone")
 		}
-		if err := s.Point("cat", snap.Info().Image, snap); err != nil {
+		if err := s.Point("cat", snap.Info().Image, "", snap); err != nil {
 			t.Fatal(err)
 		}
 		sweep(t, s)
@@ -312,7 +312,7 @@ func TestRollBackWithinGrace(t *testing.T) {
 	if !ok || snap != old {
 		t.Fatalf("got %v %v, want the snapshot from before", snap, ok)
 	}
-	if err := s.Point("cat", snap.Info().Image, snap); err != nil {
+	if err := s.Point("cat", snap.Info().Image, "", snap); err != nil {
 		t.Fatal(err)
 	}
 	if got := serves(t, s, "cat", "old").Since; !got.After(newer) {
@@ -447,4 +447,27 @@ func TestDiscardAndErrorsLeaveWhatIsServed(t *testing.T) {
 	}
 	wantNames(t, filepath.Join(dir, "stage"))
 	wantNames(t, filepath.Join(dir, "catalogs"), "cat")
+}
+
+// Catalogs that share a snapshot each have an endpoint of their own, also after a restart. It alone is no reason to write.
+func TestEndpoint(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	commit(t, s, "a", 1, blobs("x"))
+	snap := serves(t, s, "a", "x").Snapshot
+	if err := s.Point("b", "image", "mirror.example/image@sha256:1", snap); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Point("b", "image", "other.example/image@sha256:1", snap); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, c)
+	for name, want := range map[string]string{"a": "", "b": "mirror.example/image@sha256:1"} {
+		if got := serves(t, s, name, "x").Endpoint; got != want {
+			t.Errorf("%s has endpoint %q, want %q", name, got, want)
+		}
+	}
 }

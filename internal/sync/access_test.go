@@ -103,7 +103,8 @@ func TestReadAccessErrors(t *testing.T) {
 		{"no ConfigMap", bundle("ConfigMap", "gone", "ca.crt"), "ConfigMap gone of spec.registry.caBundle is not in namespace NAMESPACE: create it there, or correct the name"},
 		{"no Secret", bundle("Secret", "gone", "ca.crt"), "Secret gone of spec.registry.caBundle is not in namespace NAMESPACE: create it there, or correct the name"},
 		{"no PEM", bundle("ConfigMap", "empty", "ca.crt"), `ConfigMap empty of spec.registry.caBundle has no certificate in PEM form at key "ca.crt": put the certificates of the authorities there`},
-		{"no key", bundle("Secret", "good-pair", "ca.crt"), `Secret good-pair of spec.registry.caBundle has no certificate in PEM form at key "ca.crt": put the certificates of the authorities there`},
+		{"no key", bundle("Secret", "good-pair", "ca.crt"), `Secret good-pair of spec.registry.caBundle has no key "ca.crt": put the certificates of the authorities there, or correct the key`},
+		{"no key of a ConfigMap", bundle("ConfigMap", "empty", "other"), `ConfigMap empty of spec.registry.caBundle has no key "other": put the certificates of the authorities there, or correct the key`},
 		{"a key that is no certificate", bundle("Secret", "good-pair", "tls.key"), `Secret good-pair of spec.registry.caBundle has no certificate in PEM form at key "tls.key": put the certificates of the authorities there`},
 		{"no client certificate", v1beta1.RegistryAccess{ClientCertificate: secret("gone")}, "Secret gone of spec.registry.clientCertificate is not in namespace NAMESPACE"},
 		{"a certificate with another's key", v1beta1.RegistryAccess{ClientCertificate: secret("pair")}, "Secret pair of spec.registry.clientCertificate has no certificate with its key at tls.crt and tls.key"},
@@ -113,7 +114,7 @@ func TestReadAccessErrors(t *testing.T) {
 		{"a user in the address", v1beta1.RegistryAccess{Proxy: secret("proxy-user")}, "Secret proxy-user" + proxyRemedy},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := w.readAccess(t.Context(), &test.spec)
+			_, _, err := w.readAccess(t.Context(), &test.spec)
 			want := strings.ReplaceAll(test.want, "NAMESPACE", w.Config.Namespace)
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 				t.Fatalf("got error\n %v, want\n %s", err, want)
@@ -132,7 +133,7 @@ func TestReadAccess(t *testing.T) {
 	w.putConfigMap("ca", map[string]string{"ca.crt": certificate})
 	w.putSecret("client", map[string]string{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key})
 	w.putSecret("proxy", map[string]string{proxyAddressKey: "http://proxy.example:3128", proxyUsernameKey: "me", proxyPasswordKey: "p:w/d"})
-	access, err := w.readAccess(t.Context(), &v1beta1.RegistryAccess{
+	access, _, err := w.readAccess(t.Context(), &v1beta1.RegistryAccess{
 		CABundle:          &v1beta1.BundleReference{Kind: "ConfigMap", Name: "ca", Key: "ca.crt"},
 		ClientCertificate: &v1beta1.SecretReference{Name: "client"},
 		Proxy:             &v1beta1.SecretReference{Name: "proxy"},
@@ -172,7 +173,7 @@ func TestCredentialsOrder(t *testing.T) {
 		for _, s := range secrets {
 			refs = append(refs, v1beta1.SecretReference{Name: s})
 		}
-		credentials, err := w.credentials(t.Context(), refs)
+		credentials, _, err := w.credentials(t.Context(), refs)
 		must(t, err)
 		target, err := name.NewRepository(repository)
 		must(t, err)
@@ -281,7 +282,7 @@ func TestRetryAfter(t *testing.T) {
 		t.Errorf("the next pass is in %v, want it when the registry asked, or a little later", next)
 	}
 	limitedMessage := "False RateLimited: Finding the digest of " + ref + ": registry " + w.registry.host +
-		" refuses more requests for now (429 Too Many Requests). What was served before stays served."
+		" refuses more requests for now (429 Too Many Requests). It is asked again when it allows that. What was served before stays served."
 	wantCondition(t, w.source(), "Ready", limitedMessage)
 	wantCondition(t, w.source(), "Serving", "True Available: Serving the content of "+w.servedDigest()+".")
 
@@ -293,6 +294,9 @@ func TestRetryAfter(t *testing.T) {
 		w.reconcile()
 		sibling.reconcile()
 		wantCondition(t, w.source(), "Ready", limitedMessage)
+		if poll := w.source().Status.Poll; poll.Requested != "" {
+			t.Errorf("the request %s is answered, though no poll was made", poll.Requested)
+		}
 		wantEqual(t, "requests after "+fmt.Sprint(second)+" s", nil, w.registry.take())
 	}
 	wantCondition(t, sibling.source(), "Ready", "True Succeeded: 1 package is published.") // nothing is known to be amiss
@@ -302,6 +306,9 @@ func TestRetryAfter(t *testing.T) {
 	w.clock.SetTime(limited.Add(40 * time.Second))
 	w.reconcile()
 	wantEqual(t, "requests afterwards", []string{"HEAD manifests"}, w.registry.take())
+	if poll := w.source().Status.Poll; poll.Requested != "29ns" {
+		t.Errorf("the request that is answered is %q", poll.Requested)
+	}
 	wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
 }
 

@@ -41,7 +41,7 @@ type Config struct {
 	Namespace              string        // catalogd's own; stands in OperatorPackages as their catalogs' namespace
 	BaseURL                string        // of the content service, as clients reach it, without a trailing slash
 	DefaultPollingInterval time.Duration // for catalogs that state none
-	Concurrency            int           // how many catalogs are worked on at a time
+	Concurrency            int           // how many images are unpacked at a time; half of that of one registry
 	Limits                 unpack.Limits
 	Registries             *registry.Registries
 	ServiceAccount         string                                // catalogd's own; its imagePullSecrets hold for all catalogs
@@ -62,6 +62,7 @@ type CatalogReconciler struct {
 
 	interrupts interrupts
 	versions   serverVersions
+	gate       gate
 }
 
 // reconciliation is one pass over one catalog: what the steps learn and hand on. The catalog's status is altered in
@@ -73,9 +74,12 @@ type reconciliation struct {
 	image     string           // what is followed: spec.image, or what its template gives; empty: no telling
 	client    *registry.Client // the way to its registry; nil: there is none, for accessErr
 	accessErr error
-	subject   string // names image and way, so that another one can be told from the one tried last
+	missing   []string // Secrets with credentials for all catalogs that should be there
+	insecure  []string // registries of the image that need not prove who they are
+	subject   string   // names image and way, so that another one can be told from the one tried last
 
 	wanted    name.Digest // what is to be served; zero: what is served now
+	foundAt   string      // the reference by digest at which a registry said, in this pass, that it has it
 	current   bool        // whether that is served
 	attempted bool        // whether the image was polled or unpacked
 	polledAt  time.Time   // when it was polled, if it was

@@ -38,7 +38,7 @@ func (r *CatalogReconciler) recordEvents(rec *reconciliation) {
 	if rec.fetchErr != nil && was != is {
 		r.event(c, corev1.EventTypeWarning, eventFailed, actionUnpack, is.message)
 	}
-	if was.failed() && is.reason == v1beta1.SucceededReason {
+	if was.failed() && before.Digest != "" && is.reason == v1beta1.SucceededReason {
 		r.event(c, corev1.EventTypeNormal, eventRecovered, actionUnpack, fmt.Sprintf("%s is followed again.", rec.image))
 	}
 	if after.Content != nil && len(after.Content.InvalidPackages) > 0 && !sameInvalid(before.Content, after.Content) {

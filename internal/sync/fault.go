@@ -1,8 +1,13 @@
 package sync
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -81,41 +86,104 @@ func reasonOf(err error) string {
 	return registryReasons[registry.KindOf(err)]
 }
 
-// imageRemedy says what helps against a fault of an image.
+// imageRemedy says, behind a fault of an image, what helps.
 func imageRemedy(err error) string {
 	if _, ok := errors.AsType[*unpack.LimitError](err); ok || errors.Is(err, fbc.ErrBlobTooLarge) {
-		return "Make it smaller and push it again, or raise the limit of catalogd"
+		return ". Make it smaller and push it again, or raise the limit of catalogd"
 	}
-	return "Correct the image and push it again"
+	var image *unpack.InvalidImageError
+	if errors.As(err, &image) && image.ConfigDir {
+		return "" // it says what to set
+	}
+	return ". Correct the image and push it again"
 }
 
-// withRemedy adds to a fault of a registry what the admin can do about it.
+// withRemedy adds to a fault of registries what the admin can do about it: for the image's own, and for each mirror.
 func (rec *reconciliation) withRemedy(err error) error {
-	remedy := ""
-	switch registry.KindOf(err) {
-	case registry.NotFound:
-		remedy = "Push the image, or correct its reference"
-	case registry.Unauthorized:
-		remedy = "Name a Secret with credentials for it in spec.registry.pullSecrets"
-		if fault, ok := errors.AsType[*registry.Error](err); ok && fault.File != "" {
-			remedy = fmt.Sprintf("Correct %s, or what its user may do there", fault.File)
-		}
-	case registry.Untrusted:
-		remedy = "If it is the right one, name the certificate of its authority in spec.registry.caBundle"
-	case registry.ClientCertificate:
-		remedy = "Name a Secret with a certificate that it accepts in spec.registry.clientCertificate"
-	case registry.PlainHTTP:
-		remedy = "If that is meant, set spec.registry.insecure"
-	case registry.Blocked:
-		remedy = "Name another image, or have catalogd's --registries-conf changed"
-	case registry.Proxy:
-		remedy = "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy"
-		if spec := rec.catalog.Spec.Registry; spec != nil && spec.Proxy != nil {
-			remedy = fmt.Sprintf("Correct Secret %s of spec.registry.proxy, or the proxy", spec.Proxy.Name)
-		}
-	}
-	if remedy == "" {
+	fault, ok := errors.AsType[*registry.Error](err)
+	if !ok {
 		return err
 	}
-	return fmt.Errorf("%w. %s", err, remedy)
+	var remedies []string
+	for _, failure := range fault.All() {
+		if remedy := rec.remedy(failure); remedy != "" && !slices.Contains(remedies, remedy) {
+			remedies = append(remedies, remedy)
+		}
+	}
+	if len(remedies) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w. %s", err, strings.Join(remedies, ". "))
+}
+
+// remedy is what helps against one registry's failure; "" if there is nothing but to wait.
+func (rec *reconciliation) remedy(failure *registry.Error) string {
+	switch failure.Kind {
+	case registry.NotFound:
+		if rec.isMirror(failure) {
+			return ""
+		}
+		return "Push the image, or correct its reference"
+	case registry.Unauthorized:
+		return rec.credentialsRemedy(failure)
+	case registry.Untrusted:
+		return trustRemedy(failure)
+	case registry.ClientCertificate:
+		if ref := rec.spec().ClientCertificate; ref != nil {
+			return fmt.Sprintf("Put a certificate that it accepts into Secret %s of spec.registry.clientCertificate", ref.Name)
+		}
+		return "Name a Secret with a certificate that it accepts in spec.registry.clientCertificate"
+	case registry.PlainHTTP:
+		if rec.isMirror(failure) {
+			return fmt.Sprintf("If that is meant, set insecure of the mirror %s", failure.Host)
+		}
+		return "If that is meant, set spec.registry.insecure"
+	case registry.Blocked:
+		return "Name another image, or have catalogd's --registries-conf changed"
+	case registry.Proxy:
+		if ref := rec.spec().Proxy; ref != nil {
+			return fmt.Sprintf("Correct Secret %s of spec.registry.proxy, or the proxy", ref.Name)
+		}
+		return "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy"
+	case registry.RateLimited:
+		return "It is asked again when it allows that"
+	}
+	return ""
+}
+
+// isMirror tells whether it is another registry than the image's own that failed.
+func (rec *reconciliation) isMirror(failure *registry.Error) bool {
+	ref, err := name.ParseReference(rec.image)
+	return err == nil && failure.Host != ref.Context().RegistryStr()
+}
+
+func (rec *reconciliation) spec() v1beta1.RegistryAccess {
+	if rec.catalog.Spec.Registry == nil {
+		return v1beta1.RegistryAccess{}
+	}
+	return *rec.catalog.Spec.Registry
+}
+
+func (rec *reconciliation) credentialsRemedy(failure *registry.Error) string {
+	if failure.File != "" {
+		return fmt.Sprintf("Correct %s, or what its user may do there", failure.File)
+	}
+	remedy := fmt.Sprintf("Name a Secret with credentials for %s in spec.registry.pullSecrets", failure.Host)
+	if len(rec.spec().PullSecrets) > 0 {
+		remedy = fmt.Sprintf("No Secret of spec.registry.pullSecrets has an entry for %s: add one", failure.Host)
+	}
+	if len(rec.missing) > 0 {
+		remedy += fmt.Sprintf("; for all catalogs there should be Secret %s, which is missing or not to be read", strings.Join(rec.missing, ", "))
+	}
+	return remedy
+}
+
+func trustRemedy(failure *registry.Error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](failure); ok {
+		return fmt.Sprintf("If %s is the right one, name the certificate of its authority in spec.registry.caBundle", failure.Host)
+	}
+	if _, ok := errors.AsType[x509.HostnameError](failure); ok {
+		return "Use a name that the certificate is for, or have one issued for this name"
+	}
+	return "Have the registry's certificate replaced"
 }

@@ -72,7 +72,7 @@ func (r *CatalogReconciler) poll(ctx context.Context, rec *reconciliation, ref n
 		_, err = rec.client.Try(ctx, ref, func(ctx context.Context, at registry.Endpoint) error {
 			digest, err := poll.Digest(ctx, at.Ref, at.Remote...)
 			if err == nil {
-				rec.wanted = ref.Context().Digest(digest.DigestStr())
+				rec.wanted, rec.foundAt = ref.Context().Digest(digest.DigestStr()), digest.String()
 			}
 			return err
 		})
@@ -87,18 +87,27 @@ func (r *CatalogReconciler) poll(ctx context.Context, rec *reconciliation, ref n
 	return nil
 }
 
-// postpone puts a planned poll off while the registry is known to want no requests, or to be down: other catalogs of it
-// found out. There is no hurry, as long as there is something to serve.
+// mostPostponed is how much later than planned a poll may be since its registry failed others: what fails may be theirs.
+const mostPostponed = 5 * time.Minute
+
+// postpone puts a poll off while the registry wants no requests, and for a while, unless somebody asked for it, when the registry
+// is known to fail: this catalog or others found out. There is no hurry, as long as there is something to serve. A request
+// for a poll waits.
 func (r *CatalogReconciler) postpone(rec *reconciliation, ref name.Reference) bool {
-	if _, served := r.Store.Catalog(rec.catalog.Name); !served || rec.isAskedFor() || rec.client == nil {
+	if _, served := r.Store.Catalog(rec.catalog.Name); !served || rec.client == nil {
 		return false
 	}
+	now, entry := r.Clock.Now(), r.Polls.Get(rec.catalog.Name)
 	asked, advised := rec.client.NotBefore(ref)
-	if advised.After(asked) {
-		asked = advised
-	}
-	if asked.After(r.Clock.Now()) {
+	latest := entry.Due.Add(mostPostponed)
+	switch {
+	case asked.After(now):
 		rec.postponed = r.spread(rec, asked)
+	case advised.After(now) && latest.After(now) && !rec.isAskedFor():
+		rec.postponed = r.spread(rec, advised)
+		if rec.postponed.After(latest) {
+			rec.postponed = latest
+		}
 	}
 	return !rec.postponed.IsZero()
 }
@@ -174,41 +183,69 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 		return nil
 	}
 	src := rec.source()
-	if snap, ok := r.Store.Snapshot(src.Key()); ok {
-		if err := r.Store.Point(c.Name, src.Image, snap); err != nil {
-			rec.attempted, rec.fetchErr = true, r.unpackFailed(ctx, rec, err)
-			return nil
-		}
-		rec.current = true
+	snap, stored := r.Store.Snapshot(src.Key())
+	served, ok := r.Store.Catalog(c.Name)
+	if serves := ok && served.Snapshot.Key() == src.Key() && served.Image == src.Image; stored && (serves || rec.foundAt != "") {
+		r.point(ctx, rec, src, snap)
 		return nil
 	}
-	_, served := r.Store.Catalog(c.Name)
-	if (rec.fetchErr != nil && served) || r.waits(rec) {
+	if (rec.fetchErr != nil && ok) || r.waits(rec) {
 		return nil
 	}
+	rec.attempted = true
+	if !stored {
+		snap = nil
+	}
+	if err := r.obtain(ctx, rec, src, snap); err != nil && ctx.Err() == nil {
+		rec.fetchErr = err
+	}
+	return ctx.Err()
+}
+
+// obtain gets what is wanted from the registry; if it is in the store already, as shared, only the leave to have it. The error
+// is one for people, but for that of ctx.
+func (r *CatalogReconciler) obtain(ctx context.Context, rec *reconciliation, src store.Source, shared *store.Snapshot) (err error) {
 	if rec.isAskedFor() {
 		r.Store.Forgive(src.Key())
 	}
-	rec.attempted = true
 	if refusal, refused := r.Store.Refused(src.Key()); refused {
-		rec.fetchErr = refusedError(rec, &reasonedError{refusal.Reason, errors.New(refusal.Message)})
-		return nil
+		return refusedError(rec, &reasonedError{refusal.Reason, errors.New(refusal.Message)})
 	}
 	if rec.accessErr != nil {
-		rec.fetchErr = fmt.Errorf("cannot unpack %s: %w", rec.wantedImage(), rec.accessErr)
-		return nil
+		return fmt.Errorf("cannot unpack %s: %w", rec.wantedImage(), rec.accessErr)
 	}
-	started := r.Clock.Now()
-	if err := r.fetch(ctx, rec, src); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		rec.fetchErr = r.unpackFailed(ctx, rec, err)
-		return nil
+	if shared != nil {
+		err = r.share(ctx, rec, src, shared)
+	} else {
+		err = r.fetch(ctx, rec, src)
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return r.unpackFailed(ctx, rec, err)
+}
+
+// share takes what another catalog had unpacked, if the registry would give it to this one too: else a catalog could have
+// what its own credentials, or a registry that does not exist, never gave it.
+func (r *CatalogReconciler) share(ctx context.Context, rec *reconciliation, src store.Source, snap *store.Snapshot) error {
+	_, err := rec.client.Try(ctx, rec.wanted, func(ctx context.Context, at registry.Endpoint) error {
+		ref := at.Ref.Context().Digest(src.Digest)
+		rec.foundAt = ref.String()
+		return poll.Check(ctx, ref, at.Remote...)
+	})
+	if err == nil {
+		r.point(ctx, rec, src, snap)
+	}
+	return err
+}
+
+// point makes the catalog serve what is in the store.
+func (r *CatalogReconciler) point(ctx context.Context, rec *reconciliation, src store.Source, snap *store.Snapshot) {
+	if err := r.Store.Point(rec.catalog.Name, src.Image, rec.foundAt, snap); err != nil {
+		rec.attempted, rec.fetchErr = true, r.unpackFailed(ctx, rec, err)
+		return
 	}
 	rec.current = true
-	r.Metrics.Unpacked(c.Name, r.Clock.Since(started))
-	return nil
 }
 
 // source says what is wanted, as the store has it.
@@ -228,6 +265,11 @@ func (r *CatalogReconciler) waits(rec *reconciliation) bool {
 
 // fetch unpacks the wanted image into the store.
 func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src store.Source) (err error) {
+	leave, err := r.gate.enter(ctx, rec.wanted.Context().RegistryStr(), r.Config.Concurrency)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	log := logf.FromContext(ctx).WithValues("image", src.Image, "digest", src.Digest)
 	log.Info("unpacking")
 	started := r.Clock.Now()
@@ -249,13 +291,15 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 	if err != nil {
 		return err
 	}
-	src.Endpoint = from.Ref.String()
+	src.Endpoint = from.Ref.Context().Digest(src.Digest).String()
 	snap, err := stage.Commit(ctx, rec.catalog.Name, src)
 	if err != nil {
 		return err
 	}
 	log.Info("unpacked", "files", files.Files, "blobs", snap.Info().Blobs, "bytes", snap.Info().Bytes,
 		"took", r.Clock.Since(started).Round(time.Millisecond))
+	rec.current = true
+	r.Metrics.Unpacked(rec.catalog.Name, r.Clock.Since(started))
 	return nil
 }
 
@@ -265,7 +309,7 @@ func (r *CatalogReconciler) unpackFailed(ctx context.Context, rec *reconciliatio
 	var invalidImage *unpack.InvalidImageError
 	var invalidFile *fbc.Error
 	if errors.As(err, &invalidImage) || errors.As(err, &invalidFile) {
-		err = fmt.Errorf("%w. %s", err, imageRemedy(err))
+		err = fmt.Errorf("%w%s", err, imageRemedy(err))
 		r.Store.Refuse(rec.source().Key(), store.Refusal{Reason: reasonOf(err), Message: err.Error()})
 		return refusedError(rec, err)
 	}

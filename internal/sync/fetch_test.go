@@ -172,10 +172,13 @@ func TestUnpack(t *testing.T) {
 	}
 	wantEqual(t, "files after nothing was to do", files, fileTimes(t, w.dir))
 
-	w = w.another() // catalog finds the same content in the store
+	w = w.another() // catalog finds the same content in the store, and asks whether it would be given it
 	w.create(ref, nil)
-	if rec := unpack(w, nil); rec.attempted || !rec.current || w.servedDigest() != digest {
+	if rec := unpack(w, []string{"HEAD manifests"}); !rec.attempted || !rec.current || w.servedDigest() != digest {
 		t.Errorf("another catalog: got %+v, serves %q", rec, w.servedDigest())
+	}
+	if rec := unpack(w, nil); rec.attempted || !rec.current {
+		t.Errorf("another catalog, again: got %+v", rec)
 	}
 	rec := w.begin()
 	must(t, w.unpack(t.Context(), rec))
@@ -328,4 +331,90 @@ func TestUnpackLeavesNoStage(t *testing.T) {
 	if len(entries) > 0 {
 		t.Errorf("the stage holds %v", entries)
 	}
+}
+
+// What another catalog had unpacked is not for a catalog that its registry would not give it to.
+func TestUnpackSharesWithPermission(t *testing.T) {
+	w := newWorld(t)
+	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.settle()
+	for name, image := range map[string]string{
+		"no such host":       "registry.invalid/catalog@" + digest,
+		"no such repository": w.registry.host + "/other@" + digest,
+	} {
+		other := w.another()
+		other.create(image, nil)
+		other.reconcile()
+		other.reconcile()
+		c := other.source()
+		if served := other.servedDigest(); served != "" || !strings.HasPrefix(conditions(c)["Ready"], "False ") {
+			t.Errorf("%s: serves %q, Ready is %s", name, served, conditions(c)["Ready"])
+		}
+	}
+	w.registry.wantPassword("right")
+	private := w.another()
+	private.create(w.registry.byDigest(digest), nil)
+	private.reconcile()
+	private.reconcile()
+	if got := conditions(private.source())["Ready"]; !strings.HasPrefix(got, "False Unauthorized: Cannot unpack ") || private.servedDigest() != "" {
+		t.Errorf("without credentials: serves %q, Ready is %s", private.servedDigest(), got)
+	}
+	w.registry.respond(nil)
+	w.clock.SetTime(start.Add(time.Hour))
+	private.reconcile()
+	c := private.source()
+	wantCondition(t, c, "Ready", "True Succeeded: 1 package is published.")
+	if c.Status.Content.Source != w.registry.byDigest(digest) {
+		t.Errorf("the source is %s", c.Status.Content.Source)
+	}
+	w.registry.refuse(everything)
+	w.restart()
+	private.CatalogReconciler = w.CatalogReconciler
+	private.reconcile()
+	wantCondition(t, private.source(), "Ready", "True Succeeded: 1 package is published.") // once given, it stays
+}
+
+// A registry that fails other catalogs puts a poll off, but not for long: what fails may be theirs.
+func TestPostpone(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.settle()
+	broken := w.another()
+	broken.create(w.registry.host+"/broken:latest", nil)
+	broken.reconcile()
+	w.registry.respond(func(rw http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/broken/") {
+			rw.WriteHeader(http.StatusInternalServerError)
+			return true
+		}
+		return false
+	})
+	due := w.Polls.Get(w.catalog).Next
+	for now := start; now.Before(due.Add(mostPostponed)); now = now.Add(time.Minute) {
+		w.clock.SetTime(now)
+		broken.requestPoll(now.String())
+		broken.reconcile()
+		if now.Before(due) {
+			continue
+		}
+		w.registry.take()
+		if next := w.reconcile(); next < time.Second || next > due.Add(mostPostponed).Sub(now) {
+			t.Fatalf("%v after it was due the poll is put off for another %v", now.Sub(due), next)
+		}
+		wantEqual(t, "requests while the registry fails others", nil, w.registry.take())
+		wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
+	}
+	w.clock.SetTime(due.Add(mostPostponed))
+	w.reconcile()
+	wantEqual(t, "requests when it was put off long enough", []string{"HEAD manifests"}, w.registry.take())
+
+	w.clock.SetTime(due.Add(2 * mostPostponed))
+	broken.requestPoll("last")
+	broken.reconcile()
+	w.registry.take()
+	w.requestPoll("now") // a person is not made to wait
+	w.reconcile()
+	wantEqual(t, "requests when asked for", []string{"HEAD manifests"}, w.registry.take())
 }

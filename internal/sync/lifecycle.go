@@ -78,6 +78,9 @@ func (r *CatalogReconciler) announce(_ context.Context, rec *reconciliation) err
 	if meta.FindStatusCondition(c.Status.Conditions, v1beta1.ProgressingCondition) != nil {
 		return nil
 	}
+	if c.Status.Digest == "" {
+		c.Status.Image = rec.image
+	}
 	c.Status.ObservedGeneration = 0 // should somebody have emptied the status: the image is polled next
 	message := fmt.Sprintf("Unpacking and publishing %s.", cmp.Or(rec.image, templateOf(c)))
 	setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.UnpackingReason, message)

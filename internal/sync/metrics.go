@@ -33,7 +33,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		packages:        gauge("packages", "Packages of a catalog that are published."),
 		invalidPackages: gauge("invalid_packages", "Packages of a catalog that are not valid and not published."),
 		ready:           gauge("ready", "1 if a catalog is Ready, else 0."),
-		insecure:        gauge("insecure", "1 if the registry of a catalog is not verified (spec.registry has insecure set), else 0."),
+		insecure:        gauge("insecure", "1 if a registry that the catalog is looked for at is not verified (insecure is set for it), else 0."),
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "catalogd", Name: "polls_total", Help: "Polls of the image of a catalog by result: success or failure.",
 		}, []string{"catalog", "result"}),
@@ -58,7 +58,7 @@ func (m *Metrics) Unpacked(catalog string, took time.Duration) {
 }
 
 // Observe copies what a catalog's status says.
-func (m *Metrics) Observe(c *v1beta1.CatalogSource, entry poll.Entry) {
+func (m *Metrics) Observe(c *v1beta1.CatalogSource, entry poll.Entry, insecure bool) {
 	if entry.Next.IsZero() {
 		m.nextPoll.DeleteLabelValues(c.Name)
 	} else {
@@ -75,11 +75,7 @@ func (m *Metrics) Observe(c *v1beta1.CatalogSource, entry poll.Entry) {
 	m.packages.WithLabelValues(c.Name).Set(float64(content.Packages))
 	m.invalidPackages.WithLabelValues(c.Name).Set(float64(content.InvalidPackageCount))
 	m.ready.WithLabelValues(c.Name).Set(readiness(c))
-	insecure := 0.0
-	if isInsecure(c) {
-		insecure = 1
-	}
-	m.insecure.WithLabelValues(c.Name).Set(insecure)
+	m.insecure.WithLabelValues(c.Name).Set(map[bool]float64{true: 1}[insecure])
 }
 
 // Forget drops what is kept of a catalog that is no more.

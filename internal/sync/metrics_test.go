@@ -60,8 +60,7 @@ func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
 	at := metav1.NewTime(time.Unix(1000, 0))
-	insecureSpec := v1beta1.CatalogSourceSpec{Registry: &v1beta1.RegistryAccess{Mirrors: []v1beta1.RegistryMirror{{Location: "m", Insecure: true}}}}
-	c := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: insecureSpec, Status: v1beta1.CatalogSourceStatus{
+	c := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1beta1.CatalogSourceStatus{
 		Conditions: []metav1.Condition{{Type: "Ready", Status: "True"}},
 		Content:    &v1beta1.CatalogContent{Packages: 3, Bytes: 500, InvalidPackageCount: 2},
 		Poll:       &v1beta1.PollStatus{LastChangeTime: &at},
@@ -69,7 +68,7 @@ func TestMetrics(t *testing.T) {
 	m.Polled("a", time.Unix(2000, 0), nil)
 	m.Polled("a", time.Unix(3000, 0), errors.New("down"))
 	m.Unpacked("a", 1500*time.Millisecond)
-	m.Observe(c, poll.Entry{Next: time.Unix(4000, 0)})
+	m.Observe(c, poll.Entry{Next: time.Unix(4000, 0)}, true)
 	m.Polled("b", time.Unix(1, 0), nil)
 	all := map[string]float64{
 		"catalogd_polls_total a success":           1,
@@ -86,8 +85,8 @@ func TestMetrics(t *testing.T) {
 	}
 	wantEqual(t, "series of a", all, seriesOf(t, registry, "a"))
 
-	c.Status.Content, c.Status.Conditions, c.Spec = nil, nil, v1beta1.CatalogSourceSpec{}
-	m.Observe(c, poll.Entry{})
+	c.Status.Content, c.Status.Conditions = nil, nil
+	m.Observe(c, poll.Entry{}, false)
 	delete(all, "catalogd_next_poll_timestamp_seconds a")
 	for _, gone := range []string{"content_bytes", "packages", "invalid_packages", "ready", "insecure"} {
 		all["catalogd_"+gone+" a"] = 0

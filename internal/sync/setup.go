@@ -30,6 +30,10 @@ const (
 	scrubEvery = 24 * time.Hour
 )
 
+// workersPerUnpack is how many catalogs are worked on for each image that may be unpacked: most have to be polled only, and must
+// not wait for the few that are slow.
+const workersPerUnpack = 4
+
 // Register adds the controller, and what looks after the store, to a manager.
 func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
 	damaged := make(chan event.GenericEvent)
@@ -48,7 +52,7 @@ func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.allCatalogs)).
 		WatchesRawSource(source.Channel(damaged, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.Config.Concurrency,
+			MaxConcurrentReconciles: workersPerUnpack * r.Config.Concurrency,
 			SkipNameValidation:      &again,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](time.Second, 5*time.Minute),
 		}).

@@ -25,7 +25,7 @@ const maxInvalidPackages = 20
 func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) error {
 	c := rec.catalog
 	served, ok := r.Store.Catalog(c.Name)
-	if rec.current {
+	if rec.current || (!ok && c.Status.Digest == "") {
 		c.Status.Image = rec.image
 	}
 	if ok {
@@ -42,7 +42,7 @@ func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) e
 	setReady(rec)
 	c.Status.ObservedGeneration = c.Generation
 	r.planNext(rec)
-	r.Metrics.Observe(c, r.Polls.Get(c.Name))
+	r.Metrics.Observe(c, r.Polls.Get(c.Name), len(rec.insecure) > 0)
 	rec.concluded = true
 	return nil
 }
@@ -63,7 +63,7 @@ func (r *CatalogReconciler) describe(rec *reconciliation, served store.Catalog) 
 		Bundles:             int32(info.Bundles),
 		Blobs:               int32(info.Blobs),
 		Bytes:               info.Bytes,
-		Source:              info.Endpoint,
+		Source:              served.Endpoint,
 		UnpackedAt:          &unpackedAt,
 		InvalidPackages:     invalidPackages(rec.invalid),
 		InvalidPackageCount: int32(len(rec.invalid)),
@@ -104,19 +104,30 @@ func (r *CatalogReconciler) planNext(rec *reconciliation) {
 		r.Polls.Record(c.Name, rec.subject, r.Polls.Get(c.Name).Last, nil)
 	}
 	entry := r.Polls.Get(c.Name)
+	if rec.postponed.IsZero() && !rec.attempted && entry.Next.After(now) && !entry.Next.Equal(entry.Due) {
+		rec.postponed = entry.Next // by an earlier pass; we came for another reason
+	}
 	switch {
 	case retried(rec.fetchErr):
 		rec.next = r.retryAt(rec, now.Add(poll.Backoff(entry.Failures)))
 	case !rec.postponed.IsZero():
 		rec.next = rec.postponed
+		r.Polls.Postpone(c.Name, rec.next)
+		r.watchVersion(rec, now)
+		return
 	case entry.Err != nil && now.Before(entry.Next):
 		rec.next = entry.Next // we came for another reason while the backoff lasts
 	default:
 		rec.next = r.nextPoll(rec, entry.Last, now)
 	}
 	r.Polls.SetNext(c.Name, rec.next)
-	if templateOf(c) != "" && (rec.next.IsZero() || rec.next.After(now.Add(versionAge))) {
-		rec.next = now.Add(versionAge) // to see whether the cluster has another version
+	r.watchVersion(rec, now)
+}
+
+// watchVersion has a catalog with a template come again in time to see that the cluster has another version.
+func (r *CatalogReconciler) watchVersion(rec *reconciliation, now time.Time) {
+	if templateOf(rec.catalog) != "" && (rec.next.IsZero() || rec.next.After(now.Add(versionAge))) {
+		rec.next = now.Add(versionAge)
 	}
 }
 
@@ -197,7 +208,7 @@ func setProgressing(rec *reconciliation, served bool) {
 			"Not polled, as spec.suspend is true; what is served stays served.")
 	case rec.attempted || isCurrent(rec):
 		setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.SucceededReason,
-			fmt.Sprintf("%s is unpacked and current.%s", rec.image, insecureNote(c)))
+			fmt.Sprintf("%s is unpacked and current.%s", rec.image, rec.insecureNote()))
 	}
 }
 
@@ -255,7 +266,7 @@ func setReady(rec *reconciliation) {
 	case c.Spec.Suspend:
 		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message+" Not polled, as spec.suspend is true.")
 	default:
-		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message+insecureNote(c))
+		setCondition(c, v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message+rec.insecureNote())
 	}
 }
 
@@ -269,18 +280,12 @@ func whyNotReady(rec *reconciliation, progressing *metav1.Condition) string {
 	return cmp.Or(reasonOf(rec.fetchErr), progressing.Reason)
 }
 
-// insecureNote says, behind another sentence, that nobody vouches for what the registry gives.
-func insecureNote(c *v1beta1.CatalogSource) string {
-	if !isInsecure(c) {
+// insecureNote says, behind another sentence, which registries need not prove who they are.
+func (rec *reconciliation) insecureNote() string {
+	if len(rec.insecure) == 0 {
 		return ""
 	}
-	return " The registry is not verified, as spec.registry has insecure set."
-}
-
-// isInsecure tells whether the registry, or one of the catalog's mirrors, need not prove who it is.
-func isInsecure(c *v1beta1.CatalogSource) bool {
-	access := c.Spec.Registry
-	return access != nil && (access.Insecure || slices.ContainsFunc(access.Mirrors, func(m v1beta1.RegistryMirror) bool { return m.Insecure }))
+	return fmt.Sprintf(" Not verified, as insecure is set for it: %s.", strings.Join(rec.insecure, ", "))
 }
 
 // sentence makes a sentence of an error, for people.

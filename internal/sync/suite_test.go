@@ -155,9 +155,7 @@ func (w *world) openStore() {
 // newRegistries opens access to registries as at the start of a process.
 func (w *world) newRegistries() {
 	w.t.Helper()
-	registries, err := registry.New(registry.Config{Now: w.clock.Now, Backoff: poll.Backoff})
-	must(w.t, err)
-	w.Config.Registries = registries
+	w.Config.Registries = registry.New(registry.Config{Now: w.clock.Now, Backoff: poll.Backoff})
 }
 
 // restart is the end of the process, however it came, and the start of the next. All that is not on disk is lost.

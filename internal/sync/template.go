@@ -37,18 +37,22 @@ func (r *CatalogReconciler) render(ctx context.Context, rec *reconciliation) err
 		rec.image = c.Spec.Image
 		return nil
 	}
-	gitVersion, err := r.versions.get(ctx, r.Config.ServerVersion, r.Clock.Now(), rec.isAskedFor())
+	gitVersion, versionErr := r.versions.get(ctx, r.Config.ServerVersion, r.Clock.Now(), rec.isAskedFor())
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	image, err := renderTemplate(template, variables(gitVersion))
 	if err != nil {
-		logf.FromContext(ctx).Error(err, "cannot read the API server's version, which the image template needs")
-	}
-	if rec.image, err = renderTemplate(template, variables(gitVersion)); err != nil {
 		setCondition(c, v1beta1.TemplatesHaveResolvedCondition, metav1.ConditionFalse, v1beta1.UnableToResolveReason, err.Error())
+		if versionErr != nil {
+			err = fmt.Errorf("%w, as the API server's version cannot be read", err)
+			rec.attempted, rec.fetchErr = true, &reasonedError{v1beta1.UnableToResolveReason, err}
+			return nil
+		}
 		rec.blocked(&reasonedError{v1beta1.UnableToResolveReason, err})
 		return nil
 	}
+	rec.image = image
 	setCondition(c, v1beta1.TemplatesHaveResolvedCondition, metav1.ConditionTrue, v1beta1.AllTemplatesResolvedReason,
 		fmt.Sprintf("The image is %s.", rec.image))
 	return nil
@@ -109,19 +113,23 @@ type serverVersions struct {
 	readAt     time.Time
 }
 
-// get returns the version; it is read if what is kept is too old, or if it has to be fresh. A version that cannot be read
-// is "", whatever was read before: nobody knows what the cluster is now.
+// get returns the version; it is read if what is kept is older than versionAge, or if it has to be fresh. While it cannot be
+// read, what was read before holds until it is twice as old: then nobody knows what the cluster is.
 func (v *serverVersions) get(ctx context.Context, read func(context.Context) (string, error), now time.Time, fresh bool) (string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !fresh && !v.readAt.IsZero() && now.Sub(v.readAt) < versionAge {
+	age := now.Sub(v.readAt)
+	if !fresh && age < versionAge {
 		return v.gitVersion, nil
 	}
 	gitVersion, err := read(ctx)
-	if err != nil {
-		v.readAt = time.Time{}
-		return "", err
+	if err == nil {
+		v.gitVersion, v.readAt = gitVersion, now
+		return gitVersion, nil
 	}
-	v.gitVersion, v.readAt = gitVersion, now
-	return gitVersion, nil
+	logf.FromContext(ctx).Error(err, "cannot read the API server's version, which image templates need")
+	if age < 2*versionAge {
+		return v.gitVersion, nil
+	}
+	return "", err
 }

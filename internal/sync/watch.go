@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,20 +16,26 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// Watched says what the cache is to hold of the objects that give access to registries: those of catalogd's namespace, the
-// one ServiceAccount, and the global Secret. Of Secrets and ConfigMaps it has the metadata only.
+// Watched says what the cache is to hold of the objects that give access to registries: those of catalogd's namespace, and of
+// ServiceAccounts its own. Of Secrets and ConfigMaps it has names and versions only. A global Secret elsewhere is not watched: if
+// catalogd had no right to, nothing would work, and not only what needs that Secret.
 func (c Config) Watched() map[client.Object]cache.ByObject {
 	own := map[string]cache.Config{c.Namespace: {}}
-	secrets := map[string]cache.Config{c.Namespace: {}}
-	if c.PullSecret.Name != "" && c.PullSecret.Namespace != c.Namespace {
-		secrets[c.PullSecret.Namespace] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", c.PullSecret.Name)}
-	}
 	account := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", c.ServiceAccount)}
 	return map[client.Object]cache.ByObject{
-		&corev1.Secret{}:         {Namespaces: secrets},
-		&corev1.ConfigMap{}:      {Namespaces: own},
+		&corev1.Secret{}:         {Namespaces: own, Transform: withoutAnnotations},
+		&corev1.ConfigMap{}:      {Namespaces: own, Transform: withoutAnnotations},
 		&corev1.ServiceAccount{}: {Namespaces: map[string]cache.Config{c.Namespace: account}},
 	}
+}
+
+// withoutAnnotations also drops what kubectl keeps there: the content that was applied last.
+func withoutAnnotations(object any) (any, error) {
+	if o, ok := object.(metav1.Object); ok {
+		o.SetAnnotations(nil)
+		o.SetManagedFields(nil)
+	}
+	return object, nil
 }
 
 // catalogsOfSecret lists the catalogs that a Secret may concern.

@@ -1,0 +1,98 @@
+package sync
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/registry"
+	"github.com/operator-catalogs/catalogd/internal/unpack"
+)
+
+func TestReasonOf(t *testing.T) {
+	for want, errs := range map[string][]error{
+		"":                             {nil, errors.New("the disk is full"), &blockedError{errors.New("bad schedule")}},
+		v1beta1.CatalogTooLargeReason:  {fmt.Errorf("x: %w", &unpack.LimitError{Limit: unpack.LimitTotalBytes})},
+		v1beta1.FileTooLargeReason:     {&unpack.LimitError{Limit: unpack.LimitFileBytes}},
+		v1beta1.TooManyFilesReason:     {&unpack.LimitError{Limit: unpack.LimitFiles}},
+		v1beta1.CompressionRatioReason: {&unpack.LimitError{Limit: unpack.LimitCompressionRatio}},
+		v1beta1.DatabaseTooLargeReason: {&unpack.LimitError{Limit: unpack.LimitDatabaseBytes}},
+		v1beta1.BlobTooLargeReason:     {fmt.Errorf("x: %w", fbc.ErrBlobTooLarge)},
+		v1beta1.AccessInvalidReason:    {unusable("Secret x"), &registry.Error{Kind: registry.Configuration}},
+		v1beta1.UnauthorizedReason:     {fmt.Errorf("x: %w", &registry.Error{Kind: registry.Unauthorized})},
+		v1beta1.RateLimitedReason:      {&registry.Error{Kind: registry.RateLimited}},
+		v1beta1.UnableToResolveReason:  {&blockedError{&reasonedError{v1beta1.UnableToResolveReason, errors.New("x")}}},
+	} {
+		for _, err := range errs {
+			if got := reasonOf(err); got != want {
+				t.Errorf("%v: got %q, want %q", err, got, want)
+			}
+		}
+	}
+}
+
+// Every kind has a reason: one that is forgotten would leave Ready without.
+func TestRegistryReasons(t *testing.T) {
+	for _, kind := range []registry.Kind{
+		registry.Unreachable, registry.Unauthorized, registry.NotFound, registry.RateLimited, registry.Answered, registry.Untrusted,
+		registry.ClientCertificate, registry.Proxy, registry.PlainHTTP, registry.Blocked, registry.Damaged, registry.Stalled, registry.Configuration,
+	} {
+		if registryReasons[kind] == "" {
+			t.Errorf("%s has no reason", kind)
+		}
+	}
+}
+
+func TestWithRemedy(t *testing.T) {
+	pull := &v1beta1.RegistryAccess{PullSecrets: []v1beta1.SecretReference{{Name: "pull"}}}
+	for _, test := range []struct {
+		name    string
+		spec    *v1beta1.RegistryAccess
+		missing []string
+		failure registry.Error
+		want    string
+	}{
+		{name: "not found", failure: registry.Error{Kind: registry.NotFound, Host: "quay.io"}, want: "Push the image, or correct its reference"},
+		{name: "not found at a mirror", failure: registry.Error{Kind: registry.NotFound, Host: "mirror.example"}},
+		{name: "no credentials", failure: registry.Error{Kind: registry.Unauthorized, Host: "quay.io"}, want: "Name a Secret with credentials for quay.io in spec.registry.pullSecrets"},
+		{
+			name: "no credentials for the host", spec: pull, failure: registry.Error{Kind: registry.Unauthorized, Host: "mirror.example"},
+			want: "No Secret of spec.registry.pullSecrets has an entry for mirror.example: add one",
+		},
+		{
+			name: "global Secret missing", missing: []string{"ns/global"}, failure: registry.Error{Kind: registry.Unauthorized, Host: "quay.io"},
+			want: "Name a Secret with credentials for quay.io in spec.registry.pullSecrets; for all catalogs there should be Secret ns/global, which is missing or not to be read",
+		},
+		{
+			name: "wrong credentials", spec: pull, failure: registry.Error{Kind: registry.Unauthorized, Host: "quay.io", File: "Secret pull"},
+			want: "Correct Secret pull, or what its user may do there",
+		},
+		{name: "client certificate", failure: registry.Error{Kind: registry.ClientCertificate}, want: "Name a Secret with a certificate that it accepts in spec.registry.clientCertificate"},
+		{
+			name: "another client certificate", spec: &v1beta1.RegistryAccess{ClientCertificate: &v1beta1.SecretReference{Name: "client"}},
+			failure: registry.Error{Kind: registry.ClientCertificate}, want: "Put a certificate that it accepts into Secret client of spec.registry.clientCertificate",
+		},
+		{name: "plain HTTP", failure: registry.Error{Kind: registry.PlainHTTP, Host: "quay.io"}, want: "If that is meant, set spec.registry.insecure"},
+		{name: "plain HTTP of a mirror", failure: registry.Error{Kind: registry.PlainHTTP, Host: "mirror.example"}, want: "If that is meant, set insecure of the mirror mirror.example"},
+		{name: "proxy of the environment", failure: registry.Error{Kind: registry.Proxy}, want: "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy"},
+		{
+			name: "proxy", spec: &v1beta1.RegistryAccess{Proxy: &v1beta1.SecretReference{Name: "proxy"}},
+			failure: registry.Error{Kind: registry.Proxy}, want: "Correct Secret proxy of spec.registry.proxy, or the proxy",
+		},
+		{name: "down", failure: registry.Error{Kind: registry.Unreachable, Host: "quay.io"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rec := &reconciliation{image: "quay.io/ns/catalog:latest", missing: test.missing, catalog: &v1beta1.CatalogSource{}}
+			rec.catalog.Spec.Registry = test.spec
+			got, want := rec.withRemedy(&test.failure).Error(), ""
+			if test.want != "" {
+				want = ". " + test.want
+			}
+			if got != want {
+				t.Errorf("got\n %q, want\n %q", got, want)
+			}
+		})
+	}
+}
