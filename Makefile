@@ -57,7 +57,7 @@ fuzz: ## Run every fuzz target for a minute; FUZZTIME=5s, as CI does, or any oth
 	hack/fuzz.sh $(FUZZTIME)
 
 .PHONY: run
-run: build ## Run all of it locally until Ctrl-C; CATALOG=DIR runs your catalog instead of the sample
+run: build ## Run all of it locally until Ctrl-C; CATALOG=DIR runs your catalog, ARGS=FLAGS is for catalogd
 	$(BUILD) -o bin/run ./hack/run
 	@exec bin/run
 

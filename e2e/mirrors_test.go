@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,4 +120,29 @@ func TestBlockedRegistry(t *testing.T) {
 	writeFile(t, dir, "registries.conf", []byte(strings.Replace(text, "blocked = true", "blocked = false", 1)))
 	w.requestPoll(t, "blocked", "allowed now")
 	w.waitReady(t, "blocked", digest)
+}
+
+// TestBrokenRegistriesConf starts catalogd with a file that nobody can read: what is stored is served, what has to be pulled
+// says what is wrong, and goes on when the file is mended.
+func TestBrokenRegistriesConf(t *testing.T) {
+	registry, dir := newRegistry(t), t.TempDir()
+	conf := writeFile(t, dir, "registries.conf", nil)
+	w := newWorld(t, shared, "--registries-conf", conf)
+	ref, digest := registry.push(t, "ns/catalog", catalogImage(t, soundDir))
+	other, otherDigest := registry.push(t, "ns/other", catalogImage(t, tinyCatalog(t, "one")))
+	w.createCatalog(t, "stored", ref, nil)
+	w.waitReady(t, "stored", digest)
+	w.signal(t, syscall.SIGTERM)
+	w.wait(t, patience)
+
+	writeFile(t, dir, "registries.conf", []byte("[[registry]\n"))
+	w.start(t)
+	w.createCatalog(t, "new", other, nil)
+	w.waitMessage(t, "new", "--registries-conf", conf)
+	if err := w.answers(w.contentURL("stored", "/api/v1/all"), http.StatusOK); err != nil {
+		t.Error(err)
+	}
+	writeFile(t, dir, "registries.conf", nil)
+	w.requestPoll(t, "new", "the file is mended")
+	w.waitReady(t, "new", otherDigest)
 }

@@ -140,7 +140,6 @@ func TestReadyOnlyWhenServed(t *testing.T) {
 // TestCommandLine runs the binary as a person at a terminal does.
 func TestCommandLine(t *testing.T) {
 	busy := newRegistry(t).address
-	notTOML := writeFile(t, t.TempDir(), "registries.conf", []byte("[[registry]\n"))
 	for name, test := range map[string]struct {
 		args []string
 		fail bool
@@ -159,9 +158,6 @@ func TestCommandLine(t *testing.T) {
 		"no interval":      {args: []string{"--default-polling-interval", "soon"}, fail: true, want: []string{"default-polling-interval", "soon"}},
 		"pull secret":      {args: []string{"--pull-secret", "a/b/c"}, fail: true, want: []string{"pull-secret", "a/b/c"}},
 		"limit":            {args: []string{"--max-files", "0"}, fail: true, want: []string{"max-files", "0"}},
-		"no registries":    {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--registries-conf", "/nonexistent/registries.conf"}, fail: true, want: []string{"/nonexistent/registries.conf"}},
-		"bad registries":   {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--registries-conf", notTOML}, fail: true, want: []string{notTOML}},
-		"no CA dir":        {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--registry-ca-dir", "/nonexistent/ca"}, fail: true, want: []string{"/nonexistent/ca"}},
 		"external URL":     {args: []string{"--external-url", "catalogd:8080"}, fail: true, want: []string{"external-url", "catalogd:8080"}},
 		"address":          {args: []string{"--content-bind-address", "8080"}, fail: true, want: []string{"content-bind-address", "8080"}},
 		"kubeconfig":       {args: []string{"--kubeconfig", "/nonexistent/kubeconfig"}, fail: true, want: []string{"/nonexistent/kubeconfig"}},

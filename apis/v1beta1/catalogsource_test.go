@@ -327,7 +327,7 @@ func TestCatalogSourceStatusAndColumns(t *testing.T) {
 	}
 
 	cells, columns := table(t, "catalogsources", "community")
-	if diff := cmp.Diff([]string{"Name", "Image", "Packages", "Ready", "Status", "Reason*", "Template*", "Last Change*", "Age"}, columns); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "Image", "Packages", "Ready", "Status", "Reason*", "Last Change*", "Age"}, columns); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	if cells["Age"] == "" {
@@ -336,7 +336,7 @@ func TestCatalogSourceStatusAndColumns(t *testing.T) {
 	delete(cells, "Age")
 	wantCells := map[string]any{
 		"Name": "community", "Image": tag, "Packages": 319.0, "Ready": "True",
-		"Status": "319 packages are served.", "Reason": "Succeeded", "Template": nil, "Last Change": "60m",
+		"Status": "319 packages are served.", "Reason": "Succeeded", "Last Change": "60m",
 	}
 	if diff := cmp.Diff(wantCells, cells); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)

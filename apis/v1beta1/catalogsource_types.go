@@ -125,7 +125,8 @@ type CatalogSourceStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// image is the reference that digest was found at; where a template is used, what was made of it.
+	// image is the reference whose content is served; while nothing has been, the one that is wanted. Where a template is
+	// used, it is what that gave.
 	// +optional
 	Image string `json:"image,omitempty"`
 
@@ -173,7 +174,7 @@ type CatalogContent struct {
 	// bytes is the size of the content as JSON lines, uncompressed.
 	Bytes int64 `json:"bytes"`
 
-	// source is where the content was pulled from: a mirror, or the image's own registry.
+	// source is where the content was found, by digest: at a mirror, or at the image's own registry.
 	// +optional
 	Source string `json:"source,omitempty"`
 
@@ -217,12 +218,11 @@ type PollStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=catd,categories=catalogd
-// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.status.image`
 // +kubebuilder:printcolumn:name="Packages",type=integer,JSONPath=`.status.content.packages`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
-// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.imageTemplate`,priority=1
 // +kubebuilder:printcolumn:name="Last Change",type=date,JSONPath=`.status.poll.lastChangeTime`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS-1123 label, as it is part of URLs and of OperatorPackage names: use at most 63 lower-case letters, digits and '-', no dots, beginning and ending with a letter or digit"

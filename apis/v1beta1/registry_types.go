@@ -40,7 +40,7 @@ type RegistryAccess struct {
 
 // SecretReference names a Secret in catalogd's namespace.
 type SecretReference struct {
-	// name is the name of the Secret.
+	// name is the name of the Secret, in catalogd's namespace.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -49,19 +49,19 @@ type SecretReference struct {
 
 // BundleReference names a key of a ConfigMap or a Secret in catalogd's namespace.
 type BundleReference struct {
-	// kind is ConfigMap or Secret.
+	// kind is ConfigMap or Secret. Default: ConfigMap.
 	// +optional
 	// +default="ConfigMap"
 	// +kubebuilder:validation:Enum=ConfigMap;Secret
 	Kind string `json:"kind,omitempty"`
 
-	// name is the name of the ConfigMap or Secret.
+	// name is the name of the ConfigMap or Secret, in catalogd's namespace.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// key is the key in it.
+	// key is the key in it. Default: ca.crt.
 	// +optional
 	// +default="ca.crt"
 	// +kubebuilder:validation:MinLength=1
@@ -98,7 +98,7 @@ type RegistryMirror struct {
 	// +kubebuilder:validation:XValidation:rule="!self.contains('://')",message="location must not begin with a scheme: write registry[:port][/namespace[/repository]]"
 	Location string `json:"location"`
 
-	// pullFrom says for which references the mirror is asked: all, digest-only or tag-only.
+	// pullFrom says for which references the mirror is asked: all (the default), digest-only or tag-only.
 	// +optional
 	// +default="all"
 	PullFrom PullFrom `json:"pullFrom,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 const (
@@ -17,13 +18,14 @@ const (
 
 // config is what the environment decides.
 type config struct {
-	root    string // of the repository, absolute: the working directory
-	dir     string // all state of this run
-	catalog string // the directory that is pushed as the sample's image
+	root    string   // of the repository, absolute: the working directory
+	dir     string   // all state of this run
+	catalog string   // the directory that is pushed as the sample's image
+	args    []string // for catalogd, behind its own
 	ports   ports
 }
 
-// configure reads CATALOG and the port variables from the environment.
+// configure reads CATALOG, ARGS and the port variables from the environment.
 func configure(getenv func(string) string) (config, error) {
 	root, err := os.Getwd()
 	if err != nil {
@@ -32,7 +34,7 @@ func configure(getenv func(string) string) (config, error) {
 	if _, err := os.Stat(filepath.Join(root, "hack", "controlplane", "build.sh")); err != nil {
 		return config{}, errors.New("the working directory is not the root of the repository: use `make run` there")
 	}
-	cfg := config{root: root, dir: filepath.Join(root, ".run"), catalog: getenv("CATALOG")}
+	cfg := config{root: root, dir: filepath.Join(root, ".run"), catalog: getenv("CATALOG"), args: strings.Fields(getenv("ARGS"))}
 	if cfg.catalog == "" {
 		cfg.catalog = sampleCatalog
 	}

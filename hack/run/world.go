@@ -119,7 +119,7 @@ func (w *world) pushCatalog(ctx context.Context) error {
 }
 
 func (w *world) startCatalogd(ctx context.Context) error {
-	err := w.start("catalogd", filepath.Join(w.root, "bin", "catalogd"),
+	args := append([]string{
 		"--kubeconfig", w.path("catalogd.kubeconfig"),
 		"--namespace", namespace,
 		"--data-dir", w.path("data"),
@@ -128,8 +128,8 @@ func (w *world) startCatalogd(ctx context.Context) error {
 		"--health-bind-address", w.ports.health.address(),
 		"--metrics-bind-address", w.ports.metrics.address(),
 		"--log-format", "text",
-	)
-	if err != nil {
+	}, w.args...)
+	if err := w.start("catalogd", filepath.Join(w.root, "bin", "catalogd"), args...); err != nil {
 		return err
 	}
 	return waitOK(ctx, w.ports.health.url()+"/readyz")
