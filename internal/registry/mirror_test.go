@@ -357,8 +357,8 @@ func FuzzConf(f *testing.F) {
 
 // A file that writes a host in two ways blocks by either.
 func TestBlockedByEitherSpelling(t *testing.T) {
-	free, blocks := "[[registry]]\nlocation = 'a.example'\n", "[[registry]]\nlocation = 'A.example:443'\nblocked = true\n"
-	for _, content := range []string{free + blocks, blocks + free} {
+	for free, blocked := range map[string]string{"a.example": "A.example:443", "A.example:443": "a.example"} {
+		content := "[[registry]]\nlocation = '" + free + "'\n[[registry]]\nlocation = '" + blocked + "'\nblocked = true\n"
 		if _, err := mustReadConf(t, writeConf(t, content)).sources(parse(t, "a.example/repo:v1"), nil); KindOf(err) != Blocked {
 			t.Errorf("%s: got %v, want an error of kind %s", content, err, Blocked)
 		}

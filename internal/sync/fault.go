@@ -139,7 +139,7 @@ func (rec *reconciliation) remedy(failure *registry.Error) string {
 		}
 		return "If that is meant, set spec.registry.insecure"
 	case registry.Blocked:
-		return "Name another image, or have catalogd's --registries-conf changed"
+		return "Name another image or mirror, or have catalogd's --registries-conf changed"
 	case registry.Proxy:
 		if ref := rec.spec().Proxy; ref != nil {
 			return fmt.Sprintf("Correct Secret %s of spec.registry.proxy, or the proxy", ref.Name)
