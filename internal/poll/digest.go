@@ -39,5 +39,5 @@ func Check(ctx context.Context, ref name.Digest, opts ...remote.Option) error {
 		return fmt.Errorf("setting up access to registry %s: %w", ref.Context().RegistryStr(), err)
 	}
 	_, err = puller.Head(ctx, ref)
-	return registry.Explain("asking for "+ref.String(), ref, err)
+	return registry.Explain("asking for it", ref, err)
 }
