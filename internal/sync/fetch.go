@@ -91,13 +91,15 @@ func (r *CatalogReconciler) poll(ctx context.Context, rec *reconciliation, ref n
 const mostPostponed = 5 * time.Minute
 
 // postpone puts a poll off while the registry wants no requests, and for a while, unless somebody asked for it, when the registry
-// is known to fail: this catalog or others found out. There is no hurry, as long as there is something to serve. A request
-// for a poll waits.
+// is known to fail: this catalog or others found out. There is no hurry, as long as what was polled last is served; whoever
+// changed the image, or the way to it, is to be told. A request for a poll waits.
 func (r *CatalogReconciler) postpone(rec *reconciliation, ref name.Reference) bool {
-	if _, served := r.Store.Catalog(rec.catalog.Name); !served || rec.client == nil {
+	now, entry := r.Clock.Now(), r.Polls.Get(rec.catalog.Name)
+	_, served := r.Store.Catalog(rec.catalog.Name)
+	changed := entry.Subject != rec.subject || rec.before.Status.ObservedGeneration != rec.catalog.Generation
+	if !served || changed || rec.client == nil {
 		return false
 	}
-	now, entry := r.Clock.Now(), r.Polls.Get(rec.catalog.Name)
 	asked, advised := rec.client.NotBefore(ref)
 	latest := entry.Due.Add(mostPostponed)
 	switch {
@@ -270,6 +272,9 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 		return err
 	}
 	defer leave()
+	if snap, ok := r.Store.Snapshot(src.Key()); ok { // another catalog pulled it while this one waited
+		return r.share(ctx, rec, src, snap)
+	}
 	log := logf.FromContext(ctx).WithValues("image", src.Image, "digest", src.Digest)
 	log.Info("unpacking")
 	started := r.Clock.Now()

@@ -131,21 +131,22 @@ func (r *CatalogReconciler) watchVersion(rec *reconciliation, now time.Time) {
 	}
 }
 
-// retryAt is when to try again after a failure: at the time that the registry asked for, else when both the catalog's own
-// backoff, own, and that of the registry are over.
+// retryAt is when to try again after a failure: when the catalog's own backoff, own, that of the registry, and the wait that
+// it asked for are over.
 func (r *CatalogReconciler) retryAt(rec *reconciliation, own time.Time) time.Time {
 	ref, err := name.ParseReference(rec.image)
 	if err != nil || rec.client == nil {
 		return own
 	}
+	at := own
 	asked, advised := rec.client.NotBefore(ref)
-	switch {
-	case asked.After(r.Clock.Now()):
-		return r.spread(rec, asked)
-	case advised.After(own):
-		return advised
+	if asked.After(at) {
+		at = r.spread(rec, asked)
 	}
-	return own
+	if advised.After(at) {
+		at = advised
+	}
+	return at
 }
 
 // spread is at or a little later, so that catalogs that wait for one time do not come all at once.
