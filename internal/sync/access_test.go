@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -271,11 +270,7 @@ func TestRetryAfter(t *testing.T) {
 
 	limited := start.Add(time.Hour)
 	w.clock.SetTime(limited)
-	w.registry.respond(func(rw http.ResponseWriter, _ *http.Request) bool {
-		rw.Header().Set("Retry-After", "30")
-		rw.WriteHeader(http.StatusTooManyRequests)
-		return true
-	})
+	w.registry.limit("30")
 	next := w.reconcile()
 	wantEqual(t, "requests that were refused", []string{"HEAD manifests"}, w.registry.take())
 	if next < 30*time.Second || next > 40*time.Second {

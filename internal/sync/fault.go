@@ -40,7 +40,7 @@ func retried(err error) bool {
 // registry. Access is tried again all the same, as it may be mended at the registry.
 func needsPerson(err error) bool {
 	switch registry.KindOf(err) {
-	case registry.Configuration, registry.Unauthorized, registry.Untrusted, registry.ClientCertificate, registry.PlainHTTP, registry.Blocked:
+	case registry.Unauthorized, registry.Untrusted, registry.ClientCertificate, registry.PlainHTTP, registry.Blocked:
 		return true
 	}
 	return err != nil && (!retried(err) || reasonOf(err) == v1beta1.AccessInvalidReason)

@@ -96,7 +96,7 @@ const mostPostponed = 5 * time.Minute
 func (r *CatalogReconciler) postpone(rec *reconciliation, ref name.Reference) bool {
 	now, entry := r.Clock.Now(), r.Polls.Get(rec.catalog.Name)
 	_, served := r.Store.Catalog(rec.catalog.Name)
-	changed := entry.Subject != rec.subject || rec.before.Status.ObservedGeneration != rec.catalog.Generation
+	changed := entry.Subject != rec.subject || rec.specChanged()
 	if !served || changed || rec.client == nil {
 		return false
 	}
@@ -105,7 +105,7 @@ func (r *CatalogReconciler) postpone(rec *reconciliation, ref name.Reference) bo
 	switch {
 	case asked.After(now):
 		rec.postponed = r.spread(rec, asked)
-	case advised.After(now) && latest.After(now) && !rec.isAskedFor():
+	case advised.After(now) && latest.After(now) && !rec.requested():
 		rec.postponed = r.spread(rec, advised)
 		if rec.postponed.After(latest) {
 			rec.postponed = latest
@@ -137,7 +137,12 @@ func (r *CatalogReconciler) due(rec *reconciliation) bool {
 
 // isAskedFor tells whether a person did something that asks for an attempt now.
 func (rec *reconciliation) isAskedFor() bool {
-	return rec.before.Status.ObservedGeneration != rec.catalog.Generation || rec.requested()
+	return rec.specChanged() || rec.requested()
+}
+
+// specChanged tells whether the spec is another than the one that the status is about.
+func (rec *reconciliation) specChanged() bool {
+	return rec.before.Status.ObservedGeneration != rec.catalog.Generation
 }
 
 // requested tells whether a poll is asked for. A suspended catalog leaves the request until it is resumed.
@@ -230,15 +235,20 @@ func (r *CatalogReconciler) obtain(ctx context.Context, rec *reconciliation, src
 // share takes what another catalog had unpacked, if the registry would give it to this one too: else a catalog could have
 // what its own credentials, or a registry that does not exist, never gave it.
 func (r *CatalogReconciler) share(ctx context.Context, rec *reconciliation, src store.Source, snap *store.Snapshot) error {
-	_, err := rec.client.Try(ctx, rec.wanted, func(ctx context.Context, at registry.Endpoint) error {
-		ref := at.Ref.Context().Digest(src.Digest)
-		rec.foundAt = ref.String()
-		return poll.Check(ctx, ref, at.Remote...)
+	from, err := rec.client.Try(ctx, rec.wanted, func(ctx context.Context, at registry.Endpoint) error {
+		return poll.Check(ctx, rec.wantedAt(at), at.Remote...)
 	})
-	if err == nil {
-		r.point(ctx, rec, src, snap)
+	if err != nil {
+		return err
 	}
-	return err
+	rec.foundAt = rec.wantedAt(from).String()
+	r.point(ctx, rec, src, snap)
+	return nil
+}
+
+// wantedAt is what is wanted, as an endpoint calls it.
+func (rec *reconciliation) wantedAt(at registry.Endpoint) name.Digest {
+	return at.Ref.Context().Digest(rec.wanted.DigestStr())
 }
 
 // point makes the catalog serve what is in the store.
@@ -289,14 +299,14 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 	}()
 	var files unpack.Result
 	from, err := rec.client.Try(ctx, rec.wanted, func(ctx context.Context, at registry.Endpoint) (err error) {
-		ref := at.Ref.Context().Digest(src.Digest)
-		files, err = unpack.Image(ctx, ref, stage.Root(), unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: at.Remote})
+		opts := unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: at.Remote}
+		files, err = unpack.Image(ctx, rec.wantedAt(at), stage.Root(), opts)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	src.Endpoint = from.Ref.Context().Digest(src.Digest).String()
+	src.Endpoint = rec.wantedAt(from).String()
 	snap, err := stage.Commit(ctx, rec.catalog.Name, src)
 	if err != nil {
 		return err

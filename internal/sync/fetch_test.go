@@ -386,13 +386,7 @@ func TestPostpone(t *testing.T) {
 	broken := w.another()
 	broken.create(w.registry.host+"/broken:latest", nil)
 	broken.reconcile()
-	w.registry.respond(func(rw http.ResponseWriter, r *http.Request) bool {
-		if strings.Contains(r.URL.Path, "/broken/") {
-			rw.WriteHeader(http.StatusInternalServerError)
-			return true
-		}
-		return false
-	})
+	w.registry.failRepository("broken")
 	due := w.Polls.Get(w.catalog).Next
 	for now := start; now.Before(due.Add(mostPostponed)); now = now.Add(time.Minute) {
 		w.clock.SetTime(now)
@@ -431,11 +425,7 @@ func TestPostponeTellsChange(t *testing.T) {
 	other := w.another()
 	other.create(ref, nil)
 	other.reconcile()
-	w.registry.respond(func(rw http.ResponseWriter, _ *http.Request) bool {
-		rw.Header().Set("Retry-After", "7200")
-		rw.WriteHeader(http.StatusTooManyRequests)
-		return true
-	})
+	w.registry.limit("7200")
 	other.reconcile()
 	w.registry.take()
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Image = strings.Replace(ref, "latest", "v2", 1) })
@@ -466,13 +456,7 @@ func TestPostponeNotOnChange(t *testing.T) {
 	broken.reconcile()
 	version = "v1.37.0"
 	w.clock.SetTime(start.Add(versionAge))
-	w.registry.respond(func(rw http.ResponseWriter, r *http.Request) bool {
-		if strings.Contains(r.URL.Path, "/broken/") {
-			rw.WriteHeader(http.StatusInternalServerError)
-			return true
-		}
-		return false
-	})
+	w.registry.failRepository("broken")
 	broken.reconcile()
 	w.reconcile()
 	if w.servedDigest() != next {
@@ -483,11 +467,7 @@ func TestPostponeNotOnChange(t *testing.T) {
 // A short Retry-After does not stand in for the backoff.
 func TestRetryAfterKeepsBackoff(t *testing.T) {
 	w := newWorld(t)
-	w.registry.respond(func(rw http.ResponseWriter, _ *http.Request) bool {
-		rw.Header().Set("Retry-After", "1")
-		rw.WriteHeader(http.StatusTooManyRequests)
-		return true
-	})
+	w.registry.limit("1")
 	w.create(w.registry.host+"/catalog:latest", nil)
 	w.reconcile()
 	wait := time.Duration(0)

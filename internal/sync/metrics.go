@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
@@ -74,8 +75,16 @@ func (m *Metrics) Observe(c *v1beta1.CatalogSource, entry poll.Entry, insecure b
 	m.bytes.WithLabelValues(c.Name).Set(float64(content.Bytes))
 	m.packages.WithLabelValues(c.Name).Set(float64(content.Packages))
 	m.invalidPackages.WithLabelValues(c.Name).Set(float64(content.InvalidPackageCount))
-	m.ready.WithLabelValues(c.Name).Set(readiness(c))
-	m.insecure.WithLabelValues(c.Name).Set(map[bool]float64{true: 1}[insecure])
+	m.ready.WithLabelValues(c.Name).Set(number(meta.IsStatusConditionTrue(c.Status.Conditions, v1beta1.ReadyCondition)))
+	m.insecure.WithLabelValues(c.Name).Set(number(insecure))
+}
+
+// number is what a metric has for yes and no.
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // Forget drops what is kept of a catalog that is no more.

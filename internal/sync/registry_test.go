@@ -81,6 +81,26 @@ func (r *imageRegistry) refuse(match func(*http.Request) bool) {
 	})
 }
 
+// limit makes the registry answer everything with 429, and ask to wait for so many seconds.
+func (r *imageRegistry) limit(seconds string) {
+	r.respond(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Retry-After", seconds)
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	})
+}
+
+// failRepository makes the registry answer what is asked of one repository with 500.
+func (r *imageRegistry) failRepository(repository string) {
+	r.respond(func(w http.ResponseWriter, req *http.Request) bool {
+		if !strings.HasPrefix(req.URL.Path, "/v2/"+repository+"/") {
+			return false
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
+	})
+}
+
 // respond puts answer in front of the registry.
 func (r *imageRegistry) respond(answer func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -131,12 +130,4 @@ func Missing(ctx context.Context, reader client.Reader, served func(catalog stri
 		}
 	}
 	return missing, nil
-}
-
-// readiness is the Ready condition as a number.
-func readiness(c *v1beta1.CatalogSource) float64 {
-	if meta.IsStatusConditionTrue(c.Status.Conditions, v1beta1.ReadyCondition) {
-		return 1
-	}
-	return 0
 }

@@ -107,25 +107,23 @@ func (r *CatalogReconciler) planNext(rec *reconciliation) {
 	if rec.postponed.IsZero() && !rec.attempted && entry.Next.After(now) && !entry.Next.Equal(entry.Due) {
 		rec.postponed = entry.Next // by an earlier pass; we came for another reason
 	}
+	note := r.Polls.SetNext
 	switch {
 	case retried(rec.fetchErr):
 		rec.next = r.retryAt(rec, now.Add(poll.Backoff(entry.Failures)))
 	case !rec.postponed.IsZero():
-		rec.next = rec.postponed
-		r.Polls.Postpone(c.Name, rec.next)
-		r.watchVersion(rec, now)
-		return
+		rec.next, note = rec.postponed, r.Polls.Postpone
 	case entry.Err != nil && now.Before(entry.Next):
 		rec.next = entry.Next // we came for another reason while the backoff lasts
 	default:
 		rec.next = r.nextPoll(rec, entry.Last, now)
 	}
-	r.Polls.SetNext(c.Name, rec.next)
-	r.watchVersion(rec, now)
+	note(c.Name, rec.next)
+	watchVersion(rec, now)
 }
 
 // watchVersion has a catalog with a template come again in time to see that the cluster has another version.
-func (r *CatalogReconciler) watchVersion(rec *reconciliation, now time.Time) {
+func watchVersion(rec *reconciliation, now time.Time) {
 	if templateOf(rec.catalog) != "" && (rec.next.IsZero() || rec.next.After(now.Add(versionAge))) {
 		rec.next = now.Add(versionAge)
 	}

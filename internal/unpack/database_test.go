@@ -60,8 +60,8 @@ func migrated(t testing.TB) map[string]string {
 	}
 }
 
-// changed returns the legacy index after statements, run without the guards of openDatabase.
-func changed(t testing.TB, statements ...string) []byte {
+// altered returns the legacy index after alter, which has it without the guards of openDatabase.
+func altered(t testing.TB, alter func(*sql.DB)) []byte {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "index.db")
 	if err := os.WriteFile(name, legacyIndex(t), 0o600); err != nil {
@@ -72,11 +72,7 @@ func changed(t testing.TB, statements ...string) []byte {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, statement := range statements {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-	}
+	alter(db)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +81,18 @@ func changed(t testing.TB, statements ...string) []byte {
 		t.Fatal(err)
 	}
 	return content
+}
+
+// changed returns the legacy index after statements.
+func changed(t testing.TB, statements ...string) []byte {
+	t.Helper()
+	return altered(t, func(db *sql.DB) {
+		for _, statement := range statements {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	})
 }
 
 func TestDatabase(t *testing.T) {
@@ -130,36 +138,24 @@ func TestDatabase(t *testing.T) {
 // downgraded returns the legacy index with the schema of an earlier version.
 func downgraded(t testing.TB, version int) []byte {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "index.db")
-	if err := os.WriteFile(name, legacyIndex(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := migrations.All()
-	for at := len(all) - 1; at > version; at-- {
-		if err := all[at].Down(t.Context(), tx); err != nil {
-			t.Fatalf("from version %d: %v", at, err)
+	return altered(t, func(db *sql.DB) {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if _, err := tx.ExecContext(t.Context(), "UPDATE schema_migrations SET version = ?", version); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(tx.Commit(), db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
+		all := migrations.All()
+		for at := len(all) - 1; at > version; at-- {
+			if err := all[at].Down(t.Context(), tx); err != nil {
+				t.Fatalf("from version %d: %v", at, err)
+			}
+		}
+		if _, err := tx.ExecContext(t.Context(), "UPDATE schema_migrations SET version = ?", version); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // TestDatabaseLabels says which label counts.
