@@ -39,6 +39,9 @@ type Blob struct {
 	// spelling of numbers and unknown fields are those of the source. It is valid UTF-8: bytes that are not become
 	// U+FFFD, as every JSON decoder in Go reads them.
 	JSON []byte
+
+	// Bundle are the facts of an olm.bundle blob; of any other they are zero.
+	Bundle BundleFacts
 }
 
 // IsCustom tells whether a schema is none that OLM defines.

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 )
 
 // maxKeyBytes bounds a schema, package or name: whoever indexes blobs holds all of them.
 const maxKeyBytes = 4096
 
-// keys are the three fields by which blobs are found.
-type keys struct{ schema, pkg, name string }
+// keys are the three fields by which blobs are found, and where the properties of a bundle lie.
+type keys struct {
+	schema, pkg, name string
+	properties        []byte // the value of that key, nil without one
+}
 
 // keysOf reads the three fields of a compact, valid JSON object without decoding the rest of it. Like
 // operator-registry it takes the keys in any case ("Schema", of old FBC templates, is "schema").
@@ -23,56 +27,106 @@ func keysOf(object []byte) (keys, error) {
 		return k, fmt.Errorf("the top level is %s; a catalog file is a stream of objects", kindOf(object))
 	}
 	seen := map[*string]bool{}
-	for i := 1; i < len(object) && object[i] != '}'; {
-		keyEnd := skipString(object, i)
-		valueEnd := skipValue(object, keyEnd+1) // +1: the colon
-		if field := k.field(object[i:keyEnd]); field != nil {
-			if seen[field] {
-				return k, fmt.Errorf("the key %s stands twice in the blob %s", object[i:keyEnd], excerpt(object))
+	for key, value := range members(object) {
+		field := k.field(key)
+		if field == nil {
+			if isKey(key, "properties") {
+				k.properties = value
 			}
-			seen[field] = true
-			value := object[keyEnd+1 : valueEnd]
-			if value[0] != '"' {
-				return k, fmt.Errorf("the value of %s is %s, not a string", object[i:keyEnd], kindOf(value))
-			}
-			if len(value) > maxKeyBytes {
-				return k, fmt.Errorf("the value of %s is longer than %d bytes, the most that is accepted", object[i:keyEnd], maxKeyBytes)
-			}
-			*field = unquote(value)
+			continue
 		}
-		i = valueEnd
-		if i < len(object) && object[i] == ',' {
-			i++
+		if seen[field] {
+			return k, fmt.Errorf("the key %s stands twice in the blob %s", key, excerpt(object))
 		}
+		seen[field] = true
+		if value[0] != '"' {
+			return k, fmt.Errorf("the value of %s is %s, not a string", key, kindOf(value))
+		}
+		if len(value) > maxKeyBytes {
+			return k, fmt.Errorf("the value of %s is longer than %d bytes, the most that is accepted", key, maxKeyBytes)
+		}
+		*field = unquote(value)
 	}
 	return k, nil
 }
 
 // field tells where the value of a quoted key belongs, nil for all but the three.
 func (k *keys) field(quoted []byte) *string {
-	key := unquote(quoted)
 	switch {
-	case strings.EqualFold(key, "schema"):
+	case isKey(quoted, "schema"):
 		return &k.schema
-	case strings.EqualFold(key, "package"):
+	case isKey(quoted, "package"):
 		return &k.pkg
-	case strings.EqualFold(key, "name"):
+	case isKey(quoted, "name"):
 		return &k.name
 	}
 	return nil
 }
 
+// isKey tells whether a quoted key is the one of a name, in any case.
+func isKey(quoted []byte, name string) bool {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return bytes.EqualFold(quoted[1:len(quoted)-1], []byte(name))
+	}
+	return strings.EqualFold(unquote(quoted), name)
+}
+
+// members walks the quoted keys and the values of a compact, valid JSON object; of any other value there are none.
+func members(object []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		if len(object) == 0 || object[0] != '{' {
+			return
+		}
+		for i := 1; i < len(object) && object[i] != '}'; {
+			keyEnd := skipString(object, i)
+			valueEnd := skipValue(object, keyEnd+1) // +1: the colon
+			if !yield(object[i:keyEnd], object[keyEnd+1:valueEnd]) {
+				return
+			}
+			i = skipComma(object, valueEnd)
+		}
+	}
+}
+
+// elements walks the values of a compact, valid JSON array; of any other value there are none.
+func elements(array []byte) iter.Seq[[]byte] {
+	return func(yield func(value []byte) bool) {
+		if len(array) == 0 || array[0] != '[' {
+			return
+		}
+		for i := 1; i < len(array) && array[i] != ']'; {
+			end := skipValue(array, i)
+			if !yield(array[i:end]) {
+				return
+			}
+			i = skipComma(array, end)
+		}
+	}
+}
+
+func skipComma(b []byte, i int) int {
+	if i < len(b) && b[i] == ',' {
+		i++
+	}
+	return i
+}
+
 // skipString returns the index behind the string that begins at i. The input is valid JSON.
 func skipString(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
+	for i++; ; i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += n
+		backslashes := 0
+		for b[i-1-backslashes] == '\\' {
+			backslashes++
+		}
+		if backslashes%2 == 0 {
 			return i + 1
 		}
 	}
-	return len(b)
 }
 
 // skipValue returns the index behind the value that begins at i. The input is valid, compact JSON.

@@ -130,7 +130,11 @@ func emit(object []byte, fn func(Blob) error) error {
 	if k.schema == "" {
 		return fmt.Errorf("the blob %s has no schema; if the file is no part of the catalog, name it in an %s", excerpt(object), indexIgnore)
 	}
-	if err := fn(Blob{Schema: k.schema, Package: k.pkg, Name: k.name, JSON: object}); err != nil {
+	b := Blob{Schema: k.schema, Package: k.pkg, Name: k.name, JSON: object}
+	if b.Schema == SchemaBundle {
+		b.Bundle = factsOf(k.properties)
+	}
+	if err := fn(b); err != nil {
 		return &callbackError{err}
 	}
 	return nil

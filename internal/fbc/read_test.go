@@ -102,43 +102,43 @@ func TestReadJSON(t *testing.T) {
 	}{
 		"no blob":     {"", nil},
 		"white space": {" \n\r\n", nil},
-		"a blob":      {`{"schema":"s","package":"p","name":"n"}`, []Blob{{"s", "p", "n", []byte(`{"schema":"s","package":"p","name":"n"}`)}}},
+		"a blob":      {`{"schema":"s","package":"p","name":"n"}`, []Blob{{Schema: "s", Package: "p", Name: "n", JSON: []byte(`{"schema":"s","package":"p","name":"n"}`)}}},
 		"white space goes, but not in strings": {
 			"{ \"b\" : [ 1 ,\r\n\t2 ] ,\n\"schema\" : \" s  t \" , \"a\" : { } }\n",
-			[]Blob{{" s  t ", "", "", []byte(`{"b":[1,2],"schema":" s  t ","a":{}}`)}},
+			[]Blob{{Schema: " s  t ", Package: "", Name: "", JSON: []byte(`{"b":[1,2],"schema":" s  t ","a":{}}`)}},
 		},
 		"several, with nothing between": {
 			`{"schema":"s","name":"1"}{"schema":"s","name":"2"}` + "\n\n" + `{"schema":"s","name":"3"}`,
-			[]Blob{{"s", "", "1", []byte(`{"schema":"s","name":"1"}`)}, {"s", "", "2", []byte(`{"schema":"s","name":"2"}`)}, {"s", "", "3", []byte(`{"schema":"s","name":"3"}`)}},
+			[]Blob{{Schema: "s", Package: "", Name: "1", JSON: []byte(`{"schema":"s","name":"1"}`)}, {Schema: "s", Package: "", Name: "2", JSON: []byte(`{"schema":"s","name":"2"}`)}, {Schema: "s", Package: "", Name: "3", JSON: []byte(`{"schema":"s","name":"3"}`)}},
 		},
 		"numbers keep their spelling": {
 			`{"schema":"s","n":[9007199254740993,18446744073709551616,1.0e-7,1.10,-0,1E400,0.1000]}`,
-			[]Blob{{"s", "", "", []byte(`{"schema":"s","n":[9007199254740993,18446744073709551616,1.0e-7,1.10,-0,1E400,0.1000]}`)}},
+			[]Blob{{Schema: "s", Package: "", Name: "", JSON: []byte(`{"schema":"s","n":[9007199254740993,18446744073709551616,1.0e-7,1.10,-0,1E400,0.1000]}`)}},
 		},
 		"escapes stay": {
 			`{"schema":"s","t":"\u00e9 \/ \ud83d\ude00 \ud800 <&> ` + "\u2028" + `"}`,
-			[]Blob{{"s", "", "", []byte(`{"schema":"s","t":"\u00e9 \/ \ud83d\ude00 \ud800 <&> ` + "\u2028" + `"}`)}},
+			[]Blob{{Schema: "s", Package: "", Name: "", JSON: []byte(`{"schema":"s","t":"\u00e9 \/ \ud83d\ude00 \ud800 <&> ` + "\u2028" + `"}`)}},
 		},
 		"keys are read with their escapes": {
 			`{"\u0073chema":"s\u0021","name":"a\"b,c}"}`,
-			[]Blob{{"s!", "", `a"b,c}`, []byte(`{"\u0073chema":"s\u0021","name":"a\"b,c}"}`)}},
+			[]Blob{{Schema: "s!", Package: "", Name: `a"b,c}`, JSON: []byte(`{"\u0073chema":"s\u0021","name":"a\"b,c}"}`)}},
 		},
 		"keys in another case": {
 			`{"Schema":"s","PACKAGE":"p","Name":"n"}`,
-			[]Blob{{"s", "p", "n", []byte(`{"Schema":"s","PACKAGE":"p","Name":"n"}`)}},
+			[]Blob{{Schema: "s", Package: "p", Name: "n", JSON: []byte(`{"Schema":"s","PACKAGE":"p","Name":"n"}`)}},
 		},
 		"keys below the top level do not count": {
 			`{"x":{"schema":"no","name":7},"y":[{"name":null}],"schema":"s"}`,
-			[]Blob{{"s", "", "", []byte(`{"x":{"schema":"no","name":7},"y":[{"name":null}],"schema":"s"}`)}},
+			[]Blob{{Schema: "s", Package: "", Name: "", JSON: []byte(`{"x":{"schema":"no","name":7},"y":[{"name":null}],"schema":"s"}`)}},
 		},
 		"other keys may be doubled": {
 			`{"schema":"s","a":1,"a":2}`,
-			[]Blob{{"s", "", "", []byte(`{"schema":"s","a":1,"a":2}`)}},
+			[]Blob{{Schema: "s", Package: "", Name: "", JSON: []byte(`{"schema":"s","a":1,"a":2}`)}},
 		},
-		"byte order mark": {"\xef\xbb\xbf" + `{"schema":"s"}`, []Blob{{"s", "", "", []byte(`{"schema":"s"}`)}}},
+		"byte order mark": {"\xef\xbb\xbf" + `{"schema":"s"}`, []Blob{{Schema: "s", Package: "", Name: "", JSON: []byte(`{"schema":"s"}`)}}},
 		"bytes that are no UTF-8": {
 			"{\"schema\":\"s\",\"name\":\"caf\xe9\",\"t\":\"\xed\xa0\x80\xff\"}",
-			[]Blob{{"s", "", "caf\uFFFD", []byte("{\"schema\":\"s\",\"name\":\"caf\uFFFD\",\"t\":\"\uFFFD\uFFFD\uFFFD\uFFFD\"}")}},
+			[]Blob{{Schema: "s", Package: "", Name: "caf\uFFFD", JSON: []byte("{\"schema\":\"s\",\"name\":\"caf\uFFFD\",\"t\":\"\uFFFD\uFFFD\uFFFD\uFFFD\"}")}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,6 +46,36 @@ func (b *Blobs) Len() int { return len(b.numbers) }
 // Size is the number of bytes that Read gives from start to end.
 func (b *Blobs) Size() int64 { return b.size }
 
+// Entry is what the index knows of a blob.
+type Entry struct {
+	Number                uint32 // in the order of the catalog, from 0; it names the blob within its snapshot
+	Schema, Package, Name string
+	Version               string // of a bundle, as its olm.package property has it; else empty
+	Size                  int    // of the JSON, in bytes, without a newline
+}
+
+// Entry tells of blob i, 0 <= i < Len(), without reading it.
+func (b *Blobs) Entry(i int) Entry {
+	n, ix := b.numbers[i], b.snapshot.index
+	key := func(field int) string { return string(ix.key(ix.blobKey(n, field))) }
+	_, size := ix.extent(n)
+	return Entry{Number: n, Schema: key(fieldSchema), Package: key(fieldPackage), Name: key(fieldName), Version: key(fieldVersion), Size: int(size)}
+}
+
+// Slice gives the blobs from..to-1, as a slice expression does; it panics where that would.
+func (b *Blobs) Slice(from, to int) *Blobs { return b.snapshot.blobs(b.numbers[from:to:to]) }
+
+// Keep gives the blobs for which keep holds. The blobs themselves are not read.
+func (b *Blobs) Keep(keep func(Entry) bool) *Blobs {
+	var numbers []uint32
+	for i, n := range b.numbers {
+		if keep(b.Entry(i)) {
+			numbers = append(numbers, n)
+		}
+	}
+	return b.snapshot.blobs(numbers)
+}
+
 // Read implements io.Reader.
 func (b *Blobs) Read(p []byte) (int, error) {
 	if b.position >= b.size {

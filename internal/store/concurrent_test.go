@@ -80,6 +80,11 @@ func TestReadersDuringCommits(t *testing.T) {
 				if errs[i] = readOnce(c); errs[i] != nil {
 					return
 				}
+				digest := c.Snapshot.Info().Digest // which is kept, as the clock stands still
+				if at, ok := s.CatalogAt(name, digest); !ok || at.Snapshot.Info().Digest != digest {
+					errs[i] = fmt.Errorf("%s at %s is served: %v", name, digest, ok)
+					return
+				}
 				select {
 				case <-stop:
 					return

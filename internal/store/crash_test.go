@@ -236,7 +236,7 @@ func TestCommitIsOneStep(t *testing.T) {
 	if c := serves(t, s, "cat", "one"); c.Snapshot != snap {
 		t.Error("another snapshot is served than Commit returned")
 	}
-	wantNames(t, v.path("snapshots", snap.Key()), "catalog.jsonl", "index", "snapshot.json")
+	wantNames(t, v.path("snapshots", snap.Key()), "catalog.jsonl", "index", "packages.jsonl", "snapshot.json")
 	if err := st.Discard(); err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,8 @@ func TestDamageThatOpenFinds(t *testing.T) {
 		"catalog.jsonl: longer":            func(v volume) { v.write(v.read("snapshots", key, catalogFile)+"x", "snapshots", key, catalogFile) },
 		"catalog.jsonl: empty":             func(v volume) { v.write("", "snapshots", key, catalogFile) },
 		"catalog.jsonl: missing":           func(v volume) { v.remove("snapshots", key, catalogFile) },
+		"packages.jsonl: longer":           func(v volume) { v.write("x", "snapshots", key, packagesFile) },
+		"packages.jsonl: missing":          func(v volume) { v.remove("snapshots", key, packagesFile) },
 		"snapshot.json: no JSON":           func(v volume) { v.write("garbage", "snapshots", key, snapshotFile) },
 		"snapshot.json: empty":             func(v volume) { v.write("", "snapshots", key, snapshotFile) },
 		"snapshot.json: missing":           func(v volume) { v.remove("snapshots", key, snapshotFile) },

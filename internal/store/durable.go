@@ -55,6 +55,15 @@ func publishDir(root *os.Root, from, to string) error {
 	return syncDir(root, path.Dir(to))
 }
 
+// publishFile moves a file that is durable already to a name in a directory that exists, in the place of any other: after
+// a crash it is at the one name or at the other, whole.
+func publishFile(root *os.Root, from, to string) error {
+	if err := root.Rename(from, to); err != nil {
+		return errors.Join(err, root.Remove(from))
+	}
+	return syncDir(root, path.Dir(to))
+}
+
 // stepAside moves a directory, if there is one, to another name, at which whatever was is deleted.
 func stepAside(root *os.Root, name, aside string) error {
 	if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {

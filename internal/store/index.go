@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,29 +14,42 @@ import (
 
 // The index of a snapshot says where in catalog.jsonl the blobs are. It is one byte slice, checked when it is opened
 // and then read in place: nothing is decoded into maps, so opening costs one pass over it and memory is its size,
-// about 60 bytes a blob. All integers are little endian.
+// some 150 bytes a blob of real catalogs. All integers are little endian.
 //
-//	header    magic "fbcindex", CRC-32C of all that follows it, then the counts of blobs, keys, key bytes, packages, files
-//	blobs     offset u64, size u32 (without the newline), schema, package, name (key numbers)
+//	header    magic "fbcindex", CRC-32C of all that follows it, then the counts of blobs, properties, APIs, keys, key
+//	          bytes, packages, files
+//	blobs     offset u64, size u32 (without the newline), schema, package, name, version (key numbers)
 //	lists     three: the numbers of all blobs ordered by schema, by package, by name, each then by number
+//	facts     two lists of pairs (key number, blob number), sorted: the types of properties that bundles carry, and
+//	          the APIs that they provide, as "group/version/kind"
 //	keys      key offsets u32 (one more than there are keys), then the bytes; sorted and unique, so that the
 //	          number of a key is its rank; key 0 is the empty string
-//	packages  key, content hash: the sound packages, sorted by key
+//	packages  key, content hash, offset u64 and size u32 of the line in packages.jsonl: the sound packages, sorted by key
 //	files     content hash, first blob, number of blobs: the files the blobs came from, sorted by hash
 const (
 	indexMagic  = "fbcindex"
-	headerSize  = 8 + 4 + 5*4
-	blobSize    = 8 + 4 + 3*4
-	packageSize = 4 + hashSize
+	countCount  = 7
+	headerSize  = 8 + 4 + countCount*4
+	blobSize    = 8 + 4 + 4*4
+	pairSize    = 4 + 4
+	packageSize = 4 + hashSize + 8 + 4
 	fileSize    = hashSize + 4 + 4
 	hashSize    = 16
 )
 
-// The fields of a blob record, as offsets into it; also the three lists, in this order.
+// The fields of a blob record, as offsets into it; also the three lists, in this order. There is no list of versions.
 const (
 	fieldSchema  = 12
 	fieldPackage = 16
 	fieldName    = 20
+	fieldVersion = 24
+)
+
+// The lists of facts.
+const (
+	factProperty = iota
+	factAPI
+	factCount
 )
 
 // hash is the first half of a SHA-256: of the bytes of a file, or of the blobs of a package.
@@ -50,6 +64,7 @@ var (
 type index struct {
 	blobs    []byte
 	lists    [3][]byte
+	facts    [factCount][]byte
 	offsets  []byte // of the keys
 	keys     []byte
 	packages []byte
@@ -57,20 +72,20 @@ type index struct {
 }
 
 // openIndex checks an index against its checksum and its own structure, so that nothing read from it later can be out
-// of bounds. catalogSize is the size of the catalog.jsonl it belongs to.
-func openIndex(data []byte, catalogSize int64) (*index, error) {
+// of bounds. The sizes are those of the catalog.jsonl and the packages.jsonl it belongs to.
+func openIndex(data []byte, catalogSize, packagesSize int64) (*index, error) {
 	if len(data) < headerSize || string(data[:8]) != indexMagic {
 		return nil, errors.New("not an index of this version")
 	}
 	if le.Uint32(data[8:]) != crc32.Checksum(data[12:], castagnoli) {
 		return nil, errors.New("the index is damaged: its checksum does not fit")
 	}
-	var counts [5]int64
+	var counts [countCount]int64
 	for i := range counts {
 		counts[i] = int64(le.Uint32(data[12+4*i:]))
 	}
-	blobs, keys, keyBytes, packages, files := counts[0], counts[1], counts[2], counts[3], counts[4]
-	if headerSize+blobs*(blobSize+3*4)+(keys+1)*4+keyBytes+packages*packageSize+files*fileSize != int64(len(data)) {
+	blobs, facts, keys, keyBytes, packages, files := counts[0], counts[1:3], counts[3], counts[4], counts[5], counts[6]
+	if headerSize+blobs*(blobSize+3*4)+(facts[0]+facts[1])*pairSize+(keys+1)*4+keyBytes+packages*packageSize+files*fileSize != int64(len(data)) {
 		return nil, errors.New("the index is damaged: its counts do not fit its size")
 	}
 	rest := data[headerSize:]
@@ -83,42 +98,24 @@ func openIndex(data []byte, catalogSize int64) (*index, error) {
 	for i := range ix.lists {
 		ix.lists[i] = cut(blobs * 4)
 	}
+	for i := range ix.facts {
+		ix.facts[i] = cut(facts[i] * pairSize)
+	}
 	ix.offsets, ix.keys = cut((keys+1)*4), cut(keyBytes)
 	ix.packages, ix.files = cut(packages*packageSize), cut(files*fileSize)
-	return ix, ix.check(catalogSize)
+	return ix, ix.check(catalogSize, packagesSize)
 }
 
 // check looks at every number that is later used as one.
-func (ix *index) check(catalogSize int64) error {
-	if err := ix.checkKeys(); err != nil {
-		return err
-	}
-	end := uint64(0)
-	for i := range ix.blobCount() {
-		offset, size := ix.extent(i)
-		if offset != end {
-			return fmt.Errorf("the index is damaged: blob %d is out of place", i)
-		}
-		end = offset + uint64(size) + 1
-		for _, field := range []int{fieldSchema, fieldPackage, fieldName} {
-			if ix.blobKey(i, field) >= ix.keyCount() {
-				return fmt.Errorf("the index is damaged: blob %d has an unknown key", i)
-			}
-		}
-	}
-	if end != uint64(catalogSize) {
-		return fmt.Errorf("the index covers %d bytes of a catalog.jsonl of %d", end, catalogSize)
-	}
-	for _, list := range ix.lists {
-		for i := 0; i < len(list); i += 4 {
-			if le.Uint32(list[i:]) >= ix.blobCount() {
-				return errors.New("the index is damaged: a list names an unknown blob")
-			}
-		}
-	}
-	for i := 0; i < len(ix.packages); i += packageSize {
-		if le.Uint32(ix.packages[i:]) >= ix.keyCount() {
-			return errors.New("the index is damaged: a package has an unknown key")
+func (ix *index) check(catalogSize, packagesSize int64) error {
+	for _, check := range []func() error{
+		ix.checkKeys,
+		func() error { return ix.checkBlobs(catalogSize) },
+		ix.checkLists,
+		func() error { return ix.checkPackages(packagesSize) },
+	} {
+		if err := check(); err != nil {
+			return err
 		}
 	}
 	for i := 0; i < len(ix.files); i += fileSize {
@@ -126,6 +123,68 @@ func (ix *index) check(catalogSize int64) error {
 		if uint64(first)+uint64(count) > uint64(ix.blobCount()) {
 			return errors.New("the index is damaged: a file names unknown blobs")
 		}
+	}
+	return nil
+}
+
+func (ix *index) checkBlobs(catalogSize int64) error {
+	end := uint64(0)
+	for i := range ix.blobCount() {
+		offset, size := ix.extent(i)
+		if offset != end {
+			return fmt.Errorf("the index is damaged: blob %d is out of place", i)
+		}
+		end = offset + uint64(size) + 1
+		for _, field := range []int{fieldSchema, fieldPackage, fieldName, fieldVersion} {
+			if ix.blobKey(i, field) >= ix.keyCount() {
+				return fmt.Errorf("the index is damaged: blob %d has an unknown key", i)
+			}
+		}
+	}
+	if end != uint64(catalogSize) {
+		return fmt.Errorf("the index covers %d bytes of a %s of %d", end, catalogFile, catalogSize)
+	}
+	return nil
+}
+
+func (ix *index) checkLists() error {
+	for _, list := range ix.lists {
+		for i := 0; i < len(list); i += 4 {
+			if le.Uint32(list[i:]) >= ix.blobCount() {
+				return errors.New("the index is damaged: a list names an unknown blob")
+			}
+		}
+	}
+	for _, list := range ix.facts {
+		last := pair{}
+		for i := 0; i < len(list); i += pairSize {
+			p := pairAt(list, i)
+			if p.key >= ix.keyCount() || p.blob >= ix.blobCount() {
+				return errors.New("the index is damaged: a fact has an unknown key or blob")
+			}
+			if i > 0 && last.compare(p) >= 0 {
+				return errors.New("the index is damaged: its facts are out of order")
+			}
+			last = p
+		}
+	}
+	return nil
+}
+
+func (ix *index) checkPackages(packagesSize int64) error {
+	end := uint64(0)
+	for i := range ix.packageCount() {
+		key, _, offset, size := ix.packageAt(i)
+		if key >= ix.keyCount() {
+			return errors.New("the index is damaged: a package has an unknown key")
+		}
+		if offset != end {
+			return errors.New("the index is damaged: the summary of a package is out of place")
+		}
+		end = offset + uint64(size) + 1
+	}
+	if end != uint64(packagesSize) {
+		return fmt.Errorf("the index covers %d bytes of a %s of %d", end, packagesFile, packagesSize)
 	}
 	return nil
 }
@@ -173,17 +232,44 @@ func (ix *index) find(key string) (uint32, bool) {
 	return uint32(n), true
 }
 
-// posting is a list of blob numbers in file order, in place.
-type posting []byte
+// pair is one fact of a bundle.
+type pair struct{ key, blob uint32 }
 
-func (p posting) len() int        { return len(p) / 4 }
-func (p posting) at(i int) uint32 { return le.Uint32(p[i*4:]) }
+func pairAt(list []byte, offset int) pair {
+	return pair{le.Uint32(list[offset:]), le.Uint32(list[offset+4:])}
+}
+
+func (p pair) compare(q pair) int {
+	return cmp.Or(cmp.Compare(p.key, q.key), cmp.Compare(p.blob, q.blob))
+}
+
+// posting is a list of blob numbers in file order, in place: each is the last four bytes of an element.
+type posting struct {
+	data []byte
+	size int // of an element
+}
+
+func (p posting) len() int        { return len(p.data) / p.size }
+func (p posting) at(i int) uint32 { return le.Uint32(p.data[(i+1)*p.size-4:]) }
+
+func (p posting) slice(from, to int) posting { return posting{p.data[from*p.size : to*p.size], p.size} }
 
 func (p posting) all() iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		for i := 0; i < p.len() && yield(p.at(i)); i++ {
 		}
 	}
+}
+
+// from is the rest of the list that begins at or behind a number. It takes time by how far that is, not by how long the
+// list is, so that walking two lists side by side costs no more than the shorter one asks for.
+func (p posting) from(number uint32) posting {
+	bound := 1
+	for bound < p.len() && p.at(bound) < number {
+		bound *= 2
+	}
+	bound = min(bound, p.len())
+	return p.slice(sort.Search(bound, func(i int) bool { return p.at(i) >= number }), p.len())
 }
 
 // all walks the numbers of all blobs.
@@ -196,10 +282,72 @@ func (ix *index) all() iter.Seq[uint32] {
 
 // posting returns the blobs whose field is the key of a number.
 func (ix *index) posting(field int, key uint32) posting {
-	list := posting(ix.lists[(field-fieldSchema)/4])
+	list := posting{ix.lists[(field-fieldSchema)/4], 4}
 	from := sort.Search(list.len(), func(i int) bool { return ix.blobKey(list.at(i), field) >= key })
 	to := from + sort.Search(list.len()-from, func(i int) bool { return ix.blobKey(list.at(from+i), field) > key })
-	return list[from*4 : to*4]
+	return list.slice(from, to)
+}
+
+// fact returns the bundles that carry the key of a number as a fact.
+func (ix *index) fact(kind int, key uint32) posting {
+	list := posting{ix.facts[kind], pairSize}
+	keyAt := func(i int) uint32 { return le.Uint32(list.data[i*pairSize:]) }
+	from := sort.Search(list.len(), func(i int) bool { return keyAt(i) >= key })
+	to := from + sort.Search(list.len()-from, func(i int) bool { return keyAt(from+i) > key })
+	return list.slice(from, to)
+}
+
+// providers returns the bundles that provide an API whose key fits.
+func (ix *index) providers(fits func(key []byte) bool) posting {
+	var numbers []uint32
+	list := ix.facts[factAPI]
+	for i := 0; i < len(list); {
+		key := pairAt(list, i).key
+		fit := fits(ix.key(key))
+		for ; i < len(list) && pairAt(list, i).key == key; i += pairSize {
+			if fit {
+				numbers = append(numbers, pairAt(list, i).blob)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	out := posting{size: 4}
+	for _, n := range slices.Compact(numbers) {
+		out.data = le.AppendUint32(out.data, n)
+	}
+	return out
+}
+
+// byBlob returns the facts of a kind ordered by blob.
+func (ix *index) byBlob(kind int) []pair {
+	list := ix.facts[kind]
+	out := make([]pair, 0, len(list)/pairSize)
+	for i := 0; i < len(list); i += pairSize {
+		out = append(out, pairAt(list, i))
+	}
+	slices.SortStableFunc(out, func(a, b pair) int { return cmp.Compare(a.blob, b.blob) })
+	return out
+}
+
+func (ix *index) packageCount() int { return len(ix.packages) / packageSize }
+
+// packageAt is the record of package i: its key, the hash of its blobs, and where its summary lies in packages.jsonl,
+// without its newline.
+func (ix *index) packageAt(i int) (key uint32, content hash, offset uint64, size uint32) {
+	r := ix.packages[i*packageSize:]
+	return le.Uint32(r), hash(r[4:]), le.Uint64(r[4+hashSize:]), le.Uint32(r[12+hashSize:])
+}
+
+// findPackage returns the place of a sound package among the packages.
+func (ix *index) findPackage(name string) (int, bool) {
+	key, ok := ix.find(name)
+	if !ok {
+		return 0, false
+	}
+	return sort.Find(ix.packageCount(), func(i int) int {
+		other, _, _, _ := ix.packageAt(i)
+		return cmp.Compare(key, other)
+	})
 }
 
 // file returns the blobs that a file of this content gave.
@@ -211,135 +359,4 @@ func (ix *index) file(content hash) (first, count uint32, ok bool) {
 	}
 	r := ix.files[i*fileSize+hashSize:]
 	return le.Uint32(r), le.Uint32(r[4:]), true
-}
-
-// indexBuilder gathers what becomes an index. Blobs are added in the order in which they are written.
-type indexBuilder struct {
-	blobs    []blobRecord
-	keys     map[string]uint32 // to a number in order of appearance
-	size     uint64
-	packages map[string]hash
-	files    []fileRecord
-}
-
-type blobRecord struct {
-	offset uint64
-	size   uint32
-	keys   [3]uint32 // schema, package, name
-}
-
-type fileRecord struct {
-	content      hash
-	first, count uint32
-}
-
-func newIndexBuilder() *indexBuilder {
-	return &indexBuilder{keys: map[string]uint32{"": 0}, packages: map[string]hash{}}
-}
-
-func (b *indexBuilder) add(schema, pkg, name string, size int) {
-	b.blobs = append(b.blobs, blobRecord{b.size, uint32(size), [3]uint32{b.key(schema), b.key(pkg), b.key(name)}})
-	b.size += uint64(size) + 1
-}
-
-// extent is where blob n lies, as it is in the index.
-func (b *indexBuilder) extent(n uint32) (offset uint64, size uint32) {
-	return b.blobs[n].offset, b.blobs[n].size
-}
-
-func (b *indexBuilder) key(s string) uint32 {
-	n, ok := b.keys[s]
-	if !ok {
-		n = uint32(len(b.keys))
-		b.keys[s] = n
-	}
-	return n
-}
-
-// bytes returns the finished index.
-func (b *indexBuilder) bytes() []byte {
-	sorted := make([]string, 0, len(b.keys))
-	keyBytes := 0
-	for s := range b.keys {
-		sorted = append(sorted, s)
-		keyBytes += len(s)
-	}
-	slices.Sort(sorted)
-	rank := make([]uint32, len(sorted))
-	for i, s := range sorted {
-		rank[b.keys[s]] = uint32(i)
-	}
-
-	out := make([]byte, 0, headerSize+len(b.blobs)*(blobSize+12)+len(sorted)*4+4+keyBytes+len(b.packages)*packageSize+len(b.files)*fileSize)
-	out = append(out, indexMagic...)
-	out = le.AppendUint32(out, 0) // the checksum, below
-	for _, n := range []int{len(b.blobs), len(sorted), keyBytes, len(b.packages), len(b.files)} {
-		out = le.AppendUint32(out, uint32(n))
-	}
-	for i := range b.blobs {
-		r := &b.blobs[i]
-		for k := range r.keys {
-			r.keys[k] = rank[r.keys[k]]
-		}
-		out = le.AppendUint64(out, r.offset)
-		out = le.AppendUint32(out, r.size)
-		for _, k := range r.keys {
-			out = le.AppendUint32(out, k)
-		}
-	}
-	for k := range 3 {
-		out = b.appendList(out, k)
-	}
-	out = appendKeys(out, sorted)
-	out = b.appendPackages(out, sorted)
-	out = b.appendFiles(out)
-	le.PutUint32(out[8:], crc32.Checksum(out[12:], castagnoli))
-	return out
-}
-
-func (b *indexBuilder) appendList(out []byte, k int) []byte {
-	order := make([]uint32, len(b.blobs))
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	slices.SortStableFunc(order, func(x, y uint32) int {
-		return int(int64(b.blobs[x].keys[k]) - int64(b.blobs[y].keys[k]))
-	})
-	for _, n := range order {
-		out = le.AppendUint32(out, n)
-	}
-	return out
-}
-
-func appendKeys(out []byte, sorted []string) []byte {
-	offset := 0
-	for _, s := range sorted {
-		out = le.AppendUint32(out, uint32(offset))
-		offset += len(s)
-	}
-	out = le.AppendUint32(out, uint32(offset))
-	for _, s := range sorted {
-		out = append(out, s...)
-	}
-	return out
-}
-
-func (b *indexBuilder) appendPackages(out []byte, sorted []string) []byte {
-	for i, s := range sorted {
-		if h, ok := b.packages[s]; ok {
-			out = le.AppendUint32(out, uint32(i))
-			out = append(out, h[:]...)
-		}
-	}
-	return out
-}
-
-func (b *indexBuilder) appendFiles(out []byte) []byte {
-	slices.SortStableFunc(b.files, func(x, y fileRecord) int { return bytes.Compare(x.content[:], y.content[:]) })
-	for _, f := range b.files {
-		out = append(out, f.content[:]...)
-		out = le.AppendUint32(out, f.first)
-		out = le.AppendUint32(out, f.count)
-	}
-	return out
 }

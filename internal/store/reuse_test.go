@@ -1,6 +1,9 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -30,9 +33,10 @@ func TestUnchangedFilesAreNotParsedAgain(t *testing.T) {
 	if got := text(t, again); got != want {
 		t.Error("the copied content differs")
 	}
-	a, b := volume{t, dir}.read("snapshots", first.Key(), indexFile), volume{t, dir}.read("snapshots", again.Key(), indexFile)
-	if a != b {
-		t.Error("the index of the copied content differs")
+	for _, file := range []string{indexFile, packagesFile} {
+		if v := (volume{t, dir}); v.read("snapshots", first.Key(), file) != v.read("snapshots", again.Key(), file) {
+			t.Errorf("the %s of the copied content differs", file)
+		}
 	}
 
 	moved := maps.Clone(old) // a file that is only renamed is copied too, to its new place
@@ -107,16 +111,20 @@ func TestDamagedContentIsNotCopied(t *testing.T) {
 	serves(t, s, "cat", "one")
 }
 
-// The verdict on a package whose bytes are the same is taken over: planted in the previous snapshot, a wrong one stays
-// until the package changes.
+// The verdict on a package whose bytes are the same, and its summary, are taken over: planted in the previous snapshot, a
+// wrong one stays until the package changes.
 func TestVerdictOnUnchangedPackageIsTakenOver(t *testing.T) {
 	v, c := volume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "cat", 1, files{"c.json": unsoundBar})
 	plantVerdict(t, v, source(1).Key(), "bar", unsoundBar)
 	s = reopen(t, s, v.dir, c)
-	if got := commit(t, s, "cat", 2, files{"c.json": unsoundBar}); len(got.Packages()) != 1 || len(got.Info().InvalidPackages) != 0 {
+	got := commit(t, s, "cat", 2, files{"c.json": unsoundBar})
+	if len(got.Packages()) != 1 || len(got.Info().InvalidPackages) != 0 {
 		t.Errorf("unchanged: got packages %v, invalid %v", got.Packages(), got.Info().InvalidPackages)
+	}
+	if summary, ok, err := got.Summary("bar"); err != nil || !ok || summary.DisplayName != "planted" {
+		t.Errorf("unchanged: got the summary %+v %v %v, want that of before", summary, ok, err)
 	}
 	changed := strings.Replace(unsoundBar, "}", `,"description":"changed"}`, 1)
 	if got := commit(t, s, "cat", 3, files{"c.json": changed}); len(got.Packages()) != 0 || len(got.Info().InvalidPackages) != 1 {
@@ -124,15 +132,28 @@ func TestVerdictOnUnchangedPackageIsTakenOver(t *testing.T) {
 	}
 }
 
-// plantVerdict writes an index that says a package of one blob is sound.
+// plantVerdict writes an index and a summary that say a package of one blob is sound.
 func plantVerdict(t *testing.T, v volume, key, pkg, blob string) {
 	t.Helper()
+	summary := `{"name":"` + pkg + `","displayName":"planted"}`
 	b := newIndexBuilder()
-	b.add(fbc.SchemaPackage, "", pkg, len(blob))
+	b.add(fbc.Blob{Schema: fbc.SchemaPackage, Name: pkg, JSON: []byte(blob)})
 	content, err := hashBlobs(func(yield func([]byte, error) bool) { yield([]byte(blob), nil) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.packages[pkg] = content
+	b.addPackage(pkg, content, len(summary))
 	v.write(string(b.bytes()), "snapshots", key, indexFile)
+	v.write(summary+"\n", "snapshots", key, packagesFile)
+	var info Info
+	if err := json.Unmarshal([]byte(v.read("snapshots", key, snapshotFile)), &info); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(summary + "\n"))
+	info.PackagesBytes, info.PackagesSHA256 = int64(len(summary)+1), hex.EncodeToString(sum[:])
+	text, err := json.Marshal(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.write(string(text), "snapshots", key, snapshotFile)
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"maps"
 	"os"
 	"path"
 	"slices"
@@ -64,7 +64,7 @@ func (st *Stage) Discard() error {
 func (st *Stage) Commit(ctx context.Context, name string, src Source) (*Snapshot, error) {
 	w := &snapshotWriter{stage: st, index: newIndexBuilder(), packages: map[string]*packageContent{}}
 	if c, ok := st.store.Catalog(name); ok && c.Snapshot.verify() == nil { // what is copied is not checked again
-		w.previous = c.Snapshot
+		w.copyFrom(c.Snapshot)
 	}
 	if err := w.write(ctx, src); err != nil {
 		return nil, err
@@ -110,12 +110,20 @@ func (st *Stage) publish(key string) (*Snapshot, error) {
 // snapshotWriter writes the files of one snapshot into a stage.
 type snapshotWriter struct {
 	stage    *Stage
-	previous *Snapshot // of the same catalog; files that it holds already are copied, not parsed. May be nil
+	previous *Snapshot         // of the same catalog; files that it holds already are copied, not parsed. May be nil
+	facts    [factCount][]pair // of previous, ordered by blob
 	out      *bufio.Writer
 	index    *indexBuilder
 	file     string // that is being added
 	info     Info
 	packages map[string]*packageContent
+}
+
+func (w *snapshotWriter) copyFrom(previous *Snapshot) {
+	w.previous = previous
+	for kind := range w.facts {
+		w.facts[kind] = previous.index.byBlob(kind)
+	}
 }
 
 // packageContent is what is gathered of a package while the blobs go by.
@@ -135,7 +143,9 @@ func (w *snapshotWriter) write(ctx context.Context, src Source) error {
 	if err != nil {
 		return err
 	}
-	err = w.writeCatalog(ctx, f)
+	if err = w.writeCatalog(ctx, f); err == nil {
+		err = w.writePackages(ctx, f, path.Join(dir, packagesFile))
+	}
 	if err = errors.Join(err, syncAndClose(f, err)); err != nil {
 		return err
 	}
@@ -159,7 +169,8 @@ func writeFile(root *os.Root, name string, data []byte) error {
 	return errors.Join(err, syncAndClose(f, err))
 }
 
-// writeCatalog writes all blobs, then checks the packages by reading them back: memory holds one blob at a time.
+// writeCatalog writes all blobs. The packages are checked afterwards by reading them back: memory holds one blob at a
+// time.
 func (w *snapshotWriter) writeCatalog(ctx context.Context, f *os.File) error {
 	sum := sha256.New()
 	w.out = bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<20)
@@ -181,7 +192,7 @@ func (w *snapshotWriter) writeCatalog(ctx context.Context, f *os.File) error {
 	}
 	w.info.Blobs, w.info.Bytes = len(w.index.blobs), int64(w.index.size)
 	w.info.CatalogSHA256 = hex.EncodeToString(sum.Sum(nil))
-	return w.checkPackages(ctx, f)
+	return nil
 }
 
 // addFile adds the blobs of a file, from the previous snapshot if it holds a file of the same content.
@@ -218,14 +229,19 @@ func (w *snapshotWriter) unchanged(content hash) (*Blobs, bool) {
 }
 
 func (w *snapshotWriter) copyBlobs(blobs *Blobs) error {
-	ix := blobs.snapshot.index
 	i := 0
 	for blob, err := range blobs.All() {
 		if err != nil {
 			return err
 		}
-		key := func(field int) string { return string(ix.key(ix.blobKey(blobs.numbers[i], field))) }
-		if err := w.addBlob(fbc.Blob{Schema: key(fieldSchema), Package: key(fieldPackage), Name: key(fieldName), JSON: blob}); err != nil {
+		e := blobs.Entry(i)
+		facts := fbc.BundleFacts{Version: e.Version, Properties: w.copiedFacts(factProperty, e.Number)}
+		for _, api := range w.copiedFacts(factAPI, e.Number) {
+			if gvk, ok := fbc.ParseGVK(api); ok {
+				facts.Provides = append(facts.Provides, gvk)
+			}
+		}
+		if err := w.addBlob(fbc.Blob{Schema: e.Schema, Package: e.Package, Name: e.Name, JSON: blob, Bundle: facts}); err != nil {
 			return err
 		}
 		i++
@@ -233,8 +249,19 @@ func (w *snapshotWriter) copyBlobs(blobs *Blobs) error {
 	return nil
 }
 
+// copiedFacts are the facts of a kind that the previous snapshot has of a blob.
+func (w *snapshotWriter) copiedFacts(kind int, blob uint32) []string {
+	list := w.facts[kind]
+	i, _ := slices.BinarySearchFunc(list, blob, func(p pair, blob uint32) int { return cmp.Compare(p.blob, blob) })
+	var out []string
+	for ; i < len(list) && list[i].blob == blob; i++ {
+		out = append(out, string(w.previous.index.key(list[i].key)))
+	}
+	return out
+}
+
 // maxBlobs bounds the blobs of a catalog, as its index is held in memory: 10 times what 100,000 bundles come to would be
-// some 100 MB.
+// some 150 MB.
 const maxBlobs = 1_000_000
 
 func (w *snapshotWriter) addBlob(b fbc.Blob) error {
@@ -258,48 +285,11 @@ func (w *snapshotWriter) addBlob(b fbc.Blob) error {
 		p.blobs = append(p.blobs, uint32(len(w.index.blobs)))
 		p.required = p.required || required
 	}
-	w.index.add(b.Schema, b.Package, b.Name, len(b.JSON))
+	w.index.add(b)
 	if _, err := w.out.Write(b.JSON); err != nil {
 		return err
 	}
 	return w.out.WriteByte('\n')
-}
-
-// checkPackages tells the sound packages from the others. A package whose bytes are those of a sound package of the
-// previous snapshot is sound.
-func (w *snapshotWriter) checkPackages(ctx context.Context, f io.ReaderAt) error {
-	sound := map[PackageVersion]bool{}
-	if w.previous != nil {
-		for _, p := range w.previous.Packages() {
-			sound[p] = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(w.packages)) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		p := w.packages[name]
-		if !p.required {
-			continue
-		}
-		content, err := hashBlobs(readBlobs(f, p.blobs, w.index.extent))
-		if err != nil {
-			return err
-		}
-		if !sound[PackageVersion{name, hex.EncodeToString(content[:])}] {
-			_, err = fbc.LoadPackage(name, readBlobs(f, p.blobs, w.index.extent))
-		}
-		var invalid *fbc.InvalidPackageError
-		switch {
-		case errors.As(err, &invalid):
-			w.info.InvalidPackages = append(w.info.InvalidPackages, InvalidPackage{Name: name, Reason: invalid.Reason})
-		case err != nil:
-			return err
-		default:
-			w.index.packages[name] = content
-		}
-	}
-	return nil
 }
 
 func hashBlobs(blobs iter.Seq2[[]byte, error]) (h hash, err error) {

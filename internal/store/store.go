@@ -6,17 +6,19 @@
 //
 //	<root>/format                       version of this layout
 //	<root>/lock                         held by the process that uses the volume
-//	<root>/catalogs/<name>              pointer: the snapshot a catalog serves, and since when
+//	<root>/catalogs/<name>              pointer: the snapshot a catalog serves and since when, and those it served before
 //	<root>/snapshots/<key>/             immutable; key = digest + config dir + layout version
 //	    catalog.jsonl                   every blob, one compact JSON line each, in walk order
-//	    index                           where the blobs are, by schema, package and name; checksummed, read in place
+//	    packages.jsonl                  a summary of every sound package, one JSON line each, sorted by name
+//	    index                           where the blobs are, by schema, package, name and what bundles provide;
+//	                                    checksummed, read in place
 //	    snapshot.json                   source, counts, sizes, checksums, invalid packages
+//	    catalog.jsonl.zst, .gz          catalog.jsonl compressed; made later, and again if they are missing or damaged
 //	<root>/stage/                       work in progress; emptied at start
 //	<root>/refused/<key>                why an image was refused; emptied at start
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -78,9 +80,14 @@ type Store struct {
 	// mu guards what is below: opened handles, so that readers need not ask the disk. It is never held during I/O.
 	mu         sync.RWMutex
 	catalogs   map[string]Catalog
+	history    map[string][]Catalog // by name: what a catalog served before and is still there, newest first
 	snapshots  map[string]*Snapshot // by key; sound ones only
-	unpointed  map[string]unpointed // by key: what nothing points to any more
+	unpointed  map[string]time.Time // by key: since when nothing points to it any more, as far as this process has seen
+	changed    chan struct{}        // closed and replaced when a catalog changes
 	stageCount int
+
+	// recompress has room for one: whoever deletes a damaged compressed form asks Compress for another.
+	recompress chan struct{}
 }
 
 // Open opens the volume at dir, which is made if missing, and every catalog in it, without any other request. A
@@ -113,7 +120,8 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	s := &Store{
 		root: root, opts: opts,
-		catalogs: map[string]Catalog{}, snapshots: map[string]*Snapshot{}, unpointed: map[string]unpointed{},
+		catalogs: map[string]Catalog{}, history: map[string][]Catalog{}, snapshots: map[string]*Snapshot{}, unpointed: map[string]time.Time{},
+		changed: make(chan struct{}), recompress: make(chan struct{}, 1),
 	}
 	if err := s.open(); err != nil {
 		_ = s.Close() // the error that counts is the one we have
@@ -244,6 +252,7 @@ func (s *Store) openCatalog(name string) error {
 	if err != nil {
 		return err
 	}
+	s.recall(name, p.Previous)
 	snap, ok := s.snapshots[p.Snapshot]
 	if !ok {
 		snap, err = openSnapshot(s.root, p.Snapshot)
@@ -306,77 +315,4 @@ func (s *Store) Snapshot(key string) (*Snapshot, bool) {
 		s.snapshots[key] = snap
 	}
 	return snap, !snap.damaged.Load()
-}
-
-// Point makes a catalog serve a snapshot, which Snapshot or Commit returned. It returns once that is durable. A
-// catalog that serves it already, for the image, is left alone, its endpoint too: not a byte is written. It is an error when
-// a sweep deleted the snapshot since it was returned: then it has to be unpacked again.
-func (s *Store) Point(name, image, endpoint string, snap *Snapshot) error {
-	s.publish.Lock()
-	defer s.publish.Unlock()
-	return s.point(name, image, endpoint, snap)
-}
-
-// point is Point for a caller that holds publish.
-func (s *Store) point(name, image, endpoint string, snap *Snapshot) error {
-	old, served := s.Catalog(name)
-	if served && old.Snapshot == snap && old.Image == image {
-		return nil
-	}
-	if err := s.checkPresent(snap); err != nil {
-		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)
-	}
-	since := s.opts.Now().UTC().Truncate(time.Second)
-	if served && old.Snapshot.Key() == snap.Key() {
-		since = old.Since // the same content, unpacked again
-	} else if served && !since.After(old.Since) {
-		since = old.Since.Add(time.Second)
-	}
-	b, err := json.Marshal(pointer{Snapshot: snap.Key(), Image: image, Endpoint: endpoint, Since: since})
-	if err != nil {
-		return err
-	}
-	if err := writeDurably(s.root, catalogsDir+"/"+name, append(b, '\n')); err != nil {
-		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.catalogs[name] = Catalog{Name: name, Image: image, Endpoint: endpoint, Snapshot: snap, Since: since}
-	delete(s.unpointed, snap.Key())
-	if served && old.Snapshot.Key() != snap.Key() {
-		s.unpointed[old.Snapshot.Key()] = unpointed{since: s.opts.Now(), by: name}
-	}
-	return nil
-}
-
-// checkPresent makes sure that a snapshot has not been deleted by a sweep, for a caller that holds publish, and lets go
-// of one that has.
-func (s *Store) checkPresent(snap *Snapshot) error {
-	_, err := s.root.Stat(path.Join(snapshotsDir, snap.Key()))
-	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.snapshots, snap.Key())
-	}
-	return err
-}
-
-// pointer is the content of a file in catalogs/.
-type pointer struct {
-	Snapshot string    `json:"snapshot"`
-	Image    string    `json:"image"`
-	Endpoint string    `json:"endpoint,omitempty"`
-	Since    time.Time `json:"since"`
-}
-
-func (s *Store) readPointer(name string) (pointer, error) {
-	var p pointer
-	b, err := s.root.ReadFile(catalogsDir + "/" + name)
-	if err != nil {
-		return p, err
-	}
-	if err := json.Unmarshal(b, &p); err != nil {
-		return p, fmt.Errorf("reading the pointer of %s: %w", name, err)
-	}
-	return p, nil
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Remove makes a catalog no longer served and deletes its files, unless another catalog serves the same content.
-// Readers that hold its snapshot finish. It is no error when there is no such catalog.
+// Remove makes a catalog no longer served and deletes its files, unless another catalog serves the same content, or did
+// within the grace period. Readers that hold its snapshot finish. It is no error when there is no such catalog.
 func (s *Store) Remove(name string) error {
 	s.publish.Lock()
 	defer s.publish.Unlock()
@@ -21,25 +21,8 @@ func (s *Store) Remove(name string) error {
 	if err := syncDir(s.root, catalogsDir); err != nil {
 		return fmt.Errorf("removing catalog %s: %w", name, err)
 	}
-	s.mu.Lock()
-	if c, ok := s.catalogs[name]; ok {
-		delete(s.catalogs, name)
-		s.unpointed[c.Snapshot.Key()] = unpointed{by: name}
-	}
-	for key, u := range s.unpointed {
-		if u.by == name {
-			s.unpointed[key] = unpointed{by: name} // since long ago: no grace for what was asked to go
-		}
-	}
-	s.mu.Unlock()
+	s.forget(name)
 	return s.sweep(s.opts.Grace)
-}
-
-// unpointed is a snapshot that nothing points to: since when, as far as this process has seen, and which catalog
-// served it last, if it has seen that.
-type unpointed struct {
-	since time.Time
-	by    string
 }
 
 // Sweep deletes the snapshots that nothing has pointed to for the grace period, counted from when this process first saw
@@ -108,22 +91,25 @@ func (s *Store) condemn(key string, grace time.Duration) bool {
 		}
 	}
 	now := s.opts.Now()
-	u, seen := s.unpointed[key]
+	since, seen := s.unpointed[key]
 	if !seen {
-		u = unpointed{since: now}
-		s.unpointed[key] = u
+		since = now
+		s.unpointed[key] = since
 	}
-	if now.Sub(u.since) < grace {
+	if now.Sub(since) < grace {
 		return false
 	}
 	delete(s.unpointed, key)
 	delete(s.snapshots, key)
+	for name, previous := range s.history {
+		s.history[name] = without(previous, key)
+	}
 	return true
 }
 
 // Scrub compares every catalog that is served with its checksums and returns the names of those whose files are
 // damaged. They go on being served; Snapshot no longer gives them, so that whoever keeps a catalog current unpacks it
-// again.
+// again. Compressed forms that are damaged are deleted, and Compress makes them again.
 func (s *Store) Scrub(ctx context.Context) (damaged []string, err error) {
 	checked := map[*Snapshot]bool{}
 	for _, c := range s.Catalogs() {
@@ -135,6 +121,8 @@ func (s *Store) Scrub(ctx context.Context) (damaged []string, err error) {
 			if err := c.Snapshot.verify(); err != nil {
 				s.opts.Logger.Error("the stored content of a catalog is damaged; it will be unpacked again", "catalog", c.Name, "error", err)
 				c.Snapshot.damaged.Store(true)
+			} else if err := s.scrubForms(ctx, c.Snapshot); err != nil {
+				return damaged, err
 			}
 		}
 		if c.Snapshot.damaged.Load() {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -104,6 +105,36 @@ func TestFullVolume(t *testing.T) {
 		must(t, s.Reclaim())
 		wantNames(t, filepath.Join(dir, "snapshots"), newKey)
 		serves(t, s, "cat", "new")
+		must(t, s.Close())
+	})
+}
+
+// On a full volume a catalog is served as it is; it is said once, nothing is left behind, and when there is room the forms
+// are made.
+func TestFullVolumeHasNoRoomForForms(t *testing.T) {
+	withMounts(t, func(t *testing.T) {
+		dir := t.TempDir()
+		must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"))
+		defer func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }() // snapshots hold files open
+		s := open(t, dir, newClock())
+		commit(t, s, "cat", 1, blobs("old"))
+		filler := filepath.Join(dir, "filler")
+		if err := os.WriteFile(filler, bytes.Repeat([]byte{1}, 1<<20), 0o644); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("the volume is not full: %v", err)
+		}
+		logged, log := compressNow(t, s, nil)
+		if strings.Count(log, "\n") != 1 || !strings.Contains(log, "no space left") {
+			t.Errorf("logged %q, want one line", log)
+		}
+		if logged, log = compressNow(t, s, logged); log != "" {
+			t.Errorf("logged again: %q", log)
+		}
+		serves(t, s, "cat", "old")
+		wantNames(t, filepath.Join(dir, "stage"))
+		wantNames(t, filepath.Join(dir, "snapshots", oldKey), "catalog.jsonl", "index", "packages.jsonl", "snapshot.json")
+		must(t, os.Remove(filler))
+		compressNow(t, s, logged)
+		wantForms(t, s, "cat")
 		must(t, s.Close())
 	})
 }

@@ -1,0 +1,365 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// compressNow makes the missing forms and returns the log.
+func compressNow(t *testing.T, s *Store, logged map[string]bool) (map[string]bool, string) {
+	t.Helper()
+	var log bytes.Buffer
+	old := s.opts.Logger
+	s.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	defer func() { s.opts.Logger = old }()
+	return s.compressServed(t.Context(), s.Changed(), logged), log.String()
+}
+
+// decoded reads a form with the decoder of its name.
+func decoded(t *testing.T, snap *Snapshot, e Encoding) string {
+	t.Helper()
+	f, err := snap.OpenEncoded(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var r io.Reader
+	if e == Gzip {
+		r, err = gzip.NewReader(f)
+	} else {
+		var d *zstd.Decoder
+		d, err = zstd.NewReader(f, zstd.WithDecoderMaxWindow(8<<20)) // RFC 9659, section 3: what a client has to take
+		if err == nil {
+			defer d.Close()
+		}
+		r = d
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func hasForms(snap *Snapshot) (has int) {
+	for _, e := range []Encoding{Zstd, Gzip} {
+		if f, err := snap.OpenEncoded(e); err == nil {
+			_ = f.Close() // read only
+			has++
+		}
+	}
+	return has
+}
+
+// wantForms checks both forms of what a catalog serves.
+func wantForms(t *testing.T, s *Store, name string) {
+	t.Helper()
+	c, ok := s.Catalog(name)
+	if !ok {
+		t.Fatalf("%s is not served", name)
+	}
+	for _, e := range []Encoding{Zstd, Gzip} {
+		if got, want := decoded(t, c.Snapshot, e), text(t, c.Snapshot); got != want {
+			t.Errorf("%s as %s has %d bytes when decoded, want %d", name, e, len(got), len(want))
+		}
+	}
+}
+
+func TestCompress(t *testing.T) {
+	v, c := volume{t, t.TempDir()}, newClock()
+	s := open(t, v.dir, c)
+	commit(t, s, "empty", 1, files{".indexignore": ""})
+	commit(t, s, "small", 2, filesOf(t, smallCatalog))
+	commit(t, s, "large", 3, files{"c.json": strings.Repeat(`{"schema":"example.com","text":"`+strings.Repeat("x", 1000)+`"}`, 10_000)}) // more than the window
+	small, _ := s.Catalog("small")
+	for _, e := range []Encoding{Zstd, Gzip, "br", ""} {
+		if _, err := small.Snapshot.OpenEncoded(e); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: got error %v before the form is made", e, err)
+		}
+	}
+	for range 2 { // before and after a restart
+		if _, log := compressNow(t, s, nil); log != "" {
+			t.Errorf("logged: %s", log)
+		}
+		for _, name := range []string{"empty", "small", "large"} {
+			wantForms(t, s, name)
+		}
+		wantNames(t, v.path("stage"))
+		s = reopen(t, s, v.dir, c)
+	}
+	before := tree(t, v.path("snapshots"))
+	compressNow(t, s, nil)
+	if after := tree(t, v.path("snapshots")); strings.Join(before, "\n") != strings.Join(after, "\n") {
+		t.Errorf("forms that exist are made again:\n%s\n%s", before, after)
+	}
+}
+
+// eventually waits for a condition that another goroutine brings about.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// Compress follows what is served, until it is told to end.
+func TestCompressFollowsTheCatalogs(t *testing.T) {
+	v := volume{t, t.TempDir()}
+	s := open(t, v.dir, newClock())
+	commit(t, s, "cat", 1, blobs("one"))
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := s.Compress(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for n := 1; n <= 20; n++ {
+		snap := commit(t, s, "cat", n, blobs(fmt.Sprint(n)))
+		if n%5 == 0 { // the others are replaced as soon as they are there
+			eventually(t, "the forms of the new content", func() bool { return hasForms(snap) == 2 })
+			wantForms(t, s, "cat")
+		}
+	}
+	current, _ := s.Catalog("cat")
+	v.flip(-6, "snapshots", current.Snapshot.Key(), catalogFile+".zst")
+	damaged, err := s.Scrub(t.Context())
+	if err != nil || len(damaged) > 0 {
+		t.Errorf("got %q %v: the catalog itself is sound", damaged, err)
+	}
+	eventually(t, "another form in the place of the damaged one", func() bool { return hasForms(current.Snapshot) == 2 })
+	wantForms(t, s, "cat")
+	cancel()
+	done.Wait()
+	wantNames(t, v.path("stage"))
+}
+
+func TestScrubOfForms(t *testing.T) {
+	long := strings.Repeat("long ", 10_000)
+	for name, harm := range map[string]func(string) string{
+		"a bit":           func(s string) string { return s[:len(s)/2] + string([]byte{s[len(s)/2] ^ 1}) + s[len(s)/2+1:] },
+		"cut off":         func(s string) string { return s[:len(s)-1] },
+		"empty":           func(string) string { return "" },
+		"garbage":         func(string) string { return "garbage" },
+		"garbage behind":  func(s string) string { return s + "garbage" },
+		"content, twice":  func(s string) string { return s + s },
+		"of another text": func(string) string { return "" }, // below
+	} {
+		for _, c := range codecs() {
+			t.Run(name+", "+string(c.encoding), func(t *testing.T) {
+				v := volume{t, t.TempDir()}
+				s := open(t, v.dir, newClock())
+				commit(t, s, "cat", 1, blobs(long))
+				commit(t, s, "other", 2, blobs("other"))
+				compressNow(t, s, nil)
+				form := []string{"snapshots", key, catalogFile + c.suffix}
+				harmed := harm(v.read(form...))
+				if name == "of another text" {
+					harmed = v.read("snapshots", source(2).Key(), catalogFile+c.suffix)
+				}
+				v.write(harmed, form...)
+				if names, err := s.Scrub(t.Context()); err != nil || len(names) > 0 {
+					t.Errorf("got %q %v: the catalogs are sound", names, err)
+				}
+				cat, _ := s.Catalog("cat")
+				if _, err := cat.Snapshot.OpenEncoded(c.encoding); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("the damaged form is still there: %v", err)
+				}
+				if hasForms(cat.Snapshot) != 1 {
+					t.Error("the sound form is gone")
+				}
+				wantForms(t, s, "other")
+				compressNow(t, s, nil)
+				wantForms(t, s, "cat")
+			})
+		}
+	}
+}
+
+// A crash leaves a form whole or not at all; the next start makes what is missing.
+func TestCrashWhileCompressing(t *testing.T) {
+	for name, c := range map[string]struct {
+		crash func(v volume)
+		forms int
+	}{
+		"before": {func(v volume) { v.removeForms(".zst", ".gz") }, 0},
+		"while the first is written": {func(v volume) {
+			v.move("snapshots/"+key+"/catalog.jsonl.zst", "stage/catalog.jsonl.zst")
+			v.removeForms(".gz")
+		}, 0},
+		"when half of it is written":  {func(v volume) { v.removeForms(".zst", ".gz"); v.write("\x28\xb5", "stage", "catalog.jsonl.zst") }, 0},
+		"between the two":             {func(v volume) { v.removeForms(".gz") }, 1},
+		"while the second is written": {func(v volume) { v.move("snapshots/"+key+"/catalog.jsonl.gz", "stage/catalog.jsonl.gz") }, 1},
+		"after the second is renamed": {func(volume) {}, 2},
+		"while both are in the grave": {func(v volume) { v.copy("snapshots/"+key, "stage/deleted-"+key) }, 2},
+		"with a snapshot half in it":  {func(v volume) { v.copy("snapshots/"+key, "stage/1/snapshot"); v.removeForms(".zst") }, 1},
+		"a damaged one stepped aside": {func(v volume) { v.move("snapshots/"+key, "snapshots/"+key+".damaged") }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, clock := volume{t, t.TempDir()}, newClock()
+			s := open(t, v.dir, clock)
+			commit(t, s, "cat", 1, blobs("one"))
+			compressNow(t, s, nil)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			c.crash(v)
+			s = open(t, v.dir, clock)
+			wantNames(t, v.path("stage"))
+			if got := hasForms(serves(t, s, "cat", "one").Snapshot); got != c.forms {
+				t.Errorf("%d forms are there after the start, want %d", got, c.forms)
+			}
+			commit(t, s, "cat", 1, blobs("one"))
+			compressNow(t, s, nil)
+			wantForms(t, s, "cat")
+			wantNames(t, v.path("snapshots"), key)
+			wantNames(t, v.path("snapshots", key), "catalog.jsonl", "catalog.jsonl.gz", "catalog.jsonl.zst", "index", "packages.jsonl", "snapshot.json")
+		})
+	}
+}
+
+func (v volume) removeForms(suffixes ...string) {
+	v.t.Helper()
+	for _, suffix := range suffixes {
+		v.remove("snapshots", key, catalogFile+suffix)
+	}
+}
+
+// A snapshot that is deleted while it is compressed is no error, and nothing is left of it.
+func TestCompressOfWhatIsDeletedMeanwhile(t *testing.T) {
+	v := volume{t, t.TempDir()}
+	s := open(t, v.dir, newClock())
+	snap := commit(t, s, "cat", 1, blobs("one"))
+	compressNow(t, s, nil)
+	f, err := snap.OpenEncoded(Zstd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := s.Remove("cat"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(f); err != nil || len(b) == 0 {
+		t.Errorf("who had opened the form got %d bytes, %v", len(b), err)
+	}
+	for _, c := range codecs() {
+		if err := s.compress(t.Context(), snap, c); err != nil {
+			t.Errorf("%s: %v", c.encoding, err)
+		}
+		if _, err := snap.OpenEncoded(c.encoding); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s of a deleted snapshot: got error %v", c.encoding, err)
+		}
+	}
+	wantNames(t, v.path("stage"))
+	wantNames(t, v.path("snapshots"))
+}
+
+// Nothing is made of content that is not what was unpacked.
+func TestCompressOfDamagedContent(t *testing.T) {
+	v := volume{t, t.TempDir()}
+	s := open(t, v.dir, newClock())
+	snap := commit(t, s, "cat", 1, blobs("one"))
+	v.flip(20, "snapshots", key, catalogFile)
+	logged, log := compressNow(t, s, nil)
+	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "catalog=cat") || !strings.Contains(log, "is damaged") {
+		t.Errorf("logged %q, want one line that says what is wrong", log)
+	}
+	if logged, log = compressNow(t, s, logged); log != "" || len(logged) != 1 {
+		t.Errorf("logged again: %q", log)
+	}
+	if hasForms(snap) != 0 {
+		t.Error("there is a form of damaged content")
+	}
+	wantNames(t, v.path("stage"))
+	commit(t, s, "cat", 2, blobs("two"))
+	if logged, _ = compressNow(t, s, logged); len(logged) != 0 {
+		t.Errorf("%v is kept of what is served no longer", logged)
+	}
+	wantForms(t, s, "cat")
+}
+
+// Compress ends in the middle of a catalog.
+func TestCompressIsCancelled(t *testing.T) {
+	v := volume{t, t.TempDir()}
+	s := open(t, v.dir, newClock())
+	snap := commit(t, s, "cat", 1, blobs(strings.Repeat("long ", 1_000_000)))
+	for _, c := range codecs() {
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &cancelAfter{cancel: cancel, reads: 3}
+		if err := snap.encode(out.ctx(ctx), io.Discard, c); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got error %v, want that of the context", c.encoding, err)
+		}
+		if err := s.compress(ctx, snap, c); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got error %v, want that of the context", c.encoding, err)
+		}
+		if err := s.scrubForms(ctx, snap); err != nil {
+			t.Errorf("%s: nothing to scrub, yet %v", c.encoding, err)
+		}
+	}
+	wantNames(t, v.path("stage"))
+	if hasForms(snap) != 0 {
+		t.Error("there is half a form")
+	}
+}
+
+// cancelAfter cancels a context once it was asked for its error so many times: in the middle of a copy.
+type cancelAfter struct {
+	context.Context
+	cancel context.CancelFunc
+	reads  int
+}
+
+func (c *cancelAfter) ctx(ctx context.Context) context.Context {
+	c.Context = ctx
+	return c
+}
+
+func (c *cancelAfter) Err() error {
+	if c.reads--; c.reads == 0 {
+		c.cancel()
+	}
+	return c.Context.Err()
+}
+
+// BenchmarkCompress makes and checks both forms of a catalog of 1000 bundles.
+func BenchmarkCompress(b *testing.B) {
+	s := open(b, b.TempDir(), newClock())
+	one, err := os.ReadFile(smallCatalog + "/syndesis/package.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	snap := commit(b, s, "cat", 1, files{"c.json": strings.Repeat(string(one), 50)})
+	for _, c := range codecs() {
+		b.Run(string(c.encoding), func(b *testing.B) {
+			b.SetBytes(snap.Info().Bytes)
+			for b.Loop() {
+				if err := snap.encode(b.Context(), io.Discard, c); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
