@@ -1,0 +1,246 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// shared is the cluster of every test that does not stop its own. Set by TestMain, read only afterwards.
+var shared *cluster
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// runTests is TestMain with defers.
+func runTests(m *testing.M) (code int, err error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return 0, errors.New("these tests need a Kubernetes API server: run `make test`, or set KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
+	}
+	if shared, err = startCluster(); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, shared.env.Stop()) }()
+	return m.Run(), nil
+}
+
+// cluster is an API server on which config/rbac is applied.
+type cluster struct {
+	env    *envtest.Environment
+	admin  *kubernetes.Clientset
+	daemon *rest.Config // of catalogd's account: the rights that config/rbac gives, and no other
+}
+
+func startCluster() (*cluster, error) {
+	c := &cluster{env: &envtest.Environment{}}
+	config, err := c.env.Start()
+	if err != nil {
+		return nil, fmt.Errorf("starting the API server: %w", err)
+	}
+	if err := c.prepare(config); err != nil {
+		return nil, errors.Join(err, c.env.Stop())
+	}
+	return c, nil
+}
+
+func (c *cluster) prepare(config *rest.Config) (err error) {
+	if c.admin, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	daemon, err := c.env.AddUser(envtest.User{
+		Name:   "system:serviceaccount:catalogd-system:catalogd",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:catalogd-system", "system:authenticated"},
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("adding catalogd's account: %w", err)
+	}
+	c.daemon = daemon.Config()
+	admin, err := c.env.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		return fmt.Errorf("adding an administrator: %w", err)
+	}
+	kubectl, err := admin.Kubectl()
+	if err != nil {
+		return err
+	}
+	kubectl.Path = filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
+	cmd := exec.Command(kubectl.Path, append(kubectl.Opts, "apply", "-k", filepath.Join("..", "..", "config", "rbac"))...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("applying config/rbac: %w: %s", err, out)
+	}
+	return nil
+}
+
+// authorizer is one with the rights of catalogd's account.
+func (c *cluster) authorizer(t *testing.T, change func(*Config)) *Authorizer {
+	t.Helper()
+	cfg := Config{REST: c.daemon, Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&cfg)
+	}
+	a, err := New(cfg)
+	must(t, err)
+	return a
+}
+
+// bind lets a user get paths, and waits until the API server knows.
+func (c *cluster) bind(t *testing.T, name, clusterRole, user string, paths ...string) {
+	t.Helper()
+	_, err := c.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, c.admin.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}))
+	})
+	for _, path := range paths {
+		eventually(t, user+" may get "+path, func() bool {
+			review, err := c.admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{
+					User:                  user,
+					NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
+				},
+			}, metav1.CreateOptions{})
+			must(t, err)
+			return review.Status.Allowed
+		})
+	}
+}
+
+// counter counts the requests to the API server, by the last part of their path.
+type counter struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (c *counter) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		c.mu.Lock()
+		c.counts[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]++
+		c.mu.Unlock()
+		return next.RoundTrip(r)
+	})
+}
+
+// take returns the counts since the last call.
+func (c *counter) take() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() { c.counts = map[string]int{} }()
+	return c.counts
+}
+
+// counted makes the requests of cfg count.
+func counted(cfg *Config) *counter {
+	c := &counter{counts: map[string]int{}}
+	cfg.REST = rest.CopyConfig(cfg.REST)
+	cfg.REST.Wrap(c.wrap)
+	return c
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// lockedBuffer is a log that is written while it is read.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !condition(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited a minute in vain: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testAuthority signs client certificates.
+type testAuthority struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+	pem  []byte
+}
+
+func newAuthority(t *testing.T) *testAuthority {
+	t.Helper()
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "another authority"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	cert, err := x509.ParseCertificate(der)
+	must(t, err)
+	return &testAuthority{cert: cert, key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+}
+
+func (a *testAuthority) client(t *testing.T, name string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotAfter: a.cert.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, a.cert, key.Public(), a.key)
+	must(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}

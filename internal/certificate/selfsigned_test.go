@@ -1,0 +1,331 @@
+package certificate
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+const day = 24 * time.Hour
+
+// Day by day through a year and a half, with the rights that config/rbac gives: whoever read the bundle in the last 30 days can
+// connect to both replicas.
+func TestRotation(t *testing.T) {
+	w := newRealWorld(t)
+	replicas := []*SelfSigned{w.replica(daemon), w.replica(daemon)}
+	var bundles []string // by day
+	var versions, authorities, certificates []string
+	note := func(list *[]string, value string) {
+		if len(*list) == 0 || (*list)[len(*list)-1] != value {
+			*list = append(*list, value)
+		}
+	}
+	for range 550 {
+		for _, replica := range replicas {
+			must(t, replica.look(t.Context()))
+		}
+		bundles = append(bundles, w.bundle())
+		note(&versions, w.secret().ResourceVersion)
+		for i, replica := range replicas {
+			for read, bundle := range distinct(bundles[max(0, len(bundles)-31):]) {
+				state, err := w.connect(replica, bundle, "catalogd.example")
+				if err != nil {
+					t.Fatalf("day %d: replica %d, with the bundle of %d days ago: %v", len(bundles), i, 30-read, err)
+				}
+				if i > 0 {
+					continue
+				}
+				leaf := state.PeerCertificates[0]
+				if life := leaf.NotAfter.Sub(leaf.NotBefore.Add(skew)); life > 90*day || leaf.NotAfter.Sub(w.clock.Now()) < day {
+					t.Fatalf("day %d: the certificate lives for %s, until %s", len(bundles), life, leaf.NotAfter)
+				}
+				note(&certificates, string(leaf.Raw))
+				note(&authorities, leaf.Issuer.CommonName)
+			}
+		}
+		w.clock.Step(day)
+	}
+	// The Secret is written for the first, when the second and the third are made and when they sign, and when the first has
+	// expired. A certificate is renewed every 60 days, and with each authority.
+	if len(authorities) != 3 || len(versions) != 6 || len(certificates) != 11 {
+		t.Errorf("%d authorities in %d versions made %d certificates, want 3, 6, 11", len(authorities), len(versions), len(certificates))
+	}
+	if _, err := w.connect(replicas[0], bundles[0], "catalogd.example"); err == nil {
+		t.Error("the first bundle is still good")
+	}
+	if n := strings.Count(bundles[len(bundles)-1], "BEGIN"); n > 3 {
+		t.Errorf("the bundle has grown to %d certificates", n)
+	}
+}
+
+// distinct returns the first index of each value.
+func distinct(values []string) map[int]string {
+	first, seen := map[int]string{}, map[string]bool{}
+	for i, value := range values {
+		if !seen[value] {
+			first[i], seen[value] = value, true
+		}
+	}
+	return first
+}
+
+func TestNames(t *testing.T) {
+	w := newWorld(t)
+	s := w.replica(admin)
+	must(t, s.look(t.Context()))
+	for name, want := range map[string]bool{"catalogd.example": true, "localhost": true, "127.0.0.1": true, "::1": true, "other.example": false} {
+		if _, err := w.connect(s, w.bundle(), name); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	authority := parseBundle(t, w.bundle())[0]
+	leaf := s.serving.Load().Leaf
+	if !authority.IsCA || leaf.IsCA || authority.NotAfter.Sub(start) != 365*day || !leaf.NotBefore.Before(start) {
+		t.Errorf("authority until %s (CA: %t), certificate from %s (CA: %t)", authority.NotAfter, authority.IsCA, leaf.NotBefore, leaf.IsCA)
+	}
+}
+
+func parseBundle(t *testing.T, bundle string) []*x509.Certificate {
+	t.Helper()
+	var all []*x509.Certificate
+	for block, rest := pem.Decode([]byte(bundle)); block != nil; block, rest = pem.Decode(rest) {
+		cert, err := x509.ParseCertificate(block.Bytes)
+		must(t, err)
+		all = append(all, cert)
+	}
+	return all
+}
+
+// Replicas that do something at the same time agree on one authority, at each step of its life.
+func TestReplicasAtOnce(t *testing.T) {
+	w := newWorld(t)
+	var replicas []*SelfSigned
+	for range 6 {
+		replicas = append(replicas, w.replica(admin))
+	}
+	for _, step := range []struct {
+		name    string
+		after   time.Duration
+		trusted int // authorities in the bundle
+	}{
+		{"nothing there", 0, 1},
+		{"the next is due", nextAfter, 2},
+		{"the next signs", publishFor, 2},
+		{"the first has expired", authorityLife - nextAfter - publishFor + time.Minute, 1},
+	} {
+		w.clock.Step(step.after)
+		var wg sync.WaitGroup
+		errs := make([]error, len(replicas))
+		for i, replica := range replicas {
+			wg.Go(func() { errs[i] = replica.look(t.Context()) })
+		}
+		wg.Wait()
+		must(t, errors.Join(errs...))
+		bundle := w.bundle()
+		if n := len(parseBundle(t, bundle)); n != step.trusted {
+			t.Errorf("%s: %d authorities in the bundle, want %d", step.name, n, step.trusted)
+		}
+		issuers := map[string]bool{}
+		for _, replica := range replicas {
+			state, err := w.connect(replica, bundle, "localhost")
+			must(t, err)
+			issuers[state.PeerCertificates[0].Issuer.CommonName] = true
+		}
+		if len(issuers) != 1 {
+			t.Errorf("%s: the replicas use several authorities: %v", step.name, issuers)
+		}
+	}
+}
+
+// What people do to the two objects is put right at the next look.
+func TestRepair(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		due    time.Duration // until what is done to it
+		change func(t *testing.T, w *world)
+		old    bool   // clients with the old bundle can still connect
+		logged string // "" nothing
+	}{
+		{name: "ConfigMap edited", old: true, change: func(t *testing.T, w *world) {
+			configMap := w.configMap()
+			configMap.Data = map[string]string{"ca.crt": "mine"}
+			_, err := w.api.ConfigMaps(w.namespace).Update(t.Context(), configMap, metav1.UpdateOptions{})
+			must(t, err)
+		}},
+		{name: "ConfigMap emptied", old: true, change: func(t *testing.T, w *world) {
+			configMap := w.configMap()
+			configMap.Data, configMap.BinaryData = nil, map[string][]byte{"ca.crt": {1}}
+			_, err := w.api.ConfigMaps(w.namespace).Update(t.Context(), configMap, metav1.UpdateOptions{})
+			must(t, err)
+		}},
+		{name: "ConfigMap deleted", old: true, change: func(t *testing.T, w *world) {
+			must(t, w.api.ConfigMaps(w.namespace).Delete(t.Context(), configMapName, metav1.DeleteOptions{}))
+		}},
+		{name: "Secret deleted", change: func(t *testing.T, w *world) {
+			must(t, w.api.Secrets(w.namespace).Delete(t.Context(), secretName, metav1.DeleteOptions{}))
+		}, logged: "made an authority"},
+		{name: "key damaged", change: edit("tls.key", "garbage"), logged: "was damaged"},
+		{name: "certificate damaged", change: edit("tls.crt", "garbage"), logged: "tls.crt and tls.key: "},
+		{name: "key damaged while the next is published", due: nextAfter, old: true, change: edit("tls.key", "garbage"), logged: "the next authority signs"},
+		{name: "next damaged", due: nextAfter, old: true, change: edit("next.key", "garbage"), logged: "next.crt and next.key: "},
+		{name: "bundle damaged", old: true, change: edit("ca.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), logged: "ca.crt: x509: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.replica(admin)
+			must(t, s.look(t.Context()))
+			w.clock.Step(test.due)
+			must(t, s.look(t.Context()))
+			old, logged := w.bundle(), w.log.String()
+			test.change(t, w)
+			must(t, s.look(t.Context()))
+			if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
+				t.Errorf("with the bundle as it is now: %v", err)
+			}
+			if _, err := w.connect(s, old, "localhost"); (err == nil) != test.old {
+				t.Errorf("with the bundle as it was: %v", err)
+			}
+			if got := strings.TrimPrefix(w.log.String(), logged); !strings.Contains(got, test.logged) || (test.logged == "" && got != "") {
+				t.Errorf("logged, want %q:\n%s", test.logged, got)
+			}
+			if strings.Contains(w.log.String(), "PRIVATE KEY") {
+				t.Error("a key was logged")
+			}
+		})
+	}
+}
+
+// edit alters a key of the Secret, and adds one of somebody else's.
+func edit(key, value string) func(*testing.T, *world) {
+	return func(t *testing.T, w *world) {
+		secret := w.secret()
+		secret.Data[key] = []byte(value)
+		_, err := w.api.Secrets(w.namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
+		must(t, err)
+	}
+}
+
+// Nobody looked for long: what is left is as good as it can be.
+func TestLongAbsence(t *testing.T) {
+	for name, absence := range map[string]time.Duration{
+		"until just before the end": authorityLife - time.Hour,
+		"past the end":              authorityLife + day,
+		"for years":                 3 * authorityLife,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			must(t, w.replica(admin).look(t.Context()))
+			w.clock.Step(nextAfter - day)
+			w.clock.Step(absence - nextAfter + day)
+			s := w.replica(admin)
+			must(t, s.look(t.Context()))
+			state, err := w.connect(s, w.bundle(), "localhost")
+			must(t, err)
+			if left := state.PeerCertificates[0].NotAfter.Sub(w.clock.Now()); left < day {
+				t.Errorf("the certificate ends in %s", left)
+			}
+		})
+	}
+	t.Run("with a next", func(t *testing.T) {
+		w := newWorld(t)
+		s := w.replica(admin)
+		must(t, s.look(t.Context()))
+		w.clock.Step(nextAfter)
+		must(t, s.look(t.Context()))
+		old := w.bundle()
+		w.clock.Step(authorityLife - nextAfter + day)
+		must(t, s.look(t.Context()))
+		if _, err := w.connect(s, old, "localhost"); err != nil {
+			t.Errorf("with the bundle from before: %v", err)
+		}
+		w.clock.Step(2 * authorityLife)
+		must(t, s.look(t.Context()))
+		if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
+			t.Errorf("with the bundle as it is now: %v", err)
+		}
+	})
+}
+
+// While the API server is away there is no certificate, and that is said; once it is back there is, and it goes on to be
+// renewed when it goes away again.
+func TestAbsentServer(t *testing.T) {
+	w := newWorld(t)
+	var absent atomic.Bool
+	absent.Store(true)
+	account := rest.CopyConfig(admin)
+	account.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if absent.Load() {
+				return nil, errors.New("connection refused")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	s := w.replica(account)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	eventually(t, "the first look is over", w.clock.HasWaiters)
+	_, err := s.GetCertificate(nil)
+	if want := "the API server could not be asked for the authority in Secret " + w.namespace + "/catalogd-serving-ca"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got error %v, want %q", err, want)
+	}
+	if _, err := handshake(t, TLSConfig(s.GetCertificate, false), &tls.Config{ServerName: "localhost"}); err == nil {
+		t.Error("a handshake without a certificate")
+	}
+	w.clock.Step(firstRetry)
+	eventually(t, "the second look is over", w.clock.HasWaiters)
+	absent.Store(false)
+	w.clock.Step(firstRetry)
+	if _, err := s.GetCertificate(nil); err == nil {
+		t.Error("the second retry came as soon as the first")
+	}
+	w.clock.Step(firstRetry)
+	eventually(t, "there is a certificate", func() bool { _, err := s.GetCertificate(nil); return err == nil })
+	eventually(t, "the third look is over", w.clock.HasWaiters)
+	if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
+		t.Error(err)
+	}
+	absent.Store(true)
+	before := s.serving.Load()
+	w.clock.Step(servingLife * 2 / 3)
+	eventually(t, "the certificate is renewed", func() bool { return s.serving.Load() != before })
+	cancel()
+	must(t, <-ended)
+	if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
+		t.Error(err)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// catalogd's account may write its own two objects, and no other Secret or ConfigMap that is there.
+func TestRights(t *testing.T) {
+	w := newWorld(t)
+	api := newClient(t, daemon)
+	other, err := w.api.Secrets(namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-"}}, metav1.CreateOptions{})
+	must(t, err)
+	if _, err := api.Secrets(namespace).Update(t.Context(), other, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("updating another Secret: got error %v, want that it is forbidden", err)
+	}
+	must(t, w.api.Secrets(namespace).Delete(t.Context(), other.Name, metav1.DeleteOptions{}))
+	err = w.replica(daemon).look(t.Context()) // in another namespace
+	if want := "config/rbac has the Role that catalogd's account needs"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got error %v, want that it is forbidden and %q", err, want)
+	}
+}
