@@ -22,10 +22,12 @@ build: ## Build bin/catalogd
 	$(BUILD) -o bin/catalogd ./cmd/catalogd
 
 .PHONY: generate
-generate: ## Generate deepcopy code, CRDs and the RBAC role
+generate: ## Generate deepcopy code, CRDs, the RBAC role and the GraphQL executor
 	$(TOOL) controller-gen object paths=./apis/...
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=config/crd
-	$(TOOL) controller-gen rbac:roleName=catalogd paths=./internal/sync/... output:rbac:dir=config/rbac
+	$(TOOL) controller-gen rbac:roleName=catalogd paths=./internal/sync/... paths=./internal/auth/... paths=./internal/certificate/... \
+		output:rbac:dir=config/rbac
+	$(TOOL) gqlgen generate --config internal/serve/graphql/gqlgen.yml
 
 .PHONY: lint
 lint: ## Lint: import arrows, complexity, error handling, format (see .golangci.yaml)

@@ -1,0 +1,139 @@
+package graph
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// blob is one blob of a source. There is one for each that a request meets, whichever ways lead to it.
+type blob struct {
+	src   *source
+	entry store.Entry
+	json  []byte // nil until a batch with it was loaded
+
+	once    sync.Once
+	decoded any
+	err     error
+}
+
+// blob gives the one of an entry; the caller holds mu.
+func (s *source) blob(e store.Entry) *blob {
+	b := s.blobs[e.Number]
+	if b == nil {
+		b = &blob{src: s, entry: e}
+		s.blobs[e.Number] = b
+	}
+	return b
+}
+
+// part are some blobs of one source.
+type part struct {
+	src   *source
+	blobs *store.Blobs
+}
+
+// batch is the blobs that siblings of an answer stand for, in the order of the sources and of the file. The first sibling that is asked for
+// bytes reads those of all: the others are asked for the same next.
+type batch struct {
+	parts []part
+	once  sync.Once
+	err   error
+}
+
+func (b *batch) len() int {
+	n := 0
+	for _, p := range b.parts {
+		n += p.blobs.Len()
+	}
+	return n
+}
+
+// slice is as the slice expression [from:to] of its blobs.
+func (b *batch) slice(from, to int) *batch {
+	out := &batch{}
+	for _, p := range b.parts {
+		n := p.blobs.Len()
+		if lo, hi := max(from, 0), min(to, n); lo < hi {
+			out.parts = append(out.parts, part{p.src, p.blobs.Slice(lo, hi)})
+		}
+		from, to = from-n, to-n
+	}
+	return out
+}
+
+// nodes are its blobs. Nothing is read.
+func (b *batch) nodes() []node {
+	nodes := make([]node, 0, b.len())
+	for _, p := range b.parts {
+		p.src.mu.Lock()
+		for i := range p.blobs.Len() {
+			nodes = append(nodes, node{p.src.blob(p.blobs.Entry(i)), b})
+		}
+		p.src.mu.Unlock()
+	}
+	return nodes
+}
+
+func (b *batch) load() error {
+	b.once.Do(func() {
+		for _, p := range b.parts {
+			if b.err = p.src.load(p.blobs); b.err != nil {
+				return
+			}
+		}
+	})
+	return b.err
+}
+
+// load reads those of the blobs that were not read before, in the order of the file.
+func (s *source) load(blobs *store.Blobs) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	missing := blobs.Keep(func(e store.Entry) bool { return s.blob(e).json == nil })
+	if err := s.r.spendRead(missing.Size()); err != nil {
+		return err
+	}
+	i := 0
+	for content, err := range missing.All() {
+		if err != nil {
+			return fmt.Errorf("reading blob %d of catalog %s: %w", missing.Entry(i).Number, s.at.Name, err)
+		}
+		s.blob(missing.Entry(i)).json = bytes.Clone(content)
+		i++
+	}
+	return nil
+}
+
+// node is a blob where it stands in the answer: among the siblings that are read with it.
+type node struct {
+	*blob
+	batch *batch
+}
+
+// content is the JSON of the blob.
+func (n node) content() ([]byte, error) {
+	if err := n.batch.load(); err != nil {
+		return nil, err
+	}
+	return n.json, nil
+}
+
+// decode reads the blob as a T, once: all that ask for a blob ask for the same type.
+func decode[T any](n node) (*T, error) {
+	content, err := n.content()
+	if err != nil {
+		return nil, err
+	}
+	n.once.Do(func() {
+		value := new(T)
+		if n.err = json.Unmarshal(content, value); n.err != nil {
+			n.err = fmt.Errorf("reading %s %q of package %q in catalog %s: %w", n.entry.Schema, n.entry.Name, n.entry.Package, n.src.at.Name, n.err)
+		}
+		n.decoded = value
+	})
+	return n.decoded.(*T), n.err
+}

@@ -1,0 +1,357 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/serve/search"
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// resolver answers the fields of Query, of the request in the context.
+type resolver struct{}
+
+// Query implements ResolverRoot.
+func (resolver) Query() QueryResolver { return resolver{} }
+
+// PackageFilter is an input of the schema.
+type PackageFilter struct {
+	Catalog, Name      *string
+	Names              []string
+	Category, Provider *string
+}
+
+// ChannelFilter is an input of the schema.
+type ChannelFilter struct{ Catalog, Package, Name *string }
+
+// BundleFilter is an input of the schema.
+type BundleFilter struct {
+	Catalog, Package, Channel, Name, VersionRange, Property *string
+	Provides                                                *GVKFilter
+}
+
+// GVKFilter is an input of the schema.
+type GVKFilter struct{ Group, Version, Kind *string }
+
+// DeprecationsFilter is an input of the schema.
+type DeprecationsFilter struct{ Catalog, Package *string }
+
+// BlobFilter is an input of the schema.
+type BlobFilter struct {
+	Catalog, Schema, Package, Name *string
+	Custom                         *bool
+}
+
+func (resolver) Catalogs(ctx context.Context, names []string) ([]*Catalog, error) {
+	out := []*Catalog{}
+	for _, s := range requestOf(ctx).sources {
+		if names == nil || slices.Contains(names, s.at.Name) {
+			out = append(out, &Catalog{s})
+		}
+	}
+	return out, nil
+}
+
+func (resolver) Package(ctx context.Context, name string, catalog *string) (*Package, error) {
+	var best *source
+	for _, s := range requestOf(ctx).scope(catalog) {
+		if s.sound()[name] && (best == nil || s.priority > best.priority) {
+			best = s
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	return best.pkg(name).alone(), nil
+}
+
+// found is a package that a list of packages has.
+type found struct {
+	src   *source
+	name  string
+	score int // of a search
+}
+
+func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *string, first *int, after *string) (*PackageConnection, error) {
+	r := requestOf(ctx)
+	done, err := r.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	q := packageQuery{PackageFilter: deref(filter)}
+	if strings.TrimSpace(deref(text)) != "" {
+		compiled, err := search.Compile(*text)
+		if err != nil {
+			return nil, badInput("search: %v", err)
+		}
+		q.search = &compiled
+	}
+	scope := r.scope(q.Catalog)
+	var all []found
+	for _, s := range scope {
+		more, err := s.findPackages(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	slices.SortFunc(all, q.order)
+	what := listOf(scope, "packages", deref(q.Name), q.Names, q.Names == nil, deref(q.Category), deref(q.Provider), deref(text))
+	p, err := what.page(first, after, len(all))
+	if err != nil {
+		return nil, err
+	}
+	facts := make([]*packageFacts, 0, p.to-p.from)
+	for _, f := range all[p.from:p.to] {
+		facts = append(facts, f.src.pkg(f.name))
+	}
+	return &PackageConnection{Connection[*Package]{newPackages(facts), len(all), p}}, nil
+}
+
+// packageQuery is what packages have to fulfil to be listed.
+type packageQuery struct {
+	PackageFilter
+	search *search.Query // nil: none
+}
+
+// named tells whether a name is one of those asked for.
+func (q packageQuery) named(name string) bool {
+	return (deref(q.Name) == "" || name == *q.Name) && (q.Names == nil || slices.Contains(q.Names, name))
+}
+
+// byName tells whether the names decide alone.
+func (q packageQuery) byName() bool {
+	return q.search == nil && deref(q.Category) == "" && deref(q.Provider) == ""
+}
+
+// score is how well a package of the right name fits; 0 if it does not.
+func (q packageQuery) score(s fbc.Summary) int {
+	category, provider := deref(q.Category), deref(q.Provider)
+	is := func(c string) bool { return strings.EqualFold(c, category) }
+	switch {
+	case category != "" && !slices.ContainsFunc(s.Categories, is):
+		return 0
+	case provider != "" && !strings.EqualFold(s.Provider, provider):
+		return 0
+	case q.search == nil:
+		return 1
+	}
+	return q.search.Score(s)
+}
+
+// order is best first for a search, else by name.
+func (q packageQuery) order(a, b found) int {
+	name, priority, catalog := cmp.Compare(a.name, b.name), cmp.Compare(b.src.priority, a.src.priority), cmp.Compare(a.src.at.Name, b.src.at.Name)
+	if q.search != nil {
+		return cmp.Or(b.score-a.score, priority, catalog, name)
+	}
+	return cmp.Or(name, priority, catalog)
+}
+
+// findPackages finds the packages of a source that match, in any order. It reads summaries only where the names do not tell.
+func (s *source) findPackages(ctx context.Context, q packageQuery) ([]found, error) {
+	var all []found
+	if q.byName() {
+		for name := range s.sound() {
+			if q.named(name) {
+				all = append(all, found{src: s, name: name})
+			}
+		}
+		return all, nil
+	}
+	for summary, err := range s.summaries(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if q.named(summary.Name) {
+			if score := q.score(summary); score > 0 {
+				all = append(all, found{s, summary.Name, score})
+			}
+		}
+	}
+	return all, nil
+}
+
+// summaries are those of all sound packages, within the limits of the request.
+func (s *source) summaries(ctx context.Context) iter.Seq2[fbc.Summary, error] {
+	return func(yield func(fbc.Summary, error) bool) {
+		for summary, err := range s.at.Snapshot.Summaries() {
+			if err != nil {
+				err = fmt.Errorf("reading the summaries of catalog %s: %w", s.at.Name, err)
+			} else if err = s.r.check(ctx); err == nil {
+				err = s.r.spendRead(summarySize(summary))
+			}
+			if !yield(summary, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (resolver) Channels(ctx context.Context, filter *ChannelFilter, first *int, after *string) (*ChannelConnection, error) {
+	done, err := requestOf(ctx).turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	f := deref(filter)
+	scope := requestOf(ctx).scope(f.Catalog)
+	query := store.Query{Schema: fbc.SchemaChannel, Package: deref(f.Package), Name: deref(f.Name)}
+	b := selectSound(scope, query)
+	p, err := listOf(scope, "channels", query).page(first, after, b.len())
+	if err != nil {
+		return nil, err
+	}
+	return &ChannelConnection{Connection[*Channel]{newChannels(b.slice(p.from, p.to)).list, b.len(), p}}, nil
+}
+
+func (resolver) Bundles(ctx context.Context, filter *BundleFilter, first *int, after *string) (*BundleConnection, error) {
+	f := deref(filter)
+	return bundlesOf(ctx, requestOf(ctx).scope(f.Catalog), &f, first, after)
+}
+
+func (resolver) Deprecations(ctx context.Context, filter *DeprecationsFilter, first *int, after *string) (*DeprecationsConnection, error) {
+	done, err := requestOf(ctx).turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	f := deref(filter)
+	scope := requestOf(ctx).scope(f.Catalog)
+	query := store.Query{Schema: fbc.SchemaDeprecations, Package: deref(f.Package)}
+	b := selectSound(scope, query)
+	p, err := listOf(scope, "deprecations", query).page(first, after, b.len())
+	if err != nil {
+		return nil, err
+	}
+	nodes := []*Deprecations{}
+	for _, n := range b.slice(p.from, p.to).nodes() {
+		nodes = append(nodes, &Deprecations{n})
+	}
+	return &DeprecationsConnection{Connection[*Deprecations]{nodes, b.len(), p}}, nil
+}
+
+func (resolver) Blobs(ctx context.Context, filter *BlobFilter, first *int, after *string) (*BlobConnection, error) {
+	done, err := requestOf(ctx).turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	f := deref(filter)
+	scope := requestOf(ctx).scope(f.Catalog)
+	query := store.Query{Schema: deref(f.Schema), Package: deref(f.Package), Name: deref(f.Name), Custom: deref(f.Custom)}
+	b := &batch{}
+	for _, s := range scope {
+		b.parts = append(b.parts, part{s, s.at.Snapshot.Select(query)})
+	}
+	return blobPage(b, listOf(scope, "blobs", query), first, after)
+}
+
+func blobPage(b *batch, what list, first *int, after *string) (*BlobConnection, error) {
+	p, err := what.page(first, after, b.len())
+	if err != nil {
+		return nil, err
+	}
+	nodes := []*Blob{}
+	for _, n := range b.slice(p.from, p.to).nodes() {
+		nodes = append(nodes, &Blob{n})
+	}
+	return &BlobConnection{Connection[*Blob]{nodes, b.len(), p}}, nil
+}
+
+func selectSound(scope []*source, query store.Query) *batch {
+	b := &batch{}
+	for _, s := range scope {
+		b.parts = append(b.parts, part{s, s.selectSound(query)})
+	}
+	return b
+}
+
+// maxRange bounds the text of a range, which is held against many versions.
+const maxRange = 256
+
+// bundlesOf finds bundles by the index; of the channels, if one is named, it reads the blobs.
+func bundlesOf(ctx context.Context, scope []*source, f *BundleFilter, first *int, after *string) (*BundleConnection, error) {
+	done, err := requestOf(ctx).turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	query := store.Query{Schema: fbc.SchemaBundle, Package: deref(f.Package), Name: deref(f.Name), Property: deref(f.Property)}
+	if f.Provides != nil {
+		query.Provides = fbc.GVK{Group: deref(f.Provides.Group), Version: deref(f.Provides.Version), Kind: deref(f.Provides.Kind)}
+		if query.Provides == (fbc.GVK{}) {
+			return nil, badInput("provides is empty: give one of group, version and kind at least")
+		}
+	}
+	inRange, err := versionRange(deref(f.VersionRange))
+	if err != nil {
+		return nil, err
+	}
+	b := selectSound(scope, query)
+	for i, part := range b.parts {
+		if channel := deref(f.Channel); channel != "" {
+			entries, err := part.src.entriesOf(store.Query{Schema: fbc.SchemaChannel, Package: query.Package, Name: channel})
+			if err != nil {
+				return nil, err
+			}
+			part.blobs = part.blobs.Keep(func(e store.Entry) bool { return entries[[2]string{e.Package, e.Name}] })
+		}
+		if inRange != nil {
+			part.blobs = part.blobs.Keep(func(e store.Entry) bool {
+				v, err := semver.Parse(e.Version)
+				return err == nil && inRange(v)
+			})
+		}
+		b.parts[i] = part
+	}
+	p, err := listOf(scope, "bundles", query, deref(f.Channel), deref(f.VersionRange)).page(first, after, b.len())
+	if err != nil {
+		return nil, err
+	}
+	nodes := []*Bundle{}
+	for _, n := range b.slice(p.from, p.to).nodes() {
+		nodes = append(nodes, &Bundle{n})
+	}
+	return &BundleConnection{Connection[*Bundle]{nodes, b.len(), p}}, nil
+}
+
+// versionRange reads a range; nil if there is none.
+func versionRange(text string) (semver.Range, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > maxRange {
+		return nil, badInput("versionRange has %d bytes, more than %d", len(text), maxRange)
+	}
+	holds, err := semver.ParseRange(text)
+	if err != nil {
+		return nil, badInput("versionRange %q is no range of versions, as >=1.2.0 <2.0.0 is one: %v", text, err)
+	}
+	return holds, nil
+}
+
+// entriesOf are the packages and names of the bundles in some channels.
+func (s *source) entriesOf(query store.Query) (map[[2]string]bool, error) {
+	b := &batch{parts: []part{{s, s.selectSound(query)}}}
+	entries := map[[2]string]bool{}
+	for _, n := range b.nodes() {
+		blob, err := decode[declcfg.Channel](n)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range blob.Entries {
+			entries[[2]string{n.entry.Package, e.Name}] = true
+		}
+	}
+	return entries, nil
+}

@@ -1,0 +1,172 @@
+package graphql
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	gqlgen "github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/errcode"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+)
+
+// The media types of an answer. With the first a query that is refused has status 400, with the second 200, as clients of old expect.
+const (
+	typeResponse = "application/graphql-response+json"
+	typeJSON     = "application/json"
+)
+
+// codeRequest is the code of an error about the HTTP request, of which there is no query to speak of.
+const codeRequest = "BAD_REQUEST"
+
+// requestError is a request that is no GraphQL request.
+type requestError struct {
+	status int
+	text   string
+}
+
+func (e *requestError) write(w http.ResponseWriter, mediaType string) {
+	err := &gqlerror.Error{Message: e.text}
+	errcode.Set(err, codeRequest)
+	if e.status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", "GET, HEAD, POST")
+	}
+	write(w, mediaType, e.status, &gqlgen.Response{Errors: gqlerror.List{err}})
+}
+
+// negotiate chooses the media type of the answer by the Accept header: the new one only where it is named, as curl and browsers accept
+// everything and show the old one better.
+func negotiate(r *http.Request) (string, *requestError) {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	if strings.TrimSpace(accept) == "" {
+		return typeJSON, nil
+	}
+	quality := map[string]float64{}
+	for item := range strings.SplitSeq(accept, ",") {
+		name, params, err := mime.ParseMediaType(item)
+		if err != nil {
+			continue
+		}
+		q := 1.0
+		if text, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(text, 64); err != nil {
+				continue
+			}
+		}
+		quality[name] = q
+	}
+	plain, named := quality[typeJSON]
+	if !named {
+		plain = max(quality["application/*"], quality["*/*"])
+	}
+	switch q := quality[typeResponse]; {
+	case q > 0 && q >= plain:
+		return typeResponse, nil
+	case plain > 0:
+		return typeJSON, nil
+	}
+	return typeJSON, &requestError{http.StatusNotAcceptable, "an answer is " + typeResponse + " or " + typeJSON + ", and Accept has neither"}
+}
+
+// readParams reads what a request asks.
+func (h *Handler) readParams(w http.ResponseWriter, r *http.Request) (*gqlgen.RawParams, *requestError) {
+	var params *gqlgen.RawParams
+	var bad *requestError
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		params, bad = paramsOfURL(r.URL)
+	case http.MethodPost:
+		params, bad = h.paramsOfBody(w, r)
+	default:
+		bad = &requestError{http.StatusMethodNotAllowed, "GraphQL is asked with GET, HEAD or POST, not with " + r.Method}
+	}
+	if bad == nil && params.Query == "" {
+		bad = &requestError{http.StatusBadRequest, "there is no query: give one as the parameter query, or as the member query of a JSON object"}
+	}
+	return params, bad
+}
+
+func paramsOfURL(u *url.URL) (*gqlgen.RawParams, *requestError) {
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("the query string cannot be read: %v", err)}
+	}
+	params := &gqlgen.RawParams{Query: values.Get("query"), OperationName: values.Get("operationName")}
+	if text := values.Get("variables"); text != "" {
+		if err := decodeJSON(strings.NewReader(text), &params.Variables); err != nil {
+			return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("the parameter variables is no JSON object: %v", err)}
+		}
+	}
+	return params, nil
+}
+
+func (h *Handler) paramsOfBody(w http.ResponseWriter, r *http.Request) (*gqlgen.RawParams, *requestError) {
+	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if charset := params["charset"]; err != nil || mediaType != typeJSON || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
+		return nil, &requestError{http.StatusUnsupportedMediaType, "the body has to be JSON, in UTF-8: send it with Content-Type: " + typeJSON}
+	}
+	var raw gqlgen.RawParams
+	err = decodeJSON(http.MaxBytesReader(w, r.Body, h.Limits.Body), &raw)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes, the most that is read", h.Limits.Body)}
+	case err != nil:
+		return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("the body is no JSON object with query, variables and operationName: %v", err)}
+	}
+	return &raw, nil
+}
+
+// decodeJSON reads one JSON value and nothing behind it. Numbers keep their digits.
+func decodeJSON(r io.Reader, into any) error {
+	d := json.NewDecoder(r)
+	d.UseNumber()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.Join(errors.New("something follows it"), err)
+	}
+	return nil
+}
+
+// statusOf is 200, or 400 for a request that was refused before any field was resolved, if the client knows the new media type.
+func statusOf(mediaType string, response *gqlgen.Response) int {
+	if mediaType == typeResponse && response.Data == nil {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// answer is a response without data where there is none, as the specification has it for a request that is refused.
+type answer struct {
+	Errors gqlerror.List   `json:"errors,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
+}
+
+func write(w http.ResponseWriter, mediaType string, status int, response *gqlgen.Response) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false) // what a catalog holds is given as it stands there
+	if err := encoder.Encode(answer{response.Errors, response.Data}); err != nil {
+		// Data is made by gqlgen and errors are texts: no input comes here.
+		http.Error(w, "the answer cannot be written as JSON", http.StatusInternalServerError)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", mediaType+"; charset=utf-8")
+	if len(response.Errors) > 0 {
+		header.Del("ETag")
+		header.Del("Last-Modified")
+		header.Set("Cache-Control", "no-store")
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes()) // an error here means that the client went away
+}

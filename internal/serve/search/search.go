@@ -1,0 +1,155 @@
+// Package search tells how well a package fits the words that somebody typed. GraphQL and the search route share it, so that both
+// find the same.
+package search
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// The bounds of a query. Each word is looked for in every package of every catalog.
+const (
+	MaxBytes = 256
+	MaxWords = 10
+)
+
+// Query is text that Compile has read. It is safe for concurrent use. The zero Query finds nothing.
+type Query struct {
+	text  string   // lower case, its words parted by one space
+	words []string // lower case, each once
+}
+
+// Compile reads the text of a search: words parted by white space, all of which a package has to contain, in any case and order. It is
+// an error, with a message for whoever typed it, when there is no word or the text is too long.
+func Compile(text string) (Query, error) {
+	if len(text) > MaxBytes {
+		return Query{}, fmt.Errorf("the search text has %d bytes, more than %d: search for fewer words", len(text), MaxBytes)
+	}
+	if !utf8.ValidString(text) {
+		return Query{}, fmt.Errorf("the search text is not UTF-8")
+	}
+	fields := strings.Fields(strings.ToLower(text))
+	if len(fields) == 0 {
+		return Query{}, fmt.Errorf("the search text has no word in it")
+	}
+	q := Query{text: strings.Join(fields, " ")}
+	seen := map[string]bool{}
+	for _, word := range fields {
+		if !seen[word] {
+			seen[word] = true
+			q.words = append(q.words, word)
+		}
+	}
+	if len(q.words) > MaxWords {
+		return Query{}, fmt.Errorf("the search text has %d words, more than %d: leave some out", len(q.words), MaxWords)
+	}
+	return q, nil
+}
+
+// What a word is worth where it is found; the best place counts. The steps are far enough apart that a word in the name beats the same
+// word in a keyword, and that a keyword.
+const (
+	isName         = 100 // the whole name or display name
+	beginsName     = 60
+	beginsNamePart = 50 // of "grafana-operator", the word "operator"
+	isKeyword      = 40
+	isKind         = 40
+	withinName     = 30
+	beginsKind     = 25
+	withinKeyword  = 20
+	withinKind     = 15
+	withinShort    = 10 // the short description
+	withinText     = 5  // the description
+	isWholeText    = 1000
+)
+
+// Score tells how well a package fits: 0 if it does not contain all words, else the more the better. Scores of one Query compare;
+// those of two do not.
+func (q Query) Score(s fbc.Summary) int {
+	if len(q.words) == 0 {
+		return 0
+	}
+	t := texts{names: []string{strings.ToLower(s.Name), strings.ToLower(s.DisplayName)}, of: s}
+	score := 0
+	for _, word := range q.words {
+		worth := t.worth(word)
+		if worth == 0 {
+			return 0
+		}
+		score += worth
+	}
+	if q.text == t.names[0] || q.text == t.names[1] {
+		score += isWholeText
+	}
+	return score
+}
+
+// texts are those of one package, in lower case. The descriptions, which are long, become so when a word is found nowhere else.
+type texts struct {
+	of           fbc.Summary
+	names        []string
+	short, long  string
+	descriptions bool
+}
+
+func (t *texts) worth(word string) int {
+	best := 0
+	for _, name := range t.names {
+		best = max(best, worthIn(name, word, isName, beginsName, withinName))
+		if best < beginsNamePart && beginsPart(name, word) {
+			best = beginsNamePart
+		}
+	}
+	for _, keyword := range t.of.Keywords {
+		best = max(best, worthIn(strings.ToLower(keyword), word, isKeyword, withinKeyword, withinKeyword))
+	}
+	for _, gvk := range t.of.Provides {
+		best = max(best, worthIn(strings.ToLower(gvk.Kind), word, isKind, beginsKind, withinKind))
+	}
+	if best > 0 {
+		return best
+	}
+	if !t.descriptions {
+		t.descriptions = true
+		t.short, t.long = strings.ToLower(t.of.ShortDescription), strings.ToLower(t.of.Description)
+	}
+	if strings.Contains(t.short, word) {
+		return withinShort
+	}
+	if strings.Contains(t.long, word) {
+		return withinText
+	}
+	return 0
+}
+
+func worthIn(text, word string, is, begins, within int) int {
+	switch {
+	case text == word:
+		return is
+	case strings.HasPrefix(text, word):
+		return begins
+	case strings.Contains(text, word):
+		return within
+	}
+	return 0
+}
+
+// beginsPart tells whether a word stands in a text behind something that is neither letter nor digit.
+func beginsPart(text, word string) bool {
+	for at := 0; ; {
+		i := strings.Index(text[at:], word)
+		if i < 0 {
+			return false
+		}
+		at += i
+		before, _ := utf8.DecodeLastRuneInString(text[:at])
+		if !unicode.IsLetter(before) && !unicode.IsDigit(before) {
+			return true
+		}
+		at += len(word)
+	}
+}
