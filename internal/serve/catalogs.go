@@ -31,17 +31,22 @@ type catalogEntry struct {
 	URL             string    `json:"url"` // the content is below it, at /api/v1
 }
 
-func (s *server) listCatalogs(w http.ResponseWriter, _ *http.Request) error {
+func (s *server) listCatalogs(w http.ResponseWriter, r *http.Request) error {
 	list := catalogList{Catalogs: []catalogEntry{}}
 	for _, c := range s.Catalogs.Catalogs() {
 		list.Catalogs = append(list.Catalogs, s.describe(c))
 	}
-	return writeJSON(w, list)
+	return s.sendJSON(w, r, list)
 }
 
 // describeCatalog answers at the URL that statuses and the list give for a catalog.
-func (s *server) describeCatalog(w http.ResponseWriter, _ *http.Request, c store.Catalog) error {
-	return writeJSON(w, s.describe(c))
+func (s *server) describeCatalog(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.catalog(r.PathValue("catalog"))
+	if err != nil {
+		return err
+	}
+	w.Header().Set(DigestHeader, c.Snapshot.Info().Digest)
+	return s.sendJSON(w, r, s.describe(c))
 }
 
 func (s *server) describe(c store.Catalog) catalogEntry {
@@ -58,16 +63,15 @@ func (s *server) describe(c store.Catalog) catalogEntry {
 	}
 }
 
-// writeJSON answers with what changes at every poll, so nobody is to keep it.
-func writeJSON(w http.ResponseWriter, reply any) error {
+// sendJSON answers with what changes at every poll, so nobody is to keep it.
+func (s *server) sendJSON(w http.ResponseWriter, r *http.Request, reply any) error {
 	body, err := json.Marshal(reply)
 	if err != nil {
 		return fmt.Errorf("encoding a description of catalogs: %w", err)
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", typeJSON)
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(body, '\n')) // an error here means that the client went away
-	return nil
+	return s.sendBytes(w, r, http.StatusOK, append(body, '\n'))
 }
 
 func wholeSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

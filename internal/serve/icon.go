@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
@@ -48,7 +47,7 @@ const iconPolicy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 // serveIcon serves the decoded icon of a package, or a neutral one if it has none, as packageserver
 // does. What does not claim to be an image is offered as a download. An icon that is not base64
 // is a 404 that says so. Parameters are ignored: pages add their own to get past caches.
-func serveIcon(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+func (s *server) serveIcon(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	name := r.PathValue("package")
 	data, mediaType, err := readIcon(c, name)
 	if err != nil {
@@ -65,11 +64,7 @@ func serveIcon(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 		h.Set("Content-Disposition", "attachment")
 	}
 	// The tag follows the icon, not the catalog's digest: most icons outlive many digests.
-	sum := sha256.New()
-	sum.Write([]byte(contentType + "\n"))
-	sum.Write(data)
-	serveContent(w, r, c, fmt.Sprintf("%x", sum.Sum(nil)[:16]), bytes.NewReader(data))
-	return nil
+	return s.serveBytes(w, r, c.Since, hashTag([]byte(contentType+"\n"), data), data)
 }
 
 // maxIconBlob bounds the olm.package blob of which an icon is served, since each request decodes it. The largest known one

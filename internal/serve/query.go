@@ -15,37 +15,46 @@ import (
 
 // list serves the blobs that base selects, narrowed by the parameters given, in the order of the
 // catalog. No match is an empty 200, as upstream answers.
-func list(base store.Query, params ...string) view {
+func (s *server) list(base store.Query, params ...string) view {
 	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
-		return serveQuery(w, r, c, base, params...)
+		return s.serveQuery(w, r, c, base, params...)
 	}
 }
 
 // listOfPackage serves the blobs of one schema of the package that the path names.
-func listOfPackage(schema string) view {
+func (s *server) listOfPackage(schema string) view {
 	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 		name := r.PathValue("package")
 		if c.Snapshot.Package(name).Len() == 0 {
 			return noPackage(c, name)
 		}
-		return serveQuery(w, r, c, store.Query{Schema: schema, Package: name}, "name")
+		return s.serveQuery(w, r, c, store.Query{Schema: schema, Package: name}, "name")
 	}
 }
 
-func serveQuery(w http.ResponseWriter, r *http.Request, c store.Catalog, base store.Query, params ...string) error {
+func (s *server) serveQuery(w http.ResponseWriter, r *http.Request, c store.Catalog, base store.Query, params ...string) error {
 	query, err := parseQuery(r, base, params...)
+	if err != nil {
+		return err
+	}
+	return s.serveBlobs(w, r, c, queryTag(c, query), c.Snapshot.Select(query))
+}
+
+// metas serves the blobs that match all parameters given. Without any that is the file of all, which is no work.
+func (s *server) metas(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+	params := []string{"schema", "package", "name"}
+	query, err := parseQuery(r, store.Query{}, params...)
 	if err != nil {
 		return err
 	}
 	if query == (store.Query{}) {
 		return serveAll(w, r, c)
 	}
-	serveJSONLines(w, r, c, queryTag(c, query), c.Snapshot.Select(query))
-	return nil
+	return s.bounded(s.list(store.Query{}, params...))(w, r, c)
 }
 
 // servePackage serves the olm.package blob and every blob that belongs to the package.
-func servePackage(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+func (s *server) servePackage(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	if _, err := parseQuery(r, store.Query{}); err != nil {
 		return err
 	}
@@ -54,13 +63,12 @@ func servePackage(w http.ResponseWriter, r *http.Request, c store.Catalog) error
 	if blobs.Len() == 0 {
 		return noPackage(c, name)
 	}
-	serveJSONLines(w, r, c, queryTag(c, store.Query{Package: name})+"-whole", blobs)
-	return nil
+	return s.serveBlobs(w, r, c, queryTag(c, store.Query{Package: name})+"-whole", blobs)
 }
 
 // serveBundle serves the bundle of that name: more than one where packages share a bundle name and
 // the package parameter does not choose.
-func serveBundle(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+func (s *server) serveBundle(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	query, err := parseQuery(r, store.Query{Schema: fbc.SchemaBundle, Name: r.PathValue("bundle")}, "package")
 	if err != nil {
 		return err
@@ -69,8 +77,7 @@ func serveBundle(w http.ResponseWriter, r *http.Request, c store.Catalog) error 
 	if blobs.Len() == 0 {
 		return notFound("catalog %q has no bundle %q%s", c.Name, query.Name, ofPackage(query.Package))
 	}
-	serveJSONLines(w, r, c, queryTag(c, query), blobs)
-	return nil
+	return s.serveBlobs(w, r, c, queryTag(c, query), blobs)
 }
 
 func ofPackage(name string) string {
@@ -85,18 +92,11 @@ func noPackage(c store.Catalog, name string) error {
 }
 
 // parseQuery narrows base by the parameters that a route knows, which are none that base fixes. As
-// upstream does: the first value of a repeated parameter counts, an empty value is one not given, and
-// an unknown parameter is refused. A query string that does not parse is refused too, for what is
-// left of it would select more than was asked.
+// upstream does: the first value of a repeated parameter counts, an empty value is one not given.
 func parseQuery(r *http.Request, base store.Query, known ...string) (store.Query, error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
+	values, err := parseParams(r, known...)
 	if err != nil {
-		return base, badRequest("the query string cannot be read: %v", err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(known, name) {
-			return base, badRequest("unknown parameter %q; %s", name, knownParams(known))
-		}
+		return base, err
 	}
 	for name, field := range map[string]*string{"schema": &base.Schema, "package": &base.Package, "name": &base.Name} {
 		if value := values.Get(name); value != "" {
@@ -104,6 +104,21 @@ func parseQuery(r *http.Request, base store.Query, known ...string) (store.Query
 		}
 	}
 	return base, nil
+}
+
+// parseParams reads the parameters of a route. An unknown one is refused, as upstream does. A query
+// string that does not parse is refused too, for what is left of it would select more than was asked.
+func parseParams(r *http.Request, known ...string) (url.Values, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badRequest("the query string cannot be read: %v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(known, name) {
+			return nil, badRequest("unknown parameter %q; %s", name, knownParams(known))
+		}
+	}
+	return values, nil
 }
 
 func knownParams(known []string) string {

@@ -86,15 +86,26 @@ func distinct(s []string) []string { return slices.Compact(slices.Sorted(slices.
 // FuzzRequest sends any path and query: no request is an internal error, and every error has the
 // form that the service promises.
 func FuzzRequest(f *testing.F) {
-	h := newTestHandler(f)
+	cfg, ended := testConfig(newTestStore(f)), make(chan struct{})
+	close(ended) // or a change feed would go on
+	cfg.Done = ended
+	h := New(cfg)
 	f.Add("/catalogs", "")
+	f.Add("/catalogs/small/api/v1/watch", "since=sha256:")
+	f.Add("/catalogs/small/api/v1/graphql", "query={packages(first:1){nodes{name}}}&variables={}")
+	f.Add("/catalogs/small/digests/"+digestOf("1")+"/api/v1/graphql", "query=%7Bcatalogs%7Bname%7D%7D")
+	f.Add("/catalogs/icons/digests/sha256:%00/api/v1/packages/none", "")
+	f.Add("/api/v1/search", "q=operator&limit=3&catalog=small")
+	f.Add("/openapi.json", "")
 	f.Add("/catalogs/small/api/v1/metas", "schema=olm.package&package=a%2F..&name=")
 	f.Add("/catalogs/icons/api/v1/packages/html/icon", "")
 	f.Add("/catalogs/icons/api/v1/bundles/../a b/ü?.v1", "package=none")
 	f.Add("/catalogs/../../x/api/v1/all", "%zz;=&")
 	f.Fuzz(func(t *testing.T, path, query string) {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Host: "catalogd.example"})
+		h.ServeHTTP(w, &http.Request{
+			Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Host: "catalogd.example", Header: http.Header{}, Body: http.NoBody,
+		})
 		if w.Code >= http.StatusInternalServerError {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}

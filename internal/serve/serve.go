@@ -1,18 +1,22 @@
 // Package serve provides catalogd's HTTP content service: the catalogs of the store, read only, as
-// files, filtered JSON lines and icons.
+// files, filtered JSON lines, icons, GraphQL, search results and a feed of changes.
 //
 // The paths /catalogs/{catalog}/api/v1/all and .../metas are those of upstream catalogd
 // (operator-framework/operator-controller, internal/catalogd/server) and answer as it does; what
 // differs is that conditional requests follow RFC 9110, section 13.
+//
+// openapi.json describes every path; it is served, too.
 package serve
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"time"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/operator-catalogs/catalogd/internal/serve/graphql"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -26,75 +30,80 @@ type Catalogs interface {
 	Catalog(name string) (store.Catalog, bool)
 	// Catalogs returns every catalog, sorted by name.
 	Catalogs() []store.Catalog
+	// CatalogAt returns the catalog with the content of a digest, which it serves, or served and still keeps.
+	CatalogAt(name, digest string) (store.Catalog, bool)
+	// Changed returns a channel that is closed at the next change of any catalog: ask for it before you look.
+	Changed() <-chan struct{}
 }
 
 // Polls tells when this process last polled a catalog and when it will next; zero means unknown.
 type Polls func(catalog string) (last, next time.Time)
 
-// Config is what the service is made of.
+// Config is what the service is made of. Catalogs and Logger have to be given.
 type Config struct {
-	Catalogs Catalogs
-	Polls    Polls
-	BaseURL  string // where clients reach the service: scheme and host, no trailing slash
-	Logger   *slog.Logger
+	Catalogs   Catalogs
+	Polls      Polls                      // nil: unknown
+	Priority   func(catalog string) int32 // of two packages that fit a search equally, the one of the higher comes first; nil: all 0
+	Authorize  Authorize                  // nil: everybody may read
+	BaseURL    string                     // where clients reach the service: scheme and host, no trailing slash
+	MaxQueries int                        // how many requests that take work are answered at a time; default 32
+	Metrics    prometheus.Registerer      // nil: none are kept
+	Done       <-chan struct{}            // closed when the process is told to end: change feeds end then; nil: never
+	Logger     *slog.Logger
 }
 
-type server struct{ Config }
+type server struct {
+	Config
+	mux       *http.ServeMux
+	graphql   *graphql.Handler
+	metrics   *metrics
+	encoders  *encoders
+	queries   slots
+	watches   slots
+	heartbeat func() <-chan time.Time // gives something when a feed was quiet for long
+}
 
-// New returns the handler of every path below /catalogs. All answer GET and HEAD only. An error is
-// text/plain: the status on the first line, a sentence for people on the second.
-func New(cfg Config) http.Handler {
-	s := &server{cfg}
-	mux := http.NewServeMux()
-	mux.Handle("GET /catalogs", s.adapt(s.listCatalogs))
-	mux.Handle("GET /catalogs/{catalog}", s.adapt(s.inCatalog(s.describeCatalog)))
-	for path, view := range map[string]view{
-		"all":                         serveAll,
-		"metas":                       list(store.Query{}, "schema", "package", "name"),
-		"packages":                    list(store.Query{Schema: fbc.SchemaPackage}, "name"),
-		"channels":                    list(store.Query{Schema: fbc.SchemaChannel}, "package", "name"),
-		"bundles":                     list(store.Query{Schema: fbc.SchemaBundle}, "package", "name"),
-		"bundles/{bundle}":            serveBundle,
-		"custom":                      list(store.Query{Custom: true}, "schema", "package", "name"),
-		"packages/{package}":          servePackage,
-		"packages/{package}/channels": listOfPackage(fbc.SchemaChannel),
-		"packages/{package}/bundles":  listOfPackage(fbc.SchemaBundle),
-		"packages/{package}/icon":     serveIcon,
-	} {
-		mux.Handle("GET /catalogs/{catalog}/api/v1/"+path, s.adapt(s.inCatalog(view)))
+// New returns the handler of every path. All but GraphQL's answer GET and HEAD only. An error is text/plain: the status on the first
+// line, a sentence for people on the second; but for errors in a GraphQL query, which have the form of GraphQL. Metrics may be given
+// to one handler only.
+func New(cfg Config) http.Handler { return newServer(cfg) }
+
+func newServer(cfg Config) *server {
+	if cfg.Polls == nil {
+		cfg.Polls = func(string) (last, next time.Time) { return time.Time{}, time.Time{} }
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		mux.ServeHTTP(&replyWriter{ResponseWriter: w}, r)
-	})
-}
-
-// A handler answers a request, or returns an error before it has written anything.
-type handler func(http.ResponseWriter, *http.Request) error
-
-// A view is a handler of one catalog's content. The catalog is looked up once a request: a view
-// that keeps to it sees one digest, whatever is committed meanwhile.
-type view func(http.ResponseWriter, *http.Request, store.Catalog) error
-
-// inCatalog runs v on the catalog that the path names. What the URL leads to moves with the digest,
-// so a cache may keep a reply and must ask each time whether it still holds.
-func (s *server) inCatalog(v view) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		name := r.PathValue("catalog")
-		if !isLabel(name) {
-			return badRequest("%q is no catalog name: a name is a DNS-1123 label, at most 63 of a-z, 0-9 and '-', "+
-				"with a letter or digit first and last", name)
-		}
-		catalog, ok := s.Catalogs.Catalog(name)
-		if !ok {
-			return notFound("catalog %q is not served here; GET /catalogs lists the catalogs that are", name)
-		}
-		w.Header().Set("Cache-Control", "no-cache")
-		w.Header().Set(DigestHeader, catalog.Snapshot.Info().Digest)
-		return v(w, r, catalog)
+	if cfg.Priority == nil {
+		cfg.Priority = func(string) int32 { return 0 }
 	}
+	s := &server{
+		Config:    cfg,
+		mux:       http.NewServeMux(),
+		graphql:   graphql.New(graphql.Config{BaseURL: cfg.BaseURL, Priority: cfg.Priority, Logger: cfg.Logger}),
+		metrics:   newMetrics(cfg.Metrics),
+		encoders:  newEncoders(),
+		queries:   make(slots, cmp.Or(cfg.MaxQueries, 32)),
+		watches:   make(slots, maxWatches),
+		heartbeat: func() <-chan time.Time { return time.After(quiet) },
+	}
+	for _, route := range s.routes() {
+		for _, method := range route.methods {
+			s.mux.Handle(method+" "+route.path, s.adapt(route.handler))
+		}
+	}
+	return s
 }
 
-var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-
-func isLabel(name string) bool { return len(name) <= 63 && label.MatchString(name) }
+// ServeHTTP implements http.Handler. Who may not read learns nothing, not even which paths there are.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	reply := &replyWriter{ResponseWriter: w}
+	_, pattern := s.mux.Handler(r)
+	defer s.metrics.start(pattern, r.Method)(reply)
+	s.adapt(func(w http.ResponseWriter, r *http.Request) error {
+		if err := s.access(r); err != nil {
+			return err
+		}
+		s.mux.ServeHTTP(w, r)
+		return nil
+	}).ServeHTTP(reply, r)
+}

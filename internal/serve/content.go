@@ -1,0 +1,157 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+const (
+	typeLines = "application/jsonl"
+	typeJSON  = "application/json"
+)
+
+// serveAll serves the whole catalog straight from a file: in an encoding once the store has made that, and as it is otherwise. Like
+// upstream it ignores parameters.
+func serveAll(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+	w.Header().Set("Content-Type", typeLines)
+	w.Header().Add("Vary", "Accept-Encoding")
+	accepted, err := negotiate(r, c.Snapshot.Key())
+	if err != nil {
+		return err
+	}
+	for _, e := range accepted {
+		file, err := openEncoded(c.Snapshot, e)
+		if errors.Is(err, fs.ErrNotExist) && e != identity {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		serveEncoded(w, r, c.Since, c.Snapshot.Key(), e, info.Size(), file)
+		return nil
+	}
+	return &statusError{code: http.StatusNotAcceptable, text: "the catalog is new and does not come in zstd and gzip yet; come again, or let Accept-Encoding allow identity"}
+}
+
+func openEncoded(s *store.Snapshot, e store.Encoding) (*os.File, error) {
+	if e == identity {
+		return s.OpenAll()
+	}
+	return s.OpenEncoded(e)
+}
+
+// serveBlobs serves blobs as they are read, compressed on the way.
+func (s *server) serveBlobs(w http.ResponseWriter, r *http.Request, c store.Catalog, tag string, blobs *store.Blobs) error {
+	w.Header().Set("Content-Type", typeLines)
+	e, err := s.choose(w, r, tag, blobs.Size())
+	if err != nil {
+		return err
+	}
+	if e == identity {
+		serveEncoded(w, r, c.Since, tag, e, blobs.Size(), blobs)
+		return nil
+	}
+	encoded := &encodingWriter{ResponseWriter: w, encoders: s.encoders, encoding: e, head: r.Method == http.MethodHead}
+	defer func() { encoded.finish(blobs.Size()) }()
+	serveEncoded(encoded, r, c.Since, tag, e, unknownSize, blobs)
+	return nil
+}
+
+// serveBytes serves a body that is in memory, of the Content-Type that is set. Without a tag it is tagged by what it is.
+func (s *server) serveBytes(w http.ResponseWriter, r *http.Request, modified time.Time, tag string, body []byte) error {
+	if tag == "" {
+		tag = hashTag(body)
+	}
+	e, err := s.choose(w, r, tag, int64(len(body)))
+	if err != nil {
+		return err
+	}
+	if body, err = s.encoders.encode(e, body); err != nil {
+		return err
+	}
+	serveEncoded(w, r, modified, tag, e, int64(len(body)), bytes.NewReader(body))
+	return nil
+}
+
+// sendBytes answers with a body that is no content to be kept, or asked for by its tag: of an error, or of a POST.
+func (s *server) sendBytes(w http.ResponseWriter, r *http.Request, status int, body []byte) error {
+	e, err := s.choose(w, r, "", int64(len(body)))
+	if err != nil {
+		return err
+	}
+	if body, err = s.encoders.encode(e, body); err != nil {
+		return err
+	}
+	if e != identity {
+		w.Header().Set("Content-Encoding", string(e))
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	writeStatus(w, status)
+	_, _ = w.Write(body) // an error here means that the client went away
+	return nil
+}
+
+// choose is the encoding for what is compressed for this reply alone: the best that the client accepts, and identity, if it accepts
+// that, for what is small or would not become smaller.
+func (s *server) choose(w http.ResponseWriter, r *http.Request, tag string, size int64) (store.Encoding, error) {
+	w.Header().Add("Vary", "Accept-Encoding")
+	accepted, err := negotiate(r, tag)
+	if err != nil {
+		return "", err
+	}
+	worth := size >= minEncoded && isText(w.Header().Get("Content-Type"))
+	if size == 0 || !worth && slices.Contains(accepted, identity) {
+		return identity, nil
+	}
+	return accepted[0], nil
+}
+
+// isText tells whether content of the type becomes smaller by compression.
+func isText(contentType string) bool {
+	return contentType == typeSVG || strings.HasPrefix(contentType, typeLines) || strings.Contains(contentType, "json")
+}
+
+const unknownSize = -1
+
+// serveEncoded leaves HEAD, ranges and conditional requests to the standard library. The tag is a strong validator (RFC 9110, section
+// 8.8.1): with the encoding it names the bytes. Last-Modified is when the digest was first served, so polls that find nothing new do
+// not move it; a zero modified leaves it out. Ranges are of identity only.
+func serveEncoded(w http.ResponseWriter, r *http.Request, modified time.Time, tag string, e store.Encoding, size int64, content io.ReadSeeker) {
+	h := w.Header()
+	h.Set("ETag", entityTag(tag, e))
+	if e != identity {
+		h.Set("Content-Encoding", string(e))
+		if size != unknownSize {
+			h.Set("Content-Length", strconv.FormatInt(size, 10))
+		}
+		r = r.Clone(r.Context())
+		r.Header.Del("Range")
+	}
+	http.ServeContent(w, r, "", modified, content)
+}
+
+// hashTag names bytes by themselves.
+func hashTag(parts ...[]byte) string {
+	sum := sha256.New()
+	for _, part := range parts {
+		sum.Write(part)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)[:16])
+}

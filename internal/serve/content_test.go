@@ -1,0 +1,116 @@
+package serve
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// readFromRecorder stands in for the server's ResponseWriter, which turns ReadFrom into sendfile.
+type readFromRecorder struct {
+	*httptest.ResponseRecorder
+	from io.Reader
+}
+
+func (r *readFromRecorder) ReadFrom(from io.Reader) (int64, error) {
+	r.from = from
+	return io.Copy(r.Body, from)
+}
+
+func TestWholeCatalogReachesSocketAsFile(t *testing.T) {
+	st := newTestStore(t)
+	compress(t, st)
+	for _, encoding := range []string{"identity", "zstd", "gzip"} {
+		w := &readFromRecorder{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest(http.MethodGet, "/catalogs/small/api/v1/all", nil)
+		r.Header.Set("Accept-Encoding", encoding)
+		newHandler(st).ServeHTTP(w, r)
+		limited, ok := w.from.(*io.LimitedReader)
+		if !ok {
+			t.Fatalf("%s: the response reads from %T, want an *io.LimitedReader", encoding, w.from)
+		}
+		if _, ok := limited.R.(*os.File); !ok {
+			t.Errorf("%s: the response reads from a limited %T, want an *os.File: sendfile takes nothing else", encoding, limited.R)
+		}
+	}
+}
+
+// TestEncodedFormIsMissing asks before the store has made the encoded forms.
+func TestEncodedFormIsMissing(t *testing.T) {
+	url := startServer(t, newTestHandler(t)) + "/catalogs/small/api/v1/all"
+	for accept, want := range map[string]int{"zstd, gzip": http.StatusOK, "zstd, identity;q=0": http.StatusNotAcceptable} {
+		resp, body := do(t, http.MethodGet, url, "", "Accept-Encoding", accept)
+		if resp.StatusCode != want || resp.Header.Get("Content-Encoding") != "" || resp.Header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: status %d, want %d; header %v, body %.100q", accept, resp.StatusCode, want, resp.Header, body)
+		}
+	}
+}
+
+// do sends a request and reads its reply to the end.
+func do(tb testing.TB, method, url, body string, headers ...string) (*http.Response, string) {
+	tb.Helper()
+	resp, data, err := try(tb, method, url, body, headers...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return resp, data
+}
+
+func try(tb testing.TB, method, url, body string, headers ...string) (*http.Response, string, error) {
+	tb.Helper()
+	req, err := http.NewRequestWithContext(tb.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := plain.Do(req)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return resp, string(data), err
+}
+
+// TestDamageIsNotTakenForTheEnd cuts the file of a catalog that is being served: a reply of which the middle is missing must not look
+// whole, in any encoding.
+func TestDamageIsNotTakenForTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	st, err := store.Open(dir, store.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	commit(t, st, "cut", "1", fstest.MapFS{"blobs.json": {Data: []byte(
+		`{"schema":"a","fill":"` + strings.Repeat("x", 1<<20) + `"}` + "\n" + `{"schema":"a","fill":"` + strings.Repeat("y", 4096) + `"}`)}})
+	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "catalog.jsonl"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	url := startServer(t, newHandler(st)) + "/catalogs/cut/api/v1/metas?schema=a"
+	for _, size := range []int64{1 << 19, 0} {
+		if err := os.Truncate(files[0], size); err != nil {
+			t.Fatal(err)
+		}
+		for _, encoding := range []string{"identity", "gzip", "zstd"} {
+			resp, _, err := try(t, http.MethodGet, url, "", "Accept-Encoding", encoding)
+			if err == nil && resp.StatusCode == http.StatusOK {
+				t.Errorf("%s, cut to %d bytes: the reply looks whole", encoding, size)
+			}
+			if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+				t.Errorf("%s, cut to %d bytes: %v", encoding, size, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+func isLabel(name string) bool { return len(name) <= 63 && label.MatchString(name) }
+
+// catalog returns the catalog of a name as it is served now.
+func (s *server) catalog(name string) (store.Catalog, error) {
+	if !isLabel(name) {
+		return store.Catalog{}, badRequest("%q is no catalog name: a name is a DNS-1123 label, at most 63 of a-z, 0-9 and '-', "+
+			"with a letter or digit first and last", name)
+	}
+	c, ok := s.Catalogs.Catalog(name)
+	if !ok {
+		return c, notFound("catalog %q is not served here; GET /catalogs lists the catalogs that are", name)
+	}
+	return c, nil
+}
+
+// moving runs v on what the catalog that the path names serves now. What the URL leads to moves with the digest, so a cache may keep a
+// reply and must ask each time whether it still holds. Content-Location is the URL that does not move (RFC 9110, section 8.7).
+func (s *server) moving(v view) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c, err := s.catalog(r.PathValue("catalog"))
+		if err != nil {
+			return err
+		}
+		h := w.Header()
+		h.Set("Cache-Control", "no-cache")
+		h.Set(DigestHeader, c.Snapshot.Info().Digest)
+		if isFixed(c) && r.Method != http.MethodPost {
+			_, below, _ := strings.Cut(r.URL.EscapedPath()[1:], "/") // of catalogs/NAME/api/v1/...
+			_, below, _ = strings.Cut(below, "/")
+			location := url.URL{RawQuery: r.URL.Query().Encode()}
+			h.Set("Content-Location", fixedPath(c)+"/"+below+location.String())
+		}
+		return v(w, r, c)
+	}
+}
+
+// fixed runs v on the content of the digest that the path names, for as long as the store keeps that. It never changes, so a cache need not
+// ask again; but where catalogd asks who may read, only the reader's own cache may keep it (RFC 9111, section 3.5: "public" would allow
+// all to).
+func (s *server) fixed(v view) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c, err := s.catalogAt(r.PathValue("catalog"), r.PathValue("digest"))
+		if err != nil {
+			return err
+		}
+		cacheControl := "public, max-age=31536000, immutable"
+		switch {
+		case !isFixed(c):
+			cacheControl = "no-cache"
+		case s.Authorize != nil:
+			cacheControl = "private, max-age=31536000, immutable"
+		}
+		w.Header().Set("Cache-Control", cacheControl)
+		w.Header().Set(DigestHeader, c.Snapshot.Info().Digest)
+		return v(w, r, c)
+	}
+}
+
+var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+func (s *server) catalogAt(name, digest string) (store.Catalog, error) {
+	now, err := s.catalog(name)
+	if err != nil {
+		return now, err
+	}
+	current := s.BaseURL + fixedPath(now)
+	if !digestForm.MatchString(digest) {
+		return now, notFound("%q is no digest, which is sha256: and 64 hex digits; what catalog %q serves now is at %s", digest, name, current)
+	}
+	at, ok := s.Catalogs.CatalogAt(name, digest)
+	if !ok {
+		return at, notFound("catalog %q has no content of digest %s, or keeps it no longer; what it serves now is at %s", name, digest, current)
+	}
+	return at, nil
+}
+
+// isFixed tells whether the digest alone names the content: it does not where the CatalogSource says in which directory of the image the
+// catalog lies, for it may say another tomorrow.
+func isFixed(c store.Catalog) bool { return c.Snapshot.Info().ConfigDir == "" }
+
+// fixedPath is the path below which the catalog's content stays as it is.
+func fixedPath(c store.Catalog) string {
+	return "/catalogs/" + c.Name + "/digests/" + c.Snapshot.Info().Digest
+}

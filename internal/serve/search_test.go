@@ -1,0 +1,155 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// soundPackage is the file of a package that is sound, with one bundle.
+func soundPackage(name, version string) *fstest.MapFile {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"schema":"olm.package","name":%q,"defaultChannel":"stable","gen":%q}`+"\n", name, version)
+	fmt.Fprintf(&b, `{"schema":"olm.channel","package":%q,"name":"stable","entries":[{"name":"%s.v%s"}],"gen":%q}`+"\n", name, name, version, version)
+	fmt.Fprintf(&b, `{"schema":"olm.bundle","package":%q,"name":"%s.v%s","image":"quay.io/example/%s:v%s","properties":[`+
+		`{"type":"olm.package","value":{"packageName":%q,"version":%q}},{"type":"olm.gvk","value":{"group":"example.com","kind":"Database","version":"v1"}}],"gen":%q}`+"\n",
+		name, name, version, name, version, name, version, version)
+	return &fstest.MapFile{Data: b.Bytes()}
+}
+
+type searchAnswer struct {
+	Results []struct {
+		Catalog, Name, Version, Channel, URL string
+		Kinds                                []string
+		Score                                int
+	}
+	Total int
+}
+
+func searchFor(t *testing.T, base, query string) searchAnswer {
+	t.Helper()
+	var answer searchAnswer
+	if err := json.Unmarshal([]byte(get(t, base+"/api/v1/search?"+query)), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// TestSearchRanks has packages of equal and of other scores in three catalogs, and compares every limit with the whole list.
+func TestSearchRanks(t *testing.T) {
+	st := openStore(t)
+	packages := fstest.MapFS{}
+	for _, name := range []string{"database", "database-operator", "my-database", "mydatabase", "other"} { // the last provides the kind Database
+		packages[name+".json"] = soundPackage(name, "1.0.0")
+	}
+	for i, name := range []string{"low", "high", "middle"} {
+		commit(t, st, name, fmt.Sprint(i+1), packages)
+	}
+	cfg := testConfig(st)
+	cfg.Priority = func(catalog string) int32 { return map[string]int32{"low": -1, "high": 10}[catalog] }
+	base := startServer(t, New(cfg))
+
+	whole := searchFor(t, base, "q=database&limit=100")
+	if whole.Total != 15 || len(whole.Results) != 15 {
+		t.Fatalf("got %d results of %d, want 15", len(whole.Results), whole.Total)
+	}
+	var got []string
+	for i, r := range whole.Results {
+		got = append(got, r.Name+" "+r.Catalog)
+		if i > 0 && r.Score > whole.Results[i-1].Score {
+			t.Errorf("%s comes after what fits less", r.Name)
+		}
+		if r.Version != "1.0.0" || r.Channel != "stable" || !slices.Equal(r.Kinds, []string{"Database"}) ||
+			r.URL != "https://catalogd.example/catalogs/"+r.Catalog+"/api/v1/packages/"+r.Name {
+			t.Errorf("result %+v", r)
+		}
+	}
+	want := []string{"database high", "database middle", "database low", "database-operator high", "database-operator middle", "database-operator low"}
+	if diff := cmp.Diff(want, got[:6]); diff != "" {
+		t.Errorf("the best (-want +got):\n%s", diff)
+	}
+	for limit := 1; limit <= 20; limit++ {
+		part := searchFor(t, base, fmt.Sprintf("q=database&limit=%d", limit))
+		if diff := cmp.Diff(whole.Results[:min(limit, 15)], part.Results); part.Total != 15 || diff != "" {
+			t.Errorf("limit %d: total %d, results (-want +got):\n%s", limit, part.Total, diff)
+		}
+	}
+	one := searchFor(t, base, "q=database&catalog=middle&limit=2")
+	if one.Total != 5 || len(one.Results) != 2 || one.Results[0].Catalog != "middle" {
+		t.Errorf("in one catalog: %+v", one)
+	}
+}
+
+// TestBestEqualsSorted compares what is kept of results in any order with sorting all of them.
+func TestBestEqualsSorted(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		all := make([]*searchResult, random.IntN(60))
+		for i := range all {
+			all[i] = &searchResult{Name: fmt.Sprint(i), Catalog: fmt.Sprint(random.IntN(3)), Score: 1 + random.IntN(4), priority: random.Int32N(2)}
+		}
+		limit := 1 + random.IntN(20)
+		kept, filled := best{}, 0
+		for _, result := range all {
+			kept.add(result, limit, func(*searchResult) { filled++ })
+		}
+		slices.SortFunc(kept, compareResults)
+		slices.SortFunc(all, compareResults)
+		if !slices.Equal(kept, all[:min(limit, len(all))]) {
+			t.Fatalf("limit %d of %d: the best are not kept", limit, len(all))
+		}
+		if filled < len(kept) {
+			t.Fatalf("%d results were filled in, of %d", filled, len(kept))
+		}
+	}
+}
+
+func TestSearchURLIsEscaped(t *testing.T) {
+	s := newServer(testConfig(openStore(t)))
+	result := &searchResult{Catalog: "c"}
+	s.fill(result, fbc.Summary{Name: "../a b?", HasIcon: true})
+	want := "https://catalogd.example/catalogs/c/api/v1/packages/" + url.PathEscape("../a b?")
+	if result.URL != want || result.IconURL != want+"/icon" {
+		t.Errorf("got %s and %s, want %s", result.URL, result.IconURL, want)
+	}
+}
+
+// TestSearchDamage: what is missing of the results is not hidden.
+func TestSearchDamage(t *testing.T) {
+	dir := t.TempDir()
+	st, err := store.Open(dir, store.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	commit(t, st, "damaged", "1", fstest.MapFS{"p.json": soundPackage("p", "1.0.0")})
+	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "packages.jsonl"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err := os.Truncate(files[0], 5); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	cfg := testConfig(st)
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	resp, body := do(t, http.MethodGet, startServer(t, New(cfg))+"/api/v1/search?q=p", "")
+	if resp.StatusCode != http.StatusInternalServerError || !strings.Contains(log.String(), "damaged") {
+		t.Errorf("status %d, %q; the log is %q", resp.StatusCode, body, log.String())
+	}
+}

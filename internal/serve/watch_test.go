@@ -1,0 +1,312 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// event is a server-sent event, or a comment: then its kind is ":".
+type event struct {
+	kind, id, data string
+}
+
+// events reads a feed.
+type events struct {
+	body io.ReadCloser
+	in   *bufio.Reader
+}
+
+func watch(tb testing.TB, url string, headers ...string) *events {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute) // so that a feed that says nothing fails
+	tb.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := plain.Do(req)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		tb.Fatalf("%s: %s", url, resp.Status)
+	}
+	return newEvents(resp.Body)
+}
+
+func newEvents(body io.ReadCloser) *events { return &events{body: body, in: bufio.NewReader(body)} }
+
+// next reads up to the next event; retry is none.
+func (e *events) next() (event, error) {
+	var got event
+	for {
+		line, err := e.in.ReadString('\n')
+		if err != nil {
+			return got, err
+		}
+		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch field {
+		case "event":
+			got.kind = value
+		case "id":
+			got.id = value
+		case "data":
+			got.data = value
+		case ":":
+			got.kind = ":"
+		case "":
+			if got.kind != "" {
+				return got, nil
+			}
+		}
+	}
+}
+
+// digestData is what digestEvent becomes; nil lists are absent.
+type digestData struct {
+	Catalog, Digest, URL    string
+	LastModified            time.Time
+	Previous                string
+	Added, Changed, Removed []string
+}
+
+func (e *events) wantDigest(tb testing.TB, want digestData) {
+	tb.Helper()
+	got, err := e.next()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var data digestData
+	if err := json.Unmarshal([]byte(got.data), &data); err != nil {
+		tb.Fatalf("%+v: %v", got, err)
+	}
+	want.URL = "https://catalogd.example/catalogs/" + want.Catalog + "/digests/" + want.Digest
+	data.LastModified = time.Time{}
+	if diff := cmp.Diff(want, data); got.kind != "digest" || got.id != want.Digest || diff != "" {
+		tb.Fatalf("event %q with id %q, data (-want +got):\n%s", got.kind, got.id, diff)
+	}
+}
+
+func packagesFS(version string, names ...string) fstest.MapFS {
+	out := fstest.MapFS{}
+	for _, name := range names {
+		out[name+".json"] = soundPackage(name, version)
+	}
+	return out
+}
+
+func TestWatch(t *testing.T) {
+	st := openStore(t)
+	one := packagesFS("1.0.0", "gone", "kept", "moved")
+	commit(t, st, "c", "1", one)
+	commit(t, st, "other", "9", one)
+	base := startServer(t, newHandler(st)) + "/catalogs/c/api/v1/watch"
+	feed := watch(t, base)
+	feed.wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
+
+	commit(t, st, "other", "8", packagesFS("2.0.0", "new")) // is none of this feed's business
+	two := packagesFS("1.0.0", "kept", "new")
+	two["moved.json"] = soundPackage("moved", "2.0.0")
+	commit(t, st, "c", "2", two)
+	second := digestData{
+		Catalog: "c", Digest: digestOf("2"), Previous: digestOf("1"),
+		Added: []string{"new"}, Changed: []string{"moved"}, Removed: []string{"gone"},
+	}
+	feed.wantDigest(t, second)
+
+	// Whoever comes again is told what it missed, if that is kept; the header wins.
+	watch(t, base, "Last-Event-ID", digestOf("1")).wantDigest(t, second)
+	watch(t, base+"?since="+digestOf("1")).wantDigest(t, second)
+	watch(t, base+"?since="+digestOf("2"), "Last-Event-ID", digestOf("1")).wantDigest(t, second)
+	watch(t, base, "Last-Event-ID", digestOf("9")).wantDigest(t, digestData{Catalog: "c", Digest: digestOf("2")})
+
+	// Back to what it was.
+	commit(t, st, "c", "1", one)
+	feed.wantDigest(t, digestData{
+		Catalog: "c", Digest: digestOf("1"), Previous: digestOf("2"),
+		Added: []string{"gone"}, Changed: []string{"moved"}, Removed: []string{"new"},
+	})
+
+	if err := st.Remove("c"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := feed.next()
+	if want := (event{kind: "removed", data: `{"catalog":"c"}`}); err != nil || got != want {
+		t.Errorf("after the catalog was removed: %+v, error %v, want %+v", got, err, want)
+	}
+	if got, err := feed.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last event: %+v, error %v", got, err)
+	}
+}
+
+// slowWriter is a client that takes each write when the test lets it.
+type slowWriter struct {
+	httptest.ResponseRecorder
+	begun chan string
+	taken chan struct{}
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	w.begun <- string(p)
+	<-w.taken
+	return len(p), nil
+}
+
+// TestWatchMergesForSlowReader commits three times while the client takes the first event: it gets one more, relative to the first.
+func TestWatchMergesForSlowReader(t *testing.T) {
+	st := openStore(t)
+	commit(t, st, "c", "1", packagesFS("1.0.0", "a", "b"))
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &slowWriter{begun: make(chan string), taken: make(chan struct{})}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		newHandler(st).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/catalogs/c/api/v1/watch", nil))
+	}()
+	<-w.begun // retry
+	w.taken <- struct{}{}
+	if first := <-w.begun; !strings.Contains(first, "id: "+digestOf("1")) {
+		t.Errorf("the first event is %s", first)
+	}
+	commit(t, st, "c", "2", packagesFS("1.0.0", "a", "b", "brief"))
+	commit(t, st, "c", "3", packagesFS("1.0.0", "a"))
+	commit(t, st, "c", "4", packagesFS("2.0.0", "a"))
+	w.taken <- struct{}{}
+	second := <-w.begun
+	want := `"previous":"` + digestOf("1") + `","added":[],"changed":["a"],"removed":["b"]}`
+	if !strings.Contains(second, "id: "+digestOf("4")) || !strings.Contains(second, want) {
+		t.Errorf("after three changes comes\n%s\nwithout %s", second, want)
+	}
+	cancel()
+	w.taken <- struct{}{}
+	<-done
+}
+
+func TestWatchHeartbeat(t *testing.T) {
+	st := openStore(t)
+	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
+	beats := make(chan time.Time)
+	s := newServer(testConfig(st))
+	s.heartbeat = func() <-chan time.Time { return beats }
+	feed := watch(t, startServer(t, s)+"/catalogs/c/api/v1/watch")
+	feed.wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
+	for range 3 {
+		beats <- time.Time{}
+		line, err := feed.in.ReadString('\n')
+		if err != nil || line != ":\n" {
+			t.Fatalf("after a while of silence: %q, error %v, want a comment", line, err)
+		}
+		if line, err := feed.in.ReadString('\n'); err != nil || line != "\n" {
+			t.Fatalf("after the comment: %q, error %v", line, err)
+		}
+	}
+}
+
+// TestWatchEnds when the client goes away, and when the process does.
+func TestWatchEnds(t *testing.T) {
+	st := openStore(t)
+	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
+	ending := make(chan struct{})
+	cfg := testConfig(st)
+	cfg.Done = ending
+	s := newServer(cfg)
+	url := startServer(t, s) + "/catalogs/c/api/v1/watch"
+	first, second := watch(t, url), watch(t, url)
+	for _, feed := range []*events{first, second} {
+		feed.wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
+	}
+	if err := first.body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the feed of the client that went away to end", func() bool { return len(s.watches) == 1 })
+	close(ending)
+	if got, err := second.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("at the process's end: %+v, error %v", got, err)
+	}
+	waitFor(t, "all feeds to end", func() bool { return len(s.watches) == 0 })
+}
+
+func TestWatchesAreBounded(t *testing.T) {
+	st := openStore(t)
+	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
+	s := newServer(testConfig(st))
+	s.watches = make(slots, 2)
+	url := startServer(t, s) + "/catalogs/c/api/v1/watch"
+	first := watch(t, url)
+	first.wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
+	watch(t, url).wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
+	resp, body := do(t, http.MethodGet, url, "")
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" || resp.Header.Get("X-Accel-Buffering") != "" {
+		t.Errorf("the third: status %d, header %v, %q", resp.StatusCode, resp.Header, body)
+	}
+	if status := statusOf(t, url); status != http.StatusOK {
+		t.Errorf("HEAD: status %d", status)
+	}
+	if err := first.body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "a slot", func() bool { return len(s.watches) == 1 })
+	watch(t, url).wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
+}
+
+// deadlineRecorder records what deadline is set when.
+type deadlineRecorder struct {
+	http.ResponseWriter
+	did []string
+}
+
+func (w *deadlineRecorder) Write(p []byte) (int, error) {
+	w.did = append(w.did, "write")
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *deadlineRecorder) Flush() { w.did = append(w.did, "flush") }
+
+func (w *deadlineRecorder) SetWriteDeadline(t time.Time) error {
+	if !t.IsZero() {
+		return errors.New("a deadline")
+	}
+	w.did = append(w.did, "lift")
+	return nil
+}
+
+// TestWatchLiftsDeadline: silence is no stall, but a write is.
+func TestWatchLiftsDeadline(t *testing.T) {
+	st := openStore(t)
+	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
+	ending := make(chan struct{})
+	close(ending)
+	cfg := testConfig(st)
+	cfg.Done = ending
+	w := &deadlineRecorder{ResponseWriter: httptest.NewRecorder()}
+	New(cfg).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/catalogs/c/api/v1/watch", nil))
+	want := []string{"write", "flush", "lift", "write", "flush", "lift"}
+	if diff := cmp.Diff(want, w.did); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWatchOfVanishedCatalog removes the catalog after the request was let in.
+func TestWatchOfVanishedCatalog(t *testing.T) {
+	s := newServer(testConfig(openStore(t)))
+	w := httptest.NewRecorder()
+	s.follow(httptest.NewRequest(http.MethodGet, "/", nil), &feed{w: w, control: http.NewResponseController(w)}, "c", nil)
+	if want := "retry: 5000\n\nevent: removed\ndata: {\"catalog\":\"c\"}\n\n"; w.Body.String() != want {
+		t.Errorf("got %q, want %q", w.Body, want)
+	}
+}
