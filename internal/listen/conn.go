@@ -1,0 +1,197 @@
+package listen
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// pieceSize is how much of a reply has one deadline. With Stall it makes the slowest reader that is served: 32 KiB in 30 s.
+const pieceSize = 32 << 10
+
+// unsentBytes is how much of a reply the kernel holds that it could not send yet. Left to itself it takes megabytes, and tells
+// that there is room again only when a third is gone: a client that has become slow would look stalled for minutes.
+const unsentBytes = 32 << 10
+
+// listener hands out connections as the table admits them.
+type listener struct {
+	net.Listener
+	table  *table
+	stall  time.Duration
+	closed chan struct{}
+	close  func() error
+}
+
+func newListener(tcp net.Listener, t *table, stall time.Duration) *listener {
+	l := &listener{Listener: tcp, table: t, stall: stall, closed: make(chan struct{})}
+	l.close = sync.OnceValue(func() error {
+		close(l.closed)
+		return l.Listener.Close()
+	})
+	return l
+}
+
+// Accept waits for a client and for a place in the table.
+func (l *listener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := accepted.(*net.TCPConn)
+	if !ok {
+		return nil, fmt.Errorf("accepting a connection: it is a %T, not TCP", accepted)
+	}
+	limitUnsent(tcp, unsentBytes)
+	c := &conn{TCPConn: tcp, table: l.table, stall: l.stall}
+	if !l.table.admit(c, l.closed) {
+		_ = tcp.Close() // it was never used
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+// Close also ends an Accept that waits for a place.
+func (l *listener) Close() error { return l.close() }
+
+// conn is a connection below TLS, if there is TLS. Every write to it has a deadline that follows progress, whoever makes it:
+// a handler, net/http with what it buffered, the TLS handshake, HTTP/2's frames of all streams together.
+type conn struct {
+	*net.TCPConn
+	table *table
+	stall time.Duration
+
+	// What whoever looks for a connection to close must know. Over HTTP/2 these are of the streams: a client that takes nothing of
+	// them could still have its pings answered.
+	http2    atomic.Bool
+	writes   atomic.Int32 // pieces of replies that the client has not taken yet
+	progress atomic.Int64 // when it last took one, or a reply began: Unix nanoseconds
+
+	mu       sync.Mutex
+	deadline time.Time // for writing, as set from above: by crypto/tls, or a handler that wants less than stall
+
+	place // guarded by table.mu
+}
+
+var _ io.ReaderFrom = (*conn)(nil) // net/http looks for it, to send files
+
+type connKey struct{}
+
+// withConn lets a handler find the connection that its request came by.
+func withConn(ctx context.Context, nc net.Conn) context.Context {
+	if t, ok := nc.(*tls.Conn); ok {
+		nc = t.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, nc)
+}
+
+func connOf(r *http.Request) *conn {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	return c
+}
+
+func (c *conn) Write(p []byte) (written int, err error) {
+	for err == nil && written < len(p) {
+		piece := p[written:min(len(p), written+pieceSize)]
+		n, sendErr := c.send(func() (int64, error) {
+			n, err := c.TCPConn.Write(piece)
+			return int64(n), err
+		})
+		written, err = written+int(n), sendErr
+	}
+	return written, err
+}
+
+// ReadFrom sends a file in pieces, each by sendfile: the kernel moves the bytes, and they never enter this process. Package net
+// recognizes a file behind one io.LimitedReader, and no more; so the one that net/http hands down is replaced by one of a piece.
+func (c *conn) ReadFrom(src io.Reader) (sent int64, err error) {
+	limit, limited := src.(*io.LimitedReader)
+	if !limited {
+		limit = &io.LimitedReader{R: src, N: 1<<63 - 1}
+	}
+	if _, isFile := limit.R.(syscall.Conn); !isFile {
+		return io.Copy(writeOnly{c}, src) // the deadline is for the client alone, not for a source that takes its time
+	}
+	for limit.N > 0 {
+		piece := &io.LimitedReader{R: limit.R, N: min(limit.N, pieceSize)}
+		want := piece.N
+		n, err := c.send(func() (int64, error) { return c.TCPConn.ReadFrom(piece) })
+		sent += n
+		limit.N -= n
+		if err != nil || n < want { // n < want: the end of the file
+			return sent, err
+		}
+	}
+	return sent, nil
+}
+
+// writeOnly hides ReadFrom from io.Copy.
+type writeOnly struct{ io.Writer }
+
+// send writes one piece. What a stalled client has not taken is dropped with the connection: the kernel would else keep and
+// offer it for minutes.
+func (c *conn) send(piece func() (int64, error)) (int64, error) {
+	c.mu.Lock()
+	deadline := time.Now().Add(c.stall)
+	if !c.deadline.IsZero() && c.deadline.Before(deadline) {
+		deadline = c.deadline
+	}
+	err := c.TCPConn.SetWriteDeadline(deadline)
+	c.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	multiplexed := c.http2.Load()
+	if !multiplexed {
+		c.beginWrite()
+	}
+	n, err := piece()
+	if !multiplexed {
+		c.endWrite(n > 0)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = c.SetLinger(0)
+	}
+	return n, err
+}
+
+func (c *conn) beginWrite() {
+	if c.writes.Add(1) == 1 {
+		c.progressed()
+	}
+}
+
+func (c *conn) endWrite(progress bool) {
+	c.writes.Add(-1)
+	if progress {
+		c.progressed()
+	}
+}
+
+func (c *conn) progressed()          { c.progress.Store(time.Now().UnixNano()) }
+func (c *conn) quiet() time.Duration { return time.Since(time.Unix(0, c.progress.Load())) }
+func (c *conn) isWriting() bool      { return c.writes.Load() > 0 }
+
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	return c.TCPConn.SetWriteDeadline(t)
+}
+
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+func (c *conn) Close() error {
+	c.table.remove(c)
+	return c.TCPConn.Close()
+}

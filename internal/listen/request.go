@@ -1,0 +1,150 @@
+package listen
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// track is cfg.Handler, with its requests counted in the table, and its HTTP/2 replies cut when their client takes no more.
+func track(cfg Config, t *table) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := connOf(r)
+		t.begin(c)
+		q := &request{conn: c}
+		defer q.end()
+		if r.ProtoMajor >= 2 {
+			c.http2.Store(true)
+			stream := newStreamWriter(w, c, cfg.Stall)
+			defer stream.end(r)
+			w = stream
+		}
+		if r.ContentLength == 0 { // an HTTP/2 request has a Body even then
+			q.whole()
+		} else {
+			bodied := *r
+			bodied.Body = &body{ReadCloser: r.Body, request: q}
+			r = &bodied
+		}
+		cfg.Handler.ServeHTTP(w, r)
+	})
+}
+
+// request is one that a handler has. Its body may be read by another goroutine than the handler's, even after the handler's end.
+type request struct {
+	conn *conn
+
+	mu       sync.Mutex
+	answered bool // read whole
+	ended    bool
+}
+
+// whole notes that the request was read to its end.
+func (q *request) whole() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.answered && !q.ended {
+		q.answered = true
+		q.conn.table.answer(q.conn)
+	}
+}
+
+func (q *request) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+	q.conn.table.end(q.conn, q.answered)
+}
+
+// body is a request's, and tells when it was read to its end.
+type body struct {
+	io.ReadCloser
+	request *request
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.request.whole()
+	}
+	return n, err
+}
+
+// streamWriter is the reply of an HTTP/2 request. Its client may give the stream no room (RFC 9113, section 5.2) while the connection
+// lives; a stream whose client takes no piece within stall is reset. The time runs during writes only, not between them: an event
+// stream may be silent for as long as it likes.
+type streamWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	conn    *conn
+	stall   time.Duration
+	timer   *time.Timer // runs during writes
+
+	mu    sync.Mutex // guards ended, and that cut is over before net/http has its writer back
+	ended bool
+}
+
+func newStreamWriter(w http.ResponseWriter, c *conn, stall time.Duration) *streamWriter {
+	s := &streamWriter{ResponseWriter: w, control: http.NewResponseController(w), conn: c, stall: stall}
+	s.timer = time.AfterFunc(stall, s.cut)
+	s.timer.Stop()
+	return s
+}
+
+// cut resets the stream; so the write that waits for room fails. It runs beside the handler.
+func (s *streamWriter) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		_ = s.control.SetWriteDeadline(time.Unix(1, 0)) // the past: at once
+	}
+}
+
+// end is called when the handler has returned, and net/http sends what it still has: that has a deadline of the same length.
+func (s *streamWriter) end(r *http.Request) {
+	s.timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	if r.Context().Err() == nil {
+		_ = s.control.SetWriteDeadline(time.Now().Add(s.stall)) // fails only if the stream is gone
+	}
+}
+
+func (s *streamWriter) Write(p []byte) (written int, err error) {
+	for {
+		piece := p[written:min(len(p), written+pieceSize)]
+		var n int
+		err = s.timed(func() (err error) {
+			n, err = s.ResponseWriter.Write(piece)
+			return err
+		})
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// timed makes a write that may have to wait for the client.
+func (s *streamWriter) timed(write func() error) error {
+	s.timer.Reset(s.stall)
+	s.conn.beginWrite()
+	err := write()
+	s.timer.Stop()
+	s.conn.endWrite(err == nil)
+	return err
+}
+
+// Flush implements http.Flusher.
+func (s *streamWriter) Flush() { _ = s.FlushError() }
+
+// FlushError is what http.ResponseController calls.
+func (s *streamWriter) FlushError() error {
+	return s.timed(s.control.Flush)
+}
+
+// Unwrap is for http.ResponseController.
+func (s *streamWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -1,0 +1,351 @@
+package listen
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Who has waited longest gives way, in whatever state it waits; who has just been answered is safe for longest.
+func TestWhoWaitedLongestGivesWay(t *testing.T) {
+	p := serve(t, protocols[0], Config{Handler: say("hello"), MaxConnections: 4})
+	keepAlive := p.dial(t, "")
+	silent := p.dial(t, "")
+	header := p.dial(t, "GET / HTTP/1.1\r\n")
+	body := p.dial(t, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n123")
+	for _, victim := range []net.Conn{silent, header, body} {
+		if got := ask(t, keepAlive); got != "hello" {
+			t.Fatalf("got %q", got)
+		}
+		newest := p.dial(t, "")
+		if got := ask(t, newest); got != "hello" {
+			t.Errorf("the new connection got %q", got)
+		}
+		wantClosed(t, victim)
+	}
+	if got := ask(t, keepAlive); got != "hello" {
+		t.Errorf("the connection that was used all the time got %q", got)
+	}
+}
+
+// A TLS handshake that does not go on gives way as well.
+func TestHandshakeGivesWay(t *testing.T) {
+	p := serve(t, "HTTP/2", Config{Handler: say("hello"), MaxConnections: 2, Header: time.Hour})
+	first, second := p.dial(t, ""), p.dial(t, "")
+	for range 2 {
+		for _, protocol := range protocols[1:] {
+			if got := fetch(p.client(t, protocol), p.url); got != "hello" {
+				t.Fatalf("got %q", got)
+			}
+		}
+	}
+	wantClosed(t, first)
+	wantClosed(t, second)
+}
+
+// A request that is being answered is not cut for the sake of any number of others, nor is a client that sends its request at once.
+func TestFloodOfSilence(t *testing.T) {
+	for _, protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			begun, finish := make(chan struct{}), make(chan struct{})
+			p := serve(t, protocol, Config{MaxConnections: 200, Stall: 3 * time.Second, prompt: 500 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/long" { // longer than a client may take over a piece of a reply while others want its place
+					close(begun)
+					<-finish
+				}
+				io.WriteString(w, "done")
+			})})
+			got := make(chan string, 1)
+			long := p.client(t, protocol)
+			go func() { got <- fetch(long, p.url+"/long") }()
+			receive(t, "the request", begun)
+
+			var flood sync.WaitGroup
+			stop := make(chan struct{})
+			flood.Go(func() { silence(p.Addr().String(), stop) })
+			for range 5 {
+				if got := fetch(p.client(t, protocol), p.url); got != "done" {
+					t.Errorf("a new client got %q", got)
+				}
+			}
+			close(stop)
+			flood.Wait()
+			close(finish)
+			if got := receive(t, "the answer", got); got != "done" {
+				t.Errorf("the request in flight got %q", got)
+			}
+			again := fetch(long, p.url)
+			if again != "done" {
+				t.Errorf("its connection, afterwards: %q", again)
+			}
+		})
+	}
+}
+
+// silence keeps 250 connections that say nothing, and opens one more as soon as one is closed.
+func silence(address string, stop <-chan struct{}) {
+	places := make(chan struct{}, 250)
+	var open sync.WaitGroup
+	defer open.Wait()
+	for {
+		select {
+		case <-stop:
+			return
+		case places <- struct{}{}:
+		}
+		open.Go(func() {
+			defer func() { <-places }()
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			go func() {
+				<-stop
+				c.Close()
+			}()
+			io.Copy(io.Discard, c)
+		})
+	}
+}
+
+// When all connections are busy and none of them long without progress, the next one waits until one ends.
+func TestAllBusy(t *testing.T) {
+	begun, finish := make(chan struct{}, 3), make(chan struct{})
+	p := serve(t, protocols[0], Config{MaxConnections: 2, Stall: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		begun <- struct{}{}
+		<-finish
+		io.WriteString(w, "done")
+	})})
+	got := make(chan string, 3)
+	for range 3 {
+		client := p.client(t, protocols[0])
+		go func() { got <- fetch(client, p.url) }()
+	}
+	for range 2 {
+		receive(t, "a request", begun)
+	}
+	select {
+	case <-begun:
+		t.Error("a third request was let in")
+	case <-time.After(50 * time.Millisecond): // it would come in no more than that, mostly
+	}
+	finish <- struct{}{}
+	receive(t, "the third request", begun)
+	close(finish)
+	for range 3 {
+		if got := receive(t, "an answer", got); got != "done" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// When all are busy for long, and each client takes what is written to it, the one gives way that has been silent for longest: event streams
+// must not keep everybody else out.
+func TestSilentGivesWay(t *testing.T) {
+	begun, finish := make(chan string, 3), make(chan struct{})
+	p := serve(t, protocols[0], Config{MaxConnections: 2, Stall: 600 * time.Millisecond, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		begun <- r.URL.Path
+		select {
+		case <-finish:
+		case <-r.Context().Done():
+		}
+	})})
+	ended := make(chan string, 3)
+	for _, path := range []string{"/first", "/second", "/third"} {
+		client := p.client(t, protocols[0])
+		go func() {
+			fetch(client, p.url+path)
+			ended <- path
+		}()
+		if got := receive(t, "the request", begun); got != path {
+			t.Errorf("%s was let in, want %s", got, path)
+		}
+	}
+	if got := receive(t, "the end of one", ended); got != "/first" {
+		t.Errorf("%s gave way, want /first", got)
+	}
+	close(finish)
+	receive(t, "the end of another", ended)
+	receive(t, "the end of the last", ended)
+}
+
+// When all are busy, the one whose client takes nothing gives way; the one that reads does not.
+func TestStalledGivesWay(t *testing.T) {
+	const stall = 30 * time.Second // it gives way after a thirtieth of that
+	for _, protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			content := contentOf(16 << 20)
+			failed := make(chan error, 2)
+			p := serve(t, protocol, Config{MaxConnections: 2, Stall: stall, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/short" {
+					io.WriteString(w, "done")
+					return
+				}
+				_, err := w.Write(content)
+				failed <- err
+			})})
+			open := func() *http.Response {
+				response, err := p.client(t, protocol).Get(p.url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { response.Body.Close() })
+				return response
+			}
+			reader, stalled := open(), open()
+			got := make(chan int, 1)
+			go func() {
+				body, _ := readAtPace(reader.Body, len(content)/20, stall/300)
+				got <- len(body)
+			}()
+			begun := time.Now()
+			if got := fetch(p.client(t, protocol), p.url+"/short"); got != "done" {
+				t.Errorf("the third client got %q", got)
+			}
+			if took := time.Since(begun); took > stall {
+				t.Errorf("the third client waited %s", took)
+			}
+			if n := receive(t, "the end of the reply", got); n != len(content) {
+				t.Errorf("the client that reads got %d bytes of %d", n, len(content))
+			}
+			if _, err := io.Copy(io.Discard, stalled.Body); err == nil {
+				t.Error("the client that did not read got all")
+			}
+			if err := errors.Join(<-failed, <-failed); err == nil {
+				t.Error("neither handler got an error")
+			}
+		})
+	}
+}
+
+// An Accept that waits for a place does not hold up the end.
+func TestShutdownWhileFull(t *testing.T) {
+	begun, finish := make(chan struct{}), make(chan struct{})
+	p := serve(t, protocols[0], Config{MaxConnections: 1, Stall: time.Hour, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(begun)
+		<-finish
+	})})
+	got := make(chan string, 2)
+	for range 2 {
+		client := p.client(t, protocols[0])
+		go func() { got <- fetch(client, p.url) }()
+	}
+	receive(t, "a request", begun)
+	stopped := make(chan error, 1)
+	go func() { stopped <- p.stop() }()
+	<-p.listener.closed
+	close(finish)
+	if err := receive(t, "the end", stopped); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		receive(t, "the client's end", got)
+	}
+}
+
+// An HTTP/2 connection carries many requests at a time, but the requests of all connections are bounded: the one with the most
+// gives way.
+func TestManyStreams(t *testing.T) {
+	begun, finish := make(chan struct{}, 100), make(chan struct{})
+	p := serve(t, "HTTP/2", Config{MaxConnections: 25, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/first" {
+			begun <- struct{}{}
+			select {
+			case <-finish:
+			case <-r.Context().Done():
+			}
+		}
+		io.WriteString(w, "done")
+	})})
+	got := map[string]chan string{"few": make(chan string, 100), "many": make(chan string, 100), "one more": make(chan string, 100)}
+	clients := map[string]*http.Client{}
+	for name := range got {
+		clients[name] = p.client(t, "HTTP/2")
+		fetch(clients[name], p.url+"/first") // so that it has the connection that it sends all others over
+	}
+	for _, who := range []struct {
+		name     string
+		requests int
+	}{{"few", 20}, {"many", 80}, {"one more", 1}} { // 100 is the bound of 25 connections
+		client := clients[who.name]
+		if who.name == "one more" {
+			eventually(t, "all requests are in hand", func() error {
+				p.listener.table.mu.Lock()
+				defer p.listener.table.mu.Unlock()
+				if n := p.listener.table.requests; n != 100 {
+					return fmt.Errorf("%d", n)
+				}
+				return nil
+			})
+		}
+		for range who.requests {
+			go func() { got[who.name] <- fetch(client, p.url) }()
+		}
+		for range who.requests {
+			receive(t, "a request", begun)
+		}
+	}
+	for range 80 {
+		if text := receive(t, "the end of a request of many", got["many"]); text == "done" {
+			t.Error("a request of the connection with the most was answered")
+		}
+	}
+	close(finish)
+	for name, n := range map[string]int{"few": 20, "one more": 1} {
+		for range n {
+			if text := receive(t, "an answer", got[name]); text != "done" {
+				t.Errorf("%s: got %q", name, text)
+			}
+		}
+	}
+	eventually(t, "no request is in hand", func() error {
+		p.listener.table.mu.Lock()
+		defer p.listener.table.mu.Unlock()
+		if n := p.listener.table.requests; n != 0 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+}
+
+// Connections are kept alive: one serves many requests, over any protocol, with bodies or without.
+func TestKeepAlive(t *testing.T) {
+	for _, protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			p := serve(t, protocol, Config{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(w, r.Body)
+			})})
+			client := p.client(t, protocol)
+			for i := range 5 {
+				var reused bool
+				trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
+				pipe, feed := io.Pipe()
+				go func() {
+					fmt.Fprint(feed, "body ", i)
+					feed.Close()
+				}()
+				r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, p.url, pipe)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := client.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				line, _ := bufio.NewReader(response.Body).ReadString('\n')
+				response.Body.Close()
+				if line != fmt.Sprint("body ", i) || reused != (i > 0) {
+					t.Errorf("request %d got %q, over a connection that was used before: %t", i, line, reused)
+				}
+			}
+		})
+	}
+}
