@@ -127,7 +127,7 @@ func (c *cluster) syncConfig() (catalogsync.Config, error) {
 	}
 	return catalogsync.Config{
 		Namespace:              c.cfg.namespace,
-		BaseURL:                c.cfg.externalURL,
+		BaseURL:                c.cfg.content.externalURL,
 		DefaultPollingInterval: c.cfg.interval,
 		Concurrency:            c.cfg.concurrency,
 		Limits:                 c.cfg.limits,
@@ -160,6 +160,19 @@ func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 			ReaderFailOnMissingInformer: true,
 		},
 	})
+}
+
+// priority is that of a catalog's CatalogSource: by it results of several catalogs are ordered. It is 0 while that is not known.
+func (c *cluster) priority(catalog string) int32 {
+	reader := c.cache.Load()
+	if reader == nil {
+		return 0
+	}
+	var source v1beta1.CatalogSource
+	if err := (*reader).Get(context.Background(), client.ObjectKey{Name: catalog}, &source); err != nil { // from memory: there is nothing to wait for
+		return 0
+	}
+	return source.Spec.Priority
 }
 
 // ready tells whether this process serves every catalog whose status has a digest. While the API server cannot be asked,

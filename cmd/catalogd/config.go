@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -29,10 +28,9 @@ type config struct {
 	kubeconfig  string
 	namespace   string
 	dataDir     string
-	contentAddr string
+	content     contentConfig
 	healthAddr  string
 	metricsAddr string
-	externalURL string
 	interval    time.Duration
 	concurrency int
 	pullSecret  types.NamespacedName
@@ -67,8 +65,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	f.StringVar(&cfg.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: the pod's service account, else $KUBECONFIG, else ~/.kube/config)")
 	f.StringVar(&cfg.namespace, "namespace", defaultNamespace(), "`namespace` that catalogd runs in; it stands in OperatorPackages as that of their catalogs")
 	f.StringVar(&cfg.dataDir, "data-dir", "/var/lib/catalogd", "`directory` for the content, on a persistent volume; one for each catalogd")
-	f.StringVar(&cfg.contentAddr, "content-bind-address", ":8080", "`address` of the content service")
-	f.StringVar(&cfg.externalURL, "external-url", "", "`URL` at which clients reach the content service; it stands in statuses (default: made from --content-bind-address)")
+	cfg.content.addFlags(f)
 	f.StringVar(&cfg.healthAddr, "health-bind-address", ":8081", "`address` of /healthz and /readyz")
 	f.StringVar(&cfg.metricsAddr, "metrics-bind-address", ":8082", "`address` of /metrics")
 	f.DurationVar(&cfg.interval, "default-polling-interval", 15*time.Minute, "how often to poll an image whose CatalogSource does not say")
@@ -91,6 +88,9 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	if err := f.Parse(args); err != nil {
 		return cfg, err
 	}
+	if cfg.showVersion {
+		return cfg, nil
+	}
 	if f.NArg() > 0 {
 		return cfg, fmt.Errorf("unexpected argument %q: catalogd takes flags only", f.Arg(0))
 	}
@@ -98,10 +98,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	if err := cfg.logLevel.UnmarshalText([]byte(level)); err != nil || !slices.Contains([]string{"debug", "info", "warn", "error"}, strings.ToLower(level)) {
 		return cfg, fmt.Errorf("--log-level %q is none of debug, info, warn, error", level)
 	}
-	if cfg.externalURL == "" {
-		cfg.externalURL = urlOf(cfg.contentAddr)
-	}
-	cfg.externalURL = strings.TrimSuffix(cfg.externalURL, "/")
+	cfg.content.complete(inPod(cfg.kubeconfig))
 	cfg.pullSecret = secretName(pullSecret, cfg.namespace)
 	return cfg, cfg.validate()
 }
@@ -115,14 +112,12 @@ func (c config) validate() error {
 		}
 	}
 	for _, a := range []struct{ flag, addr string }{
-		{"content-bind-address", c.contentAddr}, {"health-bind-address", c.healthAddr}, {"metrics-bind-address", c.metricsAddr},
+		{"content-bind-address", c.content.addr}, {"health-bind-address", c.healthAddr}, {"metrics-bind-address", c.metricsAddr},
 	} {
 		_, _, err := net.SplitHostPort(a.addr)
 		check(err == nil, "--%s %q is no address: write host:port, or :port for all interfaces", a.flag, a.addr)
 	}
-	u, err := url.Parse(c.externalURL)
-	check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == "",
-		"--external-url %q is no URL: write http://host[:port] or https://host[:port]", c.externalURL)
+	c.content.validate(check)
 	check(len(validation.IsDNS1123Label(c.namespace)) == 0, "--namespace %q is no name of a namespace", c.namespace)
 	check(c.pullSecret == types.NamespacedName{} || (len(validation.IsDNS1123Label(c.pullSecret.Namespace)) == 0 && len(validation.IsDNS1123Subdomain(c.pullSecret.Name)) == 0),
 		"--pull-secret %q is no name of a Secret: write name, or namespace/name", c.pullSecret)
@@ -153,18 +148,6 @@ func secretName(text, namespace string) types.NamespacedName {
 		return types.NamespacedName{Namespace: in, Name: name}
 	}
 	return types.NamespacedName{Namespace: namespace, Name: text}
-}
-
-// urlOf makes a URL of a listening address; one without a host is taken to be reached on this machine.
-func urlOf(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "http://" + addr // validate says what is wrong
-	}
-	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		host = "127.0.0.1"
-	}
-	return "http://" + net.JoinHostPort(host, port)
 }
 
 // defaultNamespace is where this pod runs, as far as that can be told.

@@ -16,15 +16,18 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
-// defaults is what no flags mean.
+// defaults is what no flags mean, but for the address of the content service: who may read at :8443 has to be said, or to be known
+// of a pod.
 func defaults() config {
 	return config{
-		namespace:   "catalogd-system",
-		dataDir:     "/var/lib/catalogd",
-		contentAddr: ":8080",
+		namespace: "catalogd-system",
+		dataDir:   "/var/lib/catalogd",
+		content: contentConfig{
+			addr: "127.0.0.1:8080", externalURL: "http://127.0.0.1:8080", auth: authNone,
+			maxConnections: 1000, maxQueries: 32,
+		},
 		healthAddr:  ":8081",
 		metricsAddr: ":8082",
-		externalURL: "http://127.0.0.1:8080",
 		interval:    15 * time.Minute,
 		concurrency: 4,
 		account:     "catalogd",
@@ -47,15 +50,16 @@ func TestParseFlags(t *testing.T) {
 		{name: "namespace by flag", args: "--namespace=there", env: "here", want: func(c *config) { c.namespace = "there" }},
 		{
 			name: "every flag",
-			args: "--kubeconfig=k --namespace=n --data-dir=d --content-bind-address=h:1 --external-url=https://x.example --health-bind-address=h:2 " +
+			args: "--kubeconfig=k --namespace=n --data-dir=d --content-bind-address=h:1 --external-url=https://x.example --tls-cert-file=c " +
+				"--tls-private-key-file=k --content-auth=kubernetes --max-connections=16 --max-concurrent-queries=17 --health-bind-address=h:2 " +
 				"--metrics-bind-address=h:3 --default-polling-interval=1h --concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
 				"--max-compression-ratio=13 --max-blob-bytes=14 --max-database-bytes=15 --pull-secret=ns/pull --service-account=sa " +
-				"--registry-ca-dir=cas --registries-conf=conf --log-level=debug --log-format=text --version",
+				"--registry-ca-dir=cas --registries-conf=conf --log-level=debug --log-format=text",
 			want: func(c *config) {
 				*c = config{
-					"k", "n", "d", "h:1", "h:2", "h:3", "https://x.example", time.Hour, 9,
+					"k", "n", "d", contentConfig{"h:1", "https://x.example", "c", "k", authKubernetes, 16, 17}, "h:2", "h:3", time.Hour, 9,
 					types.NamespacedName{Namespace: "ns", Name: "pull"}, "sa", "cas", "conf",
-					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, slog.LevelDebug, "text", true,
+					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, slog.LevelDebug, "text", false,
 				}
 			},
 		},
@@ -65,17 +69,17 @@ func TestParseFlags(t *testing.T) {
 				c.namespace, c.pullSecret = "there", types.NamespacedName{Namespace: "there", Name: "pull"}
 			},
 		},
-		{name: "a path in the URL", args: "--external-url=https://x.example/catalogd/", want: func(c *config) { c.externalURL = "https://x.example/catalogd" }},
+		{name: "a path in the URL", args: "--external-url=https://x.example/catalogd/", want: func(c *config) { c.content.externalURL = "https://x.example/catalogd" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("POD_NAMESPACE", test.env)
-			got, err := parseFlags(strings.Fields(test.args), nil)
+			got, err := parseFlags(strings.Fields("--content-bind-address=127.0.0.1:8080 "+test.args), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := defaults()
 			test.want(&want)
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{})); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, contentConfig{})); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
 		})
@@ -114,9 +118,14 @@ func TestParseFlagsErrors(t *testing.T) {
 		"--max-blob-bytes=0":                "--max-blob-bytes 0" + tooSmall,
 		"--max-blob-bytes=4294967296":       "--max-blob-bytes 4294967296 is too large: it has to be below 4 GiB (4294967296)",
 		"--concurrency=0 --max-files=0":     "--concurrency 0" + tooSmall + "\n--max-files 0" + tooSmall,
+		"--max-connections=0":               "--max-connections 0" + tooSmall,
+		"--max-concurrent-queries=0":        "--max-concurrent-queries 0" + tooSmall,
+		"--content-auth=some":               `--content-auth "some" is neither kubernetes nor none`,
+		"--tls-cert-file=c":                 "--tls-cert-file and --tls-private-key-file belong together: give both or neither",
+		"--tls-private-key-file=k":          "--tls-cert-file and --tls-private-key-file belong together: give both or neither",
 		"--max-file-bytes=0 --max-files=-5": "--max-file-bytes 0" + tooSmall + "\n--max-files -5" + tooSmall,
 	} {
-		_, err := parseFlags(strings.Fields(args), nil)
+		_, err := parseFlags(strings.Fields("--content-bind-address=127.0.0.1:8080 "+args), nil)
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: got error\n %v, want\n %s", args, err, want)
 		}
@@ -130,7 +139,8 @@ func TestParseFlagsHelp(t *testing.T) {
 	}
 	for _, want := range []string{
 		"catalogd keeps operator catalogs", "Usage:\n  catalogd [flags]\n", "--kubeconfig file", "--namespace namespace", "--data-dir directory",
-		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--health-bind-address", "--metrics-bind-address",
+		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--tls-cert-file file", "--tls-private-key-file file", "--content-auth who", "--max-connections int",
+		"--max-concurrent-queries int", "--health-bind-address", "--metrics-bind-address",
 		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes bytes", "--max-file-bytes", "--max-files files",
 		"--max-compression-ratio", "--max-database-bytes bytes", "--max-blob-bytes", "--pull-secret [namespace/]name",
 		"--service-account name", "--registry-ca-dir directory", "--registries-conf file", "--log-level level", "--log-format format", "--version",
@@ -142,25 +152,6 @@ func TestParseFlagsHelp(t *testing.T) {
 	for line := range strings.Lines(out.String()) {
 		if len(line) > 121 {
 			t.Errorf("a line of the help has %d characters: %s", len(line), line)
-		}
-	}
-}
-
-func TestURLOf(t *testing.T) {
-	for addr, want := range map[string]string{
-		":8080":                "http://127.0.0.1:8080",
-		"0.0.0.0:8080":         "http://127.0.0.1:8080",
-		"[::]:8080":            "http://127.0.0.1:8080",
-		"[::1]:8080":           "http://[::1]:8080",
-		"10.1.2.3:80":          "http://10.1.2.3:80",
-		"catalogd.example:443": "http://catalogd.example:443",
-	} {
-		if got := urlOf(addr); got != want {
-			t.Errorf("%s: got %s, want %s", addr, got, want)
-		}
-		cfg, err := parseFlags([]string{"--content-bind-address", addr}, nil)
-		if err != nil || cfg.externalURL != want {
-			t.Errorf("--content-bind-address %s: got %s, %v, want %s", addr, cfg.externalURL, err, want)
 		}
 	}
 }

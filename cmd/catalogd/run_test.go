@@ -79,8 +79,8 @@ func testConfig(t *testing.T, dataDir string) config {
 	t.Helper()
 	cfg := defaults()
 	cfg.kubeconfig, cfg.dataDir = unreachable(t), dataDir
-	cfg.contentAddr, cfg.healthAddr, cfg.metricsAddr = freeAddress(t), freeAddress(t), freeAddress(t)
-	cfg.externalURL = urlOf(cfg.contentAddr)
+	cfg.content.addr, cfg.healthAddr, cfg.metricsAddr = freeAddress(t), freeAddress(t), freeAddress(t)
+	cfg.content.externalURL = cfg.content.defaultURL()
 	return cfg
 }
 
@@ -129,7 +129,7 @@ func TestRunWithoutAPIServer(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- run(ctx, cfg, quiet) }()
 
-			status, body := answer(t, cfg.externalURL+"/catalogs/sample/api/v1/all")
+			status, body := answer(t, cfg.content.externalURL+"/catalogs/sample/api/v1/all")
 			if status != test.content || (status == http.StatusOK && body != content) {
 				t.Errorf("content: status %d, body\n%s", status, body)
 			}
@@ -175,7 +175,7 @@ func TestRunErrors(t *testing.T) {
 		change func(*config)
 		want   string
 	}{
-		"content port":       {func(c *config) { c.contentAddr = addr }, "listening for content requests on --content-bind-address " + addr + busy},
+		"content port":       {func(c *config) { c.content.addr = addr }, "listening for content requests on --content-bind-address " + addr + busy},
 		"health port":        {func(c *config) { c.healthAddr = addr }, "listening for health requests on --health-bind-address " + addr + busy},
 		"metrics port":       {func(c *config) { c.metricsAddr = addr }, "listening for metrics requests on --metrics-bind-address " + addr + busy},
 		"no kubeconfig":      {func(c *config) { c.kubeconfig = "" }, "(run in a pod, or name a file with --kubeconfig)"},
@@ -192,37 +192,4 @@ func TestRunErrors(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A request in flight is answered when catalogd is told to end.
-func TestServeFinishesRequests(t *testing.T) {
-	begun, finish := make(chan struct{}), make(chan struct{})
-	s := &httpServer{name: "content", addr: "127.0.0.1:0", handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(begun)
-		<-finish
-		fmt.Fprint(w, "done")
-	})}
-	must(t, s.listen())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended, body := make(chan error, 1), make(chan string, 1)
-	go func() { ended <- s.serve(ctx) }()
-	go func() {
-		_, b, err := get("http://" + s.listener.Addr().String())
-		body <- fmt.Sprint(b, err)
-	}()
-	<-begun
-	cancel()
-	for { // until the port is given up: the server has begun to end
-		conn, err := net.Dial("tcp", s.listener.Addr().String())
-		if err != nil {
-			break
-		}
-		conn.Close()
-	}
-	close(finish)
-	if got := <-body; got != "done<nil>" {
-		t.Errorf("the request in flight got %s", got)
-	}
-	must(t, <-ended)
 }

@@ -21,10 +21,13 @@ Try next, in another terminal in {{.Root}}:
 3. The channels of one package, as JSON lines
    curl -s '{{.Content}}/catalogs/{{.Catalog}}/api/v1/metas?schema=olm.channel&package={{.Package}}'
 
-4. A catalog of your own: push a directory (here one package of the sample) and name the image in a CatalogSource
+4. The channels of that package with the head of each, by GraphQL (docs/api.md has more)
+   curl -sG {{.Content}}/api/v1/graphql --data-urlencode 'query={package(name: "{{.Package}}") {channels {name head {name version}}}}'
+
+5. A catalog of your own: push a directory (here one package of the sample) and name the image in a CatalogSource
    go run ./hack/push-catalog {{.Own}} {{.Mine}} && .run/kubectl apply -f .run/mine.yaml
 
-5. Look for a new image now, not at the next poll
+6. Look for a new image now, not at the next poll
    .run/kubectl annotate --overwrite catalogsource {{.Catalog}} catalogd.operatorframework.io/poll-requested="$(date)"
 
 Your own kubectl works as well: export KUBECONFIG={{.Kubeconfig}}
@@ -33,7 +36,7 @@ Logs: {{.Logs}}
 catalogd is ready: {{.Content}} serves {{.Catalogs}}; Ctrl-C stops everything
 `))
 
-// exampleSource is the CatalogSource of the fourth command, written to .run/mine.yaml.
+// exampleSource is the CatalogSource of the fifth command, written to .run/mine.yaml.
 const exampleSource = `apiVersion: catalogd.operatorframework.io/v1beta1
 kind: CatalogSource
 metadata:

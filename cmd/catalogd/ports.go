@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/operator-catalogs/catalogd/internal/auth"
+	"github.com/operator-catalogs/catalogd/internal/certificate"
+	"github.com/operator-catalogs/catalogd/internal/listen"
+	"github.com/operator-catalogs/catalogd/internal/serve"
+)
+
+// job is what runs beside the ports until ctx ends.
+type job func(ctx context.Context) error
+
+// contentPort completes what the content service is made of by who may read, and returns its port, to be listened at, with the jobs
+// that keep it going. It asks the API server nothing.
+func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (listen.Config, []job, error) {
+	port := listen.Config{
+		Name: "content", Flag: "--content-bind-address", Address: cfg.content.addr,
+		MaxConnections: cfg.content.maxConnections, Metrics: service.Metrics, Logger: service.Logger,
+	}
+	var jobs []job
+	if cfg.content.auth == authKubernetes {
+		authorizer, err := auth.New(auth.Config{REST: restConfig, Logger: service.Logger})
+		if err != nil {
+			return port, nil, fmt.Errorf("preparing to ask the API server who may read: %w", err)
+		}
+		service.Authorize = authorizer.Authorize
+		jobs = append(jobs, authorizer.Run)
+	}
+	source, err := certificates(cfg, restConfig, service.Logger)
+	if err != nil {
+		return port, nil, err
+	}
+	if source != nil {
+		port.TLS = certificate.TLSConfig(source.GetCertificate, cfg.content.auth == authKubernetes)
+		jobs = append(jobs, source.Run)
+	}
+	service.MaxQueries = cfg.content.maxQueries
+	service.BaseURL = cfg.content.externalURL
+	port.Handler = serve.New(service)
+	return port, jobs, nil
+}
+
+// certificateSource gives the certificate of the content service, and keeps it current while Run runs.
+type certificateSource interface {
+	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	Run(ctx context.Context) error
+}
+
+// certificates returns where the certificate comes from, nil for plain HTTP.
+func certificates(cfg config, restConfig *rest.Config, logger *slog.Logger) (certificateSource, error) {
+	switch {
+	case cfg.content.hasFiles():
+		files, err := certificate.NewFiles(cfg.content.certFile, cfg.content.keyFile, logger)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert-file and --tls-private-key-file: %w", err)
+		}
+		return files, nil
+	case cfg.content.selfSigned():
+		clients, err := kubernetes.NewForConfig(restConfig)
+		if err != nil {
+			return nil, fmt.Errorf("making a client of the API server: %w", err)
+		}
+		return certificate.NewSelfSigned(certificate.SelfSignedConfig{
+			Client: clients.CoreV1(), Namespace: cfg.namespace, Names: cfg.content.names(), Clock: clock.RealClock{}, Logger: logger,
+		}), nil
+	}
+	return nil, nil
+}
+
+// healthHandler answers liveness, always, and readiness, as ready says.
+func healthHandler(ready func(context.Context) error) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := ready(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return mux
+}
+
+func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	return mux
+}
