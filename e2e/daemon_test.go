@@ -3,6 +3,8 @@ package e2e
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -116,13 +118,17 @@ func (l *logBuffer) tail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "")
 }
 
-// freeAddress returns a loopback address whose port was free a moment ago.
+// freeAddress returns a loopback address whose port was free a moment ago. It is below those that the kernel gives to clients, so
+// that none of their connections takes it meanwhile.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			must(t, listener.Close())
+			return address
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }

@@ -47,6 +47,11 @@ func TestHealthAndMetrics(t *testing.T) {
 		"last change":      `last_change\w*\{catalog="sample"[^}]*\} [1-9]`,
 		"unpack seconds":   `unpack\w*seconds\w*\{catalog="sample"[^}]*\} `,
 		"poll results":     `poll\w*\{[^}]*catalog="sample"[^}]*result="\w+"[^}]*\} [1-9]`,
+		"requests":         `http_requests_total\{code="200",method="GET",route="/catalogs"\} [1-9]`,
+		"seconds":          `http_request_duration_seconds_count\{route="/catalogs"\} [1-9]`,
+		"bytes sent":       `http_response_bytes_total\{encoding="identity",route="/catalogs"\} [1-9]`,
+		"in flight":        `http_requests_in_flight\{route="/catalogs"\} 0`,
+		"connections":      `connections\{port="content"\} \d`,
 		"reconciler's own": `controller_runtime_reconcile_total\{`,
 	} {
 		if !regexp.MustCompile(`(?m)^[a-z_]*` + pattern).MatchString(text) {
@@ -146,7 +151,7 @@ func TestCommandLine(t *testing.T) {
 		want []string // in what it prints
 	}{
 		"help": {args: []string{"--help"}, want: []string{"--kubeconfig", "--namespace", "--data-dir", "/var/lib/catalogd",
-			"--content-bind-address", ":8080", "--external-url", "--health-bind-address", ":8081", "--metrics-bind-address", ":8082",
+			"--content-bind-address", ":8443", "--external-url", "--tls-cert-file", "--tls-private-key-file", "--content-auth", "--max-connections", "--max-concurrent-queries", "--health-bind-address", ":8081", "--metrics-bind-address", ":8082",
 			"--default-polling-interval", "15m", "--pull-secret", "--service-account", "--registry-ca-dir", "--registries-conf",
 			"--max-unpacked-bytes", "--max-file-bytes", "--max-files", "--max-compression-ratio", "--max-blob-bytes", "--max-database-bytes", "--log-level", "--log-format", "--version"}},
 		"version":          {args: []string{"--version"}, want: []string{"catalogd"}},

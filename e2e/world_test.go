@@ -233,10 +233,20 @@ func get(t *testing.T, url string) reply {
 	return r
 }
 
-func tryGet(url string) (reply, error) {
-	c := &http.Client{Timeout: patience}
+func tryGet(url string) (reply, error) { return tryGetWith(url, nil) }
+
+// tryGetWith asks for no encoding but what header says.
+func tryGetWith(url string, header map[string]string) (reply, error) {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	for name, value := range header {
+		request.Header.Set(name, value)
+	}
+	c := &http.Client{Timeout: patience, Transport: &http.Transport{DisableCompression: true}}
 	defer c.CloseIdleConnections()
-	response, err := c.Get(url)
+	response, err := c.Do(request)
 	if err != nil {
 		return reply{}, err
 	}
