@@ -22,6 +22,19 @@ import (
 // job is what runs beside the ports until ctx ends.
 type job func(ctx context.Context) error
 
+// openPorts takes all ports, so that one that is taken is an error before anything starts.
+func openPorts(configs ...listen.Config) ([]*listen.Server, error) {
+	var ports []*listen.Server
+	for _, cfg := range configs {
+		port, err := listen.Listen(cfg)
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
 // contentPort completes what the content service is made of by who may read, and returns its port, to be listened at, with the jobs
 // that keep it going. It asks the API server nothing.
 func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (listen.Config, []job, error) {

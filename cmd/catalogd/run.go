@@ -61,17 +61,13 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	var ports []*listen.Server
-	for _, port := range []listen.Config{
+	ports, err := openPorts(
 		contentCfg,
-		{Name: "health", Flag: "--health-bind-address", Address: cfg.healthAddr, Handler: healthHandler(cluster.ready), Logger: logger},
-		{Name: "metrics", Flag: "--metrics-bind-address", Address: cfg.metricsAddr, Handler: metricsHandler(prometheus.Gatherers{metrics.Registry, own}), Logger: logger},
-	} {
-		server, err := listen.Listen(port)
-		if err != nil {
-			return err
-		}
-		ports = append(ports, server)
+		listen.Config{Name: "health", Flag: "--health-bind-address", Address: cfg.healthAddr, Handler: healthHandler(cluster.ready), Logger: logger},
+		listen.Config{Name: "metrics", Flag: "--metrics-bind-address", Address: cfg.metricsAddr, Handler: metricsHandler(prometheus.Gatherers{metrics.Registry, own}), Logger: logger},
+	)
+	if err != nil {
+		return err
 	}
 	logger.Info("serving", "catalogs", len(content.Catalogs()), "content", ports[0].Addr().String(), "protection", cfg.content.describe())
 
