@@ -11,6 +11,7 @@ package serve
 import (
 	"cmp"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -61,6 +62,7 @@ type server struct {
 	queries   slots
 	watches   slots
 	heartbeat func() <-chan time.Time // gives something when a feed was quiet for long
+	lifetime  func() <-chan time.Time // gives something when a feed that begins now has to end
 }
 
 // New returns the handler of every path. All but GraphQL's answer GET and HEAD only. An error is text/plain: the status on the first
@@ -84,6 +86,7 @@ func newServer(cfg Config) *server {
 		queries:   make(slots, cmp.Or(cfg.MaxQueries, 32)),
 		watches:   make(slots, maxWatches),
 		heartbeat: func() <-chan time.Time { return time.After(quiet) },
+		lifetime:  func() <-chan time.Time { return time.After(lifetime + rand.N(lifetime)) }, // so that they do not all come at once
 	}
 	for _, route := range s.routes() {
 		for _, method := range route.methods {

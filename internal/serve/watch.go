@@ -13,6 +13,7 @@ import (
 const (
 	maxWatches = 1000             // change feeds at a time: each holds a connection, and at most one old snapshot
 	quiet      = 25 * time.Second // after which a comment is sent: proxies cut what is silent for 30 s, and clients that are gone are found
+	lifetime   = 30 * time.Minute // of a feed, and as long again at most: whoever may no longer read is told no more when coming again
 	retry      = 5 * time.Second  // how long a client that was cut off is to wait before it comes again
 )
 
@@ -40,7 +41,7 @@ type removedEvent struct {
 
 // watch serves the feed of a catalog's changes as server-sent events (WHATWG HTML, section 9.2): at once the digest that is served, then
 // each that comes after it. A client that names the digest it has, by Last-Event-ID or the parameter since, is told what changed from
-// there, if that is still kept. One that reads slowly gets several changes as one.
+// there, if that is still kept. One that reads slowly gets several changes as one. The feed ends after a while; clients come again.
 func (s *server) watch(w http.ResponseWriter, r *http.Request) error {
 	values, err := parseParams(r, "since")
 	if err != nil {
@@ -76,6 +77,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) error {
 // that is not known. No other snapshot is held while nothing changes.
 func (s *server) follow(r *http.Request, feed *feed, name string, told *store.Snapshot) {
 	feed.send(fmt.Sprintf("retry: %d\n\n", retry.Milliseconds()))
+	ended := s.lifetime()
 	for first := true; feed.err == nil; {
 		changed := s.Catalogs.Changed()
 		c, ok := s.Catalogs.Catalog(name)
@@ -92,6 +94,8 @@ func (s *server) follow(r *http.Request, feed *feed, name string, told *store.Sn
 		case <-changed:
 		case <-s.heartbeat():
 			feed.send(":\n\n")
+		case <-ended:
+			return
 		case <-r.Context().Done():
 			return
 		case <-s.Done:

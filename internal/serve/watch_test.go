@@ -217,6 +217,21 @@ func TestWatchHeartbeat(t *testing.T) {
 	}
 }
 
+// A feed ends after a while, for access to be asked about again.
+func TestWatchLifetime(t *testing.T) {
+	st := openStore(t)
+	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
+	ends := make(chan time.Time)
+	s := newServer(testConfig(st))
+	s.lifetime = func() <-chan time.Time { return ends }
+	feed := watch(t, startServer(t, s)+"/catalogs/c/api/v1/watch")
+	feed.wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
+	ends <- time.Time{}
+	if rest, err := io.ReadAll(feed.in); err != nil || len(rest) > 0 {
+		t.Errorf("at its end: %q, error %v, want neither", rest, err)
+	}
+}
+
 // TestWatchEnds when the client goes away, and when the process does.
 func TestWatchEnds(t *testing.T) {
 	st := openStore(t)
