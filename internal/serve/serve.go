@@ -86,7 +86,9 @@ func newServer(cfg Config) *server {
 		queries:   make(slots, cmp.Or(cfg.MaxQueries, 32)),
 		watches:   make(slots, maxWatches),
 		heartbeat: func() <-chan time.Time { return time.After(quiet) },
-		lifetime:  func() <-chan time.Time { return time.After(lifetime + rand.N(lifetime)) }, // so that they do not all come at once
+		lifetime: func() <-chan time.Time {
+			return time.After(lifetime + rand.N(lifetime)) //nolint:gosec // G404: no secret, only so that they do not all come again at once
+		},
 	}
 	for _, route := range s.routes() {
 		for _, method := range route.methods {
