@@ -11,7 +11,7 @@ TOOL := go tool -modfile=hack/tools/go.mod
 # cached from then on.
 ASSETS := hack/controlplane/build.sh
 REGISTRY := hack/registry/install.sh
-OPM := hack/opm/build.sh
+BUILD_OPM := hack/opm/build.sh
 
 .PHONY: help
 help: ## Show this help
@@ -47,7 +47,7 @@ test: ## Run everything CI runs: unit and API server tests with -race, then e2e
 .PHONY: e2e
 e2e: build ## Test the built binary from outside, with a real control plane and registry
 	@echo "== test tier 2 of 2: bin/catalogd from outside, with a real control plane and registry"
-	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(OPM)); \
+	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); \
 		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm \
 		go test -count=1 -timeout 30m ./e2e/...
 
