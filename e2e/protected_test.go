@@ -237,7 +237,7 @@ func TestProtectedExamples(t *testing.T) {
 		for _, object := range []string{"clusterrolebinding/catalog-reader", "clusterrolebinding/sample-reader", "clusterrole/sample-reader"} {
 			_, _ = w.kubectl(context.Background(), "delete", "--ignore-not-found", object)
 		}
-		_, _ = w.kubectl(context.Background(), "-n", namespace, "delete", "--ignore-not-found", "serviceaccount", "catalog-reader")
+		_, _ = w.kubectl(context.Background(), "-n", namespace, "delete", "--ignore-not-found", "serviceaccount", "catalog-reader", "sample-reader")
 	})
 	runExamples(t, examplesOf(t, "../docs/api.md", protected), "CATALOGD=https://"+w.content, "KUBECONFIG="+w.kubeconfig)
 }

@@ -30,7 +30,7 @@ type contentConfig struct {
 
 func (c *contentConfig) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.addr, "content-bind-address", ":8443", "`address` of the content service; on a loopback address it is plain HTTP, unless there is a certificate")
-	f.StringVar(&c.externalURL, "external-url", "", "`URL` at which clients reach the content service; it stands in statuses (default: made from --content-bind-address)")
+	f.StringVar(&c.externalURL, "external-url", "", "`URL` at which clients reach the content service; it stands in statuses, and a certificate that catalogd makes is for its host (default: made from --content-bind-address)")
 	f.StringVar(&c.certFile, "tls-cert-file", "", "`file` with the certificate of the content service, and its chain; read again when it changes (default: a certificate of catalogd's own authority, "+
 		"which is published in the ConfigMap catalogd-ca)")
 	f.StringVar(&c.keyFile, "tls-private-key-file", "", "`file` with the key of that certificate")
