@@ -45,8 +45,23 @@ func (s *server) describeCatalog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set(DigestHeader, c.Snapshot.Info().Digest)
-	return s.sendJSON(w, r, s.describe(c))
+	return s.sendEntry(w, r, s.describe(c))
+}
+
+// describeVersion answers at the URL that the feed and Content-Location give for a version of a catalog.
+func (s *server) describeVersion(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.catalogAt(r.PathValue("catalog"), r.PathValue("digest"))
+	if err != nil {
+		return err
+	}
+	entry := s.describe(c)
+	entry.URL = s.BaseURL + fixedPath(c)
+	return s.sendEntry(w, r, entry)
+}
+
+func (s *server) sendEntry(w http.ResponseWriter, r *http.Request, entry catalogEntry) error {
+	w.Header().Set(DigestHeader, entry.Digest)
+	return s.sendJSON(w, r, entry)
 }
 
 func (s *server) describe(c store.Catalog) catalogEntry {

@@ -57,7 +57,7 @@ func openEncoded(s *store.Snapshot, e store.Encoding) (*os.File, error) {
 	return s.OpenEncoded(e)
 }
 
-// serveBlobs serves blobs as they are read, compressed on the way.
+// serveBlobs serves blobs as they are read, compressed on the way as long as there is an encoder for that.
 func (s *server) serveBlobs(w http.ResponseWriter, r *http.Request, c store.Catalog, tag string, blobs *store.Blobs) error {
 	w.Header().Set("Content-Type", typeLines)
 	e, err := s.choose(w, r, tag, blobs.Size())
@@ -68,8 +68,11 @@ func (s *server) serveBlobs(w http.ResponseWriter, r *http.Request, c store.Cata
 		serveEncoded(w, r, c.Since, tag, e, blobs.Size(), blobs)
 		return nil
 	}
-	encoded := &encodingWriter{ResponseWriter: w, encoders: s.encoders, encoding: e, head: r.Method == http.MethodHead}
-	defer func() { encoded.finish(blobs.Size()) }()
+	encoded := &encodingWriter{
+		ResponseWriter: w, encoders: s.encoders, encoding: e, head: r.Method == http.MethodHead,
+		size: blobs.Size(), plainTag: entityTag(tag, identity), plain: slices.Contains(accept(r.Header.Values("Accept-Encoding")), identity),
+	}
+	defer encoded.finish()
 	serveEncoded(encoded, r, c.Since, tag, e, unknownSize, blobs)
 	return nil
 }

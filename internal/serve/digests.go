@@ -26,7 +26,7 @@ func (s *server) catalog(name string) (store.Catalog, error) {
 	return c, nil
 }
 
-// moving runs v on what the catalog that the path names serves now. What the URL leads to moves with the digest, so a cache may keep a
+// moving runs v on what the catalog that the path names serves now. What the URL leads to moves with the version, so a cache may keep a
 // reply and must ask each time whether it still holds. Content-Location is the URL that does not move (RFC 9110, section 8.7).
 func (s *server) moving(v view) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -37,7 +37,7 @@ func (s *server) moving(v view) handler {
 		h := w.Header()
 		h.Set("Cache-Control", "no-cache")
 		h.Set(DigestHeader, c.Snapshot.Info().Digest)
-		if isFixed(c) && r.Method != http.MethodPost {
+		if r.Method != http.MethodPost {
 			_, below, _ := strings.Cut(r.URL.EscapedPath()[1:], "/") // of catalogs/NAME/api/v1/...
 			_, below, _ = strings.Cut(below, "/")
 			location := url.URL{RawQuery: r.URL.Query().Encode()}
@@ -47,7 +47,7 @@ func (s *server) moving(v view) handler {
 	}
 }
 
-// fixed runs v on the content of the digest that the path names, for as long as the store keeps that. It never changes, so a cache need not
+// fixed runs v on the content of the version that the path names, for as long as the store keeps that. It never changes, so a cache need not
 // ask again; but where catalogd asks who may read, only the reader's own cache may keep it (RFC 9111, section 3.5: "public" would allow
 // all to).
 func (s *server) fixed(v view) handler {
@@ -57,10 +57,7 @@ func (s *server) fixed(v view) handler {
 			return err
 		}
 		cacheControl := "public, max-age=31536000, immutable"
-		switch {
-		case !isFixed(c):
-			cacheControl = "no-cache"
-		case s.Authorize != nil:
+		if s.Authorize != nil {
 			cacheControl = "private, max-age=31536000, immutable"
 		}
 		w.Header().Set("Cache-Control", cacheControl)
@@ -69,29 +66,27 @@ func (s *server) fixed(v view) handler {
 	}
 }
 
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+// versionForm is that of store.Snapshot.Version: what comes after the digest says in which directory of the image the catalog lies.
+var versionForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}(-[0-9a-f]{8})?$`)
 
-func (s *server) catalogAt(name, digest string) (store.Catalog, error) {
+func (s *server) catalogAt(name, version string) (store.Catalog, error) {
 	now, err := s.catalog(name)
 	if err != nil {
 		return now, err
 	}
 	current := s.BaseURL + fixedPath(now)
-	if !digestForm.MatchString(digest) {
-		return now, notFound("%q is no digest, which is sha256: and 64 hex digits; what catalog %q serves now is at %s", digest, name, current)
+	if !versionForm.MatchString(version) {
+		return now, notFound("%q is no version, which is sha256: and 64 hex digits, and where a configDir is set a dash and 8 more; "+
+			"what catalog %q serves now is at %s", version, name, current)
 	}
-	at, ok := s.Catalogs.CatalogAt(name, digest)
+	at, ok := s.Catalogs.CatalogAt(name, version)
 	if !ok {
-		return at, notFound("catalog %q has no content of digest %s, or keeps it no longer; what it serves now is at %s", name, digest, current)
+		return at, notFound("catalog %q has no version %s, or keeps it no longer; what it serves now is at %s", name, version, current)
 	}
 	return at, nil
 }
 
-// isFixed tells whether the digest alone names the content: it does not where the CatalogSource says in which directory of the image the
-// catalog lies, for it may say another tomorrow.
-func isFixed(c store.Catalog) bool { return c.Snapshot.Info().ConfigDir == "" }
-
 // fixedPath is the path below which the catalog's content stays as it is.
 func fixedPath(c store.Catalog) string {
-	return "/catalogs/" + c.Name + "/digests/" + c.Snapshot.Info().Digest
+	return "/catalogs/" + c.Name + "/digests/" + c.Snapshot.Version()
 }

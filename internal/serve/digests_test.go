@@ -47,7 +47,7 @@ func TestPagesOfOneVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone, text := do(t, http.MethodGet, url+location, "")
-	want := "404 Not Found\ncatalog \"moving\" has no content of digest " + digestOf("1") + ", or keeps it no longer; " +
+	want := "404 Not Found\ncatalog \"moving\" has no version " + digestOf("1") + ", or keeps it no longer; " +
 		"what it serves now is at https://catalogd.example/catalogs/moving/digests/" + digestOf("2") + "\n"
 	if gone.StatusCode != http.StatusNotFound || text != want || gone.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("after the sweep: status %d, %q, want %q", gone.StatusCode, text, want)

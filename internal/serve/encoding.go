@@ -21,26 +21,22 @@ const minEncoded = 1024
 
 // negotiate returns the encodings in which the client may be answered, best first, and an error, 406, if there are none.
 //
-// One that the client has already, by If-None-Match, goes before all others: 304 is the best encoding. A range is one of the
-// content as it is, which is what a client that resumes has (curl -C - counts decoded bytes, and asks for no encoding unless told to):
-// so identity goes first where a Range is given, and where the client refuses identity the Range is ignored, as a server may do
-// (RFC 9110, section 14.2). A client that has part of an encoded form says so by If-Range, and then gets the content whole.
+// One that the client names goes before all others: by If-None-Match, for 304 is the best encoding, by If-Match, for it wants no other,
+// or by If-Range, for it has a part of that. A Range alone changes nothing, as it is a range of what would be sent without it (RFC 9110,
+// section 14.2): a client that accepts encodings and has a part of one must not be given a part of another. Only identity has ranges;
+// of the others a Range is ignored, and the client gets the whole, as section 14.2 allows.
 func negotiate(r *http.Request, tag string) ([]store.Encoding, error) {
 	accepted := accept(r.Header.Values("Accept-Encoding"))
 	if len(accepted) == 0 {
 		return nil, &statusError{code: http.StatusNotAcceptable, text: "Accept-Encoding refuses all that this content comes in: zstd, gzip and identity"}
 	}
-	has := strings.Join(r.Header.Values("If-None-Match"), ",")
-	ranged := r.Header.Get("Range") != ""
+	named := strings.Join(slices.Concat(r.Header.Values("If-None-Match"), r.Header.Values("If-Match"), r.Header.Values("If-Range")), ",")
 	slices.SortStableFunc(accepted, func(a, b store.Encoding) int {
 		first := func(e store.Encoding) int {
-			switch {
-			case strings.Contains(has, entityTag(tag, e)):
+			if strings.Contains(named, entityTag(tag, e)) {
 				return 0
-			case ranged && e == identity:
-				return 1
 			}
-			return 2
+			return 1
 		}
 		return cmp.Compare(first(a), first(b))
 	})

@@ -91,7 +91,11 @@ func TestNegotiate(t *testing.T) {
 		{"has gzip", map[string]string{"If-None-Match": `"other", W/"tag-gzip"`}, []store.Encoding{"gzip", "zstd", "identity"}},
 		{"has identity", map[string]string{"If-None-Match": `"tag"`}, []store.Encoding{"identity", "zstd", "gzip"}},
 		{"has another's", map[string]string{"If-None-Match": `"xtag-gzip"`}, []store.Encoding{"zstd", "gzip", "identity"}},
-		{"a range", map[string]string{"Range": "bytes=1-"}, []store.Encoding{"identity", "zstd", "gzip"}},
+		{"wants gzip", map[string]string{"If-Match": `"other", "tag-gzip"`}, []store.Encoding{"gzip", "zstd", "identity"}},
+		{"wants identity", map[string]string{"If-Match": `"tag"`}, []store.Encoding{"identity", "zstd", "gzip"}},
+		{"a range", map[string]string{"Range": "bytes=1-"}, []store.Encoding{"zstd", "gzip", "identity"}},
+		{"a part of gzip", map[string]string{"Range": "bytes=1-", "If-Range": `"tag-gzip"`}, []store.Encoding{"gzip", "zstd", "identity"}},
+		{"a part of identity", map[string]string{"Range": "bytes=1-", "If-Range": `"tag"`}, []store.Encoding{"identity", "zstd", "gzip"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := &http.Request{Header: http.Header{"Accept-Encoding": {"zstd, gzip"}}}
@@ -109,7 +113,7 @@ func TestNegotiate(t *testing.T) {
 // BenchmarkEncode says what a reply costs, in time and in size.
 func BenchmarkEncode(b *testing.B) {
 	body := []byte(get(b, startServer(b, newTestHandler(b))+"/catalogs/small/api/v1/metas?schema=olm.bundle"))
-	p := newEncoders()
+	p := newEncoders(1)
 	for _, e := range []store.Encoding{store.Zstd, store.Gzip} {
 		b.Run(fmt.Sprintf("%s-%d", e, len(body)), func(b *testing.B) {
 			b.ReportAllocs()

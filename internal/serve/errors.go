@@ -35,7 +35,11 @@ func (s *server) adapt(h handler) http.Handler {
 			return
 		}
 		var known *statusError
-		if !errors.As(err, &known) {
+		switch {
+		case errors.As(err, &known):
+		case r.Context().Err() != nil: // the client went away; nobody reads this
+			known = &statusError{code: http.StatusServiceUnavailable, text: "the request was given up"}
+		default:
 			s.Logger.ErrorContext(r.Context(), "answering a request",
 				slog.String("path", r.URL.Path), slog.Any("error", err))
 			known = &statusError{code: http.StatusInternalServerError, text: "catalogd could not read the content; its log has the cause"}

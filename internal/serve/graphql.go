@@ -16,7 +16,10 @@ func (s *server) graphqlOfAll(w http.ResponseWriter, r *http.Request) error {
 	return s.answerQuery(w, r, s.Catalogs.Catalogs())
 }
 
+// graphqlOfCatalog answers no-cache below a version, too: the answer may name what does not belong to the version, such as the catalog's
+// priority and image.
 func (s *server) graphqlOfCatalog(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+	w.Header().Set("Cache-Control", "no-cache")
 	return s.answerQuery(w, r, []store.Catalog{c})
 }
 

@@ -28,17 +28,40 @@ func (s slots) take(what string) (release func(), err error) {
 	}
 }
 
-// bounded lets v run on at most MaxQueries requests at a time, with all others that are bounded. The slot is held until the
-// reply is written; one that is small is when the kernel has taken it.
-func (s *server) bounded(v view) view {
-	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
-		release, err := s.queries.take("queries")
-		if err != nil {
-			return err
-		}
-		defer release()
-		return v(w, r, c)
+// What a client that reads slowly holds of a selection are the places of its blobs, up to 28 bytes each. Selections of at most
+// fewSelected are always answered; of all that are larger, maxSelected blobs may be in replies at a time: a quarter of a GB.
+const (
+	fewSelected = 1000
+	maxSelected = 8 << 20
+)
+
+// serveSelection serves what a selection finds. Finding takes a slot, as any query; it is given back before the reply is written, so
+// a client that reads slowly holds none.
+func (s *server) serveSelection(w http.ResponseWriter, r *http.Request, c store.Catalog, tag string, find selection) error {
+	blobs, err := s.find(find)
+	if err != nil {
+		return err
 	}
+	if size := int64(blobs.Len()); size > fewSelected {
+		if !s.selected.TryAcquire(size) {
+			return &statusError{
+				code:    http.StatusTooManyRequests,
+				text:    fmt.Sprintf("catalogd is sending more large selections than it can hold; come again, or ask for at most %d blobs at a time", fewSelected),
+				headers: map[string]string{"Retry-After": "1"},
+			}
+		}
+		defer s.selected.Release(size)
+	}
+	return s.serveBlobs(w, r, c, tag, blobs)
+}
+
+func (s *server) find(find selection) (*store.Blobs, error) {
+	release, err := s.queries.take("queries")
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return find()
 }
 
 // maxBody bounds the body of a request in bytes: the largest is a GraphQL query and its variables.

@@ -2,11 +2,15 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // TestQueriesAreBounded takes every slot: what takes work is refused, all else is answered.
@@ -68,6 +72,117 @@ func TestQueriesAreBounded(t *testing.T) {
 	if len(s.queries) != 0 {
 		t.Errorf("%d slots are held with nobody there", len(s.queries))
 	}
+}
+
+// fill is a file of blobs that hardly become smaller by compression.
+func fill(blobs, size int) *fstest.MapFile {
+	random, noise, out := rand.NewChaCha8([32]byte{}), make([]byte, size), bytes.Buffer{}
+	for i := range blobs {
+		_, _ = random.Read(noise)
+		fmt.Fprintf(&out, `{"schema":"fill","name":"%d","noise":%q}`+"\n", i, base64.StdEncoding.EncodeToString(noise))
+	}
+	return &fstest.MapFile{Data: out.Bytes()}
+}
+
+// TestSlowReadersHoldNoSlot has many clients that read nothing of their replies: all others are answered, if not compressed.
+func TestSlowReadersHoldNoSlot(t *testing.T) {
+	st := openStore(t)
+	commit(t, st, "c", "1", fstest.MapFS{"fill.json": fill(8, 1<<20), "p.json": soundPackage("p", "1.0.0")})
+	cfg := testConfig(st)
+	cfg.MaxQueries = 3
+	s := newServer(cfg)
+	base := startServer(t, s)
+	url := base + "/catalogs/c/api/v1/metas?schema=fill"
+	var readers []net.Conn
+	for range 40 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprint(conn, "GET /catalogs/c/api/v1/metas?schema=fill HTTP/1.1\r\nHost: c\r\nAccept-Encoding: gzip\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); err != nil { // of the status line
+			t.Fatal(err)
+		}
+		readers = append(readers, conn)
+	}
+	if got := len(s.encoders.onTheWay); got != cfg.MaxQueries {
+		t.Errorf("%d encoders compress on the way, want %d", got, cfg.MaxQueries)
+	}
+	head, _ := do(t, http.MethodHead, url, "")
+	tag := strings.TrimSuffix(head.Header.Get("ETag"), `"`) + `-zstd"`
+	for _, test := range []struct {
+		path, accept, ifNoneMatch string
+		status                    int
+		encoding                  string
+	}{
+		{"/catalogs/c/api/v1/metas?schema=fill", "zstd", "", http.StatusOK, ""},
+		{"/catalogs/c/api/v1/metas?schema=fill", "zstd, identity;q=0", "", http.StatusTooManyRequests, ""},
+		{"/catalogs/c/api/v1/metas?schema=fill", "zstd, identity;q=0", tag, http.StatusNotModified, ""},
+		{"/catalogs/c/api/v1/packages/p", "", "", http.StatusOK, ""},
+		{"/api/v1/search?q=p", "", "", http.StatusOK, ""},
+		{"/api/v1/graphql?query={__schema{types{name,description}}}", "zstd", "", http.StatusOK, "zstd"},
+	} {
+		resp, body := do(t, http.MethodGet, base+test.path, "", "Accept-Encoding", test.accept, "If-None-Match", test.ifNoneMatch)
+		if resp.StatusCode != test.status || resp.Header.Get("Content-Encoding") != test.encoding {
+			t.Errorf("%+v: status %d, header %v", test, resp.StatusCode, resp.Header)
+		}
+		if err := wellFormed(resp.StatusCode, resp.Header, body, http.MethodGet); err != nil {
+			t.Error(err)
+		}
+		if test.status == http.StatusOK && test.accept == "zstd" && test.encoding == "" {
+			want, plainTag := getTagged(t, url)
+			if body != want || resp.Header.Get("ETag") != plainTag || resp.ContentLength != int64(len(want)) || resp.Header.Get("Vary") != "Accept-Encoding" {
+				t.Errorf("what is not compressed for want of an encoder: %d bytes, want %d; header %v", len(body), len(want), resp.Header)
+			}
+		}
+	}
+	for _, conn := range readers {
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, "the encoders to come back", func() bool { return len(s.encoders.onTheWay) == 0 })
+	if resp, _ := do(t, http.MethodGet, url, "", "Accept-Encoding", "zstd"); resp.Header.Get("Content-Encoding") != "zstd" {
+		t.Errorf("when all are gone, header %v", resp.Header)
+	}
+}
+
+// TestLargeSelectionsAreBounded: what slow readers make the service hold of large selections is bounded; small ones are answered still.
+func TestLargeSelectionsAreBounded(t *testing.T) {
+	st := openStore(t)
+	commit(t, st, "c", "1", fstest.MapFS{"fill.json": fill(fewSelected+1, 3), "p.json": soundPackage("p", "1.0.0")})
+	s := newServer(testConfig(st))
+	base := startServer(t, s) + "/catalogs/c/api/v1/"
+	if !s.selected.TryAcquire(maxSelected - fewSelected) {
+		t.Fatal("something is held")
+	}
+	resp, body := do(t, http.MethodGet, base+"metas?schema=fill", "")
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("status %d, header %v", resp.StatusCode, resp.Header)
+	}
+	if err := wellFormed(resp.StatusCode, resp.Header, body, http.MethodGet); err != nil {
+		t.Error(err)
+	}
+	if status := statusOf(t, base+"packages"); status != http.StatusOK {
+		t.Errorf("a small one: status %d", status)
+	}
+	s.selected.Release(maxSelected - fewSelected)
+	for range 3 {
+		get(t, base+"metas?schema=fill")
+	}
+	waitFor(t, "all to be given back", func() bool {
+		all := s.selected.TryAcquire(maxSelected)
+		if all {
+			s.selected.Release(maxSelected)
+		}
+		return all
+	})
 }
 
 // TestSlowBodyHoldsNoSlot sends half a query: others are answered meanwhile, with a single slot.

@@ -13,31 +13,35 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
+// A selection finds blobs, or returns an error if there is nothing of that name.
+type selection func() (*store.Blobs, error)
+
 // list serves the blobs that base selects, narrowed by the parameters given, in the order of the
 // catalog. No match is an empty 200, as upstream answers.
 func (s *server) list(base store.Query, params ...string) view {
 	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
-		return s.serveQuery(w, r, c, base, params...)
+		query, err := parseQuery(r, base, params...)
+		if err != nil {
+			return err
+		}
+		return s.serveSelection(w, r, c, queryTag(c, query), func() (*store.Blobs, error) { return c.Snapshot.Select(query), nil })
 	}
 }
 
 // listOfPackage serves the blobs of one schema of the package that the path names.
 func (s *server) listOfPackage(schema string) view {
 	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
-		name := r.PathValue("package")
-		if c.Snapshot.Package(name).Len() == 0 {
-			return noPackage(c, name)
+		query, err := parseQuery(r, store.Query{Schema: schema, Package: r.PathValue("package")}, "name")
+		if err != nil {
+			return err
 		}
-		return s.serveQuery(w, r, c, store.Query{Schema: schema, Package: name}, "name")
+		return s.serveSelection(w, r, c, queryTag(c, query), func() (*store.Blobs, error) {
+			if c.Snapshot.Package(query.Package).Len() == 0 {
+				return nil, noPackage(c, query.Package)
+			}
+			return c.Snapshot.Select(query), nil
+		})
 	}
-}
-
-func (s *server) serveQuery(w http.ResponseWriter, r *http.Request, c store.Catalog, base store.Query, params ...string) error {
-	query, err := parseQuery(r, base, params...)
-	if err != nil {
-		return err
-	}
-	return s.serveBlobs(w, r, c, queryTag(c, query), c.Snapshot.Select(query))
 }
 
 // metas serves the blobs that match all parameters given. Without any that is the file of all, which is no work.
@@ -50,7 +54,7 @@ func (s *server) metas(w http.ResponseWriter, r *http.Request, c store.Catalog) 
 	if query == (store.Query{}) {
 		return serveAll(w, r, c)
 	}
-	return s.bounded(s.list(store.Query{}, params...))(w, r, c)
+	return s.list(store.Query{}, params...)(w, r, c)
 }
 
 // servePackage serves the olm.package blob and every blob that belongs to the package.
@@ -59,11 +63,13 @@ func (s *server) servePackage(w http.ResponseWriter, r *http.Request, c store.Ca
 		return err
 	}
 	name := r.PathValue("package")
-	blobs := c.Snapshot.Package(name)
-	if blobs.Len() == 0 {
-		return noPackage(c, name)
-	}
-	return s.serveBlobs(w, r, c, queryTag(c, store.Query{Package: name})+"-whole", blobs)
+	return s.serveSelection(w, r, c, queryTag(c, store.Query{Package: name})+"-whole", func() (*store.Blobs, error) {
+		blobs := c.Snapshot.Package(name)
+		if blobs.Len() == 0 {
+			return nil, noPackage(c, name)
+		}
+		return blobs, nil
+	})
 }
 
 // serveBundle serves the bundle of that name: more than one where packages share a bundle name and
@@ -73,11 +79,13 @@ func (s *server) serveBundle(w http.ResponseWriter, r *http.Request, c store.Cat
 	if err != nil {
 		return err
 	}
-	blobs := c.Snapshot.Select(query)
-	if blobs.Len() == 0 {
-		return notFound("catalog %q has no bundle %q%s", c.Name, query.Name, ofPackage(query.Package))
-	}
-	return s.serveBlobs(w, r, c, queryTag(c, query), blobs)
+	return s.serveSelection(w, r, c, queryTag(c, query), func() (*store.Blobs, error) {
+		blobs := c.Snapshot.Select(query)
+		if blobs.Len() == 0 {
+			return nil, notFound("catalog %q has no bundle %q%s", c.Name, query.Name, ofPackage(query.Package))
+		}
+		return blobs, nil
+	})
 }
 
 func ofPackage(name string) string {

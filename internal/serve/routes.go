@@ -26,12 +26,13 @@ var (
 	queries = []string{http.MethodGet, http.MethodPost}
 )
 
-// routes lists every path. Each view of a catalog has two: one that moves with the catalog and one below its digest, that does not.
+// routes lists every path. Each view of a catalog has two: one that moves with the catalog and one below its version, that does not.
 func (s *server) routes() []route {
 	routes := []route{
 		{reads, "/openapi.json", s.serveOpenAPI},
 		{reads, "/catalogs", s.listCatalogs},
 		{reads, "/catalogs/{catalog}", s.describeCatalog},
+		{reads, "/catalogs/{catalog}/digests/{digest}", s.describeVersion},
 		{reads, "/catalogs/{catalog}/api/v1/watch", s.watch},
 		{reads, "/api/v1/search", s.search},
 		{queries, "/api/v1/graphql", s.graphqlOfAll},
@@ -43,15 +44,15 @@ func (s *server) routes() []route {
 	}{
 		{reads, "all", serveAll},
 		{reads, "metas", s.metas},
-		{reads, "packages", s.bounded(s.list(store.Query{Schema: fbc.SchemaPackage}, "name"))},
-		{reads, "packages/{package}", s.bounded(s.servePackage)},
-		{reads, "packages/{package}/channels", s.bounded(s.listOfPackage(fbc.SchemaChannel))},
-		{reads, "packages/{package}/bundles", s.bounded(s.listOfPackage(fbc.SchemaBundle))},
+		{reads, "packages", s.list(store.Query{Schema: fbc.SchemaPackage}, "name")},
+		{reads, "packages/{package}", s.servePackage},
+		{reads, "packages/{package}/channels", s.listOfPackage(fbc.SchemaChannel)},
+		{reads, "packages/{package}/bundles", s.listOfPackage(fbc.SchemaBundle)},
 		{reads, "packages/{package}/icon", s.serveIcon},
-		{reads, "channels", s.bounded(s.list(store.Query{Schema: fbc.SchemaChannel}, "package", "name"))},
-		{reads, "bundles", s.bounded(s.list(store.Query{Schema: fbc.SchemaBundle}, "package", "name"))},
-		{reads, "bundles/{bundle}", s.bounded(s.serveBundle)},
-		{reads, "custom", s.bounded(s.list(store.Query{Custom: true}, "schema", "package", "name"))},
+		{reads, "channels", s.list(store.Query{Schema: fbc.SchemaChannel}, "package", "name")},
+		{reads, "bundles", s.list(store.Query{Schema: fbc.SchemaBundle}, "package", "name")},
+		{reads, "bundles/{bundle}", s.serveBundle},
+		{reads, "custom", s.list(store.Query{Custom: true}, "schema", "package", "name")},
 		{queries, "graphql", s.graphqlOfCatalog},
 	} {
 		routes = append(routes,

@@ -3,8 +3,10 @@ package serve
 import (
 	"cmp"
 	"container/heap"
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +18,9 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
+// searchTime is how long a search may take. One over all of the largest known catalogs takes a fraction of a second.
+const searchTime = 10 * time.Second
+
 // The number of results of a search.
 const (
 	defaultResults = 20
@@ -26,6 +31,8 @@ const (
 type searchReply struct {
 	Results []*searchResult `json:"results"` // best first
 	Total   int             `json:"total"`   // how many packages fit, whether they are among the results or not
+
+	Incomplete []string `json:"incomplete,omitempty"` // catalogs that cannot be read to their end, so packages of theirs may be missing
 }
 
 // searchResult is a package that fits.
@@ -108,35 +115,45 @@ func parseLimit(values url.Values) (int, error) {
 	return limit, nil
 }
 
-// runSearch returns the JSON of the reply. It reads one summary after another and keeps the best.
+// runSearch returns the JSON of the reply. It reads one summary after another and keeps the best. A catalog that cannot be read takes
+// nothing from the others; what is missing is not hidden.
 func (s *server) runSearch(r *http.Request, catalogs []store.Catalog, query search.Query, limit int) ([]byte, error) {
 	release, err := s.queries.take("queries")
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	found, total := best{}, 0
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.patience, &statusError{
+		code:    http.StatusServiceUnavailable,
+		text:    fmt.Sprintf("the search took longer than %v; search one catalog, by the parameter catalog, or come again", s.patience),
+		headers: map[string]string{"Retry-After": "5"},
+	})
+	defer cancel()
+	found, reply := best{}, searchReply{}
 	for _, c := range catalogs {
 		priority := s.Priority(c.Name)
 		for summary, err := range c.Snapshot.Summaries() {
 			if err != nil {
-				return nil, fmt.Errorf("searching catalog %q: %w", c.Name, err)
+				s.Logger.ErrorContext(ctx, "searching a catalog", slog.String("catalog", c.Name), slog.Any("error", err))
+				reply.Incomplete = append(reply.Incomplete, c.Name)
+				break
 			}
-			if err := r.Context().Err(); err != nil { // the client went away
-				return nil, err
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
 			}
 			score := query.Score(summary)
 			if score == 0 {
 				continue
 			}
-			total++
+			reply.Total++
 			found.add(&searchResult{Catalog: c.Name, Name: summary.Name, Score: score, priority: priority}, limit, func(result *searchResult) {
 				s.fill(result, summary)
 			})
 		}
 	}
 	slices.SortFunc(found, compareResults)
-	body, err := json.Marshal(searchReply{Results: found, Total: total})
+	reply.Results = found
+	body, err := json.Marshal(reply)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the results of a search: %w", err)
 	}

@@ -38,7 +38,8 @@ type searchAnswer struct {
 		Kinds                                []string
 		Score                                int
 	}
-	Total int
+	Total      int
+	Incomplete []string
 }
 
 func searchFor(t *testing.T, base, query string) searchAnswer {
@@ -129,7 +130,23 @@ func TestSearchURLIsEscaped(t *testing.T) {
 	}
 }
 
-// TestSearchDamage: what is missing of the results is not hidden.
+// TestSearchTime: a search that takes too long ends, and says what to do.
+func TestSearchTime(t *testing.T) {
+	s := newServer(testConfig(newTestStore(t)))
+	s.patience = -1
+	resp, body := do(t, http.MethodGet, startServer(t, s)+"/api/v1/search?q=operator", "")
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "5" || !strings.Contains(body, "search one catalog") {
+		t.Errorf("status %d, header %v, %q", resp.StatusCode, resp.Header, body)
+	}
+	if err := wellFormed(resp.StatusCode, resp.Header, body, http.MethodGet); err != nil {
+		t.Error(err)
+	}
+	if len(s.queries) != 0 {
+		t.Error("the search still has its slot")
+	}
+}
+
+// TestSearchDamage: a catalog that cannot be read takes nothing from the others, and what is missing of the results is not hidden.
 func TestSearchDamage(t *testing.T) {
 	dir := t.TempDir()
 	st, err := store.Open(dir, store.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -145,11 +162,15 @@ func TestSearchDamage(t *testing.T) {
 	if err := os.Truncate(files[0], 5); err != nil {
 		t.Fatal(err)
 	}
+	commit(t, st, "sound", "2", fstest.MapFS{"p.json": soundPackage("p", "2.0.0")})
 	var log strings.Builder
 	cfg := testConfig(st)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	resp, body := do(t, http.MethodGet, startServer(t, New(cfg))+"/api/v1/search?q=p", "")
-	if resp.StatusCode != http.StatusInternalServerError || !strings.Contains(log.String(), "damaged") {
-		t.Errorf("status %d, %q; the log is %q", resp.StatusCode, body, log.String())
+	answer := searchFor(t, startServer(t, New(cfg)), "q=p")
+	if len(answer.Results) != 1 || answer.Results[0].Catalog != "sound" || answer.Total != 1 || !slices.Equal(answer.Incomplete, []string{"damaged"}) {
+		t.Errorf("got %+v", answer)
+	}
+	if !strings.Contains(log.String(), "catalog=damaged") {
+		t.Errorf("the log is %q", log.String())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -31,8 +32,8 @@ type Catalogs interface {
 	Catalog(name string) (store.Catalog, bool)
 	// Catalogs returns every catalog, sorted by name.
 	Catalogs() []store.Catalog
-	// CatalogAt returns the catalog with the content of a digest, which it serves, or served and still keeps.
-	CatalogAt(name, digest string) (store.Catalog, bool)
+	// CatalogAt returns the catalog with the content of a version, which it serves, or served and still keeps.
+	CatalogAt(name, version string) (store.Catalog, bool)
 	// Changed returns a channel that is closed at the next change of any catalog: ask for it before you look.
 	Changed() <-chan struct{}
 }
@@ -60,7 +61,10 @@ type server struct {
 	metrics   *metrics
 	encoders  *encoders
 	queries   slots
+	selected  *semaphore.Weighted // blobs in replies; see maxSelected
 	watches   slots
+	told      *eventCache
+	patience  time.Duration           // how long a search may take
 	heartbeat func() <-chan time.Time // gives something when a feed was quiet for long
 	lifetime  func() <-chan time.Time // gives something when a feed that begins now has to end
 }
@@ -82,9 +86,12 @@ func newServer(cfg Config) *server {
 		mux:       http.NewServeMux(),
 		graphql:   graphql.New(graphql.Config{BaseURL: cfg.BaseURL, Priority: cfg.Priority, Logger: cfg.Logger}),
 		metrics:   newMetrics(cfg.Metrics),
-		encoders:  newEncoders(),
+		encoders:  newEncoders(cmp.Or(cfg.MaxQueries, 32)),
 		queries:   make(slots, cmp.Or(cfg.MaxQueries, 32)),
+		selected:  semaphore.NewWeighted(maxSelected),
 		watches:   make(slots, maxWatches),
+		told:      newEventCache(),
+		patience:  searchTime,
 		heartbeat: func() <-chan time.Time { return time.After(quiet) },
 		lifetime: func() <-chan time.Time {
 			return time.After(lifetime + rand.N(lifetime)) //nolint:gosec // G404: no secret, only so that they do not all come again at once

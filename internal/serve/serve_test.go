@@ -273,6 +273,20 @@ func statusOf(tb testing.TB, url string) int {
 	return resp.StatusCode
 }
 
+// TestGivenUpIsNotLogged: whoever breaks off requests fills no log.
+func TestGivenUpIsNotLogged(t *testing.T) {
+	var log strings.Builder
+	cfg := testConfig(newTestStore(t))
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	New(cfg).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/search?q=operator", nil))
+	if log.Len() > 0 || w.Code == http.StatusOK {
+		t.Errorf("status %d; the log is %q", w.Code, log.String())
+	}
+}
+
 func TestUnknownErrorIsLoggedNotShown(t *testing.T) {
 	var log strings.Builder
 	s := &server{Config: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}

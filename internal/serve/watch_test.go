@@ -2,18 +2,24 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 // event is a server-sent event, or a comment: then its kind is ":".
@@ -151,6 +157,73 @@ func TestWatch(t *testing.T) {
 	}
 	if got, err := feed.next(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the last event: %+v, error %v", got, err)
+	}
+}
+
+// TestWatchVersions: another directory of the same image is another version, in events and for those who come again.
+func TestWatchVersions(t *testing.T) {
+	st := openStore(t)
+	source := store.Source{Image: "quay.io/example/c:v1", Digest: digestOf("1")}
+	commitSource(t, st, "c", source, packagesFS("1.0.0", "a"))
+	base := startServer(t, newHandler(st)) + "/catalogs/c/api/v1/watch"
+	feed := watch(t, base)
+	feed.wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
+	source.ConfigDir = "/b"
+	commitSource(t, st, "c", source, packagesFS("1.0.0", "b"))
+	for _, feed := range []*events{feed, watch(t, base, "Last-Event-ID", digestOf("1"))} {
+		got, err := feed.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := st.Catalogs()[0].Snapshot.Version()
+		if got.id != version || got.id == digestOf("1") || !strings.Contains(got.data, `"digest":"`+digestOf("1")+`","url":"https://catalogd.example/catalogs/c/digests/`+version+`"`) ||
+			!strings.Contains(got.data, `"previous":"`+digestOf("1")+`","added":["b"],"changed":[],"removed":["a"]}`) {
+			t.Errorf("of version %s: %+v", version, got)
+		}
+		again, err := watch(t, base+"?since="+got.id).next()
+		if want := `"previous":"` + version + `","added":[],"changed":[],"removed":[]}`; err != nil || !strings.HasSuffix(again.data, want) {
+			t.Errorf("who comes again: %+v, error %v, want %s", again, err, want)
+		}
+	}
+}
+
+// TestWatchersShareEvents: what many feeds tell is made once.
+func TestWatchersShareEvents(t *testing.T) {
+	st := openStore(t)
+	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
+	old := st.Catalogs()[0].Snapshot
+	commit(t, st, "c", "2", packagesFS("1.0.0", "b"))
+	s, c := newServer(testConfig(st)), st.Catalogs()[0]
+	first, err := s.digestEvent(c, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.digestEvent(c, old); err != nil || &again[0] != &first[0] {
+		t.Errorf("the same event is made twice: %s, error %v", again, err)
+	}
+	c.Since = c.Since.Add(time.Hour)
+	if later, err := s.digestEvent(c, old); err != nil || bytes.Equal(later, first) {
+		t.Errorf("served anew, at another time, it is told as of the first: %s, error %v", later, err)
+	}
+}
+
+// TestEventCache asks for each of many events from many feeds at once.
+func TestEventCache(t *testing.T) {
+	cache, feeds := newEventCache(), sync.WaitGroup{}
+	for i := range 3 * int64(maxEvents) {
+		var made atomic.Int64
+		for range 20 {
+			feeds.Go(func() {
+				text, err := cache.get(eventKey{since: i}, func() ([]byte, error) { return fmt.Append(nil, made.Add(1)), nil })
+				if err != nil || string(text) != "1" {
+					t.Errorf("event %d: %q, error %v", i, text, err)
+				}
+			})
+		}
+		feeds.Wait()
+	}
+	if len(cache.events) != maxEvents || len(cache.order) != maxEvents {
+		t.Errorf("%d events are kept, want %d", len(cache.events), maxEvents)
 	}
 }
 
