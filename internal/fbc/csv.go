@@ -22,6 +22,9 @@ var ErrNoCSV = errors.New("neither an olm.csv.metadata property nor an olm.bundl
 // It is made as opm serves it to OLM (ConvertModelBundleToAPIBundle of operator-registry): from metadata, the name,
 // version and related images are those of the bundle, and pkgDescription stands in for a missing description.
 func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
+	if err := CheckValues(bundle); err != nil {
+		return nil, err
+	}
 	cfg, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: SchemaBundle, Blob: bundle}})
 	if err != nil {
 		return nil, err
@@ -67,6 +70,9 @@ func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription 
 	if len(props.Packages) != 1 {
 		return nil, fmt.Errorf("%d properties of type %s, expected one", len(props.Packages), property.TypePackage)
 	}
+	if err := checkVersion(b.Name, props.Packages[0]); err != nil {
+		return nil, err
+	}
 	v, err := semver.Parse(props.Packages[0].Version)
 	if err != nil {
 		return nil, fmt.Errorf("reading the version: %w", err)
@@ -76,6 +82,9 @@ func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription 
 }
 
 func csvOfObject(b declcfg.Bundle) (*v1alpha1.ClusterServiceVersion, error) {
+	if n := countValues([]byte(b.CsvJSON)); n > maxCSVValues {
+		return nil, fmt.Errorf("%d JSON values in its ClusterServiceVersion, more than the %d that are accepted", n, maxCSVValues)
+	}
 	csv := &v1alpha1.ClusterServiceVersion{}
 	if err := json.Unmarshal([]byte(b.CsvJSON), csv); err != nil {
 		return nil, fmt.Errorf("reading the ClusterServiceVersion: %w", err)

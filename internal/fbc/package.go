@@ -109,6 +109,9 @@ func addBlob(cfg *declcfg.DeclarativeConfig, blob []byte) error {
 	if err != nil || IsCustom(k.schema) {
 		return err
 	}
+	if err := CheckValues(blob); err != nil {
+		return err
+	}
 	one, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: k.schema, Package: k.pkg, Name: k.name, Blob: blob}})
 	if err != nil {
 		return err
@@ -119,8 +122,8 @@ func addBlob(cfg *declcfg.DeclarativeConfig, blob []byte) error {
 		}
 	}
 	for _, ch := range one.Channels {
-		if len(ch.Entries) > maxEntries {
-			return fmt.Errorf("channel %q has %d entries, more than the %d that are accepted", ch.Name, len(ch.Entries), maxEntries)
+		if err := checkEntries(ch); err != nil {
+			return err
 		}
 	}
 	for i := range one.Packages {
@@ -132,10 +135,36 @@ func addBlob(cfg *declcfg.DeclarativeConfig, blob []byte) error {
 	return nil
 }
 
+func checkEntries(ch declcfg.Channel) error {
+	if len(ch.Entries) > maxEntries {
+		return fmt.Errorf("channel %q has %d entries, more than the %d that are accepted", ch.Name, len(ch.Entries), maxEntries)
+	}
+	for _, e := range ch.Entries {
+		if n := len(e.SkipRange); n > maxRangeBytes {
+			return fmt.Errorf("channel %q: the skipRange of entry %q has %d bytes, more than the %d that are accepted", ch.Name, e.Name, n, maxRangeBytes)
+		}
+	}
+	return nil
+}
+
+// checkVersion bounds what is parsed as a version, which takes memory by its parts.
+func checkVersion(bundle string, p property.Package) error {
+	if n := max(len(p.Version), len(p.Release)); n > maxKeyBytes {
+		return fmt.Errorf("bundle %q: a version of %d bytes, more than the %d that are accepted", bundle, n, maxKeyBytes)
+	}
+	return nil
+}
+
 // checkAndSlim checks all properties of a bundle and keeps those few that the model looks at.
 func checkAndSlim(b *declcfg.Bundle) error {
-	if _, err := property.Parse(b.Properties); err != nil {
+	props, err := property.Parse(b.Properties)
+	if err != nil {
 		return fmt.Errorf("parse properties for bundle %q: %w", b.Name, err)
+	}
+	for _, p := range props.Packages {
+		if err := checkVersion(b.Name, p); err != nil {
+			return err
+		}
 	}
 	var keep []property.Property
 	for _, p := range b.Properties {

@@ -1,31 +1,44 @@
 package store
 
 import (
-	"maps"
+	"bytes"
+	"encoding/hex"
+	"iter"
 	"path"
 	"slices"
 	"time"
 )
 
-// CatalogAt returns the catalog of a name as it serves the content of a digest or, as long as that snapshot is kept, as it
-// served it before. Of a digest that it served from two config directories it is the one served now, else the newest.
-// What is known to be damaged is not given, as whoever asks by digest keeps the answer for good.
-func (s *Store) CatalogAt(name, digest string) (Catalog, bool) {
+// CatalogAt returns the catalog of a name as it serves the content of a version or, as long as that snapshot is kept, as it
+// served it before. What is damaged is not given, as whoever asks by version keeps the answer for good: what an earlier
+// process wrote is read whole for that, the first time it is asked for.
+func (s *Store) CatalogAt(name, version string) (Catalog, bool) {
+	c, ok := s.find(name, version)
+	if !ok {
+		return Catalog{}, false
+	}
+	if err := c.Snapshot.verifyOnce(); err != nil {
+		s.opts.Logger.Error("the stored content of a catalog is damaged; it is not given to those who ask for it by digest", "catalog", name, "version", version, "error", err)
+	}
+	if c.Snapshot.damaged.Load() {
+		return Catalog{}, false
+	}
+	return c, true
+}
+
+// find looks for a version in what a catalog serves and served.
+func (s *Store) find(name, version string) (Catalog, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if c, ok := s.catalogs[name]; ok && c.Snapshot.isSound(digest) {
+	if c, ok := s.catalogs[name]; ok && c.Snapshot.Version() == version {
 		return c, true
 	}
 	for _, c := range s.history[name] {
-		if c.Snapshot.isSound(digest) {
+		if c.Snapshot.Version() == version {
 			return c, true
 		}
 	}
 	return Catalog{}, false
-}
-
-func (s *Snapshot) isSound(digest string) bool {
-	return s.info.Digest == digest && !s.damaged.Load()
 }
 
 // Changed returns a channel that is closed at the next change of any catalog: when it is pointed to other content or under
@@ -62,8 +75,8 @@ func without(catalogs []Catalog, key string) []Catalog {
 }
 
 // recall opens what a catalog served before this process began. What cannot be opened is left out: it was swept, or is
-// damaged and nobody unpacks it again. These snapshots are given by CatalogAt only; Snapshot checks one whole before
-// anything is pointed to it anew.
+// damaged and nobody unpacks it again. These snapshots are given by CatalogAt only, which checks them whole; so does Snapshot
+// before anything is pointed to one anew.
 func (s *Store) recall(name string, previous []pointed) {
 	for _, p := range previous {
 		snap, err := openSnapshot(s.root, p.Snapshot)
@@ -106,34 +119,73 @@ func (s *Store) servedBefore(key string) bool {
 // sound or not.
 type Changes struct{ Added, Changed, Removed []string }
 
-// ChangesSince compares the packages of a snapshot with those of an older one, by their hashes: nothing is read.
+// ChangesSince compares the packages of a snapshot with those of an older one, by their hashes: nothing is read, and no more
+// is held than the names that it returns.
 func (s *Snapshot) ChangesSince(old *Snapshot) Changes {
 	var out Changes
-	before, now := old.packageHashes(), s.packageHashes()
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if h, ok := before[name]; !ok {
-			out.Added = append(out.Added, name)
-		} else if h != now[name] {
-			out.Changed = append(out.Changed, name)
+	nextBefore, stop := iter.Pull2(old.contents())
+	defer stop()
+	nextNow, stop := iter.Pull2(s.contents())
+	defer stop()
+	before, was, inBefore := nextBefore()
+	now, is, inNow := nextNow()
+	for inBefore || inNow {
+		order := bytes.Compare(before, now)
+		switch { // at the end of one list, the other is next
+		case !inNow:
+			order = -1
+		case !inBefore:
+			order = 1
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if _, ok := now[name]; !ok {
-			out.Removed = append(out.Removed, name)
+		switch {
+		case order < 0:
+			out.Removed = append(out.Removed, string(before))
+		case order > 0:
+			out.Added = append(out.Added, string(now))
+		case was != is:
+			out.Changed = append(out.Changed, string(now))
+		}
+		if order <= 0 {
+			before, was, inBefore = nextBefore()
+		}
+		if order >= 0 {
+			now, is, inNow = nextNow()
 		}
 	}
 	return out
 }
 
-// packageHashes are the hashes of all packages by name; blobs that fail to say which they belong to make none.
-func (s *Snapshot) packageHashes() map[string]string {
-	hashes := map[string]string{}
-	for _, p := range s.Packages() {
-		hashes[p.Name] = p.Hash
+// contents gives the name and the hash of each package, sound or not, in the order of the names. Blobs that fail to say which
+// they belong to make none.
+func (s *Snapshot) contents() iter.Seq2[[]byte, hash] {
+	return func(yield func([]byte, hash) bool) {
+		unsound := s.info.InvalidPackages
+		if len(unsound) > 0 && unsound[0].Name == "" {
+			unsound = unsound[1:]
+		}
+		for i := range s.index.packageCount() {
+			key, content, _, _ := s.index.packageAt(i)
+			name := s.index.key(key)
+			for len(unsound) > 0 && unsound[0].Name < string(name) {
+				if !yield(unsound[0].content()) {
+					return
+				}
+				unsound = unsound[1:]
+			}
+			if !yield(name, content) {
+				return
+			}
+		}
+		for _, p := range unsound {
+			if !yield(p.content()) {
+				return
+			}
+		}
 	}
-	for _, p := range s.info.InvalidPackages {
-		hashes[p.Name] = p.Hash
-	}
-	delete(hashes, "")
-	return hashes
+}
+
+func (p InvalidPackage) content() (name []byte, content hash) {
+	b, _ := hex.DecodeString(p.Hash) // as this package encoded it
+	copy(content[:], b)
+	return []byte(p.Name), content
 }

@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,25 +113,36 @@ func TestHistoryIsPruned(t *testing.T) {
 	servedAt(t, s, "cat", map[int]string{4: "4", 5: ""})
 }
 
-// Of one digest from two directories of the image, the one served now is given, else the newest.
+// Each directory of an image is a version of its own: what a version gives never changes.
 func TestCatalogAtOfTwoDirectories(t *testing.T) {
-	s := open(t, t.TempDir(), newClock())
-	from := func(dir string, n int) {
-		t.Helper()
-		src := source(n)
-		src.ConfigDir = dir
-		if _, err := tryCommit(t, s, "cat", src, blobs(dir)); err != nil {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	versions := map[string]string{} // by the directory
+	for _, from := range []string{"/a", "/b", "", "/a"} {
+		src := source(1)
+		src.ConfigDir = from
+		snap, err := tryCommit(t, s, "cat", src, blobs("in"+from))
+		if err != nil {
 			t.Fatal(err)
 		}
+		versions[from] = snap.Version()
 	}
-	from("/a", 1)
-	from("/b", 1)
-	servedAt(t, s, "cat", map[int]string{1: "/b"})
-	from("/a", 1)
-	servedAt(t, s, "cat", map[int]string{1: "/a"})
-	from("/b", 1)
-	from("/c", 2)
-	servedAt(t, s, "cat", map[int]string{1: "/b", 2: "/c"})
+	want := map[string]string{"": digest(1), "/a": digest(1) + "-6a50dc85", "/b": digest(1) + "-9812b0b9"}
+	if diff := cmp.Diff(want, versions); diff != "" {
+		t.Errorf("versions, -want +got:\n%s", diff)
+	}
+	for range 2 { // before and after a restart
+		for from, version := range versions {
+			at, ok := s.CatalogAt("cat", version)
+			if !ok || at.Snapshot.Version() != version || text(t, at.Snapshot) != blobs("in" + from)["c.json"]+"\n" {
+				t.Errorf("at %s: got %v %+v, want what is in %q", version, ok, at, from)
+			}
+		}
+		if _, ok := s.CatalogAt("cat", digest(1)+"-00000000"); ok {
+			t.Error("a directory that was never served is given")
+		}
+		s = reopen(t, s, dir, c)
+	}
 }
 
 // Remove forgets all that the catalog alone served, also before a restart; what another served before has its grace.
@@ -165,6 +178,41 @@ func TestCatalogAtGivesNothingDamaged(t *testing.T) {
 	servedAt(t, s, "cat", map[int]string{1: ""})
 	commit(t, s, "cat", 2, blobs("two"))
 	servedAt(t, s, "cat", map[int]string{1: "", 2: "two"})
+}
+
+// What an earlier process wrote is not given before it is compared with its checksums, be it served now or before.
+func TestCatalogAtVerifiesAfterARestart(t *testing.T) {
+	v, c := volume{t, t.TempDir()}, newClock()
+	s := open(t, v.dir, c)
+	for n := 1; n <= 4; n++ {
+		commit(t, s, "cat", n, blobs(fmt.Sprint(n)))
+	}
+	for _, n := range []int{1, 4} {
+		v.flip(20, "snapshots", source(n).Key(), catalogFile)
+	}
+	v.flip(0, "snapshots", source(2).Key(), indexFile) // not even opened
+	s = reopen(t, s, v.dir, c)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for n := 1; n <= 4; n++ {
+				if _, ok := s.CatalogAt("cat", digest(n)); ok != (n == 3) {
+					t.Errorf("at %d: given %v", n, ok)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	servedAt(t, s, "cat", map[int]string{1: "", 2: "", 3: "3", 4: ""})
+	if _, ok := s.Snapshot(source(4).Key()); ok {
+		t.Error("a damaged snapshot is offered for use, not unpacked again")
+	}
+	v.flip(20, "snapshots", source(3).Key(), catalogFile) // once is enough: no request reads it all again
+	if _, ok := s.CatalogAt("cat", digest(3)); !ok {
+		t.Error("it is verified again")
+	}
+	commit(t, s, "cat", 4, blobs("4"))
+	servedAt(t, s, "cat", map[int]string{1: "", 4: "4"})
 }
 
 func TestChanged(t *testing.T) {
@@ -231,5 +279,23 @@ func TestChangesSince(t *testing.T) {
 	}
 	if diff := cmp.Diff(Changes{}, after.ChangesSince(after)); diff != "" {
 		t.Errorf("of itself:\n%s", diff)
+	}
+}
+
+// The comparison holds no more than it returns: that of catalogs of a hundred thousand packages may run for many clients.
+func TestChangesSinceHoldsOnlyTheResult(t *testing.T) {
+	s := open(t, t.TempDir(), newClock())
+	var text strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&text, `{"schema":"olm.package","name":"p%d","defaultChannel":"a"}{"schema":"olm.channel","package":"p%[1]d","name":"a","entries":[{"name":"b"}]}`+
+			`{"schema":"olm.bundle","package":"p%[1]d","name":"b","image":"example.com/b","properties":[{"type":"olm.package","value":{"packageName":"p%[1]d","version":"1.0.0"}}]}`, i)
+	}
+	before := commit(t, s, "cat", 1, files{"c.json": text.String()})
+	after := commit(t, s, "cat", 2, files{"c.json": text.String() + soundFoo})
+	if n := before.Info().Packages; n != 5000 || len(before.Info().InvalidPackages) > 0 {
+		t.Fatalf("got %d packages, some unsound", n)
+	}
+	if allocs := testing.AllocsPerRun(10, func() { after.ChangesSince(before) }); allocs > 100 {
+		t.Errorf("comparing 5000 equal packages makes %v allocations", allocs)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -82,6 +83,7 @@ type Snapshot struct {
 	packages *os.File
 	index    *index
 	damaged  atomic.Bool // set when a check of the checksums failed; then it is unpacked again, and served until that is done
+	verified sync.Once   // done when this process wrote the files, or compared them with their checksums
 }
 
 // openSnapshot opens the snapshot of a key and checks all but the checksums of catalog.jsonl and packages.jsonl, which
@@ -135,6 +137,16 @@ func openSized(root *os.Root, name string, size int64) (*os.File, error) {
 // and dashes.
 func (s *Snapshot) Key() string { return s.key }
 
+// Version names the content in URLs, for clients: its digest and, where that is not all, which of the image's directories it
+// is ("-" and 8 hex digits). Equal versions of a catalog mean equal bytes.
+func (s *Snapshot) Version() string {
+	if s.info.ConfigDir == "" {
+		return s.info.Digest
+	}
+	dir := sha256.Sum256([]byte(s.info.ConfigDir))
+	return s.info.Digest + "-" + hex.EncodeToString(dir[:4])
+}
+
 // Info tells what the snapshot holds.
 func (s *Snapshot) Info() Info { return s.info }
 
@@ -155,6 +167,17 @@ func (s *Snapshot) Packages() []PackageVersion {
 		out[i] = PackageVersion{Name: string(s.index.key(key)), Hash: hex.EncodeToString(content[:])}
 	}
 	return out
+}
+
+// verifyOnce is verify for what an earlier process wrote, the first time. What fails it is damaged from then on; later calls,
+// which wait for the first, return nil.
+func (s *Snapshot) verifyOnce() (err error) {
+	s.verified.Do(func() {
+		if err = s.verify(); err != nil {
+			s.damaged.Store(true)
+		}
+	})
+	return err
 }
 
 // verify reads the whole of catalog.jsonl and packages.jsonl and compares them with their checksums.

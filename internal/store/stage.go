@@ -98,6 +98,7 @@ func (st *Stage) publish(key string) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	snap.verified.Do(func() {}) // just written, and synced
 	if err := unpublishDir(s.root, target+damagedSuffix); err != nil {
 		s.opts.Logger.Warn("cannot delete a damaged snapshot; it goes at the next start", "key", key, "error", err)
 	}

@@ -303,9 +303,8 @@ func (s *Store) Snapshot(key string) (*Snapshot, bool) {
 	if err != nil {
 		return nil, false
 	}
-	if err := snap.verify(); err != nil {
+	if err := snap.verifyOnce(); err != nil {
 		s.opts.Logger.Warn("cannot use a stored snapshot; it will be unpacked again", "error", err)
-		snap.damaged.Store(true)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

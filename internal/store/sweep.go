@@ -121,8 +121,11 @@ func (s *Store) Scrub(ctx context.Context) (damaged []string, err error) {
 			if err := c.Snapshot.verify(); err != nil {
 				s.opts.Logger.Error("the stored content of a catalog is damaged; it will be unpacked again", "catalog", c.Name, "error", err)
 				c.Snapshot.damaged.Store(true)
-			} else if err := s.scrubForms(ctx, c.Snapshot); err != nil {
-				return damaged, err
+			} else {
+				c.Snapshot.verified.Do(func() {})
+				if err := s.scrubForms(ctx, c.Snapshot); err != nil {
+					return damaged, err
+				}
 			}
 		}
 		if c.Snapshot.damaged.Load() {

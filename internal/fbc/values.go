@@ -1,0 +1,121 @@
+package fbc
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/operator-framework/operator-registry/alpha/property"
+)
+
+const (
+	// maxValues bounds the JSON values of a blob, and of each manifest in a bundle: an empty object, of three bytes in a
+	// list, becomes a struct of hundreds where it is decoded. Known texts have up to 23,320.
+	maxValues = 120_000
+	// maxCSVValues bounds those of a manifest that is a ClusterServiceVersion, as an empty deployment takes 920 bytes. Known
+	// ones have up to 1,833; and 11,322 as olm.csv.metadata.
+	maxCSVValues = 60_000
+	// maxManifestBytes bounds a manifest in a bundle. The largest known one has 1.1 MB; more than 1.5 MiB no cluster takes.
+	maxManifestBytes = 6 << 20
+	// maxRangeBytes bounds a range of versions: what checks it takes a stack as deep as it has terms. Known ones have up
+	// to 34 bytes.
+	maxRangeBytes = 4096
+)
+
+// CheckValues tells, without decoding it, whether the compact JSON of a blob and the manifests that it carries as
+// olm.bundle.object are small enough to be decoded: into structs they may grow by a factor of hundreds.
+func CheckValues(blob []byte) error {
+	k, err := keysOf(blob)
+	if err != nil {
+		return err
+	}
+	if n := countValues(blob); n > maxValues {
+		return fmt.Errorf("%d JSON values in %s %q, more than the %d that are accepted", n, k.schema, k.name, maxValues)
+	}
+	if k.schema != SchemaBundle {
+		return nil
+	}
+	for manifest := range manifests(blob) {
+		if len(manifest) > maxManifestBytes {
+			return fmt.Errorf("a manifest of %d bytes in %s %q, more than the %d that are accepted", len(manifest), k.schema, k.name, maxManifestBytes)
+		}
+		if n := manifestValues(manifest); n > maxValues {
+			return fmt.Errorf("%d values in a manifest of %s %q, more than the %d that are accepted", n, k.schema, k.name, maxValues)
+		}
+	}
+	return nil
+}
+
+// manifests gives the decoded olm.bundle.object properties of a bundle. Where keys stand twice it gives all, as any may be
+// what a decoder takes; what is no base64 fails where it is decoded.
+func manifests(bundle []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for key, list := range members(bundle) {
+			if !isKey(key, "properties") {
+				continue
+			}
+			for element := range elements(list) {
+				if typ, _ := propertyOf(element); typ == property.TypeBundleObject && !yieldData(element, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func yieldData(object []byte, yield func([]byte) bool) bool {
+	for key, value := range members(object) {
+		if !isKey(key, "value") {
+			continue
+		}
+		for key, data := range members(value) {
+			if !isKey(key, "data") || data[0] != '"' {
+				continue
+			}
+			text, err := base64.StdEncoding.DecodeString(unquote(data))
+			if err == nil && !yield(text) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// manifestValues counts the values of a manifest, and of one that is no JSON, and so will be read as YAML, what may begin
+// a value.
+func manifestValues(text []byte) int {
+	if json.Valid(text) {
+		return countValues(text)
+	}
+	n := 1
+	for _, sign := range []string{"\n", ",", "[", "{", "- ", "? ", ": ", "-\t", "?\t", ":\t"} {
+		n += bytes.Count(text, []byte(sign))
+	}
+	return n
+}
+
+// countValues counts the values of valid JSON, those within others too: each is the first of its list or object, or
+// follows a comma.
+func countValues(text []byte) int {
+	n, opened := 1, false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '}', ']':
+			opened = false // of nothing
+			continue
+		case ',':
+			n++
+		case '"':
+			i = skipString(text, i) - 1
+		}
+		if opened {
+			n++
+		}
+		opened = text[i] == '{' || text[i] == '['
+	}
+	return n
+}

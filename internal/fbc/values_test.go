@@ -1,0 +1,131 @@
+package fbc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// list is a JSON list of so many values.
+func list(n int, value string) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(value+",", n), ",") + "]"
+}
+
+func countDecoded(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			n += countDecoded(e)
+		}
+	case map[string]any:
+		for _, e := range v {
+			n += countDecoded(e)
+		}
+	}
+	return n
+}
+
+var valueTexts = []string{
+	`{}`, `[]`, `7`, `"{,[\","`, `true`, `[{}]`, `[[],[]]`, `{"a":1}`, `{"a,{":"b]\\","c":[1,-2.5e3,null]}`, `{"a":{"b":{"c":{}}}}`,
+	" [ 1 , { \"a\" : \"\\\"\" } ,\n[ ] ] ", bundleBlob("foo", "v1", "1.0.0", csvMetadata),
+}
+
+func TestCountValues(t *testing.T) {
+	for _, text := range valueTexts {
+		if got, want := countValues([]byte(text)), countDecoded(decode(t, []byte(text))); got != want {
+			t.Errorf("got %d values, want %d: %s", got, want, text)
+		}
+	}
+}
+
+func FuzzCountValues(f *testing.F) {
+	for _, text := range valueTexts {
+		f.Add([]byte(text))
+	}
+	f.Add([]byte(`{"a":1,"a":2`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		n := countValues(text)
+		var v any
+		if json.Unmarshal(text, &v) == nil && n < countDecoded(v) { // more: of keys that stand twice
+			t.Errorf("got %d values, want at least %d: %s", n, countDecoded(v), text)
+		}
+	})
+}
+
+// Nothing that would grow beyond measure is decoded: the package is unsound, whichever way it is hidden, and has no CSV.
+func TestValuesAreBounded(t *testing.T) {
+	owned := func(n int) string {
+		return `{"type":"olm.csv.metadata","value":{"crdDescriptions":{"owned":` + list(n, "{}") + `}}}`
+	}
+	manifest := func(deployments string) string {
+		return `{"kind":"ClusterServiceVersion","spec":{"version":"1.0.0","install":{"spec":{"deployments":` + deployments + `}}}}`
+	}
+	sound := bundleBlob("foo", "v1", "1.0.0")
+	related := strings.TrimSuffix(sound, "}") + `,"relatedImages":` + list(maxValues, "{}") + "}"
+	large := manifest(`[{"name":"` + strings.Repeat("x", maxManifestBytes) + `"}]`)
+	aliases := "a: &a " + list(maxValues/3, "{}") + "\nb: " + list(3, "*a") + "\nkind: ClusterServiceVersion\n"
+	for name, c := range map[string]struct{ bundle, unsound, csv string }{
+		"as many as are accepted":       {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues-20))},
+		"of a CSV's metadata":           {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues)), unsound: `120016 JSON values in olm.bundle "v1", more than the 120000 that are accepted`},
+		"related images":                {bundle: related, unsound: `120012 JSON values in olm.bundle "v1"`},
+		"of a manifest":                 {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), unsound: `120007 values in a manifest of olm.bundle "v1"`},
+		"of a manifest in YAML":         {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject("- "+manifest(list(maxValues, "{}")))), unsound: `values in a manifest of olm.bundle "v1"`},
+		"lists in lists of YAML":        {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(strings.Repeat("- ", maxValues)+"a")), unsound: `values in a manifest of olm.bundle "v1"`},
+		"under a key that stands twice": {bundle: strings.Replace(bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), `]}`, `],"Properties":[]}`, 1), unsound: `120007 values in a manifest`},
+		"a large manifest":              {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(large)), unsound: fmt.Sprintf(`a manifest of %d bytes in olm.bundle "v1", more than the 6291456`, len(large))},
+		"aliases":                       {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(aliases)), csv: "JSON values in its ClusterServiceVersion, more than the 60000"},
+		"of a ClusterServiceVersion":    {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxCSVValues, "{}")))), csv: "60007 JSON values in its ClusterServiceVersion"},
+		"a version":                     {bundle: bundleBlob("foo", "v1", "1.0.0-"+strings.Repeat("a.", maxKeyBytes)+"a", `{"type":"olm.csv.metadata","value":{}}`), unsound: "a version of 8199 bytes, more than the 4096"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := LoadPackage("foo", sequence(pkgBlob("foo", "stable"), channelBlob("foo", "stable", "v1"), c.bundle))
+			wantReason(t, err, c.unsound)
+			_, err = CSV([]byte(c.bundle), "")
+			want := c.unsound + c.csv
+			if want != "" && (err == nil || !strings.Contains(err.Error(), want)) || want == "" && err != nil {
+				t.Errorf("CSV: got error %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+func wantReason(t *testing.T, err error, want string) {
+	t.Helper()
+	if want == "" {
+		if err != nil {
+			t.Errorf("got error %v, want none", err)
+		}
+		return
+	}
+	var invalid *InvalidPackageError
+	if !errors.As(err, &invalid) || !strings.Contains(invalid.Reason, want) {
+		t.Errorf("got %v, want an *InvalidPackageError that says %q", err, want)
+	}
+}
+
+// Other schemas are bounded too; custom ones, which are never decoded, are not.
+func TestValuesOfEverySchemaAreBounded(t *testing.T) {
+	for schema, want := range map[string]string{
+		SchemaPackage:      `JSON values in olm.package "n", more than`,
+		SchemaChannel:      `JSON values in olm.channel "n", more than`,
+		SchemaDeprecations: `JSON values in olm.deprecations "n", more than`,
+		"example.com":      `there is no olm.package blob`,
+	} {
+		_, err := LoadPackage("foo", sequence(fmt.Sprintf(`{"schema":%q,"name":"n","package":"foo","x":%s}`, schema, list(maxValues, "{}"))))
+		wantReason(t, err, want)
+	}
+}
+
+func TestSkipRangesAreBounded(t *testing.T) {
+	load := func(skipRange string) error {
+		channel := `{"schema":"olm.channel","package":"foo","name":"stable","entries":[{"name":"v1","skipRange":"` + skipRange + `"}]}`
+		_, err := LoadPackage("foo", sequence(pkgBlob("foo", "stable"), channel, bundleBlob("foo", "v1", "1.0.0")))
+		return err
+	}
+	longest := strings.TrimSpace(strings.Repeat("!9.9.9 ", (maxRangeBytes+1)/7))
+	wantReason(t, load(longest), "")
+	wantReason(t, load(longest+" !9.9.9"), fmt.Sprintf(`channel "stable": the skipRange of entry "v1" has %d bytes, more than the 4096 that are accepted`, len(longest)+7))
+}
