@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -145,18 +146,12 @@ func statusOf(mediaType string, response *gqlgen.Response) int {
 	return http.StatusOK
 }
 
-// answer is a response without data where there is none, as the specification has it for a request that is refused.
-type answer struct {
-	Errors gqlerror.List   `json:"errors,omitempty"`
-	Data   json.RawMessage `json:"data,omitempty"`
-}
-
 func write(w http.ResponseWriter, mediaType string, status int, response *gqlgen.Response) {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
+	var errs bytes.Buffer
+	encoder := json.NewEncoder(&errs)
 	encoder.SetEscapeHTML(false) // what a catalog holds is given as it stands there
-	if err := encoder.Encode(answer{response.Errors, response.Data}); err != nil {
-		// Data is made by gqlgen and errors are texts: no input comes here.
+	if err := encoder.Encode(response.Errors); err != nil {
+		// Errors are texts: no input comes here.
 		http.Error(w, "the answer cannot be written as JSON", http.StatusInternalServerError)
 		return
 	}
@@ -168,5 +163,17 @@ func write(w http.ResponseWriter, mediaType string, status int, response *gqlgen
 		header.Set("Cache-Control", "no-store")
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(body.Bytes()) // an error here means that the client went away
+	// Data may be large and is not copied. Where there is none, of a request that is refused, the specification wants no member for it.
+	parts := net.Buffers{[]byte("{")}
+	if len(response.Errors) > 0 {
+		parts = append(parts, []byte(`"errors":`), bytes.TrimSpace(errs.Bytes()))
+	}
+	if len(response.Errors) > 0 && response.Data != nil {
+		parts = append(parts, []byte(","))
+	}
+	if response.Data != nil {
+		parts = append(parts, []byte(`"data":`), response.Data)
+	}
+	parts = append(parts, []byte("}\n"))
+	_, _ = parts.WriteTo(w) // an error here means that the client went away
 }

@@ -140,8 +140,11 @@ func TestErrorsAreNotKept(t *testing.T) {
 func TestInputErrors(t *testing.T) {
 	base := startServer(t, config(), openStore(t))
 	for query, want := range map[string][2]string{
-		`{ packages(search: "a b c d e f g h i j k") { totalCount } }`:                                 {"BAD_USER_INPUT", "search: the search text has 11 words, more than 10"},
-		`{ bundles(filter: {versionRange: "latest"}) { totalCount } }`:                                 {"BAD_USER_INPUT", `versionRange "latest" is no range of versions`},
+		`{ packages(search: "a b c d e f g h i j k") { totalCount } }`: {"BAD_USER_INPUT", "search: the search text has 11 words, more than 10"},
+		`{ bundles(filter: {versionRange: "latest"}) { totalCount } }`: {"BAD_USER_INPUT", `versionRange "latest" is no range of versions`},
+		// blang/semver reads these, and panics when it is asked.
+		`{ bundles(filter: {versionRange: "9.0.0 || || 2.0.0"}) { totalCount } }`:                      {"BAD_USER_INPUT", `versionRange "9.0.0 || || 2.0.0" is no range`},
+		`{ bundles(filter: {versionRange: "9.0.0||||2.0.0"}) { totalCount } }`:                         {"BAD_USER_INPUT", `is no range of versions`},
 		`{ bundles(filter: {versionRange: ">1.0.0` + strings.Repeat(" ", 300) + `"}) { totalCount } }`: {"BAD_USER_INPUT", "versionRange has 306 bytes, more than 256"},
 		`{ bundles(filter: {provides: {}}) { totalCount } }`:                                           {"BAD_USER_INPUT", "provides is empty: give one of group, version and kind"},
 		`{ packages(first: 3000000000) { totalCount } }`:                                               {"BAD_USER_INPUT", "first is 3000000000"},

@@ -26,8 +26,9 @@ type Limits struct {
 	Depth      int           // how deep fields may lie in one another; introspection's do not count. Default 15
 	Complexity int           // fields that a query asks for, those of a connection times first; default 20,000
 	Time       time.Duration // for the answer; default 10 s
+	Large      int           // how many requests may take more than Memory bytes at a time, while others of them wait; default 2
 
-	graph.Limits // defaults: 32 MiB read, 32 MiB of values, 100,000 values, 10,000 edges
+	graph.Limits // defaults: 32 MiB read, 500,000 JSON values decoded, 32 MiB and 100,000 values answered, 10,000 edges, 8 MiB of memory
 }
 
 func (l Limits) withDefaults() Limits {
@@ -39,9 +40,12 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.Complexity, 20_000)
 	orDefault(&l.Time, 10*time.Second)
 	orDefault(&l.Read, 32<<20)
+	orDefault(&l.Decoded, 500_000)
 	orDefault(&l.Reply, 32<<20)
 	orDefault(&l.Values, 100_000)
 	orDefault(&l.Edges, 10_000)
+	orDefault(&l.Memory, 8<<20)
+	orDefault(&l.Large, 2)
 	return l
 }
 

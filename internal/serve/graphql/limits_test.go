@@ -1,6 +1,7 @@
 package graphql
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -98,10 +99,17 @@ func TestLimitsOnAnswers(t *testing.T) {
 	}{
 		"read": {func(l *Limits) { l.Read = 1000 }, `{ bundles { nodes { image } } }`,
 			[]string{"more than 1000 bytes of the catalogs", "fewer packages, a smaller first"}},
-		"read, by searches": {func(l *Limits) { l.Read = 5000 }, "{" + aliases(`packages(search: "etcd") { totalCount }`, 10) + "}",
-			[]string{"more than 5000 bytes of the catalogs"}},
+		"read, by summaries of a page": {func(l *Limits) { l.Read = 500 }, `{ packages { nodes { displayName } } }`, []string{"more than 500 bytes of the catalogs"}},
+		"decoded":                      {func(l *Limits) { l.Decoded = 100 }, `{ bundles { nodes { image } } }`, []string{"decodes more than 100 JSON values", "smaller first"}},
 		"values": {func(l *Limits) { l.Values = 19 }, `{ bundles { nodes { name version size } } }`,
 			[]string{"more than 19 values", "smaller first or fewer fields"}},
+		// gqlgen resolves no field of these.
+		"values, by elements": {func(l *Limits) { l.Values = 25 }, `{ blobs { nodes { __typename } } }`, []string{"more than 25 values"}},
+		"values, by __typename": {func(l *Limits) { l.Values = 100 }, `{ blobs { nodes { ...T } } } fragment T on Blob { ... on Blob {` + aliases("__typename", 5) + `} }`,
+			[]string{"more than 100 values"}},
+		"reply, by names": {func(l *Limits) { l.Reply = 50_000 }, `{ blobs { nodes { ` + strings.Repeat("a", 5_000) + `: size } } }`, []string{"more than 50000 bytes"}},
+		"reply, by names of __typename": {func(l *Limits) { l.Reply = 50_000 }, `{ blobs { nodes { ` + strings.Repeat("a", 5_000) + `: __typename } } }`,
+			[]string{"more than 50000 bytes"}},
 		"values, of introspection": {func(l *Limits) { l.Values = 200 }, `{ __schema { types { name fields { name } } } }`, []string{"more than 200 values"}},
 		// The blob is read once and given many times.
 		"reply": {func(l *Limits) { l.Reply = 50_000 }, `{ blobs(filter: {catalog: "big"}) { nodes {` + aliases("content", 20) + ` } } }`,
@@ -119,6 +127,100 @@ func TestLimitsOnAnswers(t *testing.T) {
 			ask[any](t, startServer(t, config(), st), c.query)
 		})
 	}
+}
+
+// Finding packages by what their summaries say holds one summary at a time: however much there is of them, time alone bounds it.
+func TestSearchIsNotBoundedByBytes(t *testing.T) {
+	cfg := config()
+	cfg.Limits.Read = 1
+	got := ask[struct{ Search, Provider struct{ TotalCount int } }](t, startServer(t, cfg, openStore(t)),
+		`{ search: packages(search: "etcd") { totalCount } provider: packages(filter: {provider: "nobody"}) { totalCount } }`)
+	if got.Search.TotalCount != 2 || got.Provider.TotalCount != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Each blob is decoded once a request, and what needs no decoding is not decoded.
+func TestBlobsAreDecodedOnce(t *testing.T) {
+	st := openStore(t)
+	const field = `csvMetadata { displayName keywords }`
+	query := func(fields string) string {
+		return `{ bundles(filter: {name: "grafana-operator.v5.2.0"}) { nodes {` + fields + `} } }`
+	}
+	answers := func(decoded int, query string) bool {
+		cfg := config()
+		cfg.Limits.Decoded = decoded
+		return len(post(t, startServer(t, cfg, st), query).Errors) == 0
+	}
+	least := 1
+	for !answers(least, query(field)) {
+		least++
+	}
+	if least < 20 {
+		t.Fatalf("a limit of %d is enough for a bundle: nothing is counted", least)
+	}
+	if !answers(least, query(aliases(field, 20)+"image provides { kind } package { head { "+field+" } }")) {
+		t.Errorf("with a limit of %d it is answered once, not more often", least)
+	}
+	if !answers(1, `{ blobs { nodes { content } } catalogs { invalidPackages { name reason } } packages { nodes { displayName } } }`) {
+		t.Error("something is decoded for content, summaries or what is invalid")
+	}
+}
+
+// The manifests that a bundle carries are decoded too, be they JSON or YAML.
+func TestManifestsAreDecodedValues(t *testing.T) {
+	st := openStore(t)
+	object := func(manifest string) string {
+		return fmt.Sprintf(`{"type":"olm.bundle.object","value":{"data":%q}}`, base64.StdEncoding.EncodeToString([]byte(manifest)))
+	}
+	bundle := func(manifest string) string {
+		return `{"schema":"olm.package","name":"p","defaultChannel":"a"} {"schema":"olm.channel","package":"p","name":"a","entries":[{"name":"p.v1"}]}
+			{"schema":"olm.bundle","package":"p","name":"p.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}},` +
+			object(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"p.v1"},"spec":{"displayName":"P"}}`) + "," + object(manifest) + `]}`
+	}
+	cfg := config()
+	cfg.Limits.Decoded = 300
+	url := startServer(t, cfg, st)
+	const query = `{ package(name: "p", catalog: "p") { head { csvMetadata { displayName } } } }`
+	for name, manifest := range map[string]string{
+		"JSON": `{"kind":"ConfigMap","l":[` + strings.Repeat("0,", 400) + `0]}`,
+		"YAML": "kind: ConfigMap\nl:\n" + strings.Repeat("- 0\n", 400),
+	} {
+		commit(t, st, "p", "3", fstest.MapFS{"c.json": {Data: []byte(bundle(manifest))}})
+		if got := post(t, url, query); len(got.Errors) != 1 || got.Errors[0].Extensions.Code != "LIMIT_EXCEEDED" {
+			t.Errorf("%s: got %s", name, got.body)
+		}
+		commit(t, st, "p", "4", fstest.MapFS{"c.json": {Data: []byte(bundle("{}"))}})
+		if got := post(t, url, query); !strings.Contains(got.body, `"displayName":"P"`) {
+			t.Errorf("%s, small: got %s", name, got.body)
+		}
+	}
+}
+
+// A request that takes much memory has its turn when another such has ended; small ones do not wait.
+func TestLargeRequestsWaitForEachOther(t *testing.T) {
+	st := openStore(t)
+	cfg := config()
+	cfg.Limits.Memory, cfg.Limits.Large, cfg.Limits.Time = 10_000, 1, 50*time.Millisecond
+	const small, large = `{ catalogs { name } }`, `{ bundles { nodes { name version properties { value } } } }`
+	h := New(cfg)
+	url := serveAll(t, h, st.Catalogs)
+	h.large <- struct{}{} // another request's
+	post(t, url, large).wantError(t, "LIMIT_EXCEEDED", "50ms")
+	<-h.large // the other ends; of ours nothing is left
+	cfg.Limits.Time = time.Minute
+
+	h = New(cfg)
+	url = serveAll(t, h, st.Catalogs)
+	h.large <- struct{}{}
+	ask[any](t, url, small)
+	answered := make(chan reply)
+	go func() { answered <- post(t, url, large) }()
+	<-h.large
+	if got := <-answered; len(got.Errors) > 0 {
+		t.Errorf("got %s", got.body)
+	}
+	ask[any](t, url, large) // the turn is over
 }
 
 func TestLimitOnEdges(t *testing.T) {

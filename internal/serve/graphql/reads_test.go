@@ -88,6 +88,31 @@ func TestOnePackageIsRead(t *testing.T) {
 	}
 }
 
+// A catalog whose summaries cannot be read is left out of searches, beside an error that says so.
+func TestSearchWithoutADamagedCatalog(t *testing.T) {
+	dir := t.TempDir()
+	st := emptyStore(t, dir)
+	commit(t, st, "main", "1", os.DirFS("testdata/main"))
+	damage(t, dir, "")
+	commit(t, st, "other", "2", os.DirFS("testdata/other"))
+	var log bytes.Buffer
+	cfg := config()
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	url := startServer(t, cfg, st)
+	got := post(t, url, `{ packages(search: "etcd") { totalCount nodes { catalog { name } } } }`)
+	got.wantError(t, "INTERNAL_SERVER_ERROR", "packages of catalog main cannot be read and are not listed")
+	if want := `{"packages":{"totalCount":1,"nodes":[{"catalog":{"name":"other"}}]}}`; string(got.Data) != want {
+		t.Errorf("got %s, want %s", got.Data, want)
+	}
+	if n := strings.Count(log.String(), "reading the summaries of catalog main: invalid character"); n != 1 {
+		t.Errorf("logged %d causes, want 1: %s", n, log.String())
+	}
+	got = post(t, url, `{ packages(search: "etcd", filter: {catalog: "main"}) { totalCount } }`)
+	if got.wantError(t, "INTERNAL_SERVER_ERROR", "its log has the cause"); string(got.Data) != "null" {
+		t.Errorf("got %s, of the damaged catalog alone", got.Data)
+	}
+}
+
 // What the index tells is told without reading a blob.
 func TestIndexAnswersAlone(t *testing.T) {
 	dir := t.TempDir()

@@ -114,6 +114,23 @@ func (b *Bundle) CsvMetadata() (*CSVMetadata, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.csvOnce.Do(func() { b.csv, b.csvErr = b.readCSV(content) })
+	return b.csv, b.csvErr
+}
+
+func (b *Bundle) readCSV(content []byte) (*CSVMetadata, error) {
+	if err := b.src.r.spendDecoded(jsonValues(content)); err != nil {
+		return nil, err
+	}
+	objects, err := valuesOf[property.BundleObject](b, property.TypeBundleObject)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects { // CSV looks into each
+		if err := b.src.r.spendDecoded(manifestValues(object.Data)); err != nil {
+			return nil, err
+		}
+	}
 	csv, err := fbc.CSV(content, "")
 	if errors.Is(err, fbc.ErrNoCSV) {
 		return nil, nil

@@ -67,6 +67,9 @@ func (s *source) countSchemas() []*SchemaCount {
 	counts := map[string]*SchemaCount{}
 	all := s.at.Snapshot.Select(store.Query{})
 	for i := range all.Len() {
+		if s.r.Stopped() != nil {
+			break // the answer is not given
+		}
 		schema := all.Entry(i).Schema
 		if counts[schema] == nil {
 			counts[schema] = &SchemaCount{Name: schema}

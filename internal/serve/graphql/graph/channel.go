@@ -216,10 +216,10 @@ func (g *upgradeGraph) add(to declcfg.ChannelEntry, from string, kind UpgradeKin
 // inRange are the names of the other entries whose versions lie in the range of e, lowest first. A range or version that cannot be read
 // holds nothing: in a sound package there is none.
 func (g *upgradeGraph) inRange(e declcfg.ChannelEntry, entries []declcfg.ChannelEntry) []string {
-	if e.SkipRange == "" {
+	if e.SkipRange == "" || len(e.SkipRange) > maxSkipRange {
 		return nil
 	}
-	holds, err := semver.ParseRange(e.SkipRange)
+	holds, err := parseRange(e.SkipRange)
 	if err != nil {
 		return nil
 	}
@@ -248,12 +248,20 @@ type Property struct {
 	Value JSON
 }
 
+// newProperty takes no value for null.
+func newProperty(p property.Property) *Property {
+	if len(p.Value) == 0 {
+		return &Property{p.Type, JSON("null")}
+	}
+	return &Property{p.Type, JSON(p.Value)}
+}
+
 // propertiesOf are those of the types wanted, or all.
 func propertiesOf(all []property.Property, types []string) []*Property {
 	out := []*Property{}
 	for _, p := range all {
 		if types == nil || slices.Contains(types, p.Type) {
-			out = append(out, &Property{p.Type, JSON(p.Value)})
+			out = append(out, newProperty(p))
 		}
 	}
 	return out
@@ -280,7 +288,7 @@ func findBundles(of []*packageFacts, names func(*packageFacts) ([]string, error)
 		for _, name := range list {
 			wanted[name] = true
 		}
-		b.parts = append(b.parts, part{p.src, p.all(fbc.SchemaBundle).Keep(func(e store.Entry) bool { return wanted[e.Name] })})
+		b.parts = append(b.parts, part{p.src, p.src.keep(p.all(fbc.SchemaBundle), func(e store.Entry) bool { return wanted[e.Name] })})
 	}
 	set := bundleSet{}
 	for _, n := range b.nodes() {

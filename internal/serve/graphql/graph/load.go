@@ -18,6 +18,10 @@ type blob struct {
 	once    sync.Once
 	decoded any
 	err     error
+
+	csvOnce sync.Once // of a bundle
+	csv     *CSVMetadata
+	csvErr  error
 }
 
 // blob gives the one of an entry; the caller holds mu.
@@ -130,10 +134,13 @@ func decode[T any](n node) (*T, error) {
 	}
 	n.once.Do(func() {
 		value := new(T)
+		n.decoded = value
+		if n.err = n.src.r.spendDecoded(jsonValues(content)); n.err != nil {
+			return
+		}
 		if n.err = json.Unmarshal(content, value); n.err != nil {
 			n.err = fmt.Errorf("reading %s %q of package %q in catalog %s: %w", n.entry.Schema, n.entry.Name, n.entry.Package, n.src.at.Name, n.err)
 		}
-		n.decoded = value
 	})
 	return n.decoded.(*T), n.err
 }

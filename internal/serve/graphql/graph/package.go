@@ -279,7 +279,7 @@ func (p *Package) Bundles(ctx context.Context, channel, versionRange *string, fi
 func (p *Package) Blobs(schema *string, first *int, after *string) (*BlobConnection, error) {
 	blobs := p.src.at.Snapshot.Package(p.name)
 	if want := deref(schema); want != "" {
-		blobs = blobs.Keep(func(e store.Entry) bool { return e.Schema == want })
+		blobs = p.src.keep(blobs, func(e store.Entry) bool { return e.Schema == want })
 	}
 	b := &batch{parts: []part{{p.src, blobs}}}
 	return blobPage(b, listOf([]*source{p.src}, "package.blobs", p.name, deref(schema)), first, after)

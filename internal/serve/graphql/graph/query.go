@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
@@ -99,8 +100,15 @@ func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *strin
 	var all []found
 	for _, s := range scope {
 		more, err := s.findPackages(ctx, q)
-		if err != nil {
+		if stopped := r.check(ctx); stopped != nil {
+			return nil, stopped
+		}
+		if err != nil && len(scope) == 1 {
 			return nil, err
+		}
+		if err != nil { // the others are listed, beside the error
+			graphql.AddError(ctx, fmt.Errorf("%w: %w", &Error{CodeInternal, fmt.Sprintf("the packages of catalog %s cannot be read and are not listed; "+
+				"catalogd's log has the cause", s.at.Name)}, err))
 		}
 		all = append(all, more...)
 	}
@@ -181,14 +189,14 @@ func (s *source) findPackages(ctx context.Context, q packageQuery) ([]found, err
 	return all, nil
 }
 
-// summaries are those of all sound packages, within the limits of the request.
+// summaries are those of all sound packages. One is held at a time, so it is the time of the request alone that bounds them.
 func (s *source) summaries(ctx context.Context) iter.Seq2[fbc.Summary, error] {
 	return func(yield func(fbc.Summary, error) bool) {
 		for summary, err := range s.at.Snapshot.Summaries() {
 			if err != nil {
 				err = fmt.Errorf("reading the summaries of catalog %s: %w", s.at.Name, err)
-			} else if err = s.r.check(ctx); err == nil {
-				err = s.r.spendRead(summarySize(summary))
+			} else {
+				err = s.r.check(ctx)
 			}
 			if !yield(summary, err) || err != nil {
 				return
@@ -276,9 +284,6 @@ func selectSound(scope []*source, query store.Query) *batch {
 	return b
 }
 
-// maxRange bounds the text of a range, which is held against many versions.
-const maxRange = 256
-
 // bundlesOf finds bundles by the index; of the channels, if one is named, it reads the blobs.
 func bundlesOf(ctx context.Context, scope []*source, f *BundleFilter, first *int, after *string) (*BundleConnection, error) {
 	done, err := requestOf(ctx).turn(ctx)
@@ -304,10 +309,10 @@ func bundlesOf(ctx context.Context, scope []*source, f *BundleFilter, first *int
 			if err != nil {
 				return nil, err
 			}
-			part.blobs = part.blobs.Keep(func(e store.Entry) bool { return entries[[2]string{e.Package, e.Name}] })
+			part.blobs = part.src.keep(part.blobs, func(e store.Entry) bool { return entries[[2]string{e.Package, e.Name}] })
 		}
 		if inRange != nil {
-			part.blobs = part.blobs.Keep(func(e store.Entry) bool {
+			part.blobs = part.src.keep(part.blobs, func(e store.Entry) bool {
 				v, err := semver.Parse(e.Version)
 				return err == nil && inRange(v)
 			})
@@ -323,21 +328,6 @@ func bundlesOf(ctx context.Context, scope []*source, f *BundleFilter, first *int
 		nodes = append(nodes, &Bundle{n})
 	}
 	return &BundleConnection{Connection[*Bundle]{nodes, b.len(), p}}, nil
-}
-
-// versionRange reads a range; nil if there is none.
-func versionRange(text string) (semver.Range, error) {
-	if text == "" {
-		return nil, nil
-	}
-	if len(text) > maxRange {
-		return nil, badInput("versionRange has %d bytes, more than %d", len(text), maxRange)
-	}
-	holds, err := semver.ParseRange(text)
-	if err != nil {
-		return nil, badInput("versionRange %q is no range of versions, as >=1.2.0 <2.0.0 is one: %v", text, err)
-	}
-	return holds, nil
 }
 
 // entriesOf are the packages and names of the bundles in some channels.

@@ -37,29 +37,24 @@ func badInput(format string, args ...any) error {
 	return &Error{CodeInput, fmt.Sprintf(format, args...)}
 }
 
-// Limits bound what one request may cost.
-type Limits struct {
-	Read   int64 // bytes read from the store
-	Reply  int64 // bytes of all values of the answer
-	Values int   // how many values the answer has
-	Edges  int   // of the upgrade graph of one channel
-}
-
 // Options are what answers depend on beside the catalogs.
 type Options struct {
 	BaseURL  string                     // where clients reach the service: scheme and host, no trailing slash
 	Priority func(catalog string) int32 // higher wins; nil: all 0
 	Limits   Limits
+	// Grow asks for leave to take more memory than Limits.Memory, once a request; it may wait. nil: it is always given.
+	Grow func() error
 }
 
 // Request is one GraphQL request over catalogs as they were when it came. It belongs to that request and keeps what it read until its end.
+// Whoever makes it calls Stop when its time is over.
 type Request struct {
 	Options
 	sources []*source // sorted by name
 
-	finding             sync.Mutex // held while a list is found
-	read, reply, values atomic.Int64
-	stopped             atomic.Pointer[Error]
+	finding sync.Mutex // held while a list is found
+	spent   spent
+	stopped atomic.Pointer[Error]
 }
 
 // NewRequest pins catalogs for a request.
@@ -114,64 +109,6 @@ func (r *Request) turn(ctx context.Context) (done func(), err error) {
 	return r.finding.Unlock, nil
 }
 
-// spend adds to what is used of a limit and ends the request when that is more than there is.
-func (r *Request) spend(used *atomic.Int64, amount, limit int64, format string) error {
-	if used.Add(amount) <= limit {
-		return nil
-	}
-	r.Stop(&Error{CodeLimit, fmt.Sprintf(format, limit)})
-	return r.Stopped()
-}
-
-func (r *Request) spendRead(amount int64) error {
-	return r.spend(&r.read, amount, r.Limits.Read,
-		"answering this reads more than %d bytes of the catalogs, the most for one request: ask for fewer packages, a smaller first or fewer fields")
-}
-
-// Meter resolves one field within the limits of its request; it goes around every field, as gqlgen's FieldMiddleware.
-func Meter(ctx context.Context, next func(context.Context) (any, error)) (any, error) {
-	r := requestOf(ctx)
-	if err := r.check(ctx); err != nil {
-		return nil, err
-	}
-	value, err := next(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = r.spend(&r.values, 1, int64(r.Limits.Values),
-		"the answer has more than %d values, the most for one request: ask for a smaller first or fewer fields")
-	if err != nil {
-		return nil, err
-	}
-	err = r.spend(&r.reply, sizeOf(value), r.Limits.Reply,
-		"the answer has more than %d bytes, the most for one request: ask for a smaller first or fewer fields")
-	if err != nil {
-		return nil, err
-	}
-	return value, nil
-}
-
-// sizeOf is what a value adds to the answer, in bytes; 0 where that is little, or its parts are fields of their own.
-func sizeOf(value any) int64 {
-	switch v := value.(type) {
-	case string:
-		return int64(len(v))
-	case *string:
-		if v != nil {
-			return int64(len(*v))
-		}
-	case JSON:
-		return int64(len(v))
-	case []string:
-		total := int64(0)
-		for _, s := range v {
-			total += int64(len(s)) + 3
-		}
-		return total
-	}
-	return 0
-}
-
 // source is one pinned catalog and what the request has read of it.
 type source struct {
 	r        *Request
@@ -197,7 +134,12 @@ func (s *source) readSound() map[string]bool {
 // selectSound selects blobs of sound packages.
 func (s *source) selectSound(q store.Query) *store.Blobs {
 	sound := s.sound()
-	return s.at.Snapshot.Select(q).Keep(func(e store.Entry) bool { return sound[e.Package] })
+	return s.keep(s.at.Snapshot.Select(q), func(e store.Entry) bool { return sound[e.Package] })
+}
+
+// keep is Blobs.Keep, which may hold an entry against much and be asked of 100,000s of them: it is quick once the request has stopped.
+func (s *source) keep(blobs *store.Blobs, holds func(store.Entry) bool) *store.Blobs {
+	return blobs.Keep(func(e store.Entry) bool { return s.r.Stopped() == nil && holds(e) })
 }
 
 // scope are the catalogs that a filter names: one, or all.
