@@ -24,7 +24,7 @@ func (s *server) graphqlOfCatalog(w http.ResponseWriter, r *http.Request, c stor
 }
 
 // answerQuery answers a GraphQL query. The request's body is read before it takes a slot, and the reply is sent after it gave it back, so
-// a slow client holds none. A reply to GET can be kept as the URL says, and is tagged by its bytes; one to POST cannot, nor one with errors,
+// a slow client holds none; what it holds of memory has a budget. A reply to GET can be kept as the URL says, and is tagged by its bytes; one to POST cannot, nor one with errors,
 // which may be gone the next time.
 func (s *server) answerQuery(w http.ResponseWriter, r *http.Request, catalogs []store.Catalog) error {
 	if err := readBody(w, r); err != nil {
@@ -34,6 +34,11 @@ func (s *server) answerQuery(w http.ResponseWriter, r *http.Request, catalogs []
 	if err != nil {
 		return err
 	}
+	release, err := s.answers.take(int64(reply.body.Cap()))
+	if err != nil {
+		return err
+	}
+	defer release()
 	h := w.Header()
 	maps.Copy(h, reply.header) // Cache-Control is among them if there are errors
 	h.Add("Vary", "Accept")    // it chooses between the media types of GraphQL

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -28,12 +30,47 @@ func (s slots) take(what string) (release func(), err error) {
 	}
 }
 
-// What a client that reads slowly holds of a selection are the places of its blobs, up to 28 bytes each. Selections of at most
-// fewSelected are always answered; of all that are larger, maxSelected blobs may be in replies at a time: a quarter of a GB.
+// budget bounds what replies hold while clients read them, who may take their time. What is small is always answered.
+type budget struct {
+	*semaphore.Weighted
+	small  int64
+	remedy string
+}
+
+// take takes size of the budget, to be given back by release, or returns an error, 429, if that is not left.
+func (b budget) take(size int64) (release func(), err error) {
+	if size <= b.small {
+		return func() {}, nil
+	}
+	if !b.TryAcquire(size) {
+		return nil, &statusError{
+			code:    http.StatusTooManyRequests,
+			text:    "catalogd is sending more large replies than it can hold; come again, or " + b.remedy,
+			headers: map[string]string{"Retry-After": "1"},
+		}
+	}
+	return func() { b.Release(size) }, nil
+}
+
+// What a reply holds of a selection are the places of its blobs, up to 28 bytes each: a quarter of a GB at most.
 const (
 	fewSelected = 1000
 	maxSelected = 8 << 20
 )
+
+func newSelected() budget {
+	return budget{semaphore.NewWeighted(maxSelected), fewSelected, fmt.Sprintf("ask for at most %d blobs at a time", fewSelected)}
+}
+
+// What a reply holds of GraphQL is all of it, in bytes.
+const (
+	smallAnswer = 64 << 10
+	maxAnswers  = 256 << 20
+)
+
+func newAnswers() budget {
+	return budget{semaphore.NewWeighted(maxAnswers), smallAnswer, "ask for fewer fields or a smaller first"}
+}
 
 // serveSelection serves what a selection finds. Finding takes a slot, as any query; it is given back before the reply is written, so
 // a client that reads slowly holds none.
@@ -42,16 +79,11 @@ func (s *server) serveSelection(w http.ResponseWriter, r *http.Request, c store.
 	if err != nil {
 		return err
 	}
-	if size := int64(blobs.Len()); size > fewSelected {
-		if !s.selected.TryAcquire(size) {
-			return &statusError{
-				code:    http.StatusTooManyRequests,
-				text:    fmt.Sprintf("catalogd is sending more large selections than it can hold; come again, or ask for at most %d blobs at a time", fewSelected),
-				headers: map[string]string{"Retry-After": "1"},
-			}
-		}
-		defer s.selected.Release(size)
+	release, err := s.selected.take(int64(blobs.Len()))
+	if err != nil {
+		return err
 	}
+	defer release()
 	return s.serveBlobs(w, r, c, tag, blobs)
 }
 

@@ -185,6 +185,35 @@ func TestLargeSelectionsAreBounded(t *testing.T) {
 	})
 }
 
+// TestLargeAnswersAreBounded: so is what they make it hold of answers to GraphQL.
+func TestLargeAnswersAreBounded(t *testing.T) {
+	st := openStore(t)
+	commit(t, st, "c", "1", fstest.MapFS{"large.json": {Data: []byte(`{"schema":"large","text":"` + strings.Repeat("x", smallAnswer) + `"}`)}})
+	s := newServer(testConfig(st))
+	url := startServer(t, s) + "/catalogs/c/api/v1/graphql?query="
+	const large, small = "{blobs{nodes{content}}}", "{blobs{nodes{size}}}"
+	if !s.answers.TryAcquire(maxAnswers - smallAnswer) {
+		t.Fatal("something is held")
+	}
+	resp, body := do(t, http.MethodGet, url+large, "")
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("status %d, header %v", resp.StatusCode, resp.Header)
+	}
+	if err := wellFormed(resp.StatusCode, resp.Header, body, http.MethodGet); err != nil {
+		t.Error(err)
+	}
+	get(t, url+small)
+	s.answers.Release(maxAnswers - smallAnswer)
+	get(t, url+large)
+	waitFor(t, "all to be given back", func() bool {
+		all := s.answers.TryAcquire(maxAnswers)
+		if all {
+			s.answers.Release(maxAnswers)
+		}
+		return all
+	})
+}
+
 // TestSlowBodyHoldsNoSlot sends half a query: others are answered meanwhile, with a single slot.
 func TestSlowBodyHoldsNoSlot(t *testing.T) {
 	cfg := testConfig(newTestStore(t))

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -61,7 +60,8 @@ type server struct {
 	metrics   *metrics
 	encoders  *encoders
 	queries   slots
-	selected  *semaphore.Weighted // blobs in replies; see maxSelected
+	selected  budget // of blobs
+	answers   budget // of GraphQL, in bytes
 	watches   slots
 	told      *eventCache
 	patience  time.Duration           // how long a search may take
@@ -88,7 +88,8 @@ func newServer(cfg Config) *server {
 		metrics:   newMetrics(cfg.Metrics),
 		encoders:  newEncoders(cmp.Or(cfg.MaxQueries, 32)),
 		queries:   make(slots, cmp.Or(cfg.MaxQueries, 32)),
-		selected:  semaphore.NewWeighted(maxSelected),
+		selected:  newSelected(),
+		answers:   newAnswers(),
 		watches:   make(slots, maxWatches),
 		told:      newEventCache(),
 		patience:  searchTime,
