@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -56,6 +57,9 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 		return port, nil, err
 	}
 	if source != nil {
+		if strings.HasPrefix(cfg.content.externalURL, "http:") {
+			service.Logger.Warn("the content service speaks TLS, and --external-url leads clients to plain HTTP; that is right only behind a proxy", "externalURL", cfg.content.externalURL)
+		}
 		port.TLS = certificate.TLSConfig(source.GetCertificate, cfg.content.auth == authKubernetes)
 		jobs = append(jobs, source.Run)
 	}

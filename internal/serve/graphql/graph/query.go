@@ -63,7 +63,11 @@ func (resolver) Catalogs(ctx context.Context, names []string) ([]*Catalog, error
 
 func (resolver) Package(ctx context.Context, name string, catalog *string) (*Package, error) {
 	var best *source
-	for _, s := range requestOf(ctx).scope(catalog) {
+	scope, err := requestOf(ctx).scope(catalog)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range scope {
 		if s.sound()[name] && (best == nil || s.priority > best.priority) {
 			best = s
 		}
@@ -96,7 +100,10 @@ func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *strin
 		}
 		q.search = &compiled
 	}
-	scope := r.scope(q.Catalog)
+	scope, err := r.scope(q.Catalog)
+	if err != nil {
+		return nil, err
+	}
 	var all []found
 	for _, s := range scope {
 		more, err := s.findPackages(ctx, q)
@@ -212,7 +219,10 @@ func (resolver) Channels(ctx context.Context, filter *ChannelFilter, first *int,
 	}
 	defer done()
 	f := deref(filter)
-	scope := requestOf(ctx).scope(f.Catalog)
+	scope, err := requestOf(ctx).scope(f.Catalog)
+	if err != nil {
+		return nil, err
+	}
 	query := store.Query{Schema: fbc.SchemaChannel, Package: deref(f.Package), Name: deref(f.Name)}
 	b := selectSound(scope, query)
 	p, err := listOf(scope, "channels", query).page(first, after, b.len())
@@ -224,7 +234,11 @@ func (resolver) Channels(ctx context.Context, filter *ChannelFilter, first *int,
 
 func (resolver) Bundles(ctx context.Context, filter *BundleFilter, first *int, after *string) (*BundleConnection, error) {
 	f := deref(filter)
-	return bundlesOf(ctx, requestOf(ctx).scope(f.Catalog), &f, first, after)
+	scope, err := requestOf(ctx).scope(f.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	return bundlesOf(ctx, scope, &f, first, after)
 }
 
 func (resolver) Deprecations(ctx context.Context, filter *DeprecationsFilter, first *int, after *string) (*DeprecationsConnection, error) {
@@ -234,7 +248,10 @@ func (resolver) Deprecations(ctx context.Context, filter *DeprecationsFilter, fi
 	}
 	defer done()
 	f := deref(filter)
-	scope := requestOf(ctx).scope(f.Catalog)
+	scope, err := requestOf(ctx).scope(f.Catalog)
+	if err != nil {
+		return nil, err
+	}
 	query := store.Query{Schema: fbc.SchemaDeprecations, Package: deref(f.Package)}
 	b := selectSound(scope, query)
 	p, err := listOf(scope, "deprecations", query).page(first, after, b.len())
@@ -255,7 +272,10 @@ func (resolver) Blobs(ctx context.Context, filter *BlobFilter, first *int, after
 	}
 	defer done()
 	f := deref(filter)
-	scope := requestOf(ctx).scope(f.Catalog)
+	scope, err := requestOf(ctx).scope(f.Catalog)
+	if err != nil {
+		return nil, err
+	}
 	query := store.Query{Schema: deref(f.Schema), Package: deref(f.Package), Name: deref(f.Name), Custom: deref(f.Custom)}
 	b := &batch{}
 	for _, s := range scope {

@@ -142,18 +142,18 @@ func (s *source) keep(blobs *store.Blobs, holds func(store.Entry) bool) *store.B
 	return blobs.Keep(func(e store.Entry) bool { return s.r.Stopped() == nil && holds(e) })
 }
 
-// scope are the catalogs that a filter names: one, or all.
-func (r *Request) scope(catalog *string) []*source {
+// scope are the catalogs that a filter names: one, or all. It is an error to name one that is not among those of the request.
+func (r *Request) scope(catalog *string) ([]*source, error) {
 	name := deref(catalog)
 	if name == "" {
-		return r.sources
+		return r.sources, nil
 	}
 	for _, s := range r.sources {
 		if s.at.Name == name {
-			return []*source{s}
+			return []*source{s}, nil
 		}
 	}
-	return nil
+	return nil, badInput("catalog %q is not served here; {catalogs{name}} lists the catalogs that are", name)
 }
 
 // deref takes what is not given for empty.
