@@ -27,7 +27,13 @@ func init() {
 	}
 	content := make([]byte, 16<<20)
 	cfg := Config{Name: "bench", Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Stall: patience,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(content) })}
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/small" { // it is with net/http when the handler has returned
+				w.Write(content[:3<<10])
+				return
+			}
+			w.Write(content)
+		})}
 	if kind == "tls" {
 		cfg.TLS, _ = certificate()
 	}
@@ -60,7 +66,9 @@ func BenchmarkHeldConnections(b *testing.B) {
 		{"reply", "tls", 1000, func(b *testing.B, address string) io.Closer {
 			return holdOne(b, address, true, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		}},
-		{"HTTP2 streams", "tls", 4000, holdStreams},
+		{"HTTP2 streams", "tls", 2000, func(b *testing.B, address string) io.Closer { return holdStreams(b, address, "/") }},
+		{"HTTP2 small replies", "tls", 2000, func(b *testing.B, address string) io.Closer { return holdStreams(b, address, "/small") }},
+		{"HTTP2 small replies, most cut", "tls", 20_000, func(b *testing.B, address string) io.Closer { return holdStreams(b, address, "/small") }},
 	} {
 		b.Run(bench.server+" "+bench.name, func(b *testing.B) {
 			for b.Loop() {
@@ -82,7 +90,7 @@ func BenchmarkHeldConnections(b *testing.B) {
 }
 
 func perConnection(name string) int {
-	if name == "HTTP2 streams" {
+	if strings.HasPrefix(name, "HTTP2") {
 		return maxStreams
 	}
 	return 1
@@ -143,14 +151,14 @@ func holdOne(b *testing.B, address string, secure bool, text string) io.Closer {
 }
 
 // holdStreams holds as many replies as one HTTP/2 connection may.
-func holdStreams(b *testing.B, address string) io.Closer {
+func holdStreams(b *testing.B, address, path string) io.Closer {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Protocols: new(http.Protocols),
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 10}}
 	transport.Protocols.SetHTTP2(true)
 	client := &http.Client{Transport: transport}
 	var bodies bodies
 	for range maxStreams {
-		response, err := client.Get("https://" + address)
+		response, err := client.Get("https://" + address + path)
 		if err != nil {
 			b.Fatal(err)
 		}

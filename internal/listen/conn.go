@@ -73,7 +73,8 @@ type conn struct {
 	// them could still have its pings answered.
 	http2    atomic.Bool
 	writes   atomic.Int32 // pieces of replies that the client has not taken yet
-	progress atomic.Int64 // when it last took one, or a reply began: Unix nanoseconds
+	taken    atomic.Int64 // bytes of replies that it took since the connection became busy
+	progress atomic.Int64 // when it last took any, or a reply began: Unix nanoseconds
 
 	mu       sync.Mutex
 	deadline time.Time // for writing, as set from above: by crypto/tls, or a handler that wants less than stall
@@ -155,7 +156,7 @@ func (c *conn) send(piece func() (int64, error)) (int64, error) {
 	}
 	n, err := piece()
 	if !multiplexed {
-		c.endWrite(n > 0)
+		c.endWrite(n)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = c.SetLinger(0)
@@ -163,22 +164,26 @@ func (c *conn) send(piece func() (int64, error)) (int64, error) {
 	return n, err
 }
 
+// beginWrite notes that a piece is offered to the client. Here and in endWrite the progress is noted first: whoever looks between
+// the two must not see the old one.
 func (c *conn) beginWrite() {
-	if c.writes.Add(1) == 1 {
+	if c.writes.Load() == 0 {
 		c.progressed()
 	}
+	c.writes.Add(1)
 }
 
-func (c *conn) endWrite(progress bool) {
+// endWrite notes that the client took n bytes of it, or a frame without content: 0; or nothing: -1.
+func (c *conn) endWrite(n int64) {
+	if n >= 0 {
+		c.taken.Add(n)
+		c.progressed()
+	}
 	c.writes.Add(-1)
-	if progress {
-		c.progressed()
-	}
 }
 
-func (c *conn) progressed()          { c.progress.Store(time.Now().UnixNano()) }
-func (c *conn) quiet() time.Duration { return time.Since(time.Unix(0, c.progress.Load())) }
-func (c *conn) isWriting() bool      { return c.writes.Load() > 0 }
+func (c *conn) progressed()     { c.progress.Store(time.Now().UnixNano()) }
+func (c *conn) isWriting() bool { return c.writes.Load() > 0 }
 
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()

@@ -31,7 +31,8 @@ import (
 const (
 	maxHeaderBytes = 32 << 10 // of a request: enough for any token and any GraphQL query in a URL
 	maxStreams     = 100      // of an HTTP/2 connection at a time, as RFC 9113, section 6.5.2, recommends at least
-	requestsPer    = 4        // requests in hand for each connection allowed, over all connections; see table.begin
+	requestsPer    = 2        // requests in hand for each connection allowed, over all connections; see table.begin
+	modest         = 16       // requests in hand of one connection that are no greed; see table.greediest
 
 	// What an HTTP/2 client may make the server hold of a body that no handler has read yet, and of one frame: the least
 	// that net/http takes. Nobody uploads here.
@@ -52,7 +53,7 @@ type Config struct {
 	Request        time.Duration // 30 s: how long a request may take to be read whole
 	Stall          time.Duration // 30 s: how long a client may take over a piece (32 KiB) of a reply: at the least, about 1 KiB/s
 	Idle           time.Duration // 2 min: how long a connection may be idle between requests
-	Grace          time.Duration // 25 s: how long requests in flight may take to end at shutdown
+	Grace          time.Duration // 20 s: how long requests in flight may take to end at shutdown; with what else ends, within a pod's 30 s (terminationGracePeriodSeconds)
 
 	Metrics prometheus.Registerer // nil: none
 	Logger  *slog.Logger
@@ -76,7 +77,7 @@ func Listen(cfg Config) (*Server, error) {
 	cfg.Request = cmp.Or(cfg.Request, 30*time.Second)
 	cfg.Stall = cmp.Or(cfg.Stall, 30*time.Second)
 	cfg.Idle = cmp.Or(cfg.Idle, 2*time.Minute)
-	cfg.Grace = cmp.Or(cfg.Grace, 25*time.Second)
+	cfg.Grace = cmp.Or(cfg.Grace, 20*time.Second)
 	cfg.prompt = cmp.Or(cfg.prompt, 100*time.Millisecond)
 
 	table := newTable(cfg)

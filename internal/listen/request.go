@@ -12,14 +12,17 @@ import (
 func track(cfg Config, t *table) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r)
-		t.begin(c)
+		if !t.begin(c) {
+			panic(http.ErrAbortHandler)
+		}
 		q := &request{conn: c}
-		defer q.end()
 		if r.ProtoMajor >= 2 {
 			c.http2.Store(true)
 			stream := newStreamWriter(w, c, cfg.Stall)
-			defer stream.end(r)
+			defer stream.end(r, q.end)
 			w = stream
+		} else {
+			defer q.end()
 		}
 		if r.ContentLength == 0 { // an HTTP/2 request has a Body even then
 			q.whole()
@@ -102,24 +105,39 @@ func (s *streamWriter) cut() {
 	}
 }
 
-// end is called when the handler has returned, and net/http sends what it still has: that has a deadline of the same length.
-func (s *streamWriter) end(r *http.Request) {
-	s.timer.Stop()
+// end is called when the handler has returned. What is left of the reply, all of a small one, is with net/http, and so is all that it keeps for
+// the request, until the client gives room for it. So it is sent here, while the request is in hand. What net/http then sends is the
+// stream's end: that needs no room but must be written to the connection, and has a deadline of the same length. The request is out of
+// hand, and ended called, when the stream is closed. Only CloseNotify tells that: the request's context ends with the handler.
+func (s *streamWriter) end(r *http.Request, ended func()) {
+	_ = s.FlushError()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	if r.Context().Err() == nil {
 		_ = s.control.SetWriteDeadline(time.Now().Add(s.stall)) // fails only if the stream is gone
 	}
+	stream, ok := s.ResponseWriter.(http.CloseNotifier) //nolint:staticcheck // see above
+	if !ok {
+		ended()
+		return
+	}
+	closed := stream.CloseNotify()
+	s.conn.beginWrite()
+	go func() {
+		<-closed
+		s.conn.endWrite(0)
+		ended()
+	}()
 }
 
 func (s *streamWriter) Write(p []byte) (written int, err error) {
 	for {
 		piece := p[written:min(len(p), written+pieceSize)]
 		var n int
-		err = s.timed(func() (err error) {
+		err = s.timed(func() (_ int, err error) {
 			n, err = s.ResponseWriter.Write(piece)
-			return err
+			return n, err
 		})
 		written += n
 		if err != nil || written == len(p) {
@@ -129,12 +147,15 @@ func (s *streamWriter) Write(p []byte) (written int, err error) {
 }
 
 // timed makes a write that may have to wait for the client.
-func (s *streamWriter) timed(write func() error) error {
+func (s *streamWriter) timed(write func() (int, error)) error {
 	s.timer.Reset(s.stall)
 	s.conn.beginWrite()
-	err := write()
+	n, err := write()
 	s.timer.Stop()
-	s.conn.endWrite(err == nil)
+	if err != nil {
+		n = -1
+	}
+	s.conn.endWrite(int64(n))
 	return err
 }
 
@@ -143,7 +164,7 @@ func (s *streamWriter) Flush() { _ = s.FlushError() }
 
 // FlushError is what http.ResponseController calls.
 func (s *streamWriter) FlushError() error {
-	return s.timed(s.control.Flush)
+	return s.timed(func() (int, error) { return 0, s.control.Flush() })
 }
 
 // Unwrap is for http.ResponseController.

@@ -309,7 +309,7 @@ func TestReaderBecomesSlow(t *testing.T) {
 	defer pace.Stop()
 	for range 40 {
 		<-pace.C
-		if _, err := io.CopyN(io.Discard, c, 40<<10); err != nil {
+		if _, err := io.CopyN(io.Discard, c, 80<<10); err != nil {
 			t.Fatal(err)
 		}
 	}

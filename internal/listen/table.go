@@ -2,6 +2,7 @@ package listen
 
 import (
 	"container/list"
+	"iter"
 	"sync"
 	"time"
 
@@ -16,18 +17,23 @@ import (
 //
 //  1. the one that has waited longest, unless even that has only just come: all get the time to be prompt;
 //  2. of those whose client does not take the reply that is being written to it, the one that has not for longest;
-//  3. when not one waits, the one that has been silent for longest: event streams must not keep everybody else out.
+//  3. the one that has been silent for longest: event streams must not keep everybody else out, nor a few clients that wait beside them.
 //
-// If none may go yet, the next client waits. So a request that is being worked on is never cut while there is any other choice.
+// If none may go yet, the next client waits. So a request that is being worked on is not cut within silent, whatever comes, and not at
+// all as long as others leave in time; a reply that is read is not cut as long as its client keeps pace.
 type table struct {
 	maxConns, maxRequests int
 	prompt                time.Duration // how long a connection may wait, whatever comes
-	stalled, silent       time.Duration // after how long without progress a busy one may give way
+
+	// After how long without progress a busy connection may give way. A client that reads slowly opens its window only now and then,
+	// every several seconds, so a piece may take it as long as stalled, if on average it takes one each pace.
+	pace, stalled, silent time.Duration
 
 	mu       sync.Mutex
 	waiting  list.List // of *conn; the front has waited longest
 	busy     map[*conn]struct{}
-	requests int // whose handler runs, of all connections here
+	requests int // in hand, of all connections here
+	leaving  int // requests of connections that were closed, whose handlers are about to notice: they have their memory still
 
 	changed chan struct{} // holds a token after a place may have become free; only Accept waits, and there is one
 	evicted prometheus.Counter
@@ -37,8 +43,9 @@ type table struct {
 type place struct {
 	element   *list.Element // in table.waiting; nil: busy, or gone
 	since     time.Time     // when it began to wait
-	handlers  int           // requests whose handler runs
+	handlers  int           // requests in hand
 	answering int           // those of them that were read whole
+	busySince time.Time     // when answering became 1
 	gone      bool          // it was closed, and counts no more; its handlers may still be about to notice
 }
 
@@ -47,7 +54,8 @@ func newTable(cfg Config) *table {
 		maxConns:    cfg.MaxConnections,
 		maxRequests: requestsPer * cfg.MaxConnections,
 		prompt:      cfg.prompt,
-		stalled:     cfg.Stall / 30, // 1 s of the default
+		pace:        cfg.Stall / 30, // 1 s of the default
+		stalled:     cfg.Stall / 3,  // 10 s
 		silent:      cfg.Stall / 6,  // 5 s
 		busy:        map[*conn]struct{}{},
 		changed:     make(chan struct{}, 1),
@@ -99,6 +107,9 @@ func (t *table) admit(c *conn, closed <-chan struct{}) bool {
 func (t *table) tryAdmit(c *conn) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.leaving > maxStreams {
+		return t.prompt
+	}
 	if t.open() >= t.maxConns {
 		victim, wait := t.whoGivesWay()
 		if wait > 0 {
@@ -115,31 +126,44 @@ func (t *table) wait(c *conn) {
 	c.element = t.waiting.PushBack(c)
 }
 
-// whoGivesWay returns the connection that does, or how long until one may.
+// whoGivesWay returns the connection that does, or when to look again.
 func (t *table) whoGivesWay() (victim *conn, wait time.Duration) {
-	front := t.waiting.Front()
-	if front != nil {
+	now := time.Now()
+	wait = min(t.prompt, t.pace)
+	if front := t.waiting.Front(); front != nil {
 		victim = front.Value.(*conn)
-		if wait = t.prompt - time.Since(victim.since); wait <= 0 {
+		rest := t.prompt - now.Sub(victim.since)
+		if rest <= 0 {
+			return victim, 0
+		}
+		wait = min(wait, rest)
+	}
+	for _, gives := range []func(*conn, time.Time) bool{t.isStalled, t.isSilent} {
+		if victim := t.oldest(now, gives); victim != nil {
 			return victim, 0
 		}
 	}
-	stalled, silent := t.oldest((*conn).isWriting), t.oldest(func(*conn) bool { return true })
-	switch {
-	case stalled != nil && stalled.quiet() > t.stalled:
-		return stalled, 0
-	case front != nil:
-		return nil, wait
-	case silent != nil && silent.quiet() > t.silent:
-		return silent, 0
+	return nil, wait
+}
+
+// isStalled tells whether the client of a connection in the middle of a reply does not read it: it took nothing for long, or for a while
+// and little before.
+func (t *table) isStalled(c *conn, now time.Time) bool {
+	quiet := now.Sub(time.Unix(0, c.progress.Load()))
+	if !c.isWriting() || quiet <= t.pace {
+		return false
 	}
-	return nil, t.stalled
+	return quiet > t.stalled || float64(c.taken.Load()) < pieceSize*float64(now.Sub(c.busySince))/float64(t.pace)
+}
+
+func (t *table) isSilent(c *conn, now time.Time) bool {
+	return !c.isWriting() && now.Sub(time.Unix(0, c.progress.Load())) > t.silent
 }
 
 // oldest returns the busy connection whose last progress was longest ago, of those that are meant.
-func (t *table) oldest(meant func(*conn) bool) (found *conn) {
+func (t *table) oldest(now time.Time, meant func(*conn, time.Time) bool) (found *conn) {
 	for c := range t.busy {
-		if meant(c) && (found == nil || c.progress.Load() < found.progress.Load()) {
+		if meant(c, now) && (found == nil || c.progress.Load() < found.progress.Load()) {
 			found = c
 		}
 	}
@@ -163,6 +187,7 @@ func (t *table) forget(c *conn) {
 	}
 	c.gone = true
 	t.requests -= c.handlers
+	t.leaving += c.handlers
 	if c.element != nil {
 		t.waiting.Remove(c.element)
 	}
@@ -185,30 +210,56 @@ func (t *table) remove(c *conn) {
 }
 
 // begin counts a request that a handler now gets. Connections are bounded, but one of HTTP/2 carries many requests: past the
-// bound of all requests in hand, the connection that has the most gives way.
-func (t *table) begin(c *conn) {
+// bound of all requests in hand, the greediest connection gives way. False: that of the request is closed, so nobody waits for an answer.
+func (t *table) begin(c *conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c.gone {
-		return
+		return false
 	}
 	c.handlers++
 	t.requests++
-	if t.requests <= t.maxRequests {
-		return
+	if t.requests > t.maxRequests {
+		t.evict(t.greediest())
 	}
-	most := c
-	for other := range t.busy {
-		if other.handlers > most.handlers {
-			most = other
+	return !c.gone
+}
+
+// greediest returns the connection that has the most requests in hand, when there are more than maxRequests: so one has more than
+// requestsPer. What a page of a browser sends at a time is no greed, whoever has a few less: of such connections it is the one whose
+// last progress was longest ago.
+func (t *table) greediest() (found *conn) {
+	rank := func(c *conn) (requests int, progress int64) { return max(c.handlers, modest), c.progress.Load() }
+	for c := range t.all() {
+		if c.handlers < requestsPer {
+			continue
+		}
+		if found == nil {
+			found = c
+			continue
+		}
+		most, oldest := rank(found)
+		if requests, progress := rank(c); requests > most || requests == most && progress < oldest {
+			found = c
 		}
 	}
-	for e := t.waiting.Front(); e != nil; e = e.Next() {
-		if other := e.Value.(*conn); other.handlers > most.handlers {
-			most = other
+	return found
+}
+
+// all are the open connections.
+func (t *table) all() iter.Seq[*conn] {
+	return func(yield func(*conn) bool) {
+		for c := range t.busy {
+			if !yield(c) {
+				return
+			}
+		}
+		for e := t.waiting.Front(); e != nil; e = e.Next() {
+			if !yield(e.Value.(*conn)) {
+				return
+			}
 		}
 	}
-	t.evict(most)
 }
 
 // answer notes that a request that began was read whole.
@@ -219,6 +270,10 @@ func (t *table) answer(c *conn) {
 		return
 	}
 	c.answering++
+	if c.answering == 1 {
+		c.busySince = time.Now()
+		c.taken.Store(0)
+	}
 	c.progressed()
 	if c.element != nil {
 		t.waiting.Remove(c.element)
@@ -227,11 +282,13 @@ func (t *table) answer(c *conn) {
 	}
 }
 
-// end notes that the handler of a request returned; answered: that it was read whole.
+// end notes that a request is no longer in hand: its handler returned, and over HTTP/2 its stream is closed; answered: that it was read whole.
 func (t *table) end(c *conn, answered bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c.gone {
+		t.leaving--
+		t.wake()
 		return
 	}
 	c.handlers--

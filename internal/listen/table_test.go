@@ -50,13 +50,13 @@ func TestHandshakeGivesWay(t *testing.T) {
 	wantClosed(t, second)
 }
 
-// A request that is being answered is not cut for the sake of any number of others, nor is a client that sends its request at once.
+// A request that is being answered, and not silent for too long, is not cut for the sake of any number of others, nor is a client that sends its request at once.
 func TestFloodOfSilence(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
 			begun, finish := make(chan struct{}), make(chan struct{})
-			p := serve(t, protocol, Config{MaxConnections: 200, Stall: 3 * time.Second, prompt: 500 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/long" { // longer than a client may take over a piece of a reply while others want its place
+			p := serve(t, protocol, Config{MaxConnections: 200, Stall: 2 * time.Minute, prompt: 500 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/long" {
 					close(begun)
 					<-finish
 				}
@@ -177,9 +177,72 @@ func TestSilentGivesWay(t *testing.T) {
 	receive(t, "the end of the last", ended)
 }
 
+// Event streams that are silent give way also when somebody waits: a few clients that say nothing would else be the only ones to do so, and
+// all others would come in no faster than these are cut.
+func TestSilentGivesWayBesideSilence(t *testing.T) {
+	const prompt = 10 * time.Second
+	begun := make(chan struct{}, 3)
+	p := serve(t, protocols[0], Config{MaxConnections: 3, Stall: 600 * time.Millisecond, prompt: prompt, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" {
+			begun <- struct{}{}
+			<-r.Context().Done()
+		}
+		io.WriteString(w, "done")
+	})})
+	for range 3 {
+		p.dial(t, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+		receive(t, "the request", begun)
+	}
+	p.dial(t, "") // for the first event stream
+	start := time.Now()
+	if got := fetch(p.client(t, protocols[0]), p.url); got != "done" { // for the second
+		t.Errorf("the new client got %q", got)
+	}
+	if took := time.Since(start); took > prompt/2 {
+		t.Errorf("the new client waited %s", took)
+	}
+}
+
+// A client that reads in gulps, with pauses between them, keeps its place as long as it is not slow.
+func TestPausesAreNoStall(t *testing.T) {
+	const stall, pause = 9 * time.Second, 900 * time.Millisecond // a pause is 3 times the pace, and less than a third of what is stalled
+	content := contentOf(16 << 20)
+	for _, protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			p := serve(t, protocol, Config{MaxConnections: 1, Stall: stall, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/short" {
+					io.WriteString(w, "done")
+					return
+				}
+				w.Write(content)
+			})})
+			reader := p.client(t, protocol)
+			response, err := reader.Get(p.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			next := make(chan string, 1)
+			client := p.client(t, protocol)
+			go func() { next <- fetch(client, p.url+"/short") }()
+			const gulp = 4 << 20
+			if _, err := io.CopyN(io.Discard, response.Body, gulp); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := readAtPace(response.Body, gulp, pause); gulp+len(got) != len(content) {
+				t.Errorf("the client that pauses got %d bytes of %d, then %v", gulp+len(got), len(content), err)
+			}
+			reader.CloseIdleConnections()
+			if got := receive(t, "the next client's answer", next); got != "done" {
+				t.Errorf("the next client got %q", got)
+			}
+		})
+	}
+}
+
 // When all are busy, the one whose client takes nothing gives way; the one that reads does not.
 func TestStalledGivesWay(t *testing.T) {
-	const stall = 30 * time.Second // it gives way after a thirtieth of that
+	const stall = 30 * time.Second // it gives way after a thirtieth of that, having taken little
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
 			content := contentOf(16 << 20)
@@ -193,7 +256,9 @@ func TestStalledGivesWay(t *testing.T) {
 				failed <- err
 			})})
 			open := func() *http.Response {
-				response, err := p.client(t, protocol).Get(p.url)
+				client := p.client(t, protocol)
+				client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
+				response, err := client.Get(p.url)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -249,71 +314,6 @@ func TestShutdownWhileFull(t *testing.T) {
 	for range 2 {
 		receive(t, "the client's end", got)
 	}
-}
-
-// An HTTP/2 connection carries many requests at a time, but the requests of all connections are bounded: the one with the most
-// gives way.
-func TestManyStreams(t *testing.T) {
-	begun, finish := make(chan struct{}, 100), make(chan struct{})
-	p := serve(t, "HTTP/2", Config{MaxConnections: 25, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/first" {
-			begun <- struct{}{}
-			select {
-			case <-finish:
-			case <-r.Context().Done():
-			}
-		}
-		io.WriteString(w, "done")
-	})})
-	got := map[string]chan string{"few": make(chan string, 100), "many": make(chan string, 100), "one more": make(chan string, 100)}
-	clients := map[string]*http.Client{}
-	for name := range got {
-		clients[name] = p.client(t, "HTTP/2")
-		fetch(clients[name], p.url+"/first") // so that it has the connection that it sends all others over
-	}
-	for _, who := range []struct {
-		name     string
-		requests int
-	}{{"few", 20}, {"many", 80}, {"one more", 1}} { // 100 is the bound of 25 connections
-		client := clients[who.name]
-		if who.name == "one more" {
-			eventually(t, "all requests are in hand", func() error {
-				p.listener.table.mu.Lock()
-				defer p.listener.table.mu.Unlock()
-				if n := p.listener.table.requests; n != 100 {
-					return fmt.Errorf("%d", n)
-				}
-				return nil
-			})
-		}
-		for range who.requests {
-			go func() { got[who.name] <- fetch(client, p.url) }()
-		}
-		for range who.requests {
-			receive(t, "a request", begun)
-		}
-	}
-	for range 80 {
-		if text := receive(t, "the end of a request of many", got["many"]); text == "done" {
-			t.Error("a request of the connection with the most was answered")
-		}
-	}
-	close(finish)
-	for name, n := range map[string]int{"few": 20, "one more": 1} {
-		for range n {
-			if text := receive(t, "an answer", got[name]); text != "done" {
-				t.Errorf("%s: got %q", name, text)
-			}
-		}
-	}
-	eventually(t, "no request is in hand", func() error {
-		p.listener.table.mu.Lock()
-		defer p.listener.table.mu.Unlock()
-		if n := p.listener.table.requests; n != 0 {
-			return fmt.Errorf("%d", n)
-		}
-		return nil
-	})
 }
 
 // Connections are kept alive: one serves many requests, over any protocol, with bodies or without.

@@ -1,0 +1,162 @@
+package listen
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// An HTTP/2 connection carries many requests at a time, but the requests of all connections are bounded: the one with the most
+// gives way.
+func TestManyStreams(t *testing.T) {
+	begun, finish := make(chan struct{}, 100), make(chan struct{})
+	p := serve(t, "HTTP/2", Config{MaxConnections: 50, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/first" {
+			begun <- struct{}{}
+			select {
+			case <-finish:
+			case <-r.Context().Done():
+			}
+		}
+		io.WriteString(w, "done")
+	})})
+	got := map[string]chan string{"few": make(chan string, 100), "many": make(chan string, 100), "one more": make(chan string, 100)}
+	clients := map[string]*http.Client{}
+	for name := range got {
+		clients[name] = p.client(t, "HTTP/2")
+		fetch(clients[name], p.url+"/first") // so that it has the connection that it sends all others over
+	}
+	for _, who := range []struct {
+		name     string
+		requests int
+	}{{"few", 20}, {"many", 80}, {"one more", 1}} { // 100 is the bound of 50 connections
+		client := clients[who.name]
+		if who.name == "one more" {
+			eventually(t, "all requests are in hand", func() error {
+				p.listener.table.mu.Lock()
+				defer p.listener.table.mu.Unlock()
+				if n := p.listener.table.requests; n != 100 {
+					return fmt.Errorf("%d", n)
+				}
+				return nil
+			})
+		}
+		for range who.requests {
+			go func() { got[who.name] <- fetch(client, p.url) }()
+		}
+		for range who.requests {
+			receive(t, "a request", begun)
+		}
+	}
+	for range 80 {
+		if text := receive(t, "the end of a request of many", got["many"]); text == "done" {
+			t.Error("a request of the connection with the most was answered")
+		}
+	}
+	close(finish)
+	for name, n := range map[string]int{"few": 20, "one more": 1} {
+		for range n {
+			if text := receive(t, "an answer", got[name]); text != "done" {
+				t.Errorf("%s: got %q", name, text)
+			}
+		}
+	}
+	eventually(t, "no request is in hand", func() error {
+		p.listener.table.mu.Lock()
+		defer p.listener.table.mu.Unlock()
+		if n := p.listener.table.requests; n != 0 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+}
+
+// A page of a browser sends several requests at a time. It does not give way to those that hold a few less, for longer.
+func TestPageKeepsItsPlace(t *testing.T) {
+	begun, finish := make(chan struct{}, 20), make(chan struct{})
+	p := serve(t, "HTTP/2", Config{MaxConnections: 4, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/first" {
+			begun <- struct{}{}
+			select {
+			case <-finish:
+			case <-r.Context().Done():
+			}
+		}
+		io.WriteString(w, "done")
+	})})
+	var got []chan string
+	for _, n := range []int{2, 2, 2, 3} { // 8 is the bound of 4 connections
+		client, answers := p.client(t, "HTTP/2"), make(chan string, n)
+		fetch(client, p.url+"/first") // so that it has the connection that it sends all others over
+		for range n {
+			go func() { answers <- fetch(client, p.url) }()
+		}
+		for range n {
+			receive(t, "a request", begun)
+		}
+		got = append(got, answers)
+	}
+	for range 2 {
+		if text := receive(t, "the end of a request of the first", got[0]); text == "done" {
+			t.Error("a request of the connection that was quiet for longest was answered")
+		}
+	}
+	close(finish)
+	for range 3 {
+		if text := receive(t, "an answer for the page", got[3]); text != "done" {
+			t.Errorf("the page got %q", text)
+		}
+	}
+	for _, other := range got[1:3] {
+		for range 2 {
+			receive(t, "an answer for the others", other)
+		}
+	}
+}
+
+// A small reply is there whole after its handler's end, until the client gives room for it: that is bounded as the handlers are.
+func TestRepliesThatAreNotTaken(t *testing.T) {
+	const most = 20 // the bound of 10 connections
+	p := serve(t, "HTTP/2", Config{MaxConnections: most / requestsPer, Handler: say(strings.Repeat("x", 3<<10))})
+	inHand := func() int {
+		p.listener.table.mu.Lock()
+		defer p.listener.table.mu.Unlock()
+		return p.listener.table.requests
+	}
+	var held []bodies
+	for range 3 {
+		client := p.client(t, "HTTP/2")
+		client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 10}
+		var of bodies
+		for range most / 2 {
+			response, err := client.Get(p.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of = append(of, response.Body)
+		}
+		held = append(held, of)
+	}
+	var cut int
+	for _, of := range held {
+		for _, body := range of {
+			if _, err := io.Copy(io.Discard, body.(io.Reader)); err != nil {
+				cut++
+			}
+		}
+	}
+	if cut != most/2 {
+		t.Errorf("%d of %d replies were cut, want those of one connection, %d", cut, 3*most/2, most/2)
+	}
+	for _, of := range held {
+		of.Close()
+	}
+	eventually(t, "no request is in hand", func() error {
+		if n := inHand(); n != 0 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+}
