@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxWatches = 1000             // change feeds at a time: each holds a connection, and at most one old snapshot
+	maxWatches = 500              // change feeds at a time, half of the connections there are by default; each holds at most one old snapshot
 	quiet      = 25 * time.Second // after which a comment is sent: proxies cut what is silent for 30 s, and clients that are gone are found
 	lifetime   = 30 * time.Minute // of a feed, and as long again at most: whoever may no longer read is told no more when coming again
 	retry      = 5 * time.Second  // how long a client that was cut off is to wait before it comes again
