@@ -11,8 +11,9 @@
 // "/catalogs/*" covers and those of single catalogs do not. Asked for as it is, it would be open to whoever has any account:
 // ClusterRole system:discovery, which every cluster gives to group system:authenticated, allows to get /api/*.
 //
-// Answers are kept: who a token belongs to for 1 minute, that somebody may read a path for 5 minutes, that they may not for
-// 30 seconds. So long a deleted token or a withdrawn right goes on to work.
+// Answers are kept: who a token belongs to for 1 minute, that it is nobody's for 10 seconds, that somebody may read a path for
+// 5 minutes, that they may not for 30 seconds. So long a deleted token or a withdrawn right goes on to work. What is not kept is
+// asked, within bounds: see ErrBusy. Who sends neither token nor certificate is answered without a question.
 //
 // catalogd's account needs ClusterRole system:auth-delegator, and Role extension-apiserver-authentication-reader in
 // kube-system; config/rbac binds both. Without the second, tokens still work.
@@ -23,82 +24,93 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"path"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/apiserver/pkg/authentication/token/cache"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/union"
-	"k8s.io/apiserver/plugin/pkg/authorizer/webhook"
-	"k8s.io/client-go/kubernetes"
+	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
-// How long an answer of the API server is kept; see the package comment. That a token is nobody's is not kept where the API
-// server gives an error text with it, as it does for those it cannot read.
+// How long an answer of the API server is kept; see the package comment. tokenRate bounds how many of tokens there are.
 const (
-	tokenTTL = time.Minute
-	allowTTL = 5 * time.Minute
-	denyTTL  = 30 * time.Second
+	tokenTTL  = time.Minute
+	nobodyTTL = 10 * time.Second
+	allowTTL  = 5 * time.Minute
+	denyTTL   = 30 * time.Second
 )
 
-// defaultTimeout is the one of the API servers that delegate.
-const defaultTimeout = 10 * time.Second
+const defaultTimeout = 5 * time.Second
 
 // Config says whom to ask, and how.
 type Config struct {
 	REST      *rest.Config  // how to reach the API server, as catalogd's own account
 	Audiences []string      // tokens must be made for one of them; none: for the API server itself
-	Timeout   time.Duration // most time that the questions about one request may take together; 0: 10 s
+	Timeout   time.Duration // most time that the questions about one request may take together; 0: 5 s
 	Logger    *slog.Logger
 }
 
 // An Authorizer asks an API server about requests. It may be used at once, by many at a time; client certificates are
 // known once Run has read the cluster's authorities.
 type Authorizer struct {
-	authenticator authenticator.Request
-	authorizer    authorizer.Authorizer
-	authorities   *authorities
-	audiences     authenticator.Audiences
-	timeout       time.Duration
+	certificates authenticator.Request // its errors are answers: the certificate proves nothing
+	tokens       authenticator.Request // its errors are answers too, but for those of type unanswered
+	authorizer   authorizer.Authorizer
+	authorities  *authorities
+	timeout      time.Duration
 }
+
+// unanswered is that the API server did not say whose a token is.
+type unanswered struct{ error }
 
 // New returns an Authorizer. It asks the API server nothing yet, so the server may be absent.
 func New(cfg Config) (*Authorizer, error) {
 	restConfig := rest.CopyConfig(cfg.REST)
-	restConfig.QPS = -1 // the API server's priority and fairness decides
-	clients, err := kubernetes.NewForConfig(restConfig)
+	restConfig.QPS = -1 // bounded has the bounds
+	tokenClient, err := authenticationv1client.NewForConfig(bounded(restConfig, flowcontrol.NewTokenBucketRateLimiter(tokenRate, tokenBurst)))
 	if err != nil {
-		return nil, fmt.Errorf("making a client of the API server: %w", err)
+		return nil, fmt.Errorf("making a client for TokenReviews: %w", err)
 	}
-	a := &Authorizer{audiences: cfg.Audiences, timeout: cmp.Or(cfg.Timeout, defaultTimeout)}
-	a.authorities = &authorities{client: clients.CoreV1(), timeout: a.timeout, logger: cfg.Logger}
-	a.authenticator, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
-		TokenAccessReviewClient:            clients.AuthenticationV1(),
-		TokenAccessReviewTimeout:           a.timeout,
-		WebhookRetryBackoff:                webhook.DefaultRetryBackoff(),
-		CacheTTL:                           tokenTTL,
-		ClientCertificateCAContentProvider: a.authorities,
-	}.New()
+	accessClient, err := authorizationv1client.NewForConfig(bounded(restConfig, nil))
 	if err != nil {
-		return nil, fmt.Errorf("making the authenticator: %w", err)
+		return nil, fmt.Errorf("making a client for SubjectAccessReviews: %w", err)
 	}
+	coreClient, err := corev1client.NewForConfig(restConfig)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the cluster's authorities: %w", err)
+	}
+	a := &Authorizer{timeout: cmp.Or(cfg.Timeout, defaultTimeout)}
+	a.authorities = &authorities{client: coreClient, timeout: a.timeout, logger: cfg.Logger}
+	a.certificates = group.NewAuthenticatedGroupAdder(x509.NewDynamic(a.authorities.VerifyOptions, x509.CommonNameUserConversion))
+	kept := cache.New(&tokenReviews{client: tokenClient.TokenReviews(), audiences: cfg.Audiences, timeout: a.timeout}, false, tokenTTL, nobodyTTL)
+	a.tokens = group.NewAuthenticatedGroupAdder(bearertoken.New(authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+		response, ok, err := kept.AuthenticateToken(ctx, token)
+		if err != nil {
+			err = unanswered{err}
+		}
+		return response, ok, err
+	})))
+	retry := backoff()
 	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: clients.AuthorizationV1(),
+		SubjectAccessReviewClient: accessClient,
 		AllowCacheTTL:             allowTTL,
 		DenyCacheTTL:              denyTTL,
-		WebhookRetryBackoff:       webhook.DefaultRetryBackoff(),
+		WebhookRetryBackoff:       &retry,
 	}.New()
 	if err != nil {
 		return nil, fmt.Errorf("making the authorizer: %w", err)
@@ -121,14 +133,15 @@ func (a *Authorizer) Run(ctx context.Context) error {
 
 // Authorize tells who sent r, and whether they may read its path. An empty user with allowed false is somebody who did not
 // say who they are, or could not prove it. reason is what the API server gives for its answer, often nothing. An error: it
-// cannot be told now, because the API server does not answer, or not to catalogd. A bearer token that proved good is
+// cannot be told now, because the API server does not answer, or not to catalogd, or is asked too much (ErrBusy), or because
+// the client has gone, which r's context tells (context.Canceled) and is nobody's failure. A bearer token that proved good is
 // removed from r's header, lest somebody else come by it.
 func (a *Authorizer) Authorize(r *http.Request) (user string, allowed bool, reason string, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), a.timeout)
 	defer cancel()
 	who, err := a.authenticate(ctx, r)
 	if err != nil {
-		return "", false, "", fmt.Errorf("asking the API server who sent the request: %w", explain(err))
+		return "", false, "", fmt.Errorf("asking the API server who sent the request: %w", explain(r, err))
 	}
 	if who == nil {
 		return "", false, "", nil
@@ -139,7 +152,7 @@ func (a *Authorizer) Authorize(r *http.Request) (user string, allowed bool, reas
 	}
 	decision, reason, err := a.authorizer.Authorize(ctx, authorizer.AttributesRecord{User: who, Verb: "get", Path: asked})
 	if err != nil {
-		return who.GetName(), false, "", fmt.Errorf("asking the API server whether %s may get %q: %w", who.GetName(), asked, explain(err))
+		return who.GetName(), false, "", fmt.Errorf("asking the API server whether %s may get %q: %w", who.GetName(), asked, explain(r, err))
 	}
 	if decision != authorizer.DecisionAllow {
 		return who.GetName(), false, cmp.Or(reason, hint), nil
@@ -162,46 +175,27 @@ func askedPath(requested string) (asked, hint string) {
 
 // authenticate returns who sent r, nil if that cannot be known, or an error if it can, but not now.
 func (a *Authorizer) authenticate(ctx context.Context, r *http.Request) (user.Info, error) {
-	if len(a.audiences) > 0 {
-		ctx = authenticator.WithAudiences(ctx, a.audiences)
-	}
-	response, ok, err := a.authenticator.AuthenticateRequest(r.WithContext(ctx))
-	switch {
-	case ok && response.User.GetName() != "":
+	withContext := r.WithContext(ctx) // with the header of r
+	if response, ok, err := a.certificates.AuthenticateRequest(withContext); err == nil && ok {
 		return response.User, nil
-	case unanswered(err) != nil:
-		return nil, unanswered(err)
-	case r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && !a.authorities.answered.Load():
+	}
+	response, ok, err := a.tokens.AuthenticateRequest(withContext)
+	if ok && err == nil && response.User.GetName() != "" {
+		return response.User, nil
+	}
+	if err, ok := errors.AsType[unanswered](err); ok {
+		return nil, err.error
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && !a.authorities.answered.Load() {
 		return nil, errors.New("the cluster's authorities for client certificates were not read yet")
-	default:
-		return nil, nil
 	}
+	return nil, nil
 }
 
-// unanswered returns the part of err that is for want of an answer, if any. The other errors of an authenticator are
-// answers: the certificate cannot be verified, the token is nobody's.
-func unanswered(err error) error {
-	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok { // it has no Unwrap
-		for _, err := range all.Errors() {
-			if err := unanswered(err); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	_, status := errors.AsType[*apierrors.StatusError](err) // of the review itself, such as 403 to catalogd
-	_, request := errors.AsType[*url.Error](err)
-	_, network := errors.AsType[net.Error](err)
-	if status || request || network || errors.Is(err, context.Canceled) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
-	}
-	return nil
-}
-
-// explain adds the remedy to an error that has one.
-func explain(err error) error {
-	if part := unanswered(err); part != nil {
-		err = part
+// explain returns err as people can use it: with the remedy if there is one, and as the end of r if that is why it failed.
+func explain(r *http.Request, err error) error {
+	if gone := r.Context().Err(); gone != nil {
+		return gone
 	}
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w (catalogd's account needs ClusterRole system:auth-delegator; config/rbac binds it)", err)

@@ -30,7 +30,7 @@ const (
 )
 
 // authorities are those of the cluster for client certificates, as read last. It is the CAContentProvider of the
-// authenticator. What was read stays while it cannot be read again.
+// authenticator. What was read stays while it cannot be read again; what the API server no longer has goes.
 type authorities struct {
 	client  corev1client.ConfigMapsGetter
 	timeout time.Duration // of a read
@@ -38,7 +38,7 @@ type authorities struct {
 
 	// answered is true once the API server said what the authorities are, or that there are none for us.
 	answered atomic.Bool
-	current  atomic.Pointer[dynamiccertificates.CAContentProvider] // nil: none yet
+	current  atomic.Pointer[dynamiccertificates.CAContentProvider] // nil: none
 	problem  string                                                // why the last read failed, lest it be logged again; of read only
 }
 
@@ -70,7 +70,7 @@ func (a *authorities) read(ctx context.Context) {
 	switch {
 	case problem == a.problem:
 	case err != nil:
-		a.logger.Warn("the cluster's authorities for client certificates cannot be read; tokens work, client certificates only by what was read before", "error", err)
+		a.logger.Warn("the cluster's authorities for client certificates cannot be read; tokens work", "clientCertificatesWork", a.current.Load() != nil, "error", err)
 	default:
 		a.logger.Info("the cluster's authorities for client certificates can be read again")
 	}
@@ -85,17 +85,21 @@ func (a *authorities) tryRead(ctx context.Context) error {
 	case apierrors.IsForbidden(err):
 		a.answered.Store(true)
 		return fmt.Errorf("reading ConfigMap %s/%s: %w (catalogd's account needs Role %[2]s-reader there; config/rbac binds it)", authoritiesNamespace, authoritiesName, err)
+	case apierrors.IsNotFound(err):
+		a.current.Store(nil)
+		a.answered.Store(true)
+		return fmt.Errorf("reading ConfigMap %s/%s: %w", authoritiesNamespace, authoritiesName, err)
 	case err != nil:
-		a.answered.Store(a.answered.Load() || apierrors.IsNotFound(err))
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", authoritiesNamespace, authoritiesName, err)
 	}
 	defer a.answered.Store(true) // not before what was read holds
 	bundle := configMap.Data[authoritiesKey]
-	if bundle == string(a.CurrentCABundleContent()) {
+	if current := a.CurrentCABundleContent(); current != nil && bundle == string(current) {
 		return nil
 	}
 	next, err := dynamiccertificates.NewStaticCAContent(a.Name(), []byte(bundle))
 	if err != nil {
+		a.current.Store(nil) // nobody stands for those that were read before
 		return fmt.Errorf("reading key %s of ConfigMap %s/%s: %w", authoritiesKey, authoritiesNamespace, authoritiesName, err)
 	}
 	a.current.Store(&next)
@@ -108,7 +112,7 @@ func (a *authorities) Name() string { return "client-ca" }
 // AddListener does nothing: the authenticator asks for VerifyOptions each time.
 func (a *authorities) AddListener(dynamiccertificates.Listener) {}
 
-// CurrentCABundleContent returns the certificates of the authorities in PEM form; nil: none yet.
+// CurrentCABundleContent returns the certificates of the authorities in PEM form; nil: none.
 func (a *authorities) CurrentCABundleContent() []byte {
 	if current := a.current.Load(); current != nil {
 		return (*current).CurrentCABundleContent()

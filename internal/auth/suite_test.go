@@ -236,11 +236,16 @@ func newAuthority(t *testing.T) *testAuthority {
 
 func (a *testAuthority) client(t *testing.T, name string) tls.Certificate {
 	t.Helper()
+	return a.sign(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotAfter: a.cert.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+}
+
+func (a *testAuthority) sign(t *testing.T, template *x509.Certificate) tls.Certificate {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, NotAfter: a.cert.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, a.cert, key.Public(), a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	must(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

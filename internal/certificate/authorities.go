@@ -58,8 +58,7 @@ func (h *authorities) has(cert *x509.Certificate) bool {
 // advance brings the authorities to what they have to be at a time. It is a function of what the Secret holds and of the
 // time, so that it does not matter which replica calls it, nor how often. It returns what it did, in words for the log.
 func (h *authorities) advance(now time.Time) (done []string, err error) {
-	ending := func(a *authority) bool { return a.cert.NotAfter.Sub(now) < signUntil }
-	if h.next != nil && ending(h.next) {
+	if h.next != nil && h.next.ending(now) {
 		h.next = nil // nobody ran for a year
 	}
 	if h.signing == nil && h.next == nil {
@@ -68,21 +67,30 @@ func (h *authorities) advance(now time.Time) (done []string, err error) {
 		}
 		done = append(done, "made an authority")
 	}
-	if h.next == nil && !now.Before(h.signing.made().Add(nextAfter)) {
+	if h.next == nil && h.signing.needsNext(now) {
 		if h.next, err = newAuthority(now); err != nil {
 			return nil, err
 		}
 		done = append(done, "made the next authority; clients have to read "+bundleKey+" again before it signs")
 	}
-	if h.next != nil && (h.signing == nil || ending(h.signing) || !now.Before(h.next.made().Add(publishFor))) {
-		if h.signing != nil {
-			h.former = append(h.former, h.signing.cert)
-		}
-		h.signing, h.next = h.next, nil
-		done = append(done, "the next authority signs from now on")
+	if h.next != nil && (h.signing == nil || h.signing.ending(now) || !now.Before(h.next.made().Add(publishFor))) {
+		done = append(done, h.handOver(now))
 	}
 	h.former = slices.DeleteFunc(h.former, func(cert *x509.Certificate) bool { return now.After(cert.NotAfter) })
 	return done, nil
+}
+
+// handOver lets the next authority sign, and returns that in words for the log.
+func (h *authorities) handOver(now time.Time) string {
+	did := "the next authority signs from now on"
+	if h.signing != nil {
+		if !now.Before(h.signing.cert.NotAfter) {
+			did += "; the one before had expired, so that clients failed"
+		}
+		h.former = append(h.former, h.signing.cert)
+	}
+	h.signing, h.next = h.next, nil
+	return did
 }
 
 // bundle is what clients have to trust: the authority that signs, the next, and those before, in PEM form.

@@ -18,13 +18,12 @@ import (
 // The lives of certificates; the package comment shows how they follow each other. An authority has signed for the last time
 // when it is 9/12 old, and so outlives what it signed.
 const (
-	authorityLife = 365 * 24 * time.Hour
-	nextAfter     = authorityLife * 8 / 12
-	publishFor    = authorityLife / 12 // before it signs
+	authorityLife = 365 * 24 * time.Hour // of those made here
+	publishFor    = authorityLife / 12   // before it signs
 	servingLife   = 90 * 24 * time.Hour
 
 	// signUntil is how long before its end an authority gives way to a next that was not published for long enough: none
-	// was running to make it in time.
+	// was running to make it in time, or it does not live long enough for that.
 	signUntil = 24 * time.Hour
 	// skew is how far the clocks of clients may be behind.
 	skew = time.Hour
@@ -69,13 +68,27 @@ func parseAuthority(cert, key []byte) (*authority, error) {
 		return nil, err
 	}
 	signer, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok || !pair.Leaf.IsCA || len(pair.Certificate) > 1 {
+	maySign := pair.Leaf.KeyUsage == 0 || pair.Leaf.KeyUsage&x509.KeyUsageCertSign != 0
+	if !ok || !pair.Leaf.IsCA || !maySign || len(pair.Certificate) > 1 {
 		return nil, errors.New("it is not the certificate of one authority")
 	}
 	return &authority{cert: pair.Leaf, key: signer}, nil
 }
 
 func (a *authority) made() time.Time { return a.cert.NotBefore.Add(skew) }
+
+// life is how long it lives; of what somebody else made it may be less than nothing.
+func (a *authority) life() time.Duration { return a.cert.NotAfter.Sub(a.made()) }
+
+// needsNext tells whether the next has to be there, which is for long enough before a is 9/12 old.
+func (a *authority) needsNext(now time.Time) bool {
+	return a.ending(now) || !now.Before(a.made().Add(a.life()*9/12).Add(-publishFor))
+}
+
+// ending tells whether it must not sign any longer.
+func (a *authority) ending(now time.Time) bool {
+	return a.cert.NotAfter.Sub(now) < min(signUntil, a.life()/12) || !now.Before(a.cert.NotAfter)
+}
 
 // encode is the opposite of parseAuthority.
 func (a *authority) encode() (cert, key []byte, err error) {

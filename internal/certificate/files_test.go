@@ -6,12 +6,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,5 +203,49 @@ func TestClientCertificates(t *testing.T) {
 				t.Errorf("by %s of %q, want HTTP/2.0 of %q", proto, client, test.want)
 			}
 		})
+	}
+}
+
+// A chain that no client needs fails the handshake, in TLS 1.2 and 1.3.
+func TestLongChains(t *testing.T) {
+	a, err := newAuthority(time.Now())
+	must(t, err)
+	serving, err := a.issue([]string{"localhost"}, time.Now())
+	must(t, err)
+	big, err := a.issue([]string{strings.Repeat("a", 20<<10) + ".example"}, time.Now())
+	must(t, err)
+	chain := func(n int, more ...[]byte) tls.Certificate {
+		pair := *serving
+		pair.Certificate = slices.Concat(slices.Repeat(serving.Certificate, n), more)
+		return pair
+	}
+	for _, test := range []struct {
+		name string
+		send tls.Certificate
+		good bool
+	}{
+		{"10 certificates", chain(10), true},
+		{"11 certificates", chain(11), false},
+		{"20 KiB", chain(1, big.Certificate[0]), true},
+		{"40 KiB", chain(1, big.Certificate[0], big.Certificate[0]), false},
+	} {
+		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+			t.Run(test.name+" "+tls.VersionName(version), func(t *testing.T) {
+				server := TLSConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return serving, nil }, true)
+				near, far := net.Pipe()
+				defer near.Close()
+				accepted := make(chan error, 1)
+				go func() {
+					accepted <- tls.Server(far, server).HandshakeContext(t.Context())
+					far.Close()
+				}()
+				client := tls.Client(near, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{test.send}, MaxVersion: version})
+				go io.Copy(io.Discard, client) // the handshake, and what comes after it
+				err := <-accepted
+				if (err == nil) != test.good || err != nil && !strings.Contains(err.Error(), "more than 10 of 32768") {
+					t.Errorf("got error %v, want good %t", err, test.good)
+				}
+			})
+		}
 	}
 }

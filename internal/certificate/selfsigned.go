@@ -131,6 +131,9 @@ func (s *SelfSigned) hold(ctx context.Context) (*authorities, error) {
 		return nil, s.failed("reading Secret", secretName, err)
 	}
 	held, problems := parseAuthorities(secret.Data)
+	if held.signing != nil {
+		s.signing = held.signing // it goes on to, should the Secret not let itself be written
+	}
 	done, err := held.advance(s.Clock.Now())
 	if err != nil {
 		return nil, err

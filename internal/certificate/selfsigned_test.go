@@ -2,8 +2,11 @@ package certificate
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"net/http"
@@ -19,7 +22,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-const day = 24 * time.Hour
+const (
+	day     = 24 * time.Hour
+	nextDue = authorityLife * 8 / 12 // age at which the next is made
+)
 
 // Day by day through a year and a half, with the rights that config/rbac gives: whoever read the bundle in the last 30 days can
 // connect to both replicas.
@@ -68,6 +74,133 @@ func TestRotation(t *testing.T) {
 	}
 	if n := strings.Count(bundles[len(bundles)-1], "BEGIN"); n > 3 {
 		t.Errorf("the bundle has grown to %d certificates", n)
+	}
+}
+
+// An authority that lives shorter, as somebody else made it, gives way in time: from the first look on, whoever read the bundle
+// in the last 30 days can connect.
+func TestShortAuthority(t *testing.T) {
+	for _, life := range []time.Duration{240 * day, 90 * day, 20 * day, 2 * day} {
+		t.Run(life.String(), func(t *testing.T) {
+			w := newWorld(t)
+			theirs := foreignAuthority(t, start.Add(-time.Minute), start.Add(life), nil)
+			w.put(theirs)
+			s := w.replica(admin)
+			var bundles []string
+			for today := range int(life/day) + 45 {
+				must(t, s.look(t.Context()))
+				if bundles = append(bundles, w.bundle()); today == 0 && !parseBundle(t, bundles[0])[0].Equal(theirs.cert) {
+					t.Fatal("the authority that was there does not sign")
+				}
+				for _, bundle := range distinct(bundles[max(0, len(bundles)-31):]) {
+					if _, err := w.connect(s, bundle, "localhost"); err != nil {
+						t.Fatalf("day %d: %v", today, err)
+					}
+				}
+				w.clock.Step(day)
+			}
+			if last := parseBundle(t, bundles[len(bundles)-1]); len(last) != 1 || last[0].Equal(theirs.cert) {
+				t.Errorf("at the end there are %d authorities", len(last))
+			}
+		})
+	}
+}
+
+// Authorities that cannot sign, or not any longer, are replaced at once, and that is logged.
+func TestUselessAuthority(t *testing.T) {
+	for _, test := range []struct {
+		name, logged string
+		authority    *authority
+	}{
+		{"expired", "the one before had expired", foreignAuthority(t, start.Add(-90*day), start.Add(-day), nil)},
+		{"ends before it begins", "the one before had expired", foreignAuthority(t, start.Add(-day), start.Add(-2*day), nil)},
+		{"may not sign", "it is not the certificate of one authority", foreignAuthority(t, start.Add(-day), start.Add(90*day), func(c *x509.Certificate) {
+			c.KeyUsage = x509.KeyUsageDigitalSignature
+		})},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(test.authority)
+			s := w.replica(admin)
+			must(t, s.look(t.Context()))
+			if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
+				t.Error(err)
+			}
+			if !strings.Contains(w.log.String(), test.logged) {
+				t.Errorf("logged, want %q:\n%s", test.logged, w.log.String())
+			}
+		})
+	}
+}
+
+// foreignAuthority makes one as somebody else would.
+func foreignAuthority(t *testing.T, from, until time.Time, change func(*x509.Certificate)) *authority {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "theirs"}, NotBefore: from, NotAfter: until,
+		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
+	}
+	if change != nil {
+		change(template)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	cert, err := x509.ParseCertificate(der)
+	must(t, err)
+	return &authority{cert: cert, key: key}
+}
+
+// put makes the Secret hold an authority.
+func (w *world) put(a *authority) {
+	w.t.Helper()
+	cert, key, err := a.encode()
+	must(w.t, err)
+	_, err = w.api.Secrets(w.namespace).Create(w.t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: secretName}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{signingCertKey: cert, signingKeyKey: key},
+	}, metav1.CreateOptions{})
+	must(w.t, err)
+}
+
+// Objects that cannot be written are an error, and what they hold is served, by a process that begins then, too.
+func TestReadOnly(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *world){
+		"Secret": func(t *testing.T, w *world) {
+			secret := w.secret()
+			secret.Immutable = new(true)
+			_, err := w.api.Secrets(w.namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
+			must(t, err)
+		},
+		"ConfigMap": func(t *testing.T, w *world) {
+			configMap := w.configMap()
+			configMap.Immutable = new(true)
+			_, err := w.api.ConfigMaps(w.namespace).Update(t.Context(), configMap, metav1.UpdateOptions{})
+			must(t, err)
+		},
+		// More than an object may hold, so that it cannot be published.
+		"huge": func(t *testing.T, w *world) {
+			configMap := w.configMap()
+			configMap.Data["theirs"] = strings.Repeat("a", 1<<20-len(configMap.Data[bundleKey])-100)
+			_, err := w.api.ConfigMaps(w.namespace).Update(t.Context(), configMap, metav1.UpdateOptions{})
+			must(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			must(t, w.replica(admin).look(t.Context()))
+			change(t, w)
+			w.clock.Step(nextDue)
+			s := w.replica(admin)
+			err := s.look(t.Context())
+			if err == nil || !strings.Contains(err.Error(), w.namespace+"/catalogd-") {
+				t.Errorf("got error %v", err)
+			}
+			if _, err := w.connect(s, w.configMap().Data[bundleKey], "localhost"); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -122,9 +255,9 @@ func TestReplicasAtOnce(t *testing.T) {
 		trusted int // authorities in the bundle
 	}{
 		{"nothing there", 0, 1},
-		{"the next is due", nextAfter, 2},
+		{"the next is due", nextDue, 2},
 		{"the next signs", publishFor, 2},
-		{"the first has expired", authorityLife - nextAfter - publishFor + time.Minute, 1},
+		{"the first has expired", authorityLife - nextDue - publishFor + time.Minute, 1},
 	} {
 		w.clock.Step(step.after)
 		var wg sync.WaitGroup
@@ -179,8 +312,8 @@ func TestRepair(t *testing.T) {
 		}, logged: "made an authority"},
 		{name: "key damaged", change: edit("tls.key", "garbage"), logged: "was damaged"},
 		{name: "certificate damaged", change: edit("tls.crt", "garbage"), logged: "tls.crt and tls.key: "},
-		{name: "key damaged while the next is published", due: nextAfter, old: true, change: edit("tls.key", "garbage"), logged: "the next authority signs"},
-		{name: "next damaged", due: nextAfter, old: true, change: edit("next.key", "garbage"), logged: "next.crt and next.key: "},
+		{name: "key damaged while the next is published", due: nextDue, old: true, change: edit("tls.key", "garbage"), logged: "the next authority signs"},
+		{name: "next damaged", due: nextDue, old: true, change: edit("next.key", "garbage"), logged: "next.crt and next.key: "},
 		{name: "bundle damaged", old: true, change: edit("ca.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), logged: "ca.crt: x509: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -228,8 +361,8 @@ func TestLongAbsence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			must(t, w.replica(admin).look(t.Context()))
-			w.clock.Step(nextAfter - day)
-			w.clock.Step(absence - nextAfter + day)
+			w.clock.Step(nextDue - day)
+			w.clock.Step(absence - nextDue + day)
 			s := w.replica(admin)
 			must(t, s.look(t.Context()))
 			state, err := w.connect(s, w.bundle(), "localhost")
@@ -243,10 +376,10 @@ func TestLongAbsence(t *testing.T) {
 		w := newWorld(t)
 		s := w.replica(admin)
 		must(t, s.look(t.Context()))
-		w.clock.Step(nextAfter)
+		w.clock.Step(nextDue)
 		must(t, s.look(t.Context()))
 		old := w.bundle()
-		w.clock.Step(authorityLife - nextAfter + day)
+		w.clock.Step(authorityLife - nextDue + day)
 		must(t, s.look(t.Context()))
 		if _, err := w.connect(s, old, "localhost"); err != nil {
 			t.Errorf("with the bundle from before: %v", err)
