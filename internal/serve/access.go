@@ -18,7 +18,9 @@ func (s *server) access(r *http.Request) error {
 	user, allowed, reason, err := s.Authorize(r)
 	switch {
 	case err != nil:
-		s.Logger.ErrorContext(r.Context(), "asking who may read", slog.String("path", r.URL.Path), slog.Any("error", err))
+		if r.Context().Err() == nil { // else the client has gone, which is nobody's failure
+			s.complaints.Do(func() { s.Logger.ErrorContext(r.Context(), "asking who may read; said once in a while", slog.Any("error", err)) })
+		}
 		return &statusError{
 			code:    http.StatusServiceUnavailable,
 			text:    "the API server cannot be asked now whether you may read this; come again",

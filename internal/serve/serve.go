@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -55,18 +56,19 @@ type Config struct {
 
 type server struct {
 	Config
-	mux       *http.ServeMux
-	graphql   *graphql.Handler
-	metrics   *metrics
-	encoders  *encoders
-	queries   slots
-	selected  budget // of blobs
-	answers   budget // of GraphQL, in bytes
-	watches   slots
-	told      *eventCache
-	patience  time.Duration           // how long a search may take
-	heartbeat func() <-chan time.Time // gives something when a feed was quiet for long
-	lifetime  func() <-chan time.Time // gives something when a feed that begins now has to end
+	mux        *http.ServeMux
+	graphql    *graphql.Handler
+	metrics    *metrics
+	encoders   *encoders
+	queries    slots
+	selected   budget // of blobs
+	answers    budget // of GraphQL, in bytes
+	watches    slots
+	complaints *rate.Sometimes // about the API server: many requests may have the same to say
+	told       *eventCache
+	patience   time.Duration           // how long a search may take
+	heartbeat  func() <-chan time.Time // gives something when a feed was quiet for long
+	lifetime   func() <-chan time.Time // gives something when a feed that begins now has to end
 }
 
 // New returns the handler of every path. All but GraphQL's answer GET and HEAD only. An error is text/plain: the status on the first
@@ -82,18 +84,19 @@ func newServer(cfg Config) *server {
 		cfg.Priority = func(string) int32 { return 0 }
 	}
 	s := &server{
-		Config:    cfg,
-		mux:       http.NewServeMux(),
-		graphql:   graphql.New(graphql.Config{BaseURL: cfg.BaseURL, Priority: cfg.Priority, Logger: cfg.Logger}),
-		metrics:   newMetrics(cfg.Metrics),
-		encoders:  newEncoders(cmp.Or(cfg.MaxQueries, 32)),
-		queries:   make(slots, cmp.Or(cfg.MaxQueries, 32)),
-		selected:  newSelected(),
-		answers:   newAnswers(),
-		watches:   make(slots, maxWatches),
-		told:      newEventCache(),
-		patience:  searchTime,
-		heartbeat: func() <-chan time.Time { return time.After(quiet) },
+		Config:     cfg,
+		mux:        http.NewServeMux(),
+		graphql:    graphql.New(graphql.Config{BaseURL: cfg.BaseURL, Priority: cfg.Priority, Logger: cfg.Logger}),
+		metrics:    newMetrics(cfg.Metrics),
+		encoders:   newEncoders(cmp.Or(cfg.MaxQueries, 32)),
+		queries:    make(slots, cmp.Or(cfg.MaxQueries, 32)),
+		selected:   newSelected(),
+		answers:    newAnswers(),
+		watches:    make(slots, maxWatches),
+		complaints: &rate.Sometimes{Interval: 5 * time.Second},
+		told:       newEventCache(),
+		patience:   searchTime,
+		heartbeat:  func() <-chan time.Time { return time.After(quiet) },
 		lifetime: func() <-chan time.Time {
 			return time.After(lifetime + rand.N(lifetime)) //nolint:gosec // G404: no secret, only so that they do not all come again at once
 		},
