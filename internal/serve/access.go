@@ -19,7 +19,9 @@ func (s *server) access(r *http.Request) error {
 	switch {
 	case err != nil:
 		if r.Context().Err() == nil { // else the client has gone, which is nobody's failure
-			s.complaints.Do(func() { s.Logger.ErrorContext(r.Context(), "asking who may read; said once in a while", slog.Any("error", err)) })
+			s.complaints.Do(func() {
+				s.Logger.ErrorContext(r.Context(), "asking who may read; said once in a while", slog.Any("error", err))
+			})
 		}
 		return &statusError{
 			code:    http.StatusServiceUnavailable,

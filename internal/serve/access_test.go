@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -93,4 +95,32 @@ func TestAccess(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An API server that cannot be asked is complained of once in a while, not for each request, and not for a client that has gone.
+func TestAccessComplaints(t *testing.T) {
+	var log bytes.Buffer
+	cfg := testConfig(newTestStore(t))
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	cfg.Authorize = func(*http.Request) (string, bool, string, error) { return "", false, "", errors.New("no answer") }
+	s := newServer(cfg)
+	ask := func(ctx context.Context) {
+		reply := httptest.NewRecorder()
+		s.ServeHTTP(reply, httptest.NewRequestWithContext(ctx, http.MethodGet, "/catalogs", nil))
+		if reply.Code != http.StatusServiceUnavailable {
+			t.Errorf("status %d", reply.Code)
+		}
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	ask(gone)
+	if log.Len() > 0 {
+		t.Errorf("of a client that has gone is logged:\n%s", log.String())
+	}
+	for range 10 {
+		ask(t.Context())
+	}
+	if got := strings.Count(log.String(), "no answer"); got != 1 {
+		t.Errorf("10 requests make %d lines:\n%s", got, log.String())
+	}
 }
