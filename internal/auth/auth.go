@@ -1,5 +1,5 @@
 // Package auth tells who sent a request to the content service, and whether they may read it. It asks the cluster's API
-// server, as other add-ons do, by the delegating authenticator and authorizer of k8s.io/apiserver:
+// server, as other add-ons do, by k8s.io/apiserver's delegating authorizer and the parts of its delegating authenticator:
 //
 //   - who: a bearer token, by TokenReview, or a TLS client certificate, by the authorities of the cluster (key client-ca-file
 //     of ConfigMap kube-system/extension-apiserver-authentication). Nobody is taken for system:anonymous. What a front proxy

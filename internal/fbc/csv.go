@@ -82,7 +82,7 @@ func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription 
 }
 
 func csvOfObject(b declcfg.Bundle) (*v1alpha1.ClusterServiceVersion, error) {
-	if n := countValues([]byte(b.CsvJSON)); n > maxCSVValues {
+	if n := CountValues([]byte(b.CsvJSON)); n > maxCSVValues {
 		return nil, fmt.Errorf("%d JSON values in its ClusterServiceVersion, more than the %d that are accepted", n, maxCSVValues)
 	}
 	csv := &v1alpha1.ClusterServiceVersion{}

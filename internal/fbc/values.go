@@ -31,7 +31,7 @@ func CheckValues(blob []byte) error {
 	if err != nil {
 		return err
 	}
-	if n := countValues(blob); n > maxValues {
+	if n := CountValues(blob); n > maxValues {
 		return fmt.Errorf("%d JSON values in %s %q, more than the %d that are accepted", n, k.schema, k.name, maxValues)
 	}
 	if k.schema != SchemaBundle {
@@ -83,12 +83,16 @@ func yieldData(object []byte, yield func([]byte) bool) bool {
 	return true
 }
 
-// manifestValues counts the values of a manifest, and of one that is no JSON, and so will be read as YAML, what may begin
-// a value.
+// manifestValues counts the values of a manifest, and estimates those of one that is no JSON, and so will be read as YAML.
 func manifestValues(text []byte) int {
 	if json.Valid(text) {
-		return countValues(text)
+		return CountValues(text)
 	}
+	return EstimateValues(text)
+}
+
+// EstimateValues counts what may begin a value in a manifest, be it JSON or YAML: it has no more.
+func EstimateValues(text []byte) int {
 	n := 1
 	for _, sign := range []string{"\n", ",", "[", "{", "- ", "? ", ": ", "-\t", "?\t", ":\t"} {
 		n += bytes.Count(text, []byte(sign))
@@ -96,9 +100,9 @@ func manifestValues(text []byte) int {
 	return n
 }
 
-// countValues counts the values of valid JSON, those within others too: each is the first of its list or object, or
+// CountValues counts the values of valid JSON, those within others too: each is the first of its list or object, or
 // follows a comma.
-func countValues(text []byte) int {
+func CountValues(text []byte) int {
 	n, opened := 1, false
 	for i := 0; i < len(text); i++ {
 		switch text[i] {

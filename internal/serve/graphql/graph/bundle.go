@@ -119,7 +119,7 @@ func (b *Bundle) CsvMetadata() (*CSVMetadata, error) {
 }
 
 func (b *Bundle) readCSV(content []byte) (*CSVMetadata, error) {
-	if err := b.src.r.spendDecoded(jsonValues(content)); err != nil {
+	if err := b.src.r.spendDecoded(fbc.CountValues(content)); err != nil {
 		return nil, err
 	}
 	objects, err := valuesOf[property.BundleObject](b, property.TypeBundleObject)
@@ -127,7 +127,7 @@ func (b *Bundle) readCSV(content []byte) (*CSVMetadata, error) {
 		return nil, err
 	}
 	for _, object := range objects { // CSV looks into each
-		if err := b.src.r.spendDecoded(manifestValues(object.Data)); err != nil {
+		if err := b.src.r.spendDecoded(fbc.EstimateValues(object.Data)); err != nil {
 			return nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -135,7 +136,7 @@ func decode[T any](n node) (*T, error) {
 	n.once.Do(func() {
 		value := new(T)
 		n.decoded = value
-		if n.err = n.src.r.spendDecoded(jsonValues(content)); n.err != nil {
+		if n.err = n.src.r.spendDecoded(fbc.CountValues(content)); n.err != nil {
 			return
 		}
 		if n.err = json.Unmarshal(content, value); n.err != nil {

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"reflect"
@@ -60,58 +59,9 @@ func (r *Request) spendRead(amount int64) error {
 }
 
 // spendDecoded is for values that are about to be decoded.
-func (r *Request) spendDecoded(values int64) error {
-	return r.spend(&r.spent.decoded, values, int64(r.Limits.Decoded), memoryPerDecoded,
+func (r *Request) spendDecoded(values int) error {
+	return r.spend(&r.spent.decoded, int64(values), int64(r.Limits.Decoded), memoryPerDecoded,
 		"answering this decodes more than %d JSON values of the catalogs, the most for one request: ask for fewer packages, a smaller first or fewer fields")
-}
-
-// jsonValues is how many values a JSON text has that is compact; of another, or of what is no JSON, no fewer.
-func jsonValues(text []byte) int64 {
-	count := int64(1)
-	for len(text) > 0 {
-		i := bytes.IndexByte(text, '"')
-		if i < 0 {
-			return count + structure(text)
-		}
-		count += structure(text[:i])
-		text = text[i+1:]
-		for { // to the end of the string
-			end := bytes.IndexAny(text, `"\`)
-			if end < 0 {
-				return count
-			}
-			if text[end] == '"' {
-				text = text[end+1:]
-				break
-			}
-			text = text[min(end+2, len(text)):]
-		}
-	}
-	return count
-}
-
-// manifestValues is no fewer than a manifest has, which is JSON or YAML.
-func manifestValues(text []byte) int64 {
-	count := 1
-	for _, sign := range []string{"\n", ",", "{", "[", "- ", "-\t", ": ", ":\t", "? ", "?\t"} {
-		count += bytes.Count(text, []byte(sign))
-	}
-	return int64(count)
-}
-
-// structure counts the values but one in a stretch without strings: one behind each comma, and the first of each list or object that has any.
-func structure(text []byte) (count int64) {
-	for i, c := range text {
-		switch c {
-		case '{', '[':
-			if i+1 == len(text) || (text[i+1] != '}' && text[i+1] != ']') {
-				count++
-			}
-		case ',':
-			count++
-		}
-	}
-	return count
 }
 
 // Meter resolves one field within the limits of its request; it goes around every field, as gqlgen's FieldMiddleware. A list is measured

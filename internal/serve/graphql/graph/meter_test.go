@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -12,75 +11,6 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
-
-func TestJSONValues(t *testing.T) {
-	for text, want := range map[string]int64{
-		`1`:                            1,
-		`{}`:                           1,
-		`[]`:                           1,
-		`[{},{},{}]`:                   4,
-		`{"a":"b"}`:                    2,
-		`{"a":[1,2,{"b":null}],"c":3}`: 7,
-		`{"a,{[":"\",{[\\","b":"\\"}`:  3,
-		`[[[[]]]]`:                     4,
-	} {
-		if got := jsonValues([]byte(text)); got != want {
-			t.Errorf("%s: got %d, want %d", text, got, want)
-		}
-	}
-}
-
-// FuzzJSONValues holds that the values of a JSON text are counted: all of compact JSON, and no fewer of any other.
-func FuzzJSONValues(f *testing.F) {
-	for _, seed := range []string{`{"a":[1,2,{"b":null}],"c":3}`, `[ ]`, `["\\\"",{ }]`, `"`, `"\`, ``, `{"a":{},"a":[[],{}]}`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		got := jsonValues(text)
-		var compact bytes.Buffer
-		if json.Compact(&compact, text) != nil {
-			return
-		}
-		want := valuesIn(t, text)
-		if got < want {
-			t.Errorf("%q: got %d, want %d or more", text, got, want)
-		}
-		if got := jsonValues(compact.Bytes()); got != want {
-			t.Errorf("%q: got %d, want %d", compact.Bytes(), got, want)
-		}
-	})
-}
-
-// valuesIn counts with a decoder that keeps members of one name apart.
-func valuesIn(t *testing.T, text []byte) (count int64) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var value func()
-	value = func() {
-		count++
-		token, err := d.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
-		delim, ok := token.(json.Delim)
-		if !ok {
-			return
-		}
-		for d.More() {
-			if delim == '{' {
-				if _, err := d.Token(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			value()
-		}
-		if _, err := d.Token(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	value()
-	return count
-}
 
 // A property without a value has one in the answer: its type says that it is never missing.
 func TestPropertyWithoutValue(t *testing.T) {

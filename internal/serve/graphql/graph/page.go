@@ -116,6 +116,19 @@ func (l list) page(first *int, after *string, total int) (page, error) {
 	return p, nil
 }
 
+// pageOf is the page that first and after ask for, of a list whose elements stand for blobs: element makes one of each.
+func pageOf[T any](b *batch, what list, first *int, after *string, element func(node) T) (Connection[T], error) {
+	p, err := what.page(first, after, b.len())
+	if err != nil {
+		return Connection[T]{}, err
+	}
+	nodes := []T{}
+	for _, n := range b.slice(p.from, p.to).nodes() {
+		nodes = append(nodes, element(n))
+	}
+	return Connection[T]{nodes, b.len(), p}, nil
+}
+
 // cursor is the one behind element i of the page.
 func (p page) cursor(i int) string {
 	c := p.list

@@ -212,17 +212,26 @@ func (s *source) summaries(ctx context.Context) iter.Seq2[fbc.Summary, error] {
 	}
 }
 
+// begin waits for the turn of a list, which ends with done, and finds the catalogs that its filter names.
+func begin(ctx context.Context, catalog *string) (scope []*source, done func(), err error) {
+	r := requestOf(ctx)
+	if done, err = r.turn(ctx); err != nil {
+		return nil, nil, err
+	}
+	if scope, err = r.scope(catalog); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return scope, done, nil
+}
+
 func (resolver) Channels(ctx context.Context, filter *ChannelFilter, first *int, after *string) (*ChannelConnection, error) {
-	done, err := requestOf(ctx).turn(ctx)
+	f := deref(filter)
+	scope, done, err := begin(ctx, f.Catalog)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	f := deref(filter)
-	scope, err := requestOf(ctx).scope(f.Catalog)
-	if err != nil {
-		return nil, err
-	}
 	query := store.Query{Schema: fbc.SchemaChannel, Package: deref(f.Package), Name: deref(f.Name)}
 	b := selectSound(scope, query)
 	p, err := listOf(scope, "channels", query).page(first, after, b.len())
@@ -242,40 +251,25 @@ func (resolver) Bundles(ctx context.Context, filter *BundleFilter, first *int, a
 }
 
 func (resolver) Deprecations(ctx context.Context, filter *DeprecationsFilter, first *int, after *string) (*DeprecationsConnection, error) {
-	done, err := requestOf(ctx).turn(ctx)
+	f := deref(filter)
+	scope, done, err := begin(ctx, f.Catalog)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	f := deref(filter)
-	scope, err := requestOf(ctx).scope(f.Catalog)
-	if err != nil {
-		return nil, err
-	}
 	query := store.Query{Schema: fbc.SchemaDeprecations, Package: deref(f.Package)}
 	b := selectSound(scope, query)
-	p, err := listOf(scope, "deprecations", query).page(first, after, b.len())
-	if err != nil {
-		return nil, err
-	}
-	nodes := []*Deprecations{}
-	for _, n := range b.slice(p.from, p.to).nodes() {
-		nodes = append(nodes, &Deprecations{n})
-	}
-	return &DeprecationsConnection{Connection[*Deprecations]{nodes, b.len(), p}}, nil
+	page, err := pageOf(b, listOf(scope, "deprecations", query), first, after, func(n node) *Deprecations { return &Deprecations{n} })
+	return &DeprecationsConnection{page}, err
 }
 
 func (resolver) Blobs(ctx context.Context, filter *BlobFilter, first *int, after *string) (*BlobConnection, error) {
-	done, err := requestOf(ctx).turn(ctx)
+	f := deref(filter)
+	scope, done, err := begin(ctx, f.Catalog)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	f := deref(filter)
-	scope, err := requestOf(ctx).scope(f.Catalog)
-	if err != nil {
-		return nil, err
-	}
 	query := store.Query{Schema: deref(f.Schema), Package: deref(f.Package), Name: deref(f.Name), Custom: deref(f.Custom)}
 	b := &batch{}
 	for _, s := range scope {
@@ -285,15 +279,8 @@ func (resolver) Blobs(ctx context.Context, filter *BlobFilter, first *int, after
 }
 
 func blobPage(b *batch, what list, first *int, after *string) (*BlobConnection, error) {
-	p, err := what.page(first, after, b.len())
-	if err != nil {
-		return nil, err
-	}
-	nodes := []*Blob{}
-	for _, n := range b.slice(p.from, p.to).nodes() {
-		nodes = append(nodes, &Blob{n})
-	}
-	return &BlobConnection{Connection[*Blob]{nodes, b.len(), p}}, nil
+	page, err := pageOf(b, what, first, after, func(n node) *Blob { return &Blob{n} })
+	return &BlobConnection{page}, err
 }
 
 func selectSound(scope []*source, query store.Query) *batch {
@@ -339,15 +326,9 @@ func bundlesOf(ctx context.Context, scope []*source, f *BundleFilter, first *int
 		}
 		b.parts[i] = part
 	}
-	p, err := listOf(scope, "bundles", query, deref(f.Channel), deref(f.VersionRange)).page(first, after, b.len())
-	if err != nil {
-		return nil, err
-	}
-	nodes := []*Bundle{}
-	for _, n := range b.slice(p.from, p.to).nodes() {
-		nodes = append(nodes, &Bundle{n})
-	}
-	return &BundleConnection{Connection[*Bundle]{nodes, b.len(), p}}, nil
+	what := listOf(scope, "bundles", query, deref(f.Channel), deref(f.VersionRange))
+	page, err := pageOf(b, what, first, after, func(n node) *Bundle { return &Bundle{n} })
+	return &BundleConnection{page}, err
 }
 
 // entriesOf are the packages and names of the bundles in some channels.
