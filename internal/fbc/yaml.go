@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"regexp"
 	"strconv"
@@ -30,39 +29,6 @@ const (
 	// maxDigits bounds the text of a number that has to be converted: that takes time quadratic in it.
 	maxDigits = 1000
 )
-
-// readYAML reads a stream of YAML documents, each of which is one blob; documents without content are passed over.
-func readYAML(r io.Reader, src *boundedReader, fn func(Blob) error) error {
-	if src.max > maxYAMLBytes {
-		src.max, src.remedy = maxYAMLBytes, "the most in YAML: write it as JSON"
-	}
-	dec := yaml.NewDecoder(r)
-	w := yamlWriter{src: src}
-	for {
-		src.reset()
-		var doc yaml.Node
-		err := decodeYAML(dec, &doc)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if doc.Kind == 0 || (doc.Kind == yaml.DocumentNode && doc.Content[0].ShortTag() == "!!null") {
-			continue
-		}
-		w.reset()
-		if err := w.write(&doc, 0); err != nil {
-			return err
-		}
-		if int64(len(w.out)) > src.max {
-			return &Error{Line: doc.Content[0].Line, Err: src.errTooLarge()}
-		}
-		if err := emit(w.out, fn); err != nil {
-			return &Error{Line: doc.Content[0].Line, Err: err}
-		}
-	}
-}
 
 // decodeYAML decodes one document and makes an error of a panic of the library: catalogs are hostile input, and one
 // file must not end the process.
@@ -329,21 +295,25 @@ func numberText(s string) (string, error) {
 
 // appendString appends s as a JSON string with no more escapes than RFC 8259, section 7, asks for.
 func appendString(out []byte, s string) []byte {
-	const hex = "0123456789abcdef"
 	out = append(out, '"')
 	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			out = append(out, '\\', byte(r))
-		case r == '\n':
-			out = append(out, '\\', 'n')
-		case r == '\t':
-			out = append(out, '\\', 't')
-		case r < 0x20:
-			out = append(out, '\\', 'u', '0', '0', hex[r>>4], hex[r&0xf])
-		default:
-			out = utf8.AppendRune(out, r)
-		}
+		out = appendRune(out, r)
 	}
 	return append(out, '"')
+}
+
+// appendRune appends a character of a JSON string.
+func appendRune(out []byte, r rune) []byte {
+	const hex = "0123456789abcdef"
+	switch {
+	case r == '"' || r == '\\':
+		return append(out, '\\', byte(r))
+	case r == '\n':
+		return append(out, '\\', 'n')
+	case r == '\t':
+		return append(out, '\\', 't')
+	case r < 0x20:
+		return append(out, '\\', 'u', '0', '0', hex[r>>4], hex[r&0xf])
+	}
+	return utf8.AppendRune(out, r)
 }

@@ -1,0 +1,136 @@
+package fbc
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// endOfQuoted is the index behind the quoted scalar that begins at i, or that of the end of the line.
+func endOfQuoted(in []byte, i int) int {
+	quote := in[i]
+	for i++; in[i] != '\n'; i++ {
+		switch {
+		case in[i] == '\\' && quote == '"' && in[i+1] != '\n':
+			i++
+		case in[i] != quote:
+		case quote == '\'' && in[i+1] == '\'':
+			i++
+		default:
+			return i + 1
+		}
+	}
+	return i
+}
+
+// quoted writes the quoted scalar at pos and goes behind it.
+func (t *yamlText) quoted(quote byte) bool {
+	t.out = append(t.out, '"')
+	for t.pos++; ; {
+		start := t.pos
+		end := endOfText(t.in, start, quote)
+		t.out = append(t.out, t.in[start:end]...)
+		t.pos = end
+		switch c := t.in[end]; {
+		case c == quote:
+			if c == '\'' && t.in[end+1] == c {
+				t.out = append(t.out, c)
+				t.pos += 2
+				continue
+			}
+			t.out = append(t.out, '"')
+			t.pos++
+			return true
+		case c == '\n':
+			t.out = t.out[:len(t.out)-blanksBefore(t.in[start:end])]
+			breaks, ok := t.skipBreaks()
+			if !ok {
+				return false
+			}
+			t.fold(breaks)
+		case c == '\\' && quote == '"':
+			if !t.escape() {
+				return false
+			}
+		case c == '"' || c == '\\':
+			t.out = append(t.out, '\\', c)
+			t.pos++
+		default: // a tab
+			return false
+		}
+	}
+}
+
+// blanksBefore counts the spaces that s ends with.
+func blanksBefore(s []byte) int {
+	return len(s) - len(bytes.TrimRight(s, " "))
+}
+
+// skipBreaks goes over line breaks in a quoted scalar, and the blanks around them, and counts them.
+func (t *yamlText) skipBreaks() (breaks int, ok bool) {
+	start := t.pos
+	for t.in[t.pos] == '\n' {
+		breaks++
+		t.pos++
+		if t.pos == len(t.in) {
+			return 0, false
+		}
+		start = t.pos
+		t.skipSpaces()
+	}
+	atIndicator := t.pos == start && (bytes.HasPrefix(t.in[start:], []byte("---")) || bytes.HasPrefix(t.in[start:], []byte("...")))
+	return breaks, !atIndicator
+}
+
+// escape writes what the escape sequence at pos means.
+func (t *yamlText) escape() bool {
+	c := t.in[t.pos+1]
+	t.pos += 2
+	switch c {
+	case '"', '\\', 'n', 't':
+		t.out = append(t.out, '\\', c)
+		return true
+	case '\n':
+		t.pos--
+		breaks, ok := t.skipBreaks()
+		if ok {
+			t.breaks(breaks - 1)
+		}
+		return ok
+	case 'x':
+		return t.hex(2)
+	case 'u':
+		return t.hex(4)
+	case 'U':
+		return t.hex(8)
+	}
+	r, ok := yamlEscapes[c]
+	t.out = appendRune(t.out, r)
+	return ok
+}
+
+// yamlEscapes are the escape sequences of one letter that JSON has not, or for what needs none there.
+var yamlEscapes = map[byte]rune{
+	'0': 0, 'a': '\a', 'b': '\b', 'v': '\v', 'f': '\f', 'r': '\r', 'e': 0x1b, ' ': ' ', '\'': '\'',
+	'N': 0x85, '_': 0xa0, 'L': 0x2028, 'P': 0x2029,
+}
+
+// hex writes the character whose code is in the next n digits.
+func (t *yamlText) hex(n int) bool {
+	if len(t.in)-t.pos < n {
+		return false
+	}
+	r := uint64(0)
+	for _, c := range t.in[t.pos : t.pos+n] {
+		d := bytes.IndexByte([]byte("0123456789abcdef"), c|0x20)
+		if d < 0 || c < '0' {
+			return false
+		}
+		r = r<<4 | uint64(d)
+	}
+	t.pos += n
+	if r > utf8.MaxRune || !utf8.ValidRune(rune(r)) {
+		return false
+	}
+	t.out = appendRune(t.out, rune(r))
+	return true
+}

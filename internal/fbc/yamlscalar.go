@@ -1,0 +1,87 @@
+package fbc
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// What a byte can be in a YAML text.
+const (
+	classBanned     = 1 << iota // not allowed, or a line break other than "\n"
+	classIndicator              // cannot begin a plain scalar, or only if no blank follows
+	classPlainStop              // may end a plain scalar, or has to be escaped
+	classMayResolve             // begins plain scalars that may be no strings
+	classNumber                 // may be part of a number
+	classFlowText               // is text in a flow collection, wherever it stands
+)
+
+var yamlClass = newYAMLClasses()
+
+func newYAMLClasses() (class [256]uint8) {
+	add := func(bytes string, bit uint8) {
+		for _, c := range []byte(bytes) {
+			class[c] |= bit
+		}
+	}
+	for c := range byte(' ') {
+		class[c] = classBanned | classIndicator | classPlainStop
+	}
+	class['\n'] &^= classBanned
+	class['\t'] &^= classBanned
+	class[0x7f] = classBanned
+	const digits, letters = "0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	add(" -?:,[]{}#&*!|>'\"%@`", classIndicator)
+	add(":#\"\\", classPlainStop)
+	add(digits+"+-.yYnNtTfFoO~<", classMayResolve)
+	add(digits+"abcdefABCDEFxXoO_+-.", classNumber)
+	add(digits+letters+"_./-", classFlowText)
+	return class
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' }
+
+// fold writes what line breaks in a plain or quoted scalar mean.
+func (t *yamlText) fold(breaks int) {
+	if breaks == 1 {
+		t.out = append(t.out, ' ')
+	} else {
+		t.breaks(breaks - 1)
+	}
+}
+
+func (t *yamlText) breaks(n int) {
+	for range n {
+		t.out = append(t.out, '\\', 'n')
+	}
+}
+
+// text writes what is between two indices of one line, without tabs, as part of a string.
+func (t *yamlText) text(start, end int) {
+	for {
+		i := min(endOfText(t.in, start, '\n'), end)
+		t.out = append(t.out, t.in[start:i]...)
+		if i == end {
+			return
+		}
+		t.out = append(t.out, '\\', t.in[i])
+		start = i + 1
+	}
+}
+
+// endOfText is the index of the first byte at or behind i that is no plain text in a JSON string, or is the one named.
+func endOfText(in []byte, i int, named byte) int {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(in); i += 8 {
+		// A byte of v-ones&^v has its high bit set if that of v is 0, or if it follows one that is: the first is right.
+		w := binary.LittleEndian.Uint64(in[i:])
+		quote, slash, other := w^ones*'"', w^ones*'\\', w^ones*uint64(named)
+		found := (w-ones*' ')&^w | (quote-ones)&^quote | (slash-ones)&^slash | (other-ones)&^other
+		if found &= high; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for in[i] >= ' ' && in[i] != '"' && in[i] != '\\' && in[i] != named {
+		i++
+	}
+	return i
+}

@@ -1,0 +1,292 @@
+package fbc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxDeclined bounds the documents of a stream for which the YAML library is set up one by one, which for a short one
+// costs more than to read it. Behind the last of them the library reads the rest as a whole.
+const maxDeclined = 100
+
+// readYAML reads a stream of YAML documents, each of which is one blob; documents without content are passed over.
+//
+// There are two ways through a document. What catalogs consist of, yamlText turns into JSON at once. What it does not
+// know surely goes through the nodes of the YAML library, which has the last word on what is accepted and the only one
+// on what is wrong: 10 times slower, with 160 times the document in memory.
+func readYAML(r io.Reader, src *boundedReader, fn func(Blob) error) error {
+	if src.max > maxYAMLBytes {
+		src.max, src.remedy = maxYAMLBytes, "the most in YAML: write it as JSON"
+	}
+	s := yamlStream{r: r, src: src}
+	var t yamlText
+	w := yamlWriter{src: src}
+	for declined := 0; ; {
+		text, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if errors.Is(err, errUnsplit) {
+			return readYAMLNodes(s.rest(), src, s.held(), fn)
+		}
+		if err != nil {
+			return err
+		}
+		start, ok := t.convert(text)
+		line, object := 1+bytes.Count(text[:start], newline), t.out
+		if !ok || int64(len(object)) > src.max {
+			if line, ok = w.only(text); !ok || declined == maxDeclined {
+				return readYAMLNodes(s.rest(), src, s.held(), fn)
+			}
+			declined++
+			object = w.out
+		}
+		if len(object) == 0 {
+			continue
+		}
+		if err := emit(object, fn); err != nil {
+			return &Error{Line: s.line + line, Err: err}
+		}
+	}
+}
+
+// readYAMLNodes reads a stream with the YAML library, held bytes of whose first document are read from src already.
+func readYAMLNodes(r io.Reader, src *boundedReader, held int64, fn func(Blob) error) error {
+	dec := yaml.NewDecoder(r)
+	w := yamlWriter{src: src}
+	for {
+		src.reset()
+		src.read, held = held, 0
+		var doc yaml.Node
+		err := decodeYAML(dec, &doc)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if isNull(&doc) {
+			continue
+		}
+		w.reset()
+		if err := w.write(&doc, 0); err != nil {
+			return err
+		}
+		if int64(len(w.out)) > src.max {
+			return &Error{Line: doc.Content[0].Line, Err: src.errTooLarge()}
+		}
+		if err := emit(w.out, fn); err != nil {
+			return &Error{Line: doc.Content[0].Line, Err: err}
+		}
+	}
+}
+
+// only writes the only document of a text, nothing if that has no content, and gives the line where it begins. It is
+// not ok if anything is wrong, or if later documents may depend on this one: the library's anchors outlive theirs.
+func (w *yamlWriter) only(text []byte) (line int, ok bool) {
+	w.reset()
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, more yaml.Node
+	err := decodeYAML(dec, &doc)
+	if errors.Is(err, io.EOF) {
+		return 0, true
+	}
+	if err != nil || hasAnchor(&doc) {
+		return 0, false
+	}
+	if err := decodeYAML(dec, &more); !errors.Is(err, io.EOF) {
+		return 0, false
+	}
+	if isNull(&doc) {
+		return 0, true
+	}
+	return doc.Content[0].Line, w.write(&doc, 0) == nil && int64(len(w.out)) <= w.src.max
+}
+
+func isNull(doc *yaml.Node) bool {
+	return doc.Kind == 0 || (doc.Kind == yaml.DocumentNode && doc.Content[0].ShortTag() == "!!null")
+}
+
+func hasAnchor(n *yaml.Node) bool {
+	if n.Anchor != "" {
+		return true
+	}
+	for _, child := range n.Content {
+		if hasAnchor(child) {
+			return true
+		}
+	}
+	return false
+}
+
+var newline = []byte("\n")
+
+// errUnsplit means that the rest of a stream has to be left to the YAML library as a whole.
+var errUnsplit = errors.New("the documents cannot be told apart by their separators alone")
+
+// yamlStream splits a stream of YAML documents at its separators, the lines that begin with "---" and a blank. The
+// library takes such a line for one wherever it stands: a block scalar is indented, a plain one ends there, and within
+// quotes or brackets it is an error. That holds as long as lines end in "\n" only and all characters are allowed;
+// a stream is not split from the buffer on where that is not so, nor from a document on that is too large.
+type yamlStream struct {
+	r   io.Reader
+	src *boundedReader // is behind r, and has the bound
+
+	buf        []byte // the document from start to end, and what was read beyond it
+	start, end int
+	line       int  // how many lines the documents before it have
+	scanned    int  // there is no separator in buf[end:scanned]
+	checked    int  // buf[:checked] is fit for splitting
+	unfit      bool // what follows there is not
+	eof        bool
+}
+
+// next gives the text of the next document, from its separator up to the next one. It is valid until next is called
+// again. The error is io.EOF, errUnsplit, or one of the reader.
+func (s *yamlStream) next() ([]byte, error) {
+	s.line += bytes.Count(s.buf[s.start:s.end], newline)
+	s.start = s.end
+	s.src.reset()
+	for {
+		if s.unfit {
+			return nil, errUnsplit
+		}
+		if end := s.separator(); end > 0 {
+			s.end = end
+			return s.buf[s.start:end], nil
+		}
+		if s.eof {
+			if s.end = len(s.buf); s.end == s.start {
+				return nil, io.EOF
+			}
+			return s.buf[s.start:], nil
+		}
+		if int64(len(s.buf)-s.start) > s.src.max {
+			return nil, errUnsplit
+		}
+		if err := s.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// separator is where the next separator stands, 0 if that is not known yet.
+func (s *yamlStream) separator() int {
+	for {
+		i := bytes.Index(s.buf[s.scanned:], []byte("\n---"))
+		if i < 0 {
+			s.scanned = max(s.scanned, len(s.buf)-len("\n--"))
+			return 0
+		}
+		at := s.scanned + i + 1
+		s.scanned = at - 1
+		after := at + len("---")
+		if after == len(s.buf) && !s.eof {
+			return 0
+		}
+		s.scanned = after
+		if after == len(s.buf) || isBlank(s.buf[after]) {
+			return at
+		}
+	}
+}
+
+// yamlReadSize is how much is read at a time; it is also how much a document may be larger than the bound.
+const yamlReadSize = sniffSize
+
+// fill reads more of the stream. What it has of the document moves to the start of the buffer if there is no room.
+func (s *yamlStream) fill() error {
+	if cap(s.buf)-len(s.buf) < yamlReadSize {
+		have := len(s.buf) - s.start
+		to := s.buf[:0]
+		if cap(s.buf) < 2*have+yamlReadSize {
+			to = make([]byte, 0, 2*have+yamlReadSize)
+		}
+		s.buf = append(to, s.buf[s.start:]...)
+		s.scanned, s.checked = s.scanned-s.start, s.checked-s.start
+		s.start, s.end = 0, 0
+	}
+	n, err := s.r.Read(s.buf[len(s.buf) : len(s.buf)+yamlReadSize])
+	s.buf = s.buf[:len(s.buf)+n]
+	if errors.Is(err, io.EOF) {
+		s.eof, err = true, nil
+	}
+	s.check()
+	return err
+}
+
+// check looks for characters that YAML does not allow, and for those of which the library makes more than text:
+// other line breaks than "\n" and byte order marks.
+func (s *yamlStream) check() {
+	for s.checked < len(s.buf) {
+		s.checked = skipPrintable(s.buf, s.checked)
+		if s.checked == len(s.buf) {
+			return
+		}
+		c := s.buf[s.checked]
+		if c < utf8.RuneSelf {
+			if yamlClass[c]&classBanned != 0 {
+				s.unfit = true
+				return
+			}
+			s.checked++
+			continue
+		}
+		if !s.eof && !utf8.FullRune(s.buf[s.checked:]) {
+			return
+		}
+		r, size := utf8.DecodeRune(s.buf[s.checked:])
+		if r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff || size == 1 {
+			s.unfit = true
+			return
+		}
+		s.checked += size
+	}
+}
+
+// skipPrintable skips most of the bytes from i on that are printable ASCII or "\n", eight at a time.
+func skipPrintable(b []byte, i int) int {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(b); i += 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		low := w &^ high // no sum below carries into the next byte
+		printable := low + ones*(0x80-' ')
+		newline := ^((low ^ ones*'\n') + ones*0x7f)
+		notDelete := (low ^ ones*0x7f) + ones*0x7f
+		if (printable|newline)&notDelete&^w&high != high {
+			break
+		}
+	}
+	return i
+}
+
+// rest is the stream from the start of the document on. The lines before it are empty, so that the library counts on.
+func (s *yamlStream) rest() io.Reader {
+	lines := emptyLines(s.line)
+	return io.MultiReader(&lines, bytes.NewReader(s.buf[s.start:]), s.r)
+}
+
+// held is how much of rest counts as read for the document.
+func (s *yamlStream) held() int64 {
+	return max(0, int64(len(s.buf)-s.start-yamlReadSize))
+}
+
+// emptyLines is a reader of so many empty lines.
+type emptyLines int
+
+func (e *emptyLines) Read(p []byte) (int, error) {
+	if *e == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), int(*e))
+	for i := range n {
+		p[i] = '\n'
+	}
+	*e -= emptyLines(n)
+	return n, nil
+}

@@ -1,0 +1,315 @@
+package fbc
+
+import (
+	"bytes"
+	"slices"
+)
+
+const (
+	// maxTextDepth is how deep a document may nest for yamlText.
+	maxTextDepth = 1000
+	// maxTextKey bounds a key and its quotes, in bytes, for yamlText; the library has a bound of 1024 characters.
+	maxTextKey = 1000
+)
+
+// yamlText writes the text of a YAML document as compact JSON, the same that yamlWriter makes of its nodes, in one
+// pass. It knows what catalogs consist of: block mappings and sequences, scalars of all styles, comments, flow
+// collections on one line. It declines all else, and all that looks wrong: its methods then return false.
+//
+// The columns of its methods are those of the library's scanner (libyaml): a collection has the column of its first
+// key or dash, and what belongs to a scalar in it has a greater one.
+type yamlText struct {
+	in    []byte // has passed yamlStream.check, and ends with a newline
+	cut   bool   // that newline was added
+	pos   int    // of the next byte
+	col   int    // after nextLine: the column of the content at pos, -1 behind the last
+	depth int
+	out   []byte
+	rare  yamlWriter // for numbers that JSON spells otherwise
+}
+
+// convert writes a document, nothing if that has no content, to t.out and tells where in the text it begins.
+func (t *yamlText) convert(text []byte) (start int, ok bool) {
+	t.in, t.pos, t.depth, t.out = text, 0, 0, slices.Grow(t.out[:0], len(text))
+	if t.cut = !bytes.HasSuffix(text, newline); t.cut {
+		t.in = append(text, '\n')
+	}
+	if bytes.HasPrefix(t.in, []byte("---")) && isBlank(t.in[3]) {
+		t.pos = 3
+		ok = t.endLine()
+	} else {
+		ok = t.nextLine()
+	}
+	if !ok || t.col < 0 {
+		return t.pos, ok
+	}
+	start = t.pos
+	return start, t.mapping(t.col) && t.col < 0
+}
+
+// nextLine goes from the start of a line to the next content, over empty lines and comments.
+func (t *yamlText) nextLine() bool {
+	for t.pos < len(t.in) {
+		i := t.pos
+		for t.in[i] == ' ' {
+			i++
+		}
+		switch t.in[i] {
+		case '\n':
+			t.pos = i + 1
+		case '#':
+			t.pos = i + 1 + bytes.IndexByte(t.in[i:], '\n')
+		default:
+			t.col, t.pos = i-t.pos, i
+			return t.in[i] != '\t' && (t.col > 0 || !bytes.HasPrefix(t.in[i:], []byte("...")))
+		}
+	}
+	t.col = -1
+	return true
+}
+
+// endLine goes on to the next content, with nothing but a comment between.
+func (t *yamlText) endLine() bool {
+	before := t.pos
+	t.skipSpaces()
+	switch {
+	case t.in[t.pos] == '\n':
+	case t.in[t.pos] == '#' && t.pos > before:
+		t.pos += bytes.IndexByte(t.in[t.pos:], '\n')
+	default:
+		return false
+	}
+	t.pos++
+	return t.nextLine()
+}
+
+func (t *yamlText) skipSpaces() {
+	for t.in[t.pos] == ' ' {
+		t.pos++
+	}
+}
+
+// mapping writes the block mapping whose first key is at pos, in column n.
+func (t *yamlText) mapping(n int) bool {
+	if t.depth++; t.depth > maxTextDepth {
+		return false
+	}
+	t.out = append(t.out, '{')
+	for {
+		if !t.key() {
+			return false
+		}
+		t.out = append(t.out, ':')
+		t.pos++
+		if !t.value(n) {
+			return false
+		}
+		if t.col != n {
+			break
+		}
+		t.out = append(t.out, ',')
+	}
+	t.out = append(t.out, '}')
+	t.depth--
+	return t.col < n
+}
+
+// sequence writes the block sequence whose first dash is at pos, in column n. One that is the value of a key may stand
+// in the column of that key, which goes on behind it then.
+func (t *yamlText) sequence(n int, keyGoesOn bool) bool {
+	if t.depth++; t.depth > maxTextDepth {
+		return false
+	}
+	t.out = append(t.out, '[')
+	for {
+		dash := t.pos
+		t.pos++
+		t.skipSpaces()
+		if !t.item(n, n+t.pos-dash) {
+			return false
+		}
+		if t.col != n || !t.atDash() {
+			break
+		}
+		t.out = append(t.out, ',')
+	}
+	t.out = append(t.out, ']')
+	t.depth--
+	return t.col < n || keyGoesOn && t.col == n
+}
+
+// value writes what belongs to a key of the mapping in column n; pos is behind the colon.
+func (t *yamlText) value(n int) bool {
+	t.skipSpaces()
+	if c := t.in[t.pos]; c != '\n' && c != '#' {
+		return t.scalar(n)
+	}
+	if !t.endLine() {
+		return false
+	}
+	if t.col > n {
+		return t.block(n, t.col)
+	}
+	if t.col == n && t.atDash() {
+		return t.sequence(n, true)
+	}
+	t.out = append(t.out, "null"...)
+	return true
+}
+
+// item writes an item of the sequence in column n; pos is in column m, behind the dash and blanks.
+func (t *yamlText) item(n, m int) bool {
+	if c := t.in[t.pos]; c != '\n' && c != '#' {
+		return t.block(n, m)
+	}
+	if !t.endLine() {
+		return false
+	}
+	if t.col > n {
+		return t.block(n, t.col)
+	}
+	t.out = append(t.out, "null"...)
+	return true
+}
+
+// block writes a node that may be a block collection. It begins at pos, in column m, and is in a collection in column n.
+func (t *yamlText) block(n, m int) bool {
+	if t.atDash() {
+		return t.sequence(m, false)
+	}
+	if t.atKey() {
+		return t.mapping(m)
+	}
+	return t.scalar(n)
+}
+
+// scalar writes a scalar or a flow collection that is in a collection in column n, and goes on to the next content.
+func (t *yamlText) scalar(n int) bool {
+	switch c := t.in[t.pos]; c {
+	case '"', '\'':
+		return t.quoted(c) && t.endLine()
+	case '|', '>':
+		return t.blockScalar(n)
+	case '[', '{':
+		return t.flow() && t.endLine()
+	}
+	return t.plain(n)
+}
+
+// atDash tells whether an item of a block sequence begins at pos.
+func (t *yamlText) atDash() bool {
+	return t.in[t.pos] == '-' && isBlank(t.in[t.pos+1])
+}
+
+// atKey tells whether the key of a block mapping begins at pos.
+func (t *yamlText) atKey() bool {
+	end := t.pos
+	if c := t.in[t.pos]; c == '"' || c == '\'' {
+		end = endOfQuoted(t.in, t.pos)
+	} else if isPlainStart(t.in, t.pos) {
+		_, end = endOfPlain(t.in, t.pos)
+	}
+	return t.in[end] == ':' && isBlank(t.in[end+1])
+}
+
+// key writes the key at pos, as a string, and goes to its colon.
+func (t *yamlText) key() bool {
+	start, outStart := t.pos, len(t.out)
+	if c := t.in[t.pos]; c == '"' || c == '\'' {
+		if !t.quoted(c) {
+			return false
+		}
+	} else {
+		if !isPlainStart(t.in, t.pos) {
+			return false
+		}
+		end, stop := endOfPlain(t.in, t.pos)
+		if end != stop || !t.plainText(start, end) {
+			return false
+		}
+		t.pos = end
+		t.quoteKey(outStart)
+	}
+	return t.in[t.pos] == ':' && isBlank(t.in[t.pos+1]) && t.isKeyText(start)
+}
+
+// isKeyText tells whether what begins at start and ends at pos can be a key without an indicator.
+func (t *yamlText) isKeyText(start int) bool {
+	return t.pos-start <= maxTextKey && bytes.IndexByte(t.in[start:t.pos], '\n') < 0
+}
+
+// quoteKey makes a string of the key in t.out[start:]: one that is a number, a boolean or null is the text of that.
+func (t *yamlText) quoteKey(start int) {
+	if t.out[start] == '"' {
+		return
+	}
+	t.out = append(t.out, '"', '"')
+	copy(t.out[start+1:], t.out[start:len(t.out)-2])
+	t.out[start] = '"'
+}
+
+// flow writes the flow collection at pos, which ends on the same line, of simple scalars and such collections.
+func (t *yamlText) flow() bool {
+	if t.depth++; t.depth > maxTextDepth {
+		return false
+	}
+	open := t.in[t.pos]
+	end := open + 2 // ']' or '}'
+	t.out = append(t.out, open)
+	t.pos++
+	t.skipSpaces()
+	for t.in[t.pos] != end {
+		if open == '{' && !t.flowKey() || !t.flowNode() {
+			return false
+		}
+		t.skipSpaces()
+		if t.in[t.pos] == ',' {
+			t.out = append(t.out, ',')
+			t.pos++
+			t.skipSpaces()
+			if t.in[t.pos] != end {
+				continue
+			}
+		}
+		if t.in[t.pos] != end || t.out[len(t.out)-1] == ',' {
+			return false
+		}
+	}
+	t.out = append(t.out, end)
+	t.pos++
+	t.depth--
+	return true
+}
+
+// flowKey writes a key of a flow mapping and its colon, and goes to its value.
+func (t *yamlText) flowKey() bool {
+	start, outStart := t.pos, len(t.out)
+	if c := t.in[t.pos]; c == '[' || c == '{' || !t.flowNode() || t.in[t.pos] != ':' || !t.isKeyText(start) {
+		return false
+	}
+	t.quoteKey(outStart)
+	t.out = append(t.out, ':')
+	t.pos++
+	colon := t.pos - 1
+	t.skipSpaces()
+	return t.pos-1 > colon || t.in[colon-1] == '"' || t.in[colon-1] == '\''
+}
+
+// flowNode writes a node of a flow collection: a quoted scalar, a simple plain one, or a collection.
+func (t *yamlText) flowNode() bool {
+	start := t.pos
+	switch c := t.in[t.pos]; c {
+	case '"', '\'':
+		return t.quoted(c) && bytes.IndexByte(t.in[start:t.pos], '\n') < 0
+	case '[', '{':
+		return t.flow()
+	case '-':
+		t.pos++ // then it is not alone
+	}
+	for first := t.pos; yamlClass[t.in[t.pos]]&classFlowText != 0; t.pos++ {
+		if t.pos == first && t.in[t.pos] == '-' {
+			return false
+		}
+	}
+	return t.pos > start && t.in[t.pos-1] != '-' && t.plainText(start, t.pos)
+}
