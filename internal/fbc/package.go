@@ -1,16 +1,20 @@
 package fbc
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/model"
 	"github.com/operator-framework/operator-registry/alpha/property"
 	"go.podman.io/image/v5/docker/reference"
+	"sigs.k8s.io/yaml"
 )
 
 // propertyDeprecated marks a bundle that an old index deprecated: opm keeps it, and lists leave it out.
@@ -112,14 +116,17 @@ func addBlob(cfg *declcfg.DeclarativeConfig, blob []byte) error {
 	if err := CheckValues(blob); err != nil {
 		return err
 	}
+	if k.schema == SchemaBundle {
+		b, err := loadBundle(blob)
+		if err == nil {
+			err = checkAndSlim(&b)
+		}
+		cfg.Bundles = append(cfg.Bundles, b)
+		return err
+	}
 	one, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: k.schema, Package: k.pkg, Name: k.name, Blob: blob}})
 	if err != nil {
 		return err
-	}
-	for i := range one.Bundles {
-		if err := checkAndSlim(&one.Bundles[i]); err != nil {
-			return err
-		}
 	}
 	for _, ch := range one.Channels {
 		if err := checkEntries(ch); err != nil {
@@ -133,6 +140,36 @@ func addBlob(cfg *declcfg.DeclarativeConfig, blob []byte) error {
 	}
 	cfg.Merge(one)
 	return nil
+}
+
+// loadBundle is declcfg.LoadSlice of a bundle, save that it does not look for the ClusterServiceVersion among the manifests,
+// for which that parses them all: the checks ask only whether there are some.
+func loadBundle(blob []byte) (b declcfg.Bundle, err error) {
+	if err := json.Unmarshal(blob, &b); err != nil {
+		return b, fmt.Errorf("parse bundle: %w", err)
+	}
+	var rest []property.Property
+	for i, p := range b.Properties {
+		if p.Type != property.TypeBundleObject {
+			rest = append(rest, p)
+			continue
+		}
+		var object property.BundleObject
+		if err := json.Unmarshal(p.Value, &object); err != nil {
+			return b, fmt.Errorf("read bundle objects: package %q, bundle %q: parse property at index %d as bundle object: %w", b.Package, b.Name, i, err)
+		}
+		if bytes.HasPrefix(bytes.TrimLeftFunc(object.Data, unicode.IsSpace), []byte("{")) {
+			continue // JSON, which it takes as it is
+		}
+		if _, err := yaml.YAMLToJSON(object.Data); err != nil {
+			return b, fmt.Errorf("read bundle objects: package %q, bundle %q: convert bundle object property at index %d to JSON: %w", b.Package, b.Name, i, err)
+		}
+	}
+	if len(rest) < len(b.Properties) {
+		b.Objects = []string{""} // one stands for all
+	}
+	b.Properties = rest
+	return b, nil
 }
 
 func checkEntries(ch declcfg.Channel) error {
@@ -182,10 +219,6 @@ func checkAndSlim(b *declcfg.Bundle) error {
 		}
 	}
 	b.RelatedImages = nil
-	if len(b.Objects) > 0 {
-		b.Objects = []string{""} // that there are some is all the model asks
-	}
-	b.CsvJSON = ""
 	return nil
 }
 
