@@ -1,6 +1,7 @@
 package fbc
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -21,8 +22,8 @@ func (g GVK) String() string { return g.Group + "/" + g.Version + "/" + g.Kind }
 
 // isSound tells whether the API has a version and a kind, and a String that ParseGVK reads.
 func (g GVK) isSound() bool {
-	same, ok := ParseGVK(g.String())
-	return ok && same.Version != "" && same.Kind != "" && len(g.String()) <= maxKeyBytes
+	return g.Version != "" && g.Kind != "" && len(g.Group)+len(g.Version)+len(g.Kind)+len("//") <= maxKeyBytes &&
+		!strings.Contains(g.Group, "/") && !strings.Contains(g.Version, "/") && !strings.Contains(g.Kind, "/")
 }
 
 func compareGVK(a, b GVK) int { return strings.Compare(a.String(), b.String()) }
@@ -56,29 +57,55 @@ const (
 // factsOf reads the facts of a bundle from the list of its properties: compact, valid JSON, or nothing. The rest of
 // the list is passed over, not decoded.
 func factsOf(properties []byte) BundleFacts {
-	var facts BundleFacts
-	types, provides := map[string]bool{}, map[GVK]bool{}
+	var c factCollector
 	for element := range elements(properties) {
-		typ, value := propertyOf(element)
-		if typ == "" || len(typ) > maxKeyBytes {
-			continue
-		}
-		if len(types) < maxFacts {
-			types[typ] = true
-		}
-		switch {
-		case len(value) > maxFactBytes:
-		case typ == property.TypePackage && facts.Version == "":
-			facts.Version = versionOf(value)
-		case typ == property.TypeGVK && len(provides) < maxFacts:
-			if g, ok := gvkOf(value); ok {
-				provides[g] = true
-			}
+		c.add(propertyOf(element))
+	}
+	return c.facts()
+}
+
+// factCollector gathers the facts of one bundle after the other.
+type factCollector struct {
+	version  string
+	types    map[string]bool
+	provides map[GVK]bool
+}
+
+// reset forgets what was gathered.
+func (c *factCollector) reset() {
+	c.version = ""
+	clear(c.types)
+	clear(c.provides)
+}
+
+// add gathers the facts of a property.
+func (c *factCollector) add(typ string, value []byte) {
+	if typ == "" || len(typ) > maxKeyBytes {
+		return
+	}
+	if c.types == nil {
+		c.types, c.provides = map[string]bool{}, map[GVK]bool{}
+	}
+	if len(c.types) < maxFacts {
+		c.types[typ] = true
+	}
+	switch {
+	case len(value) > maxFactBytes:
+	case typ == property.TypePackage && c.version == "":
+		c.version = versionOf(value)
+	case typ == property.TypeGVK && len(c.provides) < maxFacts:
+		if g, ok := gvkOf(value); ok {
+			c.provides[g] = true
 		}
 	}
-	facts.Properties = slices.Sorted(maps.Keys(types))
-	facts.Provides = slices.SortedFunc(maps.Keys(provides), compareGVK)
-	return facts
+}
+
+func (c *factCollector) facts() BundleFacts {
+	return BundleFacts{
+		Version:    c.version,
+		Properties: slices.Sorted(maps.Keys(c.types)),
+		Provides:   slices.SortedFunc(maps.Keys(c.provides), compareGVK),
+	}
 }
 
 // propertyOf reads the type of a property and cuts out its value; both are empty where it has none.
@@ -104,8 +131,29 @@ func versionOf(value []byte) string {
 }
 
 func gvkOf(value []byte) (g GVK, ok bool) {
-	if json.Unmarshal(value, &g) != nil {
+	if g, ok = plainGVK(value); !ok && json.Unmarshal(value, &g) != nil {
 		return GVK{}, false
 	}
 	return g, g.isSound()
+}
+
+// plainGVK reads an API that is written as all are, and cheaply: the three keys, nothing escaped. Of any other it says
+// false, and json.Unmarshal may read it.
+func plainGVK(value []byte) (g GVK, ok bool) {
+	for key, text := range members(value) {
+		if text[0] != '"' || bytes.IndexByte(text, '\\') >= 0 {
+			return GVK{}, false
+		}
+		switch string(key) {
+		case `"group"`:
+			g.Group = unquote(text)
+		case `"version"`:
+			g.Version = unquote(text)
+		case `"kind"`:
+			g.Kind = unquote(text)
+		default:
+			return GVK{}, false
+		}
+	}
+	return g, true
 }

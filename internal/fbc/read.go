@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -30,18 +32,41 @@ func ReadFile(fsys fs.FS, name string, maxBlob int64, fn func(Blob) error) error
 	defer f.Close() // read only: nothing can be lost
 
 	src := &boundedReader{r: f, max: maxBlob, read: -sniffSize, remedy: "limit: --max-blob-bytes"} // what sniff looks at is more than one blob
-	r := bufio.NewReaderSize(src, sniffSize)
-	isJSON, err := sniff(r)
+	r := readers.Get().(*reader)
+	defer r.release()
+	r.Reset(src)
+	isJSON, err := sniff(r.Reader)
 	if err != nil {
 		return locate(fsys, name, src, err)
 	}
-	if isJSON {
-		err = readJSON(r, src, fn)
-		if path.Ext(name) != ".json" && isFirstSyntaxError(err) {
-			return readAsYAML(fsys, name, maxBlob, fn) // a YAML file may begin with a flow mapping
-		}
-	} else {
-		err = readYAML(r, src, fn)
+	if !isJSON {
+		return locate(fsys, name, src, readYAML(r.Reader, src, fn))
+	}
+	src.max = math.MaxInt64 // the splitter bounds objects itself
+	r.split.reset(r.Reader, maxBlob)
+	err = readJSON(r.split, fn)
+	if errors.Is(err, errNotPlain) {
+		return judgeFile(fsys, name, maxBlob, r.split, fn)
+	}
+	return locate(fsys, name, src, err)
+}
+
+// judgeFile reads on with encoding/json where the splitter gave up.
+func judgeFile(fsys fs.FS, name string, maxBlob int64, s *splitter, fn func(Blob) error) error {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	skipBOM(r)
+	if _, err := io.CopyN(io.Discard, r, s.start); err != nil {
+		return fmt.Errorf("reading %s again: %w", name, err)
+	}
+	src := &boundedReader{r: r, max: maxBlob, remedy: "limit: --max-blob-bytes"}
+	err = judgeJSON(src, s.start, s.objects == 0, fn)
+	if path.Ext(name) != ".json" && isFirstSyntaxError(err) {
+		return readAsYAML(fsys, name, maxBlob, fn) // a YAML file may begin with a flow mapping
 	}
 	return locate(fsys, name, src, err)
 }
@@ -56,6 +81,29 @@ func readAsYAML(fsys fs.FS, name string, maxBlob int64, fn func(Blob) error) err
 	return locate(fsys, name, src, readYAML(src, src, fn))
 }
 
+// reader is what one call of ReadFile reads with. A pool has it afterwards, as a catalog has many small files.
+type reader struct {
+	*bufio.Reader
+	split *splitter
+}
+
+var readers = sync.Pool{New: func() any {
+	return &reader{bufio.NewReaderSize(nil, sniffSize), newSplitter(windowSize)}
+}}
+
+// release gives the reader back, without memory that only large blobs need.
+func (r *reader) release() {
+	r.Reset(nil)
+	r.split.reset(nil, 0)
+	if cap(r.split.out) > maxKeptBytes {
+		r.split.out = nil
+	}
+	readers.Put(r)
+}
+
+// maxKeptBytes bounds what is kept from file to file. The largest known blob has 2.4 MB.
+const maxKeptBytes = 4 << 20
+
 // sniffSize is how far into a file sniff looks.
 const sniffSize = 64 << 10
 
@@ -67,12 +115,10 @@ func sniff(r *bufio.Reader) (isJSON bool, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	switch {
-	case string(head) == utf8BOM:
-		_, _ = r.Discard(len(utf8BOM)) // just peeked: they are there
-	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
+	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
 		return false, errors.New("the file is UTF-16; a catalog is UTF-8: convert the file")
 	}
+	skipBOM(r)
 	head, err = r.Peek(sniffSize)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
@@ -80,19 +126,45 @@ func sniff(r *bufio.Reader) (isJSON bool, err error) {
 	return bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{")), nil
 }
 
-// readJSON reads a stream of JSON objects.
-func readJSON(r io.Reader, src *boundedReader, fn func(Blob) error) error {
-	dec := json.NewDecoder(r)
+func skipBOM(r *bufio.Reader) {
+	if head, _ := r.Peek(len(utf8BOM)); string(head) == utf8BOM {
+		_, _ = r.Discard(len(utf8BOM)) // just peeked: they are there
+	}
+}
+
+// readJSON reads a stream of JSON objects; errNotPlain says that judgeJSON is to read on at s.start.
+func readJSON(s *splitter, fn func(Blob) error) error {
+	for {
+		if err := s.next(); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		b, err := s.blob()
+		if err != nil {
+			return &offsetError{offset: s.start, err: err}
+		}
+		if err := fn(b); err != nil {
+			return &callbackError{err}
+		}
+	}
+}
+
+// judgeJSON reads a stream of JSON values with encoding/json, for the sake of its errors; base is where in the file src
+// begins, and first tells that no blob was read before.
+func judgeJSON(src *boundedReader, base int64, first bool, fn func(Blob) error) error {
+	dec := json.NewDecoder(src)
 	var raw json.RawMessage
 	var compact bytes.Buffer
-	for n := 0; ; n++ {
+	for ; ; first = false {
 		src.reset()
-		start := dec.InputOffset()
+		start := base + dec.InputOffset()
 		if err := dec.Decode(&raw); err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
-			return jsonError(err, start, n == 0)
+			return jsonError(err, base, start, first)
 		}
 		if int64(len(raw)) > src.max {
 			return &offsetError{offset: start, err: src.errTooLarge()}
@@ -108,11 +180,11 @@ func readJSON(r io.Reader, src *boundedReader, fn func(Blob) error) error {
 }
 
 // jsonError puts a decoder's error in its place: a syntax error has one of its own, an early end lies in the blob
-// that began at start.
-func jsonError(err error, start int64, first bool) error {
+// that began at start. The decoder's input began at base.
+func jsonError(err error, base, start int64, first bool) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return &offsetError{offset: syntax.Offset - 1, err: err, firstSyntax: first} // Offset counts the byte that is wrong
+		return &offsetError{offset: base + syntax.Offset - 1, err: err, firstSyntax: first} // Offset counts the byte that is wrong
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return &offsetError{offset: start, err: errors.New("the file ends in the middle of this blob")}
@@ -122,22 +194,30 @@ func jsonError(err error, start int64, first bool) error {
 
 // emit checks one compact JSON object and hands it to fn.
 func emit(object []byte, fn func(Blob) error) error {
-	object = toValidUTF8(object)
-	k, err := keysOf(object)
+	b, err := blobOf(toValidUTF8(object))
 	if err != nil {
 		return err
-	}
-	if k.schema == "" {
-		return fmt.Errorf("the blob %s has no schema; if the file is no part of the catalog, name it in an %s", excerpt(object), indexIgnore)
-	}
-	b := Blob{Schema: k.schema, Package: k.pkg, Name: k.name, JSON: object}
-	if b.Schema == SchemaBundle {
-		b.Bundle = factsOf(k.properties)
 	}
 	if err := fn(b); err != nil {
 		return &callbackError{err}
 	}
 	return nil
+}
+
+// blobOf makes a blob of a compact JSON object.
+func blobOf(object []byte) (Blob, error) {
+	k, err := keysOf(object)
+	if err != nil {
+		return Blob{}, err
+	}
+	if k.schema == "" {
+		return Blob{}, fmt.Errorf("the blob %s has no schema; if the file is no part of the catalog, name it in an %s", excerpt(object), indexIgnore)
+	}
+	b := Blob{Schema: k.schema, Package: k.pkg, Name: k.name, JSON: object}
+	if b.Schema == SchemaBundle {
+		b.Bundle = factsOf(k.properties)
+	}
+	return b, nil
 }
 
 // toValidUTF8 replaces each byte that is no UTF-8 by U+FFFD, as encoding/json does when it decodes a string.
@@ -255,9 +335,7 @@ func lineAt(fsys fs.FS, name string, offset int64) int {
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)
-	if head, _ := r.Peek(len(utf8BOM)); string(head) == utf8BOM {
-		_, _ = r.Discard(len(utf8BOM))
-	}
+	skipBOM(r)
 	line := 1
 	for i := int64(0); ; i++ {
 		c, err := r.ReadByte()
