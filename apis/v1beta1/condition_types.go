@@ -103,6 +103,12 @@ const (
 	// ProxyFailedReason: the proxy cannot be reached, or refuses.
 	ProxyFailedReason = "ProxyFailed"
 
+	// StorageFullReason: catalogd's volume, or what it may take of it, has no room for the content.
+	StorageFullReason = "StorageFull"
+
+	// StorageFailedReason: catalogd's volume cannot be written or read.
+	StorageFailedReason = "StorageFailed"
+
 	// InsecureRefusedReason: the registry speaks plain HTTP, and spec.registry.insecure is not set.
 	InsecureRefusedReason = "InsecureRefused"
 

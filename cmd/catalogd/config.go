@@ -39,6 +39,7 @@ type config struct {
 	registries  string
 	limits      unpack.Limits
 	maxBlob     int64
+	storage     int64
 	logLevel    slog.Level
 	logFormat   string
 	showVersion bool
@@ -79,6 +80,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	f.IntVar(&cfg.limits.Files, "max-files", limits.Files, "most `files` and directories that a catalog may have")
 	f.IntVar(&cfg.limits.Ratio, "max-compression-ratio", limits.Ratio, "most bytes that one byte of an image layer may unpack to, as a `ratio`")
 	f.Int64Var(&cfg.limits.DatabaseBytes, "max-database-bytes", limits.DatabaseBytes, "most `bytes` that the SQLite database of a legacy index may have; it is converted in memory")
+	f.Int64Var(&cfg.storage, "storage-limit", 0, "most `bytes` that the content of all catalogs may take in the data directory, that being unpacked included; 0: what the volume has")
 	f.Int64Var(&cfg.maxBlob, "max-blob-bytes", fbc.DefaultMaxBlobBytes, "most `bytes` that one blob of a catalog may have; a blob in YAML may have 4 MiB at most")
 	f.StringVar(&level, "log-level", "info", "`level` from which to log: debug, info, warn or error")
 	f.StringVar(&cfg.logFormat, "log-format", "json", "`format` of the log: json or text")
@@ -134,6 +136,7 @@ func (c config) validate() error {
 	} {
 		check(l.n > 0, "--%s %d is too small: it has to be 1 or more", l.flag, l.n)
 	}
+	check(c.storage >= 0, "--storage-limit %d is negative", c.storage)
 	check(c.maxBlob < 4<<30, "--max-blob-bytes %d is too large: it has to be below 4 GiB (%d)", c.maxBlob, int64(4<<30))
 	check(c.logFormat == "json" || c.logFormat == "text", "--log-format %q is neither json nor text", c.logFormat)
 	return errors.Join(errs...)

@@ -53,13 +53,13 @@ func TestParseFlags(t *testing.T) {
 			args: "--kubeconfig=k --namespace=n --data-dir=d --content-bind-address=h:1 --external-url=https://x.example --tls-cert-file=c " +
 				"--tls-private-key-file=k --content-auth=kubernetes --max-connections=16 --max-concurrent-queries=17 --health-bind-address=h:2 " +
 				"--metrics-bind-address=h:3 --default-polling-interval=1h --concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
-				"--max-compression-ratio=13 --max-blob-bytes=14 --max-database-bytes=15 --pull-secret=ns/pull --service-account=sa " +
+				"--max-compression-ratio=13 --max-blob-bytes=14 --max-database-bytes=15 --storage-limit=16 --pull-secret=ns/pull --service-account=sa " +
 				"--registry-ca-dir=cas --registries-conf=conf --log-level=debug --log-format=text",
 			want: func(c *config) {
 				*c = config{
 					"k", "n", "d", contentConfig{"h:1", "https://x.example", "c", "k", authKubernetes, 16, 17}, "h:2", "h:3", time.Hour, 9,
 					types.NamespacedName{Namespace: "ns", Name: "pull"}, "sa", "cas", "conf",
-					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, slog.LevelDebug, "text", false,
+					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, 16, slog.LevelDebug, "text", false,
 				}
 			},
 		},

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -17,16 +19,29 @@ import (
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 )
 
+// limitMemory makes the garbage collector work harder before the container runs out of memory: from nine tenths of its limit
+// on, which may be changed while it runs. GOMEMLIMIT of the environment goes before it; without a limit there is none.
+func limitMemory(ctx context.Context, logger *slog.Logger) {
+	limit, err := memlimit.Set(memlimit.WithRefreshInterval(ctx, time.Minute))
+	switch {
+	case err != nil:
+		logger.Debug("no memory limit of a container is known", "error", err)
+	case limit < math.MaxInt64:
+		logger.Info("memory is limited", "bytes", limit)
+	}
+}
+
 // run wires everything and works until ctx ends. What is stored is served before anything else is asked for, and
 // whatever becomes of the API server.
 func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	logger.Info("starting", "version", version, "dataDir", cfg.dataDir, "externalURL", cfg.content.externalURL)
+	limitMemory(ctx, logger)
 
 	restConfig, err := clusterConfig(cfg.kubeconfig)
 	if err != nil {
 		return err
 	}
-	content, err := store.Open(cfg.dataDir, store.Options{Logger: logger, MaxBlobBytes: cfg.maxBlob})
+	content, err := store.Open(cfg.dataDir, store.Options{Logger: logger, MaxBlobBytes: cfg.maxBlob, Limit: cfg.storage})
 	if err != nil {
 		return err
 	}
@@ -42,6 +57,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 		Logger:    logger,
 	})
 	polls, own := &poll.Log{}, prometheus.NewRegistry()
+	own.MustRegister(storageMetrics{content})
 	cluster := &cluster{
 		cfg: cfg, rest: restConfig, logger: logger, store: content, polls: polls, registries: registries,
 		metrics: catalogsync.NewMetrics(own),

@@ -11,7 +11,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -21,6 +20,9 @@ const pieceSize = 32 << 10
 // unsentBytes is how much of a reply the kernel holds that it could not send yet. Left to itself it takes megabytes, and tells
 // that there is room again only when a third is gone: a client that has become slow would look stalled for minutes.
 const unsentBytes = 32 << 10
+
+// maxHeld is what a connection holds back while more is about to follow: what net/http's buffer of a connection holds.
+const maxHeld = 4 << 10
 
 // listener hands out connections as the table admits them.
 type listener struct {
@@ -76,6 +78,9 @@ type conn struct {
 	taken    atomic.Int64 // bytes of replies that it took since the connection became busy
 	progress atomic.Int64 // when it last took any, or a reply began: Unix nanoseconds
 
+	holding bool   // by whoever writes the reply: more of it follows at once
+	held    []byte // of the reply, to be sent with what follows; a piece of the table's, or nil
+
 	mu       sync.Mutex
 	deadline time.Time // for writing, as set from above: by crypto/tls, or a handler that wants less than stall
 
@@ -99,7 +104,20 @@ func connOf(r *http.Request) *conn {
 	return c
 }
 
+// Write sends p, in pieces that have a deadline each; with what was held before. While the connection is holding, p is held if it is small.
 func (c *conn) Write(p []byte) (written int, err error) {
+	if c.holding && len(c.held)+len(p) <= maxHeld {
+		c.hold(p)
+		return len(p), nil
+	}
+	if held := len(c.held); held > 0 {
+		first := p[:min(len(p), pieceSize-held)]
+		c.hold(first)
+		n, err := c.sendHeld(held)
+		if written = int(n); err != nil {
+			return written, err
+		}
+	}
 	for err == nil && written < len(p) {
 		piece := p[written:min(len(p), written+pieceSize)]
 		n, sendErr := c.send(func() (int64, error) {
@@ -111,31 +129,26 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	return written, err
 }
 
-// ReadFrom sends a file in pieces, each by sendfile: the kernel moves the bytes, and they never enter this process. Package net
-// recognizes a file behind one io.LimitedReader, and no more; so the one that net/http hands down is replaced by one of a piece.
-func (c *conn) ReadFrom(src io.Reader) (sent int64, err error) {
-	limit, limited := src.(*io.LimitedReader)
-	if !limited {
-		limit = &io.LimitedReader{R: src, N: 1<<63 - 1}
+// hold adds p to what is held, which it returns.
+func (c *conn) hold(p []byte) []byte {
+	if c.held == nil {
+		c.held = c.table.piece()[:0]
 	}
-	if _, isFile := limit.R.(syscall.Conn); !isFile {
-		return io.Copy(writeOnly{c}, src) // the deadline is for the client alone, not for a source that takes its time
-	}
-	for limit.N > 0 {
-		piece := &io.LimitedReader{R: limit.R, N: min(limit.N, pieceSize)}
-		want := piece.N
-		n, err := c.send(func() (int64, error) { return c.TCPConn.ReadFrom(piece) })
-		sent += n
-		limit.N -= n
-		if err != nil || n < want { // n < want: the end of the file
-			return sent, err
-		}
-	}
-	return sent, nil
+	c.held = append(c.held, p...)
+	return c.held
 }
 
-// writeOnly hides ReadFrom from io.Copy.
-type writeOnly struct{ io.Writer }
+// sendHeld sends what is held, and tells how much was sent of what is beyond its first bytes, which were reported as written before.
+func (c *conn) sendHeld(reported int) (int64, error) {
+	piece := c.held
+	c.held = nil
+	defer c.table.putPiece(piece)
+	n, err := c.send(func() (int64, error) {
+		n, err := c.TCPConn.Write(piece)
+		return int64(n), err
+	})
+	return max(n-int64(reported), 0), err
+}
 
 // send writes one piece. What a stalled client has not taken is dropped with the connection: the kernel would else keep and
 // offer it for minutes.

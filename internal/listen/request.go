@@ -23,6 +23,9 @@ func track(cfg Config, t *table) http.Handler {
 			w = stream
 		} else {
 			defer q.end()
+			if r.TLS == nil {
+				w = &replyWriter{w, c}
+			}
 		}
 		if r.ContentLength == 0 { // an HTTP/2 request has a Body even then
 			q.whole()

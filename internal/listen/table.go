@@ -35,6 +35,7 @@ type table struct {
 	requests int // in hand, of all connections here
 	leaving  int // requests of connections that were closed, whose handlers are about to notice: they have their memory still
 
+	pieces  sync.Pool     // of *[pieceSize]byte, for connections to write from
 	changed chan struct{} // holds a token after a place may have become free; only Accept waits, and there is one
 	evicted prometheus.Counter
 }
@@ -58,6 +59,7 @@ func newTable(cfg Config) *table {
 		stalled:     cfg.Stall / 3,  // 10 s
 		silent:      cfg.Stall / 6,  // 5 s
 		busy:        map[*conn]struct{}{},
+		pieces:      sync.Pool{New: func() any { return new([pieceSize]byte) }},
 		changed:     make(chan struct{}, 1),
 		evicted: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "catalogd", Name: "connections_evicted_total", Help: "Connections that were closed to make room for others.",
@@ -81,6 +83,11 @@ func (t *table) register(registry prometheus.Registerer, port string) error {
 		return float64(t.open())
 	}))
 }
+
+// piece lends memory of pieceSize bytes, to be given back by putPiece.
+func (t *table) piece() []byte { return t.pieces.Get().(*[pieceSize]byte)[:] }
+
+func (t *table) putPiece(piece []byte) { t.pieces.Put((*[pieceSize]byte)(piece[:pieceSize])) }
 
 func (t *table) open() int { return t.waiting.Len() + len(t.busy) }
 

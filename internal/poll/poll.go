@@ -22,6 +22,9 @@ const (
 	maxJitter      = 10 * time.Minute
 )
 
+// maxWindow keeps a daily schedule near its hour, though thousands of catalogs have it.
+const maxWindow = 20 * time.Minute
+
 // Schedule says how often to poll: at an interval (Every) or at times of the day (Cron). The zero value never polls again.
 type Schedule struct {
 	every time.Duration
@@ -61,7 +64,8 @@ func checkZone(spec string) error {
 // says nothing. The zero time means never: no further time matches the schedule.
 //
 // key, the catalog's name, spreads catalogs of one schedule: each is later than the schedule says by its own fixed part
-// of the jitter (a tenth of the gap since last, ten minutes at most).
+// of the jitter (a tenth of the gap since last, ten minutes at most). That makes their order; how close together they come is for
+// Log.Plan.
 func (s Schedule) Next(last, now time.Time, key string) time.Time {
 	if last.IsZero() || last.After(now) {
 		return now
@@ -75,6 +79,24 @@ func (s Schedule) Next(last, now time.Time, key string) time.Time {
 		return now
 	}
 	return due
+}
+
+// Window is for how long the poll after a poll at last may wait for its turn (Log.Plan), from Next on: half of the time
+// between two polls, and 20 minutes at most. Of a schedule with even gaps no poll is thus skipped, jitter included. A zero last is a poll
+// that was never made.
+func (s Schedule) Window(last, now time.Time) time.Duration {
+	if last.IsZero() || last.After(now) {
+		last = now
+	}
+	due := s.after(last)
+	if due.IsZero() {
+		return maxWindow
+	}
+	following := s.after(due)
+	if following.IsZero() {
+		return maxWindow
+	}
+	return min(following.Sub(due)/2, maxWindow)
 }
 
 // after returns the first time of the schedule after last, in last's location; zero if there is none.

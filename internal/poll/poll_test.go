@@ -91,6 +91,31 @@ func TestNext(t *testing.T) {
 	}
 }
 
+func TestWindow(t *testing.T) {
+	const now = "2026-05-01T10:02:50Z"
+	for name, test := range map[string]struct {
+		schedule Schedule
+		last     string
+		want     time.Duration
+	}{
+		"interval":                       {Every(5 * time.Minute), "2026-05-01T10:00:00Z", 150 * time.Second},
+		"cron":                           {mustCron(t, "*/5 * * * *"), "2026-05-01T10:02:00Z", 150 * time.Second},
+		"cron, never polled":             {mustCron(t, "*/5 * * * *"), "", 150 * time.Second},
+		"cron, clock was set back":       {mustCron(t, "*/5 * * * *"), "2027-01-01T00:00:00Z", 150 * time.Second},
+		"cron, a minute before the next": {mustCron(t, "0,1 6 * * *"), "2026-05-01T06:01:00Z", 30 * time.Second},
+		"cron, long before the next":     {mustCron(t, "0,1 6 * * *"), "2026-05-01T06:00:00Z", 20 * time.Minute},
+		"daily":                          {mustCron(t, "@daily"), "", 20 * time.Minute},
+		"cron, no date":                  {mustCron(t, "0 0 30 2 *"), "", 20 * time.Minute},
+		"zero schedule":                  {Schedule{}, "", 20 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.schedule.Window(at(t, test.last), at(t, now)); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
 func TestNextIsSteadyAndSpread(t *testing.T) {
 	last := at(t, "2026-05-01T10:00:00Z")
 	quarters := map[int]int{}

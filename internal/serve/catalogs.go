@@ -70,7 +70,7 @@ func (s *server) describe(c store.Catalog) catalogEntry {
 	return catalogEntry{
 		Name: c.Name, Image: c.Image, Digest: info.Digest,
 		Packages: info.Packages, Channels: info.Channels, Bundles: info.Bundles, Blobs: info.Blobs, Bytes: info.Bytes,
-		InvalidPackages: len(info.InvalidPackages),
+		InvalidPackages: c.Snapshot.InvalidPackageCount(),
 		LastModified:    c.Since,
 		LastPoll:        wholeSeconds(last),
 		NextPoll:        wholeSeconds(next),

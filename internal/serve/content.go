@@ -25,8 +25,8 @@ const (
 // serveAll serves the whole catalog straight from a file: in an encoding once the store has made that, and as it is otherwise. Like
 // upstream it ignores parameters.
 func serveAll(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
-	w.Header().Set("Content-Type", typeLines)
-	w.Header().Add("Vary", "Accept-Encoding")
+	w.Header()["Content-Type"] = linesHeader
+	addVary(w.Header())
 	accepted, err := negotiate(r, c.Snapshot.Key())
 	if err != nil {
 		return err
@@ -51,15 +51,21 @@ func serveAll(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 }
 
 func openEncoded(s *store.Snapshot, e store.Encoding) (*os.File, error) {
-	if e == identity {
-		return s.OpenAll()
+	if e != identity {
+		return s.OpenEncoded(e)
 	}
-	return s.OpenEncoded(e)
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	return s.OpenAll()
 }
 
 // serveBlobs serves blobs as they are read, compressed on the way as long as there is an encoder for that.
 func (s *server) serveBlobs(w http.ResponseWriter, r *http.Request, c store.Catalog, tag string, blobs *store.Blobs) error {
-	w.Header().Set("Content-Type", typeLines)
+	if err := blobs.Check(); err != nil {
+		return err
+	}
+	w.Header()["Content-Type"] = linesHeader
 	e, err := s.choose(w, r, tag, blobs.Size())
 	if err != nil {
 		return err
@@ -114,7 +120,7 @@ func (s *server) sendBytes(w http.ResponseWriter, r *http.Request, status int, b
 // choose is the encoding for what is compressed for this reply alone: the best that the client accepts, and identity, if it accepts
 // that, for what is small or would not become smaller.
 func (s *server) choose(w http.ResponseWriter, r *http.Request, tag string, size int64) (store.Encoding, error) {
-	w.Header().Add("Vary", "Accept-Encoding")
+	addVary(w.Header())
 	accepted, err := negotiate(r, tag)
 	if err != nil {
 		return "", err
@@ -138,16 +144,54 @@ const unknownSize = -1
 // not move it; a zero modified leaves it out. Ranges are of identity only.
 func serveEncoded(w http.ResponseWriter, r *http.Request, modified time.Time, tag string, e store.Encoding, size int64, content io.ReadSeeker) {
 	h := w.Header()
-	h.Set("ETag", entityTag(tag, e))
+	h["Etag"] = []string{entityTag(tag, e)}
 	if e != identity {
 		h.Set("Content-Encoding", string(e))
 		if size != unknownSize {
 			h.Set("Content-Length", strconv.FormatInt(size, 10))
 		}
+	}
+	if asksForAll(r, e) {
+		serveWhole(w, modified, e, size, content)
+		return
+	}
+	if e != identity {
 		r = r.Clone(r.Context())
 		r.Header.Del("Range")
 	}
 	http.ServeContent(w, r, "", modified, content)
+}
+
+// asksForAll tells whether a request is for content as it is, whatever the client has of it.
+func asksForAll(r *http.Request, e store.Encoding) bool {
+	if r.Method != http.MethodGet {
+		return false
+	}
+	for _, name := range [...]string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
+		if _, conditional := r.Header[name]; conditional {
+			return false
+		}
+	}
+	_, part := r.Header["Range"]
+	return !part || e != identity
+}
+
+// serveWhole answers as http.ServeContent does to a request for all, and without looking for what is not asked: that, and its ways to the
+// content by 512 bytes and then the rest, take half of the time of a small reply.
+func serveWhole(w http.ResponseWriter, modified time.Time, e store.Encoding, size int64, content io.Reader) {
+	h := w.Header()
+	if !modified.IsZero() {
+		h["Last-Modified"] = []string{modified.UTC().Format(http.TimeFormat)}
+	}
+	if e == identity {
+		h["Accept-Ranges"] = acceptRanges
+		h["Content-Length"] = []string{strconv.FormatInt(size, 10)}
+	}
+	w.WriteHeader(http.StatusOK)
+	if file, ok := content.(*os.File); ok {
+		content = io.LimitReader(file, size) // a file alone writes itself, and asks nobody who could have the kernel do it
+	}
+	_, _ = io.Copy(w, content) // an error here means that the client went away, or the content ended early; then the connection ends, too
 }
 
 // hashTag names bytes by themselves.

@@ -114,3 +114,39 @@ func TestDamageIsNotTakenForTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedBlobs: once a check has found a damaged blob, nobody is given it, and all others are.
+func TestDamagedBlobs(t *testing.T) {
+	dir := t.TempDir()
+	st, err := store.Open(dir, store.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	commit(t, st, "c", "1", fstest.MapFS{"c.json": {Data: []byte(`{"schema":"a","name":"good"}{"schema":"a","name":"bad"}`)}})
+	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "catalog.jsonl"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)-4] ^= 1
+	if err := os.WriteFile(files[0], content, 0o644); err != nil { // the file that the store has open
+		t.Fatal(err)
+	}
+	if names, err := st.Scrub(t.Context()); err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	url := startServer(t, newHandler(st)) + "/catalogs/c/api/v1/"
+	for path, want := range map[string]int{
+		"metas?name=good": http.StatusOK, "metas?name=bad": http.StatusInternalServerError,
+		"metas?schema=a": http.StatusInternalServerError, "all": http.StatusInternalServerError,
+	} {
+		resp, body, err := try(t, http.MethodGet, url+path, "")
+		if err != nil || resp.StatusCode != want || want != http.StatusOK && !strings.Contains(string(body), "damaged") {
+			t.Errorf("%s: got %v %q %v, want %d", path, resp.Status, body, err, want)
+		}
+	}
+}

@@ -2,16 +2,23 @@ package serve
 
 import (
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-
-func isLabel(name string) bool { return len(name) <= 63 && label.MatchString(name) }
+// isLabel tells whether a name is a DNS label (RFC 1123, section 2.1): at most 63 of a-z, 0-9 and, but at its ends, '-'.
+func isLabel(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+		case c != '-' || i == 0 || i == len(name)-1:
+			return false
+		}
+	}
+	return name != "" && len(name) <= 63
+}
 
 // catalog returns the catalog of a name as it is served now.
 func (s *server) catalog(name string) (store.Catalog, error) {
@@ -35,13 +42,17 @@ func (s *server) moving(v view) handler {
 			return err
 		}
 		h := w.Header()
-		h.Set("Cache-Control", "no-cache")
-		h.Set(DigestHeader, c.Snapshot.Info().Digest)
+		h["Cache-Control"] = noCache
+		h[DigestHeader] = []string{c.Snapshot.Info().Digest}
 		if r.Method != http.MethodPost {
 			_, below, _ := strings.Cut(r.URL.EscapedPath()[1:], "/") // of catalogs/NAME/api/v1/...
 			_, below, _ = strings.Cut(below, "/")
-			location := url.URL{RawQuery: r.URL.Query().Encode()}
-			h.Set("Content-Location", fixedPath(c)+"/"+below+location.String())
+			location := fixedPath(c) + "/" + below
+			values, _ := readParams(r) // an error is for who reads the parameters to tell
+			if query := values.Encode(); query != "" {
+				location += "?" + query
+			}
+			h["Content-Location"] = []string{location}
 		}
 		return v(w, r, c)
 	}

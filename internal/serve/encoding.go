@@ -27,6 +27,9 @@ const minEncoded = 1024
 // of the others a Range is ignored, and the client gets the whole, as section 14.2 allows.
 func negotiate(r *http.Request, tag string) ([]store.Encoding, error) {
 	accepted := accept(r.Header.Values("Accept-Encoding"))
+	if len(accepted) == 1 {
+		return accepted, nil
+	}
 	if len(accepted) == 0 {
 		return nil, &statusError{code: http.StatusNotAcceptable, text: "Accept-Encoding refuses all that this content comes in: zstd, gzip and identity"}
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 // statusError is an error the client is told about: its text is the reply's second line. The text
@@ -27,25 +29,31 @@ func notFound(format string, args ...any) error {
 	return &statusError{code: http.StatusNotFound, text: fmt.Sprintf(format, args...)}
 }
 
-// adapt makes an http.Handler of h; the one place that turns an error into a reply.
+// adapt makes an http.Handler of h.
 func (s *server) adapt(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := h(w, r)
-		if err == nil {
-			return
+		if err := h(w, r); err != nil {
+			s.fail(w, r, err)
 		}
-		var known *statusError
-		switch {
-		case errors.As(err, &known):
-		case r.Context().Err() != nil: // the client went away; nobody reads this
-			known = &statusError{code: http.StatusServiceUnavailable, text: "the request was given up"}
-		default:
-			s.Logger.ErrorContext(r.Context(), "answering a request",
-				slog.String("path", r.URL.Path), slog.Any("error", err))
-			known = &statusError{code: http.StatusInternalServerError, text: "catalogd could not read the content; its log has the cause"}
-		}
-		writeError(w, known)
 	})
+}
+
+// fail is the one place that turns an error into a reply.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var known *statusError
+	switch {
+	case errors.As(err, &known):
+	case errors.As(err, new(*store.DamagedError)):
+		s.Logger.ErrorContext(r.Context(), "answering a request", slog.String("path", r.URL.Path), slog.Any("error", err))
+		known = &statusError{code: http.StatusInternalServerError, text: "this content is damaged on catalogd's volume, and will be unpacked again; what else the catalog has can be read"}
+	case r.Context().Err() != nil: // the client went away; nobody reads this
+		known = &statusError{code: http.StatusServiceUnavailable, text: "the request was given up"}
+	default:
+		s.Logger.ErrorContext(r.Context(), "answering a request",
+			slog.String("path", r.URL.Path), slog.Any("error", err))
+		known = &statusError{code: http.StatusInternalServerError, text: "catalogd could not read the content; its log has the cause"}
+	}
+	writeError(w, known)
 }
 
 // contentHeaders describe the content that an error stands in for.

@@ -30,6 +30,10 @@ func (s *server) answerQuery(w http.ResponseWriter, r *http.Request, catalogs []
 	if err := readBody(w, r); err != nil {
 		return err
 	}
+	catalogs, err := described(catalogs)
+	if err != nil {
+		return err
+	}
 	reply, err := s.runQuery(r, catalogs)
 	if err != nil {
 		return err

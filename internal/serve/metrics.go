@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 	bytes    *prometheus.CounterVec
 	inFlight *prometheus.GaugeVec
+	routes   sync.Map // of *routeMetrics by the patterns of the mux, which are few
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -41,25 +43,55 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	}
 }
 
-// start counts a request in; the function it returns counts it out, with its reply.
-func (m *metrics) start(pattern, method string) func(*replyWriter) {
-	begun := time.Now()
+// routeMetrics are those of one route. What most requests count in is looked up by its labels once, when the first does: before, there is
+// no such series.
+type routeMetrics struct {
+	route    string
+	inFlight prometheus.Gauge
+	seconds  prometheus.Observer
+	found    func() prometheus.Counter // GETs that were answered by 200
+	plain    func() prometheus.Counter // bytes in no encoding
+}
+
+// of returns the metrics of the route of a pattern of http.ServeMux, which is empty where none matched.
+func (m *metrics) of(pattern string) *routeMetrics {
+	if known, ok := m.routes.Load(pattern); ok {
+		return known.(*routeMetrics)
+	}
 	route := "other"
 	if _, path, ok := strings.Cut(pattern, " "); ok {
 		route = path
 	}
-	inFlight := m.inFlight.WithLabelValues(route)
-	inFlight.Inc()
+	known, _ := m.routes.LoadOrStore(pattern, &routeMetrics{
+		route:    route,
+		inFlight: m.inFlight.WithLabelValues(route),
+		seconds:  m.seconds.WithLabelValues(route),
+		found:    sync.OnceValue(func() prometheus.Counter { return m.requests.WithLabelValues(route, http.MethodGet, "200") }),
+		plain:    sync.OnceValue(func() prometheus.Counter { return m.bytes.WithLabelValues(route, string(identity)) }),
+	})
+	return known.(*routeMetrics)
+}
+
+// start counts a request in; the function it returns counts it out, with its reply.
+func (m *metrics) start(pattern, method string) func(*replyWriter) {
+	begun := time.Now()
+	route := m.of(pattern)
+	route.inFlight.Inc()
 	return func(reply *replyWriter) {
-		inFlight.Dec()
-		m.seconds.WithLabelValues(route).Observe(time.Since(begun).Seconds())
-		m.requests.WithLabelValues(route, knownMethod(method), strconv.Itoa(reply.status())).Inc()
-		if method != http.MethodHead {
-			encoding := reply.Header().Get("Content-Encoding")
-			if encoding == "" {
-				encoding = string(identity)
-			}
-			m.bytes.WithLabelValues(route, encoding).Add(float64(reply.bytes))
+		route.inFlight.Dec()
+		route.seconds.Observe(time.Since(begun).Seconds())
+		if status := reply.status(); status == http.StatusOK && method == http.MethodGet {
+			route.found().Inc()
+		} else {
+			m.requests.WithLabelValues(route.route, knownMethod(method), strconv.Itoa(status)).Inc()
+		}
+		if method == http.MethodHead {
+			return
+		}
+		if encoding := reply.Header().Get("Content-Encoding"); encoding == "" {
+			route.plain().Add(float64(reply.bytes))
+		} else {
+			m.bytes.WithLabelValues(route.route, encoding).Add(float64(reply.bytes))
 		}
 	}
 }

@@ -2,11 +2,12 @@ package serve
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -106,27 +107,46 @@ func parseQuery(r *http.Request, base store.Query, known ...string) (store.Query
 	if err != nil {
 		return base, err
 	}
-	for name, field := range map[string]*string{"schema": &base.Schema, "package": &base.Package, "name": &base.Name} {
+	narrow := func(field *string, name string) {
 		if value := values.Get(name); value != "" {
 			*field = value
 		}
 	}
+	narrow(&base.Schema, "schema")
+	narrow(&base.Package, "package")
+	narrow(&base.Name, "name")
 	return base, nil
 }
 
 // parseParams reads the parameters of a route. An unknown one is refused, as upstream does. A query
 // string that does not parse is refused too, for what is left of it would select more than was asked.
 func parseParams(r *http.Request, known ...string) (url.Values, error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
+	values, err := readParams(r)
 	if err != nil {
 		return nil, badRequest("the query string cannot be read: %v", err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
+	var unknown []string
+	for name := range values {
 		if !slices.Contains(known, name) {
-			return nil, badRequest("unknown parameter %q; %s", name, knownParams(known))
+			unknown = append(unknown, name)
 		}
 	}
+	if len(unknown) > 0 {
+		return nil, badRequest("unknown parameter %q; %s", slices.Min(unknown), knownParams(known))
+	}
 	return values, nil
+}
+
+// readParams reads the query string, of which an error leaves out what cannot be read. It is read once a request: r keeps it if all is well.
+func readParams(r *http.Request) (url.Values, error) {
+	if r.Form != nil {
+		return r.Form, nil
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err == nil {
+		r.Form = values
+	}
+	return values, err
 }
 
 func knownParams(known []string) string {
@@ -138,6 +158,11 @@ func knownParams(known []string) string {
 
 // queryTag names a selection of a snapshot's content: equal tags, equal bytes.
 func queryTag(c store.Catalog, q store.Query) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %t", q.Schema, q.Package, q.Name, q.Custom))
-	return fmt.Sprintf("%s-%x", c.Snapshot.Key(), sum[:8])
+	var buf [256]byte
+	text := buf[:0]
+	for _, field := range [...]string{q.Schema, q.Package, q.Name} {
+		text = append(strconv.AppendQuote(text, field), ' ')
+	}
+	sum := sha256.Sum256(strconv.AppendBool(text, q.Custom))
+	return c.Snapshot.Key() + "-" + hex.EncodeToString(sum[:8])
 }

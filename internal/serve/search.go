@@ -94,6 +94,9 @@ func (s *server) search(w http.ResponseWriter, r *http.Request) error {
 		}
 		catalogs = []store.Catalog{c}
 	}
+	if catalogs, err = described(catalogs); err != nil {
+		return err
+	}
 	body, err := s.runSearch(r, catalogs, query, limit)
 	if err != nil {
 		return err

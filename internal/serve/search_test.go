@@ -155,7 +155,7 @@ func TestSearchDamage(t *testing.T) {
 	}
 	defer st.Close()
 	commit(t, st, "damaged", "1", fstest.MapFS{"p.json": soundPackage("p", "1.0.0")})
-	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "packages.jsonl"))
+	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "packages"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}

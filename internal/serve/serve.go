@@ -111,15 +111,31 @@ func newServer(cfg Config) *server {
 
 // ServeHTTP implements http.Handler. Who may not read learns nothing, not even which paths there are.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header()["X-Content-Type-Options"] = noSniff
 	reply := &replyWriter{ResponseWriter: w}
 	_, pattern := s.mux.Handler(r)
 	defer s.metrics.start(pattern, r.Method)(reply)
-	s.adapt(func(w http.ResponseWriter, r *http.Request) error {
-		if err := s.access(r); err != nil {
-			return err
-		}
-		s.mux.ServeHTTP(w, r)
-		return nil
-	}).ServeHTTP(reply, r)
+	if err := s.access(r); err != nil {
+		s.fail(reply, r, err)
+		return
+	}
+	s.mux.ServeHTTP(reply, r)
+}
+
+// Values of headers that many replies have. Nobody changes them.
+var (
+	noSniff      = []string{"nosniff"}
+	noCache      = []string{"no-cache"}
+	linesHeader  = []string{typeLines}
+	acceptRanges = []string{"bytes"}
+	varyEncoding = []string{"Accept-Encoding"}
+)
+
+// addVary notes that the reply depends on Accept-Encoding.
+func addVary(h http.Header) {
+	if h["Vary"] == nil {
+		h["Vary"] = varyEncoding
+		return
+	}
+	h.Add("Vary", "Accept-Encoding")
 }

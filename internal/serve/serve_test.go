@@ -50,14 +50,14 @@ func digestOf(digit string) string { return "sha256:" + strings.Repeat(digit, 64
 
 func commitSource(tb testing.TB, st *store.Store, name string, source store.Source, files fs.FS) {
 	tb.Helper()
-	stage, err := st.Stage()
+	stage, err := st.Stage(name)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	if err := copyFiles(stage.Root(), files); err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := stage.Commit(context.Background(), name, source); err != nil {
+	if _, err := stage.Commit(context.Background(), source); err != nil {
 		tb.Fatal(err)
 	}
 	if err := stage.Discard(); err != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"iter"
@@ -76,19 +77,22 @@ func (b *Blobs) Keep(keep func(Entry) bool) *Blobs {
 	return b.snapshot.blobs(numbers)
 }
 
+// runAt is the run that a position is in: the last that starts at or before it.
+func (b *Blobs) runAt(position int64) run {
+	return b.runs[sort.Search(len(b.runs), func(i int) bool { return b.runs[i].start > position })-1]
+}
+
 // Read implements io.Reader.
 func (b *Blobs) Read(p []byte) (int, error) {
 	if b.position >= b.size {
 		return 0, io.EOF
 	}
-	// The run of the position: the last that starts at or before it.
-	i := sort.Search(len(b.runs), func(i int) bool { return b.runs[i].start > b.position }) - 1
-	r := b.runs[i]
+	r := b.runAt(b.position)
 	within := b.position - r.start
 	if most := r.size - within; int64(len(p)) > most {
 		p = p[:most]
 	}
-	n, err := b.snapshot.catalog.ReadAt(p, r.offset+within)
+	n, err := b.snapshot.catalog.Load().ReadAt(p, r.offset+within)
 	b.position += int64(n)
 	if errors.Is(err, io.EOF) && n < len(p) {
 		err = io.ErrUnexpectedEOF // the file is shorter than its index: it was damaged since it was opened
@@ -96,6 +100,54 @@ func (b *Blobs) Read(p []byte) (int, error) {
 		err = nil
 	}
 	return n, err
+}
+
+// gathered is from which size a run is given to a writer by itself. Shorter ones are read into one buffer, and written together.
+const gathered = 32 << 10
+
+// WriteTo implements io.WriterTo, which io.Copy asks for. A writer that is an io.ReaderFrom is given each long run, and any that is
+// all there is to write, as an io.SectionReader of the file: so a socket can have the kernel send it.
+func (b *Blobs) WriteTo(w io.Writer) (written int64, err error) {
+	from, direct := w.(io.ReaderFrom)
+	for b.position < b.size && err == nil {
+		r := b.runAt(b.position)
+		within := b.position - r.start
+		left := r.size - within
+		var n int64
+		if direct && (left >= gathered || b.position+left == b.size) {
+			n, err = from.ReadFrom(io.NewSectionReader(b.snapshot.catalog.Load(), r.offset+within, left))
+			if err == nil && n < left {
+				err = io.ErrUnexpectedEOF
+			}
+			b.position += n
+		} else {
+			n, err = b.writeGathered(w, direct)
+		}
+		written += n
+	}
+	return written, err
+}
+
+// writeGathered writes the runs from the position on up to the next that is long, if direct.
+func (b *Blobs) writeGathered(w io.Writer, direct bool) (written int64, err error) {
+	buf := make([]byte, 0, min(gathered, b.size-b.position))
+	for b.position < b.size && err == nil {
+		if r := b.runAt(b.position); direct && r.start+r.size-b.position >= gathered {
+			break
+		}
+		var n int
+		n, err = b.Read(buf[len(buf):cap(buf)])
+		if buf = buf[:len(buf)+n]; len(buf) == cap(buf) || err != nil {
+			n, writeErr := w.Write(buf)
+			written, err = written+int64(n), cmp.Or(writeErr, err)
+			buf = buf[:0]
+		}
+	}
+	if err != nil || len(buf) == 0 {
+		return written, err
+	}
+	n, err := w.Write(buf)
+	return written + int64(n), err
 }
 
 // Seek implements io.Seeker.
@@ -114,9 +166,12 @@ func (b *Blobs) Seek(offset int64, whence int) (int64, error) {
 }
 
 // All gives each blob's compact JSON without its newline. The slice is the caller's until the next step. An error ends
-// the sequence.
+// the sequence; where one of the blobs is known to be damaged it is a *DamagedError, at once.
 func (b *Blobs) All() iter.Seq2[[]byte, error] {
-	return readBlobs(b.snapshot.catalog, b.numbers, b.snapshot.index.extent)
+	if err := b.Check(); err != nil {
+		return func(yield func([]byte, error) bool) { yield(nil, err) }
+	}
+	return readBlobs(b.snapshot.catalog.Load(), b.numbers, b.snapshot.index.extent)
 }
 
 // readBlobs reads blobs of a catalog.jsonl, one after another into one buffer; extent says where each lies.

@@ -2,9 +2,8 @@ package store
 
 import (
 	"bufio"
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +30,7 @@ const (
 type codec struct {
 	encoding Encoding
 	suffix   string // of the file
+	head     int    // how many bytes every file begins with in the same way: some decoders look at what others do not
 	encode   func(io.Writer) (io.WriteCloser, error)
 	decode   func(io.Reader) (io.ReadCloser, error)
 }
@@ -41,7 +41,7 @@ const zstdWindow = 4 << 20
 // codecs are all encodings, the one first that saves most.
 func codecs() []codec {
 	return []codec{
-		{Zstd, ".zst", func(w io.Writer) (io.WriteCloser, error) {
+		{Zstd, ".zst", 0, func(w io.Writer) (io.WriteCloser, error) {
 			return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(zstdWindow), zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
 				zstd.WithZeroFrames(true)) // an empty catalog has a form too
 		}, func(r io.Reader) (io.ReadCloser, error) {
@@ -51,7 +51,7 @@ func codecs() []codec {
 			}
 			return d.IOReadCloser(), nil
 		}},
-		{Gzip, ".gz", func(w io.Writer) (io.WriteCloser, error) {
+		{Gzip, ".gz", 10, func(w io.Writer) (io.WriteCloser, error) {
 			return gzip.NewWriterLevel(w, 6)
 		}, func(r io.Reader) (io.ReadCloser, error) {
 			return gzip.NewReader(r)
@@ -64,7 +64,7 @@ func codecs() []codec {
 func (s *Snapshot) OpenEncoded(e Encoding) (*os.File, error) {
 	for _, c := range codecs() {
 		if c.encoding == e {
-			return s.root.Open(s.form(c))
+			return s.volume.Open(s.form(c))
 		}
 	}
 	return nil, fmt.Errorf("opening a catalog in the encoding %q: %w", e, fs.ErrNotExist)
@@ -73,10 +73,11 @@ func (s *Snapshot) OpenEncoded(e Encoding) (*os.File, error) {
 // form is the file of an encoded form.
 func (s *Snapshot) form(c codec) string { return path.Join(s.dir, catalogFile+c.suffix) }
 
-// Compress makes the missing encoded forms of what is served, now and after each change, one after the other in the
-// caller's goroutine; it returns nil when ctx ends. What fails is logged, once for each snapshot, and tried again at the
+// Compress makes the missing encoded forms of what is served, now and after each change, one after the other and at low
+// priority in the caller's goroutine, which should end with it; it returns nil when ctx ends. What fails is logged, once for each snapshot, and tried again at the
 // next change: until then the catalog is served as it is.
 func (s *Store) Compress(ctx context.Context) error {
+	lowerPriority()
 	logged := map[string]bool{} // by key
 	for {
 		changed := s.Changed()
@@ -125,24 +126,10 @@ func (s *Store) compressServed(ctx context.Context, changed <-chan struct{}, log
 //
 //	write(stage) fsync(stage) close rename(stage, snapshot) fsync(snapshot)
 func (s *Store) compress(ctx context.Context, snap *Snapshot, c codec) error {
-	if _, err := s.root.Lstat(snap.form(c)); err == nil || snap.damaged.Load() {
+	if _, err := s.volume.Lstat(snap.form(c)); err == nil || snap.isDamaged() {
 		return nil
 	}
-	staged := path.Join(stageDir, catalogFile+c.suffix) // one at a time: what a crash leaves is deleted at start
-	f, err := s.root.OpenFile(staged, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	err = snap.encode(ctx, f, c)
-	if err = errors.Join(err, syncAndClose(f, err)); err != nil {
-		return errors.Join(err, s.root.Remove(staged))
-	}
-	s.publish.Lock()
-	defer s.publish.Unlock()
-	if _, err := s.root.Lstat(snap.dir); errors.Is(err, fs.ErrNotExist) {
-		return s.root.Remove(staged)
-	}
-	return publishFile(s.root, staged, snap.form(c))
+	return s.replaceFile(snap, catalogFile+c.suffix, func(w io.Writer) error { return snap.encode(ctx, w, c) })
 }
 
 // encode writes catalog.jsonl in an encoding, and makes sure that it is what was unpacked.
@@ -152,13 +139,13 @@ func (s *Snapshot) encode(ctx context.Context, f io.Writer, c codec) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.New()
-	_, err = io.CopyBuffer(io.MultiWriter(w, sum), cancelable{ctx, io.NewSectionReader(s.catalog, 0, s.info.Bytes)}, make([]byte, 256<<10))
+	check := newVerifier(s.index)
+	_, err = io.CopyBuffer(io.MultiWriter(w, check), cancelable{ctx, io.NewSectionReader(s.catalog.Load(), 0, s.info.Bytes)}, make([]byte, 256<<10))
 	if err = errors.Join(err, w.Close()); err != nil {
 		return err
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != s.info.CatalogSHA256 {
-		return fmt.Errorf("%s/%s is damaged: its SHA-256 is %s, not %s", s.key, catalogFile, got, s.info.CatalogSHA256)
+	if err := check.end(); err != nil {
+		return fmt.Errorf("%s/%s is damaged: %w", s.key, catalogFile, err)
 	}
 	return out.Flush()
 }
@@ -180,7 +167,7 @@ func (c cancelable) Read(p []byte) (int, error) {
 // again.
 func (s *Store) scrubForms(ctx context.Context, snap *Snapshot) error {
 	for _, c := range codecs() {
-		err := snap.verifyForm(ctx, c)
+		err := snap.decodeForm(ctx, c, io.Discard)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -198,34 +185,55 @@ func (s *Store) scrubForms(ctx context.Context, snap *Snapshot) error {
 func (s *Store) dropForm(snap *Snapshot, c codec) error {
 	s.publish.Lock()
 	defer s.publish.Unlock()
-	if err := s.root.Remove(snap.form(c)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.volume.Remove(snap.form(c)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("deleting a damaged file: %w", err)
 	}
 	select {
 	case s.recompress <- struct{}{}:
 	default: // it is asked already
 	}
-	return syncDir(s.root, snap.dir)
+	return s.volume.syncDir(snap.dir)
 }
 
-// verifyForm decodes a form and compares it with the checksum of what was encoded.
-func (s *Snapshot) verifyForm(ctx context.Context, c codec) error {
-	f, err := s.root.Open(s.form(c))
+// checkHead compares how a file begins with how one of nothing does.
+func (c codec) checkHead(in *bufio.Reader) error {
+	if c.head == 0 {
+		return nil
+	}
+	var nothing bytes.Buffer
+	w, err := c.encode(&nothing)
+	if err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	head, err := in.Peek(c.head)
+	if err == nil && !bytes.HasPrefix(nothing.Bytes(), head) {
+		err = fmt.Errorf("it does not begin as %s that is written here does", c.encoding)
+	}
+	return err
+}
+
+// decodeForm decodes a form and writes it, and compares it with the hashes of what was encoded.
+func (s *Snapshot) decodeForm(ctx context.Context, c codec, w io.Writer) error {
+	f, err := s.volume.Open(s.form(c))
 	if err != nil {
 		return err
 	}
 	defer f.Close() // read only
-	r, err := c.decode(bufio.NewReaderSize(cancelable{ctx, f}, 256<<10))
+	in := bufio.NewReaderSize(cancelable{ctx, f}, 256<<10)
+	if err := c.checkHead(in); err != nil {
+		return err
+	}
+	r, err := c.decode(in)
 	if err != nil {
 		return err
 	}
 	defer r.Close() // read only
-	sum := sha256.New()
-	if _, err := io.Copy(sum, io.LimitReader(r, s.info.Bytes+1)); err != nil { // what is longer is wrong anyway
+	check := newVerifier(s.index)
+	if _, err := io.CopyBuffer(io.MultiWriter(check, w), r, make([]byte, 256<<10)); err != nil {
 		return err
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != s.info.CatalogSHA256 {
-		return fmt.Errorf("decoded, its SHA-256 is %s, not %s", got, s.info.CatalogSHA256)
-	}
-	return nil
+	return check.end()
 }

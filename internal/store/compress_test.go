@@ -82,7 +82,7 @@ func wantForms(t *testing.T, s *Store, name string) {
 }
 
 func TestCompress(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "empty", 1, files{".indexignore": ""})
 	commit(t, s, "small", 2, filesOf(t, smallCatalog))
@@ -127,7 +127,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 // Compress follows what is served, until it is told to end.
 func TestCompressFollowsTheCatalogs(t *testing.T) {
-	v := volume{t, t.TempDir()}
+	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	commit(t, s, "cat", 1, blobs("one"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,7 +170,7 @@ func TestScrubOfForms(t *testing.T) {
 	} {
 		for _, c := range codecs() {
 			t.Run(name+", "+string(c.encoding), func(t *testing.T) {
-				v := volume{t, t.TempDir()}
+				v := testVolume{t, t.TempDir()}
 				s := open(t, v.dir, newClock())
 				commit(t, s, "cat", 1, blobs(long))
 				commit(t, s, "other", 2, blobs("other"))
@@ -202,24 +202,24 @@ func TestScrubOfForms(t *testing.T) {
 // A crash leaves a form whole or not at all; the next start makes what is missing.
 func TestCrashWhileCompressing(t *testing.T) {
 	for name, c := range map[string]struct {
-		crash func(v volume)
+		crash func(v testVolume)
 		forms int
 	}{
-		"before": {func(v volume) { v.removeForms(".zst", ".gz") }, 0},
-		"while the first is written": {func(v volume) {
+		"before": {func(v testVolume) { v.removeForms(".zst", ".gz") }, 0},
+		"while the first is written": {func(v testVolume) {
 			v.move("snapshots/"+key+"/catalog.jsonl.zst", "stage/catalog.jsonl.zst")
 			v.removeForms(".gz")
 		}, 0},
-		"when half of it is written":  {func(v volume) { v.removeForms(".zst", ".gz"); v.write("\x28\xb5", "stage", "catalog.jsonl.zst") }, 0},
-		"between the two":             {func(v volume) { v.removeForms(".gz") }, 1},
-		"while the second is written": {func(v volume) { v.move("snapshots/"+key+"/catalog.jsonl.gz", "stage/catalog.jsonl.gz") }, 1},
-		"after the second is renamed": {func(volume) {}, 2},
-		"while both are in the grave": {func(v volume) { v.copy("snapshots/"+key, "stage/deleted-"+key) }, 2},
-		"with a snapshot half in it":  {func(v volume) { v.copy("snapshots/"+key, "stage/1/snapshot"); v.removeForms(".zst") }, 1},
-		"a damaged one stepped aside": {func(v volume) { v.move("snapshots/"+key, "snapshots/"+key+".damaged") }, 2},
+		"when half of it is written":  {func(v testVolume) { v.removeForms(".zst", ".gz"); v.write("\x28\xb5", "stage", "catalog.jsonl.zst") }, 0},
+		"between the two":             {func(v testVolume) { v.removeForms(".gz") }, 1},
+		"while the second is written": {func(v testVolume) { v.move("snapshots/"+key+"/catalog.jsonl.gz", "stage/catalog.jsonl.gz") }, 1},
+		"after the second is renamed": {func(testVolume) {}, 2},
+		"while both are in the grave": {func(v testVolume) { v.copy("snapshots/"+key, "stage/deleted-"+key) }, 2},
+		"with a snapshot half in it":  {func(v testVolume) { v.copy("snapshots/"+key, "stage/1/snapshot"); v.removeForms(".zst") }, 1},
+		"a damaged one stepped aside": {func(v testVolume) { v.move("snapshots/"+key, "snapshots/"+key+".damaged") }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v, clock := volume{t, t.TempDir()}, newClock()
+			v, clock := testVolume{t, t.TempDir()}, newClock()
 			s := open(t, v.dir, clock)
 			commit(t, s, "cat", 1, blobs("one"))
 			compressNow(t, s, nil)
@@ -236,12 +236,12 @@ func TestCrashWhileCompressing(t *testing.T) {
 			compressNow(t, s, nil)
 			wantForms(t, s, "cat")
 			wantNames(t, v.path("snapshots"), key)
-			wantNames(t, v.path("snapshots", key), "catalog.jsonl", "catalog.jsonl.gz", "catalog.jsonl.zst", "index", "packages.jsonl", "snapshot.json")
+			wantNames(t, v.path("snapshots", key), "catalog.jsonl", "catalog.jsonl.gz", "catalog.jsonl.zst", "index", "packages", "snapshot.json")
 		})
 	}
 }
 
-func (v volume) removeForms(suffixes ...string) {
+func (v testVolume) removeForms(suffixes ...string) {
 	v.t.Helper()
 	for _, suffix := range suffixes {
 		v.remove("snapshots", key, catalogFile+suffix)
@@ -250,7 +250,7 @@ func (v volume) removeForms(suffixes ...string) {
 
 // A snapshot that is deleted while it is compressed is no error, and nothing is left of it.
 func TestCompressOfWhatIsDeletedMeanwhile(t *testing.T) {
-	v := volume{t, t.TempDir()}
+	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	snap := commit(t, s, "cat", 1, blobs("one"))
 	compressNow(t, s, nil)
@@ -279,7 +279,7 @@ func TestCompressOfWhatIsDeletedMeanwhile(t *testing.T) {
 
 // Nothing is made of content that is not what was unpacked.
 func TestCompressOfDamagedContent(t *testing.T) {
-	v := volume{t, t.TempDir()}
+	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	snap := commit(t, s, "cat", 1, blobs("one"))
 	v.flip(20, "snapshots", key, catalogFile)
@@ -303,7 +303,7 @@ func TestCompressOfDamagedContent(t *testing.T) {
 
 // Compress ends in the middle of a catalog.
 func TestCompressIsCancelled(t *testing.T) {
-	v := volume{t, t.TempDir()}
+	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	snap := commit(t, s, "cat", 1, blobs(strings.Repeat("long ", 1_000_000)))
 	for _, c := range codecs() {

@@ -112,7 +112,7 @@ func TestReadersDuringCommits(t *testing.T) {
 
 func commitVersions(s *Store, name string, commits, step int) error {
 	for n := 2; n <= commits; n += step {
-		st, err := s.Stage()
+		st, err := s.Stage(name)
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func commitVersions(s *Store, name string, commits, step int) error {
 				return err
 			}
 		}
-		if _, err := st.Commit(context.Background(), name, source(n)); err != nil {
+		if _, err := st.Commit(context.Background(), source(n)); err != nil {
 			return err
 		}
 		if err := errors.Join(st.Discard(), s.Sweep()); err != nil {

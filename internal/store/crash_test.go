@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// volume is a directory in the state a crash would leave it.
-type volume struct {
+// testVolume is a directory in the state a crash would leave it.
+type testVolume struct {
 	t   *testing.T
 	dir string
 }
 
-func (v volume) path(elem ...string) string {
+func (v testVolume) path(elem ...string) string {
 	return filepath.Join(append([]string{v.dir}, elem...)...)
 }
 
-func (v volume) write(text string, elem ...string) {
+func (v testVolume) write(text string, elem ...string) {
 	v.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(v.path(elem...)), 0o755); err != nil {
 		v.t.Fatal(err)
@@ -28,7 +28,7 @@ func (v volume) write(text string, elem ...string) {
 	}
 }
 
-func (v volume) read(elem ...string) string {
+func (v testVolume) read(elem ...string) string {
 	v.t.Helper()
 	b, err := os.ReadFile(v.path(elem...))
 	if err != nil {
@@ -37,14 +37,14 @@ func (v volume) read(elem ...string) string {
 	return string(b)
 }
 
-func (v volume) remove(elem ...string) {
+func (v testVolume) remove(elem ...string) {
 	v.t.Helper()
 	if err := os.RemoveAll(v.path(elem...)); err != nil {
 		v.t.Fatal(err)
 	}
 }
 
-func (v volume) move(from, to string) {
+func (v testVolume) move(from, to string) {
 	v.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(v.path(to)), 0o755); err != nil {
 		v.t.Fatal(err)
@@ -54,7 +54,7 @@ func (v volume) move(from, to string) {
 	}
 }
 
-func (v volume) copy(from, to string) {
+func (v testVolume) copy(from, to string) {
 	v.t.Helper()
 	if err := os.CopyFS(v.path(to), os.DirFS(v.path(from))); err != nil {
 		v.t.Fatal(err)
@@ -67,78 +67,78 @@ var oldKey, newKey = source(1).Key(), source(2).Key()
 // makes of it what a crash would have left.
 func TestCrash(t *testing.T) {
 	for name, c := range map[string]struct {
-		crash func(v volume, oldPointer string)
+		crash func(v testVolume, oldPointer string)
 		want  string // what "cat" serves after the next start
 		keys  []string
 	}{
-		"none": {func(volume, string) {}, "new", []string{oldKey, newKey}},
-		"while files are unpacked": {func(v volume, p string) {
+		"none": {func(testVolume, string) {}, "new", []string{oldKey, newKey}},
+		"while files are unpacked": {func(v testVolume, p string) {
 			v.write(p, "catalogs", "cat")
 			v.remove("snapshots", newKey)
 			v.write(`{"sche`, "stage", "1", "files", "deep", "c.json")
 		}, "old", []string{oldKey}},
-		"while the snapshot is written": {func(v volume, p string) {
+		"while the snapshot is written": {func(v testVolume, p string) {
 			v.write(p, "catalogs", "cat")
 			v.move("snapshots/"+newKey, "stage/1/snapshot")
 			v.remove("stage", "1", "snapshot", "snapshot.json")
 		}, "old", []string{oldKey}},
-		"before the snapshot is published": {func(v volume, p string) {
+		"before the snapshot is published": {func(v testVolume, p string) {
 			v.write(p, "catalogs", "cat")
 			v.move("snapshots/"+newKey, "stage/1/snapshot")
 		}, "old", []string{oldKey}},
-		"after the snapshot is published": {func(v volume, p string) {
+		"after the snapshot is published": {func(v testVolume, p string) {
 			v.write(p, "catalogs", "cat")
 			v.write("left", "stage", "1", "files", "c.json")
 		}, "old", []string{oldKey, newKey}},
-		"the new pointer is made, empty": {func(v volume, p string) {
+		"the new pointer is made, empty": {func(v testVolume, p string) {
 			v.write(p, "catalogs", "cat")
 			v.write("", "catalogs", ".tmp-cat")
 		}, "old", []string{oldKey, newKey}},
-		"the new pointer is half written": {func(v volume, p string) {
+		"the new pointer is half written": {func(v testVolume, p string) {
 			v.write(p, "catalogs", "cat")
 			v.write(`{"snapshot":"sha`, "catalogs", ".tmp-cat")
 		}, "old", []string{oldKey, newKey}},
-		"the new pointer is written, not yet renamed": {func(v volume, p string) {
+		"the new pointer is written, not yet renamed": {func(v testVolume, p string) {
 			v.write(v.read("catalogs", "cat"), "catalogs", ".tmp-cat")
 			v.write(p, "catalogs", "cat")
 		}, "old", []string{oldKey, newKey}},
-		"the stage is not yet discarded": {func(v volume, _ string) {
+		"the stage is not yet discarded": {func(v testVolume, _ string) {
 			v.write("left", "stage", "1", "files", "c.json")
 		}, "new", []string{oldKey, newKey}},
-		"the first pointer of all is not yet renamed": {func(v volume, _ string) {
+		"the first pointer of all is not yet renamed": {func(v testVolume, _ string) {
 			v.move("catalogs/cat", "catalogs/.tmp-cat")
 		}, "", []string{oldKey, newKey}},
-		"removing: the pointer is gone": {func(v volume, _ string) {
+		"removing: the pointer is gone": {func(v testVolume, _ string) {
 			v.remove("catalogs", "cat")
 		}, "", []string{oldKey, newKey}},
-		"removing: the snapshot is in its grave": {func(v volume, _ string) {
+		"removing: the snapshot is in its grave": {func(v testVolume, _ string) {
 			v.remove("catalogs", "cat")
 			v.move("snapshots/"+newKey, "stage/deleted-"+newKey)
 		}, "", []string{oldKey}},
-		"sweeping: the grave is half empty": {func(v volume, _ string) {
+		"sweeping: the grave is half empty": {func(v testVolume, _ string) {
 			v.move("snapshots/"+oldKey, "stage/deleted-"+oldKey)
 			v.remove("stage", "deleted-"+oldKey, "index")
 		}, "new", []string{newKey}},
-		"a damaged snapshot stepped aside for its like": {func(v volume, _ string) {
+		"a damaged snapshot stepped aside for its like": {func(v testVolume, _ string) {
 			v.move("snapshots/"+newKey, "snapshots/"+newKey+".damaged")
 		}, "new", []string{oldKey, newKey + ".damaged"}},
-		"and its like is there, the damaged one not yet deleted": {func(v volume, _ string) {
+		"and its like is there, the damaged one not yet deleted": {func(v testVolume, _ string) {
 			v.copy("snapshots/"+newKey, "snapshots/"+newKey+".damaged")
 		}, "new", []string{oldKey, newKey}},
-		"and the pointer has no snapshot, the old is swept": {func(v volume, _ string) {
+		"and the pointer has no snapshot, the old is swept": {func(v testVolume, _ string) {
 			v.remove("snapshots", newKey)
 			v.remove("snapshots", oldKey)
 		}, "", nil},
-		"the first start, before the format is renamed": {func(v volume, _ string) {
+		"the first start, before the format is renamed": {func(v testVolume, _ string) {
 			v.move("format", ".tmp-format")
 		}, "new", []string{oldKey, newKey}},
-		"a start, while the stage is emptied": {func(v volume, _ string) {
+		"a start, while the stage is emptied": {func(v testVolume, _ string) {
 			v.remove("stage")
 			v.remove("refused")
 		}, "new", []string{oldKey, newKey}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := volume{t, t.TempDir()}
+			v := testVolume{t, t.TempDir()}
 			clock := newClock()
 			s := open(t, v.dir, clock)
 			commit(t, s, "other", 9, blobs("other"))
@@ -166,7 +166,7 @@ func TestCrash(t *testing.T) {
 }
 
 // recovers checks that the next attempt succeeds, and that nothing but what is served stays for ever.
-func recovers(t *testing.T, s *Store, v volume, c *clock) {
+func recovers(t *testing.T, s *Store, v testVolume, c *clock) {
 	t.Helper()
 	commit(t, s, "cat", 2, blobs("new"))
 	serves(t, s, "cat", "new")
@@ -185,7 +185,7 @@ func recovers(t *testing.T, s *Store, v volume, c *clock) {
 
 // A snapshot that a crash left without a pointer is used by the next attempt, not made again.
 func TestPublishedSnapshotIsUsedAfterACrash(t *testing.T) {
-	v, clock := volume{t, t.TempDir()}, newClock()
+	v, clock := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, clock)
 	commit(t, s, "cat", 1, blobs("one"))
 	v.remove("catalogs", "cat")
@@ -206,7 +206,7 @@ func TestPublishedSnapshotIsUsedAfterACrash(t *testing.T) {
 
 // What was handed out before a sweep cannot be pointed to after it: a restart would find nothing.
 func TestPointToASweptSnapshot(t *testing.T) {
-	v, clock := volume{t, t.TempDir()}, newClock()
+	v, clock := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, clock)
 	old := commit(t, s, "cat", 1, blobs("old"))
 	commit(t, s, "cat", 2, blobs("new"))
@@ -224,19 +224,19 @@ func TestPointToASweptSnapshot(t *testing.T) {
 
 // The state after each step of a first commit, as a reader of the disk sees it.
 func TestCommitIsOneStep(t *testing.T) {
-	v := volume{t, t.TempDir()}
+	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
-	st := stage(t, s, blobs("one"))
+	st := stage(t, s, "cat", blobs("one"))
 	serves(t, s, "cat", "")
 	wantNames(t, v.path("catalogs"))
-	snap, err := st.Commit(context.Background(), "cat", source(1))
+	snap, err := st.Commit(context.Background(), source(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c := serves(t, s, "cat", "one"); c.Snapshot != snap {
 		t.Error("another snapshot is served than Commit returned")
 	}
-	wantNames(t, v.path("snapshots", snap.Key()), "catalog.jsonl", "index", "packages.jsonl", "snapshot.json")
+	wantNames(t, v.path("snapshots", snap.Key()), "catalog.jsonl", "index", "packages", "snapshot.json")
 	if err := st.Discard(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 var key = source(1).Key()
 
 // damaged opens a volume after something happened to the snapshot of the catalog "cat"; "other" is sound.
-func damaged(t *testing.T, harm func(v volume)) (*Store, volume) {
+func damaged(t *testing.T, harm func(v testVolume)) (*Store, testVolume) {
 	t.Helper()
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "cat", 1, blobs("one"))
 	commit(t, s, "other", 2, blobs("other"))
@@ -26,7 +26,7 @@ func damaged(t *testing.T, harm func(v volume)) (*Store, volume) {
 	return open(t, v.dir, c), v
 }
 
-func (v volume) flip(at int, elem ...string) {
+func (v testVolume) flip(at int, elem ...string) {
 	v.t.Helper()
 	b := []byte(v.read(elem...))
 	b[(at+len(b))%len(b)] ^= 1
@@ -35,31 +35,38 @@ func (v volume) flip(at int, elem ...string) {
 
 // What shows when a snapshot is opened leaves that catalog out, and that one only.
 func TestDamageThatOpenFinds(t *testing.T) {
-	for name, harm := range map[string]func(v volume){
-		"index: first bit":                 func(v volume) { v.flip(0, "snapshots", key, indexFile) },
-		"index: checksum":                  func(v volume) { v.flip(9, "snapshots", key, indexFile) },
-		"index: counts":                    func(v volume) { v.flip(13, "snapshots", key, indexFile) },
-		"index: last bit":                  func(v volume) { v.flip(-1, "snapshots", key, indexFile) },
-		"index: empty":                     func(v volume) { v.write("", "snapshots", key, indexFile) },
-		"index: missing":                   func(v volume) { v.remove("snapshots", key, indexFile) },
-		"index: of another snapshot":       func(v volume) { v.write(v.read("snapshots", source(2).Key(), indexFile), "snapshots", key, indexFile) },
-		"catalog.jsonl: shorter":           func(v volume) { v.write(`{"schema"`, "snapshots", key, catalogFile) },
-		"catalog.jsonl: longer":            func(v volume) { v.write(v.read("snapshots", key, catalogFile)+"x", "snapshots", key, catalogFile) },
-		"catalog.jsonl: empty":             func(v volume) { v.write("", "snapshots", key, catalogFile) },
-		"catalog.jsonl: missing":           func(v volume) { v.remove("snapshots", key, catalogFile) },
-		"packages.jsonl: longer":           func(v volume) { v.write("x", "snapshots", key, packagesFile) },
-		"packages.jsonl: missing":          func(v volume) { v.remove("snapshots", key, packagesFile) },
-		"snapshot.json: no JSON":           func(v volume) { v.write("garbage", "snapshots", key, snapshotFile) },
-		"snapshot.json: empty":             func(v volume) { v.write("", "snapshots", key, snapshotFile) },
-		"snapshot.json: missing":           func(v volume) { v.remove("snapshots", key, snapshotFile) },
-		"snapshot.json: of nothing":        func(v volume) { v.write("{}", "snapshots", key, snapshotFile) },
-		"the snapshot is missing":          func(v volume) { v.remove("snapshots", key) },
-		"the snapshot is a file":           func(v volume) { v.remove("snapshots", key); v.write("x", "snapshots", key) },
-		"the pointer is empty":             func(v volume) { v.write("", "catalogs", "cat") },
-		"the pointer is no JSON":           func(v volume) { v.write("{", "catalogs", "cat") },
-		"the pointer points to nothing":    func(v volume) { v.write("{}", "catalogs", "cat") },
-		"the pointer points out of it all": func(v volume) { v.write(`{"snapshot":"../../../etc"}`, "catalogs", "cat") },
-		"the pointer is a directory":       func(v volume) { v.remove("catalogs", "cat"); v.write("x", "catalogs", "cat", "x") },
+	for name, harm := range map[string]func(v testVolume){
+		"index and snapshot.json: missing": func(v testVolume) {
+			v.remove("snapshots", key, indexFile)
+			v.remove("snapshots", key, snapshotFile)
+		},
+		"index: missing, snapshot.json: of nothing": func(v testVolume) {
+			v.remove("snapshots", key, indexFile)
+			v.write("{}", "snapshots", key, snapshotFile)
+		},
+		"index: missing, snapshot.json: with another count": func(v testVolume) {
+			v.remove("snapshots", key, indexFile)
+			v.write(strings.Replace(v.read("snapshots", key, snapshotFile), `"blobs":1`, `"blobs":3`, 1), "snapshots", key, snapshotFile)
+		},
+		"index: missing, catalog.jsonl: no JSON": func(v testVolume) {
+			v.remove("snapshots", key, indexFile)
+			v.flip(0, "snapshots", key, catalogFile)
+		},
+		"index: missing, catalog.jsonl: not as it was written": func(v testVolume) {
+			v.remove("snapshots", key, indexFile)
+			v.write(strings.Replace(v.read("snapshots", key, catalogFile), `"example.com"`, ` "example.co"`, 1), "snapshots", key, catalogFile)
+		},
+		"catalog.jsonl: shorter":           func(v testVolume) { v.write(`{"schema"`, "snapshots", key, catalogFile) },
+		"catalog.jsonl: longer":            func(v testVolume) { v.write(v.read("snapshots", key, catalogFile)+"x", "snapshots", key, catalogFile) },
+		"catalog.jsonl: empty":             func(v testVolume) { v.write("", "snapshots", key, catalogFile) },
+		"catalog.jsonl: missing":           func(v testVolume) { v.remove("snapshots", key, catalogFile) },
+		"the snapshot is missing":          func(v testVolume) { v.remove("snapshots", key) },
+		"the snapshot is a file":           func(v testVolume) { v.remove("snapshots", key); v.write("x", "snapshots", key) },
+		"the pointer is empty":             func(v testVolume) { v.write("", "catalogs", "cat") },
+		"the pointer is no JSON":           func(v testVolume) { v.write("{", "catalogs", "cat") },
+		"the pointer points to nothing":    func(v testVolume) { v.write("{}", "catalogs", "cat") },
+		"the pointer points out of it all": func(v testVolume) { v.write(`{"snapshot":"../../../etc"}`, "catalogs", "cat") },
+		"the pointer is a directory":       func(v testVolume) { v.remove("catalogs", "cat"); v.write("x", "catalogs", "cat", "x") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, v := damaged(t, harm)
@@ -77,7 +84,7 @@ func TestDamageThatOpenFinds(t *testing.T) {
 
 // A flipped bit in the content does not show until Scrub looks for it; it is served until there is better.
 func TestDamageThatScrubFinds(t *testing.T) {
-	v, clock := volume{t, t.TempDir()}, newClock()
+	v, clock := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, clock)
 	commit(t, s, "cat", 1, blobs("one"))
 	commit(t, s, "other", 2, blobs("other"))
@@ -110,7 +117,7 @@ func TestDamageThatScrubFinds(t *testing.T) {
 
 // A damaged snapshot is replaced for all catalogs that serve it, one after the other.
 func TestDamageOfWhatIsShared(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "a", 1, blobs("one"))
 	commit(t, s, "b", 1, blobs("one"))
@@ -131,7 +138,7 @@ func TestDamageOfWhatIsShared(t *testing.T) {
 
 // A snapshot that an earlier process left, and that nothing points to, is checked before it is used.
 func TestDamageOfWhatIsNotServed(t *testing.T) {
-	s, v := damaged(t, func(v volume) {
+	s, v := damaged(t, func(v testVolume) {
 		v.remove("catalogs", "cat")
 		v.flip(20, "snapshots", key, catalogFile)
 	})
@@ -145,7 +152,7 @@ func TestDamageOfWhatIsNotServed(t *testing.T) {
 
 // A file that becomes shorter under a reader gives an error, never an early end.
 func TestDamageUnderAReader(t *testing.T) {
-	s, v := damaged(t, func(volume) {})
+	s, v := damaged(t, func(testVolume) {})
 	c := serves(t, s, "cat", "one")
 	if err := os.Truncate(v.path("snapshots", key, catalogFile), 10); err != nil {
 		t.Fatal(err)

@@ -2,9 +2,7 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
 	"path"
 )
 
@@ -18,25 +16,35 @@ const tempPrefix = ".tmp-"
 // whole. The directory has to exist.
 //
 //	open(tmp) write fsync(tmp) close rename(tmp, name) fsync(dir)
-func writeDurably(root *os.Root, name string, data []byte) (err error) {
+func (v *volume) writeDurably(name string, data []byte) (err error) {
 	dir, base := path.Split(name)
 	tmp := dir + tempPrefix + base
-	f, err := root.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err := v.writeFile(tmp, data); err != nil {
+		return errors.Join(err, v.RemoveAll(tmp))
+	}
+	return v.publishFile(tmp, name)
+}
+
+// writeFile writes a file and makes its content durable, but not its name: that is done when its directory is synced.
+func (v *volume) writeFile(name string, data []byte) error {
+	f, err := v.Create(name)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err = errors.Join(err, syncAndClose(f, err)); err != nil {
-		return errors.Join(err, root.Remove(tmp))
+	return errors.Join(err, f.syncAndClose(err))
+}
+
+// ignoreMissing drops the error about a file that is not there, or no longer.
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	if err := root.Rename(tmp, name); err != nil {
-		return errors.Join(err, root.Remove(tmp))
-	}
-	return syncDir(root, path.Dir(name))
+	return err
 }
 
 // syncAndClose makes the content of a file durable and closes it; after a failed write it only closes.
-func syncAndClose(f *os.File, writeErr error) error {
+func (f *file) syncAndClose(writeErr error) error {
 	if writeErr != nil {
 		return f.Close()
 	}
@@ -45,67 +53,54 @@ func syncAndClose(f *os.File, writeErr error) error {
 
 // publishDir moves a directory, whose files are durable already, to a name at which there is nothing: after a crash it
 // is at the one name or at the other, whole.
-func publishDir(root *os.Root, from, to string) error {
-	if err := syncDir(root, from); err != nil {
+func (v *volume) publishDir(from, to string) error {
+	if err := v.syncDir(from); err != nil {
 		return err
 	}
-	if err := root.Rename(from, to); err != nil {
+	if err := v.Rename(from, to); err != nil {
 		return err
 	}
-	return syncDir(root, path.Dir(to))
+	return v.syncDir(path.Dir(to))
 }
 
 // publishFile moves a file that is durable already to a name in a directory that exists, in the place of any other: after
 // a crash it is at the one name or at the other, whole.
-func publishFile(root *os.Root, from, to string) error {
-	if err := root.Rename(from, to); err != nil {
-		return errors.Join(err, root.Remove(from))
+func (v *volume) publishFile(from, to string) error {
+	if err := v.Rename(from, to); err != nil {
+		return errors.Join(err, v.Remove(from))
 	}
-	return syncDir(root, path.Dir(to))
+	return v.syncDir(path.Dir(to))
 }
 
 // stepAside moves a directory, if there is one, to another name, at which whatever was is deleted.
-func stepAside(root *os.Root, name, aside string) error {
-	if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+func (v *volume) stepAside(name, aside string) error {
+	if _, err := v.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := unpublishDir(root, aside); err != nil {
+	if err := v.unpublishDir(aside); err != nil {
 		return err
 	}
-	if err := root.Rename(name, aside); err != nil {
+	if err := v.Rename(name, aside); err != nil {
 		return err
 	}
-	return syncDir(root, path.Dir(name))
+	return v.syncDir(path.Dir(name))
 }
 
 // unpublishDir makes a directory disappear from its name at once and then deletes it; what a crash leaves of it lies
 // in the stage, which is emptied at start.
-func unpublishDir(root *os.Root, name string) error {
+func (v *volume) unpublishDir(name string) error {
 	grave := path.Join(stageDir, "deleted-"+path.Base(name))
-	if err := root.RemoveAll(grave); err != nil {
+	if err := v.RemoveAll(grave); err != nil {
 		return err
 	}
-	if err := root.Rename(name, grave); err != nil {
+	if err := v.Rename(name, grave); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		return err
 	}
-	if err := syncDir(root, path.Dir(name)); err != nil {
+	if err := v.syncDir(path.Dir(name)); err != nil {
 		return err
 	}
-	return root.RemoveAll(grave)
-}
-
-// syncDir makes the entries of a directory durable: what was made, renamed or removed in it.
-func syncDir(root *os.Root, name string) error {
-	d, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer d.Close() // read only
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("syncing directory %s: %w", name, err)
-	}
-	return nil
+	return v.RemoveAll(grave)
 }

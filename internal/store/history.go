@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/hex"
 	"iter"
 	"path"
 	"slices"
@@ -20,7 +19,7 @@ func (s *Store) CatalogAt(name, version string) (Catalog, bool) {
 	if err := c.Snapshot.verifyOnce(); err != nil {
 		s.opts.Logger.Error("the stored content of a catalog is damaged; it is not given to those who ask for it by digest", "catalog", name, "version", version, "error", err)
 	}
-	if c.Snapshot.damaged.Load() {
+	if c.Snapshot.isDamaged() {
 		return Catalog{}, false
 	}
 	return c, true
@@ -65,7 +64,7 @@ func (s *Store) previousOf(name, key string) []Catalog {
 	}
 	s.mu.RUnlock()
 	return slices.DeleteFunc(without(previous, key), func(c Catalog) bool {
-		_, err := s.root.Stat(path.Join(snapshotsDir, c.Snapshot.Key()))
+		_, err := s.volume.Stat(path.Join(snapshotsDir, c.Snapshot.Key()))
 		return err != nil
 	})
 }
@@ -79,7 +78,7 @@ func without(catalogs []Catalog, key string) []Catalog {
 // before anything is pointed to one anew.
 func (s *Store) recall(name string, previous []pointed) {
 	for _, p := range previous {
-		snap, err := openSnapshot(s.root, p.Snapshot)
+		snap, err := openSnapshot(s.volume, p.Snapshot)
 		if err != nil {
 			continue
 		}
@@ -159,33 +158,10 @@ func (s *Snapshot) ChangesSince(old *Snapshot) Changes {
 // they belong to make none.
 func (s *Snapshot) contents() iter.Seq2[[]byte, hash] {
 	return func(yield func([]byte, hash) bool) {
-		unsound := s.info.InvalidPackages
-		if len(unsound) > 0 && unsound[0].Name == "" {
-			unsound = unsound[1:]
-		}
-		for i := range s.index.packageCount() {
-			key, content, _, _ := s.index.packageAt(i)
-			name := s.index.key(key)
-			for len(unsound) > 0 && unsound[0].Name < string(name) {
-				if !yield(unsound[0].content()) {
-					return
-				}
-				unsound = unsound[1:]
-			}
-			if !yield(name, content) {
-				return
-			}
-		}
-		for _, p := range unsound {
-			if !yield(p.content()) {
+		for p, r := range s.records() {
+			if name := p.name(r); len(name) > 0 && !yield(name, r.content) {
 				return
 			}
 		}
 	}
-}
-
-func (p InvalidPackage) content() (name []byte, content hash) {
-	b, _ := hex.DecodeString(p.Hash) // as this package encoded it
-	copy(content[:], b)
-	return []byte(p.Name), content
 }

@@ -69,7 +69,7 @@ func TestCatalogAt(t *testing.T) {
 
 // What was swept leaves the pointer file with the next change.
 func TestHistoryIsPruned(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	for n := range 5 {
 		commit(t, s, "cat", n, blobs(fmt.Sprint(n)))
@@ -147,7 +147,7 @@ func TestCatalogAtOfTwoDirectories(t *testing.T) {
 
 // Remove forgets all that the catalog alone served, also before a restart; what another served before has its grace.
 func TestRemoveForgetsTheHistory(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	for n := 1; n <= 3; n++ {
 		commit(t, s, "goes", n, blobs(fmt.Sprint(n)))
@@ -168,7 +168,7 @@ func TestRemoveForgetsTheHistory(t *testing.T) {
 
 // What is known to be damaged is not given to those who keep it for good.
 func TestCatalogAtGivesNothingDamaged(t *testing.T) {
-	v := volume{t, t.TempDir()}
+	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	commit(t, s, "cat", 1, blobs("one"))
 	v.flip(20, "snapshots", key, catalogFile)
@@ -182,7 +182,7 @@ func TestCatalogAtGivesNothingDamaged(t *testing.T) {
 
 // What an earlier process wrote is not given before it is compared with its checksums, be it served now or before.
 func TestCatalogAtVerifiesAfterARestart(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	for n := 1; n <= 4; n++ {
 		commit(t, s, "cat", n, blobs(fmt.Sprint(n)))
@@ -216,7 +216,7 @@ func TestCatalogAtVerifiesAfterARestart(t *testing.T) {
 }
 
 func TestChanged(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	one := commit(t, s, "cat", 1, blobs("one"))
 	point := func(image string, snap *Snapshot) func() error {
@@ -292,7 +292,7 @@ func TestChangesSinceHoldsOnlyTheResult(t *testing.T) {
 	}
 	before := commit(t, s, "cat", 1, files{"c.json": text.String()})
 	after := commit(t, s, "cat", 2, files{"c.json": text.String() + soundFoo})
-	if n := before.Info().Packages; n != 5000 || len(before.Info().InvalidPackages) > 0 {
+	if n := before.Info().Packages; n != 5000 || before.InvalidPackageCount() > 0 {
 		t.Fatalf("got %d packages, some unsound", n)
 	}
 	if allocs := testing.AllocsPerRun(10, func() { after.ChangesSince(before) }); allocs > 100 {

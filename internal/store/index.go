@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,27 +15,29 @@ import (
 
 // The index of a snapshot says where in catalog.jsonl the blobs are. It is one byte slice, checked when it is opened
 // and then read in place: nothing is decoded into maps, so opening costs one pass over it and memory is its size,
-// some 150 bytes a blob of real catalogs. All integers are little endian.
+// some 170 bytes a blob of real catalogs. All integers are little endian.
 //
-//	header    magic "fbcindex", CRC-32C of all that follows it, then the counts of blobs, properties, APIs, keys, key
-//	          bytes, packages, files
-//	blobs     offset u64, size u32 (without the newline), schema, package, name, version (key numbers)
+//	header    magic "fbcindex", CRC-32C of the rest of the header, files and info, CRC-32C of blobs to keys, then the
+//	          counts of blobs, properties, APIs, keys, key bytes, files, bytes of info
+//	blobs     offset u64, size u32 (without the newline), schema, package, name, version (key numbers), content hash
 //	lists     three: the numbers of all blobs ordered by schema, by package, by name, each then by number
 //	facts     two lists of pairs (key number, blob number), sorted: the types of properties that bundles carry, and
 //	          the APIs that they provide, as "group/version/kind"
 //	keys      key offsets u32 (one more than there are keys), then the bytes; sorted and unique, so that the
 //	          number of a key is its rank; key 0 is the empty string
-//	packages  key, content hash, offset u64 and size u32 of the line in packages.jsonl: the sound packages, sorted by key
 //	files     content hash, first blob, number of blobs: the files the blobs came from, sorted by hash
+//	info      what snapshot.json has
+//
+// What lies from blobs to keys follows from catalog.jsonl alone; so its checksum tells whether an index that is made of
+// that anew is as the first one was.
 const (
-	indexMagic  = "fbcindex"
-	countCount  = 7
-	headerSize  = 8 + 4 + countCount*4
-	blobSize    = 8 + 4 + 4*4
-	pairSize    = 4 + 4
-	packageSize = 4 + hashSize + 8 + 4
-	fileSize    = hashSize + 4 + 4
-	hashSize    = 16
+	indexMagic = "fbcindex"
+	countCount = 7
+	headerSize = 8 + 4 + 4 + countCount*4
+	blobSize   = 8 + 4 + 4*4 + hashSize
+	pairSize   = 4 + 4
+	fileSize   = hashSize + 4 + 4
+	hashSize   = 16
 )
 
 // The fields of a blob record, as offsets into it; also the three lists, in this order. There is no list of versions.
@@ -43,6 +46,7 @@ const (
 	fieldPackage = 16
 	fieldName    = 20
 	fieldVersion = 24
+	fieldHash    = 28
 )
 
 // The lists of facts.
@@ -52,8 +56,13 @@ const (
 	factCount
 )
 
-// hash is the first half of a SHA-256: of the bytes of a file, or of the blobs of a package.
+// hash is the first half of a SHA-256: of the bytes of a file, of a blob, or of the hashes of the blobs of a package.
 type hash [hashSize]byte
+
+func hashOf(b []byte) hash {
+	sum := sha256.Sum256(b)
+	return hash(sum[:hashSize])
+}
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -62,31 +71,34 @@ var (
 
 // index is an opened, checked index. All of it is immutable.
 type index struct {
-	blobs    []byte
-	lists    [3][]byte
-	facts    [factCount][]byte
-	offsets  []byte // of the keys
-	keys     []byte
-	packages []byte
-	files    []byte
+	data    []byte // all of it
+	sum     uint32 // of blobs to keys
+	blobs   []byte
+	lists   [3][]byte
+	facts   [factCount][]byte
+	offsets []byte // of the keys
+	keys    []byte
+	files   []byte
+	info    []byte
 }
 
 // openIndex checks an index against its checksum and its own structure, so that nothing read from it later can be out
-// of bounds. The sizes are those of the catalog.jsonl and the packages.jsonl it belongs to.
-func openIndex(data []byte, catalogSize, packagesSize int64) (*index, error) {
+// of bounds.
+func openIndex(data []byte) (*index, error) {
 	if len(data) < headerSize || string(data[:8]) != indexMagic {
 		return nil, errors.New("not an index of this version")
 	}
-	if le.Uint32(data[8:]) != crc32.Checksum(data[12:], castagnoli) {
-		return nil, errors.New("the index is damaged: its checksum does not fit")
-	}
 	var counts [countCount]int64
 	for i := range counts {
-		counts[i] = int64(le.Uint32(data[12+4*i:]))
+		counts[i] = int64(le.Uint32(data[16+4*i:]))
 	}
-	blobs, facts, keys, keyBytes, packages, files := counts[0], counts[1:3], counts[3], counts[4], counts[5], counts[6]
-	if headerSize+blobs*(blobSize+3*4)+(facts[0]+facts[1])*pairSize+(keys+1)*4+keyBytes+packages*packageSize+files*fileSize != int64(len(data)) {
+	blobs, facts, keys, keyBytes, files, info := counts[0], counts[1:3], counts[3], counts[4], counts[5], counts[6]
+	keysEnd := headerSize + blobs*(blobSize+3*4) + (facts[0]+facts[1])*pairSize + (keys+1)*4 + keyBytes
+	if keysEnd+files*fileSize+info != int64(len(data)) {
 		return nil, errors.New("the index is damaged: its counts do not fit its size")
+	}
+	if sum, keysSum := indexSums(data, int(keysEnd)); sum != le.Uint32(data[8:]) || keysSum != le.Uint32(data[12:]) {
+		return nil, errors.New("the index is damaged: its checksum does not fit")
 	}
 	rest := data[headerSize:]
 	cut := func(n int64) []byte {
@@ -94,7 +106,7 @@ func openIndex(data []byte, catalogSize, packagesSize int64) (*index, error) {
 		rest = rest[n:]
 		return section
 	}
-	ix := &index{blobs: cut(blobs * blobSize)}
+	ix := &index{data: data, sum: le.Uint32(data[12:]), blobs: cut(blobs * blobSize)}
 	for i := range ix.lists {
 		ix.lists[i] = cut(blobs * 4)
 	}
@@ -102,18 +114,19 @@ func openIndex(data []byte, catalogSize, packagesSize int64) (*index, error) {
 		ix.facts[i] = cut(facts[i] * pairSize)
 	}
 	ix.offsets, ix.keys = cut((keys+1)*4), cut(keyBytes)
-	ix.packages, ix.files = cut(packages*packageSize), cut(files*fileSize)
-	return ix, ix.check(catalogSize, packagesSize)
+	ix.files, ix.info = cut(files*fileSize), cut(info)
+	return ix, ix.check()
+}
+
+// indexSums are the two checksums of an index whose keys end where they do.
+func indexSums(data []byte, keysEnd int) (sum, keysSum uint32) {
+	sum = crc32.Checksum(data[12:headerSize], castagnoli)
+	return crc32.Update(sum, castagnoli, data[keysEnd:]), crc32.Checksum(data[headerSize:keysEnd], castagnoli)
 }
 
 // check looks at every number that is later used as one.
-func (ix *index) check(catalogSize, packagesSize int64) error {
-	for _, check := range []func() error{
-		ix.checkKeys,
-		func() error { return ix.checkBlobs(catalogSize) },
-		ix.checkLists,
-		func() error { return ix.checkPackages(packagesSize) },
-	} {
+func (ix *index) check() error {
+	for _, check := range []func() error{ix.checkKeys, ix.checkBlobs, ix.checkLists} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -127,7 +140,7 @@ func (ix *index) check(catalogSize, packagesSize int64) error {
 	return nil
 }
 
-func (ix *index) checkBlobs(catalogSize int64) error {
+func (ix *index) checkBlobs() error {
 	end := uint64(0)
 	for i := range ix.blobCount() {
 		offset, size := ix.extent(i)
@@ -141,10 +154,16 @@ func (ix *index) checkBlobs(catalogSize int64) error {
 			}
 		}
 	}
-	if end != uint64(catalogSize) {
-		return fmt.Errorf("the index covers %d bytes of a %s of %d", end, catalogFile, catalogSize)
-	}
 	return nil
+}
+
+// catalogSize is the size of the catalog.jsonl that the index belongs to.
+func (ix *index) catalogSize() int64 {
+	if ix.blobCount() == 0 {
+		return 0
+	}
+	offset, size := ix.extent(ix.blobCount() - 1)
+	return int64(offset) + int64(size) + 1
 }
 
 func (ix *index) checkLists() error {
@@ -171,24 +190,6 @@ func (ix *index) checkLists() error {
 	return nil
 }
 
-func (ix *index) checkPackages(packagesSize int64) error {
-	end := uint64(0)
-	for i := range ix.packageCount() {
-		key, _, offset, size := ix.packageAt(i)
-		if key >= ix.keyCount() {
-			return errors.New("the index is damaged: a package has an unknown key")
-		}
-		if offset != end {
-			return errors.New("the index is damaged: the summary of a package is out of place")
-		}
-		end = offset + uint64(size) + 1
-	}
-	if end != uint64(packagesSize) {
-		return fmt.Errorf("the index covers %d bytes of a %s of %d", end, packagesFile, packagesSize)
-	}
-	return nil
-}
-
 func (ix *index) checkKeys() error {
 	last := uint32(0)
 	for i := 0; i < len(ix.offsets); i += 4 {
@@ -211,6 +212,11 @@ func (ix *index) keyCount() uint32  { return uint32(len(ix.offsets)/4) - 1 }
 func (ix *index) extent(i uint32) (offset uint64, size uint32) {
 	r := ix.blobs[int(i)*blobSize:]
 	return le.Uint64(r), le.Uint32(r[8:])
+}
+
+// hash is that of the content of blob i.
+func (ix *index) hash(i uint32) hash {
+	return hash(ix.blobs[int(i)*blobSize+fieldHash:][:hashSize])
 }
 
 // blobKey is the number of a key of blob i.
@@ -327,27 +333,6 @@ func (ix *index) byBlob(kind int) []pair {
 	}
 	slices.SortStableFunc(out, func(a, b pair) int { return cmp.Compare(a.blob, b.blob) })
 	return out
-}
-
-func (ix *index) packageCount() int { return len(ix.packages) / packageSize }
-
-// packageAt is the record of package i: its key, the hash of its blobs, and where its summary lies in packages.jsonl,
-// without its newline.
-func (ix *index) packageAt(i int) (key uint32, content hash, offset uint64, size uint32) {
-	r := ix.packages[i*packageSize:]
-	return le.Uint32(r), hash(r[4:]), le.Uint64(r[4+hashSize:]), le.Uint32(r[12+hashSize:])
-}
-
-// findPackage returns the place of a sound package among the packages.
-func (ix *index) findPackage(name string) (int, bool) {
-	key, ok := ix.find(name)
-	if !ok {
-		return 0, false
-	}
-	return sort.Find(ix.packageCount(), func(i int) int {
-		other, _, _, _ := ix.packageAt(i)
-		return cmp.Compare(key, other)
-	})
 }
 
 // file returns the blobs that a file of this content gave.

@@ -3,51 +3,56 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
-	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// sized is a blob of so many bytes.
-func sized(schema, pkg, name string, size int) fbc.Blob {
-	return fbc.Blob{Schema: schema, Package: pkg, Name: name, JSON: make([]byte, size)}
-}
-
-// smallIndex is an index of four blobs in two files, and the sizes of its catalog.jsonl and packages.jsonl.
-func smallIndex() (data []byte, catalogSize, packagesSize int64) {
-	b := newIndexBuilder()
-	b.add(sized("olm.package", "", "foo", 20))
-	bundle := sized("olm.bundle", "foo", "foo.v1", 300)
-	bundle.Bundle = fbc.BundleFacts{
-		Version: "1.0.0", Properties: []string{"olm.gvk", "olm.package"},
-		Provides: []fbc.GVK{{Group: "example.com", Version: "v1", Kind: "Foo"}, {Group: "example.com", Version: "v2", Kind: "Foo"}},
+// smallIndex is an index of four blobs in two files, and the size of its catalog.jsonl.
+func smallIndex() (data []byte, catalogSize int64) {
+	keys := newKeyTable()
+	record := func(size uint32, schema, pkg, name, version string) blobRecord {
+		return blobRecord{size: size, keys: [4]uint32{keys.number(schema), keys.number(pkg), keys.number(name), keys.number(version)}, hash: hash{byte(size)}}
 	}
-	b.add(bundle)
-	b.add(sized("example.com", "foo", "", 2))
-	b.add(sized("example.com", "", "", 2))
-	b.addPackage("foo", hash{1, 2, 3}, 100)
-	b.files = []fileRecord{{hash{9}, 2, 2}, {hash{1}, 0, 2}}
-	return b.bytes(), int64(b.size), int64(b.packagesSize)
+	first := &readFile{content: hash{9}, blobs: []blobRecord{record(20, "olm.package", "", "foo", ""), record(300, "olm.bundle", "foo", "foo.v1", "1.0.0")}}
+	for _, typ := range []string{"olm.gvk", "olm.package"} {
+		first.facts[factProperty] = append(first.facts[factProperty], pair{keys.number(typ), 1})
+	}
+	for _, api := range []string{"example.com/v1/Foo", "example.com/v2/Foo"} {
+		first.facts[factAPI] = append(first.facts[factAPI], pair{keys.number(api), 1})
+	}
+	b := indexBuilder{keys: keys}
+	b.add(first)
+	b.add(&readFile{content: hash{1}, blobs: []blobRecord{record(2, "example.com", "foo", "", ""), record(2, "example.com", "", "", "")}})
+	return b.bytes([]byte("info")), int64(b.size)
 }
 
-// seal gives an index the checksum of what it holds.
+// seal gives an index the checksums of what it holds, if its counts fit.
 func seal(data []byte) []byte {
-	if len(data) >= 12 {
-		binary.LittleEndian.PutUint32(data[8:], crc32.Checksum(data[12:], castagnoli))
+	if len(data) < headerSize {
+		return data
+	}
+	count := func(i int) int { return int(le.Uint32(data[16+4*i:])) }
+	end := headerSize + count(0)*(blobSize+3*4) + (count(1)+count(2))*pairSize + (count(3)+1)*4 + count(4)
+	if end+count(5)*fileSize+count(6) != len(data) {
+		return data
+	}
+	for range 2 { // the first is of the second, too
+		sum, keysSum := indexSums(data, end)
+		le.PutUint32(data[8:], sum)
+		le.PutUint32(data[12:], keysSum)
 	}
 	return data
 }
 
 func TestIndexRefusesDamage(t *testing.T) {
-	sound, size, packagesSize := smallIndex()
-	if _, err := openIndex(sound, size, packagesSize); err != nil {
-		t.Fatal(err)
+	sound, size := smallIndex()
+	if ix, err := openIndex(sound); err != nil || ix.catalogSize() != size || string(ix.info) != "info" {
+		t.Fatalf("got %v, of %d bytes", err, size)
 	}
 	put := func(at int, value uint32) func([]byte) []byte {
 		return func(b []byte) []byte {
@@ -59,7 +64,6 @@ func TestIndexRefusesDamage(t *testing.T) {
 	lists := headerSize + blobCount*blobSize
 	facts := lists + 3*4*blobCount
 	keys := facts + 4*pairSize
-	packages := len(sound) - 2*fileSize - packageSize
 	for name, c := range map[string]struct {
 		harm func([]byte) []byte
 		want string
@@ -68,29 +72,26 @@ func TestIndexRefusesDamage(t *testing.T) {
 		"magic":                        {func(b []byte) []byte { b[0]++; return b }, "not an index of this version"},
 		"cut off":                      {func(b []byte) []byte { return b[:len(b)-1] }, "counts do not fit"},
 		"longer":                       {func(b []byte) []byte { return append(b, 0) }, "counts do not fit"},
-		"more blobs than fit":          {put(12, math.MaxUint32), "counts do not fit"},
-		"more properties than fit":     {put(16, math.MaxUint32), "counts do not fit"},
-		"more keys than fit":           {put(24, math.MaxUint32), "counts do not fit"},
+		"more blobs than fit":          {put(16, math.MaxUint32), "counts do not fit"},
+		"more properties than fit":     {put(20, math.MaxUint32), "counts do not fit"},
+		"more keys than fit":           {put(28, math.MaxUint32), "counts do not fit"},
 		"blob out of place":            {put(headerSize, 1), "blob 0 is out of place"},
 		"blob far out of place":        {put(headerSize+blobSize+4, math.MaxUint32), "blob 1 is out of place"},
-		"blob larger than its file":    {put(headerSize+3*blobSize+8, math.MaxUint32), "covers"},
 		"unknown key":                  {put(headerSize+2*blobSize+fieldName, 1000), "blob 2 has an unknown key"},
 		"unknown version":              {put(headerSize+blobSize+fieldVersion, 1000), "blob 1 has an unknown key"},
 		"fact of an unknown key":       {put(facts, 1000), "a fact has an unknown key or blob"},
 		"fact of an unknown blob":      {put(facts+3*pairSize+4, blobCount), "a fact has an unknown key or blob"},
 		"facts out of order":           {put(facts, 9), "its facts are out of order"},
 		"a fact twice":                 {func(b []byte) []byte { copy(b[facts+3*pairSize:], b[facts+2*pairSize:][:pairSize]); return b }, "its facts are out of order"},
-		"summary out of place":         {put(packages+4+hashSize, 1), "summary of a package is out of place"},
-		"summary beyond its file":      {put(packages+4+hashSize+8, 101), "covers 102 bytes of a packages.jsonl of 101"},
 		"list of unknown blobs":        {put(lists+4, blobCount), "a list names an unknown blob"},
 		"keys out of order":            {put(keys+4, 1000), "keys are out of order"},
 		"keys that do not fill":        {put(keys+4*10, 0), "keys are out of order"},
-		"package of an unknown key":    {put(packages, 1000), "a package has an unknown key"},
-		"file of unknown blobs":        {put(len(sound)-4, 1000), "a file names unknown blobs"},
-		"file of blobs that wrap over": {func(b []byte) []byte { return put(len(b)-8, 2)(put(len(b)-4, math.MaxUint32)(b)) }, "a file names unknown blobs"},
+		"file of unknown blobs":        {put(len(sound)-len("info")-4, 1000), "a file names unknown blobs"},
+		"file of blobs that wrap over": {put(len(sound)-len("info")-8, math.MaxUint32), "a file names unknown blobs"},
+		"more info than fits":          {put(40, 5), "counts do not fit"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := openIndex(seal(c.harm(bytes.Clone(sound))), size, packagesSize)
+			_, err := openIndex(seal(c.harm(bytes.Clone(sound))))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one that says %q", err, c.want)
 			}
@@ -99,25 +100,17 @@ func TestIndexRefusesDamage(t *testing.T) {
 	for i := range len(sound) * 8 { // and without a new checksum every single bit shows
 		b := bytes.Clone(sound)
 		b[i/8] ^= 1 << (i % 8)
-		if _, err := openIndex(b, size, packagesSize); err == nil {
+		if _, err := openIndex(b); err == nil {
 			t.Errorf("bit %d is flipped and nobody saw", i)
-		}
-	}
-	for _, wrong := range []int64{size - 1, size + 1, 0, -1} {
-		if _, err := openIndex(sound, wrong, packagesSize); err == nil {
-			t.Errorf("accepted for a catalog.jsonl of %d bytes", wrong)
-		}
-		if _, err := openIndex(sound, size, wrong); err == nil {
-			t.Errorf("accepted for a packages.jsonl of %d bytes", wrong)
 		}
 	}
 }
 
 // FuzzIndex checks that whatever an index says, it is refused or every query ends: a disk may give anything.
 func FuzzIndex(f *testing.F) {
-	small, _, _ := smallIndex()
+	small, _ := smallIndex()
 	f.Add(small)
-	f.Add(newIndexBuilder().bytes())
+	f.Add((&indexBuilder{keys: newKeyTable()}).bytes(nil))
 	path := filepath.Join(f.TempDir(), catalogFile)
 	if err := os.WriteFile(path, bytes.Repeat([]byte("x"), 1000), 0o644); err != nil {
 		f.Fatal(err)
@@ -128,11 +121,12 @@ func FuzzIndex(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = catalog.Close() }) // read only
 	f.Fuzz(func(t *testing.T, data []byte) {
-		ix, err := openIndex(seal(bytes.Clone(data)), covered(data), coveredPackages(data))
+		ix, err := openIndex(seal(bytes.Clone(data)))
 		if err != nil {
 			return
 		}
-		snap := &Snapshot{index: ix, catalog: catalog, packages: catalog, info: Info{PackagesBytes: coveredPackages(data)}}
+		snap := &Snapshot{index: ix}
+		snap.catalog.Store(catalog)
 		values := []string{"", "nosuch"}
 		for n := range min(ix.keyCount(), 5) {
 			values = append(values, string(ix.key(n)))
@@ -151,7 +145,6 @@ func FuzzIndex(f *testing.F) {
 			if g, ok := fbc.ParseGVK(schema); ok {
 				read(t, snap.Select(Query{Provides: g}))
 			}
-			readSummary(t, snap, schema)
 		}
 		for range snap.Select(Query{}).Keep(func(e Entry) bool { return e.Size%2 == 0 }).Len() {
 			break
@@ -159,57 +152,11 @@ func FuzzIndex(f *testing.F) {
 		for kind := range factCount {
 			ix.byBlob(kind)
 		}
-		snap.ChangesSince(snap)
-		for _, p := range snap.Packages() {
-			read(t, snap.Package(p.Name))
-		}
+		snap.packageBlobs()
 		for i := 0; i < len(ix.files); i += fileSize {
 			ix.file(hash(ix.files[i : i+hashSize]))
 		}
 	})
-}
-
-// readSummary reads one summary, and all of them; what the file has is no JSON, so that there has to be an error.
-func readSummary(t *testing.T, snap *Snapshot, name string) {
-	t.Helper()
-	for i := range snap.index.packageCount() {
-		if _, _, _, size := snap.index.packageAt(i); size > 1<<20 {
-			return // as in read
-		}
-	}
-	if _, ok, err := snap.Summary(name); ok || err == nil && slices.ContainsFunc(snap.Packages(), func(p PackageVersion) bool { return p.Name == name }) {
-		t.Fatalf("got a summary of %q", name)
-	}
-	for _, err := range snap.Summaries() {
-		if err == nil {
-			t.Fatal("got a summary")
-		}
-	}
-}
-
-// coveredPackages is the size of the packages.jsonl that an index says it is of.
-func coveredPackages(data []byte) int64 {
-	if len(data) < headerSize {
-		return 0
-	}
-	files := int64(binary.LittleEndian.Uint32(data[12+6*4:]))
-	at := int64(len(data)) - files*fileSize - 12
-	if packages := binary.LittleEndian.Uint32(data[12+5*4:]); packages == 0 || at < headerSize {
-		return 0
-	}
-	return int64(binary.LittleEndian.Uint64(data[at:])) + int64(binary.LittleEndian.Uint32(data[at+8:])) + 1
-}
-
-// covered is the size of the catalog.jsonl that an index says it is of, so that a fuzzer need not guess it.
-func covered(data []byte) int64 {
-	if len(data) < headerSize {
-		return 0
-	}
-	last := headerSize + (int64(binary.LittleEndian.Uint32(data[12:]))-1)*blobSize
-	if last < headerSize || last+blobSize > int64(len(data)) {
-		return 0
-	}
-	return int64(binary.LittleEndian.Uint64(data[last:])) + int64(binary.LittleEndian.Uint32(data[last+8:])) + 1
 }
 
 // read reads blobs as long as they are in the file; beyond it there has to be an error.

@@ -9,29 +9,34 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// indexBuilder gathers what becomes an index. Blobs are added in the order in which they are written, packages in the
-// order of their names.
+// indexBuilder makes an index of files that were read, added in the order of the catalog.
 type indexBuilder struct {
-	blobs        []blobRecord
-	facts        [factCount][]pair
-	keys         map[string]uint32 // to a number in order of appearance
-	size         uint64
-	packages     []packageRecord
-	packagesSize uint64
-	files        []fileRecord
+	keys  keyTable
+	blobs []blobRecord
+	facts [factCount][]pair
+	size  uint64
+	files []fileRecord
+}
+
+// keyTable numbers strings in order of appearance.
+type keyTable map[string]uint32
+
+func newKeyTable() keyTable { return keyTable{"": 0} }
+
+func (t keyTable) number(s string) uint32 {
+	n, ok := t[s]
+	if !ok {
+		n = uint32(len(t))
+		t[s] = n
+	}
+	return n
 }
 
 type blobRecord struct {
 	offset uint64
 	size   uint32
 	keys   [4]uint32 // schema, package, name, version
-}
-
-type packageRecord struct {
-	key     uint32
-	content hash
-	offset  uint64 // of its summary
-	size    uint32
+	hash   hash
 }
 
 type fileRecord struct {
@@ -39,58 +44,47 @@ type fileRecord struct {
 	first, count uint32
 }
 
-func newIndexBuilder() *indexBuilder {
-	return &indexBuilder{keys: map[string]uint32{"": 0}}
-}
-
-func (b *indexBuilder) add(blob fbc.Blob) {
-	number := uint32(len(b.blobs))
-	b.blobs = append(b.blobs, blobRecord{
-		offset: b.size, size: uint32(len(blob.JSON)),
-		keys: [4]uint32{b.key(blob.Schema), b.key(blob.Package), b.key(blob.Name), b.key(blob.Bundle.Version)},
-	})
-	b.size += uint64(len(blob.JSON)) + 1
-	for _, typ := range blob.Bundle.Properties {
-		b.facts[factProperty] = append(b.facts[factProperty], pair{b.key(typ), number})
+// add adds the blobs of a file, whose keys are numbers of the builder's table, behind those of the files before.
+func (b *indexBuilder) add(f *readFile) {
+	first := uint32(len(b.blobs))
+	b.files = append(b.files, fileRecord{f.content, first, uint32(len(f.blobs))})
+	for _, r := range f.blobs {
+		r.offset = b.size
+		b.size += uint64(r.size) + 1
+		b.blobs = append(b.blobs, r)
 	}
-	for _, api := range blob.Bundle.Provides {
-		b.facts[factAPI] = append(b.facts[factAPI], pair{b.key(api.String()), number})
+	for kind, pairs := range f.facts {
+		for _, p := range pairs {
+			b.facts[kind] = append(b.facts[kind], pair{p.key, first + p.blob})
+		}
 	}
 }
 
-// addPackage adds a sound package whose summary, on one line, has a size.
-func (b *indexBuilder) addPackage(name string, content hash, size int) {
-	b.packages = append(b.packages, packageRecord{b.key(name), content, b.packagesSize, uint32(size)})
-	b.packagesSize += uint64(size) + 1
-}
-
-// extent is where blob n lies, as it is in the index.
-func (b *indexBuilder) extent(n uint32) (offset uint64, size uint32) {
-	return b.blobs[n].offset, b.blobs[n].size
-}
-
-// is tells whether blob n has a schema and a name.
-func (b *indexBuilder) is(n uint32, schema, name string) bool {
-	return b.blobs[n].keys[0] == b.key(schema) && b.blobs[n].keys[2] == b.key(name)
-}
-
-func (b *indexBuilder) key(s string) uint32 {
-	n, ok := b.keys[s]
-	if !ok {
-		n = uint32(len(b.keys))
-		b.keys[s] = n
+// count sets what an Info says of the blobs.
+func (b *indexBuilder) count(info *Info) {
+	info.Blobs, info.Bytes = len(b.blobs), int64(b.size)
+	info.Packages, info.Channels, info.Bundles = 0, 0, 0
+	packages, channels, bundles := b.keys.number(fbc.SchemaPackage), b.keys.number(fbc.SchemaChannel), b.keys.number(fbc.SchemaBundle)
+	for i := range b.blobs {
+		switch b.blobs[i].keys[0] {
+		case packages:
+			info.Packages++
+		case channels:
+			info.Channels++
+		case bundles:
+			info.Bundles++
+		}
 	}
-	return n
 }
 
-// bytes returns the finished index. Nothing can be added after it.
-func (b *indexBuilder) bytes() []byte {
+// bytes returns the finished index of a snapshot with what its snapshot.json has. Nothing can be added after it.
+func (b *indexBuilder) bytes(info []byte) []byte {
 	sorted, keyBytes := b.rankKeys()
-	counts := []int{len(b.blobs), len(b.facts[0]), len(b.facts[1]), len(sorted), keyBytes, len(b.packages), len(b.files)}
+	counts := []int{len(b.blobs), len(b.facts[0]), len(b.facts[1]), len(sorted), keyBytes, len(b.files), len(info)}
 	out := make([]byte, 0, headerSize+len(b.blobs)*(blobSize+3*4)+(len(b.facts[0])+len(b.facts[1]))*pairSize+
-		len(sorted)*4+4+keyBytes+len(b.packages)*packageSize+len(b.files)*fileSize)
+		len(sorted)*4+4+keyBytes+len(b.files)*fileSize+len(info))
 	out = append(out, indexMagic...)
-	out = le.AppendUint32(out, 0) // the checksum, below
+	out = append(out, make([]byte, 8)...) // the checksums, below
 	for _, n := range counts {
 		out = le.AppendUint32(out, uint32(n))
 	}
@@ -100,6 +94,7 @@ func (b *indexBuilder) bytes() []byte {
 		for _, k := range r.keys {
 			out = le.AppendUint32(out, k)
 		}
+		out = append(out, r.hash[:]...)
 	}
 	for k := range 3 {
 		out = b.appendList(out, k)
@@ -112,21 +107,27 @@ func (b *indexBuilder) bytes() []byte {
 		}
 	}
 	out = appendKeys(out, sorted)
-	out = b.appendPackages(out)
-	out = b.appendFiles(out)
-	le.PutUint32(out[8:], crc32.Checksum(out[12:], castagnoli))
+	keysEnd := len(out)
+	out = append(b.appendFiles(out), info...)
+	le.PutUint32(out[12:], crc32.Checksum(out[headerSize:keysEnd], castagnoli))
+	sum, _ := indexSums(out, keysEnd)
+	le.PutUint32(out[8:], sum)
 	return out
 }
 
-// rankKeys sorts the keys and puts the rank of each in the place of its number.
+// rankKeys sorts the keys that are used, of which files that were replaced have others, and puts the rank of each in the place
+// of its number.
 func (b *indexBuilder) rankKeys() (sorted []string, size int) {
+	used := b.usedKeys()
 	sorted = make([]string, 0, len(b.keys))
-	for s := range b.keys {
-		sorted = append(sorted, s)
-		size += len(s)
+	for s, number := range b.keys {
+		if used[number] {
+			sorted = append(sorted, s)
+			size += len(s)
+		}
 	}
 	slices.Sort(sorted)
-	rank := make([]uint32, len(sorted))
+	rank := make([]uint32, len(b.keys))
 	for i, s := range sorted {
 		rank[b.keys[s]] = uint32(i)
 	}
@@ -140,10 +141,23 @@ func (b *indexBuilder) rankKeys() (sorted []string, size int) {
 			list[i].key = rank[list[i].key]
 		}
 	}
-	for i := range b.packages {
-		b.packages[i].key = rank[b.packages[i].key]
-	}
 	return sorted, size
+}
+
+func (b *indexBuilder) usedKeys() []bool {
+	used := make([]bool, len(b.keys))
+	used[0] = true // the empty string always has its number
+	for i := range b.blobs {
+		for _, number := range b.blobs[i].keys {
+			used[number] = true
+		}
+	}
+	for _, list := range b.facts {
+		for i := range list {
+			used[list[i].key] = true
+		}
+	}
+	return used
 }
 
 func (b *indexBuilder) appendList(out []byte, k int) []byte {
@@ -167,16 +181,6 @@ func appendKeys(out []byte, sorted []string) []byte {
 	out = le.AppendUint32(out, uint32(offset))
 	for _, s := range sorted {
 		out = append(out, s...)
-	}
-	return out
-}
-
-func (b *indexBuilder) appendPackages(out []byte) []byte {
-	for _, p := range b.packages {
-		out = le.AppendUint32(out, p.key)
-		out = append(out, p.content[:]...)
-		out = le.AppendUint64(out, p.offset)
-		out = le.AppendUint32(out, p.size)
 	}
 	return out
 }

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"path"
 	"time"
 )
@@ -33,16 +36,75 @@ func newPointed(c Catalog) pointed {
 	return pointed{Snapshot: c.Snapshot.Key(), Image: c.Image, Endpoint: c.Endpoint, Since: c.Since}
 }
 
-func (s *Store) readPointer(name string) (pointer, error) {
-	var p pointer
-	b, err := s.root.ReadFile(catalogsDir + "/" + name)
+func (p pointed) equal(q pointed) bool {
+	same := p.Since.Equal(q.Since)
+	p.Since, q.Since = time.Time{}, time.Time{}
+	return same && p == q
+}
+
+// A pointer file is a pointer as JSON, which begins with the checksum of what follows that, as a field of its own. Files of
+// earlier releases have none and begin with what is served.
+const unsummedPointer = `{"snapshot":"`
+
+func pointerFile(catalog string, p pointer) ([]byte, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	rest := append(text[1:], '\n')
+	return append([]byte(pointerHead(catalog, rest)), rest...), nil
+}
+
+// pointerHead is how the pointer file of a catalog begins whose rest is given. Its checksum is of the name of the catalog too:
+// the pointer of another is none.
+func pointerHead(catalog string, rest []byte) string {
+	sum := crc32.Update(crc32.Checksum(rest, castagnoli), castagnoli, []byte(catalog))
+	return fmt.Sprintf(`{"crc32c":"%08x",`, sum)
+}
+
+func (s *Store) readPointer(name string) (p pointer, err error) {
+	b, err := s.volume.ReadFile(catalogsDir + "/" + name)
 	if err != nil {
 		return p, err
 	}
+	if head := len(pointerHead("", nil)); !bytes.HasPrefix(b, []byte(unsummedPointer)) &&
+		(len(b) < head || string(b[:head]) != pointerHead(name, b[head:])) {
+		return p, fmt.Errorf("reading the pointer of %s: it is damaged: its checksum does not fit", name)
+	}
 	if err := json.Unmarshal(b, &p); err != nil {
-		return p, fmt.Errorf("reading the pointer of %s: %w", name, err)
+		return pointer{}, fmt.Errorf("reading the pointer of %s: %w", name, err)
 	}
 	return p, nil
+}
+
+// writePointer writes a pointer, for a caller that holds publish.
+func (s *Store) writePointer(c Catalog, previous []Catalog) error {
+	b, err := pointerFile(c.Name, newPointer(c, previous))
+	if err != nil {
+		return err
+	}
+	s.unsure[c.Name] = true
+	if err := s.volume.writeDurably(catalogsDir+"/"+c.Name, b); err != nil {
+		return err
+	}
+	delete(s.unsure, c.Name)
+	return nil
+}
+
+// Serve makes a catalog serve a snapshot, which Snapshot or Commit returned, and describes its packages if they are not
+// described yet; when it returns, that is durable. A catalog that serves other content goes on with it until the description is
+// there; one that serves nothing does not wait for it (a crash from there on leaves the description to the next call).
+func (s *Store) Serve(ctx context.Context, name, image, endpoint string, snap *Snapshot) error {
+	var previous *Snapshot
+	if c, ok := s.Catalog(name); ok {
+		previous = c.Snapshot
+	} else if err := s.Point(name, image, endpoint, snap); err != nil {
+		return err
+	}
+	if err := s.describe(ctx, snap, previous); err != nil {
+		return err
+	}
+	return s.Point(name, image, endpoint, snap)
 }
 
 // Point makes a catalog serve a snapshot, which Snapshot or Commit returned. It returns once that is durable. A
@@ -57,10 +119,13 @@ func (s *Store) Point(name, image, endpoint string, snap *Snapshot) error {
 // point is Point for a caller that holds publish.
 func (s *Store) point(name, image, endpoint string, snap *Snapshot) error {
 	old, served := s.Catalog(name)
-	if served && old.Snapshot == snap && old.Image == image {
+	if served && old.Snapshot == snap && old.Image == image && !s.unsure[name] {
 		return nil
 	}
 	if err := s.checkPresent(snap); err != nil {
+		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)
+	}
+	if err := s.volume.syncDir(snapshotsDir); err != nil {
 		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)
 	}
 	since := s.opts.Now().UTC().Truncate(time.Second)
@@ -71,16 +136,13 @@ func (s *Store) point(name, image, endpoint string, snap *Snapshot) error {
 	}
 	next := Catalog{Name: name, Image: image, Endpoint: endpoint, Snapshot: snap, Since: since}
 	previous := s.previousOf(name, snap.Key())
-	b, err := json.Marshal(newPointer(next, previous))
-	if err != nil {
-		return err
-	}
-	if err := writeDurably(s.root, catalogsDir+"/"+name, append(b, '\n')); err != nil {
+	if err := s.writePointer(next, previous); err != nil {
 		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catalogs[name], s.history[name] = next, previous
+	snap.awaited.Store(false)
 	delete(s.unpointed, snap.Key())
 	if served && old.Snapshot.Key() != snap.Key() {
 		s.unpointed[old.Snapshot.Key()] = s.opts.Now()
@@ -92,7 +154,7 @@ func (s *Store) point(name, image, endpoint string, snap *Snapshot) error {
 // checkPresent makes sure that a snapshot has not been deleted by a sweep, for a caller that holds publish, and lets go
 // of one that has.
 func (s *Store) checkPresent(snap *Snapshot) error {
-	_, err := s.root.Stat(path.Join(snapshotsDir, snap.Key()))
+	_, err := s.volume.Stat(path.Join(snapshotsDir, snap.Key()))
 	if err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()

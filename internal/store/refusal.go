@@ -13,7 +13,7 @@ type Refusal struct {
 func (s *Store) Refuse(key string, refusal Refusal) {
 	note, err := json.Marshal(refusal)
 	if err == nil {
-		err = s.root.WriteFile(refusedDir+"/"+key, note, 0o644)
+		err = s.volume.writeFile(refusedDir+"/"+key, note)
 	}
 	if err != nil {
 		s.opts.Logger.Warn("cannot note that an image was refused; it will be fetched again", "key", key, "error", err)
@@ -22,7 +22,7 @@ func (s *Store) Refuse(key string, refusal Refusal) {
 
 // Refused returns why the image of a key was refused by this process, if it was.
 func (s *Store) Refused(key string) (refusal Refusal, refused bool) {
-	note, err := s.root.ReadFile(refusedDir + "/" + key)
+	note, err := s.volume.ReadFile(refusedDir + "/" + key)
 	if err != nil || json.Unmarshal(note, &refusal) != nil { // not whole: the disk was full
 		return Refusal{}, false
 	}
@@ -31,5 +31,5 @@ func (s *Store) Refused(key string) (refusal Refusal, refused bool) {
 
 // Forgive drops the note that Refuse made, for another attempt.
 func (s *Store) Forgive(key string) {
-	_ = s.root.Remove(refusedDir + "/" + key) // mostly there is none
+	_ = s.volume.Remove(refusedDir + "/" + key) // mostly there is none
 }

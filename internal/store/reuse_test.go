@@ -1,9 +1,6 @@
 package store
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -33,10 +30,17 @@ func TestUnchangedFilesAreNotParsedAgain(t *testing.T) {
 	if got := text(t, again); got != want {
 		t.Error("the copied content differs")
 	}
-	for _, file := range []string{indexFile, packagesFile} {
-		if v := (volume{t, dir}); v.read("snapshots", first.Key(), file) != v.read("snapshots", again.Key(), file) {
-			t.Errorf("the %s of the copied content differs", file)
-		}
+	v := testVolume{t, dir}
+	inIndex := func(snap *Snapshot) string { // without what names the image
+		all := v.read("snapshots", snap.Key(), indexFile)
+		return all[headerSize : len(all)-len(snap.index.info)]
+	}
+	inPackages := func(snap *Snapshot) string {
+		all := v.read("snapshots", snap.Key(), packagesFile)
+		return all[:len(all)-footerSize]
+	}
+	if inIndex(again) != inIndex(first) || inPackages(again) != inPackages(first) {
+		t.Error("the index or the packages of the copied content differ")
 	}
 
 	moved := maps.Clone(old) // a file that is only renamed is copied too, to its new place
@@ -71,11 +75,11 @@ func TestChangedFileAmongUnchangedOnes(t *testing.T) {
 	if text(t, after) != text(t, fresh) {
 		t.Error("the content differs from that of a store without a previous snapshot")
 	}
-	if !slices.Equal(after.Packages(), fresh.Packages()) || !slices.Equal(after.Info().InvalidPackages, fresh.Info().InvalidPackages) {
-		t.Errorf("got the packages %v and invalid %v", after.Packages(), after.Info().InvalidPackages)
+	if !slices.Equal(after.Packages(), fresh.Packages()) || !slices.Equal(invalid(t, after), invalid(t, fresh)) {
+		t.Errorf("got the packages %v and invalid %v", after.Packages(), invalid(t, after))
 	}
-	if len(after.Info().InvalidPackages) != 1 || len(after.Packages()) != len(before.Packages())-1 {
-		t.Errorf("got invalid packages %v, want the one that lost its olm.package blob", after.Info().InvalidPackages)
+	if len(invalid(t, after)) != 1 || len(after.Packages()) != len(before.Packages())-1 {
+		t.Errorf("got invalid packages %v, want the one that lost its olm.package blob", invalid(t, after))
 	}
 	for _, p := range after.Packages() {
 		if !slices.Contains(before.Packages(), p) {
@@ -97,7 +101,7 @@ func TestEqualFiles(t *testing.T) {
 }
 
 func TestDamagedContentIsNotCopied(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "cat", 1, blobs("one"))
 	v.flip(-10, "snapshots", source(1).Key(), catalogFile)
@@ -111,49 +115,39 @@ func TestDamagedContentIsNotCopied(t *testing.T) {
 	serves(t, s, "cat", "one")
 }
 
+func invalid(t *testing.T, snap *Snapshot) []InvalidPackage {
+	t.Helper()
+	out, err := snap.InvalidPackages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // The verdict on a package whose bytes are the same, and its summary, are taken over: planted in the previous snapshot, a
 // wrong one stays until the package changes.
 func TestVerdictOnUnchangedPackageIsTakenOver(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
-	commit(t, s, "cat", 1, files{"c.json": unsoundBar})
-	plantVerdict(t, v, source(1).Key(), "bar", unsoundBar)
+	plantVerdict(t, v, commit(t, s, "cat", 1, files{"c.json": unsoundBar}), `{"name":"bar","displayName":"planted"}`)
 	s = reopen(t, s, v.dir, c)
 	got := commit(t, s, "cat", 2, files{"c.json": unsoundBar})
-	if len(got.Packages()) != 1 || len(got.Info().InvalidPackages) != 0 {
-		t.Errorf("unchanged: got packages %v, invalid %v", got.Packages(), got.Info().InvalidPackages)
+	if len(got.Packages()) != 1 || len(invalid(t, got)) != 0 {
+		t.Errorf("unchanged: got packages %v, invalid %v", got.Packages(), invalid(t, got))
 	}
 	if summary, ok, err := got.Summary("bar"); err != nil || !ok || summary.DisplayName != "planted" {
 		t.Errorf("unchanged: got the summary %+v %v %v, want that of before", summary, ok, err)
 	}
 	changed := strings.Replace(unsoundBar, "}", `,"description":"changed"}`, 1)
-	if got := commit(t, s, "cat", 3, files{"c.json": changed}); len(got.Packages()) != 0 || len(got.Info().InvalidPackages) != 1 {
-		t.Errorf("changed: got packages %v, invalid %v", got.Packages(), got.Info().InvalidPackages)
+	if got := commit(t, s, "cat", 3, files{"c.json": changed}); len(got.Packages()) != 0 || len(invalid(t, got)) != 1 {
+		t.Errorf("changed: got packages %v, invalid %v", got.Packages(), invalid(t, got))
 	}
 }
 
-// plantVerdict writes an index and a summary that say a package of one blob is sound.
-func plantVerdict(t *testing.T, v volume, key, pkg, blob string) {
+// plantVerdict writes a description that says that the one package of a snapshot is sound.
+func plantVerdict(t *testing.T, v testVolume, snap *Snapshot, summary string) {
 	t.Helper()
-	summary := `{"name":"` + pkg + `","displayName":"planted"}`
-	b := newIndexBuilder()
-	b.add(fbc.Blob{Schema: fbc.SchemaPackage, Name: pkg, JSON: []byte(blob)})
-	content, err := hashBlobs(func(yield func([]byte, error) bool) { yield([]byte(blob), nil) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.addPackage(pkg, content, len(summary))
-	v.write(string(b.bytes()), "snapshots", key, indexFile)
-	v.write(summary+"\n", "snapshots", key, packagesFile)
-	var info Info
-	if err := json.Unmarshal([]byte(v.read("snapshots", key, snapshotFile)), &info); err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256([]byte(summary + "\n"))
-	info.PackagesBytes, info.PackagesSHA256 = int64(len(summary)+1), hex.EncodeToString(sum[:])
-	text, err := json.Marshal(info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.write(string(text), "snapshots", key, snapshotFile)
+	r := snap.description.Load().at(0)
+	r.first, r.second = extentOf([]byte(summary), 0), extentOf([]byte("{}"), uint64(len(summary)+1))
+	v.write(summary+"\n{}\n"+string(appendFooter(r.append(nil), snap.index)), "snapshots", snap.Key(), packagesFile)
 }

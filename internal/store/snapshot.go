@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,7 +19,7 @@ import (
 
 const (
 	catalogFile  = "catalog.jsonl"
-	packagesFile = "packages.jsonl"
+	packagesFile = "packages"
 	indexFile    = "index"
 	snapshotFile = "snapshot.json"
 
@@ -44,82 +44,101 @@ func (s Source) Key() string {
 
 // Info is what snapshot.json says of a snapshot.
 type Info struct {
-	Image           string           `json:"image"`
-	Digest          string           `json:"digest"`
-	ConfigDir       string           `json:"configDir,omitempty"`
-	Packages        int              `json:"packages"` // olm.package blobs
-	Channels        int              `json:"channels"` // olm.channel blobs
-	Bundles         int              `json:"bundles"`  // olm.bundle blobs
-	Blobs           int              `json:"blobs"`    // all
-	Bytes           int64            `json:"bytes"`    // of catalog.jsonl
-	UnpackedAt      time.Time        `json:"unpackedAt"`
-	InvalidPackages []InvalidPackage `json:"invalidPackages,omitempty"` // sorted by name
-	CatalogSHA256   string           `json:"catalogSHA256"`
-	PackagesBytes   int64            `json:"packagesBytes"` // of packages.jsonl
-	PackagesSHA256  string           `json:"packagesSHA256"`
+	Image      string    `json:"image"`
+	Digest     string    `json:"digest"`
+	ConfigDir  string    `json:"configDir,omitempty"`
+	Packages   int       `json:"packages"` // olm.package blobs
+	Channels   int       `json:"channels"` // olm.channel blobs
+	Bundles    int       `json:"bundles"`  // olm.bundle blobs
+	Blobs      int       `json:"blobs"`    // all
+	Bytes      int64     `json:"bytes"`    // of catalog.jsonl
+	UnpackedAt time.Time `json:"unpackedAt"`
 }
 
-// InvalidPackage is a package that is served as it is but is not sound.
-type InvalidPackage struct {
-	Name   string `json:"name"` // empty for blobs that should say which package they belong to and do not
-	Reason string `json:"reason"`
-	Hash   string `json:"hash"` // as that of a PackageVersion
-}
-
-// PackageVersion is a sound package and the hash of all its blobs.
-type PackageVersion struct {
-	Name string
-	Hash string // hex; equal hashes mean equal bytes
-}
-
-// Snapshot is one opened snapshot. It never changes and is safe for concurrent use. There is nothing to close: its
-// file is closed when nobody holds the snapshot any more, by the os package's cleanup, so a reader is never cut off.
+// Snapshot is one opened snapshot. It never changes, but that its packages may be described later, and is safe for
+// concurrent use. There is nothing to close: its files are closed when nobody holds the snapshot any more, by the os
+// package's cleanup, so a reader is never cut off.
 type Snapshot struct {
-	key      string
-	dir      string
-	info     Info
-	root     *os.Root
-	catalog  *os.File
-	packages *os.File
-	index    *index
-	damaged  atomic.Bool // set when a check of the checksums failed; then it is unpacked again, and served until that is done
-	verified sync.Once   // done when this process wrote the files, or compared them with their checksums
+	key     string
+	dir     string
+	info    Info
+	volume  *volume
+	index   *index
+	catalog atomic.Pointer[os.File] // another only where the first was damaged and could be mended
+
+	describing  sync.Mutex // held by who describes the packages
+	description atomic.Pointer[packages]
+
+	damage   atomic.Pointer[damage] // what a check of the checksums found; then it is unpacked again, and served as far as it is sound until that is done
+	verified sync.Once              // done when this process wrote the files, or compared them with their checksums
+	awaited  atomic.Bool            // this process made it, and is about to point to it
 }
 
-// openSnapshot opens the snapshot of a key and checks all but the checksums of catalog.jsonl and packages.jsonl, which
-// take a pass over all of them: Scrub does that. One of an earlier layout lacks a file, or has another index.
-func openSnapshot(root *os.Root, key string) (*Snapshot, error) {
-	return openSnapshotAt(root, key, path.Join(snapshotsDir, key))
+// openSnapshot opens the snapshot of a key and checks all but the content of the blobs, which takes a pass over all of
+// them: Scrub does that. It needs index and catalog.jsonl alone: what else is missing or damaged is no error, it is made again.
+// One of an earlier layout has another index.
+func openSnapshot(v *volume, key string) (*Snapshot, error) {
+	return openSnapshotAt(v, key, path.Join(snapshotsDir, key))
 }
 
-func openSnapshotAt(root *os.Root, key, dir string) (*Snapshot, error) {
-	b, err := root.ReadFile(path.Join(dir, snapshotFile))
+func openSnapshotAt(v *volume, key, dir string) (*Snapshot, error) {
+	s, err := openIndexed(v, key, dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{key: key, dir: dir, root: root}
-	if err := json.Unmarshal(b, &s.info); err != nil {
-		return nil, fmt.Errorf("reading %s/%s: %w", key, snapshotFile, err)
-	}
-	if s.catalog, err = openSized(root, path.Join(dir, catalogFile), s.info.Bytes); err != nil {
+	if err := s.openCatalog(); err != nil {
 		return nil, err
 	}
-	if s.packages, err = openSized(root, path.Join(dir, packagesFile), s.info.PackagesBytes); err != nil {
-		return nil, err
-	}
-	data, err := root.ReadFile(path.Join(dir, indexFile))
+	s.openDescription()
+	return s, nil
+}
+
+// openIndexed opens a snapshot as far as the index tells of it.
+func openIndexed(v *volume, key, dir string) (*Snapshot, error) {
+	data, err := v.ReadFile(path.Join(dir, indexFile))
 	if err != nil {
 		return nil, err
 	}
-	if s.index, err = openIndex(data, s.info.Bytes, s.info.PackagesBytes); err != nil {
+	s := &Snapshot{key: key, dir: dir, volume: v}
+	if s.index, err = openIndex(data); err != nil {
+		return nil, fmt.Errorf("opening %s/%s: %w", key, indexFile, err)
+	}
+	if s.info, err = readInfo(s.index.info, key); err != nil {
 		return nil, fmt.Errorf("opening %s/%s: %w", key, indexFile, err)
 	}
 	return s, nil
 }
 
+// readInfo reads what snapshot.json has, or the index of it, and makes sure that it is of the snapshot of a key.
+func readInfo(data []byte, key string) (info Info, err error) {
+	if err := json.Unmarshal(data, &info); err != nil {
+		return info, err
+	}
+	if (Source{Digest: info.Digest, ConfigDir: info.ConfigDir}).Key() != key {
+		return info, fmt.Errorf("it is that of another snapshot, of %s", info.Digest)
+	}
+	return info, nil
+}
+
+// openCatalog opens catalog.jsonl, which has to be as large as the index says.
+func (s *Snapshot) openCatalog() error {
+	f, err := openSized(s.volume, path.Join(s.dir, catalogFile), s.index.catalogSize())
+	if err == nil {
+		s.catalog.Store(f)
+	}
+	return err
+}
+
+// openDescription opens the file packages, if it is there and sound.
+func (s *Snapshot) openDescription() {
+	if p, err := openPackages(s.volume, path.Join(s.dir, packagesFile), s.index); err == nil {
+		s.description.Store(p)
+	}
+}
+
 // openSized opens a file that has to be as large as it was written.
-func openSized(root *os.Root, name string, size int64) (*os.File, error) {
-	f, err := root.Open(name)
+func openSized(v *volume, name string, size int64) (*os.File, error) {
+	f, err := v.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -152,49 +171,11 @@ func (s *Snapshot) Info() Info { return s.info }
 
 // OpenAll opens all blobs as a file, one line each, with an offset of the caller's own; the caller closes it.
 func (s *Snapshot) OpenAll() (*os.File, error) {
-	f, err := s.root.Open(path.Join(s.dir, catalogFile))
+	f, err := s.volume.Open(path.Join(s.dir, catalogFile))
 	if errors.Is(err, fs.ErrNotExist) { // deleted or replaced since the caller got the snapshot, which still has it open
-		return os.Open(fmt.Sprintf("/proc/self/fd/%d", s.catalog.Fd()))
+		held := s.catalog.Load()
+		defer runtime.KeepAlive(held)
+		return os.Open(fmt.Sprintf("/proc/self/fd/%d", held.Fd()))
 	}
 	return f, err
-}
-
-// Packages lists the sound packages, sorted by name.
-func (s *Snapshot) Packages() []PackageVersion {
-	out := make([]PackageVersion, s.index.packageCount())
-	for i := range out {
-		key, content, _, _ := s.index.packageAt(i)
-		out[i] = PackageVersion{Name: string(s.index.key(key)), Hash: hex.EncodeToString(content[:])}
-	}
-	return out
-}
-
-// verifyOnce is verify for what an earlier process wrote, the first time. What fails it is damaged from then on; later calls,
-// which wait for the first, return nil.
-func (s *Snapshot) verifyOnce() (err error) {
-	s.verified.Do(func() {
-		if err = s.verify(); err != nil {
-			s.damaged.Store(true)
-		}
-	})
-	return err
-}
-
-// verify reads the whole of catalog.jsonl and packages.jsonl and compares them with their checksums.
-func (s *Snapshot) verify() error {
-	return errors.Join(
-		s.verifyFile(s.catalog, catalogFile, s.info.Bytes, s.info.CatalogSHA256),
-		s.verifyFile(s.packages, packagesFile, s.info.PackagesBytes, s.info.PackagesSHA256),
-	)
-}
-
-func (s *Snapshot) verifyFile(f io.ReaderAt, name string, size int64, want string) error {
-	sum := sha256.New()
-	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, size)); err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return fmt.Errorf("%s/%s is damaged: its SHA-256 is %s, not %s", s.key, name, got, want)
-	}
-	return nil
 }

@@ -9,10 +9,10 @@
 //	<root>/catalogs/<name>              pointer: the snapshot a catalog serves and since when, and those it served before
 //	<root>/snapshots/<key>/             immutable; key = digest + config dir + layout version
 //	    catalog.jsonl                   every blob, one compact JSON line each, in walk order
-//	    packages.jsonl                  a summary of every sound package, one JSON line each, sorted by name
-//	    index                           where the blobs are, by schema, package, name and what bundles provide;
-//	                                    checksummed, read in place
-//	    snapshot.json                   source, counts, sizes, checksums, invalid packages
+//	    index                           where the blobs are, by schema, package, name and what bundles provide, and
+//	                                    their hashes; checksummed, read in place
+//	    snapshot.json                   source, counts, sizes
+//	    packages                        which packages are sound, with summaries of those; made after the rest
 //	    catalog.jsonl.zst, .gz          catalog.jsonl compressed; made later, and again if they are missing or damaged
 //	<root>/stage/                       work in progress; emptied at start
 //	<root>/refused/<key>                why an image was refused; emptied at start
@@ -52,8 +52,11 @@ const (
 type Options struct {
 	Logger       *slog.Logger     // default: slog.Default()
 	Grace        time.Duration    // how long a snapshot that nothing points to is kept; default 15 minutes
+	Limit        int64            // bytes that the store may take; 0: what the volume has
 	MaxBlobBytes int64            // the largest blob that is accepted; default fbc.DefaultMaxBlobBytes
 	Now          func() time.Time // default: time.Now
+
+	step func(operation) error // asked before each operation on the volume: for tests
 }
 
 // Catalog is one catalog as it is served.
@@ -69,9 +72,9 @@ type Catalog struct {
 
 // Store is an opened volume. It is safe for concurrent use.
 type Store struct {
-	root *os.Root
-	lock *os.File
-	opts Options
+	volume *volume
+	lock   *os.File
+	opts   Options
 
 	// publish serialises what alters catalogs/ and snapshots/. It is held for renames and fsyncs only, never while a
 	// stage is filled, so one catalog does not wait for another.
@@ -81,6 +84,7 @@ type Store struct {
 	mu         sync.RWMutex
 	catalogs   map[string]Catalog
 	history    map[string][]Catalog // by name: what a catalog served before and is still there, newest first
+	unsure     map[string]bool      // catalogs whose pointer on the volume may be another than is served, as replacing or removing it failed
 	snapshots  map[string]*Snapshot // by key; sound ones only
 	unpointed  map[string]time.Time // by key: since when nothing points to it any more, as far as this process has seen
 	changed    chan struct{}        // closed and replaced when a catalog changes
@@ -119,9 +123,9 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
 	s := &Store{
-		root: root, opts: opts,
+		volume: &volume{root, opts.step}, opts: opts,
 		catalogs: map[string]Catalog{}, history: map[string][]Catalog{}, snapshots: map[string]*Snapshot{}, unpointed: map[string]time.Time{},
-		changed: make(chan struct{}), recompress: make(chan struct{}, 1),
+		unsure: map[string]bool{}, changed: make(chan struct{}), recompress: make(chan struct{}, 1),
 	}
 	if err := s.open(); err != nil {
 		_ = s.Close() // the error that counts is the one we have
@@ -137,7 +141,7 @@ func (s *Store) open() error {
 		}
 	}
 	if err := errors.Join(s.makeDirs(), s.dropReplaced()); err != nil {
-		if _, statErr := s.root.Stat(catalogsDir); statErr != nil {
+		if entries, _ := fs.ReadDir(s.volume.FS(), catalogsDir); len(entries) == 0 {
 			return err
 		}
 		s.opts.Logger.Error("the volume cannot be written; what is stored is served", "error", err)
@@ -151,15 +155,15 @@ func (s *Store) Close() error {
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close()) // closing it gives the lock up
 	}
-	return errors.Join(append(errs, s.root.Close())...)
+	return errors.Join(append(errs, s.volume.Close())...)
 }
 
 // takeLock makes sure that this process is alone: a second one would empty the stage under us. The kernel gives the
 // lock up when the process ends, however it ends.
 func (s *Store) takeLock() error {
-	f, err := s.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := s.volume.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
 	if errors.Is(err, syscall.EROFS) {
-		f, err = s.root.Open(lockFile) // enough for a lock
+		f, err = s.volume.Open(lockFile) // enough for a lock
 	}
 	if err != nil {
 		return err
@@ -173,9 +177,9 @@ func (s *Store) takeLock() error {
 
 // checkFormat leaves a store of a newer catalogd as it is: its content is good, and the way back is to run that.
 func (s *Store) checkFormat() error {
-	b, err := s.root.ReadFile(formatFile)
+	b, err := s.volume.ReadFile(formatFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return writeDurably(s.root, formatFile, []byte(strconv.Itoa(formatVersion)+"\n"))
+		return s.volume.writeDurably(formatFile, []byte(strconv.Itoa(formatVersion)+"\n"))
 	}
 	if err != nil {
 		return err
@@ -194,36 +198,41 @@ func (s *Store) checkFormat() error {
 // volume would have no room for new ones.
 func (s *Store) makeDirs() error {
 	for _, dir := range []string{catalogsDir, snapshotsDir, stageDir, refusedDir} {
-		if err := s.root.MkdirAll(dir, 0o755); err != nil {
+		if err := s.volume.ensureDir(dir); err != nil {
 			return err
 		}
 	}
 	for _, dir := range []string{stageDir, refusedDir} {
-		entries, err := fs.ReadDir(s.root.FS(), dir)
+		entries, err := fs.ReadDir(s.volume.FS(), dir)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			if err := s.root.RemoveAll(path.Join(dir, e.Name())); err != nil {
+			if err := s.volume.RemoveAll(path.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}
 	}
-	return syncDir(s.root, ".")
+	for _, dir := range []string{".", catalogsDir} {
+		if err := s.volume.syncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dropReplaced deletes damaged snapshots whose replacement is there.
 func (s *Store) dropReplaced() error {
-	entries, err := fs.ReadDir(s.root.FS(), snapshotsDir)
+	entries, err := fs.ReadDir(s.volume.FS(), snapshotsDir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		key, damaged := strings.CutSuffix(e.Name(), damagedSuffix)
-		if _, err := s.root.Lstat(path.Join(snapshotsDir, key)); !damaged || err != nil {
+		if _, err := s.volume.Lstat(path.Join(snapshotsDir, key)); !damaged || err != nil {
 			continue
 		}
-		if err := unpublishDir(s.root, path.Join(snapshotsDir, e.Name())); err != nil {
+		if err := s.volume.unpublishDir(path.Join(snapshotsDir, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -231,13 +240,13 @@ func (s *Store) dropReplaced() error {
 }
 
 func (s *Store) openCatalogs() error {
-	entries, err := fs.ReadDir(s.root.FS(), catalogsDir)
+	entries, err := fs.ReadDir(s.volume.FS(), catalogsDir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), tempPrefix) {
-			_ = s.root.Remove(catalogsDir + "/" + e.Name()) // of a write that a crash cut short
+			_ = s.volume.Remove(catalogsDir + "/" + e.Name()) // of a write that a crash cut short
 			continue
 		}
 		if err := s.openCatalog(e.Name()); err != nil {
@@ -255,14 +264,7 @@ func (s *Store) openCatalog(name string) error {
 	s.recall(name, p.Previous)
 	snap, ok := s.snapshots[p.Snapshot]
 	if !ok {
-		snap, err = openSnapshot(s.root, p.Snapshot)
-		if errors.Is(err, fs.ErrNotExist) { // its replacement was cut short
-			snap, err = openSnapshotAt(s.root, p.Snapshot, path.Join(snapshotsDir, p.Snapshot+damagedSuffix))
-			if err == nil {
-				snap.damaged.Store(true)
-			}
-		}
-		if err != nil {
+		if snap, err = s.openServed(p.Snapshot); err != nil {
 			return err
 		}
 		s.snapshots[p.Snapshot] = snap
@@ -297,9 +299,9 @@ func (s *Store) Snapshot(key string) (*Snapshot, bool) {
 	snap, ok := s.snapshots[key]
 	s.mu.RUnlock()
 	if ok {
-		return snap, !snap.damaged.Load()
+		return snap, !snap.isDamaged()
 	}
-	snap, err := openSnapshot(s.root, key) // left by an earlier process, within the grace period
+	snap, err := openSnapshot(s.volume, key) // left by an earlier process, within the grace period
 	if err != nil {
 		return nil, false
 	}
@@ -313,5 +315,5 @@ func (s *Store) Snapshot(key string) (*Snapshot, bool) {
 	} else {
 		s.snapshots[key] = snap
 	}
-	return snap, !snap.damaged.Load()
+	return snap, !snap.isDamaged()
 }

@@ -74,9 +74,9 @@ func blobs(text string) files {
 	return files{"c.json": fmt.Sprintf(`{"schema":"example.com","name":"text","text":%q}`, text)}
 }
 
-func stage(t testing.TB, s *Store, in files) *Stage {
+func stage(t testing.TB, s *Store, name string, in files) *Stage {
 	t.Helper()
-	st, err := s.Stage()
+	st, err := s.Stage(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +87,7 @@ func stage(t testing.TB, s *Store, in files) *Stage {
 		if err := st.Root().WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
+		st.Add(name)
 	}
 	return st
 }
@@ -94,8 +95,8 @@ func stage(t testing.TB, s *Store, in files) *Stage {
 // tryCommit commits files and discards the stage.
 func tryCommit(t testing.TB, s *Store, name string, src Source, in files) (*Snapshot, error) {
 	t.Helper()
-	st := stage(t, s, in)
-	snap, err := st.Commit(context.Background(), name, src)
+	st := stage(t, s, name, in)
+	snap, err := st.Commit(context.Background(), src)
 	if err := st.Discard(); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +332,7 @@ func TestOpenRefusesAnotherProcess(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
 	commit(t, s, "cat", 1, blobs("one"))
-	st := stage(t, s, blobs("in work"))
+	st := stage(t, s, "cat", blobs("in work"))
 	_, err := Open(dir, Options{})
 	if err == nil || !strings.Contains(err.Error(), "another process uses it") || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("got error %v, want one that says what to do", err)
@@ -353,7 +354,7 @@ func TestOpenLeavesAnotherFormatAlone(t *testing.T) {
 			dir, c := t.TempDir(), newClock()
 			s := open(t, dir, c)
 			commit(t, s, "cat", 1, blobs("one"))
-			stage(t, s, blobs("in work"))
+			stage(t, s, "cat", blobs("in work"))
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -418,24 +419,24 @@ func TestDiscardAndErrorsLeaveWhatIsServed(t *testing.T) {
 	commit(t, s, "cat", 1, blobs("served"))
 	before := tree(t, filepath.Join(dir, "snapshots"))
 
-	st := stage(t, s, blobs("not committed"))
+	st := stage(t, s, "cat", blobs("not committed"))
 	if err := st.Discard(); err != nil {
 		t.Fatal(err)
 	}
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	st = stage(t, s, blobs("cancelled"))
-	if _, err := st.Commit(cancelled, "cat", source(2)); !errors.Is(err, context.Canceled) {
+	st = stage(t, s, "cat", blobs("cancelled"))
+	if _, err := st.Commit(cancelled, source(2)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got error %v, want that of the context", err)
 	}
 	if err := st.Discard(); err != nil {
 		t.Fatal(err)
 	}
-	st = stage(t, s, blobs("the disk fails"))
+	st = stage(t, s, "cat", blobs("the disk fails"))
 	if err := os.RemoveAll(filepath.Join(dir, st.dir, "snapshot")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.Commit(context.Background(), "cat", source(2)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := st.Commit(context.Background(), source(2)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got error %v, want that of the disk", err)
 	}
 	if err := st.Discard(); err != nil {

@@ -15,12 +15,14 @@ import (
 func (s *Store) Remove(name string) error {
 	s.publish.Lock()
 	defer s.publish.Unlock()
-	if err := s.root.Remove(catalogsDir + "/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	s.unsure[name] = true
+	if err := s.volume.Remove(catalogsDir + "/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing catalog %s: %w", name, err)
 	}
-	if err := syncDir(s.root, catalogsDir); err != nil {
+	if err := s.volume.syncDir(catalogsDir); err != nil {
 		return fmt.Errorf("removing catalog %s: %w", name, err)
 	}
+	delete(s.unsure, name)
 	s.forget(name)
 	return s.sweep(s.opts.Grace)
 }
@@ -44,20 +46,30 @@ func (s *Store) Reclaim() error {
 
 // sweep is Sweep for a caller that holds publish.
 func (s *Store) sweep(grace time.Duration) error {
-	entries, err := fs.ReadDir(s.root.FS(), snapshotsDir)
+	entries, err := fs.ReadDir(s.volume.FS(), snapshotsDir)
 	if err != nil {
 		return err
 	}
-	pointed, err := s.pointedOnDisk()
+	graves, err := fs.Glob(s.volume.FS(), stageDir+"/deleted-*")
+	if err != nil {
+		return err
+	}
+	for _, g := range graves {
+		if err := s.volume.RemoveAll(g); err != nil {
+			return err
+		}
+	}
+	pointed, unknown, err := s.pointedOnDisk()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, e := range entries {
-		if pointed[strings.TrimSuffix(e.Name(), damagedSuffix)] || !s.condemn(e.Name(), grace) {
+		key := strings.TrimSuffix(e.Name(), damagedSuffix)
+		if pointed[key] || (unknown && !s.isOpen(key)) || !s.condemn(e.Name(), grace) {
 			continue
 		}
-		if err := unpublishDir(s.root, path.Join(snapshotsDir, e.Name())); err != nil {
+		if err := s.volume.unpublishDir(path.Join(snapshotsDir, e.Name())); err != nil {
 			errs = append(errs, fmt.Errorf("deleting snapshot %s: %w", e.Name(), err))
 		}
 	}
@@ -65,19 +77,30 @@ func (s *Store) sweep(grace time.Duration) error {
 }
 
 // pointedOnDisk are the keys that pointer files name, which is more than what is served: a snapshot that could not be
-// opened at start, or a pointer that was replaced but may not be durable.
-func (s *Store) pointedOnDisk() (map[string]bool, error) {
-	entries, err := fs.ReadDir(s.root.FS(), catalogsDir)
+// opened at start, or a pointer that was replaced but may not be durable. While a pointer is damaged, others may be pointed to,
+// which this process has not opened: they stay until the catalog of that pointer has another, or is removed.
+func (s *Store) pointedOnDisk() (keys map[string]bool, unknown bool, err error) {
+	entries, err := fs.ReadDir(s.volume.FS(), catalogsDir)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	keys := map[string]bool{}
+	keys = map[string]bool{}
 	for _, e := range entries {
-		if p, err := s.readPointer(e.Name()); err == nil {
+		p, err := s.readPointer(e.Name())
+		if err == nil {
 			keys[p.Snapshot] = true
+		} else if !strings.HasPrefix(e.Name(), tempPrefix) {
+			unknown = true
 		}
 	}
-	return keys, nil
+	return keys, unknown, nil
+}
+
+// isOpen tells whether this process has a snapshot open that catalogs may be pointed to.
+func (s *Store) isOpen(key string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.snapshots[key] != nil
 }
 
 // condemn tells whether a snapshot is to be deleted now, and then lets go of it.
@@ -89,6 +112,9 @@ func (s *Store) condemn(key string, grace time.Duration) bool {
 			delete(s.unpointed, key)
 			return false
 		}
+	}
+	if snap, ok := s.snapshots[key]; ok && grace == 0 && snap.awaited.Load() {
+		return false // somebody is about to point to it
 	}
 	now := s.opts.Now()
 	since, seen := s.unpointed[key]
@@ -108,8 +134,9 @@ func (s *Store) condemn(key string, grace time.Duration) bool {
 }
 
 // Scrub compares every catalog that is served with its checksums and returns the names of those whose files are
-// damaged. They go on being served; Snapshot no longer gives them, so that whoever keeps a catalog current unpacks it
-// again. Compressed forms that are damaged are deleted, and Compress makes them again.
+// damaged. What is sound of them goes on being served; Snapshot no longer gives them, so that whoever keeps a catalog
+// current unpacks it again. What can be made of the rest, or is in memory, is written again here, but for compressed forms:
+// that does Compress.
 func (s *Store) Scrub(ctx context.Context) (damaged []string, err error) {
 	checked := map[*Snapshot]bool{}
 	for _, c := range s.Catalogs() {
@@ -118,19 +145,35 @@ func (s *Store) Scrub(ctx context.Context) (damaged []string, err error) {
 		}
 		if !checked[c.Snapshot] {
 			checked[c.Snapshot] = true
-			if err := c.Snapshot.verify(); err != nil {
-				s.opts.Logger.Error("the stored content of a catalog is damaged; it will be unpacked again", "catalog", c.Name, "error", err)
-				c.Snapshot.damaged.Store(true)
-			} else {
-				c.Snapshot.verified.Do(func() {})
-				if err := s.scrubForms(ctx, c.Snapshot); err != nil {
-					return damaged, err
-				}
+			s.mendFiles(c)
+			if err := s.scrub(ctx, c); err != nil {
+				return damaged, err
 			}
 		}
-		if c.Snapshot.damaged.Load() {
+		s.mendPointer(c.Name)
+		if c.Snapshot.isDamaged() {
 			damaged = append(damaged, c.Name)
 		}
 	}
 	return damaged, nil
+}
+
+// scrub checks one snapshot. Its only error is that of ctx; what else fails is logged.
+func (s *Store) scrub(ctx context.Context, c Catalog) error {
+	snap := c.Snapshot
+	if err := snap.verify(ctx); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !s.mendCatalog(ctx, c) {
+			s.opts.Logger.Error("the stored content of a catalog is damaged; it will be unpacked again", "catalog", c.Name, "error", err)
+			return ctx.Err()
+		}
+	}
+	if snap.isDamaged() {
+		return nil // nothing proves what it has; it is to be unpacked again
+	}
+	snap.verified.Do(func() {})
+	s.mendPackages(ctx, c)
+	return s.scrubForms(ctx, snap)
 }

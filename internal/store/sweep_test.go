@@ -43,7 +43,7 @@ func TestSweepAfterGrace(t *testing.T) {
 }
 
 func TestSweepLetsGoOfWhatIsNoSnapshot(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "cat", 1, blobs("1"))
 	v.write("what is this", "snapshots", "left", "by", "somebody")
@@ -54,7 +54,7 @@ func TestSweepLetsGoOfWhatIsNoSnapshot(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "stays", 7, blobs("stays"))
 	commit(t, s, "stays", 8, blobs("stays, later"))
@@ -76,7 +76,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestRemoveKeepsWhatIsShared(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	a := commit(t, s, "a", 1, blobs("shared"))
 	if b := commit(t, s, "b", 1, blobs("shared")); a != b {
@@ -95,7 +95,7 @@ func TestRemoveKeepsWhatIsShared(t *testing.T) {
 }
 
 func TestRemoveOfWhatCannotBeServed(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "cat", 1, blobs("one"))
 	v.write("no pointer", "catalogs", "cat")
@@ -108,7 +108,7 @@ func TestRemoveOfWhatCannotBeServed(t *testing.T) {
 }
 
 func TestReadersFinishAfterRemove(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	long := strings.Repeat("long ", 100_000)
 	held := commit(t, s, "cat", 1, blobs(long))
@@ -149,7 +149,7 @@ func TestReadersFinishAfterRemove(t *testing.T) {
 }
 
 func TestScrub(t *testing.T) {
-	v, c := volume{t, t.TempDir()}, newClock()
+	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "a", 1, blobs("one"))
 	commit(t, s, "b", 2, blobs("two"))

@@ -55,7 +55,7 @@ func TestReadOnlyVolume(t *testing.T) {
 		s, err := Open(dir, Options{})
 		must(t, err)
 		serves(t, s, "cat", "old")
-		if _, err := s.Stage(); !errors.Is(err, syscall.EROFS) {
+		if _, err := s.Stage("cat"); !errors.Is(err, syscall.EROFS) {
 			t.Errorf("a stage on a read-only volume: error %v", err)
 		}
 		serves(t, s, "cat", "old")
@@ -79,11 +79,11 @@ func TestFullVolume(t *testing.T) {
 			t.Fatalf("the volume is not full: %v", err)
 		}
 		for range 2 { // before and after a restart
-			stage, err := s.Stage()
+			stage, err := s.Stage("cat")
 			if err == nil {
 				err = stage.Root().WriteFile("catalog.json", []byte(blobs("new")["c.json"]), 0o644)
 				if err == nil {
-					_, err = stage.Commit(t.Context(), "cat", source(2))
+					_, err = stage.Commit(t.Context(), source(2))
 				}
 				must(t, stage.Discard())
 			}
@@ -131,7 +131,7 @@ func TestFullVolumeHasNoRoomForForms(t *testing.T) {
 		}
 		serves(t, s, "cat", "old")
 		wantNames(t, filepath.Join(dir, "stage"))
-		wantNames(t, filepath.Join(dir, "snapshots", oldKey), "catalog.jsonl", "index", "packages.jsonl", "snapshot.json")
+		wantNames(t, filepath.Join(dir, "snapshots", oldKey), "catalog.jsonl", "index", "packages", "snapshot.json")
 		must(t, os.Remove(filler))
 		compressNow(t, s, logged)
 		wantForms(t, s, "cat")

@@ -83,6 +83,7 @@ type reconciliation struct {
 	current   bool        // whether that is served
 	attempted bool        // whether the image was polled or unpacked
 	polledAt  time.Time   // when it was polled, if it was
+	crowded   bool        // whether there was no place to unpack it; it is told when there is
 	postponed time.Time   // when a poll is to be made that was due; zero: there was none
 	fetchErr  error       // why that failed
 	syncErr   error       // why OperatorPackages could not be written
@@ -99,6 +100,7 @@ var errDone = errors.New("done")
 // errDone; what goes wrong with an image is a result, which the steps behind it take into account.
 func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	rec, err := r.read(ctx, req)
+	defer func() { r.gate.passed(req.Name, rec != nil && rec.crowded) }()
 	if rec == nil || err != nil {
 		return ctrl.Result{}, err
 	}

@@ -87,33 +87,6 @@ func (r *CatalogReconciler) poll(ctx context.Context, rec *reconciliation, ref n
 	return nil
 }
 
-// mostPostponed is how much later than planned a poll may be since its registry failed others: what fails may be theirs.
-const mostPostponed = 5 * time.Minute
-
-// postpone puts a poll off while the registry wants no requests, and for a while, unless somebody asked for it, when the registry
-// is known to fail: this catalog or others found out. There is no hurry, as long as what was polled last is served; whoever
-// changed the image, or the way to it, is to be told. A request for a poll waits.
-func (r *CatalogReconciler) postpone(rec *reconciliation, ref name.Reference) bool {
-	now, entry := r.Clock.Now(), r.Polls.Get(rec.catalog.Name)
-	_, served := r.Store.Catalog(rec.catalog.Name)
-	changed := entry.Subject != rec.subject || rec.specChanged()
-	if !served || changed || rec.client == nil {
-		return false
-	}
-	asked, advised := rec.client.NotBefore(ref)
-	latest := entry.Due.Add(mostPostponed)
-	switch {
-	case asked.After(now):
-		rec.postponed = r.spread(rec, asked)
-	case advised.After(now) && latest.After(now) && !rec.requested():
-		rec.postponed = r.spread(rec, advised)
-		if rec.postponed.After(latest) {
-			rec.postponed = latest
-		}
-	}
-	return !rec.postponed.IsZero()
-}
-
 // lastDigest is the digest that was found last. The store knows better than the status, which is written after it and
 // may not have been: going back to what it says would take newer content out of service.
 func (r *CatalogReconciler) lastDigest(c *v1beta1.CatalogSource) string {
@@ -253,7 +226,10 @@ func (rec *reconciliation) wantedAt(at registry.Endpoint) name.Digest {
 
 // point makes the catalog serve what is in the store.
 func (r *CatalogReconciler) point(ctx context.Context, rec *reconciliation, src store.Source, snap *store.Snapshot) {
-	if err := r.Store.Point(rec.catalog.Name, src.Image, rec.foundAt, snap); err != nil {
+	if err := r.Store.Serve(ctx, rec.catalog.Name, src.Image, rec.foundAt, snap); err != nil {
+		if ctx.Err() != nil {
+			return // we are told to stop
+		}
 		rec.attempted, rec.fetchErr = true, r.unpackFailed(ctx, rec, err)
 		return
 	}
@@ -277,9 +253,10 @@ func (r *CatalogReconciler) waits(rec *reconciliation) bool {
 
 // fetch unpacks the wanted image into the store.
 func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src store.Source) (err error) {
-	leave, err := r.gate.enter(ctx, rec.wanted.Context().RegistryStr(), r.Config.Concurrency)
-	if err != nil {
-		return err
+	leave, ok := r.gate.enter(rec.catalog.Name, rec.wanted.Context().RegistryStr(), r.Config.Concurrency)
+	if !ok {
+		rec.crowded = true
+		return nil
 	}
 	defer leave()
 	if snap, ok := r.Store.Snapshot(src.Key()); ok { // another catalog pulled it while this one waited
@@ -288,7 +265,7 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 	log := logf.FromContext(ctx).WithValues("image", src.Image, "digest", src.Digest)
 	log.Info("unpacking")
 	started := r.Clock.Now()
-	stage, err := r.Store.Stage()
+	stage, err := r.stage(rec.catalog.Name)
 	if err != nil {
 		return err
 	}
@@ -299,15 +276,21 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 	}()
 	var files unpack.Result
 	from, err := rec.client.Try(ctx, rec.wanted, func(ctx context.Context, at registry.Endpoint) (err error) {
-		opts := unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: at.Remote}
+		opts := unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: at.Remote, Written: stage.Add}
+		if total := &opts.Limits.TotalBytes; *total == 0 || stage.Room() < *total {
+			*total = stage.Room()
+		}
 		files, err = unpack.Image(ctx, rec.wantedAt(at), stage.Root(), opts)
 		return err
 	})
+	if limit, ok := errors.AsType[*unpack.LimitError](err); ok && limit.Limit == unpack.LimitTotalBytes && limit.Value == stage.Room() {
+		return stage.NoRoom() // the image is not to blame
+	}
 	if err != nil {
 		return err
 	}
 	src.Endpoint = rec.wantedAt(from).String()
-	snap, err := stage.Commit(ctx, rec.catalog.Name, src)
+	snap, err := stage.Commit(ctx, src)
 	if err != nil {
 		return err
 	}
@@ -329,13 +312,33 @@ func (r *CatalogReconciler) unpackFailed(ctx context.Context, rec *reconciliatio
 		return refusedError(rec, err)
 	}
 	told := rec.withRemedy(fmt.Errorf("cannot unpack %s: %w", rec.wantedImage(), err))
-	if errors.Is(err, syscall.ENOSPC) {
+	switch {
+	case isFull(err):
 		if err := r.Store.Reclaim(); err != nil {
 			logf.FromContext(ctx).Error(err, "cannot free space in the store")
 		}
-		return fmt.Errorf("%w. Give catalogd's volume more space, or remove catalogs", told)
+		return &reasonedError{v1beta1.StorageFullReason, fmt.Errorf("%w. Give catalogd more space, or remove catalogs", told)}
+	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EIO):
+		return &reasonedError{v1beta1.StorageFailedReason, fmt.Errorf("%w. Look after catalogd's volume", told)}
 	}
 	return told
+}
+
+// isFull tells whether there is no room on the volume, or none within the limit that catalogd was given.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// stage makes a stage. If there is no room, what the store keeps for a grace period goes first.
+func (r *CatalogReconciler) stage(catalog string) (*store.Stage, error) {
+	stage, err := r.Store.Stage(catalog)
+	if !isFull(err) {
+		return stage, err
+	}
+	if err := r.Store.Reclaim(); err != nil {
+		return nil, err
+	}
+	return r.Store.Stage(catalog)
 }
 
 // refusedError says that the image is wrong, in the words of err.

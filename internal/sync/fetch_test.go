@@ -1,13 +1,11 @@
 package sync
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	stdsync "sync"
 	"testing"
 	"time"
 
@@ -375,139 +373,4 @@ func TestUnpackSharesWithPermission(t *testing.T) {
 	private.CatalogReconciler = w.CatalogReconciler
 	private.reconcile()
 	wantCondition(t, private.source(), "Ready", "True Succeeded: 1 package is published.") // once given, it stays
-}
-
-// A registry that fails other catalogs puts a poll off, but not for long: what fails may be theirs.
-func TestPostpone(t *testing.T) {
-	w := newWorld(t)
-	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
-	w.create(ref, nil)
-	w.settle()
-	broken := w.another()
-	broken.create(w.registry.host+"/broken:latest", nil)
-	broken.reconcile()
-	w.registry.failRepository("broken")
-	due := w.Polls.Get(w.catalog).Next
-	for now := start; now.Before(due.Add(mostPostponed)); now = now.Add(time.Minute) {
-		w.clock.SetTime(now)
-		broken.requestPoll(now.String())
-		broken.reconcile()
-		if now.Before(due) {
-			continue
-		}
-		w.registry.take()
-		if next := w.reconcile(); next < time.Second || next > due.Add(mostPostponed).Sub(now) {
-			t.Fatalf("%v after it was due the poll is put off for another %v", now.Sub(due), next)
-		}
-		wantEqual(t, "requests while the registry fails others", nil, w.registry.take())
-		wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
-	}
-	w.clock.SetTime(due.Add(mostPostponed))
-	w.reconcile()
-	wantEqual(t, "requests when it was put off long enough", []string{"HEAD manifests"}, w.registry.take())
-
-	w.clock.SetTime(due.Add(2 * mostPostponed))
-	broken.requestPoll("last")
-	broken.reconcile()
-	w.registry.take()
-	w.requestPoll("now") // a person is not made to wait
-	w.reconcile()
-	wantEqual(t, "requests when asked for", []string{"HEAD manifests"}, w.registry.take())
-}
-
-// Who changes the image, or the way to it, is told that the registry wants no requests, and is not given the old content for
-// the new.
-func TestPostponeTellsChange(t *testing.T) {
-	w := newWorld(t)
-	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
-	w.create(ref, nil)
-	w.settle()
-	other := w.another()
-	other.create(ref, nil)
-	other.reconcile()
-	w.registry.limit("7200")
-	other.reconcile()
-	w.registry.take()
-	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Image = strings.Replace(ref, "latest", "v2", 1) })
-	next := w.reconcile()
-	wantEqual(t, "requests", nil, w.registry.take())
-	if got := conditions(w.source())["Ready"]; !strings.HasPrefix(got, "False RateLimited: Finding the digest of "+w.registry.host+"/catalog:v2: ") {
-		t.Errorf("Ready is %s", got)
-	}
-	if next < 2*time.Hour {
-		t.Errorf("the next pass is in %v", next)
-	}
-}
-
-// A registry that fails others keeps no catalog from what its changed template names.
-func TestPostponeNotOnChange(t *testing.T) {
-	w := newWorld(t)
-	version := "v1.36.0"
-	w.Config.ServerVersion = func(context.Context) (string, error) { return version, nil }
-	ref, _ := w.registry.push("v1.36", catalogOf(pkg{name: "foo"}))
-	_, next := w.registry.push("v1.37", catalogOf(pkg{name: "foo", version: "2.0.0"}))
-	w.create("", func(c *v1beta1.CatalogSource) {
-		c.Spec.ImageTemplate = strings.Replace(ref, ":v1.36", templateTag, 1)
-		c.Spec.PollingInterval = &metav1.Duration{Duration: 24 * time.Hour}
-	})
-	w.settle()
-	broken := w.another()
-	broken.create(w.registry.host+"/broken:latest", nil)
-	broken.reconcile()
-	version = "v1.37.0"
-	w.clock.SetTime(start.Add(versionAge))
-	w.registry.failRepository("broken")
-	broken.reconcile()
-	w.reconcile()
-	if w.servedDigest() != next {
-		t.Errorf("serves %s, want %s", w.servedDigest(), next)
-	}
-}
-
-// A short Retry-After does not stand in for the backoff.
-func TestRetryAfterKeepsBackoff(t *testing.T) {
-	w := newWorld(t)
-	w.registry.limit("1")
-	w.create(w.registry.host+"/catalog:latest", nil)
-	w.reconcile()
-	wait := time.Duration(0)
-	for range 10 {
-		wait = w.reconcile()
-		w.clock.SetTime(w.clock.Now().Add(wait))
-	}
-	if wait < 3*time.Minute {
-		t.Errorf("after 10 failures the pause is %v", wait)
-	}
-}
-
-// Of catalogs of one digest that are unpacked at a time, one pulls it.
-func TestUnpackPullsOnce(t *testing.T) {
-	w := newWorld(t)
-	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
-	w.create(ref, nil)
-	leave, err := w.gate.enter(t.Context(), w.registry.host, w.Config.Concurrency)
-	must(t, err)
-	other := w.another()
-	other.create(ref, nil)
-	recs := []*reconciliation{w.begin(), other.begin()}
-	var group stdsync.WaitGroup
-	for _, rec := range recs {
-		rec.wanted = w.digest(digest)
-		group.Go(func() {
-			if err := w.unpack(t.Context(), rec); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	leave()
-	group.Wait()
-	pulls := 0
-	for _, request := range w.registry.take() {
-		if request == "GET blobs" {
-			pulls++
-		}
-	}
-	if pulls != 2 || !recs[0].current || !recs[1].current { // its configuration and its layer
-		t.Errorf("%d blobs were pulled, current: %t %t", pulls, recs[0].current, recs[1].current)
-	}
 }

@@ -1,65 +1,100 @@
 package sync
 
 import (
-	"context"
+	"maps"
+	"slices"
 	stdsync "sync"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // gate bounds how many images are unpacked at a time, and to half of that how many of one registry: one that is slow, but not
-// so slow as to be hung up on, must not keep catalogs of others waiting. The zero value is ready for use.
+// so slow as to be hung up on, must not keep catalogs of others waiting. A catalog that finds no place is remembered and told when
+// there is one, so that it need not hold up a worker until then. The zero value is ready for use.
 type gate struct {
-	mu    stdsync.Mutex
-	all   *semaphore.Weighted
-	hosts map[string]*hostGate
+	mu      stdsync.Mutex
+	wake    func(catalog string) // has a catalog come again; nil: nobody is told
+	most    int                  // places, as the last who came said
+	hosts   map[string]int       // places taken, by registry
+	waiting []waiter             // in the order in which they came
+	woken   map[string]string    // the registries of catalogs that were told and have not come yet
 }
 
-// hostGate is there for as long as somebody is in it, or waits to be.
-type hostGate struct {
-	*semaphore.Weighted
-	users int
+// waiter is a catalog that found no place for an image of a registry.
+type waiter struct{ catalog, host string }
+
+// onPlace says how a catalog is told that there is a place for it. It must not block.
+func (g *gate) onPlace(wake func(catalog string)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wake = wake
 }
 
-// enter waits until one more image of a registry may be unpacked, most at a time in all. The caller calls leave afterwards.
-// The error is that of ctx.
-func (g *gate) enter(ctx context.Context, host string, most int) (leave func(), err error) {
-	all, one := g.of(host, most)
-	if err := one.Acquire(ctx, 1); err != nil {
-		g.release(host)
-		return nil, err
-	}
-	if err := all.Acquire(ctx, 1); err != nil { // holding up none but those of the same registry
-		one.Release(1)
-		g.release(host)
-		return nil, err
-	}
-	return func() {
-		all.Release(1)
-		one.Release(1)
-		g.release(host)
-	}, nil
-}
-
-func (g *gate) of(host string, most int) (all *semaphore.Weighted, one *hostGate) {
+// enter gives a catalog a place for an image of a registry, most being there in all; the catalog calls leave afterwards. If there
+// is none, ok is false, and the catalog comes again once it is told.
+func (g *gate) enter(catalog, host string, most int) (leave func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.hosts == nil {
-		g.all, g.hosts = semaphore.NewWeighted(int64(most)), map[string]*hostGate{}
+		g.hosts, g.woken = map[string]int{}, map[string]string{}
 	}
-	one = g.hosts[host]
-	if one == nil {
-		one = &hostGate{Weighted: semaphore.NewWeighted(int64(max(1, most/2)))}
-		g.hosts[host] = one
+	g.most = most
+	g.forget(catalog)
+	if !g.hasPlace(host, g.hosts) {
+		g.waiting = append(g.waiting, waiter{catalog, host})
+		return nil, false
 	}
-	one.users++
-	return g.all, one
+	g.hosts[host]++
+	return func() { g.leave(host) }, true
 }
 
-func (g *gate) release(host string) {
+func (g *gate) leave(host string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.hosts[host].users--; g.hosts[host].users == 0 {
+	if g.hosts[host]--; g.hosts[host] == 0 {
 		delete(g.hosts, host)
 	}
+	g.offer()
+}
+
+// passed is called at the end of each pass over a catalog. What it was told and made no use of is offered to others.
+func (g *gate) passed(catalog string, waits bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !waits {
+		g.forget(catalog)
+	}
+	g.offer()
+}
+
+func (g *gate) forget(catalog string) {
+	g.waiting = slices.DeleteFunc(g.waiting, func(w waiter) bool { return w.catalog == catalog })
+	delete(g.woken, catalog)
+}
+
+// offer tells as many of those that wait as there are places for, first come, first told.
+func (g *gate) offer() {
+	if len(g.waiting) == 0 || g.wake == nil {
+		return
+	}
+	taken := maps.Clone(g.hosts)
+	for _, host := range g.woken {
+		taken[host]++
+	}
+	g.waiting = slices.DeleteFunc(g.waiting, func(w waiter) bool {
+		if !g.hasPlace(w.host, taken) {
+			return false
+		}
+		taken[w.host]++
+		g.woken[w.catalog] = w.host
+		g.wake(w.catalog)
+		return true
+	})
+}
+
+// hasPlace tells whether there is a place for an image of a registry beside those that are taken.
+func (g *gate) hasPlace(host string, taken map[string]int) bool {
+	all := 0
+	for _, places := range taken {
+		all += places
+	}
+	return all < g.most && taken[host] < max(1, g.most/2)
 }

@@ -1,73 +1,217 @@
 package sync
 
 import (
-	"context"
+	"fmt"
+	"net/http"
+	stdsync "sync"
 	"testing"
-	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
+
+// crowd is a gate of four places and those who want in.
+type crowd struct {
+	gate
+	t     *testing.T
+	told  []string
+	leave map[string]func()
+}
+
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{t: t, leave: map[string]func(){}}
+	c.onPlace(func(catalog string) { c.told = append(c.told, catalog) })
+	return c
+}
+
+// pass is that of a catalog which wants an image of a registry.
+func (c *crowd) pass(catalog, host string, want bool) {
+	c.t.Helper()
+	leave, ok := c.enter(catalog, host, 4)
+	if ok != want {
+		c.t.Errorf("%s for %s got in: %t", catalog, host, ok)
+	}
+	c.leave[catalog] = leave
+	c.passed(catalog, !ok)
+}
+
+func (c *crowd) wantTold(when string, want ...string) {
+	c.t.Helper()
+	wantEqual(c.t, "told, "+when, want, c.told)
+	c.told = nil
+}
 
 // One registry has half of the places, and what waits for one keeps nobody of another waiting.
 func TestGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g gate
-		in := map[string]int{}
-		entered := make(chan string, 100)
-		leave := make(chan struct{})
-		enter := func(host string) {
-			go func() {
-				done, err := g.enter(t.Context(), host, 4)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				entered <- host
-				<-leave
-				done()
-			}()
-		}
-		count := func() map[string]int {
-			synctest.Wait()
-			for len(entered) > 0 {
-				in[<-entered]++
-			}
-			return in
-		}
-		for range 5 {
-			enter("slow")
-		}
-		wantEqual(t, "in", map[string]int{"slow": 2}, count())
-		for range 3 {
-			enter("other")
-		}
-		wantEqual(t, "in", map[string]int{"slow": 2, "other": 2}, count())
-		enter("third")
-		wantEqual(t, "in, all places taken", map[string]int{"slow": 2, "other": 2}, count())
+	c := newCrowd(t)
+	c.pass("slow1", "slow", true)
+	c.pass("slow2", "slow", true)
+	c.pass("slow3", "slow", false)
+	c.pass("slow4", "slow", false)
+	c.pass("other1", "other", true)
+	c.pass("other2", "other", true)
+	c.pass("third", "third", false)
+	c.wantTold("while all places are taken")
 
-		ctx, cancel := context.WithCancel(t.Context())
-		failed := make(chan error, 1)
-		go func() {
-			_, err := g.enter(ctx, "slow", 4)
-			failed <- err
-		}()
-		synctest.Wait()
-		cancel()
-		if err := <-failed; err == nil {
-			t.Error("whoever gives up waiting got in")
-		}
-		close(leave)
-		wantEqual(t, "in, all in all", map[string]int{"slow": 5, "other": 3, "third": 1}, count())
-		if len(g.hosts) != 0 {
-			t.Errorf("%d hosts are remembered, though nobody is in", len(g.hosts))
-		}
-	})
+	c.leave["other1"]()
+	c.wantTold("when another registry's leaves", "third")
+	c.passed("somebody", false)
+	c.wantTold("while the third is about to come")
+	c.pass("third", "third", true)
+	c.leave["slow1"]()
+	c.wantTold("when one of theirs leaves", "slow3")
+	c.pass("new", "slow", true) // is faster
+	c.pass("slow3", "slow", false)
+	c.leave["new"]()
+	c.wantTold("when the new one leaves", "slow4")
+	c.pass("slow4", "slow", true)
+	c.leave["slow2"]()
+	c.wantTold("when the second leaves", "slow3")
+	c.passed("slow3", false) // wants nothing any more
+	c.pass("slow5", "slow", true)
+	for _, catalog := range []string{"slow4", "slow5", "other2", "third"} {
+		c.leave[catalog]()
+	}
+	c.wantTold("in the end")
+	if len(c.hosts)+len(c.waiting)+len(c.woken) != 0 {
+		t.Errorf("remembered, though nobody is in: %v, %v, %v", c.hosts, c.waiting, c.woken)
+	}
+}
+
+// A place that is offered to one who does not want it any more goes to the next.
+func TestGateOffersOn(t *testing.T) {
+	c := newCrowd(t)
+	for i, host := range []string{"a", "a", "b", "b"} {
+		c.pass(fmt.Sprint("in", i), host, true)
+	}
+	c.pass("first", "c", false)
+	c.pass("second", "d", false)
+	c.leave["in0"]()
+	c.wantTold("of one place", "first")
+	c.passed("first", false)
+	c.wantTold("when the first made no use of it", "second")
 }
 
 func TestGateNarrow(t *testing.T) {
-	var g gate
-	leave, err := g.enter(t.Context(), "a", 1)
-	must(t, err)
+	var g gate // nobody is told
+	leave, ok := g.enter("a", "a", 1)
+	if _, also := g.enter("b", "b", 1); !ok || also {
+		t.Errorf("got in: %t, %t; want one", ok, also)
+	}
 	leave()
-	leave, err = g.enter(t.Context(), "b", 1)
-	must(t, err)
+	if _, ok := g.enter("b", "b", 1); !ok {
+		t.Error("found no place where nobody is")
+	}
+}
+
+// Of catalogs of one digest that are unpacked at a time, one pulls it. The passes of those that wait for a place leave nothing but
+// packages, and are made whole when there is one.
+func TestUnpackPullsOnce(t *testing.T) {
+	w := newWorld(t)
+	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.reconcile()
+	other := w.another()
+	other.create(ref, nil)
+	other.reconcile()
+	w.requests.take()
+	leave, ok := w.gate.enter("somebody", w.registry.host, w.Config.Concurrency)
+	if !ok {
+		t.Fatal("no place in an empty gate")
+	}
+	var told []string
+	w.gate.onPlace(func(catalog string) { told = append(told, catalog) })
+	for _, waiting := range []*world{w, other} {
+		status := waiting.source().Status
+		if next := waiting.reconcile(); next != 0 {
+			t.Errorf("comes again in %v, want when it is told", next)
+		}
+		wantEqual(t, "status", status, waiting.source().Status)
+		if entry := w.Polls.Get(waiting.catalog); !entry.Last.IsZero() {
+			t.Errorf("the poll counts: %+v", entry)
+		}
+	}
+	wantEqual(t, "writes while there is no place", nil, w.requests.take())
 	leave()
+	w.reconcile()
+	other.reconcile()
+	wantEqual(t, "told", []string{w.catalog, other.catalog}, told)
+	pulls := 0
+	for _, request := range w.registry.take() {
+		if request == "GET blobs" {
+			pulls++
+		}
+	}
+	if pulls != 2 || w.servedDigest() != digest || other.servedDigest() != digest { // its configuration and its layer
+		t.Errorf("%d blobs were pulled, served: %s %s", pulls, w.servedDigest(), other.servedDigest())
+	}
+}
+
+// Who asked for a poll, or changed the spec, and found no place to unpack, is not told that it was done.
+func TestUnpackCrowdedKeepsRequest(t *testing.T) {
+	w := newWorld(t)
+	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.settle()
+	_, second := w.registry.push("latest", catalogOf(pkg{name: "foo", version: "2.0.0"}))
+	w.change(func(c *v1beta1.CatalogSource) { c.Spec.DisplayName = "Shown" })
+	w.requestPoll("now")
+	leave, _ := w.gate.enter("somebody", w.registry.host, w.Config.Concurrency)
+	w.reconcile()
+	c := w.source()
+	if c.Status.ObservedGeneration == c.Generation || c.Status.Poll.Requested != "" || c.Status.Digest != first {
+		t.Errorf("the status says %+v", c.Status)
+	}
+	if got := w.getPackage("foo").Status.CatalogSourceDisplayName; got != "Shown" {
+		t.Errorf("the package of what is served has the display name %q", got)
+	}
+	leave()
+	w.reconcile()
+	c = w.source()
+	if c.Status.ObservedGeneration != c.Generation || c.Status.Poll.Requested != "now" || c.Status.Digest != second {
+		t.Errorf("the status says %+v", c.Status)
+	}
+}
+
+// Catalogs that wait for a slow registry, more than there are workers, keep no other from being polled and unpacked, and all
+// come in when it is their turn.
+func TestRegisterSlowRegistry(t *testing.T) {
+	w := newWorld(t)
+	w.Config.Concurrency = 2
+	fast := newImageRegistry(t)
+	release := make(chan struct{})
+	stop := stdsync.OnceFunc(func() { close(release) })
+	t.Cleanup(stop)
+	w.registry.respond(func(_ http.ResponseWriter, r *http.Request) bool {
+		if blobs(r) && r.Method == http.MethodGet {
+			<-release
+		}
+		return false
+	})
+	w.runManager()
+	var waiting []*world
+	for i := range workersPerUnpack*w.Config.Concurrency + 2 {
+		ref, _ := w.registry.push(fmt.Sprint("slow-", i), catalogOf(pkg{name: "foo", version: fmt.Sprintf("1.0.%d", i)}))
+		slow := w.another()
+		slow.create(ref, nil)
+		waiting = append(waiting, slow)
+	}
+	w.eventually("all of the slow registry were polled", func() bool { return w.registry.polls() >= len(waiting) })
+	ready := func(w *world) func() bool {
+		return func() bool { return meta.IsStatusConditionTrue(w.source().Status.Conditions, v1beta1.ReadyCondition) }
+	}
+	ref, digest := fast.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.eventually("a catalog of another registry is Ready", ready(w))
+	wantEqual(t, "digest", digest, w.servedDigest())
+	for _, slow := range waiting {
+		if ready(slow)() || conditions(slow.source())["Progressing"][:len("True Unpacking")] != "True Unpacking" {
+			t.Errorf("a catalog that waits is %v", conditions(slow.source()))
+		}
+	}
+	stop()
+	for _, slow := range waiting {
+		slow.eventually("a catalog that waited is Ready", ready(slow))
+	}
 }

@@ -4,9 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -41,25 +41,24 @@ func (e *unfitError) Error() string { return e.reason }
 // last dot separates and no two packages meet.
 func objectName(pkg, catalog string) string { return pkg + "." + catalog }
 
-// contentHash names what an OperatorPackage is made from: the bytes of the package and what its catalog adds.
-func (r *CatalogReconciler) contentHash(c *v1beta1.CatalogSource, version store.PackageVersion) string {
-	b, _ := json.Marshal([]any{ // strings, numbers and a map of strings: it cannot fail
-		packageRevision, version.Name, version.Hash, c.Name, c.Labels,
+// contentHashes returns what names the content that the OperatorPackages of a catalog are made from: the bytes of the package and
+// what its catalog adds. That is made up once: every poll asks for the hash of every package.
+func (r *CatalogReconciler) contentHashes(c *v1beta1.CatalogSource) func(store.PackageVersion) string {
+	catalog, _ := json.Marshal([]any{ // strings, numbers and a map of strings: it cannot fail
+		packageRevision, c.Name, c.Labels,
 		c.Spec.DisplayName, c.Spec.Publisher, c.Spec.Priority, r.Config.Namespace, r.Config.BaseURL,
 	})
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
+	return func(version store.PackageVersion) string {
+		sum := sha256.Sum256(slices.Concat(catalog, []byte(version.Name), []byte{0}, []byte(version.Hash)))
+		return hex.EncodeToString(sum[:16])
+	}
 }
 
 // buildPackage makes the OperatorPackage of a package as OLM's packageserver makes a PackageManifest (newPackageManifest
 // of operator-lifecycle-manager), with every list in a fixed order. A channel whose head has no usable CSV is left out;
 // if none is left, it is an *unfitError.
 func (r *CatalogReconciler) buildPackage(c *v1beta1.CatalogSource, snap *store.Snapshot, name string) (*v1beta1.OperatorPackage, error) {
-	pkg, err := fbc.LoadPackage(name, snap.Package(name).All())
-	var invalid *fbc.InvalidPackageError
-	if errors.As(err, &invalid) {
-		return nil, &unfitError{invalid.Reason}
-	}
+	pkg, err := snap.LoadPackage(name)
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +76,12 @@ func (r *CatalogReconciler) buildPackage(c *v1beta1.CatalogSource, snap *store.S
 			def = ch
 		}
 	}
-	csv := heads[headOf(pkg, def.Name)].csv
 	base := r.baseURL(c.Name) + "/api/v1/packages/" + name
 
 	out := &v1beta1.OperatorPackage{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            objectName(name, c.Name),
-			Labels:          r.labels(c, csv),
+			Labels:          r.labels(c, heads[def.CurrentCSV]),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(c, v1beta1.GroupVersion.WithKind("CatalogSource"))},
 		},
 		Spec: v1beta1.OperatorPackageSpec{PackageName: name, Catalog: c.Name, Priority: c.Spec.Priority},
@@ -112,10 +110,12 @@ func (r *CatalogReconciler) buildPackage(c *v1beta1.CatalogSource, snap *store.S
 	return out, nil
 }
 
-// head is the head of one or more channels: its CSV, or why it has none that can be used.
+// head is what is shown of the head of one or more channels, or why it has no CSV that can be used. Of the CSV it holds no more: that
+// has a package's largest parts, and a package can have many heads.
 type head struct {
-	csv *v1alpha1.ClusterServiceVersion
-	err error
+	shown  v1beta1.CSVDescription
+	labels map[string]string
+	err    error
 }
 
 // readHeads reads each head of a package's channels once. Its error is one of the store.
@@ -132,28 +132,20 @@ func readHeads(snap *store.Snapshot, pkg *fbc.Package) (map[string]head, error) 
 			}
 			csv, err := fbc.CSV(blob, pkg.Description)
 			if err != nil {
-				err = fmt.Errorf("bundle %s has %w", ch.Head, err)
+				heads[ch.Head] = head{err: fmt.Errorf("bundle %s has %w", ch.Head, err)}
+				continue
 			}
-			heads[ch.Head] = head{csv, err}
+			heads[ch.Head] = head{shown: describeCSV(csv), labels: csv.Labels}
 		}
 	}
 	return heads, nil
 }
 
-func headOf(pkg *fbc.Package, channel string) string {
-	for _, ch := range pkg.Channels {
-		if ch.Name == channel {
-			return ch.Head
-		}
-	}
-	return ""
-}
-
 func buildChannels(pkg *fbc.Package, heads map[string]head) []v1beta1.PackageChannel {
 	var out []v1beta1.PackageChannel
 	for _, ch := range pkg.Channels {
-		csv := heads[ch.Head].csv
-		if csv == nil {
+		head, ok := heads[ch.Head]
+		if !ok || head.err != nil {
 			continue
 		}
 		entries := make([]v1beta1.ChannelEntry, len(ch.Entries))
@@ -163,7 +155,7 @@ func buildChannels(pkg *fbc.Package, heads map[string]head) []v1beta1.PackageCha
 		out = append(out, v1beta1.PackageChannel{
 			Name:           ch.Name,
 			CurrentCSV:     ch.Head,
-			CurrentCSVDesc: describeCSV(csv),
+			CurrentCSVDesc: head.shown,
 			Deprecation:    deprecation(ch.Deprecation),
 			Entries:        entries,
 		})
@@ -231,12 +223,12 @@ func describeAPIServices(in []v1alpha1.APIServiceDescription) (out []v1beta1.API
 
 // labels are those of a PackageManifest, as far as they are legal: packageserver is asked no such question, an API
 // server refuses the object. What says whose the object is cannot be overridden by the catalog's content.
-func (r *CatalogReconciler) labels(c *v1beta1.CatalogSource, csv *v1alpha1.ClusterServiceVersion) map[string]string {
+func (r *CatalogReconciler) labels(c *v1beta1.CatalogSource, head head) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, c.Labels)
-	labels[v1beta1.ProviderLabel] = csv.Spec.Provider.Name
-	labels[providerURLLabel] = csv.Spec.Provider.URL
-	maps.Copy(labels, csv.Labels)
+	labels[v1beta1.ProviderLabel] = head.shown.Provider.Name
+	labels[providerURLLabel] = head.shown.Provider.URL
+	maps.Copy(labels, head.labels)
 	labels[v1beta1.CatalogLabel] = c.Name
 	labels[catalogNamespaceLabel] = r.Config.Namespace
 	maps.DeleteFunc(labels, func(key, value string) bool {

@@ -33,13 +33,13 @@ func newBuilder(t *testing.T, files map[string]string) *packageBuilder {
 	st, err := store.Open(t.TempDir(), store.Options{})
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
-	stage, err := st.Stage()
+	stage, err := st.Stage("sample")
 	must(t, err)
 	for name, content := range files {
 		must(t, stage.Root().MkdirAll(filepath.Dir(name), 0o755))
 		must(t, stage.Root().WriteFile(name, []byte(content), 0o644))
 	}
-	snapshot, err := stage.Commit(t.Context(), "sample", store.Source{Image: "registry.example/sample", Digest: "sha256:" + strings.Repeat("0", 64)})
+	snapshot, err := stage.Commit(t.Context(), store.Source{Image: "registry.example/sample", Digest: "sha256:" + strings.Repeat("0", 64)})
 	must(t, err)
 	must(t, stage.Discard())
 	c := &v1beta1.CatalogSource{Spec: v1beta1.CatalogSourceSpec{DisplayName: "The Sample", Publisher: "Us", Priority: 5}}
@@ -339,7 +339,7 @@ func TestContentHash(t *testing.T) {
 		return &CatalogReconciler{Config: Config{Namespace: "n", BaseURL: "u"}}, c
 	}
 	r, c := base()
-	seen := map[string]string{r.contentHash(c, version): "the first"}
+	seen := map[string]string{r.contentHashes(c)(version): "the first"}
 	for name, change := range map[string]func(*CatalogReconciler, *v1beta1.CatalogSource, *store.PackageVersion){
 		"content": func(_ *CatalogReconciler, _ *v1beta1.CatalogSource, v *store.PackageVersion) { v.Hash = "34" },
 		"name":    func(_ *CatalogReconciler, _ *v1beta1.CatalogSource, v *store.PackageVersion) { v.Name = "bar" },
@@ -358,7 +358,7 @@ func TestContentHash(t *testing.T) {
 		r, c := base()
 		v := version
 		change(r, c, &v)
-		hash := r.contentHash(c, v)
+		hash := r.contentHashes(c)(v)
 		if other, ok := seen[hash]; ok {
 			t.Errorf("a change of the %s has the hash of %s", name, other)
 		}
@@ -366,7 +366,7 @@ func TestContentHash(t *testing.T) {
 	}
 	r, c = base()
 	c.Spec.Image, c.Spec.Description, c.Status.Digest, c.ResourceVersion = "b", "c", "d", "5"
-	if hash := r.contentHash(c, version); seen[hash] != "the first" {
+	if hash := r.contentHashes(c)(version); seen[hash] != "the first" {
 		t.Error("the hash follows what no package shows")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,12 +24,16 @@ import (
 // parallelWrites bounds the requests that one catalog has under way at the API server.
 const parallelWrites = 8
 
+// mostFailures is after how many OperatorPackages that it failed at a pass asks the API server for no more: it is the API server that
+// fails then, not this or that package, and a catalog can have thousands.
+const mostFailures = 20
+
 // publish makes the OperatorPackages of a catalog those of its served content: it writes the ones that differ and
 // deletes the ones that are no more. If nothing is served, what was published stays.
 func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) error {
 	c := rec.catalog
 	served, ok := r.Store.Catalog(c.Name)
-	if !ok {
+	if !ok || !served.Snapshot.Described() {
 		return nil
 	}
 	published, err := r.publishedPackages(ctx, c.Name)
@@ -36,20 +41,32 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 		return err
 	}
 	p := &publication{r: r, catalog: c, snapshot: served.Snapshot}
-	p.invalid = append(p.invalid, served.Snapshot.Info().InvalidPackages...)
+	if p.invalid, err = served.Snapshot.InvalidPackages(); err != nil {
+		return fmt.Errorf("reading which packages of %s are not valid: %w", c.Name, err)
+	}
 
 	var group errgroup.Group // of its own: one package that fails does not stop the others
 	group.SetLimit(parallelWrites)
+	hashOf := r.contentHashes(c)
 	for _, version := range served.Snapshot.Packages() {
-		name := objectName(version.Name, c.Name)
+		name, hash := objectName(version.Name, c.Name), hashOf(version)
 		have := published[name]
 		delete(published, name)
-		group.Go(func() error { return p.ensure(ctx, version, have) })
+		if have != nil && isAsWritten(have, hash, c.UID) {
+			p.add(func() { p.count++ })
+			continue
+		}
+		group.Go(func() error { return p.ensure(ctx, version.Name, hash, have) })
+	}
+	for name, gone := range published {
+		group.Go(func() error {
+			if !p.hopeless() {
+				p.failedAt(name, r.deletePackage(ctx, gone))
+			}
+			return nil
+		})
 	}
 	readErr := group.Wait()
-	for name, gone := range published {
-		p.failedAt(name, r.deletePackage(ctx, gone))
-	}
 	if ctx.Err() != nil {
 		return ctx.Err() // we are told to stop; that says nothing about the packages
 	}
@@ -58,11 +75,24 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 	return nil
 }
 
-// publishedPackages are the OperatorPackages of a catalog by name, as far as the cache knows; metadata only.
+// catalogField is by which OperatorPackages of a catalog are found: a field that the API server selects by, and an index of the cache.
+const catalogField = "spec.catalog"
+
+// indexPackages has the cache find the OperatorPackages of a catalog without looking at those of all.
+func indexPackages(ctx context.Context, indexer client.FieldIndexer) error {
+	packages := &metav1.PartialObjectMetadata{}
+	packages.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackage"))
+	return indexer.IndexField(ctx, packages, catalogField, func(object client.Object) []string {
+		return []string{object.GetLabels()[v1beta1.CatalogLabel]} // metadata is all that there is
+	})
+}
+
+// publishedPackages are the OperatorPackages of a catalog by name, as far as the cache knows; metadata only. They are the cache's own
+// and not to be changed.
 func (r *CatalogReconciler) publishedPackages(ctx context.Context, catalog string) (map[string]*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackageList"))
-	if err := r.Client.List(ctx, list, client.MatchingLabels{v1beta1.CatalogLabel: catalog}); err != nil {
+	if err := r.Client.List(ctx, list, client.MatchingFields{catalogField: catalog}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing OperatorPackages: %w", err)
 	}
 	out := make(map[string]*metav1.PartialObjectMetadata, len(list.Items))
@@ -72,10 +102,11 @@ func (r *CatalogReconciler) publishedPackages(ctx context.Context, catalog strin
 	return out, nil
 }
 
-// deletePackages deletes all OperatorPackages of a catalog with one request, whatever the cache knows of them.
+// deletePackages deletes all OperatorPackages of a catalog with one request, whatever the cache knows of them. Where their CRD is gone,
+// they are: whoever deletes both CRDs must not wait for a finalizer that cannot be removed.
 func (r *CatalogReconciler) deletePackages(ctx context.Context, catalog string) error {
-	err := r.Client.DeleteAllOf(ctx, &v1beta1.OperatorPackage{}, client.MatchingFields{"spec.catalog": catalog})
-	if err != nil {
+	err := r.Client.DeleteAllOf(ctx, &v1beta1.OperatorPackage{}, client.MatchingFields{catalogField: catalog})
+	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("deleting the OperatorPackages of %s: %w", catalog, err)
 	}
 	return nil
@@ -100,6 +131,7 @@ type publication struct {
 	count   int
 	invalid []store.InvalidPackage
 	failed  []packageFailure
+	skipped int // packages that were not tried any more
 }
 
 // packageFailure is an OperatorPackage that could not be written or deleted.
@@ -108,15 +140,13 @@ type packageFailure struct {
 	err  error
 }
 
-// ensure writes the OperatorPackage of a package if it differs from what there is, nil for nothing. Its error is one of the
-// store; what is wrong with the package, and what the API server says, is gathered in p.
-func (p *publication) ensure(ctx context.Context, version store.PackageVersion, have *metav1.PartialObjectMetadata) error {
-	hash := p.r.contentHash(p.catalog, version)
-	if have != nil && isAsWritten(have, hash, p.catalog.UID) {
-		p.add(func() { p.count++ })
+// ensure writes the OperatorPackage of a package over what there is, nil for nothing. Its error is one of the store; what is wrong with
+// the package, and what the API server says, is gathered in p.
+func (p *publication) ensure(ctx context.Context, name, hash string, have *metav1.PartialObjectMetadata) error {
+	if p.hopeless() {
 		return nil
 	}
-	pkg, err := p.r.buildPackage(p.catalog, p.snapshot, version.Name)
+	pkg, err := p.r.buildPackage(p.catalog, p.snapshot, name)
 	if err == nil {
 		pkg.Annotations = map[string]string{v1beta1.ContentHashAnnotation: hash}
 		err = p.r.write(ctx, pkg, have)
@@ -124,12 +154,12 @@ func (p *publication) ensure(ctx context.Context, version store.PackageVersion, 
 	var unfit *unfitError
 	switch {
 	case errors.As(err, &unfit):
-		p.add(func() { p.invalid = append(p.invalid, store.InvalidPackage{Name: version.Name, Reason: unfit.reason}) })
+		p.add(func() { p.invalid = append(p.invalid, store.InvalidPackage{Name: name, Reason: unfit.reason}) })
 		if have != nil {
 			p.failedAt(have.Name, p.r.deletePackage(ctx, have))
 		}
 	case pkg == nil:
-		return fmt.Errorf("making OperatorPackage %s: %w", objectName(version.Name, p.catalog.Name), err)
+		return fmt.Errorf("making OperatorPackage %s: %w", objectName(name, p.catalog.Name), err)
 	case err != nil:
 		p.failedAt(pkg.Name, fmt.Errorf("writing OperatorPackage %s: %w", pkg.Name, err))
 	default:
@@ -141,7 +171,7 @@ func (p *publication) ensure(ctx context.Context, version store.PackageVersion, 
 // isAsWritten tells whether an OperatorPackage is still what was written of a content. Its generation counts every change
 // of spec and status, so that it shows when somebody else made one.
 func isAsWritten(have *metav1.PartialObjectMetadata, hash string, owner types.UID) bool {
-	controller := metav1.GetControllerOf(have)
+	controller := metav1.GetControllerOfNoCopy(have)
 	return controller != nil && controller.UID == owner && have.Labels[v1beta1.CatalogLabel] == controller.Name &&
 		have.Annotations[v1beta1.ContentHashAnnotation] == hash &&
 		have.Annotations[v1beta1.ContentGenerationAnnotation] == strconv.FormatInt(have.Generation, 10)
@@ -152,6 +182,17 @@ func (p *publication) failedAt(name string, err error) {
 	if err != nil {
 		p.add(func() { p.failed = append(p.failed, packageFailure{name, err}) })
 	}
+}
+
+// hopeless tells whether so many packages failed that the next is not tried; it is counted then.
+func (p *publication) hopeless() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.failed) < mostFailures {
+		return false
+	}
+	p.skipped++
+	return true
 }
 
 func (p *publication) add(change func()) {
@@ -167,7 +208,7 @@ func (p *publication) failures() []error {
 	var errs []error
 	for i, f := range p.failed {
 		if i == most {
-			errs = append(errs, fmt.Errorf("and %d more OperatorPackages", len(p.failed)-most))
+			errs = append(errs, fmt.Errorf("and %d more OperatorPackages", len(p.failed)-most+p.skipped))
 			break
 		}
 		errs = append(errs, f.err)

@@ -30,15 +30,16 @@ import (
 
 // imageRegistry is a registry over HTTP that notes what it is asked, and can be broken.
 type imageRegistry struct {
-	t    *testing.T
+	t    testing.TB
 	host string
 
 	mu     stdsync.Mutex
 	log    []string
+	all    int                                           // requests of all kinds, also those that open a session
 	answer func(http.ResponseWriter, *http.Request) bool // answers a request in place of the registry, if it returns true
 }
 
-func newImageRegistry(t *testing.T) *imageRegistry {
+func newImageRegistry(t testing.TB) *imageRegistry {
 	t.Helper()
 	r := &imageRegistry{t: t}
 	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -55,6 +56,7 @@ func newImageRegistry(t *testing.T) *imageRegistry {
 func (r *imageRegistry) note(req *http.Request) (answer func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.all++
 	if _, kind, ok := strings.Cut(req.URL.Path, "/catalog/"); ok {
 		kind, _, _ = strings.Cut(kind, "/")
 		r.log = append(r.log, req.Method+" "+kind)
@@ -68,6 +70,18 @@ func (r *imageRegistry) take() []string {
 	defer r.mu.Unlock()
 	defer func() { r.log = nil }()
 	return r.log
+}
+
+// polls counts the requests with which polls ask, since take.
+func (r *imageRegistry) polls() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, request := range r.log {
+		if request == "HEAD manifests" {
+			n++
+		}
+	}
+	return n
 }
 
 // refuse makes the registry answer what matches with 503; nil makes it work again.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -33,8 +34,18 @@ const (
 // not wait for the few that are slow.
 const workersPerUnpack = 4
 
+// How soon a catalog comes again for which the API server, or the store, failed a pass; it doubles in between. With mostFailures, that is
+// some 30 writes a minute of a catalog that goes on to fail.
+const (
+	firstRetry = time.Second
+	mostRetry  = time.Minute
+)
+
 // Register adds the controller, and what looks after the store, to a manager.
 func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
+	if err := indexPackages(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	damaged := make(chan event.GenericEvent)
 	packages := &metav1.PartialObjectMetadata{}
 	packages.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackage"))
@@ -50,16 +61,23 @@ func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfConfigMap)).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.allCatalogs)).
 		WatchesRawSource(source.Channel(damaged, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Func(r.wakeThrough)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workersPerUnpack * r.Config.Concurrency,
 			SkipNameValidation:      &again,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](time.Second, 5*time.Minute),
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, mostRetry),
 		}).
 		Complete(r)
 	if err != nil {
 		return err
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.keepStore(ctx, damaged) }))
+}
+
+// wakeThrough has catalogs that wait for a place to unpack come again by way of the controller's queue.
+func (r *CatalogReconciler) wakeThrough(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	r.gate.onPlace(func(catalog string) { queue.Add(ctrl.Request{NamespacedName: types.NamespacedName{Name: catalog}}) })
+	return nil
 }
 
 // keepStore checks the content of the store against its checksums, first at start and then daily, and deletes what

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -206,10 +207,16 @@ func TestRegisterWatchesAccess(t *testing.T) {
 // runManager runs the controller until the test ends.
 func (w *world) runManager() {
 	w.t.Helper()
-	mgr, err := ctrl.NewManager(apiServer, ctrl.Options{
+	w.runManagerAt(apiServer, w.Config.Watched())
+}
+
+// runManagerAt runs the controller, as it reaches the API server by cfg and watches what watched says.
+func (w *world) runManagerAt(cfg *rest.Config, watched map[client.Object]cache.ByObject) {
+	w.t.Helper()
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:  w.api.Scheme(),
 		Metrics: server.Options{BindAddress: "0"},
-		Cache:   cache.Options{ReaderFailOnMissingInformer: true, ByObject: w.Config.Watched()},
+		Cache:   cache.Options{ReaderFailOnMissingInformer: true, ByObject: watched},
 	})
 	must(w.t, err)
 	w.Client, w.Live = mgr.GetClient(), mgr.GetAPIReader()
@@ -223,9 +230,23 @@ func (w *world) runManager() {
 	})
 }
 
-// eventually waits for what goroutines do.
+// eventually waits for what goroutines do to the catalog.
 func (w *world) eventually(what string, holds func() bool) {
 	w.t.Helper()
+	if !w.within(holds) {
+		w.t.Fatalf("not in time: %s; conditions are %v", what, conditions(w.source()))
+	}
+}
+
+// until is eventually where there may be no catalog.
+func (w *world) until(what string, holds func() bool) {
+	w.t.Helper()
+	if !w.within(holds) {
+		w.t.Fatalf("not in time: %s", what)
+	}
+}
+
+func (w *world) within(holds func() bool) bool {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -233,8 +254,9 @@ func (w *world) eventually(what string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-ctx.Done():
-			w.t.Fatalf("not in time: %s; conditions are %v", what, conditions(w.source()))
+			return false
 		case <-tick.C:
 		}
 	}
+	return true
 }

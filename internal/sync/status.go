@@ -21,9 +21,15 @@ import (
 // maxInvalidPackages is how many invalid packages a status names; it has a count of all.
 const maxInvalidPackages = 20
 
-// conclude says in the status what the steps before it found, and when to come again.
+// conclude says in the status what the steps before it found, and when to come again. A pass that found no place to unpack
+// an image is to be repeated whole when there is one: it leaves the status and the time of the next poll as they were, so that what
+// was due or asked for still is.
 func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) error {
 	c := rec.catalog
+	if rec.crowded {
+		c.Status = *rec.before.Status.DeepCopy()
+		return nil
+	}
 	served, ok := r.Store.Catalog(c.Name)
 	if rec.current || (!ok && c.Status.Digest == "") {
 		c.Status.Image = rec.image
@@ -107,18 +113,16 @@ func (r *CatalogReconciler) planNext(rec *reconciliation) {
 	if rec.postponed.IsZero() && !rec.attempted && entry.Next.After(now) && !entry.Next.Equal(entry.Due) {
 		rec.postponed = entry.Next // by an earlier pass; we came for another reason
 	}
-	note := r.Polls.SetNext
 	switch {
 	case retried(rec.fetchErr):
-		rec.next = r.retryAt(rec, now.Add(poll.Backoff(entry.Failures)))
+		rec.next = r.Polls.Plan(c.Name, r.retryAt(rec, now.Add(poll.Backoff(entry.Failures))), r.window(rec))
 	case !rec.postponed.IsZero():
-		rec.next, note = rec.postponed, r.Polls.Postpone
+		rec.next = rec.postponed // noted already
 	case entry.Err != nil && now.Before(entry.Next):
 		rec.next = entry.Next // we came for another reason while the backoff lasts
 	default:
-		rec.next = r.nextPoll(rec, entry.Last, now)
+		rec.next = r.Polls.Plan(c.Name, r.nextPoll(rec, entry.Last, now), r.window(rec))
 	}
-	note(c.Name, rec.next)
 	watchVersion(rec, now)
 }
 
@@ -129,8 +133,8 @@ func watchVersion(rec *reconciliation, now time.Time) {
 	}
 }
 
-// retryAt is when to try again after a failure: when the catalog's own backoff, own, that of the registry, and the wait that
-// it asked for are over.
+// retryAt is from when on to try again after a failure: when the catalog's own backoff, own, that of the registry, and the wait
+// that it asked for are over. Catalogs that wait for one time take turns.
 func (r *CatalogReconciler) retryAt(rec *reconciliation, own time.Time) time.Time {
 	ref, err := name.ParseReference(rec.image)
 	if err != nil || rec.client == nil {
@@ -138,19 +142,12 @@ func (r *CatalogReconciler) retryAt(rec *reconciliation, own time.Time) time.Tim
 	}
 	at := own
 	asked, advised := rec.client.NotBefore(ref)
-	if asked.After(at) {
-		at = r.spread(rec, asked)
-	}
-	if advised.After(at) {
-		at = advised
+	for _, other := range []time.Time{asked, advised} {
+		if other.After(at) {
+			at = other
+		}
 	}
 	return at
-}
-
-// spread is at or a little later, so that catalogs that wait for one time do not come all at once.
-func (r *CatalogReconciler) spread(rec *reconciliation, at time.Time) time.Time {
-	now := r.Clock.Now()
-	return poll.Every(at.Sub(now)).Next(now, now, rec.catalog.Name)
 }
 
 // nextPoll is zero where there will be none: a digest reference, a suspended catalog, an image or a schedule that cannot

@@ -76,7 +76,7 @@ var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // world is a reconciler and all that it works with: a real API server, registry and store, and a clock that stands.
 type world struct {
 	*CatalogReconciler
-	t        *testing.T
+	t        testing.TB
 	api      client.WithWatch // reads and writes that are the test's own
 	requests *apiRequests     // those of the reconciler
 	registry *imageRegistry
@@ -89,7 +89,7 @@ type world struct {
 
 var catalogCount atomic.Int32 // catalogs are cluster-scoped, and so need names of their own
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{
 		t:        t,
@@ -134,7 +134,7 @@ func (w *world) another() *world {
 	return &other
 }
 
-func newClient(t *testing.T, cfg *rest.Config) client.WithWatch {
+func newClient(t testing.TB, cfg *rest.Config) client.WithWatch {
 	t.Helper()
 	cfg.QPS = -1
 	scheme := runtime.NewScheme()
@@ -332,14 +332,14 @@ func wantCondition(t *testing.T, c *v1beta1.CatalogSource, conditionType, want s
 	}
 }
 
-func wantEqual[T any](t *testing.T, what string, want, got T) {
+func wantEqual[T any](t testing.TB, what string, want, got T) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package unpack
 
 import (
 	"archive/tar"
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -31,6 +32,8 @@ type tree struct {
 	location // where in the image the catalog is; of a database nothing else is made
 	root     *os.Root
 	limits   Limits
+	written  func(name string) // told each file that is complete, relative to root
+	buffer   []byte            // for copying
 
 	exists  bool              // dir is there, as a directory
 	refused map[string]string // why an entry was not made, by path
@@ -45,7 +48,7 @@ type tree struct {
 }
 
 func newTree(root *os.Root, at location, limits Limits) *tree {
-	t := &tree{location: at, root: root, limits: limits, exists: at.dir == ".", refused: map[string]string{}, seed: maphash.MakeSeed()}
+	t := &tree{location: at, root: root, limits: limits, written: func(string) {}, buffer: make([]byte, 256<<10), exists: at.dir == ".", refused: map[string]string{}, seed: maphash.MakeSeed()}
 	t.beginLayer()
 	return t
 }
@@ -142,19 +145,25 @@ func (t *tree) writeFile(name string, size int64, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	written, err := io.Copy(file, contentReader{content})
+	written, err := io.CopyBuffer(onlyWriter{file}, contentReader{content}, t.buffer)
 	if err != nil {
 		_ = file.Close()
 		return fmt.Errorf("unpacking %s: %w", name, err)
 	}
-	if err := file.Close(); err != nil || size != sizeUnknown {
+	if err := file.Close(); err != nil {
 		return err
 	}
-	if err := t.checkFile(name, written); err != nil {
-		return err
+	if size == sizeUnknown {
+		if err := cmp.Or(t.checkFile(name, written), t.count(0, written)); err != nil {
+			return err
+		}
 	}
-	return t.count(0, written)
+	t.written(t.rel(name))
+	return nil
 }
+
+// onlyWriter hides what else a file can do, so that the copy uses the buffer that it is given.
+type onlyWriter struct{ io.Writer }
 
 func (t *tree) checkFile(name string, size int64) error {
 	switch {
@@ -186,7 +195,11 @@ func (t *tree) applyHardLink(name string, header *tar.Header) error {
 	if err := t.count(1, info.Size()); err != nil {
 		return err
 	}
-	return t.root.Link(t.rel(target), t.rel(name))
+	if err := t.root.Link(t.rel(target), t.rel(name)); err != nil {
+		return err
+	}
+	t.written(t.rel(name))
+	return nil
 }
 
 // makeRoom makes the parent of name and removes what is at name, so that an entry can be made there.

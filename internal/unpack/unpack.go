@@ -39,6 +39,10 @@ type Options struct {
 	Limits    Limits          // what an image may take
 	Remote    []remote.Option // access to the registry
 	Platform  v1.Platform     // which image of a multi-arch index to prefer; zero: this machine's architecture on Linux
+
+	// Written, if not nil, is told the path in the root of each catalog file that is complete, so that it can be read while
+	// others are being unpacked. A later layer may remove the file, or replace it: then it is told again.
+	Written func(name string)
 }
 
 // Result is what was unpacked.
@@ -100,6 +104,9 @@ func Image(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (R
 		return Result{}, err
 	}
 	tree := newTree(root, at, limits)
+	if opts.Written != nil && at.database == "" {
+		tree.written = opts.Written
+	}
 	for i, layer := range manifest.Layers {
 		if err := pullLayer(ctx, ref, img, layer, tree); err != nil {
 			return Result{}, inLayer(manifest, i, err)

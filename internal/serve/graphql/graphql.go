@@ -36,6 +36,7 @@ type Config struct {
 type Handler struct {
 	Config
 	executor *executor.Executor
+	queries  *queryCache
 	large    chan struct{} // holds one for each request that takes more than Limits.Memory
 }
 
@@ -45,8 +46,9 @@ func New(cfg Config) *Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	h := &Handler{Config: cfg, executor: executor.New(graph.NewSchema()), large: make(chan struct{}, cfg.Limits.Large)}
-	h.executor.Use(&guard{Limits: cfg.Limits})
+	h := &Handler{Config: cfg, executor: executor.New(graph.NewSchema()), large: make(chan struct{}, cfg.Limits.Large), queries: newQueryCache()}
+	h.executor.SetQueryCache(h.queries)
+	h.executor.Use(&guard{Limits: cfg.Limits, known: h.queries})
 	h.executor.Use(extension.Introspection{})
 	h.executor.AroundFields(func(ctx context.Context, next gqlgen.Resolver) (any, error) { return graph.Meter(ctx, next) })
 	h.executor.SetParserTokenLimit(cfg.Limits.Tokens)

@@ -46,7 +46,7 @@ func emptyStore(tb testing.TB, dir string) *store.Store {
 // commit makes files the content of the catalog, under a digest of one digit repeated.
 func commit(tb testing.TB, st *store.Store, name, digit string, files fs.FS) {
 	tb.Helper()
-	stage, err := st.Stage()
+	stage, err := st.Stage(name)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func commit(tb testing.TB, st *store.Store, name, digit string, files fs.FS) {
 		tb.Fatal(err)
 	}
 	source := store.Source{Image: "quay.io/example/" + name + ":v1", Digest: "sha256:" + strings.Repeat(digit, 64)}
-	if _, err := stage.Commit(context.Background(), name, source); err != nil {
+	if _, err := stage.Commit(context.Background(), source); err != nil {
 		tb.Fatal(err)
 	}
 }

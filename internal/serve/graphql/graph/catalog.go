@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -45,13 +46,16 @@ func (c *Catalog) Counts() *Counts {
 }
 
 // InvalidPackages are those that are not sound.
-func (c *Catalog) InvalidPackages() []*store.InvalidPackage {
-	invalid := c.src.at.Snapshot.Info().InvalidPackages
+func (c *Catalog) InvalidPackages() ([]*store.InvalidPackage, error) {
+	invalid, err := c.src.at.Snapshot.InvalidPackages()
+	if err != nil {
+		return nil, fmt.Errorf("reading which packages of catalog %s are not sound: %w", c.src.at.Name, err)
+	}
 	out := make([]*store.InvalidPackage, len(invalid))
 	for i := range invalid {
 		out[i] = &invalid[i]
 	}
-	return out
+	return out, nil
 }
 
 // SchemaCount is how many blobs have a schema.

@@ -4532,7 +4532,7 @@ func (ec *executionContext) _Catalog_invalidPackages(ctx context.Context, field 
 			return ec.fieldContext_Catalog_invalidPackages(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.InvalidPackages(), nil
+			return obj.InvalidPackages()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*store.InvalidPackage) graphql.Marshaler {

@@ -30,7 +30,7 @@ func TestWalksEndWithTheRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	stage, err := st.Stage()
+	stage, err := st.Stage("c")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestWalksEndWithTheRequest(t *testing.T) {
 	if err := stage.Root().WriteFile("c.json", []byte(blobs), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stage.Commit(t.Context(), "c", store.Source{Image: "i", Digest: "sha256:" + strings.Repeat("1", 64)}); err != nil {
+	if _, err := stage.Commit(t.Context(), store.Source{Image: "i", Digest: "sha256:" + strings.Repeat("1", 64)}); err != nil {
 		t.Fatal(err)
 	}
 	r := NewRequest(Options{Limits: Limits{Read: 1}}, st.Catalogs())

@@ -68,7 +68,7 @@ func (resolver) Package(ctx context.Context, name string, catalog *string) (*Pac
 		return nil, err
 	}
 	for _, s := range scope {
-		if s.sound()[name] && (best == nil || s.priority > best.priority) {
+		if s.at.Snapshot.IsSound(name) && (best == nil || s.priority > best.priority) {
 			best = s
 		}
 	}
@@ -117,9 +117,15 @@ func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *strin
 			graphql.AddError(ctx, fmt.Errorf("%w: %w", &Error{CodeInternal, fmt.Sprintf("the packages of catalog %s cannot be read and are not listed; "+
 				"catalogd's log has the cause", s.at.Name)}, err))
 		}
-		all = append(all, more...)
+		if all == nil {
+			all = more
+		} else {
+			all = append(all, more...)
+		}
 	}
-	slices.SortFunc(all, q.order)
+	if len(scope) > 1 || q.search != nil {
+		slices.SortFunc(all, q.order)
+	}
 	what := listOf(scope, "packages", deref(q.Name), q.Names, q.Names == nil, deref(q.Category), deref(q.Provider), deref(text))
 	p, err := what.page(first, after, len(all))
 	if err != nil {
@@ -172,11 +178,13 @@ func (q packageQuery) order(a, b found) int {
 	return cmp.Or(name, priority, catalog)
 }
 
-// findPackages finds the packages of a source that match, in any order. It reads summaries only where the names do not tell.
+// findPackages finds the packages of a source that match, sorted by name. It reads summaries only where the names do not tell.
 func (s *source) findPackages(ctx context.Context, q packageQuery) ([]found, error) {
 	var all []found
 	if q.byName() {
-		for name := range s.sound() {
+		names := s.at.Snapshot.SoundNames()
+		all = make([]found, 0, len(names))
+		for _, name := range names {
 			if q.named(name) {
 				all = append(all, found{src: s, name: name})
 			}

@@ -123,10 +123,10 @@ type source struct {
 }
 
 func (s *source) readSound() map[string]bool {
-	list := s.at.Snapshot.Packages()
-	sound := make(map[string]bool, len(list))
-	for _, p := range list {
-		sound[p.Name] = true
+	names := s.at.Snapshot.SoundNames()
+	sound := make(map[string]bool, len(names))
+	for _, name := range names {
+		sound[name] = true
 	}
 	return sound
 }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// storageMetrics tells how much of the volume is used, measured when it is asked.
+type storageMetrics struct{ store *store.Store }
+
+var (
+	storageUsed  = prometheus.NewDesc("catalogd_storage_used_bytes", "Bytes that catalogd's content takes on its volume.", nil, nil)
+	storageLimit = prometheus.NewDesc("catalogd_storage_limit_bytes", "Bytes that it may take (--storage-limit); absent without a limit.", nil, nil)
+	storageFree  = prometheus.NewDesc("catalogd_storage_free_bytes", "Bytes that may still be written: of the limit, or of the volume if that has less.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (storageMetrics) Describe(to chan<- *prometheus.Desc) {
+	to <- storageUsed
+	to <- storageLimit
+	to <- storageFree
+}
+
+// Collect implements prometheus.Collector.
+func (m storageMetrics) Collect(to chan<- prometheus.Metric) {
+	u, err := m.store.Usage()
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(storageUsed, err)
+		return
+	}
+	to <- prometheus.MustNewConstMetric(storageUsed, prometheus.GaugeValue, float64(u.Used))
+	to <- prometheus.MustNewConstMetric(storageFree, prometheus.GaugeValue, float64(u.Free))
+	if u.Limit > 0 {
+		to <- prometheus.MustNewConstMetric(storageLimit, prometheus.GaugeValue, float64(u.Limit))
+	}
+}

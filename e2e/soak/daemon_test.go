@@ -1,0 +1,287 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// daemon is one catalogd on ports and a data directory that outlive its processes.
+type daemon struct {
+	content, health, metrics string // host:port
+	dataDir                  string
+	args                     []string
+	log                      *daemonLog
+
+	// life is odd while the process is known to serve, and another number after each start and each end. A request may fail only if it
+	// began while life was even, or life is another when it ends.
+	life atomic.Int64
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the current process has ended
+	ended  bool          // the current process was told to end
+}
+
+func newDaemon(t *testing.T, kubeconfig, dataDir string) *daemon {
+	t.Helper()
+	d := &daemon{content: freeAddress(t), health: freeAddress(t), metrics: freeAddress(t), dataDir: dataDir, log: newDaemonLog(t)}
+	d.args = []string{
+		"--kubeconfig", kubeconfig, "--namespace", namespace, "--data-dir", dataDir,
+		"--content-bind-address", d.content, "--external-url", "http://" + d.content,
+		"--health-bind-address", d.health, "--metrics-bind-address", d.metrics,
+		"--log-format", "text",
+	}
+	t.Cleanup(func() { _ = d.kill() })
+	return d
+}
+
+// start runs another process and returns at once.
+func (d *daemon) start() error {
+	cmd := exec.Command(os.Getenv("CATALOGD_BIN"), d.args...)
+	cmd.Stdout, cmd.Stderr = d.log, d.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting catalogd: %w", err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // the exit code is read from ProcessState
+	}()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cmd, d.exited, d.ended = cmd, exited, false
+	return nil
+}
+
+// serves notes that the process answers; from now on it has to.
+func (d *daemon) serves() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended && d.life.Load()%2 == 0 {
+		d.life.Add(1)
+	}
+}
+
+// end notes that the process is to end, and returns it; nil if there is none that runs.
+func (d *daemon) end() (*os.Process, chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.cmd == nil || d.ended {
+		return nil, nil
+	}
+	d.ended = true
+	if d.life.Load()%2 == 1 {
+		d.life.Add(1)
+	}
+	return d.cmd.Process, d.exited
+}
+
+// kill ends the process as a crash would, without warning, and waits until it is gone. The error says that it was gone before.
+func (d *daemon) kill() error {
+	process, exited := d.end()
+	if process == nil {
+		return nil
+	}
+	select {
+	case <-exited:
+		return errEnded
+	default:
+	}
+	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("killing catalogd: %w", err)
+	}
+	<-exited
+	return nil
+}
+
+// stop ends the process as Kubernetes does.
+func (d *daemon) stop() error {
+	process, exited := d.end()
+	if process == nil {
+		return nil
+	}
+	if err := process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("ending catalogd: %w", err)
+	}
+	select {
+	case <-exited:
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("catalogd has not ended %s after SIGTERM", patience)
+	}
+}
+
+// errEnded tells that catalogd ended by itself.
+var errEnded = errors.New("catalogd has ended by itself")
+
+// gone is closed when the current process has ended, for whatever reason.
+func (d *daemon) gone() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.exited
+}
+
+// fell tells whether the current process has ended and nobody told it to.
+func (d *daemon) fell() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.exited:
+		return !d.ended
+	default:
+		return false
+	}
+}
+
+// toldToEnd tells whether the current process was killed or stopped.
+func (d *daemon) toldToEnd() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ended
+}
+
+func (d *daemon) pid() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cmd.Process.Pid
+}
+
+// daemonLog keeps what all processes printed in a file, and tells who waits for a text. It is safe for concurrent use.
+type daemonLog struct {
+	file *os.File
+
+	mu      sync.Mutex
+	rest    []byte // of a line that has not ended
+	waiting map[chan struct{}]string
+	panics  string // the first line of a panic or a report of the race detector
+}
+
+// newDaemonLog makes a log that is kept if the test fails.
+func newDaemonLog(t *testing.T) *daemonLog {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "catalogd-soak-log-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(dir, "catalogd.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = file.Close()
+		if t.Failed() {
+			t.Logf("what catalogd logged is in %s", file.Name())
+			return
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return &daemonLog{file: file, waiting: map[chan struct{}]string{}}
+}
+
+func (l *daemonLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = append(l.rest, p...)
+	for {
+		i := bytes.IndexByte(l.rest, '\n')
+		if i < 0 {
+			break
+		}
+		l.line(string(l.rest[:i]))
+		l.rest = l.rest[i+1:]
+	}
+	return l.file.Write(p)
+}
+
+func (l *daemonLog) line(line string) {
+	for _, bad := range []string{"panic:", "fatal error:", "WARNING: DATA RACE"} {
+		if l.panics == "" && strings.HasPrefix(line, bad) {
+			l.panics = line
+		}
+	}
+	for c, text := range l.waiting {
+		if strings.Contains(line, text) {
+			delete(l.waiting, c)
+			close(c)
+		}
+	}
+}
+
+// next returns a channel that is closed at the next line with the text.
+func (l *daemonLog) next(text string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := make(chan struct{})
+	l.waiting[c] = text
+	return c
+}
+
+// panicked returns what a process that fell over said first; "" if none did.
+func (l *daemonLog) panicked() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.panics
+}
+
+// freeAddress returns a loopback address whose port was free a moment ago. It is below those that the kernel gives to clients, so that
+// none of their connections takes it while catalogd is down.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			if err := listener.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return address
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+const (
+	patience = 2 * time.Minute       // how long a state may take to come about before a test fails
+	checkGap = 50 * time.Millisecond // how often a state is looked at
+)
+
+// within waits until check returns no error, and returns its last error when that takes too long or ctx ends.
+func within(ctx context.Context, limit time.Duration, check func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("after %s", limit))
+	defer cancel()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		if !pause(ctx, checkGap) {
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// pause waits, and returns false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,79 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+var (
+	seedFlag     = flag.Uint64("soak.seed", 0, "`seed` of everything that is random; 0 takes one and prints it")
+	durationFlag = flag.Duration("soak.duration", time.Minute, "how long TestSoak makes trouble; starting and settling come on top")
+	killsFlag    = flag.Int("soak.kills", 25, "how often TestKills kills catalogd")
+)
+
+// shared is the control plane of both tests; nil if the environment names no binaries.
+var shared *controlPlane
+
+func TestMain(m *testing.M) {
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M) (code int, err error) {
+	flag.Parse()
+	if *seedFlag == 0 {
+		*seedFlag = uint64(time.Now().UnixNano())
+	}
+	if os.Getenv("CATALOGD_BIN") == "" || os.Getenv("KUBEBUILDER_ASSETS") == "" || testing.Short() {
+		return m.Run(), nil // the tests say why they are skipped
+	}
+	log.SetLogger(logr.Discard())
+	shared, err = startControlPlane()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, shared.shutDown()) }()
+	return m.Run(), nil
+}
+
+func requireBinaries(t *testing.T) {
+	t.Helper()
+	if shared == nil {
+		t.Skip("it takes minutes, and needs CATALOGD_BIN (the built catalogd) and KUBEBUILDER_ASSETS (a directory with etcd, kube-apiserver, kubectl): run `make soak`")
+	}
+}
+
+// untilInterrupted is the context of a test, which ends on Ctrl-C as well: the test then fails, and cleans up after itself.
+func untilInterrupted(t *testing.T) context.Context {
+	t.Helper()
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	t.Cleanup(stop)
+	return ctx
+}
+
+// random is a source of its own for each part of a test, so that none changes what another draws. It is for one goroutine.
+func random(part string) *rand.Rand {
+	var key [32]byte
+	copy(key[:], fmt.Sprintf("%d %s", *seedFlag, part))
+	return rand.New(rand.NewChaCha8(key))
+}
+
+// between draws a duration.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}

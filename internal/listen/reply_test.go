@@ -1,0 +1,142 @@
+package listen
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// ways are how a handler may write a part of a file, which is content. All requests share the file.
+func ways(file *os.File, content []byte) map[string]func(w http.ResponseWriter, from, size int64) error {
+	section := func(from, size int64) io.Reader { return io.NewSectionReader(file, from, size) }
+	return map[string]func(http.ResponseWriter, int64, int64) error{
+		"at once": func(w http.ResponseWriter, from, size int64) error {
+			_, err := w.Write(content[from : from+size])
+			return err
+		},
+		"in small writes": func(w http.ResponseWriter, from, size int64) error {
+			_, err := io.CopyBuffer(struct{ io.Writer }{w}, section(from, size), make([]byte, 1000))
+			return err
+		},
+		"section": func(w http.ResponseWriter, from, size int64) error {
+			_, err := io.Copy(w, section(from, size))
+			return err
+		},
+		"limited section": func(w http.ResponseWriter, from, size int64) error {
+			_, err := io.CopyN(w, section(from, int64(len(content))-from), size)
+			return err
+		},
+		"two sections": func(w http.ResponseWriter, from, size int64) error {
+			_, err := io.Copy(w, section(from, size/3))
+			if err == nil {
+				_, err = io.Copy(w, section(from+size/3, size-size/3))
+			}
+			return err
+		},
+		"flushed between": func(w http.ResponseWriter, from, size int64) error {
+			_, err := w.Write(content[from : from+size/3])
+			if err == nil {
+				err = http.NewResponseController(w).Flush()
+			}
+			if err == nil {
+				_, err = io.Copy(w, section(from+size/3, size-size/3))
+			}
+			return err
+		},
+	}
+}
+
+// Replies are whole, in order and end where they should, whatever their size and however they are written, one after another on one
+// connection and several at a time from one file.
+func TestRepliesOfAnySize(t *testing.T) {
+	content := make([]byte, 300<<10)
+	for i := range content {
+		content[i] = byte(i ^ i>>8)
+	}
+	shared, err := os.Open(file(t, content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	all := ways(shared, content)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		from, _ := strconv.ParseInt(query.Get("from"), 10, 64)
+		size, _ := strconv.ParseInt(query.Get("size"), 10, 64)
+		if query.Get("length") != "" {
+			w.Header().Set("Content-Type", "text/plain")
+			w.Header().Set("Content-Length", query.Get("size"))
+		}
+		if err := all[query.Get("way")](w, from, size); err != nil {
+			t.Errorf("%s: the handler got %v", r.URL, err)
+		}
+	})
+	sizes := []int{0, 1, 1 << 10, maxHeld, 2 * maxHeld, pieceSize - 200, pieceSize, pieceSize + 1, 60 << 10, 200 << 10}
+	for size := maxHeld - 300; size < maxHeld; size += 20 { // where net/http's buffer is just full, or not
+		sizes = append(sizes, size)
+	}
+	for _, protocol := range protocols {
+		p := serve(t, protocol, Config{Handler: handler})
+		client := p.client(t, protocol)
+		var readers sync.WaitGroup
+		for way := range all {
+			readers.Go(func() {
+				for i, size := range sizes {
+					for _, length := range []string{"", "known"} {
+						from := 1000*i + len(way)
+						query := url.Values{"way": {way}, "from": {strconv.Itoa(from)}, "size": {strconv.Itoa(size)}, "length": {length}}
+						if err := wants(client, p.url+"?"+query.Encode(), content[from:from+size]); err != nil {
+							t.Errorf("%s, %s, %d bytes, length %s: %v", protocol, way, size, length, err)
+						}
+					}
+				}
+			})
+		}
+		readers.Wait()
+	}
+}
+
+func wants(client *http.Client, url string, want []byte) error {
+	response, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	got, err := io.ReadAll(response.Body)
+	if err == nil && !bytes.Equal(got, want) {
+		err = fmt.Errorf("got %d other bytes", len(got))
+	}
+	return err
+}
+
+// A header and what follows it leave in one write: where the client's first read gives less, there were two.
+func TestHeaderLeavesWithTheBody(t *testing.T) {
+	content := contentOf(11 << 10)
+	shared, err := os.Open(file(t, content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	all := ways(shared, content)
+	for _, way := range []string{"at once", "section", "limited section"} {
+		p := serve(t, protocols[0], Config{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+			if err := all[way](w, 0, int64(len(content))); err != nil {
+				t.Error(err)
+			}
+		})})
+		c := p.dial(t, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		buf := make([]byte, 64<<10)
+		n, err := c.Read(buf)
+		if err != nil || !bytes.HasSuffix(buf[:n], content) {
+			t.Errorf("%s: the first read gave %d bytes, %v", way, n, err)
+		}
+	}
+}

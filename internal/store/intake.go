@@ -1,0 +1,204 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// maxBlobs bounds the blobs of a catalog, as its index is held in memory: 10 times what 100,000 bundles come to would be
+// some 200 MB.
+const maxBlobs = 1_000_000
+
+// intakeQueue is how many files may wait to be read before whoever unpacks them has to wait.
+const intakeQueue = 1024
+
+// intake reads the files of a stage into a spool, in the order in which they are complete, while others are still being
+// unpacked. A file that was replaced after it was read is read again, and what it gave before is left out when the catalog is
+// put together, as is what a file gave that is gone by then.
+type intake struct {
+	fsys     fs.FS
+	spool    *spool
+	previous *Snapshot // of the same catalog; what it has of an unchanged file is copied, not parsed. May be nil
+	maxBlob  int64
+	ctx      context.Context
+	stop     context.CancelFunc
+	added    chan string
+	closing  sync.Once     // closes added
+	done     chan struct{} // closed when all that was added is read
+
+	// What follows belongs to the goroutine until done is closed.
+	keys  keyTable
+	files map[string]*readFile // by path: what it gave when it was last read
+	facts [factCount][]pair    // of previous, ordered by blob
+}
+
+// readFile is what a file gave. The numbers of its blobs count from the first of the file.
+type readFile struct {
+	content    hash
+	start, end uint64 // of its lines in the spool
+	blobs      []blobRecord
+	facts      [factCount][]pair
+	err        error // why it cannot be read
+}
+
+func newIntake(fsys fs.FS, spool *spool, previous *Snapshot, maxBlob int64) *intake {
+	ctx, stop := context.WithCancel(context.Background()) // ended by Commit, whose context it takes on, or by Discard
+	in := &intake{
+		fsys: fsys, spool: spool, previous: previous, maxBlob: maxBlob, ctx: ctx, stop: stop,
+		added: make(chan string, intakeQueue), done: make(chan struct{}),
+		keys: newKeyTable(), files: map[string]*readFile{},
+	}
+	if previous != nil {
+		for kind := range in.facts {
+			in.facts[kind] = previous.index.byBlob(kind)
+		}
+	}
+	go func() {
+		defer close(in.done)
+		for name := range in.added {
+			in.files[name] = in.read(name)
+		}
+	}()
+	return in
+}
+
+// end waits until all that was added is read. Nothing can be added after it.
+func (in *intake) end() {
+	in.closing.Do(func() { close(in.added) })
+	<-in.done
+}
+
+// close ends the reading, wherever it is, and the spool. It may be called more than once.
+func (in *intake) close() error {
+	in.stop()
+	in.end()
+	return in.spool.close()
+}
+
+// inOrder gives what the files of the catalog gave, in its order; those that nobody added are read now. The first in that
+// order that cannot be read fails the whole.
+func (in *intake) inOrder() ([]*readFile, error) {
+	names, err := fbc.Files(in.fsys)
+	if err != nil {
+		return nil, err
+	}
+	files, blobs := make([]*readFile, len(names)), 0
+	for i, name := range names {
+		f, ok := in.files[name]
+		if !ok {
+			f = in.read(name)
+		}
+		if f.err != nil {
+			return nil, f.err
+		}
+		if blobs += len(f.blobs); blobs > maxBlobs {
+			return nil, errTooManyBlobs(name)
+		}
+		files[i] = f
+	}
+	return files, nil
+}
+
+func errTooManyBlobs(file string) error {
+	return &fbc.Error{Path: file, Err: fmt.Errorf("the catalog has more than %d blobs, the most that is accepted", maxBlobs)}
+}
+
+// read reads a file into the spool, from the previous snapshot if that holds a file of the same content.
+func (in *intake) read(name string) *readFile {
+	f := &readFile{start: in.spool.size, err: in.ctx.Err()}
+	if f.err != nil {
+		return f
+	}
+	if f.content, f.err = hashFile(in.fsys, name); f.err == nil && !in.copyUnchanged(f) {
+		f.start, f.blobs, f.facts = in.spool.size, nil, [factCount][]pair{}
+		f.err = fbc.ReadFile(in.fsys, name, in.maxBlob, func(b fbc.Blob) error {
+			if len(f.blobs) == maxBlobs {
+				return errTooManyBlobs(name)
+			}
+			return in.add(f, b)
+		})
+	}
+	f.end = in.spool.size
+	return f
+}
+
+func (in *intake) add(f *readFile, b fbc.Blob) error {
+	f.add(in.keys, b)
+	copy(in.spool.grow(len(b.JSON)), b.JSON)
+	return cmp.Or(in.ctx.Err(), in.spool.err())
+}
+
+// add notes where a blob is that the file gave, and what the index is to know of it.
+func (f *readFile) add(keys keyTable, b fbc.Blob) {
+	number := uint32(len(f.blobs))
+	f.blobs = append(f.blobs, blobRecord{
+		size: uint32(len(b.JSON)), hash: hashOf(b.JSON),
+		keys: [4]uint32{keys.number(b.Schema), keys.number(b.Package), keys.number(b.Name), keys.number(b.Bundle.Version)},
+	})
+	for _, typ := range b.Bundle.Properties {
+		f.facts[factProperty] = append(f.facts[factProperty], pair{keys.number(typ), number})
+	}
+	for _, api := range b.Bundle.Provides {
+		f.facts[factAPI] = append(f.facts[factAPI], pair{keys.number(api.String()), number})
+	}
+}
+
+// copyUnchanged takes what a file of this content gave in the previous snapshot, if it is still as it was written then.
+func (in *intake) copyUnchanged(f *readFile) bool {
+	if in.previous == nil {
+		return false
+	}
+	index := in.previous.index
+	first, count, ok := index.file(f.content)
+	for n := first; ok && n < first+count; n++ {
+		offset, size := index.extent(n)
+		line := in.spool.grow(int(size))
+		_, err := in.previous.catalog.Load().ReadAt(line, int64(offset))
+		if err != nil || hashOf(line) != index.hash(n) || in.ctx.Err() != nil {
+			return false // what was added stays in the spool, as of a file that was replaced
+		}
+		in.copyRecord(f, n)
+	}
+	return ok
+}
+
+// copyRecord takes what the index of the previous snapshot says of a blob.
+func (in *intake) copyRecord(f *readFile, n uint32) {
+	index, number := in.previous.index, uint32(len(f.blobs))
+	key := func(k uint32) uint32 { return in.keys.number(string(index.key(k))) }
+	_, size := index.extent(n)
+	r := blobRecord{size: size, hash: index.hash(n)}
+	for i, field := range []int{fieldSchema, fieldPackage, fieldName, fieldVersion} {
+		r.keys[i] = key(index.blobKey(n, field))
+	}
+	f.blobs = append(f.blobs, r)
+	for kind, list := range in.facts {
+		i, _ := slices.BinarySearchFunc(list, n, func(p pair, n uint32) int { return cmp.Compare(p.blob, n) })
+		for ; i < len(list) && list[i].blob == n; i++ {
+			f.facts[kind] = append(f.facts[kind], pair{key(list[i].key), number})
+		}
+	}
+}
+
+func hashFile(fsys fs.FS, name string) (h hash, err error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return h, err
+	}
+	defer f.Close() // read only
+	sum := sha256.New()
+	sum.Write([]byte(path.Ext(name) + "\x00")) // the same bytes may mean something else under another extension
+	if _, err := io.CopyBuffer(sum, f, make([]byte, 256<<10)); err != nil {
+		return h, err
+	}
+	return hash(sum.Sum(nil)[:hashSize]), nil
+}

@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+type call = func(*Store, *clock) error
+
+// put is a call that commits files. What Discard leaves after an error is deleted at the next start.
+func put(name string, n int, in files) call {
+	return func(s *Store, _ *clock) error {
+		st, err := s.Stage(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = st.Discard() }()
+		for _, file := range slices.Backward(slices.Sorted(maps.Keys(in))) { // not in the order of the catalog
+			if err := st.Root().MkdirAll(path.Dir(file), 0o755); err != nil {
+				return err
+			}
+			if err := st.Root().WriteFile(file, []byte(in[file]), 0o644); err != nil {
+				return err
+			}
+			st.Add(file)
+		}
+		_, err = st.Commit(context.Background(), source(n))
+		return err
+	}
+}
+
+// point is a call that points a catalog to a stored snapshot.
+func pointTo(name string, n int) call {
+	return func(s *Store, _ *clock) error {
+		snap, ok := s.Snapshot(source(n).Key())
+		if !ok {
+			return fmt.Errorf("there is no snapshot of source %d", n)
+		}
+		return s.Point(name, source(n).Image, "", snap)
+	}
+}
+
+// serveStored is a call that has a catalog serve a stored snapshot, described.
+func serveStored(name string, n int) call {
+	return func(s *Store, _ *clock) error {
+		snap, ok := s.Snapshot(source(n).Key())
+		if !ok {
+			return fmt.Errorf("there is no snapshot of source %d", n)
+		}
+		return s.Serve(context.Background(), name, source(n).Image, "", snap)
+	}
+}
+
+func remove(name string) call {
+	return func(s *Store, _ *clock) error { return s.Remove(name) }
+}
+
+// sweepAll is a call that sweeps until the grace is over: an hour after the clock began, however often it is made.
+func sweepAll(s *Store, c *clock) error {
+	err := s.Sweep()
+	c.advance(newClock().Now().Add(time.Hour).Sub(c.Now()))
+	return errors.Join(err, s.Sweep())
+}
+
+func reclaim(s *Store, _ *clock) error { return s.Reclaim() }
+
+func compressBoth(s *Store, _ *clock) error { return compressAll(context.Background(), s) }
+
+func describeAll(s *Store, _ *clock) error {
+	var errs []error
+	for _, c := range s.Catalogs() {
+		errs = append(errs, s.Serve(context.Background(), c.Name, c.Image, c.Endpoint, c.Snapshot))
+	}
+	return errors.Join(errs...)
+}
+
+// scrub is a call that fails when what can be made again is still damaged.
+func scrub(s *Store, _ *clock) error {
+	if _, err := s.Scrub(context.Background()); err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range s.Catalogs() {
+		if p := c.Snapshot.description.Load(); p != nil {
+			errs = append(errs, p.verify())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// both is one call of two.
+func both(a, b call) call {
+	return func(s *Store, c *clock) error {
+		if err := a(s, c); err != nil {
+			return err
+		}
+		return b(s, c)
+	}
+}
+
+// made makes calls, of which each has to succeed.
+func made(calls ...call) func(*testing.T, *Store) {
+	return func(t *testing.T, s *Store) {
+		c := newClock()
+		for _, call := range calls {
+			must(t, call(s, c))
+		}
+	}
+}
+
+// The catalogs that are stored. Two of them share a file.
+func one() files { return files{"foo.json": soundFoo, "x/bar.json": unsoundBar} }
+
+func two() files {
+	return files{"foo.json": soundFoo, "x/bar.json": unsoundBar + `{"schema":"example.com","package":"bar","name":"text","text":"two"}`}
+}
+
+func single() files { return files{"c.json": soundFoo} }
+
+// big is more than what is written at a time, so that some is written while more is read.
+func big(text string) files {
+	out := files{"z.json": soundFoo, "a.json": unsoundBar}
+	for i := range 2 {
+		out[fmt.Sprintf("m%d.json", i)] = fmt.Sprintf(`{"schema":"example.com","name":"m%d","text":%q}`, i, strings.Repeat(text, 600_000))
+	}
+	return out
+}
+
+func flipped(elem ...string) func(*testing.T, harmed) {
+	return func(_ *testing.T, d harmed) { d.flip(elem...) }
+}
+
+func scenarios() map[string]scenario {
+	first := source(1).Key()
+	return map[string]scenario{
+		"open a fresh directory":                       {},
+		"first commit, of a fresh directory":           {work: []call{put("cat", 1, single())}, serves: map[string]int{"cat": 1}},
+		"first commit":                                 {before: made(), work: []call{put("cat", 1, one())}, serves: map[string]int{"cat": 1}},
+		"commit of an empty catalog":                   {before: made(), work: []call{put("cat", 1, files{".indexignore": ""})}, serves: map[string]int{"cat": 1}},
+		"commit of changed content":                    {before: made(put("cat", 1, one()), put("other", 3, single())), work: []call{put("cat", 2, two())}, serves: map[string]int{"cat": 2, "other": 3}},
+		"commit of what another catalog serves":        {before: made(put("cat", 1, one()), put("other", 2, two())), work: []call{put("cat", 2, two())}, serves: map[string]int{"cat": 2, "other": 2}},
+		"commit of what was served before":             {before: made(put("cat", 2, two()), put("cat", 1, one())), work: []call{put("cat", 2, two())}, serves: map[string]int{"cat": 2}},
+		"commit over a damaged snapshot":               {before: made(put("cat", 1, one())), harm: flipped(snapshotsDir, first, catalogFile), work: []call{both(scrub, put("cat", 1, one()))}, serves: map[string]int{"cat": 1}},
+		"commit over a snapshot that cannot be opened": {before: made(put("cat", 1, one())), harm: flipped(snapshotsDir, first, indexFile), work: []call{put("cat", 1, one())}, serves: map[string]int{"cat": 1}},
+		"point to a stored snapshot":                   {before: made(put("cat", 1, one()), put("other", 2, two())), work: []call{pointTo("cat", 2)}, serves: map[string]int{"cat": 2, "other": 2}},
+		"point there and back":                         {before: made(put("cat", 1, one()), put("other", 2, two())), work: []call{pointTo("cat", 2), pointTo("cat", 1)}, serves: map[string]int{"cat": 1, "other": 2}},
+		"remove":                                       {before: made(put("cat", 1, one()), put("other", 2, two())), work: []call{remove("cat")}, serves: map[string]int{"other": 2}},
+		"remove one of two with the same content":      {before: made(put("cat", 1, one()), put("other", 1, one())), work: []call{remove("cat")}, serves: map[string]int{"other": 1}},
+		"sweep":                              {before: made(put("cat", 1, one()), put("cat", 2, two())), work: []call{sweepAll}, serves: map[string]int{"cat": 2}},
+		"reclaim":                            {before: made(put("cat", 1, one()), put("cat", 2, two())), work: []call{reclaim}, serves: map[string]int{"cat": 2}},
+		"compress":                           {before: made(put("cat", 1, one())), work: []call{compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
+		"drop a damaged form":                {before: made(put("cat", 1, one()), compressBoth), harm: flipped(snapshotsDir, first, catalogFile+".gz"), work: []call{scrub, compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
+		"describe":                           {before: made(put("cat", 1, one())), harm: func(_ *testing.T, d harmed) { d.remove(snapshotsDir, first, packagesFile) }, work: []call{describeAll}, serves: map[string]int{"cat": 1}},
+		"describe again":                     {before: made(put("cat", 1, one())), harm: flipped(snapshotsDir, first, packagesFile), work: []call{scrub}, serves: map[string]int{"cat": 1}},
+		"two catalogs with the same content": {before: made(), work: []call{put("cat", 1, one()), put("other", 1, one())}, serves: map[string]int{"cat": 1, "other": 1}},
+		"commit of much":                     {before: made(put("cat", 1, single())), work: []call{put("cat", 2, big("x"))}, serves: map[string]int{"cat": 2}, large: true},
+		"serve what is stored":               {before: made(put("other", 2, two())), work: []call{serveStored("cat", 2)}, serves: map[string]int{"cat": 2, "other": 2}},
+		"a life":                             {before: made(), work: []call{put("cat", 1, single()), compressBoth, put("cat", 2, two()), sweepAll, put("cat", 1, single()), remove("cat"), put("cat", 3, two())}, serves: map[string]int{"cat": 3}, large: true},
+	}
+}
+
+// TestCrashMatrix stops the process before each operation of each scenario, and checks each state in which the next process
+// may find the volume.
+func TestCrashMatrix(t *testing.T) {
+	for name, sc := range scenarios() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMatrix(t, sc)
+			for k := 0; m.crash(k); k++ {
+			}
+			m.log()
+		})
+	}
+}
+
+// TestFailureMatrix fails each operation of each scenario once.
+func TestFailureMatrix(t *testing.T) {
+	for name, sc := range scenarios() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMatrix(t, sc)
+			for k := range m.count {
+				m.fail(k, syscall.EIO)
+				if !m.large {
+					m.fail(k, syscall.ENOSPC)
+					m.fail(k, syscall.EROFS)
+				}
+			}
+			m.log()
+		})
+	}
+}
+
+// TestAbandonedCall fails each operation of a call that nobody makes again, as something else is wanted by then.
+func TestAbandonedCall(t *testing.T) {
+	for name, work := range map[string][]call{
+		"point there and back":       {pointTo("cat", 2), pointTo("cat", 1)},
+		"commit, and back":           {put("cat", 3, single()), pointTo("cat", 1)},
+		"remove, and no, rather not": {remove("cat"), put("cat", 1, one())},
+		"point, no, remove":          {pointTo("cat", 2), remove("cat")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMatrix(t, scenario{before: made(put("cat", 1, one()), put("other", 2, two())), work: work})
+			for k := range m.count {
+				m.abandon(k)
+			}
+			m.log()
+		})
+	}
+}
+
+func (m *matrix) log() {
+	m.Helper()
+	m.Logf("%d operations; stopped or failed at %d points; %d worlds, %d of them different", m.count, m.points, m.worlds, m.checked)
+}
