@@ -49,7 +49,7 @@ e2e: build ## Test the built binary from outside, with a real control plane and 
 	@echo "== test tier 2 of 2: bin/catalogd from outside, with a real control plane and registry"
 	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); \
 		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm \
-		go test -count=1 -timeout 30m ./e2e/...
+		go test -count=1 -p 1 -timeout 30m ./e2e/...
 
 # How long each fuzz target runs.
 FUZZTIME ?= 60s
@@ -63,9 +63,18 @@ run: build ## Run all of it locally until Ctrl-C; CATALOG=DIR runs your catalog,
 	$(BUILD) -o bin/run ./hack/run
 	@exec bin/run
 
+# How long the soak test runs, and how often it kills the daemon before.
+SOAK ?= 10m
+KILLS ?= 200
+
+.PHONY: soak
+soak: build ## Kill catalogd 200 times under load, then 10 minutes of faults; SOAK=1m KILLS=25, as CI does
+	assets=$$($(ASSETS)); CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets \
+		go test -count=1 -v -timeout 3h ./e2e/soak -soak.duration=$(SOAK) -soak.kills=$(KILLS)
+
 .PHONY: bench
-bench: ## Run the benchmarks
-	assets=$$($(ASSETS)); KUBEBUILDER_ASSETS=$$assets go test -run '^$$' -bench . -benchmem ./internal/...
+bench: build ## Measure catalogd against its yardsticks; ARGS=--help shows what can be chosen
+	assets=$$($(ASSETS)); KUBEBUILDER_ASSETS=$$assets go run ./hack/bench $(ARGS)
 
 .PHONY: clean
 clean: ## Remove bin and .run (the built control plane stays in the user's cache)

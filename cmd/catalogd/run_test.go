@@ -32,7 +32,7 @@ func filledStore(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	st, err := store.Open(dir, store.Options{})
 	must(t, err)
-	stage, err := st.Stage("sample")
+	stage, err := st.Stage("sample", "")
 	must(t, err)
 	must(t, stage.Root().WriteFile("catalog.json", []byte(content), 0o644))
 	_, err = stage.Commit(t.Context(), store.Source{Image: "registry.example/sample", Digest: "sha256:" + strings.Repeat("0", 64)})

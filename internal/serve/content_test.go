@@ -145,7 +145,7 @@ func TestDamagedBlobs(t *testing.T) {
 		"metas?schema=a": http.StatusInternalServerError, "all": http.StatusInternalServerError,
 	} {
 		resp, body, err := try(t, http.MethodGet, url+path, "")
-		if err != nil || resp.StatusCode != want || want != http.StatusOK && !strings.Contains(string(body), "damaged") {
+		if err != nil || resp.StatusCode != want || want != http.StatusOK && !strings.Contains(body, "damaged") {
 			t.Errorf("%s: got %v %q %v, want %d", path, resp.Status, body, err, want)
 		}
 	}

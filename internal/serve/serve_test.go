@@ -50,7 +50,7 @@ func digestOf(digit string) string { return "sha256:" + strings.Repeat(digit, 64
 
 func commitSource(tb testing.TB, st *store.Store, name string, source store.Source, files fs.FS) {
 	tb.Helper()
-	stage, err := st.Stage(name)
+	stage, err := st.Stage(name, "")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -129,7 +130,13 @@ func (s *Store) compress(ctx context.Context, snap *Snapshot, c codec) error {
 	if _, err := s.volume.Lstat(snap.form(c)); err == nil || snap.isDamaged() {
 		return nil
 	}
-	return s.replaceFile(snap, catalogFile+c.suffix, func(w io.Writer) error { return snap.encode(ctx, w, c) })
+	u, err := s.Usage()
+	if err != nil {
+		return err
+	}
+	return s.replaceFile(snap, catalogFile+c.suffix, func(w io.Writer) error {
+		return snap.encode(ctx, s.polite(ctx, &bounded{w, u}), c)
+	})
 }
 
 // encode writes catalog.jsonl in an encoding, and makes sure that it is what was unpacked.
@@ -148,6 +155,27 @@ func (s *Snapshot) encode(ctx context.Context, f io.Writer, c codec) error {
 		return fmt.Errorf("%s/%s is damaged: %w", s.key, catalogFile, err)
 	}
 	return out.Flush()
+}
+
+// writerFunc is an io.Writer.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// polite is a writer that lets those that unpack go first: while there are some, it waits before each write, for a moment, as
+// one that is slow is not to stop it. Low priority is not enough for that: it counts between threads, while within a process a
+// goroutine at work occupies one of few processors.
+func (s *Store) polite(ctx context.Context, w io.Writer) io.Writer {
+	const pause = 100 * time.Millisecond
+	return writerFunc(func(p []byte) (int, error) {
+		if s.stages.Load() > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+		return w.Write(p)
+	})
 }
 
 // cancelable is a reader that ends with its context.
@@ -176,7 +204,7 @@ func (s *Store) scrubForms(ctx context.Context, snap *Snapshot) error {
 		}
 		s.opts.Logger.Error("a compressed catalog on the volume is damaged; it is made again", "file", snap.form(c), "error", err)
 		if err := s.dropForm(snap, c); err != nil {
-			return err
+			s.opts.Logger.Error("cannot delete a damaged file", "file", snap.form(c), "error", err)
 		}
 	}
 	return nil
@@ -186,7 +214,7 @@ func (s *Store) dropForm(snap *Snapshot, c codec) error {
 	s.publish.Lock()
 	defer s.publish.Unlock()
 	if err := s.volume.Remove(snap.form(c)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("deleting a damaged file: %w", err)
+		return err
 	}
 	select {
 	case s.recompress <- struct{}{}:

@@ -112,7 +112,7 @@ func TestReadersDuringCommits(t *testing.T) {
 
 func commitVersions(s *Store, name string, commits, step int) error {
 	for n := 2; n <= commits; n += step {
-		st, err := s.Stage(name)
+		st, err := s.Stage(name, source(1).Image)
 		if err != nil {
 			return err
 		}

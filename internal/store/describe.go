@@ -34,8 +34,8 @@ func (s *Store) describe(ctx context.Context, snap, previous *Snapshot) error {
 	return err
 }
 
-// describeAgain replaces a description that is damaged.
-func (s *Store) describeAgain(ctx context.Context, snap *Snapshot) error {
+// Redescribe replaces a description that is damaged. It needs nothing but the volume.
+func (s *Store) Redescribe(ctx context.Context, snap *Snapshot) error {
 	snap.describing.Lock()
 	defer snap.describing.Unlock()
 	return s.writePackages(ctx, snap, nil)
@@ -65,10 +65,7 @@ func (s *Store) writePackages(ctx context.Context, snap, previous *Snapshot) (er
 	}
 	s.publish.Lock()
 	defer s.publish.Unlock()
-	if err := s.volume.publishFile(staged, path.Join(snap.dir, packagesFile)); err != nil {
-		return err
-	}
-	p, err := openPackages(s.volume, path.Join(snap.dir, packagesFile), snap.index)
+	p, err := s.keepPackages(snap, staged)
 	if err != nil {
 		return err
 	}
@@ -77,6 +74,20 @@ func (s *Store) writePackages(ctx context.Context, snap, previous *Snapshot) (er
 	defer s.mu.Unlock()
 	s.signal() // some wait for the packages of what they know already
 	return nil
+}
+
+// keepPackages publishes the file packages of a snapshot and opens it. That of content which nothing proves to be what was
+// unpacked is only opened: on the volume it would pass for the proof.
+func (s *Store) keepPackages(snap *Snapshot, staged string) (*packages, error) {
+	if snap.isDamaged() {
+		p, err := openPackages(s.volume, staged, snap.index)
+		return p, errors.Join(err, s.volume.Remove(staged)) // the opened file stays readable
+	}
+	name := path.Join(snap.dir, packagesFile)
+	if err := s.volume.publishFile(staged, name); err != nil {
+		return nil, err
+	}
+	return openPackages(s.volume, name, snap.index)
 }
 
 // describer writes a file packages.
@@ -192,6 +203,12 @@ func (s *Snapshot) packageBlobs() []packageGroup {
 func (d *describer) examine(g packageGroup) (v verdict) {
 	s := d.snapshot
 	name := string(s.index.key(g.key))
+	defer func() {
+		if r := recover(); r != nil { // of a rule: one package is not to end the process, again at each start
+			v.first, v.err = marshalLine(InvalidPackage{Name: name, Reason: fmt.Sprintf("checking it failed: %v", r)})
+			v.second = nil
+		}
+	}()
 	v.content = s.contentOf(g.blobs)
 	if d.takeKnown(name, &v) {
 		return v
@@ -279,7 +296,10 @@ func (s *Snapshot) soundBlobs(numbers []uint32) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		i := 0
 		for blob, err := range readBlobs(s.catalog.Load(), numbers, s.index.extent) {
-			if err == nil && hashOf(blob) != s.index.hash(numbers[i]) {
+			switch {
+			case err != nil:
+				err = &DamagedError{fmt.Errorf("reading blob %d of %s/%s: %w", numbers[i], s.key, catalogFile, err)}
+			case hashOf(blob) != s.index.hash(numbers[i]):
 				err = &DamagedError{fmt.Errorf("blob %d of %s/%s is not what was unpacked", numbers[i], s.key, catalogFile)}
 			}
 			if !yield(blob, err) || err != nil {

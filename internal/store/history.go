@@ -157,9 +157,23 @@ func (s *Snapshot) ChangesSince(old *Snapshot) Changes {
 // contents gives the name and the hash of each package, sound or not, in the order of the names. Blobs that fail to say which
 // they belong to make none.
 func (s *Snapshot) contents() iter.Seq2[[]byte, hash] {
+	if !s.Described() {
+		return s.undescribedContents()
+	}
 	return func(yield func([]byte, hash) bool) {
 		for p, r := range s.records() {
 			if name := p.name(r); len(name) > 0 && !yield(name, r.content) {
+				return
+			}
+		}
+	}
+}
+
+// undescribedContents are contents, of the index alone.
+func (s *Snapshot) undescribedContents() iter.Seq2[[]byte, hash] {
+	return func(yield func([]byte, hash) bool) {
+		for _, g := range s.packageBlobs() {
+			if name := s.index.key(g.key); len(name) > 0 && !yield(name, s.contentOf(g.blobs)) {
 				return
 			}
 		}

@@ -282,6 +282,20 @@ func TestChangesSince(t *testing.T) {
 	}
 }
 
+// What is not described yet has packages all the same.
+func TestChangesSinceUndescribed(t *testing.T) {
+	s := open(t, t.TempDir(), newClock())
+	before := commit(t, s, "cat", 1, files{"c.json": soundFoo + unsoundBar + nameless})
+	after := commit(t, s, "cat", 2, files{"c.json": soundFoo + `{"schema":"olm.package","name":"new"}`})
+	want := Changes{Added: []string{"new"}, Removed: []string{"bar"}}
+	for _, snap := range []*Snapshot{before, after} {
+		snap.description.Store(nil)
+		if diff := cmp.Diff(want, after.ChangesSince(before)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
 // The comparison holds no more than it returns: that of catalogs of a hundred thousand packages may run for many clients.
 func TestChangesSinceHoldsOnlyTheResult(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())

@@ -11,7 +11,7 @@ import (
 
 // indexBuilder makes an index of files that were read, added in the order of the catalog.
 type indexBuilder struct {
-	keys  keyTable
+	keys  *keyTable
 	blobs []blobRecord
 	facts [factCount][]pair
 	size  uint64
@@ -19,15 +19,19 @@ type indexBuilder struct {
 }
 
 // keyTable numbers strings in order of appearance.
-type keyTable map[string]uint32
+type keyTable struct {
+	numbers map[string]uint32
+	size    int // of the strings, in bytes
+}
 
-func newKeyTable() keyTable { return keyTable{"": 0} }
+func newKeyTable() *keyTable { return &keyTable{numbers: map[string]uint32{"": 0}} }
 
-func (t keyTable) number(s string) uint32 {
-	n, ok := t[s]
+func (t *keyTable) number(s string) uint32 {
+	n, ok := t.numbers[s]
 	if !ok {
-		n = uint32(len(t))
-		t[s] = n
+		n = uint32(len(t.numbers))
+		t.numbers[s] = n
+		t.size += len(s)
 	}
 	return n
 }
@@ -44,7 +48,29 @@ type fileRecord struct {
 	first, count uint32
 }
 
-// add adds the blobs of a file, whose keys are numbers of the builder's table, behind those of the files before.
+// newIndexBuilder makes a builder of files, in their order, whose keys are numbers of a table. It takes what they gave: a large
+// catalog is not to be held twice.
+func newIndexBuilder(keys *keyTable, files []*readFile) *indexBuilder {
+	b := &indexBuilder{keys: keys}
+	blobs, facts := 0, [factCount]int{}
+	for _, f := range files {
+		blobs += len(f.blobs)
+		for kind := range facts {
+			facts[kind] += len(f.facts[kind])
+		}
+	}
+	b.blobs = make([]blobRecord, 0, blobs)
+	for kind := range facts {
+		b.facts[kind] = make([]pair, 0, facts[kind])
+	}
+	for _, f := range files {
+		b.add(f)
+		f.blobs, f.facts = nil, [factCount][]pair{}
+	}
+	return b
+}
+
+// add adds the blobs of a file behind those of the files before.
 func (b *indexBuilder) add(f *readFile) {
 	first := uint32(len(b.blobs))
 	b.files = append(b.files, fileRecord{f.content, first, uint32(len(f.blobs))})
@@ -119,17 +145,17 @@ func (b *indexBuilder) bytes(info []byte) []byte {
 // of its number.
 func (b *indexBuilder) rankKeys() (sorted []string, size int) {
 	used := b.usedKeys()
-	sorted = make([]string, 0, len(b.keys))
-	for s, number := range b.keys {
+	sorted = make([]string, 0, len(b.keys.numbers))
+	for s, number := range b.keys.numbers {
 		if used[number] {
 			sorted = append(sorted, s)
 			size += len(s)
 		}
 	}
 	slices.Sort(sorted)
-	rank := make([]uint32, len(b.keys))
+	rank := make([]uint32, len(b.keys.numbers))
 	for i, s := range sorted {
-		rank[b.keys[s]] = uint32(i)
+		rank[b.keys.numbers[s]] = uint32(i)
 	}
 	for i := range b.blobs {
 		for k, number := range b.blobs[i].keys {
@@ -145,7 +171,7 @@ func (b *indexBuilder) rankKeys() (sorted []string, size int) {
 }
 
 func (b *indexBuilder) usedKeys() []bool {
-	used := make([]bool, len(b.keys))
+	used := make([]bool, len(b.keys.numbers))
 	used[0] = true // the empty string always has its number
 	for i := range b.blobs {
 		for _, number := range b.blobs[i].keys {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,9 +15,12 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// maxBlobs bounds the blobs of a catalog, as its index is held in memory: 10 times what 100,000 bundles come to would be
-// some 200 MB.
-const maxBlobs = 1_000_000
+// The index of a catalog is held in memory, and so is what it is made of: 10 times what 100,000 bundles come to are some 200 MB.
+const (
+	maxBlobs    = 1_000_000
+	maxFacts    = 10_000_000 // properties and APIs of all bundles
+	maxKeyBytes = 128 << 20  // of all names, versions, schemas, types and APIs, each once
+)
 
 // intakeQueue is how many files may wait to be read before whoever unpacks them has to wait.
 const intakeQueue = 1024
@@ -36,9 +40,14 @@ type intake struct {
 	done     chan struct{} // closed when all that was added is read
 
 	// What follows belongs to the goroutine until done is closed.
-	keys  keyTable
+	keys  *keyTable
 	files map[string]*readFile // by path: what it gave when it was last read
 	facts [factCount][]pair    // of previous, ordered by blob
+	blobs int                  // that files holds, and
+	pairs int                  // their facts
+
+	room   uint64 // most bytes of the spool
+	noRoom error  // what exceeding them is
 }
 
 // readFile is what a file gave. The numbers of its blobs count from the first of the file.
@@ -65,6 +74,7 @@ func newIntake(fsys fs.FS, spool *spool, previous *Snapshot, maxBlob int64) *int
 	go func() {
 		defer close(in.done)
 		for name := range in.added {
+			in.forget(in.files[name])
 			in.files[name] = in.read(name)
 		}
 	}()
@@ -84,6 +94,11 @@ func (in *intake) close() error {
 	return in.spool.close()
 }
 
+// release lets go of what is not needed any more once the index is made, and may be large.
+func (in *intake) release() {
+	in.files, in.keys, in.facts, in.previous = nil, nil, [factCount][]pair{}, nil
+}
+
 // inOrder gives what the files of the catalog gave, in its order; those that nobody added are read now. The first in that
 // order that cannot be read fails the whole.
 func (in *intake) inOrder() ([]*readFile, error) {
@@ -91,7 +106,7 @@ func (in *intake) inOrder() ([]*readFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, blobs := make([]*readFile, len(names)), 0
+	files := make([]*readFile, len(names))
 	for i, name := range names {
 		f, ok := in.files[name]
 		if !ok {
@@ -100,16 +115,9 @@ func (in *intake) inOrder() ([]*readFile, error) {
 		if f.err != nil {
 			return nil, f.err
 		}
-		if blobs += len(f.blobs); blobs > maxBlobs {
-			return nil, errTooManyBlobs(name)
-		}
 		files[i] = f
 	}
 	return files, nil
-}
-
-func errTooManyBlobs(file string) error {
-	return &fbc.Error{Path: file, Err: fmt.Errorf("the catalog has more than %d blobs, the most that is accepted", maxBlobs)}
 }
 
 // read reads a file into the spool, from the previous snapshot if that holds a file of the same content.
@@ -118,27 +126,62 @@ func (in *intake) read(name string) *readFile {
 	if f.err != nil {
 		return f
 	}
+	defer func() {
+		if r := recover(); r != nil { // of a parser, say: one file is not to end the process, again at each start
+			f.err = &fbc.Error{Path: name, Err: fmt.Errorf("reading it failed: %v", r)}
+		}
+		f.end = in.spool.size
+	}()
 	if f.content, f.err = hashFile(in.fsys, name); f.err == nil && !in.copyUnchanged(f) {
+		in.forget(f)
 		f.start, f.blobs, f.facts = in.spool.size, nil, [factCount][]pair{}
 		f.err = fbc.ReadFile(in.fsys, name, in.maxBlob, func(b fbc.Blob) error {
-			if len(f.blobs) == maxBlobs {
-				return errTooManyBlobs(name)
+			err := in.add(f, b)
+			if errors.Is(err, errTooMuch) {
+				err = &fbc.Error{Path: name, Err: err}
 			}
-			return in.add(f, b)
+			return err
 		})
 	}
-	f.end = in.spool.size
 	return f
 }
 
+// forget takes what a file gave, which may be nil, out of what is counted.
+func (in *intake) forget(f *readFile) {
+	if f != nil {
+		in.blobs, in.pairs = in.blobs-len(f.blobs), in.pairs-f.factCount()
+	}
+}
+
+var errTooMuch = fmt.Errorf("the catalog has more than %d blobs, %d properties and APIs or %d bytes of names, the most that is accepted", maxBlobs, maxFacts, maxKeyBytes)
+
+// add adds a blob that a file gave. What it adds is bounded at once, as it is held until the commit.
 func (in *intake) add(f *readFile, b fbc.Blob) error {
+	if err := in.fits(len(b.JSON)); err != nil {
+		return err
+	}
+	facts := f.factCount()
 	f.add(in.keys, b)
+	in.blobs, in.pairs = in.blobs+1, in.pairs+f.factCount()-facts
 	copy(in.spool.grow(len(b.JSON)), b.JSON)
 	return cmp.Or(in.ctx.Err(), in.spool.err())
 }
 
+// fits tells whether there is room for one more blob, of a size.
+func (in *intake) fits(size int) error {
+	switch {
+	case in.blobs >= maxBlobs || in.pairs >= maxFacts || in.keys.size >= maxKeyBytes:
+		return errTooMuch
+	case in.spool.size+uint64(size) >= in.room:
+		return in.noRoom
+	}
+	return nil
+}
+
+func (f *readFile) factCount() int { return len(f.facts[factProperty]) + len(f.facts[factAPI]) }
+
 // add notes where a blob is that the file gave, and what the index is to know of it.
-func (f *readFile) add(keys keyTable, b fbc.Blob) {
+func (f *readFile) add(keys *keyTable, b fbc.Blob) {
 	number := uint32(len(f.blobs))
 	f.blobs = append(f.blobs, blobRecord{
 		size: uint32(len(b.JSON)), hash: hashOf(b.JSON),
@@ -161,12 +204,17 @@ func (in *intake) copyUnchanged(f *readFile) bool {
 	first, count, ok := index.file(f.content)
 	for n := first; ok && n < first+count; n++ {
 		offset, size := index.extent(n)
+		if in.fits(int(size)) != nil {
+			return false
+		}
 		line := in.spool.grow(int(size))
 		_, err := in.previous.catalog.Load().ReadAt(line, int64(offset))
 		if err != nil || hashOf(line) != index.hash(n) || in.ctx.Err() != nil {
 			return false // what was added stays in the spool, as of a file that was replaced
 		}
+		facts := f.factCount()
 		in.copyRecord(f, n)
+		in.blobs, in.pairs = in.blobs+1, in.pairs+f.factCount()-facts
 	}
 	return ok
 }

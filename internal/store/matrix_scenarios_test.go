@@ -18,7 +18,7 @@ type call = func(*Store, *clock) error
 // put is a call that commits files. What Discard leaves after an error is deleted at the next start.
 func put(name string, n int, in files) call {
 	return func(s *Store, _ *clock) error {
-		st, err := s.Stage(name)
+		st, err := s.Stage(name, source(1).Image)
 		if err != nil {
 			return err
 		}

@@ -89,15 +89,15 @@ func rebuildIndex(v *volume, dir string, infoText []byte, info Info) (*index, er
 		return nil, err
 	}
 	defer root.Close() // read only
-	b, f := &indexBuilder{keys: newKeyTable()}, &readFile{}
+	keys, f := newKeyTable(), &readFile{}
 	err = fbc.ReadFile(root.FS(), catalogFile, math.MaxUint32-1, func(blob fbc.Blob) error {
-		f.add(b.keys, blob)
+		f.add(keys, blob)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	b.add(f)
+	b := newIndexBuilder(keys, []*readFile{f})
 	b.files = nil
 	have := info
 	if b.count(&have); have != info {
@@ -221,7 +221,7 @@ func (s *Store) mendCatalog(ctx context.Context, c Catalog) bool {
 
 // mendPackages describes the packages again if what the volume has of that is missing or damaged.
 func (s *Store) mendPackages(ctx context.Context, c Catalog) {
-	snap, mend := c.Snapshot, s.describeAgain
+	snap, mend := c.Snapshot, s.Redescribe
 	switch known := snap.description.Load(); {
 	case known == nil:
 		mend = func(ctx context.Context, snap *Snapshot) error { return s.describe(ctx, snap, nil) }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"syscall"
@@ -33,15 +34,18 @@ func (s *Store) Usage() (Usage, error) {
 	return u, err
 }
 
-// NoRoomError says that the content of a catalog would not fit in, found out before the volume was full. It is one with
-// syscall.ENOSPC.
+// NoRoomError says that the content of a catalog, or a form of it, would not fit in, found out before the volume was full. It is
+// one with syscall.ENOSPC.
 type NoRoomError struct {
-	Need  int64 // bytes that the catalog takes while it is unpacked, as far as can be told
+	Need  int64 // bytes that it takes, as far as can be told
 	Usage Usage
 }
 
 func (e *NoRoomError) Error() string {
-	need := fmt.Sprintf("unpacking takes about %d bytes", e.Need)
+	need := fmt.Sprintf("it takes about %d bytes", e.Need)
+	if e.Need <= e.Usage.Free {
+		need = fmt.Sprintf("it takes more than %d bytes", e.Need)
+	}
 	if e.Usage.Limit > 0 {
 		return fmt.Sprintf("%s, and of the limit of %d (--storage-limit) %d are left", need, e.Usage.Limit, e.Usage.Free)
 	}
@@ -50,35 +54,49 @@ func (e *NoRoomError) Error() string {
 
 func (e *NoRoomError) Unwrap() error { return syscall.ENOSPC }
 
+// bounded is a writer that keeps within what was free.
+type bounded struct {
+	w     io.Writer
+	usage Usage
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if int64(len(p)) > b.usage.Free {
+		return 0, &NoRoomError{int64(len(p)), b.usage}
+	}
+	b.usage.Free -= int64(len(p))
+	return b.w.Write(p)
+}
+
 // staged is how many bytes of the volume a byte of a catalog file may take while it is unpacked: one in the file, one in
 // catalog.jsonl.
 const staged = 2
 
-// roomFor tells how many bytes the files of a catalog may have. It is a *NoRoomError if what the catalog has now would not
-// fit in once more.
-func (s *Store) roomFor(previous *Snapshot) (int64, error) {
+// roomFor tells how many bytes are free for a catalog. It is a *NoRoomError if what the catalog has now would not fit in once
+// more.
+func (s *Store) roomFor(previous *Snapshot) (Usage, error) {
 	u, err := s.Usage()
 	if err != nil {
-		return 0, fmt.Errorf("measuring the store: %w", err)
+		return u, fmt.Errorf("measuring the store: %w", err)
 	}
 	need := int64(1) // of what was never unpacked, nothing is known
 	if previous != nil {
 		need = max(need, staged*previous.info.Bytes)
 	}
 	if u.Free < need {
-		return 0, &NoRoomError{need, u}
+		return u, &NoRoomError{need, u}
 	}
-	if u.Free == math.MaxInt64 {
-		return u.Free, nil
+	return u, nil
+}
+
+// Room is how many bytes the files in Root may have together, so that the store keeps within its limit and the volume. Others
+// that are being unpacked may take of it too.
+func (st *Stage) Room() int64 {
+	if st.usage.Free == math.MaxInt64 {
+		return math.MaxInt64
 	}
-	return u.Free / staged, nil
+	return st.usage.Free / staged
 }
 
 // NoRoom is the error for an image whose files turned out to have more than Room.
-func (st *Stage) NoRoom() error {
-	u, err := st.store.Usage()
-	if err != nil {
-		return err
-	}
-	return &NoRoomError{staged * st.room, u}
-}
+func (st *Stage) NoRoom() error { return &NoRoomError{staged * st.Room(), st.usage} }

@@ -9,7 +9,9 @@ import (
 	"io"
 	"os"
 	"path"
+	"runtime"
 	"strconv"
+	"sync"
 )
 
 // Stage is a place on the volume where a snapshot is prepared for a catalog. Whoever asked for it fills Root with the
@@ -24,12 +26,15 @@ type Stage struct {
 	name   string
 	dir    string
 	files  *os.Root
-	room   int64
+	usage  Usage // when there was nothing in it
 	intake *intake
+
+	discarded sync.Once
 }
 
-// Stage makes an empty stage for the next content of a catalog. An error may be a *NoRoomError.
-func (s *Store) Stage(name string) (_ *Stage, err error) {
+// Stage makes an empty stage for the next content of a catalog, that of an image (its reference, as in Source). An error may be a
+// *NoRoomError: of the image that the catalog has now, it is known about how much room it takes.
+func (s *Store) Stage(name, image string) (_ *Stage, err error) {
 	s.mu.Lock()
 	s.stageCount++
 	st := &Stage{store: s, name: name, dir: path.Join(stageDir, strconv.Itoa(s.stageCount))}
@@ -43,7 +48,11 @@ func (s *Store) Stage(name string) (_ *Stage, err error) {
 	if c, ok := s.Catalog(name); ok {
 		previous = c.Snapshot
 	}
-	if st.room, err = s.roomFor(previous); err != nil {
+	estimate := previous
+	if c, _ := s.Catalog(name); c.Image != image {
+		estimate = nil // another image may be smaller, and be named for that very reason
+	}
+	if st.usage, err = s.roomFor(estimate); err != nil {
 		return nil, err
 	}
 	for _, d := range []string{st.dir, st.path("files"), st.path("snapshot")} {
@@ -58,7 +67,9 @@ func (s *Store) Stage(name string) (_ *Stage, err error) {
 	if st.files, err = s.volume.OpenRoot(st.path("files")); err != nil {
 		return nil, errors.Join(err, blobs.Close())
 	}
+	s.stages.Add(1)
 	st.intake = newIntake(st.files.FS(), newSpool(blobs), previous, s.opts.MaxBlobBytes)
+	st.intake.room, st.intake.noRoom = uint64(st.Room()), st.NoRoom()
 	return st, nil
 }
 
@@ -67,10 +78,6 @@ func (st *Stage) path(elem ...string) string { return path.Join(append([]string{
 // Root is where the files of the catalog go, as they lie under the config directory of the image.
 func (st *Stage) Root() *os.Root { return st.files }
 
-// Room is how many bytes the files in Root may have together, so that the store keeps within its limit and the volume. Others
-// that are being unpacked may take of it too.
-func (st *Stage) Room() int64 { return st.room }
-
 // Add says that a file in Root is complete, so that it can be read while others are being written; it may wait until some
 // others are read. If the file is replaced afterwards it has to be added again. What is not added, Commit reads. Add belongs to
 // one goroutine, and must not be called after Commit or Discard.
@@ -78,6 +85,7 @@ func (st *Stage) Add(name string) { st.intake.added <- name }
 
 // Discard deletes the stage. After Commit it only tidies up.
 func (st *Stage) Discard() error {
+	st.discarded.Do(func() { st.store.stages.Add(-1) })
 	return errors.Join(st.intake.close(), st.files.Close(), st.store.volume.RemoveAll(st.dir))
 }
 
@@ -88,20 +96,23 @@ func (st *Stage) Discard() error {
 // Order: the files of the snapshot are written and synced, its directory is renamed into snapshots/ (a crash from here
 // on leaves a snapshot that nothing points to: a later sweep deletes it, or the next attempt uses it), and then comes Serve.
 func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
-	if err := st.write(ctx, src); err != nil {
+	index, err := st.write(ctx, src)
+	if err != nil {
 		return nil, err
 	}
 	s := st.store
-	snap, err := st.publish(src.Key())
+	snap, err := st.publish(src.Key(), index)
 	if err != nil {
 		return nil, fmt.Errorf("publishing the snapshot of %s: %w", st.name, err)
 	}
+	snap.awaited.Store(true)
+	defer snap.awaited.Store(false) // should that fail, nobody is about to point to it any more
 	return snap, s.Serve(ctx, st.name, src.Image, src.Endpoint, snap)
 }
 
 // publish moves the finished snapshot to its name. If a sound one is there, of another catalog with the same image,
 // that one is used. A damaged one steps aside first: after a crash in between it is opened from there, as it was served.
-func (st *Stage) publish(key string) (*Snapshot, error) {
+func (st *Stage) publish(key string, index []byte) (*Snapshot, error) {
 	s := st.store
 	_, _ = s.Snapshot(key) // reads one that an earlier process left, which is not to be done under the lock
 	s.publish.Lock()
@@ -116,12 +127,14 @@ func (st *Stage) publish(key string) (*Snapshot, error) {
 	if err := s.volume.publishDir(st.path("snapshot"), target); err != nil {
 		return nil, err
 	}
-	snap, err := openSnapshot(s.volume, key)
+	snap, err := newSnapshot(s.volume, key, target, index)
+	if err == nil {
+		err = snap.openCatalog()
+	}
 	if err != nil {
 		return nil, err
 	}
 	snap.verified.Do(func() {}) // just written, and synced
-	snap.awaited.Store(true)
 	if err := s.volume.unpublishDir(target + damagedSuffix); err != nil {
 		s.opts.Logger.Warn("cannot delete a damaged snapshot; it goes at the next start", "key", key, "error", err)
 	}
@@ -131,31 +144,49 @@ func (st *Stage) publish(key string) (*Snapshot, error) {
 	return snap, nil
 }
 
-// write writes the files of the snapshot.
-func (st *Stage) write(ctx context.Context, src Source) error {
+// write writes the files of the snapshot, and returns its index.
+func (st *Stage) write(ctx context.Context, src Source) (index []byte, err error) {
 	defer context.AfterFunc(ctx, st.intake.stop)()
 	st.intake.end()
 	files, err := st.intake.inOrder()
 	if err := cmp.Or(ctx.Err(), err, st.intake.spool.end()); err != nil {
-		return err
+		return nil, err
 	}
-	if err := st.arrange(files); err != nil {
-		return err
+	arranged := make(chan error, 1)
+	go func() { arranged <- st.arrange(files) }() // which mostly waits for the disk
+	info, index, err := st.makeIndex(src, files)
+	if err := cmp.Or(<-arranged, err); err != nil {
+		return nil, err
 	}
-	builder := &indexBuilder{keys: st.intake.keys}
-	for _, f := range files {
-		builder.add(f)
+	for _, file := range []struct {
+		name string
+		data []byte
+	}{{snapshotFile, info}, {indexFile, index}} {
+		if err := st.store.volume.writeFile(st.path("snapshot", file.name), file.data); err != nil {
+			return nil, err
+		}
 	}
-	info, err := json.Marshal(st.info(src, builder))
-	if err != nil {
-		return err
+	return index, nil
+}
+
+// makeIndex makes what snapshot.json and index have of the files, and lets go of what it is made of.
+func (st *Stage) makeIndex(src Source, files []*readFile) (info, index []byte, err error) {
+	builder := newIndexBuilder(st.intake.keys, files)
+	st.intake.release()
+	if info, err = json.Marshal(st.info(src, builder)); err != nil {
+		return nil, nil, err
 	}
 	info = append(info, '\n')
-	if err := st.store.volume.writeFile(st.path("snapshot", snapshotFile), info); err != nil {
-		return err
+	index = builder.bytes(info)
+	if len(index) > largeIndex {
+		builder = nil
+		runtime.GC() // else the heap grows to twice what both took together, though the first is garbage now
 	}
-	return st.store.volume.writeFile(st.path("snapshot", indexFile), builder.bytes(info))
+	return info, index, nil
 }
+
+// largeIndex is from which size of an index what it was made of counts: some 50,000 blobs.
+const largeIndex = 8 << 20
 
 func (st *Stage) info(src Source, b *indexBuilder) Info {
 	info := Info{Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir, UnpackedAt: st.store.opts.Now().UTC()}
@@ -178,16 +209,23 @@ func (st *Stage) arrange(files []*readFile) error {
 		}
 		return st.store.volume.Rename(st.path("blobs"), target)
 	}
+	if err := st.store.volume.RemoveAll(st.path("files")); err != nil { // read, and in the way: a third copy
+		return err
+	}
 	out, err := st.store.volume.Create(target)
 	if err != nil {
 		return err
 	}
+	written := int64(0)
 	for _, f := range files {
 		if err == nil {
 			_, err = spool.file.Seek(int64(f.start), io.SeekStart)
 		}
 		if err == nil {
-			_, err = out.ReadFrom(io.LimitReader(spool.file.File, int64(f.end-f.start))) // the kernel copies
+			var n int64
+			n, err = out.ReadFrom(io.LimitReader(spool.file.File, int64(f.end-f.start))) // the kernel copies
+			startWriteback(out.File, written, n)
+			written += n
 		}
 	}
 	return errors.Join(err, out.syncAndClose(err))

@@ -10,8 +10,8 @@
 //	<root>/snapshots/<key>/             immutable; key = digest + config dir + layout version
 //	    catalog.jsonl                   every blob, one compact JSON line each, in walk order
 //	    index                           where the blobs are, by schema, package, name and what bundles provide, and
-//	                                    their hashes; checksummed, read in place
-//	    snapshot.json                   source, counts, sizes
+//	                                    their hashes, and what snapshot.json has; checksummed, read in place
+//	    snapshot.json                   source, counts, sizes; read only to make an index that is damaged again
 //	    packages                        which packages are sound, with summaries of those; made after the rest
 //	    catalog.jsonl.zst, .gz          catalog.jsonl compressed; made later, and again if they are missing or damaged
 //	<root>/stage/                       work in progress; emptied at start
@@ -31,6 +31,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -89,6 +90,9 @@ type Store struct {
 	unpointed  map[string]time.Time // by key: since when nothing points to it any more, as far as this process has seen
 	changed    chan struct{}        // closed and replaced when a catalog changes
 	stageCount int
+
+	// stages is how many there are, so that what is not urgent leaves the processors to them.
+	stages atomic.Int32
 
 	// recompress has room for one: whoever deletes a damaged compressed form asks Compress for another.
 	recompress chan struct{}

@@ -76,7 +76,7 @@ func blobs(text string) files {
 
 func stage(t testing.TB, s *Store, name string, in files) *Stage {
 	t.Helper()
-	st, err := s.Stage(name)
+	st, err := s.Stage(name, source(1).Image)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,12 +140,14 @@ func TestEarlierLayoutIsUnpackedAgain(t *testing.T) {
 	if !ok || text(t, earlier.Snapshot) != v.read("snapshots", key, catalogFile) {
 		t.Fatal("the catalog is not served")
 	}
-	if names, err := s.Scrub(t.Context()); err != nil || len(names) != 1 {
-		t.Errorf("Scrub: got %q %v, want the catalog to be unpacked again", names, err)
+	before := names(t, v.path("snapshots", key))
+	if damaged, err := s.Scrub(t.Context()); err != nil || len(damaged) != 1 {
+		t.Errorf("Scrub: got %q %v, want the catalog to be unpacked again", damaged, err)
 	}
-	if earlier.Snapshot.Described() {
-		t.Error("its packages are described: the next start would take that for a proof")
+	if !earlier.Snapshot.Described() {
+		t.Error("its packages are not described")
 	}
+	wantNames(t, v.path("snapshots", key), before...) // the next start would take a description for a proof
 	if _, ok := s.Snapshot(key); ok {
 		t.Error("the snapshot is given")
 	}

@@ -170,8 +170,11 @@ func (s *Store) scrub(ctx context.Context, c Catalog) error {
 			return ctx.Err()
 		}
 	}
-	if snap.isDamaged() {
-		return nil // nothing proves what it has; it is to be unpacked again
+	if snap.isDamaged() { // nothing proves what it has: it is to be unpacked again, and shows its packages until then
+		if err := s.describe(ctx, snap, nil); err != nil && ctx.Err() == nil {
+			s.opts.Logger.Error("cannot describe the packages of a catalog", "catalog", c.Name, "error", err)
+		}
+		return ctx.Err()
 	}
 	snap.verified.Do(func() {})
 	s.mendPackages(ctx, c)

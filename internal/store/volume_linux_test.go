@@ -55,7 +55,7 @@ func TestReadOnlyVolume(t *testing.T) {
 		s, err := Open(dir, Options{})
 		must(t, err)
 		serves(t, s, "cat", "old")
-		if _, err := s.Stage("cat"); !errors.Is(err, syscall.EROFS) {
+		if _, err := s.Stage("cat", source(1).Image); !errors.Is(err, syscall.EROFS) {
 			t.Errorf("a stage on a read-only volume: error %v", err)
 		}
 		serves(t, s, "cat", "old")
@@ -79,7 +79,7 @@ func TestFullVolume(t *testing.T) {
 			t.Fatalf("the volume is not full: %v", err)
 		}
 		for range 2 { // before and after a restart
-			stage, err := s.Stage("cat")
+			stage, err := s.Stage("cat", source(1).Image)
 			if err == nil {
 				err = stage.Root().WriteFile("catalog.json", []byte(blobs("new")["c.json"]), 0o644)
 				if err == nil {
@@ -123,7 +123,7 @@ func TestFullVolumeHasNoRoomForForms(t *testing.T) {
 			t.Fatalf("the volume is not full: %v", err)
 		}
 		logged, log := compressNow(t, s, nil)
-		if strings.Count(log, "\n") != 1 || !strings.Contains(log, "no space left") {
+		if strings.Count(log, "\n") != 1 || !strings.Contains(log, "the volume has 0 left") {
 			t.Errorf("logged %q, want one line", log)
 		}
 		if logged, log = compressNow(t, s, logged); log != "" {

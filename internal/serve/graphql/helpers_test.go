@@ -46,7 +46,7 @@ func emptyStore(tb testing.TB, dir string) *store.Store {
 // commit makes files the content of the catalog, under a digest of one digit repeated.
 func commit(tb testing.TB, st *store.Store, name, digit string, files fs.FS) {
 	tb.Helper()
-	stage, err := st.Stage(name)
+	stage, err := st.Stage(name, "")
 	if err != nil {
 		tb.Fatal(err)
 	}

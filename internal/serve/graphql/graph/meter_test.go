@@ -30,7 +30,7 @@ func TestWalksEndWithTheRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	stage, err := st.Stage("c")
+	stage, err := st.Stage("c", "")
 	if err != nil {
 		t.Fatal(err)
 	}

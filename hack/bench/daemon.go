@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// daemon is a running catalogd.
+type daemon struct {
+	*child
+	content, health, metrics string // host:port
+	dataDir                  string
+	unpackings               int // that logged has told
+}
+
+// startDaemon starts catalogd on a data directory and returns at once.
+func (e *env) startDaemon(dataDir, kubeconfig string) (*daemon, error) {
+	addresses, err := freeAddresses(3)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dataDir, 0o755); err != nil {
+		return nil, err
+	}
+	e.daemons++
+	d := &daemon{content: addresses[0], health: addresses[1], metrics: addresses[2], dataDir: dataDir}
+	d.child, err = start("catalogd", filepath.Join(e.dir, fmt.Sprintf("catalogd-%d.log", e.daemons)), e.catalogd,
+		"--kubeconfig", kubeconfig, "--namespace", namespace, "--data-dir", dataDir,
+		"--content-bind-address", d.content, "--external-url", "http://"+d.content,
+		"--health-bind-address", d.health, "--metrics-bind-address", d.metrics, "--log-format", "text",
+	)
+	return d, err
+}
+
+// freshDaemon starts catalogd with an empty data directory and waits until it is ready and idle.
+func (e *env) freshDaemon(ctx context.Context) (*daemon, error) {
+	dir, err := os.MkdirTemp(e.dir, "data-")
+	if err != nil {
+		return nil, err
+	}
+	return e.readyDaemon(ctx, dir)
+}
+
+func (e *env) readyDaemon(ctx context.Context, dataDir string) (*daemon, error) {
+	d, err := e.startDaemon(dataDir, e.cluster.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	err = every(ctx, 20*time.Millisecond, func() (bool, error) {
+		_, err := fetch(ctx, "http://"+d.health+"/readyz")
+		return err == nil, d.ended()
+	})
+	if err == nil {
+		err = settle(ctx, d.pid())
+	}
+	if err != nil {
+		d.kill()
+		return nil, err
+	}
+	return d, nil
+}
+
+// discard kills the daemon and removes its data.
+func (d *daemon) discard() {
+	d.kill()
+	_ = os.RemoveAll(d.dataDir) // the directory of the run goes at its end
+}
+
+func (d *daemon) all(catalog string) string { return "/catalogs/" + catalog + "/api/v1/all" }
+
+// logged returns how long the next unpacking took by catalogd's own account, once it says so.
+func (d *daemon) logged(ctx context.Context) (time.Duration, error) {
+	pattern := regexp.MustCompile(`(?m)\bmsg=unpacked\b.*\btook=(\S+)`)
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("catalogd's log does not say how long unpacking took"))
+	defer cancel()
+	var took time.Duration
+	err := every(ctx, 10*time.Millisecond, func() (bool, error) {
+		text, err := os.ReadFile(d.log)
+		if err != nil {
+			return false, err
+		}
+		matches := pattern.FindAllSubmatch(text, -1)
+		if len(matches) <= d.unpackings {
+			return false, d.ended()
+		}
+		took, err = time.ParseDuration(string(matches[d.unpackings][1]))
+		d.unpackings++
+		return true, err
+	})
+	return took, err
+}
+
+// served waits until /all of a catalog answers 200, with another ETag than before, and returns the ETag.
+func (d *daemon) served(ctx context.Context, catalog, before string) (etag string, err error) {
+	const interval = 4 * time.Millisecond // some percent of a processor
+	url := "http://" + d.content + d.all(catalog)
+	err = every(ctx, interval, func() (bool, error) {
+		header, status, err := head(ctx, url, nil)
+		if err != nil {
+			return false, err
+		}
+		etag = header.Get("ETag")
+		if status == http.StatusOK && etag != before {
+			return true, nil
+		}
+		return false, d.ended()
+	})
+	return etag, err
+}
+
+// compressed waits until /all is there in all encodings, and all else is done as well.
+func (d *daemon) compressed(ctx context.Context, catalog string) error {
+	if err := d.encoded(ctx, catalog); err != nil {
+		return err
+	}
+	return settle(ctx, d.pid())
+}
+
+// encoded waits until /all is there in the encodings that are made in the background.
+func (d *daemon) encoded(ctx context.Context, catalog string) error {
+	for _, encoding := range []string{"zstd", "gzip"} {
+		err := every(ctx, 50*time.Millisecond, func() (bool, error) {
+			header, _, err := head(ctx, "http://"+d.content+d.all(catalog), map[string]string{"Accept-Encoding": encoding})
+			return err == nil && header.Get("Content-Encoding") == encoding, errors.Join(err, d.ended())
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for /all as %s: %w", encoding, err)
+		}
+	}
+	return nil
+}
+
+var plainClient = &http.Client{Transport: &http.Transport{DisableCompression: true, Proxy: nil}}
+
+// ask sends a request without a body; the caller closes the body of the response.
+func ask(ctx context.Context, method, url string, header map[string]string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, nil) //nolint:gosec // G704: the URL is of a program that this one started
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range header {
+		request.Header.Set(name, value)
+	}
+	return plainClient.Do(request) //nolint:gosec // G704: as above
+}
+
+func head(ctx context.Context, url string, header map[string]string) (http.Header, int, error) {
+	response, err := ask(ctx, http.MethodHead, url, header)
+	if err != nil {
+		return nil, 0, err
+	}
+	return response.Header, response.StatusCode, response.Body.Close()
+}
+
+// fetch returns the body of a reply with status 200.
+func fetch(ctx context.Context, url string) (string, error) {
+	response, err := ask(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: status %d", url, response.StatusCode)
+	}
+	return string(text), err
+}
+
+// freeAddresses returns loopback addresses whose ports were free a moment ago. They are below those that the kernel gives to clients.
+func freeAddresses(n int) (addresses []string, err error) {
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)) //nolint:gosec // G404: any port will do
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		defer listener.Close() // only at the end: no port twice
+		if addresses = append(addresses, address); len(addresses) == n {
+			return addresses, nil
+		}
+	}
+	return nil, errors.New("no port is free below 30000")
+}

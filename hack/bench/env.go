@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
+	"github.com/operator-catalogs/catalogd/hack/bench/load"
+)
+
+// env is what rows measure with. What a row needs is started when the first one asks for it, and stays.
+type env struct {
+	options
+	progress io.Writer
+	dir      string // of this run, on the disk of the cache; removed at its end
+	daemons  int    // that were started
+	cluster  *cluster
+	registry *imageRegistry
+
+	base   *layer       // of the catalog that most rows are about
+	reader *readerWorld // started by reading
+	large  string       // the data directory with a 3 GB catalog, once there is one
+}
+
+// readerWorld is a catalogd that serves the catalog, and nginx beside it.
+type readerWorld struct {
+	*daemon
+	nginx *nginx
+	found []found
+}
+
+const (
+	benchCatalog = "bench"
+	largeCatalog = "large"
+)
+
+func newEnv(ctx context.Context, o options, progress io.Writer) (*env, error) {
+	if err := os.MkdirAll(o.cacheDir, 0o755); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(o.cacheDir, "run-")
+	if err != nil {
+		return nil, err
+	}
+	e := &env{options: o, progress: progress, dir: dir}
+	e.say("starting etcd, kube-apiserver and a registry; files of this run: %s", dir)
+	e.registry, err = startRegistry()
+	if err == nil {
+		e.cluster, err = startCluster(ctx, o.assets, filepath.Join(dir, "cluster"))
+	}
+	if err == nil {
+		if o.catalog != "" {
+			e.base, err = e.given(ctx)
+		} else {
+			e.base, err = e.generated(ctx, catalog.Community())
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+// close stops everything and removes the files of this run.
+func (e *env) close() error {
+	e.stopReading()
+	var err error
+	if e.cluster != nil {
+		err = e.cluster.env.Stop()
+	}
+	if e.registry != nil {
+		_ = e.registry.server.Close()
+	}
+	return errors.Join(err, os.RemoveAll(e.dir))
+}
+
+func (e *env) say(format string, args ...any) {
+	fmt.Fprintf(e.progress, format+"\n", args...)
+}
+
+// reading starts a catalogd that serves the catalog, with all that it does in the background done.
+func (e *env) reading(ctx context.Context) (*readerWorld, error) {
+	if e.reader != nil {
+		return e.reader, e.reader.ended()
+	}
+	e.say("starting catalogd with the catalog")
+	if err := e.cluster.clear(ctx); err != nil {
+		return nil, err
+	}
+	ref, _, err := e.registry.publish("bench/base", e.base)
+	if err != nil {
+		return nil, err
+	}
+	d, err := e.freshDaemon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &readerWorld{daemon: d}
+	if err := r.fill(ctx, e.cluster, ref); err != nil {
+		d.discard()
+		return nil, err
+	}
+	e.reader = r
+	return r, nil
+}
+
+// fill has the catalog unpacked and all done that follows, and reads what is served.
+func (r *readerWorld) fill(ctx context.Context, c *cluster, ref string) error {
+	if err := c.create(ctx, benchCatalog, ref, neverPoll); err != nil {
+		return err
+	}
+	if err := c.waitFor(ctx, r.daemon, benchCatalog, "PackagesSynced"); err != nil {
+		return err
+	}
+	if err := r.compressed(ctx, benchCatalog); err != nil {
+		return err
+	}
+	if _, err := r.logged(ctx); err != nil {
+		return err
+	}
+	all, err := load.Get(ctx, load.Target{Address: r.content, Path: r.all(benchCatalog)})
+	if err != nil {
+		return err
+	}
+	r.found, err = findPackages(all)
+	return err
+}
+
+// besideNginx is reading, and starts nginx.
+func (e *env) besideNginx(ctx context.Context) (*readerWorld, error) {
+	if e.nginx == "" {
+		return nil, skip("there is no nginx: install nginx-light, or give --nginx PATH")
+	}
+	r, err := e.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.nginx == nil {
+		dir := filepath.Join(e.dir, "nginx")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+		if r.nginx, err = startNginx(ctx, e.nginx, dir); err != nil {
+			return nil, err
+		}
+	}
+	return r, r.nginx.ended()
+}
+
+// stopReading ends what reading started.
+func (e *env) stopReading() {
+	if e.reader == nil {
+		return
+	}
+	if e.reader.nginx != nil {
+		e.reader.nginx.stop()
+	}
+	e.reader.discard()
+	e.reader = nil
+}
+
+// alone leaves nothing running but the control plane and the registry, and no objects in it.
+func (e *env) alone(ctx context.Context) error {
+	e.stopReading()
+	return e.cluster.clear(ctx)
+}
+
+// gunzipTar is the yardstick of unpacking: it unpacks a layer into an empty directory, and returns the seconds that took.
+func (e *env) gunzipTar(ctx context.Context, l *layer) (float64, error) {
+	dir, err := os.MkdirTemp(e.dir, "tar-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if err := flush(ctx); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if _, err := command(ctx, "sh", "-c", `gzip -dc "$1" | tar x -C "$2"`, "sh", l.File, dir); err != nil {
+		return 0, err
+	}
+	return time.Since(began).Seconds(), nil
+}
+
+// flush has the kernel write what it holds, so that what was done before is not paid for by what is measured next.
+func flush(ctx context.Context) error {
+	_, err := command(ctx, "sync")
+	return err
+}

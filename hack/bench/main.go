@@ -1,0 +1,175 @@
+// Command bench measures catalogd beside yardsticks that are measured in the same run, on the same machine, by turns with it: gzip and
+// tar, nginx, kubectl, opm. `make bench` builds and runs it, in the root of the repository; --help says more.
+//
+// It starts what it needs (etcd, kube-apiserver, a registry, bin/catalogd, nginx) on loopback, and stops all of it when it ends, on Ctrl-C
+// too. Generated catalogs stay in the cache directory.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+const usage = `bench measures catalogd beside yardsticks that are measured in the same run, by turns with it.
+
+Usage, in the root of the repository:
+  make build && KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh) go run ./hack/bench [flags]
+
+What it measures are rows, by name:
+%s
+A row that needs a program that is not there (nginx, opm) is skipped. All rows take some 20 minutes on two cores, most of them for the
+catalog of 3 GB (rows memory and start, 15 GB of disk).
+
+Flags:
+`
+
+// options is what the flags say.
+type options struct {
+	catalogd, assets, cacheDir, catalog, nginx, opm string
+	runs                                            int
+	duration                                        time.Duration
+	only                                            *regexp.Regexp
+	json, write                                     string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string, out io.Writer) (options, error) {
+	var o options
+	var only string
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(out)
+	f.StringVar(&o.catalogd, "catalogd", "bin/catalogd", "the built catalogd, a `path`")
+	f.StringVar(&o.catalog, "catalog", "", "measure with this catalog: a `directory` that an image has at /configs, or a tar archive of one, plain or gzipped, with configs/ in it (default: one is generated, of the community catalog's shape)")
+	f.StringVar(&o.cacheDir, "cache-dir", defaultCacheDir(), "`directory` for generated catalogs, which stay, and the files of a run, which do not; it decides which disk is measured")
+	f.IntVar(&o.runs, "runs", 5, "how often to measure figure and yardstick, by turns")
+	f.DurationVar(&o.duration, "duration", 2*time.Second, "how long to ask for the same thing, for rates")
+	f.StringVar(&only, "only", "", "measure only the rows whose name matches this `regexp`")
+	f.StringVar(&o.nginx, "nginx", "", "nginx, a `path` (default: that of the PATH)")
+	f.StringVar(&o.opm, "opm", "", "opm, a `path`, to be measured as well; hack/opm/build.sh builds one")
+	f.StringVar(&o.json, "json", "", "write the results to this `file`, or - for standard output")
+	f.StringVar(&o.write, "write", "", "write the table into this `file`, between its markers: docs/performance.md")
+	f.Usage = func() {
+		fmt.Fprintf(out, usage, listRows())
+		f.PrintDefaults()
+	}
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q; see --help", f.Arg(0))
+	}
+	if o.runs < 1 || o.duration <= 0 {
+		return o, errors.New("--runs and --duration have to be more than 0")
+	}
+	var err error
+	if o.only, err = regexp.Compile(only); err != nil {
+		return o, fmt.Errorf("--only: %w", err)
+	}
+	if o.nginx, err = findNginx(o.nginx); err != nil {
+		return o, err
+	}
+	return o, o.validate()
+}
+
+// validate says what is missing, and the remedy, before anything is started.
+func (o *options) validate() error {
+	o.assets = os.Getenv("KUBEBUILDER_ASSETS")
+	if o.assets == "" {
+		return errors.New("KUBEBUILDER_ASSETS is not set: export KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
+	}
+	if _, err := os.Stat(filepath.Join("config", "crd")); err != nil {
+		return errors.New("the working directory is not the root of the repository: run this there")
+	}
+	for _, p := range []struct{ path, remedy string }{
+		{o.catalogd, "make build, or give --catalogd"}, {o.opm, "give --opm the path of an opm, or leave it out"},
+	} {
+		if info, err := os.Stat(p.path); p.path != "" && (err != nil || info.IsDir()) {
+			return fmt.Errorf("there is no program %s: %s", p.path, p.remedy)
+		}
+	}
+	if o.write != "" {
+		return checkMarkers(o.write)
+	}
+	return nil
+}
+
+func defaultCacheDir() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	return filepath.Join(cache, "catalogd", "bench")
+}
+
+// run measures the rows and reports them. It fails if a row could not be measured, not if one does not reach what it is to reach.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	if len(args) == 2 && args[0] == headCommand { // the yardstick of a row, which starts this program again
+		cost, err := headCost(ctx, args[1])
+		if err == nil {
+			_, err = fmt.Fprintln(stdout, cost)
+		}
+		return err
+	}
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	e, err := newEnv(ctx, o, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.close()) }()
+	report := newReport(ctx, e, args)
+	for _, r := range rows {
+		if !o.only.MatchString(r.name) {
+			continue
+		}
+		row := e.measure(ctx, r)
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		if _, err := io.WriteString(stdout, row.lines()+"\n"); err != nil {
+			return err
+		}
+		report.Rows = append(report.Rows, row)
+	}
+	if len(report.Rows) == 0 {
+		return fmt.Errorf("--only matches no row; the rows are:\n%s", listRows())
+	}
+	return errors.Join(report.write(o, stdout), report.failures())
+}
+
+// measure measures one row; what goes wrong is said in it.
+func (e *env) measure(ctx context.Context, r namedRow) Row {
+	e.say("%s", r.name)
+	began := time.Now()
+	row, err := r.measure(ctx, e)
+	row.Name, row.Seconds = r.name, time.Since(began).Seconds()
+	var skipped skip
+	switch {
+	case errors.As(err, &skipped):
+		row.Skipped = skipped.Error()
+	case err != nil:
+		row.Failed = err.Error()
+	}
+	return row
+}

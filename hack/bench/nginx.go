@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// One worker a processor, sendfile, no log, connections kept for as long as they are asked for; all else is nginx's default.
+const nginxConfig = `daemon off;
+%s
+worker_processes %d;
+pid %s/nginx.pid;
+error_log %[3]s/error.log;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  sendfile on;
+  keepalive_requests 1000000000;
+  keepalive_timeout 1h;
+  client_body_temp_path %[3]s/body;
+  proxy_temp_path %[3]s/proxy;
+  fastcgi_temp_path %[3]s/fastcgi;
+  uwsgi_temp_path %[3]s/uwsgi;
+  scgi_temp_path %[3]s/scgi;
+  default_type application/octet-stream;
+  server {
+    listen %[4]s;
+    root %[3]s/files;
+  }
+}
+`
+
+// nginx is a running nginx that serves the files of a directory over plain HTTP.
+type nginx struct {
+	*child
+	address string
+	files   string
+}
+
+// findNginx returns the nginx that was named, or the one on the PATH, or "".
+func findNginx(named string) (string, error) {
+	if named != "" {
+		path, err := exec.LookPath(named)
+		if err != nil {
+			return "", fmt.Errorf("--nginx: %w", err)
+		}
+		return path, nil
+	}
+	path, _ := exec.LookPath("nginx")
+	return path, nil
+}
+
+func startNginx(ctx context.Context, program, dir string) (*nginx, error) {
+	addresses, err := freeAddresses(1)
+	if err != nil {
+		return nil, err
+	}
+	n := &nginx{address: addresses[0], files: filepath.Join(dir, "files")}
+	if err := os.MkdirAll(n.files, 0o755); err != nil {
+		return nil, err
+	}
+	userLine := ""
+	if os.Geteuid() == 0 { // its workers would run as somebody who may not read these files
+		me, err := user.Current()
+		if err != nil {
+			return nil, err
+		}
+		userLine = "user " + me.Username + ";"
+	}
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, userLine, runtime.NumCPU(), dir, n.address), 0o644); err != nil {
+		return nil, err
+	}
+	if n.child, err = start("nginx", filepath.Join(dir, "nginx.log"), program, "-p", dir, "-c", file, "-e", filepath.Join(dir, "error.log")); err != nil {
+		return nil, err
+	}
+	err = every(ctx, 20*time.Millisecond, func() (bool, error) {
+		conn, err := net.Dial("tcp", n.address)
+		if err != nil {
+			return false, n.ended()
+		}
+		return true, conn.Close()
+	})
+	if err != nil {
+		n.stop()
+		return nil, err
+	}
+	return n, nil
+}
+
+// put writes a file and returns the path under which nginx serves it.
+func (n *nginx) put(name string, content []byte) (path string, err error) {
+	return "/" + name, os.WriteFile(filepath.Join(n.files, name), content, 0o644)
+}
+
+func nginxVersion(ctx context.Context, program string) string {
+	text, err := command(ctx, "sh", "-c", `"$1" -v 2>&1`, "sh", program)
+	if err != nil {
+		return "nginx (version unknown)"
+	}
+	return strings.TrimSpace(strings.TrimPrefix(text, "nginx version: "))
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Row is a figure of catalogd beside its yardstick.
+type Row struct {
+	Name      string   `json:"name"`
+	What      string   `json:"what"`
+	Figure    Series   `json:"figure"`
+	Yardstick Series   `json:"yardstick,omitzero"`
+	Ratio     float64  `json:"ratio,omitzero"` // of the medians, figure by yardstick
+	Limit     float64  `json:"limit,omitzero"` // that the ratio is to keep to; 0 if the row is for orientation
+	AtLeast   bool     `json:"atLeast,omitempty"`
+	Checks    []Check  `json:"checks,omitempty"` // what the row is to keep to besides
+	Notes     []string `json:"notes,omitempty"`
+	Skipped   string   `json:"skipped,omitempty"` // why there is nothing of the above
+	Failed    string   `json:"failed,omitempty"`
+	Seconds   float64  `json:"seconds"` // that the row took
+}
+
+// Series is one figure, measured some times.
+type Series struct {
+	What   string    `json:"what"`
+	Unit   string    `json:"unit"`
+	Values []float64 `json:"values"`
+	Min    float64   `json:"min"`
+	Median float64   `json:"median"`
+}
+
+// Check is something that holds or does not.
+type Check struct {
+	What string `json:"what"` // with the value and its bound
+	Held bool   `json:"held"`
+}
+
+// skip says why a row cannot be measured here.
+type skip string
+
+func (s skip) Error() string { return string(s) }
+
+// newSeries sums up values, of which there is at least one.
+func newSeries(what, unit string, values ...float64) Series {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := sorted[len(sorted)/2]
+	if len(sorted)%2 == 0 {
+		middle = (middle + sorted[len(sorted)/2-1]) / 2
+	}
+	return Series{What: what, Unit: unit, Values: values, Min: sorted[0], Median: middle}
+}
+
+// atMost and atLeast bound the ratio of the row.
+func (r *Row) atMost(limit float64)  { r.Limit, r.AtLeast = limit, false }
+func (r *Row) atLeast(limit float64) { r.Limit, r.AtLeast = limit, true }
+
+func (r *Row) check(held bool, format string, args ...any) {
+	r.Checks = append(r.Checks, Check{fmt.Sprintf(format, args...), held})
+}
+
+func (r *Row) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// held says whether the row reaches all that it is to reach.
+func (r *Row) held() bool {
+	if r.Limit != 0 && (r.AtLeast && r.Ratio < r.Limit || !r.AtLeast && r.Ratio > r.Limit) {
+		return false
+	}
+	return !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Held })
+}
+
+// reach is the bound of the ratio in words.
+func (r *Row) reach() string {
+	switch {
+	case r.Limit == 0:
+		return ""
+	case r.AtLeast:
+		return fmt.Sprintf(">= %gx", r.Limit)
+	default:
+		return fmt.Sprintf("<= %gx", r.Limit)
+	}
+}
+
+// verdict is what the table says of the row.
+func (r *Row) verdict() string {
+	switch {
+	case r.Failed != "":
+		return "failed"
+	case r.Skipped != "":
+		return "skipped"
+	case r.Limit == 0 && len(r.Checks) == 0:
+		return "-"
+	case r.held():
+		return "held"
+	default:
+		return "**not held**"
+	}
+}
+
+func (s Series) String() string {
+	if len(s.Values) == 0 {
+		return "-"
+	}
+	text := s.format(s.Median)
+	if len(s.Values) > 1 {
+		text += " (min " + s.format(s.Min) + ")"
+	}
+	return text
+}
+
+// format writes a value with three digits or so.
+func (s Series) format(value float64) string {
+	digits := 0
+	switch {
+	case value < 1:
+		digits = 3
+	case value < 10:
+		digits = 2
+	case value < 100:
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %s", digits, value, s.Unit)
+}
+
+// meter measures one value of a series.
+type meter func(context.Context) (float64, error)
+
+// alternate measures figure and yardstick by turns.
+func (e *env) alternate(ctx context.Context, row *Row, runs int, figure, yardstick meter) error {
+	var figures, yardsticks []float64
+	for run := range runs {
+		f, err := figure(ctx)
+		if err != nil {
+			return err
+		}
+		y, err := yardstick(ctx)
+		if err != nil {
+			return err
+		}
+		figures, yardsticks = append(figures, f), append(yardsticks, y)
+		e.say("  %d/%d: %s, %s", run+1, runs, row.Figure.format(f), row.Yardstick.format(y))
+	}
+	row.Figure = newSeries(row.Figure.What, row.Figure.Unit, figures...)
+	row.Yardstick = newSeries(row.Yardstick.What, row.Yardstick.Unit, yardsticks...)
+	row.Ratio = row.Figure.Median / row.Yardstick.Median
+	return nil
+}
+
+// lines is the row for a terminal.
+func (r *Row) lines() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", r.Name, r.What)
+	switch {
+	case r.Failed != "":
+		fmt.Fprintf(&b, "  failed: %s\n", r.Failed)
+	case r.Skipped != "":
+		fmt.Fprintf(&b, "  skipped: %s\n", r.Skipped)
+	default:
+		fmt.Fprintf(&b, "  %-60s %s\n", r.Figure.What, r.Figure)
+		if len(r.Yardstick.Values) > 0 {
+			fmt.Fprintf(&b, "  %-60s %s\n", r.Yardstick.What, r.Yardstick)
+			fmt.Fprintf(&b, "  ratio %.2fx  %s\n", r.Ratio, strings.Trim(r.reach()+": "+r.ratioVerdict(), ": "))
+		}
+		for _, c := range r.Checks {
+			fmt.Fprintf(&b, "  %s: %s\n", c.What, verdictOf(c.Held))
+		}
+		for _, n := range r.Notes {
+			fmt.Fprintf(&b, "  note: %s\n", n)
+		}
+	}
+	return b.String()
+}
+
+func (r *Row) ratioVerdict() string {
+	if r.Limit == 0 {
+		return ""
+	}
+	alone := Row{Ratio: r.Ratio, Limit: r.Limit, AtLeast: r.AtLeast}
+	return verdictOf(alone.held())
+}
+
+func verdictOf(held bool) string {
+	if held {
+		return "held"
+	}
+	return "NOT HELD"
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
+	"github.com/operator-catalogs/catalogd/hack/bench/load"
+)
+
+const (
+	smallBundles, largeBundles = 1000, 100_000 // 33.5 MB and 3 GB
+	mostMemory                 = 160 << 20
+	readGap                    = 100 * time.Millisecond // between two replies to a reader: the processors are for unpacking
+)
+
+// memory measures the most that catalogd takes while a catalog is unpacked and all is read.
+func memory(ctx context.Context, e *env) (Row, error) {
+	row := Row{
+		What:   "peak RSS of catalogd, from start through unpacking 3 GB (100,000 bundles), while /all and metas are read",
+		Figure: Series{What: "with 3 GB", Unit: "MiB"}, Yardstick: Series{What: "with 33.5 MB", Unit: "MiB"},
+	}
+	row.atMost(1.5)
+	var figures, yardsticks []float64
+	for run := range max(1, e.runs/5) {
+		dir := filepath.Join(e.dir, fmt.Sprintf("large-%d", run))
+		yardstick, err := e.peak(ctx, filepath.Join(e.dir, fmt.Sprintf("small-%d", run)), smallBundles)
+		if err != nil {
+			return row, err
+		}
+		figure, err := e.peak(ctx, dir, largeBundles)
+		if err != nil {
+			return row, err
+		}
+		e.say("  %.0f MiB, %.0f MiB", figure, yardstick)
+		figures, yardsticks, e.large = append(figures, figure), append(yardsticks, yardstick), dir
+	}
+	row.Figure = newSeries(row.Figure.What, row.Figure.Unit, figures...)
+	row.Yardstick = newSeries(row.Yardstick.What, row.Yardstick.Unit, yardsticks...)
+	row.Ratio = row.Figure.Median / row.Yardstick.Median
+	row.check(row.Figure.Median*(1<<20) <= mostMemory, "%s of %d MiB at most", row.Figure.format(row.Figure.Median), mostMemory>>20)
+	row.note("a catalog of 33.5 MB is served first; two clients read its /all and two its metas, and those of the other one as soon as it is served, until its packages are published and it is compressed")
+	return row, nil
+}
+
+// peak returns the most MiB that a catalogd takes that serves a small catalog and unpacks another one, into a data directory that stays.
+func (e *env) peak(ctx context.Context, dir string, bundles int) (float64, error) {
+	if err := e.alone(ctx); err != nil {
+		return 0, err
+	}
+	first := catalog.Scaled(smallBundles)
+	first.Seed = 1
+	refs := map[string]string{}
+	for name, shape := range map[string]catalog.Shape{benchCatalog: first, largeCatalog: catalog.Scaled(bundles)} {
+		l, err := e.generated(ctx, shape)
+		if err != nil {
+			return 0, err
+		}
+		if refs[name], _, err = e.registry.publish("bench/"+name, l); err != nil {
+			return 0, err
+		}
+	}
+	d, err := e.readyDaemon(ctx, dir)
+	if err != nil {
+		return 0, err
+	}
+	defer d.stop()
+	if err := e.takeIn(ctx, d, benchCatalog, refs[benchCatalog]); err != nil {
+		return 0, err
+	}
+	stop := e.readAlong(ctx, d)
+	err = e.takeIn(ctx, d, largeCatalog, refs[largeCatalog])
+	if err == nil {
+		err = e.readOnce(ctx, d)
+	}
+	if err := errors.Join(err, stop()); err != nil {
+		return 0, err
+	}
+	bytes, err := peakMemory(d.pid())
+	return float64(bytes) / (1 << 20), err
+}
+
+// takeIn creates a CatalogSource and waits until all is done that follows.
+func (e *env) takeIn(ctx context.Context, d *daemon, name, ref string) error {
+	began := time.Now()
+	if err := e.cluster.create(ctx, name, ref, neverPoll); err != nil {
+		return err
+	}
+	if _, err := d.served(ctx, name, ""); err != nil {
+		return err
+	}
+	e.say("  %s is served after %.1f s", name, time.Since(began).Seconds())
+	if err := e.cluster.waitFor(ctx, d, name, "PackagesSynced"); err != nil {
+		return err
+	}
+	e.say("  its packages are published after %.1f s", time.Since(began).Seconds())
+	return d.encoded(ctx, name)
+}
+
+// readAlong reads the small catalog, and the other one once it is served, over and over, until the function that it returns is called; that
+// returns what went wrong.
+func (e *env) readAlong(ctx context.Context, d *daemon) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	path := func(reader int, catalog string) string {
+		if reader%2 == 0 {
+			return d.all(catalog)
+		}
+		return metasSchema(catalog)
+	}
+	const readers = 4
+	failures := make([]error, readers)
+	var group sync.WaitGroup
+	for i := range readers {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				_, err := load.Skim(ctx, load.Target{Address: d.content, Path: path(i, benchCatalog)})
+				if _, status, there := head(ctx, "http://"+d.content+d.all(largeCatalog), nil); err == nil && there == nil && status == http.StatusOK {
+					_, err = load.Skim(ctx, load.Target{Address: d.content, Path: path(i, largeCatalog)})
+				}
+				if err != nil && ctx.Err() == nil {
+					failures[i] = fmt.Errorf("reading along: %w", err)
+					return
+				}
+				_ = pause(ctx, readGap) // the end of ctx ends the loop
+			}
+		})
+	}
+	return func() error {
+		cancel()
+		group.Wait()
+		return errors.Join(failures...)
+	}
+}
+
+// readOnce reads the large catalog whole and in parts.
+func (e *env) readOnce(ctx context.Context, d *daemon) error {
+	for _, path := range []string{d.all(largeCatalog), metasSchema(largeCatalog), "/catalogs/" + largeCatalog + "/api/v1/metas?schema=olm.bundle"} {
+		if _, err := load.Skim(ctx, load.Target{Address: d.content, Path: path}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func metasSchema(catalog string) string {
+	return "/catalogs/" + catalog + "/api/v1/metas?schema=olm.package"
+}
+
+// largeStore returns a data directory with a catalog of 3 GB.
+func (e *env) largeStore(ctx context.Context) (string, error) {
+	if e.large == "" {
+		dir := filepath.Join(e.dir, "large")
+		if _, err := e.peak(ctx, dir, largeBundles); err != nil {
+			return "", err
+		}
+		e.large = dir
+	}
+	return e.large, e.alone(ctx)
+}
+
+// unreachable writes a kubeconfig of an API server that is not there.
+func (e *env) unreachable() (string, error) {
+	const text = `apiVersion: v1
+kind: Config
+clusters: [{name: none, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: none, user: {token: none}}]
+contexts: [{name: none, context: {cluster: none, user: none}}]
+current-context: none
+`
+	file := filepath.Join(e.dir, "unreachable.kubeconfig")
+	return file, os.WriteFile(file, []byte(text), 0o600)
+}

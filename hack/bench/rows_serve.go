@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/operator-catalogs/catalogd/hack/bench/load"
+)
+
+const (
+	smallReply, largeReply = 11_000, 100_000 // bytes of the replies that rows are about
+	manyConnections        = 16
+	fewConnections         = 4 // enough for large replies to keep two processors busy
+)
+
+// loads measures catalogd and nginx with the same bytes; value says what of a result is the figure.
+func (e *env) loads(ctx context.Context, r *readerWorld, row *Row, path, file string, header []string, connections int, value func(load.Result) float64) error {
+	target := load.Target{Address: r.content, Path: path, Header: header}
+	body, err := load.Get(ctx, target)
+	if err != nil {
+		return err
+	}
+	beside := load.Target{Address: r.nginx.address}
+	if beside.Path, err = r.nginx.put(file, body); err != nil {
+		return err
+	}
+	measure := func(target load.Target) meter {
+		return func(ctx context.Context) (float64, error) {
+			result, err := load.Run(ctx, target, body, connections, e.duration)
+			return value(result), err
+		}
+	}
+	row.note("%d bytes a reply, %d connections; the load generator shares the processors with the server", len(body), connections)
+	return e.alternate(ctx, row, e.runs, measure(target), measure(beside))
+}
+
+func metasPackage(name string) string {
+	return "/catalogs/" + benchCatalog + "/api/v1/metas?schema=olm.package&name=" + url.QueryEscape(name)
+}
+
+func metasAll(name string) string {
+	return "/catalogs/" + benchCatalog + "/api/v1/metas?package=" + url.QueryEscape(name)
+}
+
+func metasOlmPackage(ctx context.Context, e *env) (Row, error) {
+	row := Row{
+		What:      "metas of one olm.package",
+		Figure:    Series{What: "metas?schema=olm.package&name=X", Unit: "req/s"},
+		Yardstick: Series{What: "nginx, a file of those bytes", Unit: "req/s"},
+	}
+	row.atLeast(.4)
+	r, err := e.besideNginx(ctx)
+	if err != nil {
+		return row, err
+	}
+	p := nearest(r.found, smallReply, func(f found) int { return f.blob })
+	return row, e.loads(ctx, r, &row, metasPackage(p.name), "small", nil, manyConnections, load.Result.PerSecond)
+}
+
+func metasOnePackage(ctx context.Context, e *env) (Row, error) {
+	row := Row{
+		What:      "metas of all of one package",
+		Figure:    Series{What: "metas?package=X", Unit: "req/s"},
+		Yardstick: Series{What: "nginx, a file of those bytes", Unit: "req/s"},
+	}
+	row.atLeast(.7)
+	r, err := e.besideNginx(ctx)
+	if err != nil {
+		return row, err
+	}
+	p := nearest(r.found, largeReply, func(f found) int { return f.total })
+	return row, e.loads(ctx, r, &row, metasAll(p.name), "large", nil, manyConnections, load.Result.PerSecond)
+}
+
+func allIdentity(ctx context.Context, e *env) (Row, error) {
+	row := Row{
+		What:      "/all, not compressed, over plain HTTP",
+		Figure:    Series{What: "/all", Unit: "MB/s"},
+		Yardstick: Series{What: "nginx with sendfile, a file of those bytes", Unit: "MB/s"},
+	}
+	row.atLeast(.95)
+	r, err := e.besideNginx(ctx)
+	if err != nil {
+		return row, err
+	}
+	return row, e.loads(ctx, r, &row, r.all(benchCatalog), "all", nil, fewConnections,
+		func(l load.Result) float64 { return l.BytesPerSecond() / 1e6 })
+}
+
+// allCompressed compares what a request costs the server, not what it gets: that is the wire's.
+func allCompressed(ctx context.Context, e *env) (Row, error) {
+	row := Row{
+		What:      "/all as zstd, once compressed: processor time of the server a request",
+		Figure:    Series{What: "/all, Accept-Encoding: zstd", Unit: "ms"},
+		Yardstick: Series{What: "nginx, a file of those bytes", Unit: "ms"},
+	}
+	row.atMost(1.2)
+	r, err := e.besideNginx(ctx)
+	if err != nil {
+		return row, err
+	}
+	target := load.Target{Address: r.content, Path: r.all(benchCatalog), Header: []string{"Accept-Encoding: zstd"}}
+	body, err := load.Get(ctx, target)
+	if err != nil {
+		return row, err
+	}
+	beside := load.Target{Address: r.nginx.address}
+	if beside.Path, err = r.nginx.put("all.zst", body); err != nil {
+		return row, err
+	}
+	measure := func(target load.Target, pid int) meter {
+		return func(ctx context.Context) (float64, error) {
+			before, err := cpuTime(pid)
+			if err != nil {
+				return 0, err
+			}
+			result, err := load.Run(ctx, target, body, fewConnections, e.duration)
+			if err != nil {
+				return 0, err
+			}
+			after, err := cpuTime(pid)
+			// The requests that warm connections up are not among those of the result.
+			return float64((after - before).Microseconds()) / 1000 / float64(result.Requests+fewConnections), err
+		}
+	}
+	row.note("%d bytes a reply, %d connections; user and kernel time of all threads and workers", len(body), fewConnections)
+	return row, e.alternate(ctx, &row, e.runs, measure(target, r.pid()), measure(beside, r.nginx.pid()))
+}
+
+// graphqlRow compares the p50 of a query with that of metas of all of the package that it is about.
+func graphqlRow(what, query string) func(context.Context, *env) (Row, error) {
+	return func(ctx context.Context, e *env) (Row, error) {
+		row := Row{
+			What:      "GraphQL: " + what,
+			Figure:    Series{What: "GraphQL, p50", Unit: "µs"},
+			Yardstick: Series{What: "metas?package=X of the same package, p50", Unit: "µs"},
+		}
+		row.atMost(3)
+		r, err := e.reading(ctx)
+		if err != nil {
+			return row, err
+		}
+		p := nearest(r.found, largeReply, func(f found) int { return f.total })
+		path := "/catalogs/" + benchCatalog + "/api/v1/graphql?query=" + url.QueryEscape(fmt.Sprintf(query, p.name))
+		p50 := func(path string) meter {
+			return func(ctx context.Context) (float64, error) {
+				target := load.Target{Address: r.content, Path: path}
+				body, err := load.Get(ctx, target)
+				if err != nil {
+					return 0, err
+				}
+				result, err := load.Run(ctx, target, body, manyConnections, e.duration)
+				return float64(result.P50.Nanoseconds()) / 1000, err
+			}
+		}
+		if err := e.alternate(ctx, &row, e.runs, p50(path), p50(metasAll(p.name))); err != nil {
+			return row, err
+		}
+		single, err := p50(metasPackage(p.name))(ctx)
+		row.note("%d connections; the p50 of metas?schema=olm.package&name=X, once, was %.0f µs (%.2fx)", manyConnections, single, row.Figure.Median/single)
+		return row, err
+	}
+}
+
+// startLarge measures how soon a store of 3 GB is served when nothing but the disk is there.
+func startLarge(ctx context.Context, e *env) (Row, error) {
+	row := Row{
+		What:      "process start -> first answer, API server and registry unreachable",
+		Figure:    Series{What: "200 of /all, 3 GB stored", Unit: "ms"},
+		Yardstick: Series{What: "404 of /all, nothing stored", Unit: "ms"},
+	}
+	row.atMost(1.2)
+	dir, err := e.largeStore(ctx)
+	if err != nil {
+		return row, err
+	}
+	measure := func(dir func() (string, error), status int) meter {
+		return func(ctx context.Context) (float64, error) {
+			data, err := dir()
+			if err != nil {
+				return 0, err
+			}
+			return e.startUnreachable(ctx, data, status)
+		}
+	}
+	number := 0
+	empty := func() (string, error) { number++; return fmt.Sprintf("%s/empty-%d", e.dir, number), nil }
+	runs := max(e.runs, 9) // they are short
+	row.note("the kernel has the store's files in memory as far as it cares to; the API server's port refuses connections")
+	return row, e.alternate(ctx, &row, runs, measure(func() (string, error) { return dir, nil }, 200), measure(empty, 404))
+}
+
+// startUnreachable returns the milliseconds from the start of a catalogd without API server to its first answer, which has to have the status.
+func (e *env) startUnreachable(ctx context.Context, dataDir string, want int) (float64, error) {
+	kubeconfig, err := e.unreachable()
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	d, err := e.startDaemon(dataDir, kubeconfig)
+	if err != nil {
+		return 0, err
+	}
+	defer d.kill()
+	url := "http://" + d.content + d.all(largeCatalog)
+	var took time.Duration
+	status := 0
+	err = every(ctx, time.Millisecond, func() (bool, error) {
+		var err error
+		if _, status, err = head(ctx, url, nil); err != nil {
+			return false, d.ended() // it does not listen yet
+		}
+		took = time.Since(began)
+		return true, nil
+	})
+	if err == nil && status != want {
+		err = fmt.Errorf("the first answer has status %d, want %d", status, want)
+	}
+	return float64(took.Microseconds()) / 1000, err
+}

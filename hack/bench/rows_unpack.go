@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/operator-catalogs/catalogd/hack/bench/load"
+)
+
+// unpackCold measures from the creation of a CatalogSource to the first reply with its content.
+func unpackCold(ctx context.Context, e *env) (Row, error) {
+	row := Row{
+		What:      "catalog image on a loopback registry -> committed and served, nothing stored before",
+		Figure:    Series{What: "CatalogSource created -> first 200 of /all", Unit: "s"},
+		Yardstick: Series{What: "gzip -dc layer.tar.gz | tar x, onto the same disk", Unit: "s"},
+	}
+	row.atMost(1.3)
+	var logged []float64
+	figure := func(ctx context.Context) (float64, error) {
+		cold, err := e.coldStart(ctx)
+		logged = append(logged, cold.logged)
+		return cold.took, err
+	}
+	err := e.alternate(ctx, &row, e.runs, figure, func(ctx context.Context) (float64, error) { return e.gunzipTar(ctx, e.base) })
+	if err != nil {
+		return row, err
+	}
+	own := newSeries("", "s", logged...)
+	row.note("by catalogd's own account (\"unpacked\" in its log): %s, %.2fx", own, own.Median/row.Yardstick.Median)
+	row.note("a loop of HEAD requests, 4 ms apart, watches for the first 200")
+	return row, nil
+}
+
+// coldRun is one unpacking with nothing stored before.
+type coldRun struct {
+	took, logged float64 // seconds: until the first reply; of the unpacking alone, by catalogd's log
+	peak         float64 // MiB of memory, once the content has been read
+}
+
+// coldStart unpacks the catalog once with a catalogd of its own.
+func (e *env) coldStart(ctx context.Context) (r coldRun, err error) {
+	if err := e.alone(ctx); err != nil {
+		return r, err
+	}
+	ref, _, err := e.registry.publish("bench/base", e.base)
+	if err != nil {
+		return r, err
+	}
+	d, err := e.freshDaemon(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer d.discard()
+	if err := flush(ctx); err != nil {
+		return r, err
+	}
+	began := time.Now()
+	if err := e.cluster.create(ctx, benchCatalog, ref, neverPoll); err != nil {
+		return r, err
+	}
+	if _, err := d.served(ctx, benchCatalog, ""); err != nil {
+		return r, err
+	}
+	r.took = time.Since(began).Seconds()
+	logged, err := d.logged(ctx)
+	if err == nil {
+		err = e.verify(ctx, d, e.base)
+	}
+	if err != nil {
+		return r, err
+	}
+	bytes, err := peakMemory(d.pid())
+	r.logged, r.peak = logged.Seconds(), float64(bytes)/(1<<20)
+	return r, err
+}
+
+// verify reads the content whole, and counts its blobs.
+func (e *env) verify(ctx context.Context, d *daemon, l *layer) error {
+	all, err := load.Get(ctx, load.Target{Address: d.content, Path: d.all(benchCatalog)})
+	if err != nil {
+		return err
+	}
+	lines := 0
+	for _, b := range all {
+		if b == '\n' {
+			lines++
+		}
+	}
+	if want := l.Contents.Blobs; want != 0 && lines != want {
+		return fmt.Errorf("/all has %d blobs, want %d", lines, want)
+	}
+	return nil
+}
+
+// unpackChanged measures the same where all but one package are known from the version before.
+func unpackChanged(ctx context.Context, e *env) (Row, error) {
+	row := Row{
+		What:      "the same when one package of the catalog changed",
+		Figure:    Series{What: "poll requested -> first 200 of /all with another ETag", Unit: "s"},
+		Yardstick: Series{What: "gzip -dc layer.tar.gz | tar x, onto the same disk", Unit: "s"},
+	}
+	row.atMost(1.1)
+	r, err := e.reading(ctx)
+	if err != nil {
+		return row, err
+	}
+	defer e.stopReading() // it serves another version now
+	var logged []float64
+	number, next := 0, e.base
+	figure := func(ctx context.Context) (float64, error) {
+		number++
+		if next, err = e.changed(ctx, e.base, number); err != nil {
+			return 0, err
+		}
+		took, own, err := e.update(ctx, r.daemon, next)
+		logged = append(logged, own)
+		return took, err
+	}
+	err = e.alternate(ctx, &row, e.runs, figure, func(ctx context.Context) (float64, error) { return e.gunzipTar(ctx, next) })
+	if err != nil {
+		return row, err
+	}
+	own := newSeries("", "s", logged...)
+	row.note("by catalogd's own account: %s, %.2fx", own, own.Median/row.Yardstick.Median)
+	return row, nil
+}
+
+// update has catalogd take another image over, and waits until all that follows is done.
+func (e *env) update(ctx context.Context, d *daemon, l *layer) (took, logged float64, err error) {
+	before, status, err := head(ctx, "http://"+d.content+d.all(benchCatalog), nil)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("the version before is not served: status %d", status)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, _, err := e.registry.publish("bench/base", l); err != nil {
+		return 0, 0, err
+	}
+	if err := flush(ctx); err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	if err := e.cluster.poll(ctx, benchCatalog); err != nil {
+		return 0, 0, err
+	}
+	if _, err := d.served(ctx, benchCatalog, before.Get("ETag")); err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(began).Seconds()
+	own, err := d.logged(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := e.verify(ctx, d, l); err != nil {
+		return 0, 0, err
+	}
+	return took, own.Seconds(), d.compressed(ctx, benchCatalog)
+}

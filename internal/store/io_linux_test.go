@@ -1,0 +1,102 @@
+package store
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// unreadable is a file that can be opened, and of which every read fails with EIO, as of a disk that is broken there: it is the
+// memory of this process, whose first pages nobody has.
+const unreadable = "/proc/self/mem"
+
+// breakCatalog makes a snapshot read its catalog from a disk that is broken.
+func breakCatalog(t *testing.T, snap *Snapshot) {
+	t.Helper()
+	f, err := os.Open(unreadable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("got error %v, want that of a broken disk", err)
+	}
+	snap.catalog.Store(f)
+}
+
+// A disk that fails under a reader gives its error, never an early end; others are served. It heals from a compressed form,
+// else by unpacking again.
+func TestReadError(t *testing.T) {
+	for _, forms := range []bool{false, true} {
+		v := testVolume{t, t.TempDir()}
+		s := open(t, v.dir, newClock())
+		snap := commit(t, s, "cat", 1, blobs("one"))
+		commit(t, s, "other", 2, blobs("other"))
+		if forms {
+			compressNow(t, s, nil)
+		}
+		breakCatalog(t, snap)
+		if b, err := io.ReadAll(snap.Select(Query{})); !errors.Is(err, syscall.EIO) || len(b) > 0 {
+			t.Errorf("Read: got %q, error %v", b, err)
+		}
+		for _, err := range snap.Select(Query{}).All() {
+			if !errors.Is(err, syscall.EIO) {
+				t.Errorf("All: got error %v", err)
+			}
+		}
+		serves(t, s, "other", "other")
+		names, err := s.Scrub(t.Context())
+		if err != nil || (len(names) == 0) != forms {
+			t.Errorf("forms %v: Scrub gives %q %v", forms, names, err)
+		}
+		if !forms {
+			if damaged := (*DamagedError)(nil); !errors.As(snap.Select(Query{}).Check(), &damaged) {
+				t.Error("nobody knows that the blob cannot be read")
+			}
+			commit(t, s, "cat", 1, blobs("one"))
+		}
+		serves(t, s, "cat", "one")
+		serves(t, reopen(t, s, v.dir, newClock()), "cat", "one")
+	}
+}
+
+// Files that cannot be read when the store is opened, each alone: only the pointer is missed.
+func TestReadErrorAtOpen(t *testing.T) {
+	withMounts(t, func(t *testing.T) {
+		snapshot := filepath.Join(snapshotsDir, key)
+		for file, want := range map[string]string{
+			filepath.Join(snapshot, indexFile):         "one",
+			filepath.Join(snapshot, snapshotFile):      "one",
+			filepath.Join(snapshot, packagesFile):      "one",
+			filepath.Join(snapshot, catalogFile+".gz"): "one",
+			filepath.Join(catalogsDir, "cat"):          "",
+		} {
+			dir, clock := t.TempDir(), newClock()
+			s := open(t, dir, clock)
+			commit(t, s, "cat", 1, blobs("one"))
+			commit(t, s, "other", 2, blobs("other"))
+			compressNow(t, s, nil)
+			must(t, s.Close())
+			broken := filepath.Join(dir, file)
+			must(t, syscall.Mount(unreadable, broken, "", syscall.MS_BIND, ""))
+			for range 2 { // nothing can be put in the place of a mount: Scrub fails at that, and no more
+				s = open(t, dir, clock)
+				serves(t, s, "cat", want)
+				serves(t, s, "other", "other")
+				names, err := s.Scrub(t.Context())
+				must(t, err)
+				if len(names) > 0 {
+					t.Errorf("%s: %q are said to be damaged", file, names)
+				}
+				serves(t, s, "cat", want)
+				must(t, s.Close())
+			}
+			must(t, syscall.Unmount(broken, syscall.MNT_DETACH))
+			s = open(t, dir, clock)
+			serves(t, s, "cat", "one")
+			must(t, s.Close())
+		}
+	})
+}
