@@ -20,7 +20,7 @@ const (
 	ProgressingCondition = "Progressing"
 
 	// PackagesSyncedCondition says whether the OperatorPackages equal the served content.
-	// Reasons: Synced, InvalidPackages (True), SyncFailed, Unavailable, UserSpecifiedUnavailable (False).
+	// Reasons: Synced, InvalidPackages (True), Unpacking, SyncFailed, Unavailable, UserSpecifiedUnavailable (False).
 	PackagesSyncedCondition = "PackagesSynced"
 
 	// TemplatesHaveResolvedCondition says whether the image could be made of its template. It is there only where a
@@ -40,7 +40,7 @@ const (
 	// UserSpecifiedUnavailableReason: spec.availability is Unavailable.
 	UserSpecifiedUnavailableReason = "UserSpecifiedUnavailable"
 
-	// UnpackingReason: the catalog is new, and its image is being unpacked for the first time.
+	// UnpackingReason: the catalog is new, and its image is being unpacked for the first time, or its packages are being examined.
 	UnpackingReason = "Unpacking"
 
 	// SucceededReason: the last poll and, where the digest was new, the unpacking of it succeeded.

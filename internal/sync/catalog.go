@@ -78,19 +78,20 @@ type reconciliation struct {
 	insecure  []string // registries of the image that need not prove who they are
 	subject   string   // names image and way, so that another one can be told from the one tried last
 
-	wanted    name.Digest // what is to be served; zero: what is served now
-	foundAt   string      // the reference by digest at which a registry said, in this pass, that it has it
-	current   bool        // whether that is served
-	attempted bool        // whether the image was polled or unpacked
-	polledAt  time.Time   // when it was polled, if it was
-	crowded   bool        // whether there was no place to unpack it; it is told when there is
-	postponed time.Time   // when a poll is to be made that was due; zero: there was none
-	fetchErr  error       // why that failed
-	syncErr   error       // why OperatorPackages could not be written
-	invalid   []store.InvalidPackage
-	published int
-	next      time.Time // when to come again; zero: when something changes
-	concluded bool      // whether the last step was done
+	wanted     name.Digest // what is to be served; zero: what is served now
+	foundAt    string      // the reference by digest at which a registry said, in this pass, that it has it
+	current    bool        // whether that is served
+	attempted  bool        // whether the image was polled or unpacked
+	polledAt   time.Time   // when it was polled, if it was
+	crowded    bool        // whether there was no place to unpack it; it is told when there is
+	postponed  time.Time   // when a poll is to be made that was due; zero: there was none
+	fetchErr   error       // why that failed
+	syncErr    error       // why OperatorPackages could not be written
+	invalid    []store.InvalidPackage
+	published  int
+	unexamined bool      // whether it is not known which packages of what is served are sound; published and invalid say nothing then
+	next       time.Time // when to come again; zero: when something changes
+	concluded  bool      // whether the last step was done
 }
 
 // errDone ends a reconcile before its last step, with success.

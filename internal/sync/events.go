@@ -28,12 +28,15 @@ func (r *CatalogReconciler) recordEvents(rec *reconciliation) {
 	c, before, after := rec.catalog, rec.before.Status, rec.catalog.Status
 	was, is := progress(before), progress(after)
 	if after.Content != nil && before.Digest != after.Digest {
-		eventType := corev1.EventTypeNormal
-		if rec.published == 0 {
+		eventType, packages := corev1.EventTypeNormal, counted(rec.published, "package", "packages")
+		switch {
+		case rec.unexamined:
+			packages = "packages that are still being examined"
+		case rec.published == 0:
 			eventType = corev1.EventTypeWarning
 		}
 		r.event(c, eventType, eventUnpacked, actionUnpack, fmt.Sprintf("Serving %s at %s: %s, %s.", rec.image, after.Digest,
-			counted(rec.published, "package", "packages"), counted(int(after.Content.Bundles), "bundle", "bundles")))
+			packages, counted(int(after.Content.Bundles), "bundle", "bundles")))
 	}
 	if rec.fetchErr != nil && was != is {
 		r.event(c, corev1.EventTypeWarning, eventFailed, actionUnpack, is.message)

@@ -167,7 +167,7 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 	served, ok := r.Store.Catalog(c.Name)
 	if serves := ok && served.Snapshot.Key() == src.Key() && served.Image == src.Image; stored && (serves || rec.foundAt != "") {
 		r.point(ctx, rec, src, snap)
-		return nil
+		return ctx.Err()
 	}
 	if (rec.fetchErr != nil && ok) || r.waits(rec) {
 		return nil
@@ -216,7 +216,7 @@ func (r *CatalogReconciler) share(ctx context.Context, rec *reconciliation, src 
 	}
 	rec.foundAt = rec.wantedAt(from).String()
 	r.point(ctx, rec, src, snap)
-	return nil
+	return ctx.Err()
 }
 
 // wantedAt is what is wanted, as an endpoint calls it.
@@ -228,7 +228,7 @@ func (rec *reconciliation) wantedAt(at registry.Endpoint) name.Digest {
 func (r *CatalogReconciler) point(ctx context.Context, rec *reconciliation, src store.Source, snap *store.Snapshot) {
 	if err := r.Store.Serve(ctx, rec.catalog.Name, src.Image, rec.foundAt, snap); err != nil {
 		if ctx.Err() != nil {
-			return // we are told to stop
+			return // we are told to stop; callers ask ctx
 		}
 		rec.attempted, rec.fetchErr = true, r.unpackFailed(ctx, rec, err)
 		return
@@ -265,7 +265,7 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 	log := logf.FromContext(ctx).WithValues("image", src.Image, "digest", src.Digest)
 	log.Info("unpacking")
 	started := r.Clock.Now()
-	stage, err := r.stage(rec.catalog.Name)
+	stage, err := r.stage(rec.catalog.Name, src.Image)
 	if err != nil {
 		return err
 	}
@@ -330,15 +330,15 @@ func isFull(err error) bool {
 }
 
 // stage makes a stage. If there is no room, what the store keeps for a grace period goes first.
-func (r *CatalogReconciler) stage(catalog string) (*store.Stage, error) {
-	stage, err := r.Store.Stage(catalog)
+func (r *CatalogReconciler) stage(catalog, image string) (*store.Stage, error) {
+	stage, err := r.Store.Stage(catalog, image)
 	if !isFull(err) {
 		return stage, err
 	}
 	if err := r.Store.Reclaim(); err != nil {
 		return nil, err
 	}
-	return r.Store.Stage(catalog)
+	return r.Store.Stage(catalog, image)
 }
 
 // refusedError says that the image is wrong, in the words of err.

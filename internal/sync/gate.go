@@ -7,19 +7,21 @@ import (
 )
 
 // gate bounds how many images are unpacked at a time, and to half of that how many of one registry: one that is slow, but not
-// so slow as to be hung up on, must not keep catalogs of others waiting. A catalog that finds no place is remembered and told when
-// there is one, so that it need not hold up a worker until then. The zero value is ready for use.
+// so slow as to be hung up on, must not keep catalogs of others waiting. A catalog that finds no place stands in a line and is told when
+// there is one, so that it need not hold up a worker until then; the place is kept for it. The zero value is ready for use.
 type gate struct {
-	mu      stdsync.Mutex
-	wake    func(catalog string) // has a catalog come again; nil: nobody is told
-	most    int                  // places, as the last who came said
-	hosts   map[string]int       // places taken, by registry
-	waiting []waiter             // in the order in which they came
-	woken   map[string]string    // the registries of catalogs that were told and have not come yet
+	mu    stdsync.Mutex
+	wake  func(catalog string) // has a catalog come again; nil: nobody is told
+	most  int                  // places, as the last who came said
+	hosts map[string]int       // places taken, by registry
+	line  []waiter             // in the order in which they came
 }
 
 // waiter is a catalog that found no place for an image of a registry.
-type waiter struct{ catalog, host string }
+type waiter struct {
+	catalog, host string
+	told          bool // that there is a place, and has not come yet
+}
 
 // onPlace says how a catalog is told that there is a place for it. It must not block.
 func (g *gate) onPlace(wake func(catalog string)) {
@@ -29,19 +31,24 @@ func (g *gate) onPlace(wake func(catalog string)) {
 }
 
 // enter gives a catalog a place for an image of a registry, most being there in all; the catalog calls leave afterwards. If there
-// is none, ok is false, and the catalog comes again once it is told.
+// is none, ok is false, and the catalog comes again once it is told; it stays where it is in the line.
 func (g *gate) enter(catalog, host string, most int) (leave func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.hosts == nil {
-		g.hosts, g.woken = map[string]int{}, map[string]string{}
+		g.hosts = map[string]int{}
 	}
 	g.most = most
-	g.forget(catalog)
-	if !g.hasPlace(host, g.hosts) {
-		g.waiting = append(g.waiting, waiter{catalog, host})
+	at := slices.IndexFunc(g.line, func(w waiter) bool { return w.catalog == catalog })
+	if at < 0 {
+		at = len(g.line)
+		g.line = append(g.line, waiter{})
+	}
+	g.line[at] = waiter{catalog: catalog, host: host} // its own place, if it was told of one, is not taken
+	if !g.hasPlace(host, g.taken()) {
 		return nil, false
 	}
+	g.line = slices.Delete(g.line, at, at+1)
 	g.hosts[host]++
 	return func() { g.leave(host) }, true
 }
@@ -60,34 +67,35 @@ func (g *gate) passed(catalog string, waits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !waits {
-		g.forget(catalog)
+		g.line = slices.DeleteFunc(g.line, func(w waiter) bool { return w.catalog == catalog })
 	}
 	g.offer()
 }
 
-func (g *gate) forget(catalog string) {
-	g.waiting = slices.DeleteFunc(g.waiting, func(w waiter) bool { return w.catalog == catalog })
-	delete(g.woken, catalog)
-}
-
 // offer tells as many of those that wait as there are places for, first come, first told.
 func (g *gate) offer() {
-	if len(g.waiting) == 0 || g.wake == nil {
+	if len(g.line) == 0 || g.wake == nil {
 		return
 	}
-	taken := maps.Clone(g.hosts)
-	for _, host := range g.woken {
-		taken[host]++
-	}
-	g.waiting = slices.DeleteFunc(g.waiting, func(w waiter) bool {
-		if !g.hasPlace(w.host, taken) {
-			return false
+	taken := g.taken()
+	for i := range g.line {
+		if w := &g.line[i]; !w.told && g.hasPlace(w.host, taken) {
+			taken[w.host]++
+			w.told = true
+			g.wake(w.catalog)
 		}
-		taken[w.host]++
-		g.woken[w.catalog] = w.host
-		g.wake(w.catalog)
-		return true
-	})
+	}
+}
+
+// taken are the places, by registry, that are taken or kept for those who were told.
+func (g *gate) taken() map[string]int {
+	taken := maps.Clone(g.hosts)
+	for _, w := range g.line {
+		if w.told {
+			taken[w.host]++
+		}
+	}
+	return taken
 }
 
 // hasPlace tells whether there is a place for an image of a registry beside those that are taken.

@@ -61,22 +61,40 @@ func TestGate(t *testing.T) {
 	c.pass("third", "third", true)
 	c.leave["slow1"]()
 	c.wantTold("when one of theirs leaves", "slow3")
-	c.pass("new", "slow", true) // is faster
-	c.pass("slow3", "slow", false)
-	c.leave["new"]()
-	c.wantTold("when the new one leaves", "slow4")
-	c.pass("slow4", "slow", true)
+	c.pass("new", "slow", false) // is faster, and never waited
+	c.pass("slow3", "slow", true)
 	c.leave["slow2"]()
-	c.wantTold("when the second leaves", "slow3")
-	c.passed("slow3", false) // wants nothing any more
-	c.pass("slow5", "slow", true)
-	for _, catalog := range []string{"slow4", "slow5", "other2", "third"} {
+	c.wantTold("when the second leaves", "slow4")
+	c.passed("slow4", false) // wants nothing any more
+	c.wantTold("when slow4 made no use of it", "new")
+	c.pass("new", "slow", true)
+	for _, catalog := range []string{"slow3", "new", "other2", "third"} {
 		c.leave[catalog]()
 	}
 	c.wantTold("in the end")
-	if len(c.hosts)+len(c.waiting)+len(c.woken) != 0 {
-		t.Errorf("remembered, though nobody is in: %v, %v, %v", c.hosts, c.waiting, c.woken)
+	if len(c.hosts)+len(c.line) != 0 {
+		t.Errorf("remembered, though nobody is in: %v, %v", c.hosts, c.line)
 	}
+}
+
+// Who comes again before there is a place, or for an image of another registry, does not go to the end of the line.
+func TestGateKeepsTheLine(t *testing.T) {
+	c := newCrowd(t)
+	for i, host := range []string{"a", "a", "b", "b"} {
+		c.pass(fmt.Sprint("in", i), host, true)
+	}
+	c.pass("first", "c", false)
+	c.pass("second", "c", false)
+	c.pass("first", "c", false) // was not told
+	c.leave["in0"]()
+	c.wantTold("of one place", "first")
+	c.pass("first", "b", false) // has another image now, of a registry that has no place
+	c.wantTold("of the place that the first cannot use", "second")
+	c.leave["in2"]()
+	c.wantTold("of a place that the first can use", "first")
+	c.pass("new", "b", false)
+	c.pass("first", "b", true)
+	c.pass("second", "c", true)
 }
 
 // A place that is offered to one who does not want it any more goes to the next.

@@ -33,7 +33,7 @@ func newBuilder(t *testing.T, files map[string]string) *packageBuilder {
 	st, err := store.Open(t.TempDir(), store.Options{})
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
-	stage, err := st.Stage("sample")
+	stage, err := st.Stage("sample", "")
 	must(t, err)
 	for name, content := range files {
 		must(t, stage.Root().MkdirAll(filepath.Dir(name), 0o755))

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -29,21 +30,29 @@ const parallelWrites = 8
 const mostFailures = 20
 
 // publish makes the OperatorPackages of a catalog those of its served content: it writes the ones that differ and
-// deletes the ones that are no more. If nothing is served, what was published stays.
+// deletes the ones that are no more. If nothing is served, or it is not known which packages of it are sound, what was published stays.
 func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) error {
 	c := rec.catalog
 	served, ok := r.Store.Catalog(c.Name)
-	if !ok || !served.Snapshot.Described() {
+	if !ok {
+		return nil
+	}
+	invalid, err := r.invalidPackages(ctx, served.Snapshot)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err() // we are told to stop
+		}
+		rec.unexamined = true
+		if !errors.Is(err, store.ErrNotDescribed) {
+			rec.syncErr = fmt.Errorf("finding out which packages of %s are not valid: %w", c.Name, err)
+		}
 		return nil
 	}
 	published, err := r.publishedPackages(ctx, c.Name)
 	if err != nil {
 		return err
 	}
-	p := &publication{r: r, catalog: c, snapshot: served.Snapshot}
-	if p.invalid, err = served.Snapshot.InvalidPackages(); err != nil {
-		return fmt.Errorf("reading which packages of %s are not valid: %w", c.Name, err)
-	}
+	p := &publication{r: r, catalog: c, snapshot: served.Snapshot, invalid: invalid}
 
 	var group errgroup.Group // of its own: one package that fails does not stop the others
 	group.SetLimit(parallelWrites)
@@ -73,6 +82,23 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 	rec.published, rec.invalid = p.count, p.invalid
 	rec.syncErr = errors.Join(append(p.failures(), readErr)...)
 	return nil
+}
+
+// invalidPackages are the packages of a snapshot that are not sound. If what says so is damaged, they are examined again, once. The
+// error is store.ErrNotDescribed while that is not known yet.
+func (r *CatalogReconciler) invalidPackages(ctx context.Context, snap *store.Snapshot) ([]store.InvalidPackage, error) {
+	if !snap.Described() {
+		return nil, store.ErrNotDescribed
+	}
+	invalid, err := snap.InvalidPackages()
+	if err == nil {
+		return invalid, nil
+	}
+	logf.FromContext(ctx).Error(err, "what is known of the packages is damaged; examining them again")
+	if err := r.Store.Redescribe(ctx, snap); err != nil {
+		return nil, err
+	}
+	return snap.InvalidPackages()
 }
 
 // catalogField is by which OperatorPackages of a catalog are found: a field that the API server selects by, and an index of the cache.

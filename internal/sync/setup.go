@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 // How often the store is looked after. Neither is a promise to anybody: content is found damaged and space is freed
@@ -46,10 +48,10 @@ func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
 	if err := indexPackages(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	damaged := make(chan event.GenericEvent)
+	again := make(chan event.GenericEvent)
 	packages := &metav1.PartialObjectMetadata{}
 	packages.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackage"))
-	again := true // a process that lost the API server makes a new manager, with a controller of the same name
+	reused := true // a process that lost the API server makes a new manager, with a controller of the same name
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("catalogsource").
 		For(&v1beta1.CatalogSource{}, builder.WithPredicates(predicate.Or(
@@ -60,18 +62,18 @@ func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfSecret)).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfConfigMap)).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.allCatalogs)).
-		WatchesRawSource(source.Channel(damaged, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Func(r.wakeThrough)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workersPerUnpack * r.Config.Concurrency,
-			SkipNameValidation:      &again,
+			SkipNameValidation:      &reused,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, mostRetry),
 		}).
 		Complete(r)
 	if err != nil {
 		return err
 	}
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.keepStore(ctx, damaged) }))
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.keepStore(ctx, again) }))
 }
 
 // wakeThrough has catalogs that wait for a place to unpack come again by way of the controller's queue.
@@ -81,13 +83,13 @@ func (r *CatalogReconciler) wakeThrough(_ context.Context, queue workqueue.Typed
 }
 
 // keepStore checks the content of the store against its checksums, first at start and then daily, and deletes what
-// nobody needs. Damaged catalogs are sent to be unpacked again. It ends with ctx.
-func (r *CatalogReconciler) keepStore(ctx context.Context, damaged chan<- event.GenericEvent) error {
+// nobody needs. Catalogs that another pass helps are sent to again. It ends with ctx.
+func (r *CatalogReconciler) keepStore(ctx context.Context, again chan<- event.GenericEvent) error {
 	log := logf.FromContext(ctx).WithName("store")
 	sweep, scrub := time.NewTicker(sweepEvery), time.NewTicker(scrubEvery)
 	defer sweep.Stop()
 	defer scrub.Stop()
-	r.scrub(ctx, damaged)
+	r.scrub(ctx, again)
 	for {
 		if err := errors.Join(r.removeOrphans(ctx), r.Store.Sweep()); err != nil && ctx.Err() == nil {
 			log.Error(err, "cannot free space in the store; trying again later")
@@ -97,16 +99,24 @@ func (r *CatalogReconciler) keepStore(ctx context.Context, damaged chan<- event.
 			return nil
 		case <-sweep.C:
 		case <-scrub.C:
-			r.scrub(ctx, damaged)
+			r.scrub(ctx, again)
 		}
 	}
 }
 
-func (r *CatalogReconciler) scrub(ctx context.Context, damaged chan<- event.GenericEvent) {
+// scrub checks the content of the store. What is damaged, and what has its packages examined only now, is to be looked at again: those
+// packages are not published yet.
+func (r *CatalogReconciler) scrub(ctx context.Context, again chan<- event.GenericEvent) {
+	undescribed := slices.DeleteFunc(r.Store.Catalogs(), func(c store.Catalog) bool { return c.Snapshot.Described() })
 	names, _ := r.Store.Scrub(ctx) // its only error is that of ctx
+	for _, c := range undescribed {
+		if c.Snapshot.Described() {
+			names = append(names, c.Name)
+		}
+	}
 	for _, name := range names {
 		select {
-		case damaged <- event.GenericEvent{Object: &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
+		case again <- event.GenericEvent{Object: &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
 		case <-ctx.Done():
 		}
 	}

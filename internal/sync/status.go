@@ -74,6 +74,10 @@ func (r *CatalogReconciler) describe(rec *reconciliation, served store.Catalog) 
 		InvalidPackages:     invalidPackages(rec.invalid),
 		InvalidPackageCount: int32(len(rec.invalid)),
 	}
+	if was := rec.before.Status; rec.unexamined && was.Content != nil && was.Digest == info.Digest { // what was found out then still holds
+		now := c.Status.Content
+		now.Packages, now.InvalidPackages, now.InvalidPackageCount = was.Content.Packages, was.Content.InvalidPackages, was.Content.InvalidPackageCount
+	}
 }
 
 func (r *CatalogReconciler) baseURL(catalog string) string {
@@ -221,6 +225,9 @@ func setPackagesSynced(rec *reconciliation, served bool) {
 		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.SyncFailedReason, sentence(rec.syncErr))
 	case !served:
 		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.UnavailableReason, "Nothing is unpacked yet.")
+	case rec.unexamined:
+		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.UnpackingReason,
+			"The packages of the content are still being examined.")
 	case len(rec.invalid) > 0:
 		setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.InvalidPackagesReason,
 			fmt.Sprintf("%s published, %s left out: %s. See status.content.invalidPackages.", counted(rec.published, "package is", "packages are"),

@@ -1,0 +1,151 @@
+package sync
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+// descriptionFile is the file that says which packages of what is served are sound.
+func (w *world) descriptionFile() string {
+	w.t.Helper()
+	served, ok := w.Store.Catalog(w.catalog)
+	if !ok {
+		w.t.Fatal("nothing is served")
+	}
+	return filepath.Join(w.dir, "snapshots", served.Snapshot.Key(), "packages")
+}
+
+// crashBeforeDescribing is a restart after a crash between the commit of what is served and the examination of its packages.
+func (w *world) crashBeforeDescribing() {
+	w.t.Helper()
+	must(w.t, os.Remove(w.descriptionFile()))
+	w.restart()
+}
+
+// damageVerdict alters what the store says of the invalid packages of what is served.
+func (w *world) damageVerdict() {
+	w.t.Helper()
+	b, err := os.ReadFile(w.descriptionFile())
+	must(w.t, err)
+	at := bytes.Index(b, []byte(`"reason"`))
+	if at < 0 {
+		w.t.Fatal("no package is invalid")
+	}
+	f, err := os.OpenFile(w.descriptionFile(), os.O_WRONLY, 0)
+	must(w.t, err)
+	defer f.Close()
+	_, err = f.WriteAt([]byte("R"), int64(at+1))
+	must(w.t, err)
+}
+
+// As long as it is not known which packages are sound, the status says so and keeps what was found out of the content before.
+func TestUnexamined(t *testing.T) {
+	w := published(t, pkg{name: "foo"}, pkg{name: "bad", head: "absent"})
+	packages, want := w.packages(), w.source().Status.Content
+	w.crashBeforeDescribing()
+
+	const message = "False Unpacking: The packages of the content are still being examined."
+	conclude := func(rec *reconciliation) {
+		t.Helper()
+		must(t, w.publish(t.Context(), rec))
+		must(t, w.conclude(t.Context(), rec))
+		wantCondition(t, rec.catalog, v1beta1.PackagesSyncedCondition, message)
+		wantCondition(t, rec.catalog, v1beta1.ReadyCondition, message)
+	}
+	rec := w.begin()
+	conclude(rec)
+	wantEqual(t, "content of the same digest", want, rec.catalog.Status.Content)
+	wantEqual(t, "packages", packages, w.packages())
+
+	rec = w.begin()
+	rec.before.Status.Digest = "sha256:other"
+	conclude(rec)
+	got := rec.catalog.Status.Content
+	if got.Packages != 0 || got.InvalidPackageCount != 0 || got.InvalidPackages != nil {
+		t.Errorf("the content of another digest is %+v", got)
+	}
+	w.recordEvents(rec)
+	wantEqual(t, "events", []string{
+		"Normal Unpacked Serving " + rec.image + " at " + rec.catalog.Status.Digest + ": packages that are still being examined, 2 bundles.",
+	}, w.events())
+
+	w.clock.SetTime(start.Add(time.Hour))
+	w.reconcile()
+	if ready := conditions(w.source())[v1beta1.ReadyCondition]; !strings.HasPrefix(ready, "True ") {
+		t.Errorf("Ready is %q after a whole pass", ready)
+	}
+}
+
+// A pass that is told to stop while packages are being examined says nothing of them.
+func TestStoppedWhileExamining(t *testing.T) {
+	w := published(t, pkg{name: "foo"})
+	w.crashBeforeDescribing()
+	rec := w.begin()
+	must(t, w.resolve(t.Context(), rec))
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := w.unpack(stopped, rec); !errors.Is(err, context.Canceled) || rec.fetchErr != nil {
+		t.Errorf("the step ends with %v, the catalog is blamed for %v", err, rec.fetchErr)
+	}
+}
+
+// What is damaged of the verdicts is found out again, without the registry.
+func TestDamagedVerdict(t *testing.T) {
+	w := published(t, pkg{name: "foo"}, pkg{name: "bad", head: "absent"})
+	want := w.source().Status.Content
+	w.damageVerdict()
+	w.reconcile()
+	wantEqual(t, "content", want, w.source().Status.Content)
+	wantEqual(t, "requests to the registry", nil, w.registry.take())
+}
+
+// Where that fails, the conditions say so, what was published stays, and the registry is not asked at each retry.
+func TestDamagedVerdictStays(t *testing.T) {
+	w := published(t, pkg{name: "foo"}, pkg{name: "bad", head: "absent"})
+	packages, want := w.packages(), w.source().Status.Content
+	w.damageVerdict()
+	must(t, os.RemoveAll(filepath.Join(w.dir, "stage")))
+	w.clock.SetTime(start.Add(time.Hour)) // a poll is due
+	for range 3 {
+		if _, err := w.tryReconcile(); err == nil || !strings.Contains(err.Error(), "describing the packages") {
+			t.Errorf("the pass ends with %v, want it tried again", err)
+		}
+	}
+	wantEqual(t, "requests to the registry", []string{"HEAD manifests"}, w.registry.take())
+	c := w.source()
+	for _, conditionType := range []string{v1beta1.PackagesSyncedCondition, v1beta1.ReadyCondition} {
+		if got := conditions(c)[conditionType]; !strings.HasPrefix(got, "False SyncFailed: Finding out which packages of "+w.catalog) {
+			t.Errorf("%s is %q", conditionType, got)
+		}
+	}
+	wantEqual(t, "content", want, c.Status.Content)
+	wantEqual(t, "packages", packages, w.packages())
+}
+
+// Catalogs whose packages are examined by the scrub have not published them, and come again; others do not.
+func TestScrubReportsExamined(t *testing.T) {
+	w := published(t, pkg{name: "foo"})
+	other := w.another()
+	ref, _ := w.registry.push("other", catalogOf(pkg{name: "bar"}))
+	other.create(ref, nil)
+	other.settle()
+	w.crashBeforeDescribing()
+	again := make(chan event.GenericEvent, 10)
+	w.scrub(t.Context(), again)
+	close(again)
+	var names []string
+	for e := range again {
+		names = append(names, e.Object.GetName())
+	}
+	wantEqual(t, "to come again", []string{w.catalog}, names)
+}
