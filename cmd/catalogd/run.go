@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"log/slog"
-	"math"
 	"time"
 
-	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -18,18 +16,6 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 )
-
-// limitMemory makes the garbage collector work harder before the container runs out of memory: from nine tenths of its limit
-// on, which may be changed while it runs. GOMEMLIMIT of the environment goes before it; without a limit there is none.
-func limitMemory(ctx context.Context, logger *slog.Logger) {
-	limit, err := memlimit.Set(memlimit.WithRefreshInterval(ctx, time.Minute))
-	switch {
-	case err != nil:
-		logger.Debug("no memory limit of a container is known", "error", err)
-	case limit < math.MaxInt64:
-		logger.Info("memory is limited", "bytes", limit)
-	}
-}
 
 // run wires everything and works until ctx ends. What is stored is served before anything else is asked for, and
 // whatever becomes of the API server.
@@ -90,7 +76,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	for _, port := range ports {
 		group.Go(func() error { return port.Serve(ctx) })
 	}
-	for _, job := range append(jobs, cluster.run, content.Compress) {
+	for _, job := range append(jobs, cluster.run, content.Compress, paceCollector(content)) {
 		group.Go(func() error { return job(ctx) })
 	}
 	err = group.Wait()

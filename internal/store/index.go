@@ -167,24 +167,26 @@ func (ix *index) catalogSize() int64 {
 }
 
 func (ix *index) checkLists() error {
+	keys, blobs := ix.keyCount(), ix.blobCount()
 	for _, list := range ix.lists {
-		for i := 0; i < len(list); i += 4 {
-			if le.Uint32(list[i:]) >= ix.blobCount() {
+		for ; len(list) > 0; list = list[4:] {
+			if le.Uint32(list) >= blobs {
 				return errors.New("the index is damaged: a list names an unknown blob")
 			}
 		}
 	}
 	for _, list := range ix.facts {
-		last := pair{}
-		for i := 0; i < len(list); i += pairSize {
-			p := pairAt(list, i)
-			if p.key >= ix.keyCount() || p.blob >= ix.blobCount() {
+		next := uint64(0) // the least that the pair may be
+		for ; len(list) > 0; list = list[pairSize:] {
+			key, blob := le.Uint32(list), le.Uint32(list[4:])
+			if key >= keys || blob >= blobs {
 				return errors.New("the index is damaged: a fact has an unknown key or blob")
 			}
-			if i > 0 && last.compare(p) >= 0 {
+			p := uint64(key)<<32 | uint64(blob)
+			if p < next {
 				return errors.New("the index is damaged: its facts are out of order")
 			}
-			last = p
+			next = p + 1
 		}
 	}
 	return nil

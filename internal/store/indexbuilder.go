@@ -1,9 +1,11 @@
 package store
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"hash/crc32"
+	"io"
 	"slices"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -16,6 +18,11 @@ type indexBuilder struct {
 	facts [factCount][]pair
 	size  uint64
 	files []fileRecord
+
+	// What follows is there when the builder is finished.
+	sorted   []string // the keys
+	keyBytes int
+	orders   [3][]uint32 // the numbers of all blobs by schema, by package, by name
 }
 
 // keyTable numbers strings in order of appearance.
@@ -105,40 +112,88 @@ func (b *indexBuilder) count(info *Info) {
 
 // bytes returns the finished index of a snapshot with what its snapshot.json has. Nothing can be added after it.
 func (b *indexBuilder) bytes(info []byte) []byte {
-	sorted, keyBytes := b.rankKeys()
-	counts := []int{len(b.blobs), len(b.facts[0]), len(b.facts[1]), len(sorted), keyBytes, len(b.files), len(info)}
-	out := make([]byte, 0, headerSize+len(b.blobs)*(blobSize+3*4)+(len(b.facts[0])+len(b.facts[1]))*pairSize+
-		len(sorted)*4+4+keyBytes+len(b.files)*fileSize+len(info))
-	out = append(out, indexMagic...)
-	out = append(out, make([]byte, 8)...) // the checksums, below
-	for _, n := range counts {
-		out = le.AppendUint32(out, uint32(n))
-	}
-	for _, r := range b.blobs {
-		out = le.AppendUint64(out, r.offset)
-		out = le.AppendUint32(out, r.size)
-		for _, k := range r.keys {
-			out = le.AppendUint32(out, k)
-		}
-		out = append(out, r.hash[:]...)
-	}
-	for k := range 3 {
-		out = b.appendList(out, k)
-	}
+	var out bytes.Buffer
+	b.finish()
+	_ = b.write(&out, info) // a Buffer does not fail
+	return out.Bytes()
+}
+
+// finish puts in order what was added. Nothing can be added after it.
+func (b *indexBuilder) finish() {
+	b.sorted, b.keyBytes = b.rankKeys()
+	b.keys = nil // may be large
 	for _, list := range b.facts {
 		slices.SortFunc(list, pair.compare)
-		for _, p := range list {
-			out = le.AppendUint32(out, p.key)
-			out = le.AppendUint32(out, p.blob)
+	}
+	for key := range b.orders {
+		b.orders[key] = b.order(key)
+	}
+}
+
+// write writes the finished index, piece by piece: that of a large catalog is not to be held beside what it is made of.
+func (b *indexBuilder) write(w io.Writer, info []byte) error {
+	rest := append(b.appendFiles(nil), info...)
+	counts := le.AppendUint32(nil, uint32(len(b.blobs)))
+	for _, n := range []int{len(b.facts[0]), len(b.facts[1]), len(b.sorted), b.keyBytes, len(b.files), len(info)} {
+		counts = le.AppendUint32(counts, uint32(n))
+	}
+	bodySum := crc32.New(castagnoli)
+	_ = b.writeBody(bodySum) // a checksum does not fail
+	restSum := crc32.Checksum(le.AppendUint32(nil, bodySum.Sum32()), castagnoli)
+	restSum = crc32.Update(crc32.Update(restSum, castagnoli, counts), castagnoli, rest)
+
+	header := le.AppendUint32([]byte(indexMagic), restSum)
+	header = append(le.AppendUint32(header, bodySum.Sum32()), counts...)
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	if err := b.writeBody(w); err != nil {
+		return err
+	}
+	_, err := w.Write(rest)
+	return err
+}
+
+// writeBody writes what lies from blobs to keys.
+func (b *indexBuilder) writeBody(w io.Writer) error {
+	out := bufio.NewWriterSize(w, 64<<10) // which keeps its first error
+	var buf []byte
+	put := func(p []byte) {
+		_, _ = out.Write(p)
+		buf = p[:0]
+	}
+	for i := range b.blobs {
+		put(b.blobs[i].append(buf))
+	}
+	for _, order := range b.orders {
+		for _, n := range order {
+			put(le.AppendUint32(buf, n))
 		}
 	}
-	out = appendKeys(out, sorted)
-	keysEnd := len(out)
-	out = append(b.appendFiles(out), info...)
-	le.PutUint32(out[12:], crc32.Checksum(out[headerSize:keysEnd], castagnoli))
-	sum, _ := indexSums(out, keysEnd)
-	le.PutUint32(out[8:], sum)
-	return out
+	for _, list := range b.facts {
+		for _, p := range list {
+			put(le.AppendUint32(le.AppendUint32(buf, p.key), p.blob))
+		}
+	}
+	offset := 0
+	for _, s := range b.sorted {
+		put(le.AppendUint32(buf, uint32(offset)))
+		offset += len(s)
+	}
+	put(le.AppendUint32(buf, uint32(offset)))
+	for _, s := range b.sorted {
+		put(append(buf, s...))
+	}
+	return out.Flush()
+}
+
+func (r *blobRecord) append(out []byte) []byte {
+	out = le.AppendUint64(out, r.offset)
+	out = le.AppendUint32(out, r.size)
+	for _, k := range r.keys {
+		out = le.AppendUint32(out, k)
+	}
+	return append(out, r.hash[:]...)
 }
 
 // rankKeys sorts the keys that are used, of which files that were replaced have others, and puts the rank of each in the place
@@ -186,29 +241,14 @@ func (b *indexBuilder) usedKeys() []bool {
 	return used
 }
 
-func (b *indexBuilder) appendList(out []byte, k int) []byte {
+// order are the numbers of all blobs ordered by one of their keys, then by number.
+func (b *indexBuilder) order(key int) []uint32 {
 	order := make([]uint32, len(b.blobs))
 	for i := range order {
 		order[i] = uint32(i)
 	}
-	slices.SortStableFunc(order, func(x, y uint32) int { return cmp.Compare(b.blobs[x].keys[k], b.blobs[y].keys[k]) })
-	for _, n := range order {
-		out = le.AppendUint32(out, n)
-	}
-	return out
-}
-
-func appendKeys(out []byte, sorted []string) []byte {
-	offset := 0
-	for _, s := range sorted {
-		out = le.AppendUint32(out, uint32(offset))
-		offset += len(s)
-	}
-	out = le.AppendUint32(out, uint32(offset))
-	for _, s := range sorted {
-		out = append(out, s...)
-	}
-	return out
+	slices.SortStableFunc(order, func(x, y uint32) int { return cmp.Compare(b.blobs[x].keys[key], b.blobs[y].keys[key]) })
+	return order
 }
 
 func (b *indexBuilder) appendFiles(out []byte) []byte {

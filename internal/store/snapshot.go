@@ -99,11 +99,6 @@ func openIndexed(v *volume, key, dir string) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSnapshot(v, key, dir, data)
-}
-
-// newSnapshot makes a snapshot of what its index has.
-func newSnapshot(v *volume, key, dir string, data []byte) (_ *Snapshot, err error) {
 	s := &Snapshot{key: key, dir: dir, volume: v}
 	if s.index, err = openIndex(data); err != nil {
 		return nil, fmt.Errorf("opening %s/%s: %w", key, indexFile, err)

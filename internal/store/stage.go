@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -96,12 +97,11 @@ func (st *Stage) Discard() error {
 // Order: the files of the snapshot are written and synced, its directory is renamed into snapshots/ (a crash from here
 // on leaves a snapshot that nothing points to: a later sweep deletes it, or the next attempt uses it), and then comes Serve.
 func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
-	index, err := st.write(ctx, src)
-	if err != nil {
+	if err := st.write(ctx, src); err != nil {
 		return nil, err
 	}
 	s := st.store
-	snap, err := st.publish(src.Key(), index)
+	snap, err := st.publish(src.Key())
 	if err != nil {
 		return nil, fmt.Errorf("publishing the snapshot of %s: %w", st.name, err)
 	}
@@ -112,7 +112,7 @@ func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
 
 // publish moves the finished snapshot to its name. If a sound one is there, of another catalog with the same image,
 // that one is used. A damaged one steps aside first: after a crash in between it is opened from there, as it was served.
-func (st *Stage) publish(key string, index []byte) (*Snapshot, error) {
+func (st *Stage) publish(key string) (*Snapshot, error) {
 	s := st.store
 	_, _ = s.Snapshot(key) // reads one that an earlier process left, which is not to be done under the lock
 	s.publish.Lock()
@@ -127,7 +127,7 @@ func (st *Stage) publish(key string, index []byte) (*Snapshot, error) {
 	if err := s.volume.publishDir(st.path("snapshot"), target); err != nil {
 		return nil, err
 	}
-	snap, err := newSnapshot(s.volume, key, target, index)
+	snap, err := openIndexed(s.volume, key, target)
 	if err == nil {
 		err = snap.openCatalog()
 	}
@@ -144,49 +144,49 @@ func (st *Stage) publish(key string, index []byte) (*Snapshot, error) {
 	return snap, nil
 }
 
-// write writes the files of the snapshot, and returns its index.
-func (st *Stage) write(ctx context.Context, src Source) (index []byte, err error) {
+// write writes the files of the snapshot.
+func (st *Stage) write(ctx context.Context, src Source) error {
 	defer context.AfterFunc(ctx, st.intake.stop)()
 	st.intake.end()
 	files, err := st.intake.inOrder()
 	if err := cmp.Or(ctx.Err(), err, st.intake.spool.end()); err != nil {
-		return nil, err
+		return err
 	}
 	arranged := make(chan error, 1)
 	go func() { arranged <- st.arrange(files) }() // which mostly waits for the disk
-	info, index, err := st.makeIndex(src, files)
-	if err := cmp.Or(<-arranged, err); err != nil {
-		return nil, err
-	}
-	for _, file := range []struct {
-		name string
-		data []byte
-	}{{snapshotFile, info}, {indexFile, index}} {
-		if err := st.store.volume.writeFile(st.path("snapshot", file.name), file.data); err != nil {
-			return nil, err
-		}
-	}
-	return index, nil
-}
-
-// makeIndex makes what snapshot.json and index have of the files, and lets go of what it is made of.
-func (st *Stage) makeIndex(src Source, files []*readFile) (info, index []byte, err error) {
 	builder := newIndexBuilder(st.intake.keys, files)
 	st.intake.release()
-	if info, err = json.Marshal(st.info(src, builder)); err != nil {
-		return nil, nil, err
+	info, err := json.Marshal(st.info(src, builder))
+	builder.finish()
+	if err := cmp.Or(<-arranged, err); err != nil {
+		return err
 	}
 	info = append(info, '\n')
-	index = builder.bytes(info)
-	if len(index) > largeIndex {
-		builder = nil
-		runtime.GC() // else the heap grows to twice what both took together, though the first is garbage now
+	if err := st.store.volume.writeFile(st.path("snapshot", snapshotFile), info); err != nil {
+		return err
 	}
-	return info, index, nil
+	if err := st.writeIndex(builder, info); err != nil {
+		return err
+	}
+	if len(builder.blobs) > manyBlobs {
+		builder = nil
+		runtime.GC() // else the heap grows by the index, which is read next, though what it was made of is garbage
+	}
+	return nil
 }
 
-// largeIndex is from which size of an index what it was made of counts: some 50,000 blobs.
-const largeIndex = 8 << 20
+// manyBlobs is from how many blobs on it counts what an index is made of: some 15 MB.
+const manyBlobs = 50_000
+
+func (st *Stage) writeIndex(b *indexBuilder, info []byte) error {
+	f, err := st.store.volume.Create(st.path("snapshot", indexFile))
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(f, 256<<10)
+	err = cmp.Or(b.write(out, info), out.Flush())
+	return errors.Join(err, f.syncAndClose(err))
+}
 
 func (st *Stage) info(src Source, b *indexBuilder) Info {
 	info := Info{Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir, UnpackedAt: st.store.opts.Now().UTC()}

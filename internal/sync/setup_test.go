@@ -247,7 +247,7 @@ func (w *world) until(what string, holds func() bool) {
 }
 
 func (w *world) within(holds func() bool) bool {
-	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
