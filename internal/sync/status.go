@@ -119,7 +119,8 @@ func (r *CatalogReconciler) planNext(rec *reconciliation) {
 	}
 	switch {
 	case retried(rec.fetchErr):
-		rec.next = r.Polls.Plan(c.Name, r.retryAt(rec, now.Add(poll.Backoff(entry.Failures))), r.window(rec))
+		at := r.retryAt(rec, now.Add(poll.Backoff(entry.Failures)))
+		rec.next = r.Polls.Plan(c.Name, at, at.Sub(now)/2) // not the window of the schedule: many that fail are to recover as soon as one
 	case !rec.postponed.IsZero():
 		rec.next = rec.postponed // noted already
 	case entry.Err != nil && now.Before(entry.Next):
