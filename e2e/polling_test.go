@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"context"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,13 @@ func TestUnchangedDigest(t *testing.T) {
 		must(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
 	})
 	w.waitReady(t, "sample", digest)
+	eventually(t, "the compressed forms are made", func() error { // the last thing that new content brings
+		made, err := filepath.Glob(filepath.Join(w.dataDir, "snapshots", "*", "catalog.jsonl.gz"))
+		if err == nil && len(made) == 0 {
+			err = errors.New("there is none")
+		}
+		return err
+	})
 
 	start := len(w.registry.log(0))
 	files, versions, writes := fileTimes(t, w.dataDir), w.resourceVersions(t), w.writes(t)
