@@ -47,11 +47,7 @@ func (e *env) freshDaemon(ctx context.Context) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.readyDaemon(ctx, dir)
-}
-
-func (e *env) readyDaemon(ctx context.Context, dataDir string) (*daemon, error) {
-	d, err := e.startDaemon(dataDir, e.cluster.kubeconfig)
+	d, err := e.startDaemon(dir, e.cluster.kubeconfig)
 	if err != nil {
 		return nil, err
 	}

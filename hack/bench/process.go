@@ -127,8 +127,8 @@ func cpuTime(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// peakMemory returns the most bytes of memory that a process has had (VmHWM of proc_pid_status(5)).
-func peakMemory(pid int) (int64, error) {
+// peakMemory returns the most MiB of memory that a process has had (VmHWM of proc_pid_status(5)).
+func peakMemory(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
@@ -136,7 +136,7 @@ func peakMemory(pid int) (int64, error) {
 	for line := range strings.Lines(string(text)) {
 		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
 			kibibytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-			return kibibytes << 10, err
+			return float64(kibibytes) / (1 << 10), err
 		}
 	}
 	return 0, fmt.Errorf("/proc/%d/status does not tell VmHWM", pid)

@@ -20,8 +20,8 @@ func TestChild(t *testing.T) {
 	if err := c.ended(); err != nil {
 		t.Error(err)
 	}
-	if bytes, err := peakMemory(c.pid()); err != nil || bytes == 0 {
-		t.Errorf("peak memory %d, %v", bytes, err)
+	if peak, err := peakMemory(c.pid()); err != nil || peak <= 0 || peak > 1<<10 {
+		t.Errorf("peak memory %g MiB, %v", peak, err)
 	}
 	c.stop()
 	if err := c.ended(); err == nil || !strings.Contains(err.Error(), "sleeper") {

@@ -61,6 +61,19 @@ func (r *Row) check(held bool, format string, args ...any) {
 	r.Checks = append(r.Checks, Check{fmt.Sprintf(format, args...), held})
 }
 
+// compare gives the row what was measured.
+func (r *Row) compare(figures, yardsticks []float64) {
+	r.Figure = newSeries(r.Figure.What, r.Figure.Unit, figures...)
+	r.Yardstick = newSeries(r.Yardstick.What, r.Yardstick.Unit, yardsticks...)
+	r.Ratio = r.Figure.Median / r.Yardstick.Median
+}
+
+// beside is another figure, in the unit of the yardstick, and its ratio to that.
+func (r *Row) beside(values []float64) string {
+	other := newSeries("", r.Yardstick.Unit, values...)
+	return fmt.Sprintf("%s, %.2fx", other, other.Median/r.Yardstick.Median)
+}
+
 func (r *Row) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
@@ -144,9 +157,7 @@ func (e *env) alternate(ctx context.Context, row *Row, runs int, figure, yardsti
 		figures, yardsticks = append(figures, f), append(yardsticks, y)
 		e.say("  %d/%d: %s, %s", run+1, runs, row.Figure.format(f), row.Yardstick.format(y))
 	}
-	row.Figure = newSeries(row.Figure.What, row.Figure.Unit, figures...)
-	row.Yardstick = newSeries(row.Yardstick.What, row.Yardstick.Unit, yardsticks...)
-	row.Ratio = row.Figure.Median / row.Yardstick.Median
+	row.compare(figures, yardsticks)
 	return nil
 }
 

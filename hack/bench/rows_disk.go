@@ -44,9 +44,7 @@ func diskBytes(ctx context.Context, e *env) (Row, error) {
 		return row, err
 	}
 	compact := float64(length)
-	row.Figure = newSeries(row.Figure.What, row.Figure.Unit, with/1e6)
-	row.Yardstick = newSeries(row.Yardstick.What, row.Yardstick.Unit, compact/1e6)
-	row.Ratio = with / compact
+	row.compare([]float64{with / 1e6}, []float64{compact / 1e6})
 	row.check(both/compact <= mostTogether, "%.2fx with the version before, in which one package differs, of %gx at most", both/compact, mostTogether)
 	row.note("%.2fx without the compressed forms", without/compact)
 	return row, nil

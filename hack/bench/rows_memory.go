@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	smallBundles, largeBundles = 1000, 100_000 // 33.5 MB and 3 GB
-	mostMemory                 = 160 << 20
+	smallBundles, largeBundles = 1000, 100_000          // 33.5 MB and 3 GB
+	mostMemory                 = 160                    // MiB
 	readGap                    = 100 * time.Millisecond // between two replies to a reader: the processors are for unpacking
 )
 
@@ -27,30 +27,19 @@ func memory(ctx context.Context, e *env) (Row, error) {
 		Figure: Series{What: "with 3 GB", Unit: "MiB"}, Yardstick: Series{What: "with 33.5 MB", Unit: "MiB"},
 	}
 	row.atMost(1.5)
-	var figures, yardsticks []float64
-	for run := range max(1, e.runs/5) {
-		dir := filepath.Join(e.dir, fmt.Sprintf("large-%d", run))
-		yardstick, err := e.peak(ctx, filepath.Join(e.dir, fmt.Sprintf("small-%d", run)), smallBundles)
-		if err != nil {
-			return row, err
-		}
-		figure, err := e.peak(ctx, dir, largeBundles)
-		if err != nil {
-			return row, err
-		}
-		e.say("  %.0f MiB, %.0f MiB", figure, yardstick)
-		figures, yardsticks, e.large = append(figures, figure), append(yardsticks, yardstick), dir
+	with := func(bundles int) meter {
+		return func(ctx context.Context) (float64, error) { return e.peak(ctx, bundles) }
 	}
-	row.Figure = newSeries(row.Figure.What, row.Figure.Unit, figures...)
-	row.Yardstick = newSeries(row.Yardstick.What, row.Yardstick.Unit, yardsticks...)
-	row.Ratio = row.Figure.Median / row.Yardstick.Median
-	row.check(row.Figure.Median*(1<<20) <= mostMemory, "%s of %d MiB at most", row.Figure.format(row.Figure.Median), mostMemory>>20)
+	if err := e.alternate(ctx, &row, max(1, e.runs/5), with(largeBundles), with(smallBundles)); err != nil {
+		return row, err
+	}
+	row.check(row.Figure.Median <= mostMemory, "%s of %d MiB at most", row.Figure.format(row.Figure.Median), mostMemory)
 	row.note("a catalog of 33.5 MB is served first; two clients read its /all and two its metas, and those of the other one as soon as it is served, until its packages are published and it is compressed")
 	return row, nil
 }
 
-// peak returns the most MiB that a catalogd takes that serves a small catalog and unpacks another one, into a data directory that stays.
-func (e *env) peak(ctx context.Context, dir string, bundles int) (float64, error) {
+// peak returns the most MiB that a catalogd takes that serves a small catalog and unpacks another one. Its data directory stays.
+func (e *env) peak(ctx context.Context, bundles int) (float64, error) {
 	if err := e.alone(ctx); err != nil {
 		return 0, err
 	}
@@ -66,7 +55,7 @@ func (e *env) peak(ctx context.Context, dir string, bundles int) (float64, error
 			return 0, err
 		}
 	}
-	d, err := e.readyDaemon(ctx, dir)
+	d, err := e.freshDaemon(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -82,8 +71,10 @@ func (e *env) peak(ctx context.Context, dir string, bundles int) (float64, error
 	if err := errors.Join(err, stop()); err != nil {
 		return 0, err
 	}
-	bytes, err := peakMemory(d.pid())
-	return float64(bytes) / (1 << 20), err
+	if bundles == largeBundles {
+		e.large = d.dataDir
+	}
+	return peakMemory(d.pid())
 }
 
 // takeIn creates a CatalogSource and waits until all is done that follows.
@@ -155,11 +146,9 @@ func metasSchema(catalog string) string {
 // largeStore returns a data directory with a catalog of 3 GB.
 func (e *env) largeStore(ctx context.Context) (string, error) {
 	if e.large == "" {
-		dir := filepath.Join(e.dir, "large")
-		if _, err := e.peak(ctx, dir, largeBundles); err != nil {
+		if _, err := e.peak(ctx, largeBundles); err != nil {
 			return "", err
 		}
-		e.large = dir
 	}
 	return e.large, e.alone(ctx)
 }

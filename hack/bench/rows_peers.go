@@ -78,6 +78,6 @@ func (e *env) opmOnce(ctx context.Context, configs string) (took, peak float64, 
 		return true, conn.Close()
 	})
 	took = time.Since(began).Seconds()
-	bytes, peakErr := peakMemory(opm.pid())
-	return took, float64(bytes) / (1 << 20), errors.Join(err, peakErr)
+	peak, peakErr := peakMemory(opm.pid())
+	return took, peak, errors.Join(err, peakErr)
 }

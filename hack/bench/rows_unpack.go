@@ -27,8 +27,7 @@ func unpackCold(ctx context.Context, e *env) (Row, error) {
 	if err != nil {
 		return row, err
 	}
-	own := newSeries("", "s", logged...)
-	row.note("by catalogd's own account (\"unpacked\" in its log): %s, %.2fx", own, own.Median/row.Yardstick.Median)
+	row.note("by catalogd's own account (\"unpacked\" in its log): %s", row.beside(logged))
 	row.note("a loop of HEAD requests, 4 ms apart, watches for the first 200")
 	return row, nil
 }
@@ -71,8 +70,8 @@ func (e *env) coldStart(ctx context.Context) (r coldRun, err error) {
 	if err != nil {
 		return r, err
 	}
-	bytes, err := peakMemory(d.pid())
-	r.logged, r.peak = logged.Seconds(), float64(bytes)/(1<<20)
+	r.logged = logged.Seconds()
+	r.peak, err = peakMemory(d.pid())
 	return r, err
 }
 
@@ -122,8 +121,7 @@ func unpackChanged(ctx context.Context, e *env) (Row, error) {
 	if err != nil {
 		return row, err
 	}
-	own := newSeries("", "s", logged...)
-	row.note("by catalogd's own account: %s, %.2fx", own, own.Median/row.Yardstick.Median)
+	row.note("by catalogd's own account: %s", row.beside(logged))
 	return row, nil
 }
 
