@@ -36,6 +36,14 @@ func (c *crowd) pass(catalog, host string, want bool) {
 	c.passed(catalog, !ok)
 }
 
+// fill has all places taken by catalogs of two registries: in0 and in1 of a, in2 and in3 of b.
+func (c *crowd) fill() {
+	c.t.Helper()
+	for i, host := range []string{"a", "a", "b", "b"} {
+		c.pass(fmt.Sprint("in", i), host, true)
+	}
+}
+
 func (c *crowd) wantTold(when string, want ...string) {
 	c.t.Helper()
 	wantEqual(c.t, "told, "+when, want, c.told)
@@ -80,9 +88,7 @@ func TestGate(t *testing.T) {
 // Who comes again before there is a place, or for an image of another registry, does not go to the end of the line.
 func TestGateKeepsTheLine(t *testing.T) {
 	c := newCrowd(t)
-	for i, host := range []string{"a", "a", "b", "b"} {
-		c.pass(fmt.Sprint("in", i), host, true)
-	}
+	c.fill()
 	c.pass("first", "c", false)
 	c.pass("second", "c", false)
 	c.pass("first", "c", false) // was not told
@@ -100,9 +106,7 @@ func TestGateKeepsTheLine(t *testing.T) {
 // A place that is offered to one who does not want it any more goes to the next.
 func TestGateOffersOn(t *testing.T) {
 	c := newCrowd(t)
-	for i, host := range []string{"a", "a", "b", "b"} {
-		c.pass(fmt.Sprint("in", i), host, true)
-	}
+	c.fill()
 	c.pass("first", "c", false)
 	c.pass("second", "d", false)
 	c.leave["in0"]()
@@ -130,9 +134,7 @@ func TestUnpackPullsOnce(t *testing.T) {
 	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
 	w.reconcile()
-	other := w.another()
-	other.create(ref, nil)
-	other.reconcile()
+	other := w.besides(ref)
 	w.requests.take()
 	leave, ok := w.gate.enter("somebody", w.registry.host, w.Config.Concurrency)
 	if !ok {
@@ -215,7 +217,11 @@ func TestRegisterSlowRegistry(t *testing.T) {
 		slow.create(ref, nil)
 		waiting = append(waiting, slow)
 	}
-	w.eventually("all of the slow registry were polled", func() bool { return w.registry.polls() >= len(waiting) })
+	w.until("all of the slow registry but one, which has its only place, stand in the line", func() bool {
+		w.gate.mu.Lock()
+		defer w.gate.mu.Unlock()
+		return len(w.gate.line) == len(waiting)-1
+	})
 	ready := func(w *world) func() bool {
 		return func() bool { return meta.IsStatusConditionTrue(w.source().Status.Conditions, v1beta1.ReadyCondition) }
 	}

@@ -11,15 +11,22 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
+// besides is another catalog of an image, that has announced it and not asked for it yet.
+func (w *world) besides(ref string) *world {
+	w.t.Helper()
+	other := w.another()
+	other.create(ref, nil)
+	other.reconcile()
+	return other
+}
+
 // A registry that fails other catalogs puts a poll off, but not for long: what fails may be theirs.
 func TestPostpone(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
 	w.settle()
-	broken := w.another()
-	broken.create(w.registry.host+"/broken:latest", nil)
-	broken.reconcile()
+	broken := w.besides(w.registry.host + "/broken:latest")
 	w.registry.failRepository("broken")
 	due := w.Polls.Get(w.catalog).Next
 	for now := start; now.Before(due.Add(mostPostponed)); now = now.Add(time.Minute) {
@@ -56,9 +63,7 @@ func TestPostponeTellsChange(t *testing.T) {
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
 	w.settle()
-	other := w.another()
-	other.create(ref, nil)
-	other.reconcile()
+	other := w.besides(ref)
 	w.registry.limit("7200")
 	other.reconcile()
 	w.registry.take()
@@ -85,9 +90,7 @@ func TestPostponeNotOnChange(t *testing.T) {
 		c.Spec.PollingInterval = &metav1.Duration{Duration: 24 * time.Hour}
 	})
 	w.settle()
-	broken := w.another()
-	broken.create(w.registry.host+"/broken:latest", nil)
-	broken.reconcile()
+	broken := w.besides(w.registry.host + "/broken:latest")
 	version = "v1.37.0"
 	w.clock.SetTime(start.Add(versionAge))
 	w.registry.failRepository("broken")
