@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // withRegistry sets fields of spec.registry.
@@ -58,7 +60,7 @@ func TestPullSecretSources(t *testing.T) {
 		"nobody's":                          {refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, shared, "--pull-secret", namespace+"/global", "--service-account", serviceAccount)
+			w := newWorld(t, shared, "--pull-secret", namespace+"/global", "--service-account", system.ServiceAccount)
 			fields := map[string]any{}
 			if test.spec != nil {
 				w.writePullSecret(t, "spec", test.spec)
@@ -85,7 +87,7 @@ func TestPullSecretSources(t *testing.T) {
 // setImagePullSecrets sets those of catalogd's ServiceAccount until the test ends.
 func (w *world) setImagePullSecrets(t *testing.T, names ...string) {
 	t.Helper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceAccount}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: system.ServiceAccount}}
 	set := func(names ...string) {
 		w.write(t, account, func() {
 			account.ImagePullSecrets = nil

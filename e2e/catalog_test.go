@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // sampleCatalog is the small real catalog that `make run` serves.
@@ -60,7 +62,7 @@ func testCatalog(t *testing.T, name, dir string) {
 			must(t, unstructured.SetNestedField(c.Object, value, "spec", field))
 		}
 	})
-	if out, err := w.kubectl(t.Context(), "wait", "--for=condition=Ready", "--timeout=5m", "catalogsource/"+name); err != nil {
+	if out, err := w.Kubectl(t.Context(), "wait", "--for=condition=Ready", "--timeout=5m", "catalogsource/"+name); err != nil {
 		t.Fatalf("waiting as a user does: %v%s", err, describeConditions(w.catalog(t, name)))
 	} else if !strings.Contains(out, "condition met") {
 		t.Fatalf("kubectl wait printed %q", out)
@@ -125,14 +127,14 @@ func countSchema(blobs []blob, schema string) (n int) {
 
 // checkPackagesListed reads the list as a user does.
 func checkPackagesListed(t *testing.T, w *world, name string, blobs []blob) {
-	out, err := w.kubectl(t.Context(), "get", "operatorpackages", "-l", "catalog="+name, "-o", "name")
+	out, err := w.Kubectl(t.Context(), "get", "operatorpackages", "-l", "catalog="+name, "-o", "name")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want []string
 	for _, b := range blobs {
 		if b.Schema == "olm.package" {
-			want = append(want, "operatorpackage."+apiGroup+"/"+b.Name+"."+name)
+			want = append(want, "operatorpackage."+system.APIGroup+"/"+b.Name+"."+name)
 		}
 	}
 	got := strings.Fields(out)

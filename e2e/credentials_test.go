@@ -134,7 +134,7 @@ func (w *world) checkSecrets(t *testing.T, secrets []string) {
 		"/catalogs": string(get(t, "http://"+w.content+"/catalogs").body),
 	}
 	for _, kind := range []string{"events", "catalogsources", "operatorpackages"} {
-		out, err := w.kubectl(t.Context(), "get", kind, "-A", "-o", "json")
+		out, err := w.Kubectl(t.Context(), "get", kind, "-A", "-o", "json")
 		must(t, err)
 		told["the "+kind] = out
 	}

@@ -3,16 +3,14 @@ package e2e
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // daemon is one catalogd on ports and a data directory that outlive its process, so that it can be started again.
@@ -23,36 +21,22 @@ type daemon struct {
 	log                      logBuffer
 
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when the current process has ended
+	exited <-chan struct{} // closed when the current process has ended
 }
 
 func newDaemon(t *testing.T, kubeconfig string) *daemon {
 	t.Helper()
-	d := &daemon{content: freeAddress(t), health: freeAddress(t), metrics: freeAddress(t), dataDir: t.TempDir()}
-	d.args = []string{
-		"--kubeconfig", kubeconfig, "--namespace", namespace, "--data-dir", d.dataDir,
-		"--content-bind-address", d.content, "--external-url", "http://" + d.content,
-		"--health-bind-address", d.health, "--metrics-bind-address", d.metrics,
-		"--log-format", "text",
-	}
+	d := &daemon{content: system.FreeAddress(t), health: system.FreeAddress(t), metrics: system.FreeAddress(t), dataDir: t.TempDir()}
+	d.args = system.DaemonArgs(kubeconfig, d.dataDir, d.content, d.health, d.metrics)
 	return d
 }
 
 // start runs the process and returns at once: what it must answer by when is for the test to say.
 func (d *daemon) start(t *testing.T) {
 	t.Helper()
-	cmd := exec.Command(os.Getenv("CATALOGD_BIN"), d.args...)
-	cmd.Stdout, cmd.Stderr = &d.log, &d.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("starting catalogd: %v", err)
-	}
-	exited := make(chan struct{})
-	go func() {
-		defer close(exited)
-		_ = cmd.Wait() // the exit code is read from ProcessState
-	}()
-	d.cmd, d.exited = cmd, exited
+	var err error
+	d.cmd, d.exited, err = system.StartDaemon(d.args, &d.log)
+	must(t, err)
 }
 
 func (d *daemon) alive() bool {
@@ -116,19 +100,4 @@ func (l *logBuffer) String() string {
 func (l *logBuffer) tail(n int) string {
 	lines := strings.SplitAfter(l.String(), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "")
-}
-
-// freeAddress returns a loopback address whose port was free a moment ago. It is below those that the kernel gives to clients, so
-// that none of their connections takes it meanwhile.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
-		if listener, err := net.Listen("tcp", address); err == nil {
-			must(t, listener.Close())
-			return address
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }

@@ -14,6 +14,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"sigs.k8s.io/yaml"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 const (
@@ -64,7 +66,7 @@ type distributionConfig struct {
 // newDistribution starts one and waits until it answers.
 func newDistribution(t *testing.T, config distributionConfig) *distribution {
 	t.Helper()
-	d := &distribution{address: freeAddress(t), auth: config.auth, transport: &http.Transport{}}
+	d := &distribution{address: system.FreeAddress(t), auth: config.auth, transport: &http.Transport{}}
 	t.Cleanup(d.transport.CloseIdleConnections)
 	dir := t.TempDir()
 	server := map[string]any{"addr": d.address, "secret": "e2e"}

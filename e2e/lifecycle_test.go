@@ -26,7 +26,7 @@ func TestDelete(t *testing.T) {
 	if n := len(w.packages(t, "gone")); n != 1 {
 		t.Fatalf("%d packages before the deletion, want 1", n)
 	}
-	if _, err := w.kubectl(t.Context(), "delete", "catalogsource", "gone", "--timeout=60s"); err != nil {
+	if _, err := w.Kubectl(t.Context(), "delete", "catalogsource", "gone", "--timeout=60s"); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.gone(t, "gone"); err != nil {
@@ -60,7 +60,7 @@ func TestPackageSpoiltByHand(t *testing.T) {
 			w.createCatalog(t, "sample", ref, nil)
 			w.waitReady(t, "sample", digest)
 			before := w.packages(t, "sample")
-			if _, err := w.kubectl(t.Context(), command...); err != nil {
+			if _, err := w.Kubectl(t.Context(), command...); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, "the package is as it was", func() error {
@@ -180,7 +180,7 @@ func TestFailureAndRecovery(t *testing.T) {
 // toldStory looks for the events of TestFailureAndRecovery among those of the CatalogSource.
 func (w *world) toldStory(t *testing.T, catalog, first, third string) error {
 	t.Helper()
-	out, err := w.kubectl(t.Context(), "get", "events", "-A", "--field-selector", "involvedObject.kind=CatalogSource,involvedObject.name="+catalog,
+	out, err := w.Kubectl(t.Context(), "get", "events", "-A", "--field-selector", "involvedObject.kind=CatalogSource,involvedObject.name="+catalog,
 		"-o", `jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\n"}{end}`)
 	if err != nil {
 		return err

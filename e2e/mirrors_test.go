@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // waitSource waits until status names the repository that the content came from.
@@ -20,7 +22,7 @@ func (w *world) waitSource(t *testing.T, catalog, registry, repository, digest s
 
 // TestMirrors follows an image whose first mirror is down and whose second has it not, and then has.
 func TestMirrors(t *testing.T) {
-	dead, second, primary := freeAddress(t), newRegistry(t), newRegistry(t)
+	dead, second, primary := system.FreeAddress(t), newRegistry(t), newRegistry(t)
 	conf := writeFile(t, t.TempDir(), "registries.conf", fmt.Appendf(nil, `
 [[registry]]
 prefix = "%[1]s/ns"

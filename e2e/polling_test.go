@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // TestUnchangedDigest polls one digest twenty times: each poll costs one HEAD request, and nothing is written.
@@ -184,7 +186,7 @@ var (
 // more than resource versions do: the API server answers a write that changes nothing without making a new version.
 func (w *world) writes(t *testing.T) map[string]int {
 	t.Helper()
-	text, err := w.kubectl(t.Context(), "get", "--raw", "/metrics")
+	text, err := w.Kubectl(t.Context(), "get", "--raw", "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,9 +209,9 @@ func (w *world) writes(t *testing.T) map[string]int {
 func (w *world) resourceVersions(t *testing.T) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
-	for _, kind := range []schema.GroupVersionKind{catalogKind, packageKind, {Version: "v1", Kind: "Event"},
+	for _, kind := range []schema.GroupVersionKind{system.CatalogKind, system.PackageKind, {Version: "v1", Kind: "Event"},
 		{Group: "events.k8s.io", Version: "v1", Kind: "Event"}, {Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"}} {
-		list := newList(kind)
+		list := system.NewList(kind)
 		if err := w.List(context.Background(), list); err != nil {
 			t.Fatal(err)
 		}

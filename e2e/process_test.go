@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // TestHealthAndMetrics reads the ports that are not for content.
@@ -60,7 +62,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	}
 
 	w.patchCatalog(t, "heads", `{"spec":{"displayName":"to be deleted"}}`)
-	if _, err := w.kubectl(t.Context(), "delete", "catalogsource", "heads", "--timeout=60s"); err != nil {
+	if _, err := w.Kubectl(t.Context(), "delete", "catalogsource", "heads", "--timeout=60s"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the metrics of a deleted catalog are gone", func() error {
@@ -166,9 +168,9 @@ func TestCommandLine(t *testing.T) {
 		"external URL":     {args: []string{"--external-url", "catalogd:8080"}, fail: true, want: []string{"external-url", "catalogd:8080"}},
 		"address":          {args: []string{"--content-bind-address", "8080"}, fail: true, want: []string{"content-bind-address", "8080"}},
 		"kubeconfig":       {args: []string{"--kubeconfig", "/nonexistent/kubeconfig"}, fail: true, want: []string{"/nonexistent/kubeconfig"}},
-		"busy port":        {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--content-bind-address", busy}, fail: true, want: []string{busy, "in use"}},
-		"no data dir":      {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--data-dir", "/dev/null/x"}, fail: true, want: []string{"/dev/null"}},
-		"future data dir":  {args: []string{"--kubeconfig", shared.daemonKubeconfig, "--data-dir", futureDataDir(t)}, fail: true, want: []string{"999"}},
+		"busy port":        {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--content-bind-address", busy}, fail: true, want: []string{busy, "in use"}},
+		"no data dir":      {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", "/dev/null/x"}, fail: true, want: []string{"/dev/null"}},
+		"future data dir":  {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", futureDataDir(t)}, fail: true, want: []string{"999"}},
 		"foreign data dir": {args: []string{"--data-dir", ""}, fail: true, want: []string{"data-dir"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,8 +195,8 @@ func defaultsFor(t *testing.T, args []string) []string {
 	if len(args) == 1 && (args[0] == "--help" || args[0] == "--version") {
 		return nil
 	}
-	return []string{"--namespace", namespace, "--data-dir", t.TempDir(), "--content-bind-address", freeAddress(t),
-		"--health-bind-address", freeAddress(t), "--metrics-bind-address", freeAddress(t)}
+	return []string{"--namespace", namespace, "--data-dir", t.TempDir(), "--content-bind-address", system.FreeAddress(t),
+		"--health-bind-address", system.FreeAddress(t), "--metrics-bind-address", system.FreeAddress(t)}
 }
 
 // futureDataDir is a volume that a later catalogd wrote.

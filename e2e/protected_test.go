@@ -16,13 +16,15 @@ import (
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // newProtectedWorld serves the sample catalog with TLS of catalogd's own making, to those whom the API server lets, as it does in a
 // cluster.
 func newProtectedWorld(t *testing.T, args ...string) *world {
 	t.Helper()
-	_, port, err := net.SplitHostPort(freeAddress(t))
+	_, port, err := net.SplitHostPort(system.FreeAddress(t))
 	must(t, err)
 	url := "https://127.0.0.1:" + port
 	w := newWorld(t, shared, append([]string{
@@ -40,7 +42,7 @@ func (w *world) authority(t *testing.T) *x509.CertPool {
 	t.Helper()
 	pool := x509.NewCertPool()
 	eventually(t, "the authority is published", func() error {
-		text, err := w.kubectl(t.Context(), "-n", namespace, "get", "configmap", "catalogd-ca", "-o", `jsonpath={.data.ca\.crt}`)
+		text, err := w.Kubectl(t.Context(), "-n", namespace, "get", "configmap", "catalogd-ca", "-o", `jsonpath={.data.ca\.crt}`)
 		if err == nil && !pool.AppendCertsFromPEM([]byte(text)) {
 			err = fmt.Errorf("no certificates: %q", text)
 		}
@@ -53,18 +55,18 @@ func (w *world) authority(t *testing.T) *x509.CertPool {
 func (w *world) serviceAccountToken(t *testing.T, name string, roles ...string) string {
 	t.Helper()
 	run := func(args ...string) string {
-		out, err := w.kubectl(t.Context(), args...)
+		out, err := w.Kubectl(t.Context(), args...)
 		must(t, err)
 		return strings.TrimSpace(out)
 	}
 	run("-n", namespace, "create", "serviceaccount", name)
 	t.Cleanup(func() {
-		_, _ = w.kubectl(context.Background(), "-n", namespace, "delete", "serviceaccount", name)
+		_, _ = w.Kubectl(context.Background(), "-n", namespace, "delete", "serviceaccount", name)
 	})
 	for _, role := range roles {
 		binding := name + "-" + role
 		run("create", "clusterrolebinding", binding, "--clusterrole", role, "--serviceaccount", namespace+":"+name)
-		t.Cleanup(func() { _, _ = w.kubectl(context.Background(), "delete", "clusterrolebinding", binding) })
+		t.Cleanup(func() { _, _ = w.Kubectl(context.Background(), "delete", "clusterrolebinding", binding) })
 	}
 	return run("-n", namespace, "create", "token", name)
 }
@@ -102,9 +104,9 @@ func TestWhoMayRead(t *testing.T) {
 	all := "/catalogs/sample/api/v1/all"
 	user := "system:serviceaccount:" + namespace + ":"
 
-	_, err := w.kubectl(t.Context(), "create", "clusterrole", "other-catalog-reader", "--verb=get", "--non-resource-url=/catalogs/other/*")
+	_, err := w.Kubectl(t.Context(), "create", "clusterrole", "other-catalog-reader", "--verb=get", "--non-resource-url=/catalogs/other/*")
 	must(t, err)
-	t.Cleanup(func() { _, _ = w.kubectl(context.Background(), "delete", "clusterrole", "other-catalog-reader") })
+	t.Cleanup(func() { _, _ = w.Kubectl(context.Background(), "delete", "clusterrole", "other-catalog-reader") })
 	nobody := newReader(ca, "")
 	garbage := newReader(ca, "garbage")
 	stranger := newReader(ca, w.serviceAccountToken(t, "stranger"))
@@ -164,7 +166,7 @@ func TestWhoMayRead(t *testing.T) {
 // clientCertificate is that of the administrator of the control plane.
 func (w *world) clientCertificate(t *testing.T) tls.Certificate {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", w.kubeconfig)
+	config, err := clientcmd.BuildConfigFromFlags("", w.Kubeconfig)
 	must(t, err)
 	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
 	must(t, err)
@@ -215,7 +217,7 @@ func TestCertificateFiles(t *testing.T) {
 // TestWhoMayReadMustBeSaid: nobody opens the content to a network by leaving out a flag.
 func TestWhoMayReadMustBeSaid(t *testing.T) {
 	for _, args := range [][]string{nil, {"--tls-cert-file", "absent.crt", "--tls-private-key-file", "absent.key"}} {
-		args = append([]string{"--kubeconfig", shared.daemonKubeconfig, "--data-dir", t.TempDir(), "--content-bind-address", "0.0.0.0:0"}, args...)
+		args = append([]string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", t.TempDir(), "--content-bind-address", "0.0.0.0:0"}, args...)
 		output, err := exec.Command(os.Getenv("CATALOGD_BIN"), args...).CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 {
@@ -235,9 +237,9 @@ func TestProtectedExamples(t *testing.T) {
 	w.authority(t) // it is published
 	t.Cleanup(func() {
 		for _, object := range []string{"clusterrolebinding/catalog-reader", "clusterrolebinding/sample-reader", "clusterrole/sample-reader"} {
-			_, _ = w.kubectl(context.Background(), "delete", "--ignore-not-found", object)
+			_, _ = w.Kubectl(context.Background(), "delete", "--ignore-not-found", object)
 		}
-		_, _ = w.kubectl(context.Background(), "-n", namespace, "delete", "--ignore-not-found", "serviceaccount", "catalog-reader", "sample-reader")
+		_, _ = w.Kubectl(context.Background(), "-n", namespace, "delete", "--ignore-not-found", "serviceaccount", "catalog-reader", "sample-reader")
 	})
-	runExamples(t, examplesOf(t, "../docs/api.md", protected), "CATALOGD=https://"+w.content, "KUBECONFIG="+w.kubeconfig)
+	runExamples(t, examplesOf(t, "../docs/api.md", protected), "CATALOGD=https://"+w.content, "KUBECONFIG="+w.Kubeconfig)
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // forwardProxy is an HTTP proxy on loopback, for https (CONNECT) and for http, that logs the hosts it was asked for. It can
@@ -29,7 +31,7 @@ type forwardProxy struct {
 // newProxy returns a proxy that has its address and does not run yet.
 func newProxy(t *testing.T, user, password string) *forwardProxy {
 	t.Helper()
-	p := &forwardProxy{address: freeAddress(t), user: user, password: password, hosts: map[string]int{}, tunnels: map[net.Conn]struct{}{}}
+	p := &forwardProxy{address: system.FreeAddress(t), user: user, password: password, hosts: map[string]int{}, tunnels: map[net.Conn]struct{}{}}
 	t.Cleanup(p.stop)
 	return p
 }

@@ -4,16 +4,18 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // TestRestart takes away, one after the other, all that catalogd depends on but its volume: what was served stays
 // served. It stops an API server and so needs a control plane of its own.
 func TestRestart(t *testing.T) {
-	plane, err := startControlPlane()
+	plane, err := system.StartControlPlane("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { must(t, plane.stop()) })
+	t.Cleanup(func() { must(t, plane.Stop()) })
 	w := newWorld(t, plane)
 	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
 	w.createCatalog(t, "sample", ref, nil)
@@ -44,7 +46,7 @@ func TestRestart(t *testing.T) {
 	eventually(t, "the content is served after kill -9 without a registry", serves)
 
 	w.kill(t)
-	if err := plane.env.ControlPlane.APIServer.Stop(); err != nil {
+	if err := plane.Env.ControlPlane.APIServer.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	w.start(t)
@@ -53,10 +55,10 @@ func TestRestart(t *testing.T) {
 		t.Error("catalogd has ended for want of an API server")
 	}
 
-	must(t, plane.env.ControlPlane.APIServer.Start())
+	must(t, plane.Env.ControlPlane.APIServer.Start())
 	w.registry.start(t)
 	_, second := w.registry.push(t, "sample", catalogImage(t, soundDir))
-	eventually(t, "the API server answers", func() error { return w.List(t.Context(), newList(catalogKind)) })
+	eventually(t, "the API server answers", func() error { return w.List(t.Context(), system.NewList(system.CatalogKind)) })
 	w.requestPoll(t, "sample", "all is back")
 	w.waitReady(t, "sample", second)
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,9 +15,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // upgradable is a control plane whose API server says to be of the version that a test sets; all else is the real one's. It
@@ -29,22 +26,13 @@ type upgradable struct {
 	kubeconfig string
 }
 
-func newUpgradable(t *testing.T, plane *controlPlane, version string) *upgradable {
+func newUpgradable(t *testing.T, plane *system.ControlPlane, version string) *upgradable {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", plane.daemonKubeconfig)
+	forward, err := system.ForwardTo(plane.DaemonKubeconfig)
 	must(t, err)
-	transport, err := rest.TransportFor(config)
-	must(t, err)
-	target, err := url.Parse(config.Host)
-	must(t, err)
+	forward.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 	u := &upgradable{}
 	u.version.Store(version)
-	forward := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     transport,
-		FlushInterval: -1, // watches tell of each event at once
-		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	}
 	mux := http.NewServeMux()
 	mux.Handle("/", forward)
 	mux.HandleFunc("/version", u.tell)
@@ -54,11 +42,7 @@ func newUpgradable(t *testing.T, plane *controlPlane, version string) *upgradabl
 		server.Close()
 	})
 	u.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"e2e": {Server: server.URL}},
-		Contexts:       map[string]*clientcmdapi.Context{"e2e": {Cluster: "e2e"}},
-		CurrentContext: "e2e",
-	}, u.kubeconfig))
+	must(t, system.WriteKubeconfig(u.kubeconfig, server.URL))
 	return u
 }
 
@@ -88,7 +72,7 @@ func (r *imageRegistry) pushTag(t *testing.T, repository, tag string, image v1.I
 func TestTemplate(t *testing.T) {
 	cluster := newUpgradable(t, shared, "v1.20.1+bd9e442")
 	upgraded := *shared
-	upgraded.daemonKubeconfig = cluster.kubeconfig
+	upgraded.DaemonKubeconfig = cluster.kubeconfig
 	w := newWorld(t, &upgraded)
 	older := w.registry.pushTag(t, "ns/catalog", "v1.20", catalogImage(t, tinyCatalog(t, "older")))
 	newer := w.registry.pushTag(t, "ns/catalog", "v1.21", catalogImage(t, tinyCatalog(t, "newer")))

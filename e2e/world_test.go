@@ -13,21 +13,15 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 const (
 	patience  = 60 * time.Second      // how long a state may take to come about before a test fails
 	checkGap  = 50 * time.Millisecond // how often a state is looked at
-	pollNow   = "catalogd.operatorframework.io/poll-requested"
-	apiGroup  = "catalogd.operatorframework.io"
-	neverPoll = "24h" // a polling interval no test lives to see
-)
-
-var (
-	catalogKind = schema.GroupVersionKind{Group: apiGroup, Version: "v1beta1", Kind: "CatalogSource"}
-	packageKind = schema.GroupVersionKind{Group: apiGroup, Version: "v1beta1", Kind: "OperatorPackage"}
+	neverPoll = "24h"                 // a polling interval no test lives to see
 )
 
 // errEnded ends every wait: what has ended brings nothing about any more.
@@ -35,7 +29,7 @@ var errEnded = errors.New("catalogd has ended")
 
 // world is what a test acts on: a control plane, a registry of its own, a catalogd of its own.
 type world struct {
-	*controlPlane
+	*system.ControlPlane
 	*daemon
 	registry *imageRegistry
 
@@ -48,9 +42,9 @@ func (w *world) waitTogether() { w.deadline = time.Now().Add(patience) }
 
 // newWorld starts a registry and a catalogd, with more arguments. When the test ends it deletes every CatalogSource, stops
 // both, and prints catalogd's log if the test failed.
-func newWorld(t *testing.T, plane *controlPlane, args ...string) *world {
+func newWorld(t *testing.T, plane *system.ControlPlane, args ...string) *world {
 	t.Helper()
-	w := &world{controlPlane: plane, daemon: newDaemon(t, plane.daemonKubeconfig), registry: newRegistry(t)}
+	w := &world{ControlPlane: plane, daemon: newDaemon(t, plane.DaemonKubeconfig), registry: newRegistry(t)}
 	w.args = append(w.args, args...)
 	t.Cleanup(func() { w.close(t) })
 	w.start(t)
@@ -59,7 +53,7 @@ func newWorld(t *testing.T, plane *controlPlane, args ...string) *world {
 }
 
 func (w *world) close(t *testing.T) {
-	if err := w.deleteCatalogs(); err != nil {
+	if err := w.DeleteCatalogs(context.Background(), patience/2); err != nil {
 		t.Errorf("cleaning up: %v", err)
 	}
 	if w.alive() {
@@ -71,44 +65,11 @@ func (w *world) close(t *testing.T) {
 	}
 }
 
-// deleteCatalogs leaves the control plane without objects of ours, by force where catalogd does not do its part.
-func (w *world) deleteCatalogs() error {
-	ctx := context.Background()
-	list := newList(catalogKind)
-	if err := w.List(ctx, list); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		if err := w.Delete(ctx, &list.Items[i]); client.IgnoreNotFound(err) != nil {
-			return err
-		}
-	}
-	err := within(patience/2, func() error {
-		if err := w.List(ctx, list); err != nil || len(list.Items) == 0 {
-			return err
-		}
-		return fmt.Errorf("%d CatalogSources are still there after their deletion", len(list.Items))
-	})
-	if err == nil {
-		return nil
-	}
-	for i := range list.Items {
-		list.Items[i].SetFinalizers(nil)
-		err = errors.Join(err, client.IgnoreNotFound(w.Update(ctx, &list.Items[i])))
-	}
-	packages := &unstructured.Unstructured{}
-	packages.SetGroupVersionKind(packageKind)
-	return errors.Join(err, w.DeleteAllOf(ctx, packages))
-}
-
 // createCatalog creates a CatalogSource for the image; edit may change it before.
 func (w *world) createCatalog(t *testing.T, name, image string, edit func(*unstructured.Unstructured)) {
 	t.Helper()
-	object := &unstructured.Unstructured{Object: map[string]any{
-		"spec": map[string]any{"image": image, "pollingInterval": neverPoll},
-	}}
-	object.SetGroupVersionKind(catalogKind)
-	object.SetName(name)
+	object := system.NewObject(system.CatalogKind, name)
+	object.Object["spec"] = map[string]any{"image": image, "pollingInterval": neverPoll}
 	if edit != nil {
 		edit(object)
 	}
@@ -119,9 +80,8 @@ func (w *world) createCatalog(t *testing.T, name, image string, edit func(*unstr
 
 func (w *world) catalog(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(catalogKind)
-	if err := w.Get(t.Context(), client.ObjectKey{Name: name}, object); err != nil {
+	object := system.NewObject(system.CatalogKind, name)
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 		t.Fatalf("getting CatalogSource %s: %v", name, err)
 	}
 	return object
@@ -130,9 +90,7 @@ func (w *world) catalog(t *testing.T, name string) *unstructured.Unstructured {
 // patchCatalog applies a JSON merge patch.
 func (w *world) patchCatalog(t *testing.T, name, patch string) {
 	t.Helper()
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(catalogKind)
-	object.SetName(name)
+	object := system.NewObject(system.CatalogKind, name)
 	if err := w.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		t.Fatalf("patching CatalogSource %s with %s: %v", name, patch, err)
 	}
@@ -141,7 +99,7 @@ func (w *world) patchCatalog(t *testing.T, name, patch string) {
 // askForPoll asks for a poll now.
 func (w *world) askForPoll(t *testing.T, name, value string) {
 	t.Helper()
-	w.patchCatalog(t, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, pollNow, value))
+	w.patchCatalog(t, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, system.PollNow, value))
 }
 
 // requestPoll asks for a poll now and waits until catalogd echoes the request.
@@ -187,7 +145,7 @@ func (w *world) eventuallyCatalog(t *testing.T, name, state string, check func(*
 // packages returns the OperatorPackages of a catalog by object name.
 func (w *world) packages(t *testing.T, catalog string) map[string]unstructured.Unstructured {
 	t.Helper()
-	list := newList(packageKind)
+	list := system.NewList(system.PackageKind)
 	if err := w.List(t.Context(), list, client.MatchingLabels{"catalog": catalog}); err != nil {
 		t.Fatalf("listing the OperatorPackages of %s: %v", catalog, err)
 	}
@@ -200,9 +158,8 @@ func (w *world) packages(t *testing.T, catalog string) map[string]unstructured.U
 
 // gone says whether the CatalogSource no longer exists.
 func (w *world) gone(t *testing.T, name string) error {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(catalogKind)
-	err := w.Get(t.Context(), client.ObjectKey{Name: name}, object)
+	object := system.NewObject(system.CatalogKind, name)
+	err := w.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 	if err == nil {
 		return errors.New("the CatalogSource is still there")
 	}
@@ -293,12 +250,6 @@ func within(limit time.Duration, check func() error) error {
 		case <-tick.C:
 		}
 	}
-}
-
-func newList(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	return list
 }
 
 // condition is one entry of status.conditions.

@@ -3,11 +3,8 @@ package soak
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,7 +13,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // apiProxy stands between catalogd and the API server. catalogd speaks plain HTTP to it; it speaks as catalogd's service account to
@@ -32,32 +30,17 @@ type apiProxy struct {
 	watches map[*http.Request]context.CancelFunc
 }
 
-func newAPIProxy(t *testing.T, config *rest.Config) *apiProxy {
+func newAPIProxy(t *testing.T, kubeconfig string) *apiProxy {
 	t.Helper()
-	transport, err := rest.TransportFor(config)
+	forward, err := system.ForwardTo(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if target.Scheme == "" {
-		target = &url.URL{Scheme: "https", Host: config.Host}
-	}
-	p := &apiProxy{faults: newFaults("API server"), watches: map[*http.Request]context.CancelFunc{}}
-	p.forward = &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     transport,
-		FlushInterval: -1, // events of watches are not to wait
-		ErrorLog:      discardLog(),
-		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-	}
+	forward.ErrorLog = discardLog()
+	forward.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	p := &apiProxy{faults: newFaults("API server"), forward: forward, watches: map[*http.Request]context.CancelFunc{}}
 	p.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	content := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "proxy",
-		"clusters": [{"name": "proxy", "cluster": {"server": "http://%s"}}],
-		"contexts": [{"name": "proxy", "context": {"cluster": "proxy"}}]}`, serve(t, p))
-	if err := os.WriteFile(p.kubeconfig, []byte(content), 0o600); err != nil {
+	if err := system.WriteKubeconfig(p.kubeconfig, "http://"+serve(t, p)); err != nil {
 		t.Fatal(err)
 	}
 	return p

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // daemon is one catalogd on ports and a data directory that outlive its processes.
@@ -31,36 +31,24 @@ type daemon struct {
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when the current process has ended
-	ended  bool          // the current process was told to end
+	exited <-chan struct{} // closed when the current process has ended
+	ended  bool            // the current process was told to end
 }
 
 func newDaemon(t *testing.T, kubeconfig, dataDir string) *daemon {
 	t.Helper()
-	d := &daemon{content: freeAddress(t), health: freeAddress(t), metrics: freeAddress(t), dataDir: dataDir, log: newDaemonLog(t)}
-	d.args = []string{
-		"--kubeconfig", kubeconfig, "--namespace", namespace, "--data-dir", dataDir,
-		"--content-bind-address", d.content, "--external-url", "http://" + d.content,
-		"--health-bind-address", d.health, "--metrics-bind-address", d.metrics,
-		"--log-format", "text",
-	}
+	d := &daemon{content: system.FreeAddress(t), health: system.FreeAddress(t), metrics: system.FreeAddress(t), dataDir: dataDir, log: newDaemonLog(t)}
+	d.args = system.DaemonArgs(kubeconfig, dataDir, d.content, d.health, d.metrics)
 	t.Cleanup(func() { _ = d.kill() })
 	return d
 }
 
 // start runs another process and returns at once.
 func (d *daemon) start() error {
-	cmd := exec.Command(os.Getenv("CATALOGD_BIN"), d.args...)
-	cmd.Stdout, cmd.Stderr = d.log, d.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting catalogd: %w", err)
+	cmd, exited, err := system.StartDaemon(d.args, d.log)
+	if err != nil {
+		return err
 	}
-	exited := make(chan struct{})
-	go func() {
-		defer close(exited)
-		_ = cmd.Wait() // the exit code is read from ProcessState
-	}()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.cmd, d.exited, d.ended = cmd, exited, false
@@ -77,7 +65,7 @@ func (d *daemon) serves() {
 }
 
 // end notes that the process is to end, and returns it; nil if there is none that runs.
-func (d *daemon) end() (*os.Process, chan struct{}) {
+func (d *daemon) end() (*os.Process, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.cmd == nil || d.ended {
@@ -235,23 +223,6 @@ func (l *daemonLog) panicked() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.panics
-}
-
-// freeAddress returns a loopback address whose port was free a moment ago. It is below those that the kernel gives to clients, so that
-// none of their connections takes it while catalogd is down.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
-		if listener, err := net.Listen("tcp", address); err == nil {
-			if err := listener.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return address
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 const (

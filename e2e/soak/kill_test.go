@@ -251,7 +251,7 @@ func (k *kills) leaveNothing(ctx context.Context, t *testing.T, used int64) erro
 			return err
 		}
 	}
-	if err := k.removeCatalogs(ctx, patience); err != nil {
+	if err := k.DeleteCatalogs(ctx, patience); err != nil {
 		return err
 	}
 	for dir, most := range map[string]int{"catalogs": 0, "stage": 0, "snapshots": most} {

@@ -8,12 +8,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 var (
@@ -23,7 +26,7 @@ var (
 )
 
 // shared is the control plane of both tests; nil if the environment names no binaries.
-var shared *controlPlane
+var shared *system.ControlPlane
 
 func TestMain(m *testing.M) {
 	code, err := runTests(m)
@@ -43,11 +46,11 @@ func runTests(m *testing.M) (code int, err error) {
 		return m.Run(), nil // the tests say why they are skipped
 	}
 	log.SetLogger(logr.Discard())
-	shared, err = startControlPlane()
+	shared, err = system.StartControlPlane(filepath.Join("..", ".."))
 	if err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, shared.shutDown()) }()
+	defer func() { err = errors.Join(err, shared.Stop()) }()
 	return m.Run(), nil
 }
 

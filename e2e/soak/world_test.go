@@ -14,11 +14,15 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
 // world is what a test acts on.
 type world struct {
-	*controlPlane
+	*system.ControlPlane
 	*daemon
 	*publisher
 	api   *apiProxy
@@ -39,7 +43,7 @@ func newWorld(t *testing.T, dataDir string, sizes []int) *world {
 		names = append(names, name)
 		sources[name] = newSource(random("content of "+name), size)
 	}
-	w := &world{controlPlane: shared, api: newAPIProxy(t, shared.daemon), begun: time.Now()}
+	w := &world{ControlPlane: shared, api: newAPIProxy(t, shared.DaemonKubeconfig), begun: time.Now()}
 	w.publisher = &publisher{ledger: newLedger(names), registry: newRegistry(t), sources: sources}
 	w.daemon = newDaemon(t, w.api.kubeconfig, dataDir)
 	t.Cleanup(func() {
@@ -47,11 +51,37 @@ func newWorld(t *testing.T, dataDir string, sizes []int) *world {
 		if t.Failed() { // by force, then: catalogd may be gone
 			limit = 0
 		}
-		if err := w.removeCatalogs(context.Background(), limit); err != nil && limit > 0 {
+		if err := w.DeleteCatalogs(context.Background(), limit); err != nil && limit > 0 {
 			t.Errorf("cleaning up: %v", err)
 		}
 	})
 	return w
+}
+
+// objects lists all of a kind, by name.
+func (w *world) objects(ctx context.Context, kind schema.GroupVersionKind) (map[string]unstructured.Unstructured, error) {
+	list := system.NewList(kind)
+	if err := w.List(ctx, list); err != nil {
+		return nil, err
+	}
+	found := make(map[string]unstructured.Unstructured, len(list.Items))
+	for _, item := range list.Items {
+		found[item.GetName()] = item
+	}
+	return found, nil
+}
+
+// createCatalog creates a CatalogSource.
+func (w *world) createCatalog(ctx context.Context, name, image, interval string) error {
+	object := system.NewObject(system.CatalogKind, name)
+	object.Object["spec"] = map[string]any{"image": image, "pollingInterval": interval}
+	return w.Create(ctx, object)
+}
+
+// requestPoll asks for a poll of a catalog now.
+func (w *world) requestPoll(ctx context.Context, name, value string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, system.PollNow, value)
+	return w.Patch(ctx, system.NewObject(system.CatalogKind, name), client.RawPatch("application/merge-patch+json", patch))
 }
 
 // createAll publishes the first version of every catalog and creates its CatalogSource: every other one is polled by itself, the others
@@ -222,11 +252,11 @@ func (w *world) settle(ctx context.Context) error {
 }
 
 func (w *world) settled(ctx context.Context) error {
-	sources, err := w.objects(ctx, catalogKind)
+	sources, err := w.objects(ctx, system.CatalogKind)
 	if err != nil {
 		return err
 	}
-	packages, err := w.objects(ctx, packageKind)
+	packages, err := w.objects(ctx, system.PackageKind)
 	if err != nil {
 		return err
 	}
