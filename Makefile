@@ -4,8 +4,12 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-# The version is stamped here; -buildvcs=false lets a checkout that git does not trust (a container's volume) build too.
-BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)'
+# All but -race compiles in one way, which is also the control plane's, so that a package is compiled once for the programs, the e2e
+# tests, vet, the linter and the tools. -buildvcs=false lets a checkout that git does not trust (a container's volume) build too.
+export CGO_ENABLED := 0
+export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false
+# The version is stamped here.
+BUILD := go build -ldflags '-X main.version=$(VERSION)'
 TOOL := go tool -modfile=hack/tools/go.mod
 # The directory of etcd, kube-apiserver and kubectl, and the programs that the e2e tests run beside them: had on first use,
 # cached from then on.
@@ -41,7 +45,7 @@ verify: ## Generate, format, vet, lint and tidy; fail if that changes a file
 test: ## Run everything CI runs: unit and API server tests with -race, then e2e
 	@echo "== test tier 1 of 2: unit tests, and tests against a real kube-apiserver (go test -race)"
 	assets=$$($(ASSETS)); packages=$$(go list ./... | grep -v /e2e); \
-		KUBEBUILDER_ASSETS=$$assets go test -race -timeout 20m $$packages
+		CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$assets go test -race -timeout 20m $$packages
 	@$(MAKE) --no-print-directory e2e
 
 .PHONY: e2e
