@@ -19,14 +19,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
+// What catalogd is called on the cluster, and how a poll is asked for.
 const (
 	Namespace      = "catalogd-system"
 	ServiceAccount = "catalogd"
 	APIGroup       = "catalogd.operatorframework.io"
 	PollNow        = APIGroup + "/poll-requested" // an annotation
-
-	checkGap = 50 * time.Millisecond // how often a state is looked at
 )
+
+const checkGap = 50 * time.Millisecond // how often a state is looked at
 
 // CatalogKind and PackageKind are the kinds of catalogd.
 var (
