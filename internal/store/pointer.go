@@ -142,7 +142,6 @@ func (s *Store) point(name, image, endpoint string, snap *Snapshot) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catalogs[name], s.history[name] = next, previous
-	snap.awaited.Store(false)
 	delete(s.unpointed, snap.Key())
 	if served && old.Snapshot.Key() != snap.Key() {
 		s.unpointed[old.Snapshot.Key()] = s.opts.Now()

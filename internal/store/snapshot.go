@@ -71,7 +71,7 @@ type Snapshot struct {
 
 	damage   atomic.Pointer[damage] // what a check of the checksums found; then it is unpacked again, and served as far as it is sound until that is done
 	verified sync.Once              // done when this process wrote the files, or compared them with their checksums
-	awaited  atomic.Bool            // this process made it, and is about to point to it
+	awaited  atomic.Int32           // how many commits are about to point to it: it is not swept
 }
 
 // openSnapshot opens the snapshot of a key and checks all but the content of the blobs, which takes a pass over all of

@@ -105,18 +105,23 @@ func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publishing the snapshot of %s: %w", st.name, err)
 	}
-	snap.awaited.Store(true)
-	defer snap.awaited.Store(false) // should that fail, nobody is about to point to it any more
+	defer snap.awaited.Add(-1)
 	return snap, s.Serve(ctx, st.name, src.Image, src.Endpoint, snap)
 }
 
 // publish moves the finished snapshot to its name. If a sound one is there, of another catalog with the same image,
 // that one is used. A damaged one steps aside first: after a crash in between it is opened from there, as it was served.
-func (st *Stage) publish(key string) (*Snapshot, error) {
+// The snapshot is returned as awaited, which keeps it from every sweep until the caller takes that back.
+func (st *Stage) publish(key string) (snap *Snapshot, err error) {
 	s := st.store
 	_, _ = s.Snapshot(key) // reads one that an earlier process left, which is not to be done under the lock
 	s.publish.Lock()
 	defer s.publish.Unlock()
+	defer func() {
+		if err == nil {
+			snap.awaited.Add(1)
+		}
+	}()
 	if snap, ok := s.Snapshot(key); ok {
 		return snap, nil
 	}
@@ -127,8 +132,7 @@ func (st *Stage) publish(key string) (*Snapshot, error) {
 	if err := s.volume.publishDir(st.path("snapshot"), target); err != nil {
 		return nil, err
 	}
-	snap, err := openIndexed(s.volume, key, target)
-	if err == nil {
+	if snap, err = openIndexed(s.volume, key, target); err == nil {
 		err = snap.openCatalog()
 	}
 	if err != nil {

@@ -113,8 +113,8 @@ func (s *Store) condemn(key string, grace time.Duration) bool {
 			return false
 		}
 	}
-	if snap, ok := s.snapshots[key]; ok && grace == 0 && snap.awaited.Load() {
-		return false // somebody is about to point to it
+	if snap, ok := s.snapshots[key]; ok && snap.awaited.Load() > 0 {
+		return false // even if it has no grace, as its last catalog was removed
 	}
 	now := s.opts.Now()
 	since, seen := s.unpointed[key]

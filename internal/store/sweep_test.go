@@ -94,6 +94,35 @@ func TestRemoveKeepsWhatIsShared(t *testing.T) {
 	wantNames(t, v.path("snapshots"))
 }
 
+// From when a commit has published a snapshot until a catalog is pointed to it, nothing deletes it: neither that the volume is full,
+// nor that the only catalog that served it is removed, nor that another commit of it has ended.
+func TestSweepSparesWhatIsAwaited(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	commit(t, s, "gone", 1, blobs("one"))
+	publish := func(name string, n int) *Snapshot {
+		st := stage(t, s, name, blobs("one"))
+		must(t, st.write(t.Context(), source(n)))
+		snap, err := st.publish(source(n).Key())
+		must(t, err)
+		return snap
+	}
+	stored, made := publish("cat", 1), publish("new", 2)
+	must(t, s.Remove("gone"))
+	if again := publish("other", 2); again != made {
+		t.Error("one content has two snapshots")
+	}
+	made.awaited.Add(-1) // as the commit to new has failed
+	must(t, s.Reclaim())
+	must(t, s.Point("cat", source(1).Image, "", stored))
+	must(t, s.Point("other", source(2).Image, "", made))
+	serves(t, s, "cat", "one")
+	serves(t, s, "other", "one")
+	made.awaited.Add(-1)
+	must(t, s.Remove("other"))
+	wantNames(t, filepath.Join(dir, snapshotsDir), source(1).Key())
+}
+
 func TestRemoveOfWhatCannotBeServed(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
