@@ -50,7 +50,7 @@ func (s *Store) writePackages(ctx context.Context, snap, previous *Snapshot) (er
 			err = fmt.Errorf("describing the packages: %w", err)
 		}
 	}()
-	staged := s.stagedFile(packagesFile)
+	staged := s.stageName() + "-" + packagesFile
 	f, err := s.volume.Create(staged)
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math"
 	"path"
-	"strconv"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
@@ -133,17 +132,9 @@ func (s *Store) restore(ctx context.Context, snap *Snapshot) error {
 	return errors.Join(errs...)
 }
 
-// stagedFile is a new name in the stage.
-func (s *Store) stagedFile(name string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stageCount++
-	return path.Join(stageDir, strconv.Itoa(s.stageCount)+"-"+name)
-}
-
 // replaceFile writes a file of a snapshot, as a whole or not at all. It is no error when the snapshot is deleted meanwhile.
 func (s *Store) replaceFile(snap *Snapshot, name string, write func(io.Writer) error) error {
-	staged := s.stagedFile(name)
+	staged := s.stageName() + "-" + name
 	f, err := s.volume.Create(staged)
 	if err != nil {
 		return err

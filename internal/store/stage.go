@@ -36,21 +36,15 @@ type Stage struct {
 // Stage makes an empty stage for the next content of a catalog, that of an image (its reference, as in Source). An error may be a
 // *NoRoomError: of the image that the catalog has now, it is known about how much room it takes.
 func (s *Store) Stage(name, image string) (_ *Stage, err error) {
-	s.mu.Lock()
-	s.stageCount++
-	st := &Stage{store: s, name: name, dir: path.Join(stageDir, strconv.Itoa(s.stageCount))}
-	s.mu.Unlock()
+	st := &Stage{store: s, name: name, dir: s.stageName()}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("making a stage: %w", errors.Join(err, s.volume.RemoveAll(st.dir)))
 		}
 	}()
-	var previous *Snapshot
-	if c, ok := s.Catalog(name); ok {
-		previous = c.Snapshot
-	}
-	estimate := previous
-	if c, _ := s.Catalog(name); c.Image != image {
+	served, _ := s.Catalog(name)
+	previous, estimate := served.Snapshot, served.Snapshot
+	if served.Image != image {
 		estimate = nil // another image may be smaller, and be named for that very reason
 	}
 	if st.usage, err = s.roomFor(estimate); err != nil {
@@ -72,6 +66,14 @@ func (s *Store) Stage(name, image string) (_ *Stage, err error) {
 	st.intake = newIntake(st.files.FS(), newSpool(blobs), previous, s.opts.MaxBlobBytes)
 	st.intake.room, st.intake.noRoom = uint64(st.Room()), st.NoRoom()
 	return st, nil
+}
+
+// stageName is a new name in the stage.
+func (s *Store) stageName() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stageCount++
+	return path.Join(stageDir, strconv.Itoa(s.stageCount))
 }
 
 func (st *Stage) path(elem ...string) string { return path.Join(append([]string{st.dir}, elem...)...) }
