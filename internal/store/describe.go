@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"path"
@@ -51,17 +52,15 @@ func (s *Store) writePackages(ctx context.Context, snap, previous *Snapshot) (er
 		}
 	}()
 	staged := s.stageName() + "-" + packagesFile
-	f, err := s.volume.Create(staged)
+	err = s.volume.writeFile(staged, func(w io.Writer) error {
+		d := describer{snapshot: snap, out: bufio.NewWriterSize(w, 256<<10)}
+		if previous != nil {
+			d.known = previous.description.Load()
+		}
+		return cmp.Or(d.write(ctx), d.out.Flush())
+	})
 	if err != nil {
 		return err
-	}
-	w := describer{snapshot: snap, out: bufio.NewWriterSize(f, 256<<10)}
-	if previous != nil {
-		w.known = previous.description.Load()
-	}
-	err = cmp.Or(w.write(ctx), w.out.Flush())
-	if err = errors.Join(err, f.syncAndClose(err)); err != nil {
-		return errors.Join(err, s.volume.Remove(staged))
 	}
 	s.publish.Lock()
 	defer s.publish.Unlock()

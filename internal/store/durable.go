@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"path"
 )
@@ -19,20 +20,32 @@ const tempPrefix = ".tmp-"
 func (v *volume) writeDurably(name string, data []byte) (err error) {
 	dir, base := path.Split(name)
 	tmp := dir + tempPrefix + base
-	if err := v.writeFile(tmp, data); err != nil {
-		return errors.Join(err, v.RemoveAll(tmp))
+	if err := v.writeFile(tmp, bytesOf(data)); err != nil {
+		return err
 	}
 	return v.publishFile(tmp, name)
 }
 
-// writeFile writes a file and makes its content durable, but not its name: that is done when its directory is synced.
-func (v *volume) writeFile(name string, data []byte) error {
+// writeFile writes a file and makes its content durable, but not its name: that is done when its directory is synced. A file
+// that cannot be written is removed.
+func (v *volume) writeFile(name string, write func(io.Writer) error) error {
 	f, err := v.Create(name)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.syncAndClose(err))
+	err = write(f)
+	if err = errors.Join(err, f.syncAndClose(err)); err != nil {
+		return errors.Join(err, v.Remove(name))
+	}
+	return nil
+}
+
+// bytesOf is what writes some bytes.
+func bytesOf(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
 }
 
 // ignoreMissing drops the error about a file that is not there, or no longer.

@@ -135,13 +135,8 @@ func (s *Store) restore(ctx context.Context, snap *Snapshot) error {
 // replaceFile writes a file of a snapshot, as a whole or not at all. It is no error when the snapshot is deleted meanwhile.
 func (s *Store) replaceFile(snap *Snapshot, name string, write func(io.Writer) error) error {
 	staged := s.stageName() + "-" + name
-	f, err := s.volume.Create(staged)
-	if err != nil {
+	if err := s.volume.writeFile(staged, write); err != nil {
 		return err
-	}
-	err = write(f)
-	if err = errors.Join(err, f.syncAndClose(err)); err != nil {
-		return errors.Join(err, s.volume.Remove(staged))
 	}
 	s.publish.Lock()
 	defer s.publish.Unlock()
@@ -164,11 +159,7 @@ func (s *Store) mendFiles(c Catalog) {
 		if s.volume.holds(path.Join(snap.dir, file.name), file.data) {
 			continue
 		}
-		err := s.replaceFile(snap, file.name, func(w io.Writer) error {
-			_, err := w.Write(file.data)
-			return err
-		})
-		s.logMended(err, c.Name, file.name)
+		s.logMended(s.replaceFile(snap, file.name, bytesOf(file.data)), c.Name, file.name)
 	}
 }
 

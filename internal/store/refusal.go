@@ -13,7 +13,7 @@ type Refusal struct {
 func (s *Store) Refuse(key string, refusal Refusal) {
 	note, err := json.Marshal(refusal)
 	if err == nil {
-		err = s.volume.writeFile(refusedDir+"/"+key, note)
+		err = s.volume.writeFile(refusedDir+"/"+key, bytesOf(note))
 	}
 	if err != nil {
 		s.opts.Logger.Warn("cannot note that an image was refused; it will be fetched again", "key", key, "error", err)

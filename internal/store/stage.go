@@ -168,7 +168,7 @@ func (st *Stage) write(ctx context.Context, src Source) error {
 		return err
 	}
 	info = append(info, '\n')
-	if err := st.store.volume.writeFile(st.path("snapshot", snapshotFile), info); err != nil {
+	if err := st.store.volume.writeFile(st.path("snapshot", snapshotFile), bytesOf(info)); err != nil {
 		return err
 	}
 	if err := st.writeIndex(builder, info); err != nil {
@@ -185,13 +185,10 @@ func (st *Stage) write(ctx context.Context, src Source) error {
 const manyBlobs = 50_000
 
 func (st *Stage) writeIndex(b *indexBuilder, info []byte) error {
-	f, err := st.store.volume.Create(st.path("snapshot", indexFile))
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriterSize(f, 256<<10)
-	err = cmp.Or(b.write(out, info), out.Flush())
-	return errors.Join(err, f.syncAndClose(err))
+	return st.store.volume.writeFile(st.path("snapshot", indexFile), func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 256<<10)
+		return cmp.Or(b.write(out, info), out.Flush())
+	})
 }
 
 func (st *Stage) info(src Source, b *indexBuilder) Info {
