@@ -121,8 +121,8 @@ func (in *intake) inOrder() ([]*readFile, error) {
 }
 
 // read reads a file into the spool, from the previous snapshot if that holds a file of the same content.
-func (in *intake) read(name string) *readFile {
-	f := &readFile{start: in.spool.size, err: in.ctx.Err()}
+func (in *intake) read(name string) (f *readFile) {
+	f = &readFile{start: in.spool.size, err: in.ctx.Err()}
 	if f.err != nil {
 		return f
 	}

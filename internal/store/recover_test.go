@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// panickyFS panics at the read of a file once it was opened so often: first it is hashed, then parsed.
+type panickyFS struct {
+	fs.FS
+	name  string
+	opens int
+}
+
+func (p *panickyFS) Open(name string) (fs.File, error) {
+	f, err := p.FS.Open(name)
+	if name == p.name && err == nil {
+		if p.opens--; p.opens == 0 {
+			return panickyFile{f}, nil
+		}
+	}
+	return f, err
+}
+
+type panickyFile struct{ fs.File }
+
+func (panickyFile) Read([]byte) (int, error) { panic("no parser is perfect") }
+
+// A parser that panics fails the file, by name, and nothing else: what is served stays, and the next content is taken.
+func TestPanicWhileReading(t *testing.T) {
+	for stageOf, opens := range map[string]int{"hashing": 1, "parsing": 2} {
+		for _, announced := range []bool{true, false} {
+			s := open(t, t.TempDir(), newClock())
+			commit(t, s, "cat", 1, blobs("one"))
+			commit(t, s, "other", 2, blobs("other"))
+			st := stage(t, s, "cat", nil)
+			st.intake.fsys = &panickyFS{st.files.FS(), "x/b.json", opens} // nothing is read yet
+			must(t, st.files.Mkdir("x", 0o755))
+			for _, name := range []string{"a.json", "x/b.json", "z.json"} {
+				must(t, st.files.WriteFile(name, []byte(`{"schema":"example.com","name":"`+name+`"}`), 0o644))
+				if announced {
+					st.Add(name)
+				}
+			}
+			_, err := st.Commit(t.Context(), source(3))
+			var where *fbc.Error
+			if !errors.As(err, &where) || where.Path != "x/b.json" || !strings.Contains(err.Error(), "reading it failed: no parser is perfect") {
+				t.Errorf("%s, announced %v: got error %v", stageOf, announced, err)
+			}
+			must(t, st.Discard())
+			serves(t, s, "cat", "one")
+			serves(t, s, "other", "other")
+			commit(t, s, "cat", 3, blobs("three"))
+			serves(t, s, "cat", "three")
+		}
+	}
+}
+
+// A rule that panics makes the package invalid for which it did, and no other: here it is the search in what is known of the
+// snapshot before, which says of its last package that it is one there is not.
+func TestPanicWhileDescribing(t *testing.T) {
+	s := open(t, t.TempDir(), newClock())
+	all := files{}
+	for _, name := range []string{"aaa", "foo", "zzz"} {
+		all[name+".json"] = strings.ReplaceAll(soundFoo, "foo", name)
+	}
+	previous := commit(t, s, "cat", 1, all)
+	snap := commit(t, s, "other", 2, all)
+	known := *previous.description.Load()
+	known.records = slices.Clone(known.records)
+	le.PutUint32(known.records[2*recordSize:], math.MaxUint32)
+	previous.description.Store(&known)
+	snap.description.Store(nil)
+
+	must(t, s.describe(t.Context(), snap, previous))
+	if diff := cmp.Diff([]string{"aaa", "foo"}, snap.SoundNames()); diff != "" {
+		t.Errorf("sound packages, -want +got:\n%s", diff)
+	}
+	invalid, err := snap.InvalidPackages()
+	if err != nil || len(invalid) != 1 || invalid[0].Name != "zzz" || !strings.HasPrefix(invalid[0].Reason, "checking it failed: runtime error: ") {
+		t.Errorf("got the invalid packages %+v, %v", invalid, err)
+	}
+	must(t, s.Redescribe(context.Background(), snap))
+	if !snap.IsSound("zzz") {
+		t.Error("it is not found sound the next time")
+	}
+}
