@@ -43,8 +43,8 @@ type intake struct {
 	keys  *keyTable
 	files map[string]*readFile // by path: what it gave when it was last read
 	facts [factCount][]pair    // of previous, ordered by blob
-	blobs int                  // that files holds, and
-	pairs int                  // their facts
+	blobs int                  // of files, and
+	pairs int                  // their facts; those of the file that is being read come on top
 
 	room   uint64 // most bytes of the spool
 	noRoom error  // what exceeding them is
@@ -74,8 +74,7 @@ func newIntake(fsys fs.FS, spool *spool, previous *Snapshot, maxBlob int64) *int
 	go func() {
 		defer close(in.done)
 		for name := range in.added {
-			in.forget(in.files[name])
-			in.files[name] = in.read(name)
+			in.take(name)
 		}
 	}()
 	return in
@@ -110,7 +109,7 @@ func (in *intake) inOrder() ([]*readFile, error) {
 	for i, name := range names {
 		f, ok := in.files[name]
 		if !ok {
-			f = in.read(name)
+			f = in.take(name)
 		}
 		if f.err != nil {
 			return nil, f.err
@@ -118,6 +117,17 @@ func (in *intake) inOrder() ([]*readFile, error) {
 		files[i] = f
 	}
 	return files, nil
+}
+
+// take reads a file, and lets go of what it gave before, if it did.
+func (in *intake) take(name string) *readFile {
+	if before := in.files[name]; before != nil {
+		in.blobs, in.pairs = in.blobs-len(before.blobs), in.pairs-before.factCount()
+	}
+	f := in.read(name)
+	in.files[name] = f
+	in.blobs, in.pairs = in.blobs+len(f.blobs), in.pairs+f.factCount()
+	return f
 }
 
 // read reads a file into the spool, from the previous snapshot if that holds a file of the same content.
@@ -133,7 +143,6 @@ func (in *intake) read(name string) (f *readFile) {
 		f.end = in.spool.size
 	}()
 	if f.content, f.err = hashFile(in.fsys, name); f.err == nil && !in.copyUnchanged(f) {
-		in.forget(f)
 		f.start, f.blobs, f.facts = in.spool.size, nil, [factCount][]pair{}
 		f.err = fbc.ReadFile(in.fsys, name, in.maxBlob, func(b fbc.Blob) error {
 			err := in.add(f, b)
@@ -146,31 +155,22 @@ func (in *intake) read(name string) (f *readFile) {
 	return f
 }
 
-// forget takes what a file gave, which may be nil, out of what is counted.
-func (in *intake) forget(f *readFile) {
-	if f != nil {
-		in.blobs, in.pairs = in.blobs-len(f.blobs), in.pairs-f.factCount()
-	}
-}
-
 var errTooMuch = fmt.Errorf("the catalog has more than %d blobs, %d properties and APIs or %d bytes of names, the most that is accepted", maxBlobs, maxFacts, maxKeyBytes)
 
 // add adds a blob that a file gave. What it adds is bounded at once, as it is held until the commit.
 func (in *intake) add(f *readFile, b fbc.Blob) error {
-	if err := in.fits(len(b.JSON)); err != nil {
+	if err := in.fits(f, len(b.JSON)); err != nil {
 		return err
 	}
-	facts := f.factCount()
 	f.add(in.keys, b)
-	in.blobs, in.pairs = in.blobs+1, in.pairs+f.factCount()-facts
 	copy(in.spool.grow(len(b.JSON)), b.JSON)
 	return cmp.Or(in.ctx.Err(), in.spool.err())
 }
 
-// fits tells whether there is room for one more blob, of a size.
-func (in *intake) fits(size int) error {
+// fits tells whether there is room for one more blob of a file, of a size.
+func (in *intake) fits(f *readFile, size int) error {
 	switch {
-	case in.blobs >= maxBlobs || in.pairs >= maxFacts || in.keys.size >= maxKeyBytes:
+	case in.blobs+len(f.blobs) >= maxBlobs || in.pairs+f.factCount() >= maxFacts || in.keys.size >= maxKeyBytes:
 		return errTooMuch
 	case in.spool.size+uint64(size) >= in.room:
 		return in.noRoom
@@ -204,7 +204,7 @@ func (in *intake) copyUnchanged(f *readFile) bool {
 	first, count, ok := index.file(f.content)
 	for n := first; ok && n < first+count; n++ {
 		offset, size := index.extent(n)
-		if in.fits(int(size)) != nil {
+		if in.fits(f, int(size)) != nil {
 			return false
 		}
 		line := in.spool.grow(int(size))
@@ -212,9 +212,7 @@ func (in *intake) copyUnchanged(f *readFile) bool {
 		if err != nil || hashOf(line) != index.hash(n) || in.ctx.Err() != nil {
 			return false // what was added stays in the spool, as of a file that was replaced
 		}
-		facts := f.factCount()
 		in.copyRecord(f, n)
-		in.blobs, in.pairs = in.blobs+1, in.pairs+f.factCount()-facts
 	}
 	return ok
 }

@@ -203,6 +203,23 @@ func TestBoundsOfTheIndex(t *testing.T) {
 	}
 }
 
+// A file that comes again, replaced or not, takes the place of what it gave before in what is bounded.
+func TestBoundsCountFilesOnce(t *testing.T) {
+	s := open(t, t.TempDir(), newClock())
+	commit(t, s, "cat", 1, files{"a.json": soundFoo, "b.json": unsoundBar})
+	st := stage(t, s, "cat", files{"a.json": soundFoo, "b.json": unsoundBar, "c.json": soundFoo + unsoundBar})
+	for range 3 {
+		st.Add("a.json")
+		st.Add("c.json")
+	}
+	must(t, st.files.WriteFile("d.json", []byte(soundFoo), 0o644)) // which nobody announces
+	must(t, st.write(t.Context(), source(2)))
+	if st.intake.blobs != 3+1+4+3 || st.intake.pairs != 3 {
+		t.Errorf("there are %d blobs and %d facts", st.intake.blobs, st.intake.pairs)
+	}
+	must(t, st.Discard())
+}
+
 // What a catalog takes says nothing of another image.
 func TestLimitOfAnotherImage(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
