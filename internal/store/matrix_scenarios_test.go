@@ -96,6 +96,21 @@ func scrub(s *Store, _ *clock) error {
 	return errors.Join(errs...)
 }
 
+// mend is scrub that fails, too, when anything is damaged still that need not be unpacked again.
+func mend(s *Store, c *clock) error {
+	err := scrub(s, c)
+	for _, c := range s.Catalogs() {
+		snap := c.Snapshot
+		err = errors.Join(err, snap.Check())
+		for name, want := range map[string][]byte{indexFile: snap.index.data, snapshotFile: snap.index.info} {
+			if !s.volume.holds(path.Join(snap.dir, name), want) {
+				err = errors.Join(err, fmt.Errorf("%s of %s is damaged", name, c.Name))
+			}
+		}
+	}
+	return err
+}
+
 // both is one call of two.
 func both(a, b call) call {
 	return func(s *Store, c *clock) error {
@@ -138,6 +153,10 @@ func flipped(elem ...string) func(*testing.T, harmed) {
 	return func(_ *testing.T, d harmed) { d.flip(elem...) }
 }
 
+func missing(elem ...string) func(*testing.T, harmed) {
+	return func(_ *testing.T, d harmed) { d.remove(elem...) }
+}
+
 func scenarios() map[string]scenario {
 	first := source(1).Key()
 	return map[string]scenario{
@@ -158,12 +177,20 @@ func scenarios() map[string]scenario {
 		"reclaim":                            {before: made(put("cat", 1, one()), put("cat", 2, two())), work: []call{reclaim}, serves: map[string]int{"cat": 2}},
 		"compress":                           {before: made(put("cat", 1, one())), work: []call{compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
 		"drop a damaged form":                {before: made(put("cat", 1, one()), compressBoth), harm: flipped(snapshotsDir, first, catalogFile+".gz"), work: []call{scrub, compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
-		"describe":                           {before: made(put("cat", 1, one())), harm: func(_ *testing.T, d harmed) { d.remove(snapshotsDir, first, packagesFile) }, work: []call{describeAll}, serves: map[string]int{"cat": 1}},
+		"describe":                           {before: made(put("cat", 1, one())), harm: missing(snapshotsDir, first, packagesFile), work: []call{describeAll}, serves: map[string]int{"cat": 1}},
 		"describe again":                     {before: made(put("cat", 1, one())), harm: flipped(snapshotsDir, first, packagesFile), work: []call{scrub}, serves: map[string]int{"cat": 1}},
 		"two catalogs with the same content": {before: made(), work: []call{put("cat", 1, one()), put("other", 1, one())}, serves: map[string]int{"cat": 1, "other": 1}},
 		"commit of much":                     {before: made(put("cat", 1, single())), work: []call{put("cat", 2, big("x"))}, serves: map[string]int{"cat": 2}, large: true},
 		"serve what is stored":               {before: made(put("other", 2, two())), work: []call{serveStored("cat", 2)}, serves: map[string]int{"cat": 2, "other": 2}},
-		"a life":                             {before: made(), work: []call{put("cat", 1, single()), compressBoth, put("cat", 2, two()), sweepAll, put("cat", 1, single()), remove("cat"), put("cat", 3, two())}, serves: map[string]int{"cat": 3}, large: true},
+		"write the index again":              {before: made(put("cat", 1, one())), harm: flipped(snapshotsDir, first, indexFile), work: []call{mend}, serves: map[string]int{"cat": 1}},
+		"write snapshot.json again":          {before: made(put("cat", 1, one())), harm: missing(snapshotsDir, first, snapshotFile), work: []call{mend}, serves: map[string]int{"cat": 1}},
+		"restore a damaged catalog":          {before: made(put("cat", 1, one()), compressBoth), harm: flipped(snapshotsDir, first, catalogFile), work: []call{mend}, serves: map[string]int{"cat": 1}, forms: true},
+		"restore a missing catalog":          {before: made(put("cat", 1, one()), compressBoth), harm: missing(snapshotsDir, first, catalogFile), opens: true, work: []call{put("cat", 1, one())}, serves: map[string]int{"cat": 1}, forms: true},
+		"restore of the second form": {before: made(put("cat", 1, one()), compressBoth), harm: func(_ *testing.T, d harmed) {
+			d.flip(snapshotsDir, first, catalogFile)
+			d.flip(snapshotsDir, first, catalogFile+".zst")
+		}, work: []call{mend, compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
+		"a life": {before: made(), work: []call{put("cat", 1, single()), compressBoth, put("cat", 2, two()), sweepAll, put("cat", 1, single()), remove("cat"), put("cat", 3, two())}, serves: map[string]int{"cat": 3}, large: true},
 	}
 }
 

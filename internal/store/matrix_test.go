@@ -25,6 +25,7 @@ type scenario struct {
 	serves map[string]int                   // in the end: the number of the source by catalog
 	large  bool                             // and slow: there is no second crash, and one kind of failure
 	forms  bool                             // compressed forms are there in the end
+	opens  bool                             // opening what was harmed is part of the work; what is served may be missing until that is all done
 }
 
 // harmed is a volume that nobody has open.
@@ -158,11 +159,12 @@ func (m *matrix) begin(stop func(int, operation) error) (*lossyDisk, *Store, *cl
 			d.stop = stop
 		}
 	}
-	if m.before == nil {
+	opens := m.before == nil || m.opens
+	if opens {
 		arm()
 	}
 	s, c, err := m.tryOpen(dir, 0, step)
-	if m.before != nil {
+	if !opens {
 		must(m.T, err)
 		arm()
 	}
@@ -182,7 +184,7 @@ func (m *matrix) note(s *Store, c *clock, dir string) {
 	for name, key := range pointers {
 		if _, ok := s.Catalog(name); !ok && len(m.states) > 1 {
 			m.Fatalf("undisturbed, %s is not served", name)
-		} else if !ok {
+		} else if !ok || m.opens {
 			m.dark[key] = true
 		}
 	}
