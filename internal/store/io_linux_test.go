@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -59,6 +60,45 @@ func TestReadError(t *testing.T) {
 		}
 		serves(t, s, "cat", "one")
 		serves(t, reopen(t, s, v.dir, newClock()), "cat", "one")
+	}
+}
+
+// A disk that fails while the packages of new content are examined: what was served stays, the error says what could not be read, and
+// the next attempt heals it. A catalog that served nothing goes on with what it got, as far as that can be read.
+func TestReadErrorWhileDescribing(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		s := open(t, t.TempDir(), newClock())
+		if !first {
+			commit(t, s, "cat", 1, blobs("one"))
+		}
+		commit(t, s, "other", 3, blobs("other"))
+		s.volume.step = func(op operation) error {
+			if strings.HasSuffix(op.name, "-"+packagesFile) && op.kind == opCreate {
+				snap, _ := s.Snapshot(source(2).Key())
+				breakCatalog(t, snap)
+			}
+			return nil
+		}
+		snap, err := tryCommit(t, s, "cat", source(2), files{"c.json": soundFoo})
+		damaged, where := (*DamagedError)(nil), "describing the packages: reading blob 0 of "+source(2).Key()+"/"+catalogFile
+		if !errors.As(err, &damaged) || !errors.Is(err, syscall.EIO) || !strings.HasPrefix(err.Error(), where) {
+			t.Errorf("got error %v, want %s", err, where)
+		}
+		if snap.Described() || snap.Check() == nil {
+			t.Error("the new content counts as sound")
+		}
+		serves(t, s, "other", "other")
+		if first {
+			if c, ok := s.Catalog("cat"); !ok || c.Snapshot != snap {
+				t.Error("the new content is not served")
+			}
+		} else {
+			serves(t, s, "cat", "one")
+		}
+		s.volume.step = nil
+		if snap := commit(t, s, "cat", 2, files{"c.json": soundFoo}); !snap.IsSound("foo") {
+			t.Error("it is not healed by the next attempt")
+		}
 	}
 }
 
