@@ -57,11 +57,8 @@ func (r *CatalogReconciler) contentHashes(c *v1beta1.CatalogSource) func(store.P
 // buildPackage makes the OperatorPackage of a package as OLM's packageserver makes a PackageManifest (newPackageManifest
 // of operator-lifecycle-manager), with every list in a fixed order. A channel whose head has no usable CSV is left out;
 // if none is left, it is an *unfitError.
-func (r *CatalogReconciler) buildPackage(c *v1beta1.CatalogSource, snap *store.Snapshot, name string) (*v1beta1.OperatorPackage, error) {
-	pkg, err := snap.LoadPackage(name)
-	if err != nil {
-		return nil, err
-	}
+func (r *CatalogReconciler) buildPackage(c *v1beta1.CatalogSource, snap *store.Snapshot, pkg *fbc.Package) (*v1beta1.OperatorPackage, error) {
+	name := pkg.Name
 	heads, err := readHeads(snap, pkg)
 	if err != nil {
 		return nil, err

@@ -52,7 +52,9 @@ func newBuilder(t *testing.T, files map[string]string) *packageBuilder {
 
 func (b *packageBuilder) build(name string) *v1beta1.OperatorPackage {
 	b.t.Helper()
-	pkg, err := b.buildPackage(b.source, b.snapshot, name)
+	sound, err := b.snapshot.LoadPackage(name)
+	must(b.t, err)
+	pkg, err := b.buildPackage(b.source, b.snapshot, sound)
 	must(b.t, err)
 	return pkg
 }
@@ -260,7 +262,9 @@ func TestBuildPackageChannels(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBuilder(t, blobsOf(t, test.blobs...))
-			p, err := b.buildPackage(b.source, b.snapshot, "foo")
+			sound, err := b.snapshot.LoadPackage("foo")
+			must(t, err)
+			p, err := b.buildPackage(b.source, b.snapshot, sound)
 			var unfit *unfitError
 			if test.want.unfit != "" {
 				if !errors.As(err, &unfit) || !strings.Contains(unfit.Error(), test.want.unfit) {

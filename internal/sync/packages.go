@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -37,7 +36,8 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 	if !ok {
 		return nil
 	}
-	invalid, err := r.invalidPackages(ctx, served.Snapshot)
+	known := r.description(ctx, served.Snapshot)
+	invalid, err := known.invalidPackages()
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err() // we are told to stop
@@ -52,7 +52,7 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 	if err != nil {
 		return err
 	}
-	p := &publication{r: r, catalog: c, snapshot: served.Snapshot, invalid: invalid}
+	p := &publication{r: r, catalog: c, known: known, invalid: invalid}
 
 	var group errgroup.Group // of its own: one package that fails does not stop the others
 	group.SetLimit(parallelWrites)
@@ -82,23 +82,6 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 	rec.published, rec.invalid = p.count, p.invalid
 	rec.syncErr = errors.Join(append(p.failures(), readErr)...)
 	return nil
-}
-
-// invalidPackages are the packages of a snapshot that are not sound. If what says so is damaged, they are examined again, once. The
-// error is store.ErrNotDescribed while that is not known yet.
-func (r *CatalogReconciler) invalidPackages(ctx context.Context, snap *store.Snapshot) ([]store.InvalidPackage, error) {
-	if !snap.Described() {
-		return nil, store.ErrNotDescribed
-	}
-	invalid, err := snap.InvalidPackages()
-	if err == nil {
-		return invalid, nil
-	}
-	logf.FromContext(ctx).Error(err, "what is known of the packages is damaged; examining them again")
-	if err := r.Store.Redescribe(ctx, snap); err != nil {
-		return nil, err
-	}
-	return snap.InvalidPackages()
 }
 
 // catalogField is by which OperatorPackages of a catalog are found: a field that the API server selects by, and an index of the cache.
@@ -149,9 +132,9 @@ func (r *CatalogReconciler) deletePackage(ctx context.Context, have *metav1.Part
 
 // publication is the publishing of one snapshot's packages.
 type publication struct {
-	r        *CatalogReconciler
-	catalog  *v1beta1.CatalogSource
-	snapshot *store.Snapshot
+	r       *CatalogReconciler
+	catalog *v1beta1.CatalogSource
+	known   description // of its snapshot
 
 	mu      stdsync.Mutex
 	count   int
@@ -172,7 +155,11 @@ func (p *publication) ensure(ctx context.Context, name, hash string, have *metav
 	if p.hopeless() {
 		return nil
 	}
-	pkg, err := p.r.buildPackage(p.catalog, p.snapshot, name)
+	var pkg *v1beta1.OperatorPackage
+	sound, err := p.known.load(name)
+	if err == nil {
+		pkg, err = p.r.buildPackage(p.catalog, p.known.Snapshot, sound)
+	}
 	if err == nil {
 		pkg.Annotations = map[string]string{v1beta1.ContentHashAnnotation: hash}
 		err = p.r.write(ctx, pkg, have)

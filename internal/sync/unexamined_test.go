@@ -35,16 +35,21 @@ func (w *world) crashBeforeDescribing() {
 // damageVerdict alters what the store says of the invalid packages of what is served.
 func (w *world) damageVerdict() {
 	w.t.Helper()
+	w.damageDescription(`"reason"`)
+}
+
+// damageDescription alters what the store says of the packages of what is served, wherever a text is in it.
+func (w *world) damageDescription(text string) {
+	w.t.Helper()
 	b, err := os.ReadFile(w.descriptionFile())
 	must(w.t, err)
-	at := bytes.Index(b, []byte(`"reason"`))
-	if at < 0 {
-		w.t.Fatal("no package is invalid")
+	if !bytes.Contains(b, []byte(text)) {
+		w.t.Fatalf("nothing says %s", text)
 	}
 	f, err := os.OpenFile(w.descriptionFile(), os.O_WRONLY, 0)
 	must(w.t, err)
 	defer f.Close()
-	_, err = f.WriteAt([]byte("R"), int64(at+1))
+	_, err = f.Write(bytes.ReplaceAll(b, []byte(text), bytes.ToUpper([]byte(text)))) // in place, as a disk does it
 	must(w.t, err)
 }
 
@@ -107,6 +112,35 @@ func TestDamagedVerdict(t *testing.T) {
 	w.reconcile()
 	wantEqual(t, "content", want, w.source().Status.Content)
 	wantEqual(t, "requests to the registry", nil, w.registry.take())
+}
+
+// So is what is damaged of sound packages, once for all of them, when they have to be written; and they are written.
+func TestDamagedPackages(t *testing.T) {
+	w := published(t, pkg{name: "bar"}, pkg{name: "foo"})
+	w.damageDescription(`"DefaultChannel"`)
+	served, _ := w.Store.Catalog(w.catalog)
+	known := w.description(t.Context(), served.Snapshot)
+	for _, name := range []string{"bar", "foo"} {
+		if sound, err := known.load(name); err != nil || sound.Name != name || sound.DefaultChannel == "" {
+			t.Errorf("got %+v, %v of %s", sound, err, name)
+		}
+	}
+
+	w.damageDescription(`"DefaultChannel"`)
+	if _, err := known.load("foo"); err == nil {
+		t.Error("they were examined more than once")
+	}
+	w.change(func(c *v1beta1.CatalogSource) { c.Spec.DisplayName = "Shown" })
+	w.reconcile()
+	for _, name := range []string{"bar", "foo"} {
+		if got := w.getPackage(name).Status.CatalogSourceDisplayName; got != "Shown" {
+			t.Errorf("%s shows %q", name, got)
+		}
+	}
+	if ready := conditions(w.source())[v1beta1.ReadyCondition]; !strings.HasPrefix(ready, "True ") {
+		t.Errorf("Ready is %q", ready)
+	}
+	wantEqual(t, "requests to the registry", []string{"HEAD manifests"}, w.registry.take()) // as of every change
 }
 
 // Where that fails, the conditions say so, what was published stays, and the registry is not asked at each retry.
