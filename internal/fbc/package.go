@@ -1,20 +1,15 @@
 package fbc
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/model"
 	"github.com/operator-framework/operator-registry/alpha/property"
-	"go.podman.io/image/v5/docker/reference"
-	"sigs.k8s.io/yaml"
 )
 
 // propertyDeprecated marks a bundle that an old index deprecated: opm keeps it, and lists leave it out.
@@ -68,19 +63,19 @@ func (b Blob) PackageName() (name string, required bool) {
 // rules of operator-registry's model. What the rules refuse is an *InvalidPackageError; an error of blobs is returned
 // as it is. Of a bundle it holds only what the rules need, so memory follows the largest blob, not the package.
 func LoadPackage(name string, blobs iter.Seq2[[]byte, error]) (*Package, error) {
-	var cfg declcfg.DeclarativeConfig
+	var l loader
 	for blob, err := range blobs {
 		if err != nil {
 			return nil, err
 		}
-		if err := addBlob(&cfg, blob); err != nil {
+		if err := l.add(blob); err != nil {
 			return nil, invalid(name, err)
 		}
 	}
-	if err := checkDefaultChannel(&cfg); err != nil {
+	if err := checkDefaultChannel(&l.cfg); err != nil {
 		return nil, invalid(name, err)
 	}
-	m, err := declcfg.ConvertToModel(cfg)
+	m, err := declcfg.ConvertToModel(l.cfg)
 	if err != nil {
 		return nil, invalid(name, err)
 	}
@@ -107,8 +102,14 @@ func checkDefaultChannel(cfg *declcfg.DeclarativeConfig) error {
 // The largest known real channel has a few hundred.
 const maxEntries = 2000
 
-// addBlob decodes one blob into cfg.
-func addBlob(cfg *declcfg.DeclarativeConfig, blob []byte) error {
+// loader gathers what the blobs of a package say.
+type loader struct {
+	cfg    declcfg.DeclarativeConfig
+	images images
+}
+
+// add adds what one blob says.
+func (l *loader) add(blob []byte) error {
 	k, err := keysOf(blob)
 	if err != nil || IsCustom(k.schema) {
 		return err
@@ -117,11 +118,8 @@ func addBlob(cfg *declcfg.DeclarativeConfig, blob []byte) error {
 		return err
 	}
 	if k.schema == SchemaBundle {
-		b, err := loadBundle(blob)
-		if err == nil {
-			err = checkAndSlim(&b)
-		}
-		cfg.Bundles = append(cfg.Bundles, b)
+		b, err := loadBundle(blob, &l.images)
+		l.cfg.Bundles = append(l.cfg.Bundles, b)
 		return err
 	}
 	one, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: k.schema, Package: k.pkg, Name: k.name, Blob: blob}})
@@ -138,38 +136,8 @@ func addBlob(cfg *declcfg.DeclarativeConfig, blob []byte) error {
 			icon.Data = nil // decoded, and so checked; nothing below looks at it
 		}
 	}
-	cfg.Merge(one)
+	l.cfg.Merge(one)
 	return nil
-}
-
-// loadBundle is declcfg.LoadSlice of a bundle, save that it does not look for the ClusterServiceVersion among the manifests,
-// for which that parses them all: the checks ask only whether there are some.
-func loadBundle(blob []byte) (b declcfg.Bundle, err error) {
-	if err := json.Unmarshal(blob, &b); err != nil {
-		return b, fmt.Errorf("parse bundle: %w", err)
-	}
-	var rest []property.Property
-	for i, p := range b.Properties {
-		if p.Type != property.TypeBundleObject {
-			rest = append(rest, p)
-			continue
-		}
-		var object property.BundleObject
-		if err := json.Unmarshal(p.Value, &object); err != nil {
-			return b, fmt.Errorf("read bundle objects: package %q, bundle %q: parse property at index %d as bundle object: %w", b.Package, b.Name, i, err)
-		}
-		if bytes.HasPrefix(bytes.TrimLeftFunc(object.Data, unicode.IsSpace), []byte("{")) {
-			continue // JSON, which it takes as it is
-		}
-		if _, err := yaml.YAMLToJSON(object.Data); err != nil {
-			return b, fmt.Errorf("read bundle objects: package %q, bundle %q: convert bundle object property at index %d to JSON: %w", b.Package, b.Name, i, err)
-		}
-	}
-	if len(rest) < len(b.Properties) {
-		b.Objects = []string{""} // one stands for all
-	}
-	b.Properties = rest
-	return b, nil
 }
 
 func checkEntries(ch declcfg.Channel) error {
@@ -181,44 +149,6 @@ func checkEntries(ch declcfg.Channel) error {
 			return fmt.Errorf("channel %q: the skipRange of entry %q has %d bytes, more than the %d that are accepted", ch.Name, e.Name, n, maxRangeBytes)
 		}
 	}
-	return nil
-}
-
-// checkVersion bounds what is parsed as a version, which takes memory by its parts.
-func checkVersion(bundle string, p property.Package) error {
-	if n := max(len(p.Version), len(p.Release)); n > maxKeyBytes {
-		return fmt.Errorf("bundle %q: a version of %d bytes, more than the %d that are accepted", bundle, n, maxKeyBytes)
-	}
-	return nil
-}
-
-// checkAndSlim checks all properties of a bundle and keeps those few that the model looks at.
-func checkAndSlim(b *declcfg.Bundle) error {
-	props, err := property.Parse(b.Properties)
-	if err != nil {
-		return fmt.Errorf("parse properties for bundle %q: %w", b.Name, err)
-	}
-	for _, p := range props.Packages {
-		if err := checkVersion(b.Name, p); err != nil {
-			return err
-		}
-	}
-	var keep []property.Property
-	for _, p := range b.Properties {
-		if p.Type == property.TypePackage || p.Type == propertyDeprecated {
-			keep = append(keep, p)
-		}
-	}
-	b.Properties = keep
-	for i, r := range b.RelatedImages {
-		if r.Image == "" {
-			continue // the model lets that pass: real catalogs have it
-		}
-		if _, err := reference.ParseNormalizedNamed(r.Image); err != nil {
-			return fmt.Errorf("package %q bundle %q relatedImages[%d].image: invalid image pull spec %q: %w", b.Package, b.Name, i, r.Image, err)
-		}
-	}
-	b.RelatedImages = nil
 	return nil
 }
 

@@ -27,6 +27,9 @@ const (
 // CheckValues tells, without decoding it, whether the compact JSON of a blob and the manifests that it carries as
 // olm.bundle.object are small enough to be decoded: into structs they may grow by a factor of hundreds.
 func CheckValues(blob []byte) error {
+	if len(blob) <= maxValues {
+		return nil // each value takes a byte, be it of the blob or, where that is base64, of a manifest
+	}
 	k, err := keysOf(blob)
 	if err != nil {
 		return err
@@ -48,8 +51,8 @@ func CheckValues(blob []byte) error {
 	return nil
 }
 
-// manifests gives the decoded olm.bundle.object properties of a bundle. Where keys stand twice it gives all, as any may be
-// what a decoder takes; what is no base64 fails where it is decoded.
+// manifests gives the decoded olm.bundle.object properties of a bundle, but those that are too small to be beyond any bound. Where keys
+// stand twice it gives all, as any may be what a decoder takes; what is no base64 fails where it is decoded.
 func manifests(bundle []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for key, list := range members(bundle) {
@@ -71,7 +74,7 @@ func yieldData(object []byte, yield func([]byte) bool) bool {
 			continue
 		}
 		for key, data := range members(value) {
-			if !isKey(key, "data") || data[0] != '"' {
+			if !isKey(key, "data") || data[0] != '"' || len(data) <= maxValues {
 				continue
 			}
 			text, err := base64.StdEncoding.DecodeString(unquote(data))
@@ -83,12 +86,13 @@ func yieldData(object []byte, yield func([]byte) bool) bool {
 	return true
 }
 
-// manifestValues counts the values of a manifest, and estimates those of one that is no JSON, and so will be read as YAML.
+// manifestValues counts the values of a manifest where an estimate is too many, and it is JSON; else it will be read as YAML.
 func manifestValues(text []byte) int {
-	if json.Valid(text) {
+	n := EstimateValues(text)
+	if n > maxValues && json.Valid(text) {
 		return CountValues(text)
 	}
-	return EstimateValues(text)
+	return n
 }
 
 // EstimateValues counts what may begin a value in a manifest, be it JSON or YAML: it has no more.

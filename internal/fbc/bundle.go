@@ -1,0 +1,106 @@
+package fbc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode"
+
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
+	"go.podman.io/image/v5/docker/reference"
+	"sigs.k8s.io/yaml"
+)
+
+// loadBundle checks a bundle, of which the compact JSON is given, and keeps of it what the model looks at. Decoding it whole takes
+// most of the time of a catalog, so that is done only to those that may have a fault, and says which.
+func loadBundle(blob []byte, valid *images) (declcfg.Bundle, error) {
+	if b, ok := skimBundle(blob, valid); ok {
+		return b, nil
+	}
+	b, err := decodeBundle(blob)
+	if err == nil {
+		err = checkAndSlim(&b)
+	}
+	return b, err
+}
+
+// decodeBundle is declcfg.LoadSlice of a bundle, save that it does not look for the ClusterServiceVersion among the manifests,
+// for which that parses them all: the checks ask only whether there are some.
+func decodeBundle(blob []byte) (b declcfg.Bundle, err error) {
+	if err := json.Unmarshal(blob, &b); err != nil {
+		return b, fmt.Errorf("parse bundle: %w", err)
+	}
+	var rest []property.Property
+	for i, p := range b.Properties {
+		if p.Type != property.TypeBundleObject {
+			rest = append(rest, p)
+			continue
+		}
+		var object property.BundleObject
+		if err := json.Unmarshal(p.Value, &object); err != nil {
+			return b, fmt.Errorf("read bundle objects: package %q, bundle %q: parse property at index %d as bundle object: %w", b.Package, b.Name, i, err)
+		}
+		if beginsObject(object.Data) {
+			continue // JSON, which it takes as it is
+		}
+		if _, err := yaml.YAMLToJSON(object.Data); err != nil {
+			return b, fmt.Errorf("read bundle objects: package %q, bundle %q: convert bundle object property at index %d to JSON: %w", b.Package, b.Name, i, err)
+		}
+	}
+	if len(rest) < len(b.Properties) {
+		b.Objects = oneObject
+	}
+	b.Properties = rest
+	return b, nil
+}
+
+// oneObject stands for the manifests of a bundle: the model asks only whether there are some.
+var oneObject = []string{""}
+
+func beginsObject(manifest []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeftFunc(manifest, unicode.IsSpace), []byte("{"))
+}
+
+// isKept tells whether the model, or a list of entries, looks at a property.
+func isKept(p property.Property) bool {
+	return p.Type == property.TypePackage || p.Type == propertyDeprecated
+}
+
+// checkVersion bounds what is parsed as a version, which takes memory by its parts.
+func checkVersion(bundle string, p property.Package) error {
+	if n := max(len(p.Version), len(p.Release)); n > maxKeyBytes {
+		return fmt.Errorf("bundle %q: a version of %d bytes, more than the %d that are accepted", bundle, n, maxKeyBytes)
+	}
+	return nil
+}
+
+// checkAndSlim checks all properties of a bundle and keeps those few that the model looks at.
+func checkAndSlim(b *declcfg.Bundle) error {
+	props, err := property.Parse(b.Properties)
+	if err != nil {
+		return fmt.Errorf("parse properties for bundle %q: %w", b.Name, err)
+	}
+	for _, p := range props.Packages {
+		if err := checkVersion(b.Name, p); err != nil {
+			return err
+		}
+	}
+	var keep []property.Property
+	for _, p := range b.Properties {
+		if isKept(p) {
+			keep = append(keep, p)
+		}
+	}
+	b.Properties = keep
+	for i, r := range b.RelatedImages {
+		if r.Image == "" {
+			continue // the model lets that pass: real catalogs have it
+		}
+		if _, err := reference.ParseNormalizedNamed(r.Image); err != nil {
+			return fmt.Errorf("package %q bundle %q relatedImages[%d].image: invalid image pull spec %q: %w", b.Package, b.Name, i, r.Image, err)
+		}
+	}
+	b.RelatedImages = nil
+	return nil
+}

@@ -1,0 +1,194 @@
+package fbc
+
+import (
+	"bytes"
+	"encoding/base64"
+
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
+)
+
+// skimmer reads a bundle in one pass over its compact, valid JSON. It makes what decodeBundle and checkAndSlim make, but decodes
+// next to nothing, as it gives up (-1) at whatever may be a fault, or is written in an unusual way.
+type skimmer struct {
+	bundle     declcfg.Bundle
+	valid      *images
+	properties bool // whether they were there; a decoder makes one of two lists
+	related    bool
+}
+
+// What a bundle is made of, and the values of its properties. Those of other types are left to property.Parse.
+var (
+	bundleShape       = shapeOf[declcfg.Bundle]()
+	propertyShape     = shapeOf[property.Property]()
+	relatedImageShape = shapeOf[declcfg.RelatedImage]()
+	bundleObjectShape = shapeOf[property.BundleObject]()
+	valueShapes       = map[string]*shape{
+		property.TypePackage:         shapeOf[property.Package](),
+		property.TypePackageRequired: shapeOf[property.PackageRequired](),
+		property.TypeGVK:             shapeOf[property.GVK](),
+		property.TypeGVKRequired:     shapeOf[property.GVKRequired](),
+		property.TypeCSVMetadata:     shapeOf[property.CSVMetadata](),
+	}
+)
+
+// skimBundle reads a bundle if it is sound beyond doubt.
+func skimBundle(blob []byte, valid *images) (declcfg.Bundle, bool) {
+	s := skimmer{valid: valid}
+	ok := skipObject(blob, 0, s.member) == len(blob)
+	return s.bundle, ok
+}
+
+func (s *skimmer) member(b []byte, key, i int) int {
+	quoted := b[key : i-len(":")]
+	switch string(quoted) {
+	case `"schema"`:
+		return text(b, i, &s.bundle.Schema)
+	case `"name"`:
+		return text(b, i, &s.bundle.Name)
+	case `"package"`:
+		return text(b, i, &s.bundle.Package)
+	case `"image"`:
+		return s.image(b, i)
+	case `"properties"`:
+		if first(&s.properties) {
+			return skipArray(b, i, s.property)
+		}
+		return -1
+	case `"relatedImages"`:
+		if first(&s.related) {
+			return skipArray(b, i, s.relatedImage)
+		}
+		return -1
+	}
+	return other(bundleShape, b, quoted, i)
+}
+
+// image checks the image of the bundle.
+func (s *skimmer) image(b []byte, i int) int {
+	end, empty := s.valid.skip(b, i)
+	if s.bundle.Image = validImage; empty {
+		s.bundle.Image = ""
+	}
+	return end
+}
+
+// text reads the string at i.
+func text(b []byte, i int, into *string) int {
+	if b[i] != '"' {
+		return -1
+	}
+	end := skipString(b, i)
+	*into = unquote(b[i:end])
+	return end
+}
+
+// first tells whether it is the first to ask.
+func first(seen *bool) bool {
+	before := *seen
+	*seen = true
+	return !before
+}
+
+// other skips the value of a key that is none of those that are expected: it is no field, then.
+func other(known *shape, b, quoted []byte, i int) int {
+	if known.knows(quoted) {
+		return -1
+	}
+	return skipValue(b, i)
+}
+
+// property reads a property and keeps it if the model looks at it.
+func (s *skimmer) property(b []byte, i int) int {
+	var p property.Property
+	end := skipObject(b, i, func(b []byte, key, i int) int {
+		quoted := b[key : i-len(":")]
+		switch {
+		case string(quoted) == `"type"` && p.Type == "":
+			return text(b, i, &p.Type)
+		case string(quoted) == `"value"` && p.Type != "" && p.Value == nil:
+			end := s.value(b, i, p.Type)
+			p.Value = b[i:max(i, end)]
+			return end
+		}
+		return other(propertyShape, b, quoted, i)
+	})
+	if end < 0 || p.Value == nil {
+		return -1
+	}
+	if isKept(p) {
+		p.Value = bytes.Clone(p.Value)
+		s.bundle.Properties = append(s.bundle.Properties, p)
+	}
+	return end
+}
+
+// value skips the value of a property.
+func (s *skimmer) value(b []byte, i int, typ string) int {
+	if typ == property.TypeBundleObject {
+		s.bundle.Objects = oneObject
+		return bundleObject(b, i)
+	}
+	if known := valueShapes[typ]; known != nil {
+		end := known.skip(b, i)
+		if typ == property.TypePackage && end-i > maxKeyBytes {
+			return -1 // perhaps its version is too long
+		}
+		return end
+	}
+	end := skipValue(b, i)
+	if _, err := property.Parse([]property.Property{{Type: typ, Value: b[i:end]}}); err != nil {
+		return -1
+	}
+	return end
+}
+
+// bundleObject skips the value of an olm.bundle.object with a manifest in JSON, which is taken as it is.
+func bundleObject(b []byte, i int) int {
+	isJSON := false
+	end := skipObject(b, i, func(b []byte, key, i int) int {
+		quoted := b[key : i-len(":")]
+		if string(quoted) != `"data"` {
+			return other(bundleObjectShape, b, quoted, i)
+		}
+		end := skipString(b, i)
+		if b[i] != '"' || isJSON || !isObjectInBase64(b[i+1:end-1]) {
+			return -1
+		}
+		isJSON = true
+		return end
+	})
+	if !isJSON {
+		return -1
+	}
+	return end
+}
+
+// isObjectInBase64 tells whether a text is the base64 of something that begins as an object does, without holding that.
+func isObjectInBase64(text []byte) bool {
+	var decoded [3 << 10]byte
+	const most = len(decoded) / 3 * 4
+	for at := 0; at < len(text); at += most {
+		chunk := text[at:min(at+most, len(text))]
+		n, err := base64.StdEncoding.Decode(decoded[:], chunk)
+		if err != nil || at+most < len(text) && n < len(decoded) || at == 0 && !beginsObject(decoded[:n]) {
+			return false
+		}
+	}
+	return len(text) > 0
+}
+
+// relatedImage skips a related image, and checks its name.
+func (s *skimmer) relatedImage(b []byte, i int) int {
+	return skipObject(b, i, func(b []byte, key, i int) int {
+		quoted := b[key : i-len(":")]
+		switch string(quoted) {
+		case `"name"`:
+			return relatedImageShape.skipField(b, key, i)
+		case `"image"`:
+			end, _ := s.valid.skip(b, i)
+			return end
+		}
+		return other(relatedImageShape, b, quoted, i)
+	})
+}
