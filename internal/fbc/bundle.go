@@ -18,18 +18,18 @@ func loadBundle(blob []byte, valid *images) (declcfg.Bundle, error) {
 	if b, ok := skimBundle(blob, valid); ok {
 		return b, nil
 	}
-	b, err := decodeBundle(blob)
+	b, _, err := decodeBundle(blob)
 	if err == nil {
 		err = checkAndSlim(&b)
 	}
 	return b, err
 }
 
-// decodeBundle is declcfg.LoadSlice of a bundle, save that it does not look for the ClusterServiceVersion among the manifests,
-// for which that parses them all: the checks ask only whether there are some.
-func decodeBundle(blob []byte) (b declcfg.Bundle, err error) {
+// decodeBundle is declcfg.LoadSlice of a bundle, save that it does not look for the ClusterServiceVersion among the manifests, for
+// which that parses them all: in the bundle that is made, oneObject stands for them, and those that may be one are returned too.
+func decodeBundle(blob []byte) (b declcfg.Bundle, csvs []property.Property, err error) {
 	if err := json.Unmarshal(blob, &b); err != nil {
-		return b, fmt.Errorf("parse bundle: %w", err)
+		return b, nil, fmt.Errorf("parse bundle: %w", err)
 	}
 	var rest []property.Property
 	for i, p := range b.Properties {
@@ -39,20 +39,22 @@ func decodeBundle(blob []byte) (b declcfg.Bundle, err error) {
 		}
 		var object property.BundleObject
 		if err := json.Unmarshal(p.Value, &object); err != nil {
-			return b, fmt.Errorf("read bundle objects: package %q, bundle %q: parse property at index %d as bundle object: %w", b.Package, b.Name, i, err)
+			return b, nil, fmt.Errorf("read bundle objects: package %q, bundle %q: parse property at index %d as bundle object: %w", b.Package, b.Name, i, err)
 		}
-		if beginsObject(object.Data) {
-			continue // JSON, which it takes as it is
+		if !beginsObject(object.Data) { // else it is JSON, which is taken as it is
+			if object.Data, err = yaml.YAMLToJSON(object.Data); err != nil {
+				return b, nil, fmt.Errorf("read bundle objects: package %q, bundle %q: convert bundle object property at index %d to JSON: %w", b.Package, b.Name, i, err)
+			}
 		}
-		if _, err := yaml.YAMLToJSON(object.Data); err != nil {
-			return b, fmt.Errorf("read bundle objects: package %q, bundle %q: convert bundle object property at index %d to JSON: %w", b.Package, b.Name, i, err)
+		if mayBeCSV(object.Data) {
+			csvs = append(csvs, p)
 		}
 	}
 	if len(rest) < len(b.Properties) {
 		b.Objects = oneObject
 	}
 	b.Properties = rest
-	return b, nil
+	return b, csvs, nil
 }
 
 // oneObject stands for the manifests of a bundle: the model asks only whether there are some.

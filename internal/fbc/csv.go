@@ -1,6 +1,7 @@
 package fbc
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,11 +26,10 @@ func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion,
 	if err := CheckValues(bundle); err != nil {
 		return nil, err
 	}
-	cfg, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: SchemaBundle, Blob: bundle}})
+	b, manifests, err := decodeBundle(bundle)
 	if err != nil {
 		return nil, err
 	}
-	b := cfg.Bundles[0]
 	props, err := property.Parse(b.Properties)
 	if err != nil {
 		return nil, err
@@ -39,10 +39,48 @@ func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion,
 		return nil, fmt.Errorf("%d properties of type %s, expected at most one", len(props.CSVMetadatas), property.TypeCSVMetadata)
 	case len(props.CSVMetadatas) == 1:
 		return csvOfMetadata(b, props, pkgDescription)
-	case b.CsvJSON != "":
-		return csvOfObject(b)
 	}
-	return nil, ErrNoCSV
+	return csvOfManifests(b, manifests)
+}
+
+// mayBeCSV tells whether a manifest in JSON, or in YAML that begins as JSON does, may be a ClusterServiceVersion. One that is has that
+// word, or an escape that may make letters of it, or is YAML with a tag. It is asked since operator-registry reads manifests as YAML,
+// which for the CRDs of a bundle takes a hundred times as long.
+func mayBeCSV(manifest []byte) bool {
+	if bytes.Contains(manifest, []byte(v1alpha1.ClusterServiceVersionKind)) {
+		return true
+	}
+	for rest := manifest; ; rest = rest[2:] {
+		i := bytes.IndexByte(rest, '\\')
+		if i < 0 {
+			break
+		}
+		rest = rest[i:]
+		isASCII := bytes.HasPrefix(rest, []byte(`\u00`))
+		if len(rest) < len(`\u00xx`) || isASCII && rest[4] >= '4' || !isASCII && bytes.IndexByte([]byte(`"\/bfnrtu`), rest[1]) < 0 {
+			return true
+		}
+	}
+	return bytes.IndexByte(manifest, '!') >= 0 && !json.Valid(manifest)
+}
+
+// csvOfManifests has operator-registry look for the ClusterServiceVersion of a bundle among some olm.bundle.object properties.
+func csvOfManifests(b declcfg.Bundle, manifests []property.Property) (*v1alpha1.ClusterServiceVersion, error) {
+	if len(manifests) == 0 {
+		return nil, ErrNoCSV
+	}
+	blob, err := json.Marshal(declcfg.Bundle{Schema: SchemaBundle, Properties: manifests})
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: SchemaBundle, Blob: blob}})
+	if err != nil {
+		return nil, err
+	}
+	if b.CsvJSON = cfg.Bundles[0].CsvJSON; b.CsvJSON == "" {
+		return nil, ErrNoCSV
+	}
+	return csvOfObject(b)
 }
 
 func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
 )
 
 const csvMetadata = `{"type":"olm.csv.metadata","value":{
@@ -139,4 +140,31 @@ func TestCSVErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whether a bundle has a ClusterServiceVersion, and which, is what operator-registry says.
+func FuzzCSVOfObjects(f *testing.F) {
+	const kind = `ClusterServiceVersion`
+	for _, seed := range []string{
+		csvManifest, `{"kind":"` + kind + `"}`, `{"kind":"\u0043lusterServiceVersion"}`, `{"kind":"\u00e9","a":"\n\"\\"}`, `{kind: "\x43lusterServiceVersion"}`,
+		"{kind: \"Cluster\\\nServiceVersion\"}", `{kind: !!binary Q2x1c3RlclNlcnZpY2VWZXJzaW9u}`, `{"kind":"Role","a":"!"}`, `{"kind":"Cluster\`, "a: b", "{\n", "",
+	} {
+		f.Add(seed, `{"kind":"`+kind+`","metadata":{"name":"second"}}`)
+		f.Add(`{"kind":"Role"}`, seed)
+	}
+	f.Fuzz(func(t *testing.T, one, two string) {
+		bundle := []byte(bundleBlob("foo", "v1", "1.0.0", csvObject(one), csvObject(two)))
+		cfg, upstream := declcfg.LoadSlice([]*declcfg.Meta{{Schema: SchemaBundle, Blob: bundle}})
+		got, err := CSV(bundle, "")
+		if upstream != nil || cfg.Bundles[0].CsvJSON == "" {
+			if err == nil {
+				t.Fatalf("got %v, want none: %v", got, upstream)
+			}
+			return
+		}
+		want, wantErr := csvOfObject(cfg.Bundles[0])
+		if diff := cmp.Diff(want, got); diff != "" || (wantErr == nil) != (err == nil) {
+			t.Fatalf("got error %v, want %v; -want +got:\n%s", err, wantErr, diff)
+		}
+	})
 }

@@ -3,23 +3,24 @@ package fbc
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"os"
 	"testing"
 )
 
-// BenchmarkLoadPackage loads all packages of the catalog directory that the environment variable FBC_CATALOG names or,
-// without it, of testdata.
-func BenchmarkLoadPackage(b *testing.B) {
+// benchBlobs reads the blobs that belong to packages, by package, of the catalog directory that the environment variable FBC_CATALOG
+// names or, without it, of testdata.
+func benchBlobs(b *testing.B) (blobs map[string][][]byte, size int) {
 	fsys := os.DirFS(cmp.Or(os.Getenv("FBC_CATALOG"), "testdata/small"))
 	files, err := Files(fsys)
 	if err != nil {
 		b.Fatal(err)
 	}
-	blobs, size := map[string][]string{}, 0
+	blobs = map[string][][]byte{}
 	for _, name := range files {
 		err := ReadFile(fsys, name, 0, func(blob Blob) error {
 			if pkg, required := blob.PackageName(); required {
-				blobs[pkg] = append(blobs[pkg], string(blob.JSON))
+				blobs[pkg] = append(blobs[pkg], append([]byte(nil), blob.JSON...))
 				size += len(blob.JSON)
 			}
 			return nil
@@ -28,13 +29,62 @@ func BenchmarkLoadPackage(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	return blobs, size
+}
+
+func each(blobs [][]byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for _, blob := range blobs {
+			if !yield(blob, nil) {
+				return
+			}
+		}
+	}
+}
+
+// BenchmarkLoadPackage loads all packages of a catalog.
+func BenchmarkLoadPackage(b *testing.B) {
+	blobs, size := benchBlobs(b)
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
 	for b.Loop() {
 		for name, list := range blobs {
-			_, err := LoadPackage(name, sequence(list...))
+			_, err := LoadPackage(name, each(list))
 			var invalid *InvalidPackageError
 			if err != nil && !errors.As(err, &invalid) {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// BenchmarkCSV makes the ClusterServiceVersions of all channel heads of a catalog.
+func BenchmarkCSV(b *testing.B) {
+	blobs, _ := benchBlobs(b)
+	var heads [][]byte
+	size := 0
+	for name, list := range blobs {
+		p, err := LoadPackage(name, each(list))
+		if err != nil {
+			continue
+		}
+		isHead := map[string]bool{}
+		for _, ch := range p.Channels {
+			isHead[ch.Head] = true
+		}
+		for _, blob := range list {
+			if k, err := keysOf(blob); err == nil && k.schema == SchemaBundle && isHead[k.name] {
+				heads = append(heads, blob)
+				size += len(blob)
+			}
+		}
+	}
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	b.ReportMetric(float64(len(heads)), "heads")
+	for b.Loop() {
+		for _, head := range heads {
+			if _, err := CSV(head, ""); err != nil {
 				b.Fatal(err)
 			}
 		}

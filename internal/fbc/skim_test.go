@@ -18,7 +18,7 @@ func checkSkimmed(t *testing.T, blob []byte) bool {
 	if !ok {
 		return false
 	}
-	want, err := decodeBundle(blob)
+	want, _, err := decodeBundle(blob)
 	if err == nil {
 		err = checkAndSlim(&want)
 	}
