@@ -170,7 +170,7 @@ func invalidPackages(t *testing.T, blobs []Blob) map[string]string {
 	byPackage := map[string][]Blob{}
 	required := map[string]bool{}
 	for _, b := range blobs {
-		name, must := b.PackageName()
+		name, must := PackageOf(b.Schema, b.Package, b.Name)
 		byPackage[name] = append(byPackage[name], b)
 		required[name] = required[name] || must
 	}

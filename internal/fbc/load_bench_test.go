@@ -19,7 +19,7 @@ func benchBlobs(b *testing.B) (blobs map[string][][]byte, size int) {
 	blobs = map[string][][]byte{}
 	for _, name := range files {
 		err := ReadFile(fsys, name, 0, func(blob Blob) error {
-			if pkg, required := blob.PackageName(); required {
+			if pkg, required := PackageOf(blob.Schema, blob.Package, blob.Name); required {
 				blobs[pkg] = append(blobs[pkg], append([]byte(nil), blob.JSON...))
 				size += len(blob.JSON)
 			}

@@ -50,13 +50,14 @@ func (e *InvalidPackageError) Error() string {
 	return fmt.Sprintf("invalid package %q: %s", e.Name, e.Reason)
 }
 
-// PackageName tells which package a blob belongs to, and whether it has to belong to one: the blobs of the schemas
-// that OLM defines have to, even where they fail to say to which, custom ones may.
-func (b Blob) PackageName() (name string, required bool) {
-	if b.Schema == SchemaPackage {
-		return b.Name, true
+// PackageOf tells which package a blob belongs to, of which the three keys are given (pkg and name as they are, or what stands for
+// them), and whether it has to belong to one: the blobs of the schemas that OLM defines have to, even where they fail to say to which,
+// custom ones may.
+func PackageOf[T any](schema string, pkg, name T) (of T, required bool) {
+	if schema == SchemaPackage {
+		return name, true
 	}
-	return b.Package, !IsCustom(b.Schema)
+	return pkg, !IsCustom(schema)
 }
 
 // LoadPackage reads a package from its blobs (compact JSON each; custom ones are passed over) and checks it by the

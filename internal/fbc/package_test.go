@@ -190,7 +190,7 @@ func TestSmallCatalogIsSound(t *testing.T) {
 	}
 }
 
-func TestPackageName(t *testing.T) {
+func TestPackageOf(t *testing.T) {
 	for _, c := range []struct {
 		blob     Blob
 		want     string
@@ -205,7 +205,7 @@ func TestPackageName(t *testing.T) {
 		{Blob{Schema: "example.com", Name: "foo"}, "", false},
 		{Blob{Schema: "olm.nonsense", Package: "foo"}, "foo", false},
 	} {
-		if got, required := c.blob.PackageName(); got != c.want || required != c.required {
+		if got, required := PackageOf(c.blob.Schema, c.blob.Package, c.blob.Name); got != c.want || required != c.required {
 			t.Errorf("%+v: got %q %v, want %q %v", c.blob, got, required, c.want, c.required)
 		}
 	}

@@ -175,11 +175,7 @@ type packageGroup struct {
 func (s *Snapshot) packageBlobs() []packageGroup {
 	groups := map[uint32]*packageGroup{}
 	for n := range s.index.blobCount() {
-		schema := string(s.index.key(s.index.blobKey(n, fieldSchema)))
-		key, required := s.index.blobKey(n, fieldPackage), !fbc.IsCustom(schema)
-		if schema == fbc.SchemaPackage {
-			key = s.index.blobKey(n, fieldName)
-		}
+		key, required := fbc.PackageOf(s.schema(n), s.index.blobKey(n, fieldPackage), s.index.blobKey(n, fieldName))
 		g := groups[key]
 		if g == nil {
 			g = &packageGroup{key: key}
