@@ -41,17 +41,18 @@ func (s *server) adapt(h handler) http.Handler {
 // fail is the one place that turns an error into a reply.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var known *statusError
+	damaged := errors.As(err, new(*store.DamagedError))
 	switch {
 	case errors.As(err, &known):
-	case errors.As(err, new(*store.DamagedError)):
-		s.Logger.ErrorContext(r.Context(), "answering a request", slog.String("path", r.URL.Path), slog.Any("error", err))
-		known = &statusError{code: http.StatusInternalServerError, text: "this content is damaged on catalogd's volume, and will be unpacked again; what else the catalog has can be read"}
-	case r.Context().Err() != nil: // the client went away; nobody reads this
+	case r.Context().Err() != nil && !damaged: // the client went away; nobody reads this
 		known = &statusError{code: http.StatusServiceUnavailable, text: "the request was given up"}
 	default:
-		s.Logger.ErrorContext(r.Context(), "answering a request",
-			slog.String("path", r.URL.Path), slog.Any("error", err))
-		known = &statusError{code: http.StatusInternalServerError, text: "catalogd could not read the content; its log has the cause"}
+		s.Logger.ErrorContext(r.Context(), "answering a request", slog.String("path", r.URL.Path), slog.Any("error", err))
+		text := "catalogd could not read the content; its log has the cause"
+		if damaged {
+			text = "this content is damaged on catalogd's volume, and will be unpacked again; what else the catalog has can be read"
+		}
+		known = &statusError{code: http.StatusInternalServerError, text: text}
 	}
 	writeError(w, known)
 }
