@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -181,7 +182,7 @@ func asksForAll(r *http.Request, e store.Encoding) bool {
 func serveWhole(w http.ResponseWriter, modified time.Time, e store.Encoding, size int64, content io.Reader) {
 	h := w.Header()
 	if !modified.IsZero() {
-		h["Last-Modified"] = []string{modified.UTC().Format(http.TimeFormat)}
+		h["Last-Modified"] = httpDate(modified)
 	}
 	if e == identity {
 		h["Accept-Ranges"] = acceptRanges
@@ -192,6 +193,24 @@ func serveWhole(w http.ResponseWriter, modified time.Time, e store.Encoding, siz
 		content = io.LimitReader(file, size) // a file alone writes itself, and asks nobody who could have the kernel do it
 	}
 	_, _ = io.Copy(w, content) // an error here means that the client went away, or the content ended early; then the connection ends, too
+}
+
+// date is a time as headers have it.
+type date struct {
+	at     time.Time
+	header []string
+}
+
+var lastDate atomic.Pointer[date]
+
+// httpDate is the value of a header with a time. It keeps the last one, for most replies have the same. Nobody changes it.
+func httpDate(at time.Time) []string {
+	if last := lastDate.Load(); last != nil && last.at.Equal(at) {
+		return last.header
+	}
+	d := &date{at, []string{at.UTC().Format(http.TimeFormat)}}
+	lastDate.Store(d)
+	return d.header
 }
 
 // hashTag names bytes by themselves.

@@ -45,17 +45,44 @@ func (s *server) moving(v view) handler {
 		h["Cache-Control"] = noCache
 		h[DigestHeader] = []string{c.Snapshot.Info().Digest}
 		if r.Method != http.MethodPost {
-			_, below, _ := strings.Cut(r.URL.EscapedPath()[1:], "/") // of catalogs/NAME/api/v1/...
-			_, below, _ = strings.Cut(below, "/")
-			location := fixedPath(c) + "/" + below
-			values, _ := readParams(r) // an error is for who reads the parameters to tell
-			if query := values.Encode(); query != "" {
-				location += "?" + query
-			}
-			h["Content-Location"] = []string{location}
+			h["Content-Location"] = []string{fixedLocation(r, c)}
 		}
 		return v(w, r, c)
 	}
+}
+
+// fixedLocation is the URL of what r asks for that does not move, with the parameters as the client wrote them.
+func fixedLocation(r *http.Request, c store.Catalog) string {
+	_, below, _ := strings.Cut(r.URL.EscapedPath()[1:], "/") // of catalogs/NAME/api/v1/...
+	_, below, _ = strings.Cut(below, "/")
+	query := r.URL.RawQuery
+	if !isQuery(query) {
+		values, _ := readParams(r) // an error is for who reads the parameters to tell
+		query = values.Encode()
+	}
+	separator := "?"
+	if query == "" {
+		separator = ""
+	}
+	return fixedPath(c) + "/" + below + separator + query
+}
+
+// isQuery tells whether a query string can stand in a header as it is: of what a URL allows there (RFC 3986, section 3.4), it
+// has what programs write.
+func isQuery(query string) bool {
+	for i := range len(query) {
+		switch c := query[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~+=&", c) >= 0:
+		case c == '%' && i+2 < len(query) && isHex(query[i+1]) && isHex(query[i+2]):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
 // fixed runs v on the content of the version that the path names, for as long as the store keeps that. It never changes, so a cache need not

@@ -16,6 +16,9 @@ const identity store.Encoding = "identity"
 // encodings are all that replies come in; of those a client likes equally well, the first is chosen.
 var encodings = [...]store.Encoding{store.Zstd, store.Gzip, identity}
 
+// identityOnly is what the clients accept that do not say. Nobody changes it.
+var identityOnly = []store.Encoding{identity}
+
 // minEncoded is the size in bytes from which content is compressed: less fits into one packet anyhow.
 const minEncoded = 1024
 
@@ -59,7 +62,7 @@ func entityTag(tag string, e store.Encoding) string {
 // is liked least then. An element that cannot be read counts as not sent.
 func accept(fields []string) []store.Encoding {
 	if len(fields) == 0 {
-		return []store.Encoding{identity}
+		return identityOnly
 	}
 	weights := make(map[store.Encoding]int)
 	for element := range strings.SplitSeq(strings.Join(fields, ","), ",") {

@@ -161,7 +161,8 @@ func queryTag(c store.Catalog, q store.Query) string {
 	var buf [256]byte
 	text := buf[:0]
 	for _, field := range [...]string{q.Schema, q.Package, q.Name} {
-		text = append(strconv.AppendQuote(text, field), ' ')
+		text = append(strconv.AppendInt(text, int64(len(field)), 10), ':') // so that no two queries have the same text
+		text = append(text, field...)
 	}
 	sum := sha256.Sum256(strconv.AppendBool(text, q.Custom))
 	return c.Snapshot.Key() + "-" + hex.EncodeToString(sum[:8])

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,7 +57,8 @@ type Config struct {
 
 type server struct {
 	Config
-	mux        *http.ServeMux
+	mux        *http.ServeMux // of the routes
+	front      *http.ServeMux // the same, and elsewhere for all others
 	graphql    *graphql.Handler
 	metrics    *metrics
 	encoders   *encoders
@@ -86,6 +88,7 @@ func newServer(cfg Config) *server {
 	s := &server{
 		Config:     cfg,
 		mux:        http.NewServeMux(),
+		front:      http.NewServeMux(),
 		graphql:    graphql.New(graphql.Config{BaseURL: cfg.BaseURL, Priority: cfg.Priority, Logger: cfg.Logger}),
 		metrics:    newMetrics(cfg.Metrics),
 		encoders:   newEncoders(cmp.Or(cfg.MaxQueries, 32)),
@@ -103,23 +106,40 @@ func newServer(cfg Config) *server {
 	}
 	for _, route := range s.routes() {
 		for _, method := range route.methods {
-			s.mux.Handle(method+" "+route.path, s.adapt(route.handler))
+			pattern, handler := method+" "+route.path, s.adapt(route.handler)
+			s.mux.Handle(pattern, handler)
+			s.front.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.admit(pattern, handler, w, r) })
 		}
 	}
+	s.front.HandleFunc("/", s.elsewhere)
 	return s
 }
 
-// ServeHTTP implements http.Handler. Who may not read learns nothing, not even which paths there are.
+// ServeHTTP implements http.Handler. A path is looked up once if it is one of a route as it stands.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = noSniff
-	reply := &replyWriter{ResponseWriter: w}
+	if p := r.URL.Path; strings.HasPrefix(p, "/") && !strings.Contains(p, "//") && !strings.Contains(p, "/.") {
+		s.front.ServeHTTP(w, r)
+		return
+	}
+	s.elsewhere(w, r) // the mux may redirect to the path that is meant
+}
+
+// elsewhere leaves to the mux what to say where no route answers.
+func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
 	_, pattern := s.mux.Handler(r)
+	s.admit(pattern, s.mux, w, r)
+}
+
+// admit counts a request, and has it answered if its sender may read. Who may not learns nothing, not even which paths there are.
+func (s *server) admit(pattern string, next http.Handler, w http.ResponseWriter, r *http.Request) {
+	reply := &replyWriter{ResponseWriter: w}
 	defer s.metrics.start(pattern, r.Method)(reply)
 	if err := s.access(r); err != nil {
 		s.fail(reply, r, err)
 		return
 	}
-	s.mux.ServeHTTP(reply, r)
+	next.ServeHTTP(reply, r)
 }
 
 // Values of headers that many replies have. Nobody changes them.
