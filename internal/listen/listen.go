@@ -51,7 +51,7 @@ type Config struct {
 	MaxConnections int           // 1000
 	Header         time.Duration // 5 s: how long a TLS handshake, and the header of a request, may take
 	Request        time.Duration // 30 s: how long a request may take to be read whole
-	Stall          time.Duration // 30 s: how long a client may take over a piece (32 KiB) of a reply: at the least, about 1 KiB/s
+	Stall          time.Duration // 30 s: how long a client may take over a piece (32 KiB) of a reply, and up to an eighth more: at the least, about 1 KiB/s
 	Idle           time.Duration // 2 min: how long a connection may be idle between requests
 	Grace          time.Duration // 20 s: how long requests in flight may take to end at shutdown; with what else ends, within a pod's 30 s (terminationGracePeriodSeconds)
 

@@ -12,10 +12,11 @@ import (
 func track(cfg Config, t *table) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r)
-		if !t.begin(c) {
+		whole := r.ContentLength == 0 // an HTTP/2 request has a Body even then
+		if !t.begin(c, whole) {
 			panic(http.ErrAbortHandler)
 		}
-		q := &request{conn: c}
+		q := &request{conn: c, answered: whole}
 		if r.ProtoMajor >= 2 {
 			c.http2.Store(true)
 			stream := newStreamWriter(w, c, cfg.Stall)
@@ -27,9 +28,7 @@ func track(cfg Config, t *table) http.Handler {
 				w = &replyWriter{w, c}
 			}
 		}
-		if r.ContentLength == 0 { // an HTTP/2 request has a Body even then
-			q.whole()
-		} else {
+		if !whole {
 			bodied := *r
 			bodied.Body = &body{ReadCloser: r.Body, request: q}
 			r = &bodied
@@ -126,7 +125,7 @@ func (s *streamWriter) end(r *http.Request, ended func()) {
 		return
 	}
 	closed := stream.CloseNotify()
-	s.conn.beginWrite()
+	s.conn.beginWrite(time.Now())
 	go func() {
 		<-closed
 		s.conn.endWrite(0)
@@ -152,7 +151,7 @@ func (s *streamWriter) Write(p []byte) (written int, err error) {
 // timed makes a write that may have to wait for the client.
 func (s *streamWriter) timed(write func() (int, error)) error {
 	s.timer.Reset(s.stall)
-	s.conn.beginWrite()
+	s.conn.beginWrite(time.Now())
 	n, err := write()
 	s.timer.Stop()
 	if err != nil {

@@ -18,17 +18,13 @@ func (c *conn) sendFile(part filePart) (sent int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	to, err := c.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
 	if len(c.held) > 0 {
-		if err := c.sendWithMore(to); err != nil {
+		if err := c.sendWithMore(); err != nil {
 			return 0, err
 		}
 	}
 	for sent < part.size {
-		n, err := c.send(func() (int64, error) { return sendfilePiece(to, from, part.offset+sent, part.size-sent) })
+		n, err := c.send(func() (int64, error) { return sendfilePiece(c.raw, from, part.offset+sent, part.size-sent) })
 		sent += n
 		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) { // the file system cannot
 			n, err := c.copyFrom(io.NewSectionReader(part.file, part.offset+sent, part.size-sent))
@@ -67,14 +63,14 @@ func sendfilePiece(to, from syscall.RawConn, offset, left int64) (sent int64, er
 }
 
 // sendWithMore sends what is held so that the kernel may put it into one packet with what follows.
-func (c *conn) sendWithMore(to syscall.RawConn) error {
+func (c *conn) sendWithMore() error {
 	piece := c.held
 	c.held = nil
 	defer c.table.putPiece(piece)
 	_, err := c.send(func() (int64, error) {
 		sent := 0
 		var failed error
-		err := to.Write(func(socket uintptr) bool {
+		err := c.raw.Write(func(socket uintptr) bool {
 			for sent < len(piece) {
 				n, err := syscall.SendmsgN(int(socket), piece[sent:], nil, nil, syscall.MSG_MORE|syscall.MSG_NOSIGNAL)
 				switch {

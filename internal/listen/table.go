@@ -217,8 +217,9 @@ func (t *table) remove(c *conn) {
 }
 
 // begin counts a request that a handler now gets. Connections are bounded, but one of HTTP/2 carries many requests: past the
-// bound of all requests in hand, the greediest connection gives way. False: that of the request is closed, so nobody waits for an answer.
-func (t *table) begin(c *conn) bool {
+// bound of all requests in hand, the greediest connection gives way. whole: it was read to its end, which else answer notes later.
+// False: the connection of the request is closed, so nobody waits for an answer.
+func (t *table) begin(c *conn, whole bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c.gone {
@@ -228,6 +229,9 @@ func (t *table) begin(c *conn) bool {
 	t.requests++
 	if t.requests > t.maxRequests {
 		t.evict(t.greediest())
+	}
+	if whole {
+		t.markBusy(c)
 	}
 	return !c.gone
 }
@@ -273,15 +277,21 @@ func (t *table) all() iter.Seq[*conn] {
 func (t *table) answer(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.markBusy(c)
+}
+
+// markBusy is answer for a caller that holds mu.
+func (t *table) markBusy(c *conn) {
 	if c.gone {
 		return
 	}
+	now := time.Now()
 	c.answering++
 	if c.answering == 1 {
-		c.busySince = time.Now()
+		c.busySince = now
 		c.taken.Store(0)
 	}
-	c.progressed()
+	c.progressed(now)
 	if c.element != nil {
 		t.waiting.Remove(c.element)
 		c.element = nil

@@ -2,7 +2,7 @@
 
 package listen
 
-import "net"
+import "syscall"
 
 // limitUnsent is for Linux, where catalogd runs.
-func limitUnsent(*net.TCPConn, int) {}
+func limitUnsent(syscall.RawConn, int) {}
