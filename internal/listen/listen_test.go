@@ -104,12 +104,7 @@ func (p *port) dial(t *testing.T, text string) net.Conn {
 		table := p.listener.table
 		table.mu.Lock()
 		defer table.mu.Unlock()
-		for e := table.waiting.Front(); e != nil; e = e.Next() {
-			if e.Value.(*conn).RemoteAddr().String() == c.LocalAddr().String() {
-				return nil
-			}
-		}
-		for taken := range table.busy {
+		for taken := range table.all() {
 			if taken.RemoteAddr().String() == c.LocalAddr().String() {
 				return nil
 			}

@@ -34,14 +34,7 @@ func TestManyStreams(t *testing.T) {
 	}{{"few", 20}, {"many", 80}, {"one more", 1}} { // 100 is the bound of 50 connections
 		client := clients[who.name]
 		if who.name == "one more" {
-			eventually(t, "all requests are in hand", func() error {
-				p.listener.table.mu.Lock()
-				defer p.listener.table.mu.Unlock()
-				if n := p.listener.table.requests; n != 100 {
-					return fmt.Errorf("%d", n)
-				}
-				return nil
-			})
+			p.wantInHand(t, 100)
 		}
 		for range who.requests {
 			go func() { got[who.name] <- fetch(client, p.url) }()
@@ -63,14 +56,7 @@ func TestManyStreams(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "no request is in hand", func() error {
-		p.listener.table.mu.Lock()
-		defer p.listener.table.mu.Unlock()
-		if n := p.listener.table.requests; n != 0 {
-			return fmt.Errorf("%d", n)
-		}
-		return nil
-	})
+	p.wantInHand(t, 0)
 }
 
 // A page of a browser sends several requests at a time. It does not give way to those that hold a few less, for longer.
@@ -120,11 +106,6 @@ func TestPageKeepsItsPlace(t *testing.T) {
 func TestRepliesThatAreNotTaken(t *testing.T) {
 	const most = 20 // the bound of 10 connections
 	p := serve(t, "HTTP/2", Config{MaxConnections: most / requestsPer, Handler: say(strings.Repeat("x", 3<<10))})
-	inHand := func() int {
-		p.listener.table.mu.Lock()
-		defer p.listener.table.mu.Unlock()
-		return p.listener.table.requests
-	}
 	var held []bodies
 	for range 3 {
 		client := p.client(t, "HTTP/2")
@@ -153,8 +134,16 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 	for _, of := range held {
 		of.Close()
 	}
-	eventually(t, "no request is in hand", func() error {
-		if n := inHand(); n != 0 {
+	p.wantInHand(t, 0)
+}
+
+// wantInHand waits until that many requests are in hand.
+func (p *port) wantInHand(t *testing.T, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d requests are in hand", want), func() error {
+		p.listener.table.mu.Lock()
+		defer p.listener.table.mu.Unlock()
+		if n := p.listener.table.requests; n != want {
 			return fmt.Errorf("%d", n)
 		}
 		return nil
