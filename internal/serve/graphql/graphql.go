@@ -37,6 +37,7 @@ type Handler struct {
 	Config
 	executor *executor.Executor
 	queries  *queryCache
+	kept     *graph.Kept
 	large    chan struct{} // holds one for each request that takes more than Limits.Memory
 }
 
@@ -46,7 +47,7 @@ func New(cfg Config) *Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	h := &Handler{Config: cfg, executor: executor.New(graph.NewSchema()), large: make(chan struct{}, cfg.Limits.Large), queries: newQueryCache()}
+	h := &Handler{Config: cfg, executor: executor.New(graph.NewSchema()), large: make(chan struct{}, cfg.Limits.Large), queries: newQueryCache(), kept: graph.NewKept()}
 	h.executor.SetQueryCache(h.queries)
 	h.executor.Use(&guard{Limits: cfg.Limits, known: h.queries})
 	h.executor.Use(extension.Introspection{})
@@ -90,7 +91,7 @@ func (h *Handler) execute(ctx context.Context, turn *turn, params *gqlgen.RawPar
 		}
 	}()
 	request := graph.NewRequest(graph.Options{
-		BaseURL: h.BaseURL, Priority: h.Priority, Limits: h.Limits.Limits,
+		BaseURL: h.BaseURL, Priority: h.Priority, Limits: h.Limits.Limits, Kept: h.kept,
 		Grow: func() error { return turn.await(ctx) },
 	}, catalogs)
 	defer context.AfterFunc(ctx, func() { request.Stop(timeOver(ctx)) })()

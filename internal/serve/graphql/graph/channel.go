@@ -28,18 +28,21 @@ func newChannels(b *batch) *channels {
 		cs.list = append(cs.list, &Channel{n, cs})
 	}
 	cs.heads = sync.OnceValues(func() (bundleSet, error) {
-		return cs.bundles(func(blob *declcfg.Channel) []string { return []string{headOf(blob)} })
+		return cs.bundles(func(c *Channel) ([]string, error) {
+			head, err := c.headName()
+			return []string{head}, err
+		})
 	})
-	cs.entries = sync.OnceValues(func() (bundleSet, error) { return cs.bundles(entryNames) })
+	cs.entries = sync.OnceValues(func() (bundleSet, error) { return cs.bundles((*Channel).entryNames) })
 	return cs
 }
 
 // bundles finds the bundles that pick names of each channel.
-func (cs *channels) bundles(pick func(*declcfg.Channel) []string) (bundleSet, error) {
+func (cs *channels) bundles(pick func(*Channel) ([]string, error)) (bundleSet, error) {
 	names := map[*packageFacts][]string{}
 	var order []*packageFacts
 	for _, c := range cs.list {
-		blob, err := decode[declcfg.Channel](c.node)
+		picked, err := pick(c)
 		if err != nil {
 			return nil, err
 		}
@@ -47,17 +50,21 @@ func (cs *channels) bundles(pick func(*declcfg.Channel) []string) (bundleSet, er
 		if names[p] == nil {
 			order = append(order, p)
 		}
-		names[p] = append(names[p], pick(blob)...)
+		names[p] = append(names[p], picked...)
 	}
 	return findBundles(order, func(p *packageFacts) ([]string, error) { return names[p], nil })
 }
 
-func entryNames(blob *declcfg.Channel) []string {
+func (c *Channel) entryNames() ([]string, error) {
+	blob, err := decode[declcfg.Channel](c.node)
+	if err != nil {
+		return nil, err
+	}
 	names := make([]string, len(blob.Entries))
 	for i, e := range blob.Entries {
 		names[i] = e.Name
 	}
-	return names
+	return names, nil
 }
 
 // headOf is the entry that no other replaces or skips, as operator-registry's model has it. In a sound package there is one.
@@ -100,11 +107,8 @@ func (c *Channel) Head() (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	blob, err := decode[declcfg.Channel](c.node)
-	if err != nil {
-		return nil, err
-	}
-	return heads[bundleKey{c.pkg(), headOf(blob)}], nil
+	head, err := c.headName()
+	return heads[bundleKey{c.pkg(), head}], err
 }
 
 // Properties are the channel's own.

@@ -16,9 +16,15 @@ type blob struct {
 	entry store.Entry
 	json  []byte // nil until a batch with it was loaded
 
+	readPaid, decodedPaid bool // it is charged already; guarded by src.mu
+
 	once    sync.Once
 	decoded any
 	err     error
+
+	headOnce sync.Once // of a channel
+	head     string
+	headErr  error
 
 	csvOnce sync.Once // of a bundle
 	csv     *CSVMetadata
@@ -98,8 +104,15 @@ func (b *batch) load() error {
 func (s *source) load(blobs *store.Blobs) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	missing := blobs.Keep(func(e store.Entry) bool { return s.blob(e).json == nil })
-	if err := s.r.spendRead(missing.Size()); err != nil {
+	owed := int64(0)
+	missing := blobs.Keep(func(e store.Entry) bool {
+		b := s.blob(e)
+		if b.json == nil {
+			owed += b.payRead()
+		}
+		return b.json == nil
+	})
+	if err := s.r.spendRead(owed); err != nil {
 		return err
 	}
 	i := 0
@@ -111,6 +124,27 @@ func (s *source) load(blobs *store.Blobs) error {
 		i++
 	}
 	return nil
+}
+
+// payRead is how much reading the blob is still to be charged for; the caller holds mu of its source.
+func (b *blob) payRead() int64 {
+	if b.readPaid {
+		return 0
+	}
+	b.readPaid = true
+	return int64(b.entry.Size) + 1
+}
+
+// spendDecoded charges the request for decoding the blob, once.
+func (b *blob) spendDecoded(values int) error {
+	b.src.mu.Lock()
+	paid := b.decodedPaid
+	b.decodedPaid = true
+	b.src.mu.Unlock()
+	if paid {
+		return nil
+	}
+	return b.src.r.spendDecoded(values)
 }
 
 // node is a blob where it stands in the answer: among the siblings that are read with it.
@@ -136,7 +170,7 @@ func decode[T any](n node) (*T, error) {
 	n.once.Do(func() {
 		value := new(T)
 		n.decoded = value
-		if n.err = n.src.r.spendDecoded(fbc.CountValues(content)); n.err != nil {
+		if n.err = n.spendDecoded(fbc.CountValues(content)); n.err != nil {
 			return
 		}
 		if n.err = json.Unmarshal(content, value); n.err != nil {

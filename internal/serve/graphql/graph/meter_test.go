@@ -23,13 +23,14 @@ func TestPropertyWithoutValue(t *testing.T) {
 	}
 }
 
-// When the time of a request is over, what walks over summaries or entries ends.
-func TestWalksEndWithTheRequest(t *testing.T) {
+// oneChannel is a store with one package, of one channel and bundle.
+func oneChannel(t *testing.T) *store.Store {
+	t.Helper()
 	st, err := store.Open(t.TempDir(), store.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer st.Close()
+	t.Cleanup(func() { st.Close() })
 	stage, err := st.Stage("c", "")
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +44,12 @@ func TestWalksEndWithTheRequest(t *testing.T) {
 	if _, err := stage.Commit(t.Context(), store.Source{Image: "i", Digest: "sha256:" + strings.Repeat("1", 64)}); err != nil {
 		t.Fatal(err)
 	}
+	return st
+}
+
+// When the time of a request is over, what walks over summaries or entries ends.
+func TestWalksEndWithTheRequest(t *testing.T) {
+	st := oneChannel(t)
 	r := NewRequest(Options{Limits: Limits{Read: 1}}, st.Catalogs())
 	s := r.sources[0]
 	summaries := func(ctx context.Context) (n int, last error) {

@@ -19,10 +19,45 @@ type packageFacts struct {
 	src  *source
 	name string
 
-	summary      func() (fbc.Summary, error)
-	deprecations func() (map[declcfg.PackageScopedReference]string, error) // messages
-	versions     func() map[string]string                                  // of its bundles, by name
-	channels     func() *channels                                          // all of them, in the order of the catalog
+	known struct { // what was asked for
+		summary      lazy[fbc.Summary]
+		deprecations lazy[map[declcfg.PackageScopedReference]string]
+		versions     lazy[map[string]string]
+		channels     lazy[*channels]
+	}
+}
+
+// lazy is a value that is found when it is first asked for, as sync.OnceValues has it, in the place where it is.
+type lazy[T any] struct {
+	once  sync.Once
+	value T
+	err   error
+}
+
+func (l *lazy[T]) get(find func() (T, error)) (T, error) {
+	l.once.Do(func() { l.value, l.err = find() })
+	return l.value, l.err
+}
+
+func (p *packageFacts) summary() (fbc.Summary, error) { return p.known.summary.get(p.readSummary) }
+
+// deprecations are the messages.
+func (p *packageFacts) deprecations() (map[declcfg.PackageScopedReference]string, error) {
+	return p.known.deprecations.get(p.readDeprecations)
+}
+
+// versions are those of its bundles, by name.
+func (p *packageFacts) versions() map[string]string {
+	versions, _ := p.known.versions.get(func() (map[string]string, error) { return p.readVersions(), nil })
+	return versions
+}
+
+// channels are all, in the order of the catalog.
+func (p *packageFacts) channels() *channels {
+	all, _ := p.known.channels.get(func() (*channels, error) {
+		return newChannels(&batch{parts: []part{{p.src, p.all(fbc.SchemaChannel)}}}), nil
+	})
+	return all
 }
 
 func (s *source) pkg(name string) *packageFacts {
@@ -31,12 +66,6 @@ func (s *source) pkg(name string) *packageFacts {
 	p := s.packages[name]
 	if p == nil {
 		p = &packageFacts{src: s, name: name}
-		p.summary = sync.OnceValues(p.readSummary)
-		p.deprecations = sync.OnceValues(p.readDeprecations)
-		p.versions = sync.OnceValue(p.readVersions)
-		p.channels = sync.OnceValue(func() *channels {
-			return newChannels(&batch{parts: []part{{s, p.all(fbc.SchemaChannel)}}})
-		})
 		s.packages[name] = p
 	}
 	return p
@@ -51,7 +80,7 @@ func (p *packageFacts) readSummary() (fbc.Summary, error) {
 	if reason := p.src.r.Stopped(); reason != nil {
 		return fbc.Summary{}, reason
 	}
-	s, ok, err := p.src.at.Snapshot.Summary(p.name)
+	s, ok, err := p.src.summary(p.name)
 	if err == nil && !ok {
 		err = fmt.Errorf("there is none")
 	}

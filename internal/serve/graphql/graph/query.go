@@ -104,6 +104,11 @@ func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *strin
 	if err != nil {
 		return nil, err
 	}
+	what := listOf(scope, "packages", deref(q.Name), q.Names, q.Names == nil, deref(q.Category), deref(q.Provider), deref(text))
+	if len(scope) == 1 && q.isAll() {
+		names := scope[0].soundNames()
+		return packagePage(what, first, after, len(names), func(i int) *packageFacts { return scope[0].pkg(names[i]) })
+	}
 	var all []found
 	for _, s := range scope {
 		more, err := s.findPackages(ctx, q)
@@ -126,16 +131,20 @@ func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *strin
 	if len(scope) > 1 || q.search != nil {
 		slices.SortFunc(all, q.order)
 	}
-	what := listOf(scope, "packages", deref(q.Name), q.Names, q.Names == nil, deref(q.Category), deref(q.Provider), deref(text))
-	p, err := what.page(first, after, len(all))
+	return packagePage(what, first, after, len(all), func(i int) *packageFacts { return all[i].src.pkg(all[i].name) })
+}
+
+// packagePage is the page that first and after ask for, of a list of packages.
+func packagePage(what list, first *int, after *string, total int, at func(int) *packageFacts) (*PackageConnection, error) {
+	p, err := what.page(first, after, total)
 	if err != nil {
 		return nil, err
 	}
 	facts := make([]*packageFacts, 0, p.to-p.from)
-	for _, f := range all[p.from:p.to] {
-		facts = append(facts, f.src.pkg(f.name))
+	for i := p.from; i < p.to; i++ {
+		facts = append(facts, at(i))
 	}
-	return &PackageConnection{Connection[*Package]{newPackages(facts), len(all), p}}, nil
+	return &PackageConnection{Connection[*Package]{newPackages(facts), total, p}}, nil
 }
 
 // packageQuery is what packages have to fulfil to be listed.
@@ -152,6 +161,11 @@ func (q packageQuery) named(name string) bool {
 // byName tells whether the names decide alone.
 func (q packageQuery) byName() bool {
 	return q.search == nil && deref(q.Category) == "" && deref(q.Provider) == ""
+}
+
+// isAll tells whether every package matches.
+func (q packageQuery) isAll() bool {
+	return q.byName() && deref(q.Name) == "" && q.Names == nil
 }
 
 // score is how well a package of the right name fits; 0 if it does not.
@@ -182,7 +196,7 @@ func (q packageQuery) order(a, b found) int {
 func (s *source) findPackages(ctx context.Context, q packageQuery) ([]found, error) {
 	var all []found
 	if q.byName() {
-		names := s.at.Snapshot.SoundNames()
+		names := s.soundNames()
 		all = make([]found, 0, len(names))
 		for _, name := range names {
 			if q.named(name) {

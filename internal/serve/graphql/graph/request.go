@@ -42,6 +42,7 @@ type Options struct {
 	BaseURL  string                     // where clients reach the service: scheme and host, no trailing slash
 	Priority func(catalog string) int32 // higher wins; nil: all 0
 	Limits   Limits
+	Kept     *Kept // of all requests; nil: the request keeps what it finds for itself
 	// Grow asks for leave to take more memory than Limits.Memory, once a request; it may wait. nil: it is always given.
 	Grow func() error
 }
@@ -60,6 +61,9 @@ type Request struct {
 // NewRequest pins catalogs for a request.
 func NewRequest(opts Options, catalogs []store.Catalog) *Request {
 	r := &Request{Options: opts}
+	if r.Kept == nil {
+		r.Kept = NewKept()
+	}
 	for _, c := range catalogs {
 		s := &source{r: r, at: c, blobs: map[uint32]*blob{}, packages: map[string]*packageFacts{}}
 		if opts.Priority != nil {
@@ -123,7 +127,7 @@ type source struct {
 }
 
 func (s *source) readSound() map[string]bool {
-	names := s.at.Snapshot.SoundNames()
+	names := s.soundNames()
 	sound := make(map[string]bool, len(names))
 	for _, name := range names {
 		sound[name] = true

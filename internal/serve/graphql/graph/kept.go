@@ -1,0 +1,157 @@
+package graph
+
+import (
+	"cmp"
+	"sync"
+
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// maxKept bounds what is kept, in bytes of memory, about.
+const maxKept = 8 << 20
+
+// Kept holds for later requests what earlier ones read and decoded, if it is asked for often: the names of a catalog's sound packages,
+// their summaries, and the heads of channels. All of it follows from the content of a snapshot, whose key it is kept by: so it never
+// becomes wrong, and holds no snapshot. A request is charged for it as if it had read it: what a query may cost does not depend on others.
+// It is safe for concurrent use; nobody changes what is in it.
+type Kept struct {
+	mu    sync.RWMutex
+	facts map[keptKey]keptFact
+	size  int64
+}
+
+// keptKey names a fact.
+type keptKey struct {
+	snapshot string
+	kind     keptKind
+	name     string // of a package, or empty
+	number   uint32 // of a blob, or 0
+}
+
+type keptKind uint8
+
+const (
+	keptNames   keptKind = iota // []string
+	keptSummary                 // fbc.Summary
+	keptHead                    // keptChannel
+)
+
+type keptFact struct {
+	value any
+	size  int64
+}
+
+// keptChannel is the head of a channel, and of how many JSON values its blob consists.
+type keptChannel struct {
+	head   string
+	values int
+}
+
+// NewKept returns one that holds nothing.
+func NewKept() *Kept { return &Kept{facts: map[keptKey]keptFact{}} }
+
+func (k *Kept) get(key keptKey) (any, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	fact, ok := k.facts[key]
+	return fact.value, ok
+}
+
+// put keeps a fact whose own memory is of about that size. Any others give way: one that is asked for often is soon back.
+func (k *Kept) put(key keptKey, value any, size int64) {
+	const entry = 300 // key, value and their place in the map
+	if size += entry; size > maxKept/8 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, ok := k.facts[key]; ok {
+		return
+	}
+	for other, fact := range k.facts {
+		if k.size+size <= maxKept {
+			break
+		}
+		delete(k.facts, other)
+		k.size -= fact.size
+	}
+	k.facts[key] = keptFact{value, size}
+	k.size += size
+}
+
+// headName is the name of the bundle at the head of the channel.
+func (c *Channel) headName() (string, error) {
+	c.headOnce.Do(func() { c.head, c.headErr = c.findHead() })
+	return c.head, c.headErr
+}
+
+func (c *Channel) findHead() (string, error) {
+	key := keptKey{snapshot: c.src.at.Snapshot.Key(), kind: keptHead, number: c.entry.Number}
+	if known, ok := c.src.r.Kept.get(key); ok {
+		channel := known.(keptChannel)
+		return channel.head, c.charge(channel.values)
+	}
+	channel, err := decode[declcfg.Channel](c.node)
+	if err != nil {
+		return "", err
+	}
+	head := headOf(channel)
+	c.src.r.Kept.put(key, keptChannel{head, fbc.CountValues(c.json)}, int64(len(head)))
+	return head, nil
+}
+
+// charge makes the request pay for a blob as if it had read and decoded it.
+func (b *blob) charge(values int) error {
+	b.src.mu.Lock()
+	size := b.payRead()
+	b.src.mu.Unlock()
+	return cmp.Or(b.src.r.spendRead(size), b.spendDecoded(values))
+}
+
+// soundNames are the names of the sound packages, sorted.
+func (s *source) soundNames() []string {
+	key := keptKey{snapshot: s.at.Snapshot.Key(), kind: keptNames}
+	if names, ok := s.r.Kept.get(key); ok {
+		return names.([]string)
+	}
+	names := s.at.Snapshot.SoundNames()
+	if s.at.Snapshot.Described() { // else they are not known yet
+		s.r.Kept.put(key, names, sizeOfTexts(names))
+	}
+	return names
+}
+
+// summary is that of a package; ok is false if there is no sound one of the name.
+func (s *source) summary(name string) (summary fbc.Summary, ok bool, err error) {
+	key := keptKey{snapshot: s.at.Snapshot.Key(), kind: keptSummary, name: name}
+	if known, ok := s.r.Kept.get(key); ok {
+		return known.(fbc.Summary), true, nil
+	}
+	summary, ok, err = s.at.Snapshot.Summary(name)
+	if err == nil && ok {
+		key.name = summary.Name // the other is a part of the query
+		s.r.Kept.put(key, summary, memoryOf(summary))
+	}
+	return summary, ok, err
+}
+
+// memoryOf is about what a summary takes.
+func memoryOf(s fbc.Summary) int64 {
+	size := summarySize(s) + int64(len(s.Provider)+len(s.Capabilities)+len(s.DefaultChannel)+len(s.Version)+len(s.Deprecation))
+	size += sizeOfTexts(s.Keywords) + sizeOfTexts(s.Categories) + sizeOfTexts(s.Channels)
+	for _, api := range s.Provides {
+		size += int64(48 + len(api.Group) + len(api.Version) + len(api.Kind))
+	}
+	return size
+}
+
+// sizeOfTexts is what some strings take.
+func sizeOfTexts(texts []string) int64 {
+	size := int64(16 * len(texts))
+	for _, text := range texts {
+		size += int64(len(text))
+	}
+	return size
+}
