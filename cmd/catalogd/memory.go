@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-
-	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 // limitMemory makes the garbage collector work harder before the container runs out of memory: from nine tenths of its limit
@@ -25,28 +25,39 @@ func limitMemory(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// ordinaryHeap is about what lives on the heap beside indexes.
-const ordinaryHeap = 24 << 20
+// heapGrowth is by how much the heap grows between two collections of garbage, in bytes.
+const heapGrowth = 16 << 20
 
-// paceCollector lets the heap grow, between two collections, by what lives on it beside the indexes of catalogs: those have no pointers
-// and stay, so that room in proportion to them, as Go gives by default, would be memory for nothing. GOGC of the environment goes
-// before it.
-func paceCollector(content *store.Store) func(context.Context) error {
-	return func(ctx context.Context) error {
-		for os.Getenv("GOGC") == "" {
-			changed := content.Changed()
-			debug.SetGCPercent(collectorPercent(content.IndexBytes()))
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-changed:
-			}
-		}
-		return nil
+// paceCollector has the heap grow by about as much between any two collections until ctx ends, however much lives on it. Go lets it
+// double, and what lives long here, such as the indexes of catalogs, would cost as much again for nothing. GOGC of the environment
+// goes before it.
+func paceCollector(ctx context.Context) {
+	if os.Getenv("GOGC") == "" {
+		afterCollection(ctx, func() { debug.SetGCPercent(collectorPercent(liveHeap())) })
 	}
 }
 
-func collectorPercent(indexes int64) int {
-	const least = 25
-	return max(least, int(100*ordinaryHeap/(ordinaryHeap+indexes)))
+// afterCollection calls f after each collection until ctx ends, in a goroutine of the runtime's; collections that end meanwhile count
+// as one.
+func afterCollection(ctx context.Context, f func()) {
+	type garbage struct{ _ *garbage } // not so small that the runtime would keep it with others
+	runtime.AddCleanup(new(garbage), func(f func()) {
+		if ctx.Err() == nil {
+			f()
+			afterCollection(ctx, f)
+		}
+	}, f)
+}
+
+// collectorPercent is how much of what lives on the heap may be added before the next collection.
+func collectorPercent(live uint64) int {
+	const least, most = 20, 100
+	return int(min(max(least, 100*heapGrowth/max(live, 1)), most))
+}
+
+// liveHeap is how much the last collection left, in bytes.
+func liveHeap() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

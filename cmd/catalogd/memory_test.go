@@ -2,43 +2,53 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"testing"
-
-	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 func TestCollectorPercent(t *testing.T) {
-	for indexes, want := range map[int64]int{0: 100, 1 << 20: 96, 24 << 20: 50, 1 << 40: 25} {
-		if got := collectorPercent(indexes); got != want {
-			t.Errorf("with indexes of %d bytes: got %d, want %d", indexes, got, want)
+	for live, want := range map[uint64]int{0: 100, 4 << 20: 100, heapGrowth: 100, 2 * heapGrowth: 50, 1 << 40: 20} {
+		if got := collectorPercent(live); got != want {
+			t.Errorf("with %d bytes that live: got %d, want %d", live, got, want)
 		}
 	}
 }
 
 func TestPaceCollector(t *testing.T) {
-	t.Setenv("GOGC", "")
-	before := debug.SetGCPercent(77)
-	defer debug.SetGCPercent(before)
-	st, err := store.Open(t.TempDir(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := paceCollector(st)(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if got := debug.SetGCPercent(100); got != 100 {
-		t.Errorf("got %d, want 100 for a store without indexes", got)
-	}
-	t.Setenv("GOGC", "60")
-	debug.SetGCPercent(60)
-	if err := paceCollector(st)(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := debug.SetGCPercent(60); got != 60 {
+	defer debug.SetGCPercent(debug.SetGCPercent(77))
+	large := make([]byte, 4*heapGrowth)
+
+	t.Setenv("GOGC", "77")
+	paceCollector(t.Context())
+	if got := percentAfter(t.Context(), len(large)); got != 77 {
 		t.Errorf("got %d, want what the environment says", got)
+	}
+
+	t.Setenv("GOGC", "")
+	paceCollector(t.Context())
+	for percentAfter(t.Context(), len(large)) != collectorPercent(liveHeap()) { // ours may be called before that of the pacer
+	}
+	runtime.KeepAlive(large)
+}
+
+// percentAfter collects garbage until so many bytes are known to live, and returns what is set then.
+func percentAfter(ctx context.Context, live int) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	collected := make(chan uint64, 1)
+	afterCollection(ctx, func() {
+		select {
+		case collected <- liveHeap():
+		default:
+		}
+	})
+	for {
+		runtime.GC()
+		if <-collected >= uint64(live) {
+			percent := debug.SetGCPercent(100)
+			debug.SetGCPercent(percent)
+			return percent
+		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	logger.Info("starting", "version", version, "dataDir", cfg.dataDir, "externalURL", cfg.content.externalURL)
 	limitMemory(ctx, logger)
+	paceCollector(ctx)
 
 	restConfig, err := clusterConfig(cfg.kubeconfig)
 	if err != nil {
@@ -76,7 +77,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	for _, port := range ports {
 		group.Go(func() error { return port.Serve(ctx) })
 	}
-	for _, job := range append(jobs, cluster.run, content.Compress, paceCollector(content)) {
+	for _, job := range append(jobs, cluster.run, content.Compress) {
 		group.Go(func() error { return job(ctx) })
 	}
 	err = group.Wait()

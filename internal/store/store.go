@@ -296,17 +296,6 @@ func (s *Store) Catalogs() []Catalog {
 	return out
 }
 
-// IndexBytes is how much memory the indexes of all opened snapshots take.
-func (s *Store) IndexBytes() int64 {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	total := int64(0)
-	for _, snap := range s.snapshots {
-		total += int64(len(snap.index.data))
-	}
-	return total
-}
-
 // Snapshot returns the sound snapshot of a key, if there is one, whether or not a catalog points to it. One that an
 // earlier process left is read whole for that, once.
 func (s *Store) Snapshot(key string) (*Snapshot, bool) {
