@@ -129,6 +129,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 		return err
 	}
+	if len(args) == 3 && args[0] == bareCommand { // so does another
+		return serveBare(args[1], args[2])
+	}
 	o, err := parse(args, stderr)
 	if err != nil {
 		return err

@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 )
 
 // One worker a processor, sendfile, no log, connections kept for as long as they are asked for; all else is nginx's default.
@@ -82,14 +80,7 @@ func startNginx(ctx context.Context, program, dir string) (*nginx, error) {
 	if n.child, err = start("nginx", filepath.Join(dir, "nginx.log"), program, "-p", dir, "-c", file, "-e", filepath.Join(dir, "error.log")); err != nil {
 		return nil, err
 	}
-	err = every(ctx, 20*time.Millisecond, func() (bool, error) {
-		conn, err := net.Dial("tcp", n.address)
-		if err != nil {
-			return false, n.ended()
-		}
-		return true, conn.Close()
-	})
-	if err != nil {
+	if err := n.listens(ctx, n.address); err != nil {
 		n.stop()
 		return nil, err
 	}

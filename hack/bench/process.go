@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,6 +62,17 @@ func (c *child) ended() error {
 	default:
 		return nil
 	}
+}
+
+// listens waits until the process takes connections at an address.
+func (c *child) listens(ctx context.Context, address string) error {
+	return every(ctx, 20*time.Millisecond, func() (bool, error) {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return false, c.ended()
+		}
+		return true, conn.Close()
+	})
 }
 
 // kill ends the process, and those that it started, without warning.

@@ -36,6 +36,14 @@ func (e *env) loads(ctx context.Context, r *readerWorld, row *Row, path, file st
 	return e.alternate(ctx, row, e.runs, measure(target), measure(beside))
 }
 
+// requests measures requests a second, and what net/http alone comes to.
+func (e *env) requests(ctx context.Context, r *readerWorld, row *Row, path, file string) error {
+	if err := e.loads(ctx, r, row, path, file, nil, manyConnections, load.Result.PerSecond); err != nil {
+		return err
+	}
+	return e.noteBare(ctx, r.nginx, row, file)
+}
+
 func metasPackage(name string) string {
 	return "/catalogs/" + benchCatalog + "/api/v1/metas?schema=olm.package&name=" + url.QueryEscape(name)
 }
@@ -56,7 +64,7 @@ func metasOlmPackage(ctx context.Context, e *env) (Row, error) {
 		return row, err
 	}
 	p := nearest(r.found, smallReply, func(f found) int { return f.blob })
-	return row, e.loads(ctx, r, &row, metasPackage(p.name), "small", nil, manyConnections, load.Result.PerSecond)
+	return row, e.requests(ctx, r, &row, metasPackage(p.name), "small")
 }
 
 func metasOnePackage(ctx context.Context, e *env) (Row, error) {
@@ -71,7 +79,7 @@ func metasOnePackage(ctx context.Context, e *env) (Row, error) {
 		return row, err
 	}
 	p := nearest(r.found, largeReply, func(f found) int { return f.total })
-	return row, e.loads(ctx, r, &row, metasAll(p.name), "large", nil, manyConnections, load.Result.PerSecond)
+	return row, e.requests(ctx, r, &row, metasAll(p.name), "large")
 }
 
 func allIdentity(ctx context.Context, e *env) (Row, error) {

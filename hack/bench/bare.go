@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/operator-catalogs/catalogd/hack/bench/load"
+)
+
+// bareCommand has this program serve a file, whose name follows the address at which to listen.
+const bareCommand = "serve-bare"
+
+// serveBare writes a file from memory by Go's net/http, and does nothing else: what a program in Go comes to at best.
+func serveBare(address, file string) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		_, _ = w.Write(content) // an error means that the client is gone
+	})}
+	return server.ListenAndServe()
+}
+
+// noteBare measures what net/http alone comes to with a file of nginx, and notes it beside the yardstick.
+func (e *env) noteBare(ctx context.Context, n *nginx, row *Row, file string) error {
+	addresses, err := freeAddresses(1)
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	file = filepath.Join(n.files, file)
+	body, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	server, err := start("net/http", filepath.Join(e.dir, "bare.log"), program, bareCommand, addresses[0], file)
+	if err != nil {
+		return err
+	}
+	defer server.kill()
+	err = server.listens(ctx, addresses[0])
+	var values []float64
+	for len(values) < e.runs && err == nil {
+		var result load.Result
+		result, err = load.Run(ctx, load.Target{Address: addresses[0], Path: "/"}, body, manyConnections, e.duration)
+		values = append(values, result.PerSecond())
+	}
+	if err == nil {
+		row.note("a net/http server that does nothing but write those bytes from memory, measured after both: %s", row.beside(values))
+	}
+	return err
+}
