@@ -13,6 +13,12 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
+// tendMemory keeps the memory of the process small until ctx ends.
+func tendMemory(ctx context.Context, logger *slog.Logger) {
+	limitMemory(ctx, logger)
+	paceCollector(ctx)
+}
+
 // limitMemory makes the garbage collector work harder before the container runs out of memory: from nine tenths of its limit
 // on, which may be changed while it runs. GOMEMLIMIT of the environment goes before it; without a limit there is none.
 func limitMemory(ctx context.Context, logger *slog.Logger) {
