@@ -59,6 +59,28 @@ func TestManyStreams(t *testing.T) {
 	p.wantInHand(t, 0)
 }
 
+// The connection whose request is one too many may be the one with the most: then it gives way, and that request counts no longer.
+func TestGreediestIsTheOneThatAsks(t *testing.T) {
+	p := serve(t, "HTTP/2", Config{MaxConnections: 2, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/first" {
+			<-r.Context().Done()
+		}
+		io.WriteString(w, "done")
+	})})
+	client := p.client(t, "HTTP/2")
+	fetch(client, p.url+"/first")
+	got := make(chan string, 5)
+	for range cap(got) { // 4 is the bound of 2 connections
+		go func() { got <- fetch(client, p.url) }()
+	}
+	for range cap(got) {
+		if text := receive(t, "the end of a request", got); text == "done" {
+			t.Error("a request of the connection that gave way was answered")
+		}
+	}
+	p.wantInHand(t, 0)
+}
+
 // A page of a browser sends several requests at a time. It does not give way to those that hold a few less, for longer.
 func TestPageKeepsItsPlace(t *testing.T) {
 	begun, finish := make(chan struct{}, 20), make(chan struct{})
@@ -137,14 +159,14 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 	p.wantInHand(t, 0)
 }
 
-// wantInHand waits until that many requests are in hand.
+// wantInHand waits until that many requests are in hand, those of closed connections among them.
 func (p *port) wantInHand(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d requests are in hand", want), func() error {
 		p.listener.table.mu.Lock()
 		defer p.listener.table.mu.Unlock()
-		if n := p.listener.table.requests; n != want {
-			return fmt.Errorf("%d", n)
+		if open, leaving := p.listener.table.requests, p.listener.table.leaving; open+leaving != want {
+			return fmt.Errorf("%d, and %d of closed connections", open, leaving)
 		}
 		return nil
 	})

@@ -230,10 +230,15 @@ func (t *table) begin(c *conn, whole bool) bool {
 	if t.requests > t.maxRequests {
 		t.evict(t.greediest())
 	}
+	if c.gone { // it was the greediest; no handler gets the request
+		t.leaving--
+		t.wake()
+		return false
+	}
 	if whole {
 		t.markBusy(c)
 	}
-	return !c.gone
+	return true
 }
 
 // greediest returns the connection that has the most requests in hand, when there are more than maxRequests: so one has more than

@@ -118,7 +118,7 @@ func newServer(cfg Config) *server {
 // ServeHTTP implements http.Handler. A path is looked up once if it is one of a route as it stands.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = noSniff
-	if p := r.URL.Path; strings.HasPrefix(p, "/") && !strings.Contains(p, "//") && !strings.Contains(p, "/.") {
+	if p := r.URL.EscapedPath(); strings.HasPrefix(p, "/") && !strings.Contains(p, "//") && !strings.Contains(p, "/.") {
 		s.front.ServeHTTP(w, r)
 		return
 	}
