@@ -114,8 +114,7 @@ func (b *Bundle) CsvMetadata() (*CSVMetadata, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.csvOnce.Do(func() { b.csv, b.csvErr = b.readCSV(content) })
-	return b.csv, b.csvErr
+	return b.csv.get(func() (*CSVMetadata, error) { return b.readCSV(content) })
 }
 
 func (b *Bundle) readCSV(content []byte) (*CSVMetadata, error) {

@@ -3,18 +3,21 @@ package graph
 import (
 	"cmp"
 	"sync"
+	"weak"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 // maxKept bounds what is kept, in bytes of memory, about.
 const maxKept = 8 << 20
 
 // Kept holds for later requests what earlier ones read and decoded, if it is asked for often: the names of a catalog's sound packages,
-// their summaries, and the heads of channels. All of it follows from the content of a snapshot, whose key it is kept by: so it never
-// becomes wrong, and holds no snapshot. A request is charged for it as if it had read it: what a query may cost does not depend on others.
+// their summaries, and the heads of channels. Only what is proven is kept, by checksums or hashes, of a snapshot that is not known to be
+// damaged; and by the opened snapshot, not by its key: another of the same key may number its blobs in another way. So what is kept outlives
+// no damage. It holds no snapshot. A request is charged for it as if it had read it: what a query may cost does not depend on others.
 // It is safe for concurrent use; nobody changes what is in it.
 type Kept struct {
 	mu    sync.RWMutex
@@ -24,7 +27,7 @@ type Kept struct {
 
 // keptKey names a fact.
 type keptKey struct {
-	snapshot string
+	snapshot weak.Pointer[store.Snapshot]
 	kind     keptKind
 	name     string // of a package, or empty
 	number   uint32 // of a blob, or 0
@@ -81,14 +84,20 @@ func (k *Kept) put(key keptKey, value any, size int64) {
 	k.size += size
 }
 
+// note keeps a fact of the snapshot for later requests, unless it may be a fact of the damage.
+func (s *source) note(key keptKey, value any, size int64) {
+	if !s.at.Snapshot.Damaged() {
+		s.r.Kept.put(key, value, size)
+	}
+}
+
 // headName is the name of the bundle at the head of the channel.
 func (c *Channel) headName() (string, error) {
-	c.headOnce.Do(func() { c.head, c.headErr = c.findHead() })
-	return c.head, c.headErr
+	return c.head.get(c.findHead)
 }
 
 func (c *Channel) findHead() (string, error) {
-	key := keptKey{snapshot: c.src.at.Snapshot.Key(), kind: keptHead, number: c.entry.Number}
+	key := keptKey{snapshot: c.src.snapshot, kind: keptHead, number: c.entry.Number}
 	if known, ok := c.src.r.Kept.get(key); ok {
 		channel := known.(keptChannel)
 		return channel.head, c.charge(channel.values)
@@ -98,7 +107,9 @@ func (c *Channel) findHead() (string, error) {
 		return "", err
 	}
 	head := headOf(channel)
-	c.src.r.Kept.put(key, keptChannel{head, fbc.CountValues(c.json)}, int64(len(head)))
+	if c.src.at.Snapshot.Proves(c.entry.Number, c.json) { // the bytes were read as they are on the volume
+		c.src.note(key, keptChannel{head, fbc.CountValues(c.json)}, int64(len(head)))
+	}
 	return head, nil
 }
 
@@ -112,27 +123,28 @@ func (b *blob) charge(values int) error {
 
 // soundNames are the names of the sound packages, sorted.
 func (s *source) soundNames() []string {
-	key := keptKey{snapshot: s.at.Snapshot.Key(), kind: keptNames}
+	key := keptKey{snapshot: s.snapshot, kind: keptNames}
 	if names, ok := s.r.Kept.get(key); ok {
 		return names.([]string)
 	}
+	known := s.at.Snapshot.Described() // asked before: they may become known meanwhile
 	names := s.at.Snapshot.SoundNames()
-	if s.at.Snapshot.Described() { // else they are not known yet
-		s.r.Kept.put(key, names, sizeOfTexts(names))
+	if known {
+		s.note(key, names, sizeOfTexts(names))
 	}
 	return names
 }
 
 // summary is that of a package; ok is false if there is no sound one of the name.
 func (s *source) summary(name string) (summary fbc.Summary, ok bool, err error) {
-	key := keptKey{snapshot: s.at.Snapshot.Key(), kind: keptSummary, name: name}
+	key := keptKey{snapshot: s.snapshot, kind: keptSummary, name: name}
 	if known, ok := s.r.Kept.get(key); ok {
 		return known.(fbc.Summary), true, nil
 	}
 	summary, ok, err = s.at.Snapshot.Summary(name)
 	if err == nil && ok {
 		key.name = summary.Name // the other is a part of the query
-		s.r.Kept.put(key, summary, memoryOf(summary))
+		s.note(key, summary, memoryOf(summary))
 	}
 	return summary, ok, err
 }

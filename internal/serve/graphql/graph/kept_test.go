@@ -22,7 +22,7 @@ func TestKeptIsBounded(t *testing.T) {
 	if got, ok := k.get(keptKey{kind: keptSummary, name: "999"}); !ok || got != 999 {
 		t.Errorf("the last one is not there: %v", got)
 	}
-	large := keptKey{kind: keptNames, snapshot: "large"}
+	large := keptKey{kind: keptNames, name: "large"}
 	k.put(large, 0, maxKept/4)
 	if _, ok := k.get(large); ok {
 		t.Error("a large one is kept")

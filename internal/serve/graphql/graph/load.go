@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"sync"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -18,17 +17,9 @@ type blob struct {
 
 	readPaid, decodedPaid bool // it is charged already; guarded by src.mu
 
-	once    sync.Once
-	decoded any
-	err     error
-
-	headOnce sync.Once // of a channel
-	head     string
-	headErr  error
-
-	csvOnce sync.Once // of a bundle
-	csv     *CSVMetadata
-	csvErr  error
+	decoded lazy[any]
+	head    lazy[string]       // of a channel
+	csv     lazy[*CSVMetadata] // of a bundle
 }
 
 // blob gives the one of an entry; the caller holds mu.
@@ -50,9 +41,8 @@ type part struct {
 // batch is the blobs that siblings of an answer stand for, in the order of the sources and of the file. The first sibling that is asked for
 // bytes reads those of all: the others are asked for the same next.
 type batch struct {
-	parts []part
-	once  sync.Once
-	err   error
+	parts  []part
+	loaded lazy[struct{}]
 }
 
 func (b *batch) len() int {
@@ -90,14 +80,15 @@ func (b *batch) nodes() []node {
 }
 
 func (b *batch) load() error {
-	b.once.Do(func() {
+	_, err := b.loaded.get(func() (struct{}, error) {
 		for _, p := range b.parts {
-			if b.err = p.src.load(p.blobs); b.err != nil {
-				return
+			if err := p.src.load(p.blobs); err != nil {
+				return struct{}{}, err
 			}
 		}
+		return struct{}{}, nil
 	})
-	return b.err
+	return err
 }
 
 // load reads those of the blobs that were not read before, in the order of the file.
@@ -167,15 +158,18 @@ func decode[T any](n node) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.once.Do(func() {
+	value, err := n.decoded.get(func() (any, error) {
 		value := new(T)
-		n.decoded = value
-		if n.err = n.spendDecoded(fbc.CountValues(content)); n.err != nil {
-			return
+		if err := n.spendDecoded(fbc.CountValues(content)); err != nil {
+			return nil, err
 		}
-		if n.err = json.Unmarshal(content, value); n.err != nil {
-			n.err = fmt.Errorf("reading %s %q of package %q in catalog %s: %w", n.entry.Schema, n.entry.Name, n.entry.Package, n.src.at.Name, n.err)
+		if err := json.Unmarshal(content, value); err != nil {
+			return nil, fmt.Errorf("reading %s %q of package %q in catalog %s: %w", n.entry.Schema, n.entry.Name, n.entry.Package, n.src.at.Name, err)
 		}
+		return value, nil
 	})
-	return n.decoded.(*T), n.err
+	if err != nil {
+		return nil, err
+	}
+	return value.(*T), nil
 }

@@ -3,6 +3,7 @@ package graph
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -27,7 +28,8 @@ type packageFacts struct {
 	}
 }
 
-// lazy is a value that is found when it is first asked for, as sync.OnceValues has it, in the place where it is.
+// lazy is a value that is found when it is first asked for, as sync.OnceValues has it, in the place where it is. If finding it panics, whoever
+// asks later gets an error.
 type lazy[T any] struct {
 	once  sync.Once
 	value T
@@ -35,9 +37,23 @@ type lazy[T any] struct {
 }
 
 func (l *lazy[T]) get(find func() (T, error)) (T, error) {
-	l.once.Do(func() { l.value, l.err = find() })
+	l.once.Do(func() {
+		l.err = errPanicked
+		l.value, l.err = find()
+	})
 	return l.value, l.err
 }
+
+// must is get of what is always found. If finding it panics, so does each later call.
+func (l *lazy[T]) must(find func() T) T {
+	value, err := l.get(func() (T, error) { return find(), nil })
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+var errPanicked = errors.New("this was not found out: the first attempt ended in a panic")
 
 func (p *packageFacts) summary() (fbc.Summary, error) { return p.known.summary.get(p.readSummary) }
 
@@ -48,16 +64,14 @@ func (p *packageFacts) deprecations() (map[declcfg.PackageScopedReference]string
 
 // versions are those of its bundles, by name.
 func (p *packageFacts) versions() map[string]string {
-	versions, _ := p.known.versions.get(func() (map[string]string, error) { return p.readVersions(), nil })
-	return versions
+	return p.known.versions.must(p.readVersions)
 }
 
 // channels are all, in the order of the catalog.
 func (p *packageFacts) channels() *channels {
-	all, _ := p.known.channels.get(func() (*channels, error) {
-		return newChannels(&batch{parts: []part{{p.src, p.all(fbc.SchemaChannel)}}}), nil
+	return p.known.channels.must(func() *channels {
+		return newChannels(&batch{parts: []part{{p.src, p.all(fbc.SchemaChannel)}}})
 	})
-	return all
 }
 
 func (s *source) pkg(name string) *packageFacts {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -65,7 +66,7 @@ func NewRequest(opts Options, catalogs []store.Catalog) *Request {
 		r.Kept = NewKept()
 	}
 	for _, c := range catalogs {
-		s := &source{r: r, at: c, blobs: map[uint32]*blob{}, packages: map[string]*packageFacts{}}
+		s := &source{r: r, at: c, snapshot: weak.Make(c.Snapshot), blobs: map[uint32]*blob{}, packages: map[string]*packageFacts{}}
 		if opts.Priority != nil {
 			s.priority = opts.Priority(c.Name)
 		}
@@ -117,6 +118,7 @@ func (r *Request) turn(ctx context.Context) (done func(), err error) {
 type source struct {
 	r        *Request
 	at       store.Catalog
+	snapshot weak.Pointer[store.Snapshot] // that of at, as what is kept names it
 	priority int32
 	sound    func() map[string]bool // the names of the sound packages
 	schemas  func() []*SchemaCount
