@@ -21,7 +21,8 @@ var ErrNoCSV = errors.New("neither an olm.csv.metadata property nor an olm.bundl
 // property or, without one, from the ClusterServiceVersion among its olm.bundle.object properties. Icons are left out.
 //
 // It is made as opm serves it to OLM (ConvertModelBundleToAPIBundle of operator-registry): from metadata, the name,
-// version and related images are those of the bundle, and pkgDescription stands in for a missing description.
+// version and related images are those of the bundle, and pkgDescription stands in for a missing description. What is no JSON is an
+// error like any other.
 func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
 	if err := CheckValues(bundle); err != nil {
 		return nil, err

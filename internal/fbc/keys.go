@@ -71,7 +71,8 @@ func isKey(quoted []byte, name string) bool {
 	return strings.EqualFold(unquote(quoted), name)
 }
 
-// members walks the quoted keys and the values of a compact, valid JSON object; of any other value there are none.
+// members walks the quoted keys and the values of a compact, valid JSON object; of any other value there are none. Where the text turns
+// out to be no valid JSON the walk ends: no key or value is ever empty, or half a string.
 func members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		if len(object) == 0 || object[0] != '{' {
@@ -79,8 +80,11 @@ func members(object []byte) iter.Seq2[[]byte, []byte] {
 		}
 		for i := 1; i < len(object) && object[i] != '}'; {
 			keyEnd := skipString(object, i)
+			if object[i] != '"' || keyEnd >= len(object) || object[keyEnd] != ':' {
+				return
+			}
 			valueEnd := skipValue(object, keyEnd+1) // +1: the colon
-			if !yield(object[i:keyEnd], object[keyEnd+1:valueEnd]) {
+			if !isBetween(keyEnd+1, valueEnd, object) || !yield(object[i:keyEnd], object[keyEnd+1:valueEnd]) {
 				return
 			}
 			i = skipComma(object, valueEnd)
@@ -88,7 +92,7 @@ func members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// elements walks the values of a compact, valid JSON array; of any other value there are none.
+// elements walks the values of a compact, valid JSON array; of any other value there are none. It ends as members does.
 func elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func(value []byte) bool) {
 		if len(array) == 0 || array[0] != '[' {
@@ -96,13 +100,17 @@ func elements(array []byte) iter.Seq[[]byte] {
 		}
 		for i := 1; i < len(array) && array[i] != ']'; {
 			end := skipValue(array, i)
-			if !yield(array[i:end]) {
+			if !isBetween(i, end, array) || !yield(array[i:end]) {
 				return
 			}
 			i = skipComma(array, end)
 		}
 	}
 }
+
+// isBetween tells whether a value from start to end is one, and something follows it in the object or list that it is in. In valid JSON
+// that is so.
+func isBetween(start, end int, within []byte) bool { return start < end && end < len(within) }
 
 func skipComma(b []byte, i int) int {
 	if i < len(b) && b[i] == ',' {

@@ -1,0 +1,76 @@
+package fbc
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// walk has everything walk a text that may be damaged. What is small CSV would not look at but for the padding.
+func walk(t *testing.T, text []byte) {
+	t.Helper()
+	text = slices.Clip(text) // what is read beyond the end shows
+	for key, value := range members(text) {
+		if len(key) < 2 || len(value) == 0 || value[0] == '"' && len(value) < 2 {
+			t.Fatalf("%q: got the key %q, the value %q", text, key, value)
+		}
+	}
+	for value := range elements(text) {
+		if len(value) == 0 {
+			t.Fatalf("%q: got an empty value", text)
+		}
+		propertyOf(value)
+	}
+	if k, err := keysOf(text); err == nil {
+		factsOf(k.properties)
+		_, _ = CSV(append(bytes.Clone(text), strings.Repeat(" ", maxValues)...), "")
+	}
+	CountValues(text)
+	for range manifests(text) {
+	}
+}
+
+// brokenTexts are cut off, or have a bit flipped, where a walk could go round in circles or beyond the end.
+var brokenTexts = []string{
+	`{"schema":"olm.bundle","properties":[z"type":"olm.gvk","value":{}}]}`, `{"schema":"olm.bundle","z":1,5}`, `{"schema":"olm.bundle","z":1.5,`,
+	``, `{`, `[`, `{"`, `["`, `{"a`, `{"a"`, `{"a":`, `{"a":"`, `{"a":"\`, `{"a":}`, `{:1}`, `{"a"1}`, `{"a":]}`, `[}`, `[}]`, `[,`, `[,]`, `[1,}`, `["\"]`,
+	`{\\":1}`, `{"type":"`, `[{"type":"]`, `{"name":"`,
+}
+
+// No text, however damaged, keeps who walks it for ever, or ends the process.
+func TestWalksEnd(t *testing.T) {
+	for _, text := range brokenTexts {
+		walk(t, []byte(text))
+	}
+	sound := []byte(bundleBlob("foo", "v1", "1.0.0", `{"type":"olm.gvk","value":{"group":"g","version":"v1","kind":"K"}}`, csvObject(`{"a":[1.5,null,"\""]}`)))
+	for i := range sound {
+		walk(t, sound[:i])
+		for bit := range 8 {
+			damaged := bytes.Clone(sound)
+			damaged[i] ^= 1 << bit
+			walk(t, damaged)
+		}
+	}
+}
+
+// A bundle with a flipped bit has no CSV, and the error says that it is no JSON.
+func TestCSVOfDamagedBundle(t *testing.T) {
+	sound := strings.TrimSuffix(bundleBlob("foo", "v1", "1.0.0", `{"type":"olm.csv.metadata","value":{"description":"`+strings.Repeat("a", maxValues)+`"}}`), "}") + `,"z":1.5}`
+	if _, err := CSV([]byte(sound), ""); err != nil {
+		t.Fatal(err)
+	}
+	for old, damaged := range map[string]string{`[{"type"`: `[z"type"`, `1.5}`: `1,5}`, `"name":`: `"name"z`, `]`: `}`} {
+		if _, err := CSV(slices.Clip([]byte(strings.Replace(sound, old, damaged, 1))), ""); err == nil || !strings.Contains(err.Error(), "invalid character") {
+			t.Errorf("%s: got error %v", damaged, err)
+		}
+	}
+}
+
+// FuzzWalk holds that no bytes make a walk panic, or go on for ever.
+func FuzzWalk(f *testing.F) {
+	for _, text := range append(brokenTexts, bundleBlob("foo", "v1", "1.0.0", csvMetadata)) {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(walk)
+}
