@@ -2,7 +2,9 @@ package store
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -172,6 +174,49 @@ func (b *Blobs) All() iter.Seq2[[]byte, error] {
 		return func(yield func([]byte, error) bool) { yield(nil, err) }
 	}
 	return readBlobs(b.snapshot.catalog.Load(), b.numbers, b.snapshot.index.extent)
+}
+
+// Sound is All for who relies on the bytes: it also compares each blob with its checksum. One that is not what was unpacked, or cannot
+// be read, is a *DamagedError, and noted: the snapshot is to be unpacked again then.
+func (b *Blobs) Sound(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		if err := b.Check(); err != nil {
+			yield(nil, err)
+			return
+		}
+		for blob, err := range b.snapshot.soundBlobs(b.numbers) {
+			b.snapshot.noteDamage(ctx, err)
+			if !yield(blob, err) {
+				return
+			}
+		}
+	}
+}
+
+// soundBlobs reads blobs one after another and makes sure that each is what was unpacked; else the error is a *DamagedError.
+func (s *Snapshot) soundBlobs(numbers []uint32) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		i := 0
+		for blob, err := range readBlobs(s.catalog.Load(), numbers, s.index.extent) {
+			switch {
+			case err != nil:
+				err = &DamagedError{fmt.Errorf("reading blob %d of %s/%s: %w", numbers[i], s.key, catalogFile, err)}
+			case hashOf(blob) != s.index.hash(numbers[i]):
+				blob, err = nil, &DamagedError{fmt.Errorf("blob %d of %s/%s is not what was unpacked", numbers[i], s.key, catalogFile)}
+			}
+			if !yield(blob, err) || err != nil {
+				return
+			}
+			i++
+		}
+	}
+}
+
+// noteDamage notes all that is damaged where an error says that something is, so that it is unpacked again.
+func (s *Snapshot) noteDamage(ctx context.Context, err error) {
+	if errors.As(err, new(*DamagedError)) {
+		_ = s.verify(ctx)
+	}
 }
 
 // readBlobs reads blobs of a catalog.jsonl, one after another into one buffer; extent says where each lies.

@@ -169,3 +169,63 @@ func TestDamageUnderAReader(t *testing.T) {
 		t.Errorf("got %q %v, want cat damaged", names, err)
 	}
 }
+
+// replace overwrites a text of the first catalog in place, as a disk does it: who has the file open reads that.
+func (v testVolume) replace(old, with string) {
+	v.t.Helper()
+	f, err := os.OpenFile(v.path("snapshots", key, catalogFile), os.O_RDWR, 0)
+	must(v.t, err)
+	defer f.Close()
+	at := strings.Index(v.read("snapshots", key, catalogFile), old)
+	if at < 0 || len(old) != len(with) {
+		v.t.Fatalf("%q is nowhere, or of another size than %q", old, with)
+	}
+	_, err = f.WriteAt([]byte(with), int64(at))
+	must(v.t, err)
+}
+
+// Who asks for sound blobs gets no other, and what is damaged is noted then. Those beside it go on being had.
+func TestDamageThatSoundFinds(t *testing.T) {
+	v := testVolume{t, t.TempDir()}
+	s := open(t, v.dir, newClock())
+	snap := commit(t, s, "cat", 1, files{"c.json": soundFoo + unsoundBar})
+	read := func(pkg string) (blobs int, err error) {
+		for blob, err := range snap.Package(pkg).Sound(t.Context()) {
+			if err != nil {
+				if blob != nil {
+					t.Errorf("the error %v comes with %q", err, blob)
+				}
+				return blobs, err
+			}
+			blobs++
+		}
+		return blobs, nil
+	}
+	want := snap.Package("bar").Len()
+	v.replace(`"name":"foo"`, `"name":"f0o"`)
+	if n, err := read("bar"); err != nil || n != want || snap.isDamaged() {
+		t.Errorf("got %d blobs, %v of what is sound, want %d", n, err, want)
+	}
+	for range 2 {
+		if _, err := read("foo"); !errors.As(err, new(*DamagedError)) || !snap.isDamaged() {
+			t.Errorf("got error %v; noted: %v", err, snap.isDamaged())
+		}
+	}
+	if n, err := read("bar"); err != nil || n != want {
+		t.Errorf("got %d blobs, %v of what is sound, want %d", n, err, want)
+	}
+	if _, ok := s.Snapshot(key); ok {
+		t.Error("the damaged snapshot is still given")
+	}
+}
+
+// Describing the packages anew meets damage of the content, and notes it.
+func TestDamageThatRedescribeFinds(t *testing.T) {
+	v := testVolume{t, t.TempDir()}
+	s := open(t, v.dir, newClock())
+	snap := commit(t, s, "cat", 1, files{"c.json": soundFoo})
+	v.replace(`"name":"foo"`, `"name":"f0o"`)
+	if err := s.Redescribe(t.Context(), snap); !errors.As(err, new(*DamagedError)) || !snap.isDamaged() {
+		t.Errorf("got error %v; noted: %v", err, snap.isDamaged())
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"path"
 	"runtime"
@@ -28,26 +27,24 @@ func (s *Store) describe(ctx context.Context, snap, previous *Snapshot) error {
 	if snap.Described() {
 		return nil
 	}
-	err := s.writePackages(ctx, snap, previous)
-	if damaged := (*DamagedError)(nil); errors.As(err, &damaged) {
-		_ = snap.verify(ctx) // notes all that is damaged, so that it is unpacked again
-	}
-	return err
+	return s.writePackages(ctx, snap, previous)
 }
 
-// Redescribe replaces a description that is damaged. It needs nothing but the volume.
+// Redescribe replaces a description that is damaged. It needs nothing but the volume. An error may be a *DamagedError, as of describe.
 func (s *Store) Redescribe(ctx context.Context, snap *Snapshot) error {
 	snap.describing.Lock()
 	defer snap.describing.Unlock()
 	return s.writePackages(ctx, snap, nil)
 }
 
-// writePackages makes the file packages of a snapshot, for a caller that holds its describing.
+// writePackages makes the file packages of a snapshot, for a caller that holds its describing. Damage of the blobs that it meets it
+// notes.
 //
 //	write(stage) fsync(stage) close rename(stage, snapshot) fsync(snapshot)
 func (s *Store) writePackages(ctx context.Context, snap, previous *Snapshot) (err error) {
 	defer func() {
 		if err != nil {
+			snap.noteDamage(ctx, err)
 			err = fmt.Errorf("describing the packages: %w", err)
 		}
 	}()
@@ -284,23 +281,4 @@ func marshalLine(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte{'\n'}), nil
-}
-
-// soundBlobs reads blobs one after another and makes sure that each is what was unpacked; else the error is a *DamagedError.
-func (s *Snapshot) soundBlobs(numbers []uint32) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		i := 0
-		for blob, err := range readBlobs(s.catalog.Load(), numbers, s.index.extent) {
-			switch {
-			case err != nil:
-				err = &DamagedError{fmt.Errorf("reading blob %d of %s/%s: %w", numbers[i], s.key, catalogFile, err)}
-			case hashOf(blob) != s.index.hash(numbers[i]):
-				err = &DamagedError{fmt.Errorf("blob %d of %s/%s is not what was unpacked", numbers[i], s.key, catalogFile)}
-			}
-			if !yield(blob, err) || err != nil {
-				return
-			}
-			i++
-		}
-	}
 }

@@ -100,7 +100,9 @@ func appendFooter(records []byte, ix *index) []byte {
 	return append(out, packagesMagic...)
 }
 
-var errPackagesDamaged = errors.New("the description of the packages is damaged")
+// ErrPackagesDamaged says that what the volume has of the description of the packages cannot be read, or is not what was written.
+// Redescribe makes it again.
+var ErrPackagesDamaged = errors.New("the description of the packages is damaged")
 
 // openPackages opens a file packages and checks its table, so that nothing read from that later can be out of bounds.
 func openPackages(v *volume, name string, ix *index) (_ *packages, err error) {
@@ -124,7 +126,7 @@ func openPackages(v *volume, name string, ix *index) (_ *packages, err error) {
 	size := int64(le.Uint32(footer[:]))*recordSize + footerSize
 	start := stat.Size() - size
 	if string(footer[footerSize-8:]) != packagesMagic || le.Uint32(footer[4:]) != ix.sum || start < 0 {
-		return nil, errPackagesDamaged
+		return nil, ErrPackagesDamaged
 	}
 	table := make([]byte, size)
 	if _, err := f.ReadAt(table, start); err != nil {
@@ -132,7 +134,7 @@ func openPackages(v *volume, name string, ix *index) (_ *packages, err error) {
 	}
 	records, count := table[:size-footerSize], table[:size-footerSize+8]
 	if crc32.Checksum(count, castagnoli) != le.Uint32(footer[8:]) {
-		return nil, errPackagesDamaged
+		return nil, ErrPackagesDamaged
 	}
 	p := &packages{file: f, size: stat.Size(), table: table, records: records, index: ix}
 	return p, p.check(uint64(start))
@@ -144,12 +146,12 @@ func (p *packages) check(end uint64) error {
 	for i := range p.count() {
 		r := p.at(i)
 		if r.first.offset != next || r.key >= p.index.keyCount() || (i > 0 && p.at(i-1).key >= r.key) {
-			return errPackagesDamaged
+			return ErrPackagesDamaged
 		}
 		next = r.end()
 	}
 	if next != end {
-		return errPackagesDamaged
+		return ErrPackagesDamaged
 	}
 	return nil
 }
@@ -187,11 +189,11 @@ func (p *packages) line(r packageRecord, at extent) ([]byte, error) {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrPackagesDamaged, err)
 	}
 	line, newline := line[:at.size], line[at.size]
 	if crc32.Checksum(line, castagnoli) != at.sum || newline != '\n' {
-		return nil, fmt.Errorf("%w: that of package %q", errPackagesDamaged, p.name(r))
+		return nil, fmt.Errorf("%w: that of package %q", ErrPackagesDamaged, p.name(r))
 	}
 	return line, nil
 }

@@ -104,7 +104,7 @@ func TestSummariesOfADamagedFile(t *testing.T) {
 			v.write(harm(v.read("snapshots", key, packagesFile)), "snapshots", key, packagesFile)
 			count := 0
 			for _, err := range snap.Summaries() {
-				if count++; !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errPackagesDamaged) {
+				if count++; !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, ErrPackagesDamaged) {
 					t.Errorf("got error %v", err)
 				}
 			}

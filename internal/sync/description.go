@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"errors"
 	stdsync "sync"
 
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -11,7 +12,7 @@ import (
 )
 
 // description is what the store knows of the packages of a snapshot, all of it in a file that can be damaged. As it follows from the
-// content, the packages are examined again then, once for all that is read.
+// content, the packages are examined again then, once for all that is read. Another error, of content that is damaged say, is passed on.
 type description struct {
 	*store.Snapshot
 	examineAgain func(why error) error
@@ -44,8 +45,8 @@ func (d description) load(name string) (*fbc.Package, error) {
 
 func readOrExamine[T any](d description, read func() (T, error)) (T, error) {
 	out, err := read()
-	if err == nil {
-		return out, nil
+	if !errors.Is(err, store.ErrPackagesDamaged) {
+		return out, err
 	}
 	if err := d.examineAgain(err); err != nil {
 		return out, err

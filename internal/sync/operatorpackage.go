@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -57,9 +58,9 @@ func (r *CatalogReconciler) contentHashes(c *v1beta1.CatalogSource) func(store.P
 // buildPackage makes the OperatorPackage of a package as OLM's packageserver makes a PackageManifest (newPackageManifest
 // of operator-lifecycle-manager), with every list in a fixed order. A channel whose head has no usable CSV is left out;
 // if none is left, it is an *unfitError.
-func (r *CatalogReconciler) buildPackage(c *v1beta1.CatalogSource, snap *store.Snapshot, pkg *fbc.Package) (*v1beta1.OperatorPackage, error) {
+func (r *CatalogReconciler) buildPackage(ctx context.Context, c *v1beta1.CatalogSource, snap *store.Snapshot, pkg *fbc.Package) (*v1beta1.OperatorPackage, error) {
 	name := pkg.Name
-	heads, err := readHeads(snap, pkg)
+	heads, err := readHeads(ctx, snap, pkg)
 	if err != nil {
 		return nil, err
 	}
@@ -115,15 +116,15 @@ type head struct {
 	err    error
 }
 
-// readHeads reads each head of a package's channels once. Its error is one of the store.
-func readHeads(snap *store.Snapshot, pkg *fbc.Package) (map[string]head, error) {
+// readHeads reads each head of a package's channels once. Its error is one of the store: what is damaged is not shown.
+func readHeads(ctx context.Context, snap *store.Snapshot, pkg *fbc.Package) (map[string]head, error) {
 	heads := map[string]head{}
 	for _, ch := range pkg.Channels {
 		if _, ok := heads[ch.Head]; ok {
 			continue
 		}
 		query := store.Query{Schema: fbc.SchemaBundle, Package: pkg.Name, Name: ch.Head}
-		for blob, err := range snap.Select(query).All() {
+		for blob, err := range snap.Select(query).Sound(ctx) {
 			if err != nil {
 				return nil, err
 			}

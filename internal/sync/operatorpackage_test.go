@@ -54,7 +54,7 @@ func (b *packageBuilder) build(name string) *v1beta1.OperatorPackage {
 	b.t.Helper()
 	sound, err := b.snapshot.LoadPackage(name)
 	must(b.t, err)
-	pkg, err := b.buildPackage(b.source, b.snapshot, sound)
+	pkg, err := b.buildPackage(b.t.Context(), b.source, b.snapshot, sound)
 	must(b.t, err)
 	return pkg
 }
@@ -264,7 +264,7 @@ func TestBuildPackageChannels(t *testing.T) {
 			b := newBuilder(t, blobsOf(t, test.blobs...))
 			sound, err := b.snapshot.LoadPackage("foo")
 			must(t, err)
-			p, err := b.buildPackage(b.source, b.snapshot, sound)
+			p, err := b.buildPackage(t.Context(), b.source, b.snapshot, sound)
 			var unfit *unfitError
 			if test.want.unfit != "" {
 				if !errors.As(err, &unfit) || !strings.Contains(unfit.Error(), test.want.unfit) {

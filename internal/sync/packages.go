@@ -158,7 +158,7 @@ func (p *publication) ensure(ctx context.Context, name, hash string, have *metav
 	var pkg *v1beta1.OperatorPackage
 	sound, err := p.known.load(name)
 	if err == nil {
-		pkg, err = p.r.buildPackage(p.catalog, p.known.Snapshot, sound)
+		pkg, err = p.r.buildPackage(ctx, p.catalog, p.known.Snapshot, sound)
 	}
 	if err == nil {
 		pkg.Annotations = map[string]string{v1beta1.ContentHashAnnotation: hash}

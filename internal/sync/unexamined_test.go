@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 // descriptionFile is the file that says which packages of what is served are sound.
@@ -141,6 +142,52 @@ func TestDamagedPackages(t *testing.T) {
 		t.Errorf("Ready is %q", ready)
 	}
 	wantEqual(t, "requests to the registry", []string{"HEAD manifests"}, w.registry.take()) // as of every change
+}
+
+// A head that is damaged is not shown: the pass fails, what was published stays, and the next unpacks the content again. Nothing is
+// examined again, as that is not what is damaged.
+func TestDamagedHead(t *testing.T) {
+	w := published(t, pkg{name: "bar"}, pkg{name: "foo", description: strings.Repeat("long ", 30_000)}) // so long that its values are counted
+	served, _ := w.Store.Catalog(w.catalog)
+	content := filepath.Join(w.dir, "snapshots", served.Snapshot.Key(), "catalog.jsonl")
+	b, err := os.ReadFile(content)
+	must(t, err)
+	at := bytes.LastIndex(b, []byte(`[{"type"`)) + 1
+	f, err := os.OpenFile(content, os.O_WRONLY, 0)
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteAt([]byte("z"), int64(at))
+	must(t, err)
+
+	w.change(func(c *v1beta1.CatalogSource) { c.Spec.DisplayName = "Shown" })
+	if _, err := w.tryReconcile(); !errors.As(err, new(*store.DamagedError)) || !strings.Contains(err.Error(), "making OperatorPackage foo."+w.catalog) {
+		t.Fatalf("the pass ends with %v", err)
+	}
+	if got := w.getPackage("foo").Status.CatalogSourceDisplayName; got == "Shown" {
+		t.Error("the damaged package is written")
+	}
+	if ready := conditions(w.source())[v1beta1.ReadyCondition]; !strings.HasPrefix(ready, "False SyncFailed: ") || !strings.Contains(ready, "is not what was unpacked") {
+		t.Errorf("Ready is %q", ready)
+	}
+	w.registry.take()
+	w.reconcile()
+	wantEqual(t, "requests to the registry", []string{"GET manifests", "GET blobs", "GET blobs"}, w.registry.take())
+	for _, name := range []string{"bar", "foo"} {
+		if got := w.getPackage(name).Status.CatalogSourceDisplayName; got != "Shown" {
+			t.Errorf("%s shows %q", name, got)
+		}
+	}
+	if ready := conditions(w.source())[v1beta1.ReadyCondition]; !strings.HasPrefix(ready, "True ") {
+		t.Errorf("Ready is %q", ready)
+	}
+}
+
+// Only a description that is damaged is examined again.
+func TestOtherErrorsOfDescription(t *testing.T) {
+	known := description{examineAgain: func(why error) error { t.Errorf("examined again after %v", why); return nil }}
+	if _, err := readOrExamine(known, func() (int, error) { return 0, store.ErrNotDescribed }); !errors.Is(err, store.ErrNotDescribed) {
+		t.Errorf("got error %v", err)
+	}
 }
 
 // Where that fails, the conditions say so, what was published stays, and the registry is not asked at each retry.
