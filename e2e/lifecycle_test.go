@@ -18,6 +18,7 @@ func TestDelete(t *testing.T) {
 	kept, keptDigest := w.registry.push(t, "kept", catalogImage(t, sampleCatalog))
 	w.createCatalog(t, "kept", kept, nil)
 	w.waitReady(t, "kept", keptDigest)
+	w.waitCompressed(t, "kept") // the last thing that new content brings
 	files := fileTimes(t, w.dataDir)
 
 	ref, digest := w.registry.push(t, "gone", catalogImage(t, soundDir))

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -29,13 +28,7 @@ func TestUnchangedDigest(t *testing.T) {
 		must(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
 	})
 	w.waitReady(t, "sample", digest)
-	eventually(t, "the compressed forms are made", func() error { // the last thing that new content brings
-		made, err := filepath.Glob(filepath.Join(w.dataDir, "snapshots", "*", "catalog.jsonl.gz"))
-		if err == nil && len(made) == 0 {
-			err = errors.New("there is none")
-		}
-		return err
-	})
+	w.waitCompressed(t, "sample") // the last thing that new content brings
 
 	start := len(w.registry.log(0))
 	files, versions, writes := fileTimes(t, w.dataDir), w.resourceVersions(t), w.writes(t)
