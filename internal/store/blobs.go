@@ -201,7 +201,7 @@ func (s *Snapshot) soundBlobs(numbers []uint32) iter.Seq2[[]byte, error] {
 			switch {
 			case err != nil:
 				err = &DamagedError{fmt.Errorf("reading blob %d of %s/%s: %w", numbers[i], s.key, catalogFile, err)}
-			case hashOf(blob) != s.index.hash(numbers[i]):
+			case !s.Proves(numbers[i], blob):
 				blob, err = nil, &DamagedError{fmt.Errorf("blob %d of %s/%s is not what was unpacked", numbers[i], s.key, catalogFile)}
 			}
 			if !yield(blob, err) || err != nil {

@@ -127,7 +127,7 @@ func (s *Store) compressServed(ctx context.Context, changed <-chan struct{}, log
 //
 //	write(stage) fsync(stage) close rename(stage, snapshot) fsync(snapshot)
 func (s *Store) compress(ctx context.Context, snap *Snapshot, c codec) error {
-	if _, err := s.volume.Lstat(snap.form(c)); err == nil || snap.isDamaged() {
+	if _, err := s.volume.Lstat(snap.form(c)); err == nil || snap.Damaged() {
 		return nil
 	}
 	u, err := s.Usage()

@@ -203,12 +203,12 @@ func TestDamageThatSoundFinds(t *testing.T) {
 	}
 	want := snap.Package("bar").Len()
 	v.replace(`"name":"foo"`, `"name":"f0o"`)
-	if n, err := read("bar"); err != nil || n != want || snap.isDamaged() {
+	if n, err := read("bar"); err != nil || n != want || snap.Damaged() {
 		t.Errorf("got %d blobs, %v of what is sound, want %d", n, err, want)
 	}
 	for range 2 {
-		if _, err := read("foo"); !errors.As(err, new(*DamagedError)) || !snap.isDamaged() {
-			t.Errorf("got error %v; noted: %v", err, snap.isDamaged())
+		if _, err := read("foo"); !errors.As(err, new(*DamagedError)) || !snap.Damaged() {
+			t.Errorf("got error %v; noted: %v", err, snap.Damaged())
 		}
 	}
 	if n, err := read("bar"); err != nil || n != want {
@@ -225,7 +225,7 @@ func TestDamageThatRedescribeFinds(t *testing.T) {
 	s := open(t, v.dir, newClock())
 	snap := commit(t, s, "cat", 1, files{"c.json": soundFoo})
 	v.replace(`"name":"foo"`, `"name":"f0o"`)
-	if err := s.Redescribe(t.Context(), snap); !errors.As(err, new(*DamagedError)) || !snap.isDamaged() {
-		t.Errorf("got error %v; noted: %v", err, snap.isDamaged())
+	if err := s.Redescribe(t.Context(), snap); !errors.As(err, new(*DamagedError)) || !snap.Damaged() {
+		t.Errorf("got error %v; noted: %v", err, snap.Damaged())
 	}
 }

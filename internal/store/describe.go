@@ -75,7 +75,7 @@ func (s *Store) writePackages(ctx context.Context, snap, previous *Snapshot) (er
 // keepPackages publishes the file packages of a snapshot and opens it. That of content which nothing proves to be what was
 // unpacked is only opened: on the volume it would pass for the proof.
 func (s *Store) keepPackages(snap *Snapshot, staged string) (*packages, error) {
-	if snap.isDamaged() {
+	if snap.Damaged() {
 		p, err := openPackages(s.volume, staged, snap.index)
 		return p, errors.Join(err, s.volume.Remove(staged)) // the opened file stays readable
 	}

@@ -19,7 +19,7 @@ func (s *Store) CatalogAt(name, version string) (Catalog, bool) {
 	if err := c.Snapshot.verifyOnce(); err != nil {
 		s.opts.Logger.Error("the stored content of a catalog is damaged; it is not given to those who ask for it by digest", "catalog", name, "version", version, "error", err)
 	}
-	if c.Snapshot.isDamaged() {
+	if c.Snapshot.Damaged() {
 		return Catalog{}, false
 	}
 	return c, true

@@ -166,9 +166,6 @@ func (s *Snapshot) Version() string {
 	return s.info.Digest + "-" + hex.EncodeToString(dir[:4])
 }
 
-// Damaged tells whether something is known to be wrong with the snapshot. What it says then is served until it is replaced, but not to be kept.
-func (s *Snapshot) Damaged() bool { return s.isDamaged() }
-
 // Proves tells whether the JSON of a blob is what was unpacked, by the hash that the index has: what is read of the volume may not be.
 func (s *Snapshot) Proves(number uint32, content []byte) bool {
 	return hashOf(content) == s.index.hash(number)

@@ -303,7 +303,7 @@ func (s *Store) Snapshot(key string) (*Snapshot, bool) {
 	snap, ok := s.snapshots[key]
 	s.mu.RUnlock()
 	if ok {
-		return snap, !snap.isDamaged()
+		return snap, !snap.Damaged()
 	}
 	snap, err := openSnapshot(s.volume, key) // left by an earlier process, within the grace period
 	if err != nil {
@@ -319,5 +319,5 @@ func (s *Store) Snapshot(key string) (*Snapshot, bool) {
 	} else {
 		s.snapshots[key] = snap
 	}
-	return snap, !snap.isDamaged()
+	return snap, !snap.Damaged()
 }

@@ -151,7 +151,7 @@ func (s *Store) Scrub(ctx context.Context) (damaged []string, err error) {
 			}
 		}
 		s.mendPointer(c.Name)
-		if c.Snapshot.isDamaged() {
+		if c.Snapshot.Damaged() {
 			damaged = append(damaged, c.Name)
 		}
 	}
@@ -170,7 +170,7 @@ func (s *Store) scrub(ctx context.Context, c Catalog) error {
 			return ctx.Err()
 		}
 	}
-	if snap.isDamaged() { // nothing proves what it has: it is to be unpacked again, and shows its packages until then
+	if snap.Damaged() { // nothing proves what it has: it is to be unpacked again, and shows its packages until then
 		if err := s.describe(ctx, snap, nil); err != nil && ctx.Err() == nil {
 			s.opts.Logger.Error("cannot describe the packages of a catalog", "catalog", c.Name, "error", err)
 		}

@@ -23,8 +23,8 @@ type DamagedError struct{ Err error }
 func (e *DamagedError) Error() string { return e.Err.Error() }
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// isDamaged tells whether a check found something wrong.
-func (s *Snapshot) isDamaged() bool { return s.damage.Load() != nil }
+// Damaged tells whether a check found something wrong. What the snapshot says then is served until it is replaced, but not to be kept.
+func (s *Snapshot) Damaged() bool { return s.damage.Load() != nil }
 
 // Check tells whether all blobs are sound, as far as is known: its error is a *DamagedError.
 func (s *Snapshot) Check() error {
@@ -66,7 +66,7 @@ func (s *Snapshot) verify(ctx context.Context) error {
 		}
 		offset, size := s.index.extent(n)
 		buf = slices.Grow(buf[:0], int(size)+1)[:size+1]
-		if _, err := s.catalog.Load().ReadAt(buf, int64(offset)); err != nil || buf[size] != '\n' || hashOf(buf[:size]) != s.index.hash(n) {
+		if _, err := s.catalog.Load().ReadAt(buf, int64(offset)); err != nil || buf[size] != '\n' || !s.Proves(n, buf[:size]) {
 			bad = append(bad, n)
 		}
 	}
