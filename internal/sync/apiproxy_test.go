@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	stdsync "sync"
 	"testing"
@@ -134,6 +135,11 @@ func (p *apiProxy) seen(what string) []proxied {
 		}
 	}
 	return out
+}
+
+// failed are those of the requests that were made to fail.
+func (p *apiProxy) failed() []proxied {
+	return slices.DeleteFunc(p.seen(""), func(r proxied) bool { return !r.failed })
 }
 
 // between is the time from the i-th to the j-th request.

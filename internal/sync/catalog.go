@@ -2,26 +2,22 @@
 // is unpacked into the store, and what the OperatorPackages and statuses say.
 //
 // Data flows one way: CatalogSource -> poll -> unpack -> store -> OperatorPackages and status. Nothing here remembers what
-// was done: each reconcile asks the API server, the store and the poll log what there is, so that a restart, a lost
-// volume and a first start are one path.
+// was done: each reconcile asks the API server (or a cache that is not behind it), the store and the poll log what there is, so that
+// a restart, a lost volume and a first start are one path.
 package sync
 
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
@@ -51,7 +47,7 @@ type Config struct {
 
 // CatalogReconciler keeps one catalog after another as its CatalogSource asks.
 type CatalogReconciler struct {
-	Client   client.Client // reads the metadata of OperatorPackages from the cache
+	Client   client.Client // reads CatalogSources, and the metadata of OperatorPackages, from the cache
 	Live     client.Reader // reads from the API server
 	Store    *store.Store
 	Polls    *poll.Log
@@ -60,6 +56,7 @@ type CatalogReconciler struct {
 	Clock    clock.PassiveClock
 	Config   Config
 
+	known      knownVersions
 	interrupts interrupts
 	versions   serverVersions
 	gate       gate
@@ -134,40 +131,11 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	return r.result(rec), rec.syncErr
 }
 
-// read gets the catalog. If there is none, its content goes: whoever deleted it did not wait for the finalizer.
-//
-// It asks the API server: in a cache that is behind by the last write of status, the catalog would still want what it
-// served before, and be given it again.
-func (r *CatalogReconciler) read(ctx context.Context, req ctrl.Request) (*reconciliation, error) {
-	catalog := &v1beta1.CatalogSource{}
-	if err := r.Live.Get(ctx, req.NamespacedName, catalog); err != nil {
-		if !isGone(err, req.Name) {
-			return nil, err
-		}
-		logf.FromContext(ctx).Info("the catalog was deleted; removing its content")
-		r.forget(req.Name)
-		return nil, r.Store.Remove(req.Name)
-	}
-	return &reconciliation{catalog: catalog, before: catalog.DeepCopy()}, nil
-}
-
-// isGone tells whether the API server said that there is no CatalogSource of a name. Others say "not found" too and mean
-// something else: a proxy that lost its backend, an API server that does not serve the version for a while.
-func isGone(err error, name string) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	details := status.Status().Details
-	return details.Name == name && !slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool {
-		return c.Type == metav1.CauseTypeUnexpectedServerResponse
-	})
-}
-
 func (r *CatalogReconciler) forget(catalog string) {
 	r.Polls.Forget(catalog)
 	r.Config.Registries.Forget(catalog)
 	r.Metrics.Forget(catalog)
+	r.known.forget(catalog)
 }
 
 // writeStatus is the only place that writes a catalog's status. Nothing is written if nothing changed. What changed is
@@ -179,7 +147,8 @@ func (r *CatalogReconciler) writeStatus(ctx context.Context, rec *reconciliation
 	from := rec.catalog.DeepCopy() // the metadata may have been patched meanwhile; only the status is to differ
 	from.Status = rec.before.Status
 	after := rec.catalog.DeepCopy() // the patch overwrites what it is given with the answer
-	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(from)); err != nil {
+	err := r.known.write(after, func() error { return r.Client.Status().Patch(ctx, after, client.MergeFrom(from)) })
+	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if rec.concluded {

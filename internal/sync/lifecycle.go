@@ -20,7 +20,7 @@ func (r *CatalogReconciler) finalize(ctx context.Context, rec *reconciliation) e
 	from := client.MergeFromWithOptions(c.DeepCopy(), client.MergeFromWithOptimisticLock{}) // finalizers are a shared list
 	if c.DeletionTimestamp.IsZero() {
 		if controllerutil.AddFinalizer(c, v1beta1.CleanupFinalizer) {
-			return r.Client.Patch(ctx, c, from)
+			return r.known.write(c, func() error { return r.Client.Patch(ctx, c, from) })
 		}
 		return nil
 	}

@@ -163,6 +163,7 @@ func (w *world) restart() {
 	w.t.Helper()
 	must(w.t, w.Store.Close())
 	w.Polls = &poll.Log{}
+	w.known = knownVersions{}
 	w.newRegistries()
 	w.openStore()
 }
