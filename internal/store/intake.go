@@ -3,12 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"sync"
 
@@ -21,6 +18,9 @@ const (
 	maxFacts    = 10_000_000 // properties and APIs of all bundles
 	maxKeyBytes = 128 << 20  // of all names, versions, schemas, types and APIs, each once
 )
+
+// intakeBuffer is how large a file may be that is held as a whole: few have more.
+const intakeBuffer = 1 << 20
 
 // intakeQueue is how many files may wait to be read before whoever unpacks them has to wait.
 const intakeQueue = 1024
@@ -40,11 +40,12 @@ type intake struct {
 	done     chan struct{} // closed when all that was added is read
 
 	// What follows belongs to the goroutine until done is closed.
-	keys  *keyTable
-	files map[string]*readFile // by path: what it gave when it was last read
-	facts [factCount][]pair    // of previous, ordered by blob
-	blobs int                  // of files, and
-	pairs int                  // their facts; those of the file that is being read come on top
+	keys   *keyTable
+	buffer []byte               // holds the file that is being read, if it fits in
+	files  map[string]*readFile // by path: what it gave when it was last read
+	facts  [factCount][]pair    // of previous, ordered by blob
+	blobs  int                  // of files, and
+	pairs  int                  // their facts; those of the file that is being read come on top
 
 	room   uint64 // most bytes of the spool
 	noRoom error  // what exceeding them is
@@ -64,7 +65,7 @@ func newIntake(fsys fs.FS, spool *spool, previous *Snapshot, maxBlob int64) *int
 	in := &intake{
 		fsys: fsys, spool: spool, previous: previous, maxBlob: maxBlob, ctx: ctx, stop: stop,
 		added: make(chan string, intakeQueue), done: make(chan struct{}),
-		keys: newKeyTable(), files: map[string]*readFile{},
+		keys: newKeyTable(), buffer: make([]byte, intakeBuffer), files: map[string]*readFile{},
 	}
 	if previous != nil {
 		for kind := range in.facts {
@@ -95,7 +96,7 @@ func (in *intake) close() error {
 
 // release lets go of what is not needed any more once the index is made, and may be large.
 func (in *intake) release() {
-	in.files, in.keys, in.facts, in.previous = nil, nil, [factCount][]pair{}, nil
+	in.files, in.keys, in.facts, in.previous, in.buffer = nil, nil, [factCount][]pair{}, nil, nil
 }
 
 // inOrder gives what the files of the catalog gave, in its order; those that nobody added are read now. The first in that
@@ -142,9 +143,10 @@ func (in *intake) read(name string) (f *readFile) {
 		}
 		f.end = in.spool.size
 	}()
-	if f.content, f.err = hashFile(in.fsys, name); f.err == nil && !in.copyUnchanged(f) {
+	var fsys fs.FS
+	if fsys, f.content, f.err = in.load(name); f.err == nil && !in.copyUnchanged(f) {
 		f.start, f.blobs, f.facts = in.spool.size, nil, [factCount][]pair{}
-		f.err = fbc.ReadFile(in.fsys, name, in.maxBlob, func(b fbc.Blob) error {
+		f.err = fbc.ReadFile(fsys, name, in.maxBlob, func(b fbc.Blob) error {
 			err := in.add(f, b)
 			if errors.Is(err, errTooMuch) {
 				err = &fbc.Error{Path: name, Err: err}
@@ -233,18 +235,4 @@ func (in *intake) copyRecord(f *readFile, n uint32) {
 			f.facts[kind] = append(f.facts[kind], pair{key(list[i].key), number})
 		}
 	}
-}
-
-func hashFile(fsys fs.FS, name string) (h hash, err error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return h, err
-	}
-	defer f.Close() // read only
-	sum := sha256.New()
-	sum.Write([]byte(path.Ext(name) + "\x00")) // the same bytes may mean something else under another extension
-	if _, err := io.CopyBuffer(sum, f, make([]byte, 256<<10)); err != nil {
-		return h, err
-	}
-	return hash(sum.Sum(nil)[:hashSize]), nil
 }

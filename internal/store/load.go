@@ -1,0 +1,44 @@
+package store
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+)
+
+// load reads a file, and tells what file system to read it from again: one that holds it in the buffer, until the next is loaded,
+// unless it is too large for that.
+func (in *intake) load(name string) (fsys fs.FS, content hash, err error) {
+	f, err := in.fsys.Open(name)
+	if err != nil {
+		return nil, content, err
+	}
+	defer f.Close() // read only
+	sum := sha256.New()
+	sum.Write([]byte(path.Ext(name) + "\x00")) // the same bytes may mean something else under another extension
+	n, err := io.ReadFull(f, in.buffer)
+	if fsys = in.fsys; errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		fsys, err = heldFile(in.buffer[:n]), nil
+	}
+	for n > 0 && err == nil {
+		sum.Write(in.buffer[:n])
+		n, err = f.Read(in.buffer)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, content, err
+	}
+	return fsys, hash(sum.Sum(nil)[:hashSize]), nil
+}
+
+// heldFile is a file system of one file, by whatever name: its content.
+type heldFile []byte
+
+func (h heldFile) Open(string) (fs.File, error) { return openedFile{bytes.NewReader(h)}, nil }
+
+type openedFile struct{ *bytes.Reader }
+
+func (openedFile) Stat() (fs.FileInfo, error) { return nil, errors.ErrUnsupported }
+func (openedFile) Close() error               { return nil }
