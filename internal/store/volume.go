@@ -92,7 +92,11 @@ func (v *volume) RemoveAll(name string) error {
 		return nil
 	}
 	for _, e := range entries { // of a file there are none
-		if err := v.RemoveAll(path.Join(name, e.Name())); err != nil {
+		remove := v.Remove
+		if e.IsDir() {
+			remove = v.RemoveAll
+		}
+		if err := remove(path.Join(name, e.Name())); err != nil {
 			return err
 		}
 	}
