@@ -34,11 +34,19 @@ func limitMemory(ctx context.Context, logger *slog.Logger) {
 // heapGrowth is by how much the heap grows between two collections of garbage, in bytes.
 const heapGrowth = 16 << 20
 
+// startHeap is how large the heap may grow before garbage is collected for the first time: what a start makes is kept, most of it, and
+// nothing is served until it is done. minimumHeap is what Go makes of it at 100 percent.
+const (
+	startHeap   = 32 << 20
+	minimumHeap = 4 << 20
+)
+
 // paceCollector has the heap grow by about as much between any two collections until ctx ends, however much lives on it. Go lets it
 // double, and what lives long here, such as the indexes of catalogs, would cost as much again for nothing. GOGC of the environment
 // goes before it.
 func paceCollector(ctx context.Context) {
 	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(100 * startHeap / minimumHeap)
 		afterCollection(ctx, func() { debug.SetGCPercent(collectorPercent(liveHeap())) })
 	}
 }
