@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
@@ -117,25 +118,9 @@ func TestDamageIsNotTakenForTheEnd(t *testing.T) {
 
 // TestDamagedBlobs: once a check has found a damaged blob, nobody is given it, and all others are.
 func TestDamagedBlobs(t *testing.T) {
-	dir := t.TempDir()
-	st, err := store.Open(dir, store.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st, dir := openStoreIn(t)
 	commit(t, st, "c", "1", fstest.MapFS{"c.json": {Data: []byte(`{"schema":"a","name":"good"}{"schema":"a","name":"bad"}`)}})
-	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "catalog.jsonl"))
-	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
-	}
-	content, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	content[len(content)-4] ^= 1
-	if err := os.WriteFile(files[0], content, 0o644); err != nil { // the file that the store has open
-		t.Fatal(err)
-	}
+	damage(t, dir, `"bad"`)
 	if names, err := st.Scrub(t.Context()); err != nil || len(names) != 1 {
 		t.Fatal(names, err)
 	}
@@ -148,5 +133,38 @@ func TestDamagedBlobs(t *testing.T) {
 		if err != nil || resp.StatusCode != want || want != http.StatusOK && !strings.Contains(body, "damaged") {
 			t.Errorf("%s: got %v %q %v, want %d", path, resp.Status, body, err, want)
 		}
+	}
+}
+
+// openStoreIn opens a store of which the files are to be damaged.
+func openStoreIn(t *testing.T) (st *store.Store, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	st, err := store.Open(dir, store.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	return st, dir
+}
+
+// damage flips a bit at the end of a text in the one catalog of a store, which has the file open.
+func damage(t *testing.T, dir, text string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "catalog.jsonl"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(content, []byte(text))
+	if at < 0 {
+		t.Fatalf("%s is nowhere", text)
+	}
+	content[at+len(text)-2] ^= 1
+	if err := os.WriteFile(files[0], content, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
@@ -49,7 +50,7 @@ const iconPolicy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 // is a 404 that says so. Parameters are ignored: pages add their own to get past caches.
 func (s *server) serveIcon(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	name := r.PathValue("package")
-	data, mediaType, err := readIcon(c, name)
+	data, mediaType, err := readIcon(r.Context(), c, name)
 	if err != nil {
 		return err
 	}
@@ -72,14 +73,14 @@ func (s *server) serveIcon(w http.ResponseWriter, r *http.Request, c store.Catal
 const maxIconBlob = 2 << 20
 
 // readIcon returns the icon of the package's olm.package blob and the media type it claims, both
-// empty if it has none.
-func readIcon(c store.Catalog, name string) (data []byte, mediaType string, err error) {
+// empty if it has none. Browsers keep icons, so the blob is compared with its checksum first, which costs less than decoding it.
+func readIcon(ctx context.Context, c store.Catalog, name string) (data []byte, mediaType string, err error) {
 	blobs := c.Snapshot.Select(store.Query{Schema: fbc.SchemaPackage, Name: name})
 	if blobs.Size() > maxIconBlob {
 		return nil, "", notFound("the icon of package %q in catalog %q is not served: its olm.package blob has %d bytes, more than %d",
 			name, c.Name, blobs.Size(), maxIconBlob)
 	}
-	for blob, err := range blobs.All() {
+	for blob, err := range blobs.Sound(ctx) {
 		if err != nil {
 			return nil, "", fmt.Errorf("reading package %q of catalog %q: %w", name, c.Name, err)
 		}

@@ -1,9 +1,14 @@
 package serve
 
 import (
+	"encoding/base64"
+	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // FuzzIconType holds that nothing is served as a type that is not on the list, whatever a catalog
@@ -20,4 +25,28 @@ func FuzzIconType(f *testing.F) {
 			t.Errorf("iconType(%q, %q) = %q", data, claimed, got)
 		}
 	})
+}
+
+// TestDamagedIcon: an icon that is no more what was unpacked is not served, though no check has met it before; the damage is known then,
+// and takes nothing from the others.
+func TestDamagedIcon(t *testing.T) {
+	st, dir := openStoreIn(t)
+	const blob = `{"schema":"olm.package","name":"%s","icon":{"base64data":"%s","mediatype":"image/svg+xml"}}`
+	bad, good := base64.StdEncoding.EncodeToString([]byte("<svg></svg>\n")), base64.StdEncoding.EncodeToString([]byte("<svg></svg>"))
+	commit(t, st, "c", "1", fstest.MapFS{"c.json": {Data: fmt.Appendf(nil, blob+blob, "bad", bad, "good", good)}})
+	damage(t, dir, bad+`"`)
+	c, _ := st.Catalog("c")
+	url := startServer(t, newHandler(st)) + "/catalogs/c/api/v1/packages/"
+	if resp, body := do(t, http.MethodGet, url+"good/icon", ""); body != "<svg></svg>" || c.Snapshot.Damaged() {
+		t.Errorf("got %s %q of the sound one, known: %v", resp.Status, body, c.Snapshot.Damaged())
+	}
+	for range 2 {
+		resp, body := do(t, http.MethodGet, url+"bad/icon", "")
+		if resp.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "damaged") || !c.Snapshot.Damaged() {
+			t.Errorf("got %s %q, known: %v", resp.Status, body, c.Snapshot.Damaged())
+		}
+	}
+	if resp, body := do(t, http.MethodGet, url+"good/icon", ""); body != "<svg></svg>" {
+		t.Errorf("afterwards got %s %q of the sound one", resp.Status, body)
+	}
 }
