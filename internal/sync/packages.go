@@ -155,11 +155,7 @@ func (p *publication) ensure(ctx context.Context, name, hash string, have *metav
 	if p.hopeless() {
 		return nil
 	}
-	var pkg *v1beta1.OperatorPackage
-	sound, err := p.known.load(name)
-	if err == nil {
-		pkg, err = p.r.buildPackage(ctx, p.catalog, p.known.Snapshot, sound)
-	}
+	pkg, err := p.build(ctx, name)
 	if err == nil {
 		pkg.Annotations = map[string]string{v1beta1.ContentHashAnnotation: hash}
 		err = p.r.write(ctx, pkg, have)
@@ -179,6 +175,21 @@ func (p *publication) ensure(ctx context.Context, name, hash string, have *metav
 		p.add(func() { p.count++ })
 	}
 	return nil
+}
+
+// build makes the OperatorPackage of a package. A panic of what reads its blobs makes it an unfit one: one package is not to end the
+// process, again at each start.
+func (p *publication) build(ctx context.Context, name string) (pkg *v1beta1.OperatorPackage, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			pkg, err = nil, &unfitError{fmt.Sprintf("making its OperatorPackage failed: %v", cause)}
+		}
+	}()
+	sound, err := p.known.load(name)
+	if err != nil {
+		return nil, err
+	}
+	return p.r.buildPackage(ctx, p.catalog, p.known.Snapshot, sound)
 }
 
 // isAsWritten tells whether an OperatorPackage is still what was written of a content. Its generation counts every change

@@ -345,3 +345,13 @@ func TestPublishTooLarge(t *testing.T) {
 		})
 	}
 }
+
+// A panic in making the object of one package is that package's fault: it is unfit, and the process goes on.
+func TestPanicInAPackage(t *testing.T) {
+	b := newBuilder(t, blobsOf(t, packageBlob("foo", "stable"), channelBlob("foo", "stable", object{"name": "foo.v1.0.0"}), bundleBlob("foo", "1.0.0", object{})))
+	p := &publication{r: b.CatalogReconciler, known: description{Snapshot: b.snapshot}} // of no catalog, which is what panics
+	must(t, p.ensure(t.Context(), "foo", "", nil))
+	if len(p.invalid) != 1 || p.invalid[0].Name != "foo" || !strings.Contains(p.invalid[0].Reason, "making its OperatorPackage failed: ") {
+		t.Errorf("the invalid packages are %v", p.invalid)
+	}
+}
