@@ -1,5 +1,5 @@
-// Package poll provides the two questions of polling: when is the next poll (arithmetic, no timer) and which digest does
-// the image have now (one request).
+// Package poll provides the three questions of polling: which image is meant (a template of the cluster's version), when is the next
+// poll (arithmetic, no timer) and which digest does the image have now (one request).
 package poll
 
 import (

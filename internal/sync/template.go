@@ -3,9 +3,6 @@ package sync
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 	stdsync "sync"
 	"time"
 
@@ -14,13 +11,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
-)
-
-// The variables of an image template. Their names are those of OLM v0.
-const (
-	majorVariable = "kube_major_version"
-	minorVariable = "kube_minor_version"
-	patchVariable = "kube_patch_version"
+	"github.com/operator-catalogs/catalogd/internal/poll"
 )
 
 // versionAge is how old the API server's version may be that templates are rendered with. With it, a catalog follows an
@@ -41,7 +32,7 @@ func (r *CatalogReconciler) render(ctx context.Context, rec *reconciliation) err
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	image, err := renderTemplate(template, variables(gitVersion))
+	image, err := poll.Render(template, gitVersion)
 	if err != nil {
 		setCondition(c, v1beta1.TemplatesHaveResolvedCondition, metav1.ConditionFalse, v1beta1.UnableToResolveReason, err.Error())
 		if versionErr != nil {
@@ -64,46 +55,6 @@ func templateOf(c *v1beta1.CatalogSource) string {
 		return c.Spec.ImageTemplate
 	}
 	return c.Annotations[v1beta1.ImageTemplateAnnotation]
-}
-
-// braces is anything in braces, and a brace that stands alone.
-var braces = regexp.MustCompile(`\{[^{}]*\}|[{}]`)
-
-// renderTemplate puts values in place of the variables of a template. The texts of its errors are what OLM's enhancement
-// for templates asks for.
-func renderTemplate(template string, values map[string]string) (string, error) {
-	const failed = "Cannot construct catalog image reference" // a message for people, and promised: it begins as it does
-	known := []string{majorVariable, minorVariable, patchVariable}
-	var missing []string
-	for _, found := range braces.FindAllString(template, -1) {
-		variable := strings.Trim(found, "{}")
-		switch {
-		case !slices.Contains(known, variable):
-			return "", fmt.Errorf("%s, %q is not a known variable; known are %s", failed, found, strings.Join(known, ", "))
-		case values[variable] == "" && !slices.Contains(missing, fmt.Sprintf("%q", variable)):
-			missing = append(missing, fmt.Sprintf("%q", variable))
-		}
-	}
-	switch len(missing) {
-	case 0:
-		return braces.ReplaceAllStringFunc(template, func(found string) string { return values[strings.Trim(found, "{}")] }), nil
-	case 1:
-		return "", fmt.Errorf("%s, variable %s couldn't be resolved", failed, missing[0])
-	default:
-		return "", fmt.Errorf("%s, variables %s couldn't be resolved", failed, strings.Join(missing, ", "))
-	}
-}
-
-// gitVersionFormat is the beginning of the gitVersion of Kubernetes, such as v1.20.1+bd9e442 or v1.37.1-rc.0.
-var gitVersionFormat = regexp.MustCompile(`^v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:[-+.]|$)`)
-
-// variables are the values that a version gives to a template. One that the version does not tell is empty.
-func variables(gitVersion string) map[string]string {
-	parts := gitVersionFormat.FindStringSubmatch(gitVersion)
-	if parts == nil {
-		return nil
-	}
-	return map[string]string{majorVariable: parts[1], minorVariable: parts[2], patchVariable: parts[3]}
 }
 
 // serverVersions keeps the API server's version for all catalogs for a while. The zero value is ready for use.
