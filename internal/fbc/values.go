@@ -30,6 +30,10 @@ func CheckValues(blob []byte) error {
 	if len(blob) <= maxValues {
 		return nil // each value takes a byte, be it of the blob or, where that is base64, of a manifest
 	}
+	return checkValues(blob)
+}
+
+func checkValues(blob []byte) error {
 	k, err := keysOf(blob)
 	if err != nil {
 		return err
