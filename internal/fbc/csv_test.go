@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -155,6 +156,7 @@ func FuzzCSVOfObjects(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two string) {
 		bundle := []byte(bundleBlob("foo", "v1", "1.0.0", csvObject(one), csvObject(two)))
 		cfg, upstream := declcfg.LoadSlice([]*declcfg.Meta{{Schema: SchemaBundle, Blob: bundle}})
+		checkSoundCSV(t, bundle)
 		got, err := CSV(bundle, "")
 		if upstream != nil || cfg.Bundles[0].CsvJSON == "" {
 			if err == nil {
@@ -162,9 +164,43 @@ func FuzzCSVOfObjects(f *testing.F) {
 			}
 			return
 		}
-		want, wantErr := csvOfObject(cfg.Bundles[0])
+		want, wantErr := csvOfObject(cfg.Bundles[0], []byte(cfg.Bundles[0].CsvJSON))
 		if diff := cmp.Diff(want, got); diff != "" || (wantErr == nil) != (err == nil) {
 			t.Fatalf("got error %v, want %v; -want +got:\n%s", err, wantErr, diff)
 		}
+	})
+}
+
+// checkSoundCSV checks that what is made of a bundle without decoding it is what CSV makes of it, and tells whether it could be.
+func checkSoundCSV(t *testing.T, bundle []byte) bool {
+	t.Helper()
+	got, ok := skimCSV(bundle, "of the package")
+	if !ok || CheckValues(bundle) != nil { // which no sound package has
+		return false
+	}
+	want, err := CSV(bundle, "of the package")
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Fatalf("got error %v; -decoded +skimmed:\n%s\n%s", err, diff, bundle)
+	}
+	return true
+}
+
+// FuzzSoundCSV checks that a ClusterServiceVersion is the same, whether or not its bundle is decoded.
+func FuzzSoundCSV(f *testing.F) {
+	addSeeds(f, ".json")
+	for _, text := range []string{
+		csvMetadata, csvObject(csvManifest), csvMetadata + "," + csvObject(csvManifest), csvMetadata + "," + csvMetadata,
+		strings.Replace(csvMetadata, `"displayName":"Foo"`, `"displayName":"a","displayName":null`, 1),
+		strings.Replace(csvMetadata, `"owned":[{`, `"owned":[{"resources":[{"kind":"a"}],"specDescriptors":[{"path":"a","value":1}],`, -1),
+		strings.Replace(csvMetadata, `["k"]`, `[null,"\u00e9\ud83d"],"links":[],"labels":null`, 1),
+		csvObject(`{"kind":"Role"}`) + "," + csvObject(`{"kind":"ClusterServiceVersion","metadata":{"a":"`+strings.Repeat("a", 200)+`"},"spec":{"version":"1.0.0"}}`),
+	} {
+		f.Add([]byte(withRelatedImages(bundleBlob("foo", "v1", "1.0.0", text), "a", "")))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		_ = ReadFile(fstest.MapFS{"c.json": {Data: text}}, "c.json", 1<<20, func(b Blob) error {
+			checkSoundCSV(t, b.JSON)
+			return nil
+		})
 	})
 }

@@ -4,15 +4,31 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 )
 
-// shape tells, in one pass over compact, valid JSON, whether encoding/json can decode that into a type of Go, without decoding
-// it. It is made of the type, so it stays right when the type changes.
+// shape tells, in one pass over compact, valid JSON, whether encoding/json can decode that into a type of Go, and decodes what is
+// wanted of it. It is made of the type, so it stays right when the type changes.
 type shape struct {
 	kind   shapeKind
-	typ    reflect.Type      // of a decoded one
-	elem   *shape            // of a list or map
-	fields map[string]*shape // of a struct, by quoted key
+	typ    reflect.Type
+	elem   *shape                // of a list or map
+	fields map[string]shapeField // of a struct, by quoted key
+}
+
+type shapeField struct {
+	*shape
+	index    int
+	isDetail bool // it is not decoded
+}
+
+// details are what is said of an API to those who draw forms for it. That is most of what a ClusterServiceVersion says, and nobody here asks.
+var details = map[reflect.Type]bool{
+	reflect.TypeFor[[]v1alpha1.APIResourceReference](): true,
+	reflect.TypeFor[[]v1alpha1.SpecDescriptor]():       true,
+	reflect.TypeFor[[]v1alpha1.StatusDescriptor]():     true,
+	reflect.TypeFor[[]v1alpha1.ActionDescriptor]():     true,
 }
 
 type shapeKind byte
@@ -62,8 +78,12 @@ func readsItself(t reflect.Type) bool {
 
 // addFields makes s the shape of a struct, if its fields are named in the usual way.
 func (s *shape) addFields(made map[reflect.Type]*shape) {
-	fields := map[string]*shape{}
-	for f := range s.typ.Fields() {
+	fields := map[string]shapeField{}
+	if s.typ.NumField() > mostFields {
+		return
+	}
+	for i := range s.typ.NumField() {
+		f := s.typ.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "-" || !f.IsExported() && !f.Anonymous {
 			continue
@@ -72,10 +92,10 @@ func (s *shape) addFields(made map[reflect.Type]*shape) {
 			name = f.Name
 		}
 		key := `"` + name + `"`
-		if f.Anonymous || fields[key] != nil || strings.Contains(options, "string") {
+		if f.Anonymous || fields[key].shape != nil || strings.Contains(options, "string") {
 			return
 		}
-		fields[key] = makeShape(f.Type, made)
+		fields[key] = shapeField{makeShape(f.Type, made), i, details[f.Type]}
 	}
 	s.kind, s.fields = shapeStruct, fields
 }
@@ -83,42 +103,104 @@ func (s *shape) addFields(made map[reflect.Type]*shape) {
 // fits tells whether a value can be decoded.
 func (s *shape) fits(value []byte) bool { return len(value) > 0 && s.skip(value, 0) == len(value) }
 
+// valueOf decodes a value that fits.
+func valueOf[T any](s *shape, value []byte) (out T) {
+	s.read(value, 0, reflect.ValueOf(&out).Elem())
+	return out
+}
+
 // skip returns the index behind the value at i, or -1 if it cannot be decoded, or only perhaps.
-func (s *shape) skip(b []byte, i int) int {
+func (s *shape) skip(b []byte, i int) int { return s.read(b, i, reflect.Value{}) }
+
+// read is skip that decodes the value into one of the type that is zero, as encoding/json does; into none it decodes nothing.
+func (s *shape) read(b []byte, i int, into reflect.Value) int {
 	switch {
-	case s.kind == shapeDecoded:
-		end := skipValue(b, i)
-		if json.Unmarshal(b[i:end], reflect.New(s.typ).Interface()) != nil {
-			return -1
-		}
-		return end
+	case s.kind == shapeDecoded || s.kind == shapeAny && into.IsValid():
+		return s.decode(b, i, into)
 	case s.kind == shapeAny || b[i] == 'n': // null leaves everything as it is
 		return skipValue(b, i)
 	case s.kind == shapeString && b[i] == '"':
-		return skipString(b, i)
+		end := skipString(b, i)
+		if into.IsValid() {
+			into.SetString(unquote(b[i:end]))
+		}
+		return end
 	case s.kind == shapeBool && (b[i] == 't' || b[i] == 'f'):
+		if into.IsValid() {
+			into.SetBool(b[i] == 't')
+		}
 		return skipValue(b, i)
 	case s.kind == shapeList:
-		return skipArray(b, i, s.elem.skip)
+		return s.readList(b, i, into)
 	case s.kind == shapeMap:
-		return skipObject(b, i, s.skipEntry)
+		return s.readMap(b, i, into)
 	case s.kind == shapeStruct:
-		return skipObject(b, i, s.skipField)
+		return s.readStruct(b, i, into)
 	}
 	return -1
 }
 
-func (s *shape) skipEntry(b []byte, _, i int) int { return s.elem.skip(b, i) }
-
-func (s *shape) skipField(b []byte, key, i int) int {
-	quoted := b[key : i-len(":")]
-	if field := s.fields[string(quoted)]; field != nil {
-		return field.skip(b, i)
+func (s *shape) decode(b []byte, i int, into reflect.Value) int {
+	if !into.IsValid() {
+		into = reflect.New(s.typ).Elem()
 	}
-	if s.knows(quoted) {
+	end := skipValue(b, i)
+	if json.Unmarshal(b[i:end], into.Addr().Interface()) != nil {
 		return -1
 	}
-	return skipValue(b, i)
+	return end
+}
+
+func (s *shape) readList(b []byte, i int, into reflect.Value) int {
+	if !into.IsValid() {
+		return skipArray(b, i, s.elem.skip)
+	}
+	into.Set(reflect.MakeSlice(s.typ, 0, 0))
+	return skipArray(b, i, func(b []byte, i int) int {
+		n := into.Len()
+		into.Grow(1)
+		into.SetLen(n + 1)
+		return s.elem.read(b, i, into.Index(n))
+	})
+}
+
+func (s *shape) readMap(b []byte, i int, into reflect.Value) int {
+	if into.IsValid() {
+		into.Set(reflect.MakeMap(s.typ))
+	}
+	return skipObject(b, i, func(b []byte, key, i int) int {
+		if !into.IsValid() {
+			return s.elem.skip(b, i)
+		}
+		value := reflect.New(s.typ.Elem()).Elem()
+		end := s.elem.read(b, i, value)
+		into.SetMapIndex(reflect.ValueOf(unquote(b[key:i-len(":")])).Convert(s.typ.Key()), value)
+		return end
+	})
+}
+
+// mostFields is as many as the bits by which readStruct knows those that it met.
+const mostFields = 64
+
+// readStruct gives up at a field that is there twice: encoding/json decodes the second into what the first left.
+func (s *shape) readStruct(b []byte, i int, into reflect.Value) int {
+	met := uint64(0)
+	return skipObject(b, i, func(b []byte, key, i int) int {
+		quoted := b[key : i-len(":")]
+		field, ok := s.fields[string(quoted)]
+		if !ok {
+			return other(s, b, quoted, i)
+		}
+		if bit := uint64(1) << field.index; met&bit == 0 {
+			met |= bit
+		} else {
+			return -1
+		}
+		if !into.IsValid() || field.isDetail {
+			return field.skip(b, i)
+		}
+		return field.read(b, i, into.Field(field.index))
+	})
 }
 
 // knows tells whether a struct has a field for a quoted key, in any case.

@@ -3,6 +3,7 @@ package fbc
 import (
 	"bytes"
 	"encoding/base64"
+	"reflect"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/property"
@@ -13,6 +14,7 @@ import (
 type skimmer struct {
 	bundle     declcfg.Bundle
 	valid      *images
+	forCSV     bool // whether what CSV looks at is kept too, and images are not checked
 	properties bool // whether they were there; a decoder makes one of two lists
 	related    bool
 }
@@ -21,23 +23,32 @@ type skimmer struct {
 var (
 	bundleShape       = shapeOf[declcfg.Bundle]()
 	propertyShape     = shapeOf[property.Property]()
+	textShape         = shapeOf[string]()
 	relatedImageShape = shapeOf[declcfg.RelatedImage]()
+	imagesShape       = shapeOf[[]declcfg.RelatedImage]()
 	bundleObjectShape = shapeOf[property.BundleObject]()
+	packageShape      = shapeOf[property.Package]()
+	metadataShape     = shapeOf[property.CSVMetadata]()
 	valueShapes       = map[string]*shape{
-		property.TypePackage:         shapeOf[property.Package](),
+		property.TypePackage:         packageShape,
 		property.TypePackageRequired: shapeOf[property.PackageRequired](),
 		property.TypeGVK:             shapeOf[property.GVK](),
 		property.TypeGVKRequired:     shapeOf[property.GVKRequired](),
-		property.TypeCSVMetadata:     shapeOf[property.CSVMetadata](),
+		property.TypeCSVMetadata:     metadataShape,
 	}
 )
 
 // skimBundle reads a bundle if it is sound beyond doubt.
 func skimBundle(blob []byte, valid *images) (declcfg.Bundle, bool) {
 	s := skimmer{valid: valid}
-	ok := skipObject(blob, 0, s.member) == len(blob)
+	ok := s.reads(blob)
+	for i, p := range s.bundle.Properties {
+		s.bundle.Properties[i].Value = bytes.Clone(p.Value) // the blob is not ours to keep
+	}
 	return s.bundle, ok
 }
+
+func (s *skimmer) reads(blob []byte) bool { return skipObject(blob, 0, s.member) == len(blob) }
 
 func (s *skimmer) member(b []byte, key, i int) int {
 	quoted := b[key : i-len(":")]
@@ -57,7 +68,7 @@ func (s *skimmer) member(b []byte, key, i int) int {
 		return -1
 	case `"relatedImages"`:
 		if first(&s.related) {
-			return skipArray(b, i, s.relatedImage)
+			return s.relatedImages(b, i)
 		}
 		return -1
 	}
@@ -66,6 +77,9 @@ func (s *skimmer) member(b []byte, key, i int) int {
 
 // image checks the image of the bundle.
 func (s *skimmer) image(b []byte, i int) int {
+	if s.forCSV {
+		return text(b, i, &s.bundle.Image)
+	}
 	end, empty := s.valid.skip(b, i)
 	if s.bundle.Image = validImage; empty {
 		s.bundle.Image = ""
@@ -116,8 +130,7 @@ func (s *skimmer) property(b []byte, i int) int {
 	if end < 0 || p.Value == nil {
 		return -1
 	}
-	if isKept(p) {
-		p.Value = bytes.Clone(p.Value)
+	if isKept(p) || s.forCSV && (p.Type == property.TypeCSVMetadata || p.Type == property.TypeBundleObject) {
 		s.bundle.Properties = append(s.bundle.Properties, p)
 	}
 	return end
@@ -178,13 +191,20 @@ func isObjectInBase64(text []byte) bool {
 	return len(text) > 0
 }
 
+func (s *skimmer) relatedImages(b []byte, i int) int {
+	if s.forCSV {
+		return imagesShape.read(b, i, reflect.ValueOf(&s.bundle.RelatedImages).Elem())
+	}
+	return skipArray(b, i, s.relatedImage)
+}
+
 // relatedImage skips a related image, and checks its name.
 func (s *skimmer) relatedImage(b []byte, i int) int {
 	return skipObject(b, i, func(b []byte, key, i int) int {
 		quoted := b[key : i-len(":")]
 		switch string(quoted) {
 		case `"name"`:
-			return relatedImageShape.skipField(b, key, i)
+			return textShape.skip(b, i)
 		case `"image"`:
 			end, _ := s.valid.skip(b, i)
 			return end

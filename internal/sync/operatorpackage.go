@@ -128,7 +128,7 @@ func readHeads(ctx context.Context, snap *store.Snapshot, pkg *fbc.Package) (map
 			if err != nil {
 				return nil, err
 			}
-			csv, err := fbc.CSV(blob, pkg.Description)
+			csv, err := fbc.SoundCSV(blob, pkg.Description)
 			if err != nil {
 				heads[ch.Head] = head{err: fmt.Errorf("bundle %s has %w", ch.Head, err)}
 				continue
