@@ -162,13 +162,13 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// polite is a writer that lets those that unpack go first: while there are some, it waits before each write, for a moment, as
+// polite is a writer that lets urgent work go first: while there is some, it waits before each write, for a moment, as
 // one that is slow is not to stop it. Low priority is not enough for that: it counts between threads, while within a process a
 // goroutine at work occupies one of few processors.
 func (s *Store) polite(ctx context.Context, w io.Writer) io.Writer {
 	const pause = 100 * time.Millisecond
 	return writerFunc(func(p []byte) (int, error) {
-		if s.stages.Load() > 0 {
+		if s.urgent.Load() > 0 {
 			select {
 			case <-ctx.Done():
 			case <-time.After(pause):
@@ -176,6 +176,13 @@ func (s *Store) polite(ctx context.Context, w io.Writer) io.Writer {
 		}
 		return w.Write(p)
 	})
+}
+
+// Urgent tells that the caller has work to do that somebody waits for, and has what is not urgent leave the processors to it until it
+// calls what is returned.
+func (s *Store) Urgent() (end func()) {
+	s.urgent.Add(1)
+	return func() { s.urgent.Add(-1) }
 }
 
 // cancelable is a reader that ends with its context.

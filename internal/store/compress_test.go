@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -362,4 +363,29 @@ func BenchmarkCompress(b *testing.B) {
 			}
 		})
 	}
+}
+
+// What compresses waits at each write while others have urgent work, be that a stage or not, and no longer.
+func TestCompressingIsPolite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{}
+		var out strings.Builder
+		w := s.polite(t.Context(), &out)
+		waited := func() time.Duration {
+			began := time.Now()
+			if _, err := io.WriteString(w, "x"); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(began)
+		}
+		one, two := s.Urgent(), s.Urgent()
+		one()
+		if got := waited(); got == 0 {
+			t.Error("it does not wait for urgent work")
+		}
+		two()
+		if got := waited(); got != 0 || out.String() != "xx" {
+			t.Errorf("it waits %s for nothing, and has written %q", got, &out)
+		}
+	})
 }

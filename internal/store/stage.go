@@ -31,7 +31,7 @@ type Stage struct {
 	intake *intake
 
 	clearing  sync.WaitGroup // has the goroutine that deletes the files which are read
-	discarded sync.Once
+	discarded func()         // tells that it needs the processors no more
 }
 
 // Stage makes an empty stage for the next content of a catalog, that of an image (its reference, as in Source). An error may be a
@@ -63,7 +63,7 @@ func (s *Store) Stage(name, image string) (_ *Stage, err error) {
 	if st.files, err = s.volume.OpenRoot(st.path("files")); err != nil {
 		return nil, errors.Join(err, blobs.Close())
 	}
-	s.stages.Add(1)
+	st.discarded = sync.OnceFunc(s.Urgent())
 	st.intake = newIntake(st.files.FS(), newSpool(blobs), previous, s.opts.MaxBlobBytes)
 	st.intake.room, st.intake.noRoom = uint64(st.Room()), st.NoRoom()
 	return st, nil
@@ -90,7 +90,7 @@ func (st *Stage) Add(name string) { st.intake.added <- name }
 // Discard deletes the stage. After Commit it only tidies up.
 func (st *Stage) Discard() error {
 	st.clearing.Wait()
-	st.discarded.Do(func() { st.store.stages.Add(-1) })
+	st.discarded()
 	return errors.Join(st.intake.close(), st.files.Close(), st.store.volume.RemoveAll(st.dir))
 }
 

@@ -91,8 +91,8 @@ type Store struct {
 	changed    chan struct{}        // closed and replaced when a catalog changes
 	stageCount int
 
-	// stages is how many there are, so that what is not urgent leaves the processors to them.
-	stages atomic.Int32
+	// urgent is how many are at work that somebody waits for, those with a stage among them.
+	urgent atomic.Int32
 
 	// recompress has room for one: whoever deletes a damaged compressed form asks Compress for another.
 	recompress chan struct{}

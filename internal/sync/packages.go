@@ -53,6 +53,7 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 		return err
 	}
 	p := &publication{r: r, catalog: c, known: known, invalid: invalid}
+	defer r.Store.Urgent()()
 
 	var group errgroup.Group // of its own: one package that fails does not stop the others
 	group.SetLimit(parallelWrites)
