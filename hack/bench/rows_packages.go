@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -49,7 +50,39 @@ func firstSync(ctx context.Context, e *env) (Row, error) {
 	row.note("%d OperatorPackages; from the first of them to the last: %s, %.2fx. The figure has the validation of the packages in it", syncs[0].count, span, span.Median/row.Yardstick.Median)
 	row.note("processor time: catalogd %s, and the API server %s for it; the API server %s for kubectl",
 		medianOf(syncs, func(s synced) float64 { return s.own }), medianOf(syncs, func(s synced) float64 { return s.server }), newSeries("", "s", servers...))
-	return row, nil
+	return row, e.noteCreated(ctx, &row, file)
+}
+
+// noteCreated measures what it takes to create the objects of the yardstick's file, ready as they are, by a Go client that has as many
+// requests under way as catalogd: whoever creates them one by one comes to no less.
+func (e *env) noteCreated(ctx context.Context, row *Row, file string) error {
+	const parallel = 8
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var values []float64
+	for len(values) < e.runs {
+		list := &v1beta1.OperatorPackageList{} // anew: the replies are written into it
+		if err := json.Unmarshal(text, list); err != nil {
+			return err
+		}
+		group, creating := errgroup.WithContext(ctx)
+		group.SetLimit(parallel)
+		began := time.Now()
+		for i := range list.Items {
+			group.Go(func() error { return e.cluster.Create(creating, &list.Items[i]) })
+		}
+		if err := group.Wait(); err != nil {
+			return fmt.Errorf("creating the OperatorPackages: %w", err)
+		}
+		values = append(values, time.Since(began).Seconds())
+		if err := e.cluster.clear(ctx); err != nil {
+			return err
+		}
+	}
+	row.note("a Go client that does nothing but create those objects, %d at a time, measured after both: %s", parallel, row.beside(values))
+	return nil
 }
 
 // synced is what a first sync took, in seconds.
