@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/blang/semver/v4"
 	"github.com/operator-framework/api/pkg/lib/version"
@@ -117,7 +120,7 @@ func csvOfManifests(b declcfg.Bundle, manifests [][]byte) (*v1alpha1.ClusterServ
 
 // isCSV asks operator-registry, which reads it as YAML, whether a manifest in JSON is a ClusterServiceVersion.
 func isCSV(manifest []byte) (bool, error) {
-	object, err := json.Marshal(property.BundleObject{Data: withoutTexts(manifest)})
+	object, err := json.Marshal(property.BundleObject{Data: skeleton(manifest)})
 	if err != nil {
 		return false, err
 	}
@@ -129,46 +132,67 @@ func isCSV(manifest []byte) (bool, error) {
 	return err == nil && cfg.Bundles[0].CsvJSON != "", err
 }
 
-// withoutTexts empties the long texts of a manifest, which are most of it, as icons are: as YAML they are costly to read, and if they are
-// plain, and none of the manifest's own members, it makes no difference to what that is.
-func withoutTexts(manifest []byte) []byte {
-	const long = 100
+// skeleton is a manifest in JSON without what is in its members, if that is plain: as YAML it is costly to read, and makes no difference
+// to what the manifest is.
+func skeleton(manifest []byte) []byte {
 	if !json.Valid(manifest) {
 		return manifest
 	}
-	var out []byte
-	depth, copied := 0, 0
-	for i := 0; i < len(manifest); i++ {
-		switch manifest[i] {
+	out, read := []byte("{"), len("{")
+	for key, value := range members(manifest) {
+		read += len(key) + len(":") + len(value) + len(",")
+		switch {
+		case value[0] == '{' && isPlainYAML(value):
+			value = []byte("{}")
+		case value[0] == '[' && isPlainYAML(value):
+			value = []byte("[]")
+		}
+		out = slices.Concat(out, key, []byte(":"), value, []byte(","))
+	}
+	if read != len(manifest) { // there is white space
+		return manifest
+	}
+	out[len(out)-1] = '}'
+	return out
+}
+
+// isPlainYAML tells whether an object or list in JSON is one in YAML too, without a doubt.
+func isPlainYAML(value []byte) bool {
+	const deep, longKey = 100, 1000 // either is less than what YAML takes
+	depth := 0
+	for i := 0; i < len(value); i++ {
+		switch value[i] {
 		case '{', '[':
 			depth++
 		case '}', ']':
 			depth--
 		case '"':
-			end := skipString(manifest, i)
-			if text := manifest[i+1 : end-1]; depth > 1 && len(text) > long && isPlainText(text) && !isColonNext(manifest[end:]) {
-				out = append(out, manifest[copied:i+1]...)
-				copied = end - 1
+			end := skipString(value, i)
+			isKey := value[end] == ':'
+			if !isPlainText(value[i+1:end-1]) || isKey && (end-i > longKey || string(value[i:end]) == `"<<"`) {
+				return false
 			}
 			i = end - 1
+		case ' ', '\t', '\r', '\n':
+			return false
 		}
-	}
-	return append(out, manifest[copied:]...)
-}
-
-// isPlainText tells whether a quoted text means the same in JSON and YAML without a doubt.
-func isPlainText(text []byte) bool {
-	for _, c := range text {
-		if c < ' ' || c > '~' || c == '\\' {
+		if depth > deep {
 			return false
 		}
 	}
 	return true
 }
 
-// isColonNext tells whether the text before was a key.
-func isColonNext(rest []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(":"))
+// isPlainText tells whether a quoted text is one in YAML as in JSON.
+func isPlainText(text []byte) bool {
+	escaped := false
+	for _, r := range string(text) {
+		if r == utf8.RuneError || !unicode.IsPrint(r) || escaped && !strings.ContainsRune(`"\nt`, r) {
+			return false
+		}
+		escaped = r == '\\' && !escaped
+	}
+	return true
 }
 
 func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {

@@ -149,6 +149,10 @@ func FuzzCSVOfObjects(f *testing.F) {
 	for _, seed := range []string{
 		csvManifest, `{"kind":"` + kind + `"}`, `{"kind":"\u0043lusterServiceVersion"}`, `{"kind":"\u00e9","a":"\n\"\\"}`, `{kind: "\x43lusterServiceVersion"}`,
 		"{kind: \"Cluster\\\nServiceVersion\"}", `{kind: !!binary Q2x1c3RlclNlcnZpY2VWZXJzaW9u}`, `{"kind":"Role","a":"!"}`, `{"kind":"Cluster\`, "a: b", "{\n", "",
+		`{"kind":"` + kind + `","spec":{"<<":1}}`, `{"kind":"` + kind + `","spec":{"a":"\ud83d\ude00"}}`, `{"kind":"` + kind + `","spec":{"a":"\/\b"}}`,
+		`{"kind":"` + kind + `","spec":{"` + strings.Repeat("k", 2000) + `":1}}`, `{"kind":"` + kind + `","spec":{"a":"` + "\x7f\u0085\u2028\ufeff" + `"}}`,
+		`{"kind":"` + kind + `","spec":{"a":[1e400,-0,{"b":null,"b":"’"}]},"items":[{}],"metadata":[]}`, `{"apiVersion":"a/b/c","kind":"` + kind + `","spec":{}}`,
+		`{"kind":"` + kind + `","spec":{"a"` + "\n" + `:1}}`, `{"kind":"` + kind + `","spec":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
 	} {
 		f.Add(seed, `{"kind":"`+kind+`","metadata":{"name":"second"}}`)
 		f.Add(`{"kind":"Role"}`, seed)
