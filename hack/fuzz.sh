@@ -15,6 +15,6 @@ for target in $targets; do
 	name=${target##*:}
 	echo "== fuzz: $name of $package for $time"
 	# What makes an input interesting is minimised for 10 tries, else for 60 s, which a short run does not have.
-	go test -run '^$' -fuzz "^$name\$" -fuzztime "$time" -fuzzminimizetime 10x "$package"
+	go test -toolexec "'$PWD/hack/fuzztool.sh'" -run '^$' -fuzz "^$name\$" -fuzztime "$time" -fuzzminimizetime 10x "$package"
 done
 echo "fuzz: $(wc -w <<<"$targets") targets ran for $time each and found nothing"
