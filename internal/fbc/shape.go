@@ -119,17 +119,8 @@ func (s *shape) read(b []byte, i int, into reflect.Value) int {
 		return s.decode(b, i, into)
 	case s.kind == shapeAny || b[i] == 'n': // null leaves everything as it is
 		return skipValue(b, i)
-	case s.kind == shapeString && b[i] == '"':
-		end := skipString(b, i)
-		if into.IsValid() {
-			into.SetString(unquote(b[i:end]))
-		}
-		return end
-	case s.kind == shapeBool && (b[i] == 't' || b[i] == 'f'):
-		if into.IsValid() {
-			into.SetBool(b[i] == 't')
-		}
-		return skipValue(b, i)
+	case s.kind == shapeString && b[i] == '"', s.kind == shapeBool && (b[i] == 't' || b[i] == 'f'):
+		return readScalar(b, i, into)
 	case s.kind == shapeList:
 		return s.readList(b, i, into)
 	case s.kind == shapeMap:
@@ -138,6 +129,19 @@ func (s *shape) read(b []byte, i int, into reflect.Value) int {
 		return s.readStruct(b, i, into)
 	}
 	return -1
+}
+
+// readScalar reads a string, true or false.
+func readScalar(b []byte, i int, into reflect.Value) int {
+	end := skipValue(b, i)
+	switch {
+	case !into.IsValid():
+	case b[i] == '"':
+		into.SetString(unquote(b[i:end]))
+	default:
+		into.SetBool(b[i] == 't')
+	}
+	return end
 }
 
 func (s *shape) decode(b []byte, i int, into reflect.Value) int {
