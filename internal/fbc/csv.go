@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/blang/semver/v4"
 	"github.com/operator-framework/api/pkg/lib/version"
@@ -120,7 +117,7 @@ func csvOfManifests(b declcfg.Bundle, manifests [][]byte) (*v1alpha1.ClusterServ
 
 // isCSV asks operator-registry, which reads it as YAML, whether a manifest in JSON is a ClusterServiceVersion.
 func isCSV(manifest []byte) (bool, error) {
-	object, err := json.Marshal(property.BundleObject{Data: skeleton(manifest)})
+	object, err := json.Marshal(property.BundleObject{Data: manifest})
 	if err != nil {
 		return false, err
 	}
@@ -130,69 +127,6 @@ func isCSV(manifest []byte) (bool, error) {
 	}
 	cfg, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: SchemaBundle, Blob: blob}})
 	return err == nil && cfg.Bundles[0].CsvJSON != "", err
-}
-
-// skeleton is a manifest in JSON without what is in its members, if that is plain: as YAML it is costly to read, and makes no difference
-// to what the manifest is.
-func skeleton(manifest []byte) []byte {
-	if !json.Valid(manifest) {
-		return manifest
-	}
-	out, read := []byte("{"), len("{")
-	for key, value := range members(manifest) {
-		read += len(key) + len(":") + len(value) + len(",")
-		switch {
-		case value[0] == '{' && isPlainYAML(value):
-			value = []byte("{}")
-		case value[0] == '[' && isPlainYAML(value):
-			value = []byte("[]")
-		}
-		out = slices.Concat(out, key, []byte(":"), value, []byte(","))
-	}
-	if read != len(manifest) { // there is white space
-		return manifest
-	}
-	out[len(out)-1] = '}'
-	return out
-}
-
-// isPlainYAML tells whether an object or list in JSON is one in YAML too, without a doubt.
-func isPlainYAML(value []byte) bool {
-	const deep, longKey = 100, 1000 // either is less than what YAML takes
-	depth := 0
-	for i := 0; i < len(value); i++ {
-		switch value[i] {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		case '"':
-			end := skipString(value, i)
-			isKey := value[end] == ':'
-			if !isPlainText(value[i+1:end-1]) || isKey && (end-i > longKey || string(value[i:end]) == `"<<"`) {
-				return false
-			}
-			i = end - 1
-		case ' ', '\t', '\r', '\n':
-			return false
-		}
-		if depth > deep {
-			return false
-		}
-	}
-	return true
-}
-
-// isPlainText tells whether a quoted text is one in YAML as in JSON.
-func isPlainText(text []byte) bool {
-	escaped := false
-	for _, r := range string(text) {
-		if r == utf8.RuneError || !unicode.IsPrint(r) || escaped && !strings.ContainsRune(`"\nt`, r) {
-			return false
-		}
-		escaped = r == '\\' && !escaped
-	}
-	return true
 }
 
 func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
