@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	generations = 50
+	generations = 100
 	kept        = 10 // packages that every generation has; one more is in that generation only
 )
 
@@ -228,10 +228,10 @@ func follow(ctx context.Context, r *reader) error {
 	return nil
 }
 
-// TestReadersWhileReplaced replaces a catalog 50 times while 50 clients read it in every way there is: each reply is wholly of one
+// TestReadersWhileReplaced replaces a catalog 100 times while 200 clients read it in every way there is: each reply is wholly of one
 // digest, the one that its header names.
 func TestReadersWhileReplaced(t *testing.T) {
-	const clients = 50
+	const clients = 200
 	st := openStore(t)
 	commitSource(t, st, "c", store.Source{Image: "quay.io/example/c:v1", Digest: generationDigest(1)}, generation(1))
 	compress(t, st)
