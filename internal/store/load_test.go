@@ -1,0 +1,39 @@
+package store
+
+import (
+	"crypto/sha256"
+	"io"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// A file is the same to whoever reads it, held or not, and is told by its content and its extension.
+func TestLoad(t *testing.T) {
+	const most = 16
+	for _, size := range []int{0, 1, most - 1, most, most + 1, 5 * most} {
+		content := strings.Repeat("x", size)
+		in := &intake{fsys: fstest.MapFS{"a.json": {Data: []byte(content)}}, buffer: make([]byte, most)}
+		fsys, got, err := in.load("a.json")
+		must(t, err)
+		if sum := sha256.Sum256([]byte(".json\x00" + content)); got != hash(sum[:hashSize]) {
+			t.Errorf("%d bytes: got another hash", size)
+		}
+		for range 2 {
+			f, err := fsys.Open("a.json")
+			must(t, err)
+			if b, err := io.ReadAll(f); string(b) != content || err != nil {
+				t.Errorf("%d bytes: got %q, %v", size, b, err)
+			}
+			must(t, f.Close())
+		}
+		if _, held := fsys.(heldFile); held != (size < most) {
+			t.Errorf("%d bytes: held: %t", size, held)
+		}
+		if _, _, err := in.load("b.json"); !isMissing(err) {
+			t.Errorf("of a file that is not there, got %v", err)
+		}
+	}
+}
+
+func isMissing(err error) bool { return err != nil && ignoreMissing(err) == nil }
