@@ -20,14 +20,15 @@ func (in *intake) load(name string) (fsys fs.FS, content hash, err error) {
 	sum := sha256.New()
 	sum.Write([]byte(path.Ext(name) + "\x00")) // the same bytes may mean something else under another extension
 	n, err := io.ReadFull(f, in.buffer)
-	if fsys = in.fsys; errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	sum.Write(in.buffer[:n])
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		fsys, err = heldFile(in.buffer[:n]), nil
+	case err == nil:
+		fsys = in.fsys
+		_, err = io.CopyBuffer(sum, f, in.buffer)
 	}
-	for n > 0 && err == nil {
-		sum.Write(in.buffer[:n])
-		n, err = f.Read(in.buffer)
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil {
 		return nil, content, err
 	}
 	return fsys, hash(sum.Sum(nil)[:hashSize]), nil
