@@ -209,7 +209,7 @@ func (r *Report) markdown() string {
 func (r *Row) markdown(table, notes *strings.Builder) {
 	yardstick, ratio := "", ""
 	if len(r.Yardstick.Values) > 0 {
-		yardstick, ratio = r.Yardstick.What+": "+r.Yardstick.String(), fmt.Sprintf("%.2fx", r.Ratio)
+		yardstick, ratio = r.Yardstick.What+": "+r.Yardstick.String(), r.ratio()
 	}
 	reach := []string{}
 	if r.Limit != 0 {

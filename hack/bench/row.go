@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -80,10 +81,24 @@ func (r *Row) note(format string, args ...any) {
 
 // held says whether the row reaches all that it is to reach.
 func (r *Row) held() bool {
-	if r.Limit != 0 && (r.AtLeast && r.Ratio < r.Limit || !r.AtLeast && r.Ratio > r.Limit) {
-		return false
+	return r.keeps(r.Ratio) && !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Held })
+}
+
+// keeps says whether a ratio keeps to the bound.
+func (r *Row) keeps(ratio float64) bool {
+	return r.Limit == 0 || r.AtLeast && ratio >= r.Limit || !r.AtLeast && ratio <= r.Limit
+}
+
+// ratio writes the ratio with two digits, or as many more as tell on which side of its bound it is.
+func (r *Row) ratio() string {
+	text, most := "", 5
+	for digits := 2; digits <= most; digits++ {
+		text = strconv.FormatFloat(r.Ratio, 'f', digits, 64)
+		if shown, _ := strconv.ParseFloat(text, 64); r.keeps(shown) == r.keeps(r.Ratio) {
+			break
+		}
 	}
-	return !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Held })
+	return text + "x"
 }
 
 // reach is the bound of the ratio in words.
@@ -174,7 +189,7 @@ func (r *Row) lines() string {
 		fmt.Fprintf(&b, "  %-60s %s\n", r.Figure.What, r.Figure)
 		if len(r.Yardstick.Values) > 0 {
 			fmt.Fprintf(&b, "  %-60s %s\n", r.Yardstick.What, r.Yardstick)
-			fmt.Fprintf(&b, "  ratio %.2fx  %s\n", r.Ratio, strings.Trim(r.reach()+": "+r.ratioVerdict(), ": "))
+			fmt.Fprintf(&b, "  ratio %s  %s\n", r.ratio(), strings.Trim(r.reach()+": "+r.ratioVerdict(), ": "))
 		}
 		for _, c := range r.Checks {
 			fmt.Fprintf(&b, "  %s: %s\n", c.What, verdictOf(c.Held))
@@ -190,8 +205,7 @@ func (r *Row) ratioVerdict() string {
 	if r.Limit == 0 {
 		return ""
 	}
-	alone := Row{Ratio: r.Ratio, Limit: r.Limit, AtLeast: r.AtLeast}
-	return verdictOf(alone.held())
+	return verdictOf(r.keeps(r.Ratio))
 }
 
 func verdictOf(held bool) string {

@@ -33,6 +33,28 @@ func TestSeries(t *testing.T) {
 	}
 }
 
+// What misses its bound by a hair is not written as if it reached it.
+func TestRatio(t *testing.T) {
+	for _, test := range []struct {
+		ratio, limit float64
+		atLeast      bool
+		want         string
+	}{
+		{.612, .7, true, "0.61x"},
+		{.6988, .7, true, "0.699x"},
+		{.69996, .7, true, "0.69996x"},
+		{.7, .7, true, "0.70x"},
+		{1.1004, 1.1, false, "1.1004x"},
+		{1.0996, 1.1, false, "1.10x"},
+		{3.14159, 0, false, "3.14x"},
+	} {
+		row := Row{Ratio: test.ratio, Limit: test.limit, AtLeast: test.atLeast}
+		if got := row.ratio(); got != test.want {
+			t.Errorf("%v: got %s, want %s", test, got, test.want)
+		}
+	}
+}
+
 func TestHeld(t *testing.T) {
 	with := func(ratio float64, bound func(*Row), checks ...bool) Row {
 		r := Row{Ratio: ratio}
