@@ -34,8 +34,8 @@ func limitMemory(ctx context.Context, logger *slog.Logger) {
 // heapGrowth is by how much the heap grows between two collections of garbage, in bytes.
 const heapGrowth = 16 << 20
 
-// startHeap is how large the heap may grow before garbage is collected for the first time: what a start makes is kept, most of it, and
-// nothing is served until it is done. minimumHeap is what Go makes of it at 100 percent.
+// startHeap is how large the heap may grow before garbage is collected for the first time: most of what a start makes stays, and a client
+// may be waiting for it. minimumHeap is what Go makes of it at 100 percent.
 const (
 	startHeap   = 32 << 20
 	minimumHeap = 4 << 20

@@ -212,17 +212,18 @@ func (s *Snapshot) soundBlobs(numbers []uint32) iter.Seq2[[]byte, error] {
 	}
 }
 
-// noteDamage notes all that is damaged where an error says that something is, so that it is unpacked again. Of many who meet the same
-// damage one reads the whole catalog for that, and the others wait.
+// noteDamage notes all that is damaged where an error says that something is, so that it is unpacked again. Of many who meet damage at
+// a time one reads the whole catalog for that, and the others wait.
 func (s *Snapshot) noteDamage(ctx context.Context, err error) {
 	if !errors.As(err, new(*DamagedError)) {
 		return
 	}
-	before := s.damage.Load()
+	before := s.passes.Load()
 	s.noting.Lock()
 	defer s.noting.Unlock()
-	if s.damage.Load() == before {
+	if s.passes.Load() == before {
 		_ = s.verify(ctx)
+		s.passes.Add(1)
 	}
 }
 

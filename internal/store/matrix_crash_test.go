@@ -19,6 +19,9 @@ func (m *matrix) crash(k int) (stopped bool) {
 			return nil
 		}
 		if i == k {
+			if k >= len(m.order) || op != m.order[k] { // else some operation would never be the one that is stopped before
+				m.Errorf("operation %d is %v, and was another in the work that was not disturbed: the order of operations depends on chance", k, op)
+			}
 			point = fmt.Sprintf("stopped before operation %d of %d, %s %s %s", k, m.count, op.kind, op.name, op.to)
 		}
 		return errStopped

@@ -58,6 +58,7 @@ type matrix struct {
 	described map[string][]string // by key: what may be said of its packages, as readPackages gives it
 	final     diskTree
 	count     int // operations of the work
+	order     []operation
 
 	scratch   string
 	dirs      int
@@ -88,7 +89,10 @@ func newMatrix(t *testing.T, sc scenario) *matrix {
 		}
 		m.base = readTree(t, dir)
 	}
-	d, s, c := m.begin(nil)
+	d, s, c := m.begin(func(_ int, op operation) error {
+		m.order = append(m.order, op)
+		return nil
+	})
 	m.note(s, c, d.dir)
 	for _, call := range sc.work {
 		must(t, call(s, c))

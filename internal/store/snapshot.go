@@ -71,6 +71,7 @@ type Snapshot struct {
 
 	damage   atomic.Pointer[damage] // what a check of the checksums found; then it is unpacked again, and served as far as it is sound until that is done
 	noting   sync.Mutex             // held by who reads all of it, as damage was met
+	passes   atomic.Uint32          // how often that was done
 	verified sync.Once              // done when this process wrote the files, or compared them with their checksums
 	awaited  atomic.Int32           // how many commits are about to point to it: it is not swept
 }

@@ -30,8 +30,7 @@ type Stage struct {
 	usage  Usage // when there was nothing in it
 	intake *intake
 
-	clearing  sync.WaitGroup // has the goroutine that deletes the files which are read
-	discarded func()         // tells that it needs the processors no more
+	discarded func() // tells that it needs the processors no more
 }
 
 // Stage makes an empty stage for the next content of a catalog, that of an image (its reference, as in Source). An error may be a
@@ -89,7 +88,6 @@ func (st *Stage) Add(name string) { st.intake.added <- name }
 
 // Discard deletes the stage. After Commit it only tidies up.
 func (st *Stage) Discard() error {
-	st.clearing.Wait()
 	st.discarded()
 	return errors.Join(st.intake.close(), st.files.Close(), st.store.volume.RemoveAll(st.dir))
 }
@@ -104,7 +102,6 @@ func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
 	if err := st.write(ctx, src); err != nil {
 		return nil, err
 	}
-	st.clear()
 	s := st.store
 	snap, err := st.publish(src.Key())
 	if err != nil {
@@ -112,12 +109,6 @@ func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
 	}
 	defer snap.awaited.Add(-1)
 	return snap, s.Serve(ctx, st.name, src.Image, src.Endpoint, snap)
-}
-
-// clear begins to delete the files, which are read; that takes the disk as long as a small catalog takes to be described, which
-// goes on beside it.
-func (st *Stage) clear() {
-	st.clearing.Go(func() { _ = st.store.volume.RemoveAll(st.path("files")) }) // what stays, Discard deletes, or tells why it cannot
 }
 
 // publish moves the finished snapshot to its name. If a sound one is there, of another catalog with the same image,

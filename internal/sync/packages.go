@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -178,12 +180,13 @@ func (p *publication) ensure(ctx context.Context, name, hash string, have *metav
 	return nil
 }
 
-// build makes the OperatorPackage of a package. A panic of what reads its blobs makes it an unfit one: one package is not to end the
-// process, again at each start.
+// build makes the OperatorPackage of a package. A panic is an error like one of the store: one package is not to end the process, again at
+// each start, and as the fault is ours, what is published of it stays.
 func (p *publication) build(ctx context.Context, name string) (pkg *v1beta1.OperatorPackage, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			pkg, err = nil, &unfitError{fmt.Sprintf("making its OperatorPackage failed: %v", cause)}
+			pkg, err = nil, fmt.Errorf("panic: %v", cause)
+			logf.FromContext(ctx).Error(err, "making an OperatorPackage failed", "package", name, "stack", string(debug.Stack()))
 		}
 	}()
 	sound, err := p.known.load(name)

@@ -346,12 +346,14 @@ func TestPublishTooLarge(t *testing.T) {
 	}
 }
 
-// A panic in making the object of one package is that package's fault: it is unfit, and the process goes on.
+// A panic in making the object of one package does not end the process, and what is published of the package stays.
 func TestPanicInAPackage(t *testing.T) {
 	b := newBuilder(t, blobsOf(t, packageBlob("foo", "stable"), channelBlob("foo", "stable", object{"name": "foo.v1.0.0"}), bundleBlob("foo", "1.0.0", object{})))
-	p := &publication{r: b.CatalogReconciler, known: description{Snapshot: b.snapshot}} // of no catalog, which is what panics
-	must(t, p.ensure(t.Context(), "foo", "", nil))
-	if len(p.invalid) != 1 || p.invalid[0].Name != "foo" || !strings.Contains(p.invalid[0].Reason, "making its OperatorPackage failed: ") {
-		t.Errorf("the invalid packages are %v", p.invalid)
+	p := &publication{catalog: b.source, known: description{Snapshot: b.snapshot}} // without a reconciler, which is what panics
+	if err := p.ensure(t.Context(), "foo", "", &metav1.PartialObjectMetadata{}); err == nil || !strings.Contains(err.Error(), "panic: ") {
+		t.Errorf("got the error %v", err)
+	}
+	if len(p.invalid) > 0 || len(p.failed) > 0 { // for which what is published would have been deleted
+		t.Errorf("the package counts as invalid (%v), or the API server is blamed (%v)", p.invalid, p.failed)
 	}
 }

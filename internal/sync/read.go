@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -44,21 +43,23 @@ func isGone(err error, name string) bool {
 	})
 }
 
-// knownVersions has the resourceVersion of each CatalogSource that this process read from the API server or wrote last. A cache is asked
-// only for what is as new: in one that is behind by the last write of status, the catalog would still want what it served before,
-// and be given it again. The zero value is ready for use; what an earlier process wrote it does not know, so the API server is
-// asked first.
+// knownVersions has the resourceVersion of each CatalogSource that the API server gave this process last, in answer to a read or a write.
+// A cache is believed only where it has the very same: in one that is behind by the last write of status, the catalog would still want
+// what it served before, and be given it again; and one that is ahead of it may be that of an etcd from before a restore. The zero value is
+// ready for use; what an earlier process wrote it does not know, so the API server is asked first.
 type knownVersions struct {
 	mu     stdsync.Mutex
 	byName map[string]string
 }
 
-// read gets a CatalogSource from the cache, or live.
+// read gets a CatalogSource from the cache, or live. One that is being deleted is always read live: its content goes, and there may be
+// another of the name by now.
 func (k *knownVersions) read(ctx context.Context, cache, live client.Reader, name string) (*v1beta1.CatalogSource, error) {
 	key := client.ObjectKey{Name: name}
 	if known := k.get(name); known != "" {
 		catalog := &v1beta1.CatalogSource{}
-		if err := cache.Get(ctx, key, catalog); err == nil && isAsNew(catalog.ResourceVersion, known) {
+		err := cache.Get(ctx, key, catalog)
+		if err == nil && catalog.ResourceVersion == known && catalog.DeletionTimestamp.IsZero() {
 			return catalog, nil
 		}
 	}
@@ -68,12 +69,6 @@ func (k *knownVersions) read(ctx context.Context, cache, live client.Reader, nam
 	}
 	k.set(name, catalog.ResourceVersion)
 	return catalog, nil
-}
-
-// isAsNew compares two versions of one object, which are numbers that grow (KEP-5504). Of what is no number it says no.
-func isAsNew(version, known string) bool {
-	order, err := resourceversion.CompareResourceVersion(version, known)
-	return err == nil && order >= 0
 }
 
 // write makes a write that puts what the API server answers into catalog. Of one that failed it is not known whether it was made: the
