@@ -84,7 +84,7 @@ var broken = map[string]verdict{
 	"package-without-name":            {packages: map[string]string{"": "config contains package with no name", "foo": `unknown package "foo" for channel "stable"`}, blobs: 4},
 	"property-without-type":           {blobs: 4},
 	"property-without-value":          inPackage("foo", `parse property[2] of type "example.com.thing": unexpected end of JSON input`),
-	"readme-in-catalog":               {refused: `README.md:3: the blob {"Some text":"with a colon"} has no schema; if the file is no part of the catalog, name it in an .indexignore`},
+	"readme-in-catalog":               {refused: `README.md:3: the blob {"Some text":"with a colon"} has no schema; if the file is no part of the catalog, name it in a file .indexignore`},
 	"schema-not-string":               {refused: `foo/catalog.json:83: the value of "schema" is a number`},
 	"self-replaces":                   inPackage("foo", "channel contains one or more stranded bundles: foo.v0.2.0"),
 	"semver-v-prefix":                 inPackage("foo", `version "v0.2.0": Invalid character(s) found in major number "v0"`),

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -204,6 +205,8 @@ func emit(object []byte, fn func(Blob) error) error {
 	return nil
 }
 
+var errNoSchema = errors.New("no schema")
+
 // blobOf makes a blob of a compact JSON object.
 func blobOf(object []byte) (Blob, error) {
 	k, err := keysOf(object)
@@ -211,7 +214,7 @@ func blobOf(object []byte) (Blob, error) {
 		return Blob{}, err
 	}
 	if k.schema == "" {
-		return Blob{}, fmt.Errorf("the blob %s has no schema; if the file is no part of the catalog, name it in an %s", excerpt(object), indexIgnore)
+		return Blob{}, fmt.Errorf("the blob %s has %w", excerpt(object), errNoSchema)
 	}
 	b := Blob{Schema: k.schema, Package: k.pkg, Name: k.name, JSON: object}
 	if b.Schema == SchemaBundle {
@@ -311,19 +314,26 @@ func locate(fsys fs.FS, name string, src *boundedReader, err error) error {
 	if src.err != nil {
 		return fmt.Errorf("reading %s: %w", name, src.err)
 	}
+	where := &Error{Err: err}
 	var at *offsetError
-	if errors.As(err, &at) {
-		return &Error{Path: name, Line: lineAt(fsys, name, at.offset), Err: at.err}
+	switch {
+	case errors.As(err, &at):
+		where = &Error{Line: lineAt(fsys, name, at.offset), Err: at.err}
+	case errors.As(err, &where): // it has the line
+	case src.over:
+		where.Err = src.errTooLarge()
 	}
-	var where *Error
-	if errors.As(err, &where) {
-		where.Path = name
-		return where
+	where.Path = name
+	if errors.Is(where.Err, errNoSchema) || !hasCatalogName(name) {
+		where.Err = fmt.Errorf("%w; if the file is no part of the catalog, name it in a file %s", where.Err, indexIgnore)
 	}
-	if src.over {
-		err = src.errTooLarge()
-	}
-	return &Error{Path: name, Err: err}
+	return where
+}
+
+// hasCatalogName tells whether a file is named as those of catalogs are. All others are read as well, as operator-registry
+// does, but what is wrong with them may be that they are there.
+func hasCatalogName(name string) bool {
+	return slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(name))
 }
 
 // lineAt counts the lines of a file up to the first byte at or behind offset that is no white space; 0 if it cannot.

@@ -154,6 +154,7 @@ func TestReadJSON(t *testing.T) {
 }
 
 func TestReadErrors(t *testing.T) {
+	const hint = "; if the file is no part of the catalog, name it in a file .indexignore"
 	sound := `{"schema":"s"}`
 	for name, c := range map[string]struct{ file, in, want string }{
 		"syntax error in a later blob":         {"c.json", sound + "\n\n{\n \"schema\": x\n}", "c.json:4: invalid character 'x'"},
@@ -164,7 +165,7 @@ func TestReadErrors(t *testing.T) {
 		"not an object":                        {"c.json", sound + "\n7", "c.json:2: the top level is a number"},
 		"a null":                               {"c.json", sound + "\nnull", "c.json:2: the top level is null"},
 		"a list":                               {"c.json", "[" + sound + "]", "c.json:1: the top level is a list"},
-		"no schema":                            {"c.json", sound + "\n" + `{"name":"n"}`, `c.json:2: the blob {"name":"n"} has no schema; if the file is no part of the catalog, name it in an .indexignore`},
+		"no schema":                            {"c.json", sound + "\n" + `{"name":"n"}`, `c.json:2: the blob {"name":"n"} has no schema; if the file is no part of the catalog, name it in a file .indexignore`},
 		"empty schema":                         {"c.json", `{"schema":""}`, "has no schema"},
 		"long blob without a schema":           {"c.json", `{"a":"` + strings.Repeat("é", 100) + `"}`, "é… has no schema"},
 		"schema is null":                       {"c.json", `{"schema":null}`, `the value of "schema" is null, not a string`},
@@ -183,10 +184,18 @@ func TestReadErrors(t *testing.T) {
 		"YAML in a .json that begins with {":   {"c.json", "{schema: s}", "c.json:1: invalid character 's'"},
 		"flow mapping behind a JSON blob":      {"c.yaml", sound + "\n{schema: s}", "c.yaml:2: invalid character 's'"},
 		"JSON cut off in a file of other name": {"c.yaml", `{"schema":"s`, "c.yaml:1: the file ends in the middle"},
+		"text in a file of other name":         {"README.md", "# A title\n\nA text.\n", "README.md:3: the top level is a string; a catalog file is a stream of objects" + hint},
+		"no YAML in a file of other name":      {"d/README.md", "# A title\n\n`code`\n", "d/README.md: yaml: line 3: found character that cannot start any token" + hint},
+		"no JSON in a file without extension":  {"Makefile", sound + "\n{]", "Makefile:2: invalid character ']' looking for beginning of object key string" + hint},
+		"UTF-16 in a file of other name":       {"notes.txt", "\xff\xfe{\x00", "notes.txt: the file is UTF-16; a catalog is UTF-8: convert the file" + hint},
+		"too large, in a file of other name":   {"a.bin", "schema: s\na: " + strings.Repeat("x", maxYAMLBytes), "write it as JSON)" + hint},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := readText(t, c.file, c.in, 0)
 			wantError(t, err, c.file, c.want)
+			if hasCatalogName(c.file) && !strings.Contains(c.want, "has no schema") && strings.Contains(err.Error(), hint) {
+				t.Errorf("%v: a file of that name is part of the catalog", err)
+			}
 		})
 	}
 }
