@@ -58,9 +58,8 @@ What is served, and how to ask for it, README.md in the source says; CatalogSour
 
 // parseFlags reads the command line. Help goes to out, with the error pflag.ErrHelp.
 func parseFlags(args []string, out io.Writer) (config, error) {
-	var cfg config
+	cfg := config{limits: unpack.DefaultLimits(), maxBlob: fbc.DefaultMaxBlobBytes}
 	var level, pullSecret string
-	limits := unpack.DefaultLimits()
 	f := pflag.NewFlagSet("catalogd", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.StringVar(&cfg.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: the pod's service account, else $KUBECONFIG, else ~/.kube/config)")
@@ -75,13 +74,13 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	f.StringVar(&cfg.account, "service-account", cmp.Or(os.Getenv("POD_SERVICE_ACCOUNT"), "catalogd"), "`name` of catalogd's own ServiceAccount; its imagePullSecrets hold for all catalogs")
 	f.StringVar(&cfg.caDir, "registry-ca-dir", "", "`directory` of *.crt and *.pem files with certificates of authorities to trust for all registries; read again when they change")
 	f.StringVar(&cfg.registries, "registries-conf", "", "`file` that says where images are mirrored, as containers-registries.conf(5) has it; read again when it changes")
-	f.Int64Var(&cfg.limits.TotalBytes, "max-unpacked-bytes", limits.TotalBytes, "most `bytes` that the catalog files of an image may have together")
-	f.Int64Var(&cfg.limits.FileBytes, "max-file-bytes", limits.FileBytes, "most `bytes` that one of them may have")
-	f.IntVar(&cfg.limits.Files, "max-files", limits.Files, "most `files` and directories that a catalog may have")
-	f.IntVar(&cfg.limits.Ratio, "max-compression-ratio", limits.Ratio, "most bytes that one byte of an image layer may unpack to, as a `ratio`")
-	f.Int64Var(&cfg.limits.DatabaseBytes, "max-database-bytes", limits.DatabaseBytes, "most `bytes` that the SQLite database of a legacy index may have; it is converted in memory")
-	f.Int64Var(&cfg.storage, "storage-limit", 0, "most `bytes` that the content of all catalogs may take in the data directory, that being unpacked included; 0: what the volume has")
-	f.Int64Var(&cfg.maxBlob, "max-blob-bytes", fbc.DefaultMaxBlobBytes, "most `bytes` that one blob of a catalog may have; a blob in YAML may have 4 MiB at most")
+	f.Var((*byteCount)(&cfg.limits.TotalBytes), "max-unpacked-bytes", "most bytes that the catalog files of an image may have together")
+	f.Var((*byteCount)(&cfg.limits.FileBytes), "max-file-bytes", "most bytes that one of them may have")
+	f.IntVar(&cfg.limits.Files, "max-files", cfg.limits.Files, "most `files` and directories that a catalog may have")
+	f.IntVar(&cfg.limits.Ratio, "max-compression-ratio", cfg.limits.Ratio, "most bytes that one byte of an image layer may unpack to, as a `ratio`")
+	f.Var((*byteCount)(&cfg.limits.DatabaseBytes), "max-database-bytes", "most bytes that the SQLite database of a legacy index may have; it is converted in memory")
+	f.Var((*byteCount)(&cfg.storage), "storage-limit", "most bytes that the content of all catalogs may take in the data directory, that being unpacked included; 0: what the volume has")
+	f.Var((*byteCount)(&cfg.maxBlob), "max-blob-bytes", "most bytes that one blob of a catalog may have; a blob in YAML may have 4 MiB at most")
 	f.StringVar(&level, "log-level", "info", "`level` from which to log: debug, info, warn or error")
 	f.StringVar(&cfg.logFormat, "log-format", "json", "`format` of the log: json or text")
 	f.BoolVar(&cfg.showVersion, "version", false, "print the version and exit")

@@ -70,6 +70,12 @@ func TestParseFlags(t *testing.T) {
 			},
 		},
 		{name: "a path in the URL", args: "--external-url=https://x.example/catalogd/", want: func(c *config) { c.content.externalURL = "https://x.example/catalogd" }},
+		{
+			name: "bytes as quantities", args: "--max-unpacked-bytes=16Gi --max-file-bytes=500M --max-database-bytes=1.5Ki --max-blob-bytes=1e6 --storage-limit=0",
+			want: func(c *config) {
+				c.limits.TotalBytes, c.limits.FileBytes, c.limits.DatabaseBytes, c.maxBlob = 16<<30, 500e6, 1536, 1e6
+			},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("POD_NAMESPACE", test.env)
@@ -89,6 +95,7 @@ func TestParseFlags(t *testing.T) {
 func TestParseFlagsErrors(t *testing.T) {
 	const address = " is no address: write host:port, or :port for all interfaces"
 	const tooSmall = " is too small: it has to be 1 or more"
+	const noBytes = "write a number of bytes, such as 500M or 8Gi"
 	for args, want := range map[string]string{
 		"--nonsense":                        "unknown flag: --nonsense",
 		"serve":                             `unexpected argument "serve": catalogd takes flags only`,
@@ -107,6 +114,10 @@ func TestParseFlagsErrors(t *testing.T) {
 		"--pull-secret=/x":                  `--pull-secret "/x" is no name of a Secret: write name, or namespace/name`,
 		"--service-account=A_B":             `--service-account "A_B" is no name of a ServiceAccount`,
 		"--max-database-bytes=0":            "--max-database-bytes 0" + tooSmall,
+		"--max-unpacked-bytes=8GB":          `invalid argument "8GB" for "--max-unpacked-bytes" flag: ` + noBytes,
+		"--max-blob-bytes=100m":             `invalid argument "100m" for "--max-blob-bytes" flag: ` + noBytes,
+		"--storage-limit=":                  `invalid argument "" for "--storage-limit" flag: ` + noBytes,
+		"--storage-limit=-1Ki":              "--storage-limit -1024 is negative",
 		"--data-dir=":                       "--data-dir must name a directory",
 		"--default-polling-interval=999ms":  "--default-polling-interval 999ms is too short: it has to be 1s or more",
 		"--default-polling-interval=fast":   `invalid argument "fast" for "--default-polling-interval" flag: time: invalid duration "fast"`,
@@ -141,8 +152,8 @@ func TestParseFlagsHelp(t *testing.T) {
 		"catalogd keeps operator catalogs", "Usage:\n  catalogd [flags]\n", "--kubeconfig file", "--namespace namespace", "--data-dir directory",
 		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--tls-cert-file file", "--tls-private-key-file file", "--content-auth who", "--max-connections int",
 		"--max-concurrent-queries int", "--health-bind-address", "--metrics-bind-address",
-		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes bytes", "--max-file-bytes", "--max-files files",
-		"--max-compression-ratio", "--max-database-bytes bytes", "--max-blob-bytes", "--pull-secret [namespace/]name",
+		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes quantity", "(default 8Gi)", "--max-file-bytes", "--max-files files",
+		"--max-compression-ratio", "--max-database-bytes quantity", "--max-blob-bytes", "--pull-secret [namespace/]name",
 		"--service-account name", "--registry-ca-dir directory", "--registries-conf file", "--log-level level", "--log-format format", "--version",
 	} {
 		if !strings.Contains(out.String(), want) {
