@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 const (
@@ -47,6 +49,26 @@ func configure(getenv func(string) string) (config, error) {
 	}
 	cfg.ports, err = readPorts(getenv)
 	return cfg, err
+}
+
+// content is the URL at which clients are told to reach catalogd's content, and the file with the certificate to expect
+// there, if catalogd's arguments name one. What is wrong with those, catalogd says.
+func (c config) content() (url, certificate string) {
+	f := pflag.NewFlagSet("catalogd", pflag.ContinueOnError)
+	f.ParseErrorsAllowlist.UnknownFlags = true
+	f.Usage = func() {}
+	f.StringVar(&url, "external-url", "", "")
+	f.StringVar(&certificate, "tls-cert-file", "", "")
+	_ = f.Parse(c.args)
+	switch {
+	case url != "":
+		url = strings.TrimSuffix(url, "/")
+	case certificate != "":
+		url = "https://" + c.ports.content.address()
+	default:
+		url = c.ports.content.url()
+	}
+	return url, certificate
 }
 
 // path joins elements to the directory of this run.

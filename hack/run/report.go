@@ -16,13 +16,13 @@ Try next, in another terminal in {{.Root}}:
    .run/kubectl get catalogsources -o wide
 
 2. The catalogs as the content service sees them
-   curl -s {{.Content}}/catalogs
+   {{.Curl}} {{.Content}}/catalogs
 
 3. The channels of one package, as JSON lines
-   curl -s '{{.Content}}/catalogs/{{.Catalog}}/api/v1/metas?schema=olm.channel&package={{.Package}}'
+   {{.Curl}} '{{.Content}}/catalogs/{{.Catalog}}/api/v1/metas?schema=olm.channel&package={{.Package}}'
 
 4. The channels of that package with the head of each, by GraphQL (docs/api.md has more)
-   curl -sG {{.Content}}/api/v1/graphql --data-urlencode 'query={package(name: "{{.Package}}") {channels {name head {name version}}}}'
+   {{.Curl}} -G {{.Content}}/api/v1/graphql --data-urlencode 'query={package(name: "{{.Package}}") {channels {name head {name version}}}}'
 
 5. A catalog of your own: push a directory (here one package of the sample) and name the image in a CatalogSource
    go run ./hack/push-catalog {{.Own}} {{.Mine}} && .run/kubectl apply -f .run/mine.yaml
@@ -73,9 +73,15 @@ func (w *world) report(ctx context.Context) error {
 	if err := os.WriteFile(w.path("mine.yaml"), fmt.Appendf(nil, exampleSource, mine), 0o644); err != nil {
 		return err
 	}
+	content, certificate := w.content()
+	curl := "curl -s"
+	if certificate != "" {
+		curl += " --cacert " + certificate
+	}
 	return next.Execute(w.out, map[string]string{
 		"Root":       w.root,
-		"Content":    w.ports.content.url(),
+		"Content":    content,
+		"Curl":       curl,
 		"Mine":       mine,
 		"Catalog":    w.catalogs[0],
 		"Catalogs":   strings.Join(w.catalogs, ", "),

@@ -66,6 +66,25 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
+func TestContent(t *testing.T) {
+	const https = "https://127.0.0.1:8080"
+	for args, want := range map[string][2]string{
+		"":                             {"http://127.0.0.1:8080", ""},
+		"--max-files 50 --log-level=x": {"http://127.0.0.1:8080", ""},
+		"--tls-cert-file=a.crt --tls-private-key-file=a.key":           {https, "a.crt"},
+		"--max-files 50 --tls-cert-file a.crt --log-level debug":       {https, "a.crt"},
+		"--tls-cert-file=a.crt --external-url=https://localhost:8080/": {"https://localhost:8080", "a.crt"},
+		"--external-url https://x.example":                             {"https://x.example", ""},
+		"--external-url":                                               {"http://127.0.0.1:8080", ""},
+		"--help":                                                       {"http://127.0.0.1:8080", ""},
+	} {
+		url, certificate := config{args: strings.Fields(args), ports: ports{content: port{number: 8080}}}.content()
+		if diff := cmp.Diff(want, [2]string{url, certificate}); diff != "" {
+			t.Errorf("%q: content() (-want +got):\n%s", args, diff)
+		}
+	}
+}
+
 func TestKubeconfig(t *testing.T) {
 	var got struct {
 		Clusters []struct {

@@ -119,12 +119,13 @@ func (w *world) pushCatalog(ctx context.Context) error {
 }
 
 func (w *world) startCatalogd(ctx context.Context) error {
+	content, _ := w.content()
 	args := append([]string{
 		"--kubeconfig", w.path("catalogd.kubeconfig"),
 		"--namespace", namespace,
 		"--data-dir", w.path("data"),
 		"--content-bind-address", w.ports.content.address(),
-		"--external-url", w.ports.content.url(),
+		"--external-url", content,
 		"--health-bind-address", w.ports.health.address(),
 		"--metrics-bind-address", w.ports.metrics.address(),
 		"--log-format", "text",
