@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -83,6 +84,9 @@ func parse(args []string, out io.Writer) (options, error) {
 	var err error
 	if o.only, err = regexp.Compile(only); err != nil {
 		return o, fmt.Errorf("--only: %w", err)
+	}
+	if !slices.ContainsFunc(rows, func(r namedRow) bool { return o.only.MatchString(r.name) }) {
+		return o, fmt.Errorf("--only matches no row; the rows are:\n%s", listRows())
 	}
 	if o.nginx, err = findNginx(o.nginx); err != nil {
 		return o, err
@@ -154,9 +158,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			return err
 		}
 		report.Rows = append(report.Rows, row)
-	}
-	if len(report.Rows) == 0 {
-		return fmt.Errorf("--only matches no row; the rows are:\n%s", listRows())
 	}
 	return errors.Join(report.write(o, stdout), report.failures())
 }

@@ -79,6 +79,7 @@ func TestFlags(t *testing.T) {
 		"argument":    {[]string{"x"}, "--help"},
 		"runs":        {[]string{"--runs", "0"}, "--runs"},
 		"regexp":      {[]string{"--only", "("}, "--only"},
+		"no row":      {[]string{"--catalogd", program, "--only", "nosuch"}, "--only matches no row"},
 		"no catalogd": {[]string{"--catalogd", "nothing"}, "make build"},
 		"no nginx":    {[]string{"--catalogd", program, "--nginx", "/nothing/nginx"}, "--nginx"},
 		"no opm":      {[]string{"--catalogd", program, "--opm", "/nothing/opm"}, "--opm"},
