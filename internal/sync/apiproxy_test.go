@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	stdsync "sync"
 	"testing"
@@ -135,11 +134,6 @@ func (p *apiProxy) seen(what string) []proxied {
 		}
 	}
 	return out
-}
-
-// failed are those of the requests that were made to fail.
-func (p *apiProxy) failed() []proxied {
-	return slices.DeleteFunc(p.seen(""), func(r proxied) bool { return !r.failed })
 }
 
 // between is the time from the i-th to the j-th request.
