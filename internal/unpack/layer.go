@@ -81,8 +81,10 @@ func applyLayer(ctx context.Context, src *source, title string, t *tree) error {
 		return err
 	}
 	defer content.close()
+	decompressed := readAhead(content)
+	defer decompressed.end() // before src is anybody else's
 	t.beginLayer()
-	buffered := bufio.NewReader(content)
+	buffered := bufio.NewReader(decompressed)
 	if t.artifact && !isArchive(buffered) {
 		err = t.applyTitled(title, buffered)
 	} else {
