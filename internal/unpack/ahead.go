@@ -71,8 +71,17 @@ func (a *ahead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// end waits until nothing more is read of the stream, of which little is; nor must be of this.
+// end waits until nothing more is read of the stream; nor must be of this. What is being read then is read to its end, which ctx and the watch
+// on stalled transfers bound.
 func (a *ahead) end() {
+	for {
+		select {
+		case <-a.free: // it is not to be filled
+			continue
+		default:
+		}
+		break
+	}
 	close(a.free)
 	for range a.full {
 	}
