@@ -26,8 +26,8 @@ func loadBundle(blob []byte, valid *images) (declcfg.Bundle, error) {
 }
 
 // decodeBundle is declcfg.LoadSlice of a bundle, save that it does not look for the ClusterServiceVersion among the manifests, for
-// which that parses them all: in the bundle that is made, oneObject stands for them, and those that may be one are returned too, as JSON.
-func decodeBundle(blob []byte) (b declcfg.Bundle, csvs [][]byte, err error) {
+// which that parses them all: in the bundle that is made, oneObject stands for them, and those that may be one are returned too.
+func decodeBundle(blob []byte) (b declcfg.Bundle, csvs []property.Property, err error) {
 	if err := json.Unmarshal(blob, &b); err != nil {
 		return b, nil, fmt.Errorf("parse bundle: %w", err)
 	}
@@ -47,7 +47,7 @@ func decodeBundle(blob []byte) (b declcfg.Bundle, csvs [][]byte, err error) {
 			}
 		}
 		if mayBeCSV(object.Data) {
-			csvs = append(csvs, object.Data)
+			csvs = append(csvs, p)
 		}
 	}
 	if len(rest) < len(b.Properties) {

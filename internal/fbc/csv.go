@@ -40,7 +40,7 @@ func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion,
 }
 
 // makeCSV makes the ClusterServiceVersion of a bundle, of which are given the properties, and the manifests that may be one.
-func makeCSV(b declcfg.Bundle, props *property.Properties, manifests [][]byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
+func makeCSV(b declcfg.Bundle, props *property.Properties, manifests []property.Property, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
 	switch {
 	case len(props.CSVMetadatas) > 1:
 		return nil, fmt.Errorf("%d properties of type %s, expected at most one", len(props.CSVMetadatas), property.TypeCSVMetadata)
@@ -65,7 +65,7 @@ func skimCSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVers
 		return nil, false
 	}
 	var props property.Properties
-	var manifests [][]byte
+	var manifests []property.Property
 	for _, p := range s.bundle.Properties {
 		switch p.Type {
 		case property.TypePackage:
@@ -73,8 +73,8 @@ func skimCSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVers
 		case property.TypeCSVMetadata:
 			props.CSVMetadatas = append(props.CSVMetadatas, valueOf[property.CSVMetadata](metadataShape, p.Value))
 		case property.TypeBundleObject:
-			if manifest := manifestOf(p.Value); mayBeCSV(manifest) {
-				manifests = append(manifests, manifest)
+			if mayBeCSV(manifestOf(p.Value)) {
+				manifests = append(manifests, p)
 			}
 		}
 	}
@@ -103,30 +103,23 @@ func mayBeCSV(manifest []byte) bool {
 	return bytes.IndexByte(manifest, '!') >= 0 && !json.Valid(manifest)
 }
 
-// csvOfManifests looks for the ClusterServiceVersion of a bundle among those of its manifests that may be one.
-func csvOfManifests(b declcfg.Bundle, manifests [][]byte) (*v1alpha1.ClusterServiceVersion, error) {
-	for _, manifest := range manifests {
-		if is, err := isCSV(manifest); err != nil {
-			return nil, err
-		} else if is {
-			return csvOfObject(b, manifest)
-		}
+// csvOfManifests has operator-registry look for the ClusterServiceVersion of a bundle among some olm.bundle.object properties.
+func csvOfManifests(b declcfg.Bundle, manifests []property.Property) (*v1alpha1.ClusterServiceVersion, error) {
+	if len(manifests) == 0 {
+		return nil, ErrNoCSV
 	}
-	return nil, ErrNoCSV
-}
-
-// isCSV asks operator-registry, which reads it as YAML, whether a manifest in JSON is a ClusterServiceVersion.
-func isCSV(manifest []byte) (bool, error) {
-	object, err := json.Marshal(property.BundleObject{Data: manifest})
+	blob, err := json.Marshal(declcfg.Bundle{Schema: SchemaBundle, Properties: manifests})
 	if err != nil {
-		return false, err
-	}
-	blob, err := json.Marshal(declcfg.Bundle{Schema: SchemaBundle, Properties: []property.Property{{Type: property.TypeBundleObject, Value: object}}})
-	if err != nil {
-		return false, err
+		return nil, err
 	}
 	cfg, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: SchemaBundle, Blob: blob}})
-	return err == nil && cfg.Bundles[0].CsvJSON != "", err
+	if err != nil {
+		return nil, err
+	}
+	if b.CsvJSON = cfg.Bundles[0].CsvJSON; b.CsvJSON == "" {
+		return nil, ErrNoCSV
+	}
+	return csvOfObject(b)
 }
 
 func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
@@ -166,12 +159,12 @@ func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription 
 	return csv, nil
 }
 
-func csvOfObject(b declcfg.Bundle, manifest []byte) (*v1alpha1.ClusterServiceVersion, error) {
-	if n := CountValues(manifest); n > maxCSVValues {
+func csvOfObject(b declcfg.Bundle) (*v1alpha1.ClusterServiceVersion, error) {
+	if n := CountValues([]byte(b.CsvJSON)); n > maxCSVValues {
 		return nil, fmt.Errorf("%d JSON values in its ClusterServiceVersion, more than the %d that are accepted", n, maxCSVValues)
 	}
 	csv := &v1alpha1.ClusterServiceVersion{}
-	if err := json.Unmarshal(manifest, csv); err != nil {
+	if err := json.Unmarshal([]byte(b.CsvJSON), csv); err != nil {
 		return nil, fmt.Errorf("reading the ClusterServiceVersion: %w", err)
 	}
 	csv.Spec.Icon = nil

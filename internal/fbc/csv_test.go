@@ -168,7 +168,7 @@ func FuzzCSVOfObjects(f *testing.F) {
 			}
 			return
 		}
-		want, wantErr := csvOfObject(cfg.Bundles[0], []byte(cfg.Bundles[0].CsvJSON))
+		want, wantErr := csvOfObject(cfg.Bundles[0])
 		if diff := cmp.Diff(want, got); diff != "" || (wantErr == nil) != (err == nil) {
 			t.Fatalf("got error %v, want %v; -want +got:\n%s", err, wantErr, diff)
 		}
