@@ -101,7 +101,7 @@ func TestHistoryIsPruned(t *testing.T) {
 		t.Errorf("after going back, -want +got:\n%s", diff)
 	}
 	snap, _ := s.Snapshot(key(4))
-	if err := s.Point("cat", "another/name", "", snap); err != nil {
+	if err := s.Point("cat", Source{Image: "another/name"}, snap); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{key(4), key(5)}, keys()); diff != "" {
@@ -220,7 +220,7 @@ func TestChanged(t *testing.T) {
 	s := open(t, v.dir, c)
 	one := commit(t, s, "cat", 1, blobs("one"))
 	point := func(image string, snap *Snapshot) func() error {
-		return func() error { return s.Point("cat", image, "", snap) }
+		return func() error { return s.Point("cat", Source{Image: image}, snap) }
 	}
 	for _, step := range []struct {
 		name string
@@ -229,7 +229,7 @@ func TestChanged(t *testing.T) {
 	}{
 		{"to the same", point(source(1).Image, one), false},
 		{"under another image", point("another/name", one), true},
-		{"at another endpoint", func() error { return s.Point("cat", "another/name", "mirror.example", one) }, false},
+		{"at another endpoint", func() error { return s.Point("cat", Source{Image: "another/name", Endpoint: "mirror.example"}, one) }, false},
 		{"other content", func() error { commit(t, s, "cat", 2, blobs("two")); return nil }, true},
 		{"the same content", func() error { commit(t, s, "cat", 2, blobs("two")); return nil }, false},
 		{"another catalog", func() error { commit(t, s, "other", 2, blobs("two")); return nil }, true},

@@ -44,7 +44,7 @@ func pointTo(name string, n int) call {
 		if !ok {
 			return fmt.Errorf("there is no snapshot of source %d", n)
 		}
-		return s.Point(name, source(n).Image, "", snap)
+		return s.Point(name, Source{Image: source(n).Image}, snap)
 	}
 }
 
@@ -55,7 +55,7 @@ func serveStored(name string, n int) call {
 		if !ok {
 			return fmt.Errorf("there is no snapshot of source %d", n)
 		}
-		return s.Serve(context.Background(), name, source(n).Image, "", snap)
+		return s.Serve(context.Background(), name, source(n), snap)
 	}
 }
 
@@ -77,7 +77,7 @@ func compressBoth(s *Store, _ *clock) error { return compressAll(context.Backgro
 func describeAll(s *Store, _ *clock) error {
 	var errs []error
 	for _, c := range s.Catalogs() {
-		errs = append(errs, s.Serve(context.Background(), c.Name, c.Image, c.Endpoint, c.Snapshot))
+		errs = append(errs, s.Serve(context.Background(), c.Name, Source{Image: c.Image, Endpoint: c.Endpoint}, c.Snapshot))
 	}
 	return errors.Join(errs...)
 }

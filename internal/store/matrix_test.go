@@ -215,7 +215,7 @@ func (m *matrix) finish(s *Store, c *clock) error {
 	var errs []error
 	errs = append(errs, scrub(s, c))
 	for _, cat := range s.Catalogs() {
-		errs = append(errs, s.Serve(m.Context(), cat.Name, cat.Image, cat.Endpoint, cat.Snapshot))
+		errs = append(errs, s.Serve(m.Context(), cat.Name, Source{Image: cat.Image, Endpoint: cat.Endpoint}, cat.Snapshot))
 	}
 	if m.forms {
 		errs = append(errs, compressAll(m.Context(), s))

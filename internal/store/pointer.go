@@ -21,6 +21,7 @@ type pointed struct {
 	Snapshot string    `json:"snapshot"`
 	Image    string    `json:"image"`
 	Endpoint string    `json:"endpoint,omitempty"`
+	Basis    string    `json:"basis,omitempty"`
 	Since    time.Time `json:"since"`
 }
 
@@ -33,7 +34,7 @@ func newPointer(c Catalog, previous []Catalog) pointer {
 }
 
 func newPointed(c Catalog) pointed {
-	return pointed{Snapshot: c.Snapshot.Key(), Image: c.Image, Endpoint: c.Endpoint, Since: c.Since}
+	return pointed{Snapshot: c.Snapshot.Key(), Image: c.Image, Endpoint: c.Endpoint, Basis: c.Basis, Since: c.Since}
 }
 
 func (p pointed) equal(q pointed) bool {
@@ -94,32 +95,32 @@ func (s *Store) writePointer(c Catalog, previous []Catalog) error {
 // Serve makes a catalog serve a snapshot, which Snapshot or Commit returned, and describes its packages if they are not
 // described yet; when it returns, that is durable. A catalog that serves other content goes on with it until the description is
 // there; one that serves nothing does not wait for it (a crash from there on leaves the description to the next call).
-func (s *Store) Serve(ctx context.Context, name, image, endpoint string, snap *Snapshot) error {
+func (s *Store) Serve(ctx context.Context, name string, src Source, snap *Snapshot) error {
 	var previous *Snapshot
 	if c, ok := s.Catalog(name); ok {
 		previous = c.Snapshot
-	} else if err := s.Point(name, image, endpoint, snap); err != nil {
+	} else if err := s.Point(name, src, snap); err != nil {
 		return err
 	}
 	if err := s.describe(ctx, snap, previous); err != nil {
 		return err
 	}
-	return s.Point(name, image, endpoint, snap)
+	return s.Point(name, src, snap)
 }
 
 // Point makes a catalog serve a snapshot, which Snapshot or Commit returned. It returns once that is durable. A
 // catalog that serves it already, for the image, is left alone, its endpoint too: not a byte is written. It is an error when
 // a sweep deleted the snapshot since it was returned: then it has to be unpacked again.
-func (s *Store) Point(name, image, endpoint string, snap *Snapshot) error {
+func (s *Store) Point(name string, src Source, snap *Snapshot) error {
 	s.publish.Lock()
 	defer s.publish.Unlock()
-	return s.point(name, image, endpoint, snap)
+	return s.point(name, src, snap)
 }
 
 // point is Point for a caller that holds publish.
-func (s *Store) point(name, image, endpoint string, snap *Snapshot) error {
+func (s *Store) point(name string, src Source, snap *Snapshot) error {
 	old, served := s.Catalog(name)
-	if served && old.Snapshot == snap && old.Image == image && !s.unsure[name] {
+	if served && old.Snapshot == snap && old.Image == src.Image && !s.unsure[name] {
 		return nil
 	}
 	if err := s.checkPresent(snap); err != nil {
@@ -128,13 +129,16 @@ func (s *Store) point(name, image, endpoint string, snap *Snapshot) error {
 	if err := s.volume.syncDir(snapshotsDir); err != nil {
 		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)
 	}
-	since := s.opts.Now().UTC().Truncate(time.Second)
+	since := src.Since.UTC().Truncate(time.Second)
+	if src.Since.IsZero() {
+		since = s.opts.Now().UTC().Truncate(time.Second)
+	}
 	if served && old.Snapshot.Key() == snap.Key() {
 		since = old.Since // the same content, unpacked again
 	} else if served && !since.After(old.Since) {
 		since = old.Since.Add(time.Second)
 	}
-	next := Catalog{Name: name, Image: image, Endpoint: endpoint, Snapshot: snap, Since: since}
+	next := Catalog{Name: name, Image: src.Image, Endpoint: src.Endpoint, Basis: src.Basis, Snapshot: snap, Since: since}
 	previous := s.previousOf(name, snap.Key())
 	if err := s.writePointer(next, previous); err != nil {
 		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)

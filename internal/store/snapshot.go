@@ -33,6 +33,11 @@ type Source struct {
 	Digest    string // what it resolved to: "sha256:" and 64 hex digits
 	ConfigDir string // where the catalog lies in the image, as asked for; empty: where the image's label says
 	Endpoint  string // the reference by digest at which the registry had it: that of a mirror, say. It says nothing about the content
+
+	// Basis is kept with the pointer, for whoever decides what a catalog is to serve to tell from what they decided it.
+	Basis string
+	// Since is when the catalog began to serve it elsewhere; zero: it begins here.
+	Since time.Time
 }
 
 // Key names the content that a source gives, exactly.

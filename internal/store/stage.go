@@ -108,7 +108,7 @@ func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
 		return nil, fmt.Errorf("publishing the snapshot of %s: %w", st.name, err)
 	}
 	defer snap.awaited.Add(-1)
-	return snap, s.Serve(ctx, st.name, src.Image, src.Endpoint, snap)
+	return snap, s.Serve(ctx, st.name, src, snap)
 }
 
 // publish moves the finished snapshot to its name. If a sound one is there, of another catalog with the same image,

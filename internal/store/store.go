@@ -65,6 +65,7 @@ type Catalog struct {
 	Name     string
 	Image    string // the reference that led to the snapshot; catalogs of one digest share it under several
 	Endpoint string // the reference by digest at which the registry had it; may be empty
+	Basis    string // that of the Source
 	Snapshot *Snapshot
 	// Since is when the catalog began to serve this snapshot: whole seconds, UTC, and later than for any snapshot it
 	// served before, so that it can stand in Last-Modified (RFC 9110, section 8.8.2).
@@ -88,6 +89,7 @@ type Store struct {
 	unsure     map[string]bool      // catalogs whose pointer on the volume may be another than is served, as replacing or removing it failed
 	snapshots  map[string]*Snapshot // by key; sound ones only
 	unpointed  map[string]time.Time // by key: since when nothing points to it any more, as far as this process has seen
+	asked      chan struct{}        // closed when the volume answers what Answers asked; nil: nothing is asked
 	changed    chan struct{}        // closed and replaced when a catalog changes
 	stageCount int
 
@@ -273,7 +275,7 @@ func (s *Store) openCatalog(name string) error {
 		}
 		s.snapshots[p.Snapshot] = snap
 	}
-	s.catalogs[name] = Catalog{Name: name, Image: p.Image, Endpoint: p.Endpoint, Snapshot: snap, Since: p.Since}
+	s.catalogs[name] = Catalog{Name: name, Image: p.Image, Endpoint: p.Endpoint, Basis: p.Basis, Snapshot: snap, Since: p.Since}
 	return nil
 }
 

@@ -291,7 +291,7 @@ func TestPointToTheSameWritesNothing(t *testing.T) {
 		if !ok {
 			t.Fatal("the snapshot is gone")
 		}
-		if err := s.Point("cat", snap.Info().Image, "", snap); err != nil {
+		if err := s.Point("cat", Source{Image: snap.Info().Image}, snap); err != nil {
 			t.Fatal(err)
 		}
 		sweep(t, s)
@@ -313,7 +313,7 @@ func TestRollBackWithinGrace(t *testing.T) {
 	if !ok || snap != old {
 		t.Fatalf("got %v %v, want the snapshot from before", snap, ok)
 	}
-	if err := s.Point("cat", snap.Info().Image, "", snap); err != nil {
+	if err := s.Point("cat", Source{Image: snap.Info().Image}, snap); err != nil {
 		t.Fatal(err)
 	}
 	if got := serves(t, s, "cat", "old").Since; !got.After(newer) {
@@ -456,10 +456,10 @@ func TestEndpoint(t *testing.T) {
 	s := open(t, dir, c)
 	commit(t, s, "a", 1, blobs("x"))
 	snap := serves(t, s, "a", "x").Snapshot
-	if err := s.Point("b", "image", "mirror.example/image@sha256:1", snap); err != nil {
+	if err := s.Point("b", Source{Image: "image", Endpoint: "mirror.example/image@sha256:1"}, snap); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Point("b", "image", "other.example/image@sha256:1", snap); err != nil {
+	if err := s.Point("b", Source{Image: "image", Endpoint: "other.example/image@sha256:1"}, snap); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -470,5 +470,29 @@ func TestEndpoint(t *testing.T) {
 		if got := serves(t, s, name, "x").Endpoint; got != want {
 			t.Errorf("%s has endpoint %q, want %q", name, got, want)
 		}
+	}
+}
+
+// What is told of a decision made elsewhere outlives the process, and time goes on all the same.
+func TestPointAsElsewhere(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	began := c.Now().Add(-time.Hour).Truncate(time.Second)
+	one, other := source(1), source(2)
+	one.Since, one.Basis = began.Add(time.Millisecond).In(time.FixedZone("east", 3600)), "why"
+	_, err := tryCommit(t, s, "cat", one, blobs("one"))
+	must(t, err)
+	for range 2 {
+		got := serves(t, s, "cat", "one")
+		if !got.Since.Equal(began) || got.Since.Location() != time.UTC || got.Basis != "why" {
+			t.Errorf("got since %s, basis %q, want %s, why", got.Since, got.Basis, began)
+		}
+		s = reopen(t, s, dir, c)
+	}
+	other.Since = began // by a clock that is slow
+	_, err = tryCommit(t, s, "cat", other, blobs("two"))
+	must(t, err)
+	if got := serves(t, s, "cat", "two"); !got.Since.After(began) || got.Basis != "" {
+		t.Errorf("got since %s, basis %q, want later than %s and none", got.Since, got.Basis, began)
 	}
 }

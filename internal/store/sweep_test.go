@@ -114,8 +114,8 @@ func TestSweepSparesWhatIsAwaited(t *testing.T) {
 	}
 	made.awaited.Add(-1) // as the commit to new has failed
 	must(t, s.Reclaim())
-	must(t, s.Point("cat", source(1).Image, "", stored))
-	must(t, s.Point("other", source(2).Image, "", made))
+	must(t, s.Point("cat", Source{Image: source(1).Image}, stored))
+	must(t, s.Point("other", Source{Image: source(2).Image}, made))
 	serves(t, s, "cat", "one")
 	serves(t, s, "other", "one")
 	made.awaited.Add(-1)
