@@ -29,7 +29,7 @@ build: ## Build bin/catalogd
 generate: ## Generate deepcopy code, CRDs, the RBAC role and the GraphQL executor
 	$(TOOL) controller-gen object paths=./apis/...
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=config/crd
-	$(TOOL) controller-gen rbac:roleName=catalogd paths=./internal/sync/... paths=./internal/auth/... paths=./internal/certificate/... \
+	$(TOOL) controller-gen rbac:roleName=catalogd paths=./internal/sync/... paths=./internal/auth/... paths=./internal/certificate/... paths=./internal/lease/... \
 		output:rbac:dir=config/rbac
 	$(TOOL) gqlgen generate --config internal/serve/graphql/gqlgen.yml
 
