@@ -86,10 +86,35 @@ func (l *Lease) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("preparing the leader election: %w", err)
 	}
+	l.catchUp(ctx)
 	for ctx.Err() == nil {
 		elector.Run(ctx) // until the lease is lost
 	}
 	return nil
+}
+
+// catchUp waits until this replica has caught up, or others had their time to lead. The elector would ask as well, and make an error of it.
+func (l *Lease) catchUp(ctx context.Context) {
+	if l.cfg.CaughtUp == nil {
+		return
+	}
+	tick := time.NewTicker(l.cfg.RetryPeriod)
+	defer tick.Stop()
+	for began := l.cfg.Clock.Now(); ; {
+		if err := l.cfg.CaughtUp(ctx); err == nil || ctx.Err() != nil {
+			return
+		}
+		if l.cfg.Clock.Since(began) >= standBack {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.free = began
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
 }
 
 // Left is for how long the lease is this replica's, whatever happens; 0 if it is not, or not for sure. Others take it no sooner than Duration

@@ -261,3 +261,50 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// One that begins waits until it has caught up, and asks for no lease before.
+func TestCatchUp(t *testing.T) {
+	api := fake.NewClientset()
+	asked, tell := make(chan struct{}), make(chan error)
+	l := newLease(clock.RealClock{}, func(c *Config) {
+		c.Client, c.RetryPeriod = api.CoordinationV1(), time.Millisecond
+		c.CaughtUp = func(context.Context) error { asked <- struct{}{}; return <-tell }
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	for range 3 {
+		<-asked
+		if n := len(api.Actions()); n != 0 {
+			t.Errorf("%d requests before it has caught up: %v", n, api.Actions())
+		}
+		tell <- errors.New("not yet")
+	}
+	go func() {
+		for {
+			select {
+			case <-asked:
+				tell <- nil
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	await(t, "it leads", l)
+	cancel()
+	must(t, <-ended)
+}
+
+// Where nobody has caught up, somebody has to lead all the same.
+func TestCatchUpInVain(t *testing.T) {
+	now := clocktesting.NewFakePassiveClock(start)
+	l := newLease(now, func(c *Config) {
+		c.RetryPeriod = time.Millisecond
+		c.CaughtUp = func(context.Context) error {
+			now.SetTime(now.Now().Add(standBack / 2))
+			return errors.New("not served yet: a")
+		}
+	})
+	l.catchUp(t.Context())
+	must(t, l.take(t.Context(), record("me", now.Now()), func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }))
+}

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -45,10 +46,10 @@ func (r *CatalogReconciler) access(ctx context.Context, rec *reconciliation) err
 	}
 	if err != nil {
 		rec.accessErr = err
-		rec.subject = rec.image + "\n" + err.Error()
+		rec.subject = cmp.Or(rec.subject, rec.image) + "\n" + err.Error()
 		return nil
 	}
-	rec.subject = rec.image + "\n" + rec.client.Fingerprint()
+	rec.subject = cmp.Or(rec.subject, rec.image) + "\n" + rec.client.Fingerprint()
 	if ref, err := name.ParseReference(rec.image); err == nil {
 		rec.insecure = rec.client.Insecure(ref)
 	}

@@ -1,5 +1,6 @@
 // Package sync brings the cluster to what CatalogSources ask for: it decides when an image is polled, when its content
-// is unpacked into the store, and what the OperatorPackages and statuses say.
+// is unpacked into the store, and what the OperatorPackages and statuses say. Of several replicas one does that; the others bring their
+// volumes to what the statuses say.
 //
 // Data flows one way: CatalogSource -> poll -> unpack -> store -> OperatorPackages and status. Nothing here remembers what
 // was done: each reconcile asks the API server (or a cache that is not behind it), the store and the poll log what there is, so that
@@ -9,10 +10,13 @@ package sync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -42,6 +46,7 @@ type Config struct {
 	Registries             *registry.Registries
 	ServiceAccount         string                                // catalogd's own; its imagePullSecrets hold for all catalogs
 	PullSecret             types.NamespacedName                  // holds for all catalogs; empty: none
+	Selector               labels.Selector                       // which CatalogSources are ours; nil: all
 	ServerVersion          func(context.Context) (string, error) // the gitVersion of the API server, for image templates
 }
 
@@ -55,6 +60,8 @@ type CatalogReconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 	Config   Config
+
+	Leadership Leadership // nil: there is no other replica
 
 	known      knownVersions
 	interrupts interrupts
@@ -83,6 +90,7 @@ type reconciliation struct {
 	crowded    bool        // whether there was no place to unpack it; it is told when there is
 	postponed  time.Time   // when a poll is to be made that was due; zero: there was none
 	fetchErr   error       // why that failed
+	lags       bool        // whether what is served here is older than what the status names, of which nobody was to hear but this replica
 	syncErr    error       // why OperatorPackages could not be written
 	invalid    []store.InvalidPackage
 	published  int
@@ -94,8 +102,8 @@ type reconciliation struct {
 // errDone ends a reconcile before its last step, with success.
 var errDone = errors.New("done")
 
-// Reconcile reads as a table of contents. A step returns an error only if the API server or the store failed it, or
-// errDone; what goes wrong with an image is a result, which the steps behind it take into account.
+// Reconcile makes one pass over a catalog: the steps of the role that this replica has, see leading and following. One controller has both
+// roles, so that they never work on a catalog at the same time.
 func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	rec, err := r.read(ctx, req)
 	defer func() { r.gate.passed(req.Name, rec != nil && rec.crowded) }()
@@ -110,17 +118,7 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	work, end := r.interrupts.begin(ctx, rec.catalog.UID, rec.catalog.Generation)
 	defer end()
 
-	for _, step := range []func(context.Context, *reconciliation) error{
-		r.finalize,
-		r.withdraw,
-		r.render,
-		r.announce,
-		r.access,
-		r.resolve,
-		r.unpack,
-		r.publish,
-		r.conclude,
-	} {
+	for _, step := range r.steps(rec) {
 		if err := step(work, rec); err != nil {
 			if errors.Is(err, errDone) || errors.Is(context.Cause(work), errInterrupted) {
 				break
@@ -129,6 +127,21 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 		}
 	}
 	return r.result(rec), rec.syncErr
+}
+
+func (r *CatalogReconciler) steps(rec *reconciliation) []step {
+	switch {
+	case !r.Config.selects(rec.catalog):
+		return []step{r.release}
+	case r.leads():
+		return r.leading()
+	}
+	return r.following()
+}
+
+// selects tells whether a CatalogSource is to be kept by this installation.
+func (c Config) selects(catalog *v1beta1.CatalogSource) bool {
+	return c.Selector == nil || c.Selector.Matches(labels.Set(catalog.Labels))
 }
 
 func (r *CatalogReconciler) forget(catalog string) {
@@ -144,10 +157,18 @@ func (r *CatalogReconciler) writeStatus(ctx context.Context, rec *reconciliation
 	if equality.Semantic.DeepEqual(rec.before.Status, rec.catalog.Status) {
 		return nil
 	}
-	from := rec.catalog.DeepCopy() // the metadata may have been patched meanwhile; only the status is to differ
-	from.Status = rec.before.Status
-	after := rec.catalog.DeepCopy() // the patch overwrites what it is given with the answer
-	err := r.known.write(after, func() error { return r.Client.Status().Patch(ctx, after, client.MergeFrom(from)) })
+	now := rec.catalog
+	err := r.patchStatus(ctx, rec, now)
+	if apierrors.IsConflict(err) { // by whom? Only another leader writes statuses
+		now = &v1beta1.CatalogSource{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(rec.catalog), now); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if now.UID != rec.catalog.UID || !equality.Semantic.DeepEqual(now.Status, rec.before.Status) {
+			return fmt.Errorf("another replica wrote the status of %s meanwhile: %w", rec.catalog.Name, err)
+		}
+		err = r.patchStatus(ctx, rec, now)
+	}
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -155,6 +176,14 @@ func (r *CatalogReconciler) writeStatus(ctx context.Context, rec *reconciliation
 		r.recordEvents(rec)
 	}
 	return nil
+}
+
+// patchStatus writes the status over that of the pass's begin, in the version of the object that now has.
+func (r *CatalogReconciler) patchStatus(ctx context.Context, rec *reconciliation, now *v1beta1.CatalogSource) error {
+	from, after := now.DeepCopy(), now.DeepCopy() // the patch overwrites what it is given with the answer
+	from.Status, after.Status = *rec.before.Status.DeepCopy(), *rec.catalog.Status.DeepCopy()
+	patch := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
+	return r.known.write(after, func() error { return r.Client.Status().Patch(ctx, after, patch) })
 }
 
 func (r *CatalogReconciler) result(rec *reconciliation) ctrl.Result {

@@ -87,10 +87,10 @@ func (r *CatalogReconciler) poll(ctx context.Context, rec *reconciliation, ref n
 	return nil
 }
 
-// lastDigest is the digest that was found last. The store knows better than the status, which is written after it and
+// lastDigest is the digest that was found last. The store may know better than the status, which is written after it and
 // may not have been: going back to what it says would take newer content out of service.
 func (r *CatalogReconciler) lastDigest(c *v1beta1.CatalogSource) string {
-	if served, ok := r.Store.Catalog(c.Name); ok {
+	if served, ok := r.Store.Catalog(c.Name); ok && (c.Status.Digest == "" || isAhead(c, served)) {
 		return served.Snapshot.Info().Digest
 	}
 	return c.Status.Digest
@@ -226,7 +226,8 @@ func (rec *reconciliation) wantedAt(at registry.Endpoint) name.Digest {
 
 // point makes the catalog serve what is in the store.
 func (r *CatalogReconciler) point(ctx context.Context, rec *reconciliation, src store.Source, snap *store.Snapshot) {
-	if err := r.Store.Serve(ctx, rec.catalog.Name, src.Image, rec.foundAt, snap); err != nil {
+	src.Endpoint = rec.foundAt
+	if err := r.Store.Serve(ctx, rec.catalog.Name, src, snap); err != nil {
 		if ctx.Err() != nil {
 			return // we are told to stop; callers ask ctx
 		}
@@ -239,6 +240,11 @@ func (r *CatalogReconciler) point(ctx context.Context, rec *reconciliation, src 
 // source says what is wanted, as the store has it.
 func (rec *reconciliation) source() store.Source {
 	src := store.Source{Image: rec.image, Digest: rec.wanted.DigestStr()}
+	if before := rec.before; src.Digest == before.Status.Digest {
+		src.Since = changeTime(before).Time // the same on all replicas: it stands in Last-Modified
+	} else {
+		src.Basis = basisOf(before)
+	}
 	if e := rec.catalog.Spec.ExtractContent; e != nil {
 		src.ConfigDir = e.ConfigDir
 	}

@@ -17,8 +17,8 @@ import (
 // garbage collector, so that the content is gone when the object is. A crash in between means that it is done again.
 func (r *CatalogReconciler) finalize(ctx context.Context, rec *reconciliation) error {
 	c := rec.catalog
-	from := client.MergeFromWithOptions(c.DeepCopy(), client.MergeFromWithOptimisticLock{}) // finalizers are a shared list
 	if c.DeletionTimestamp.IsZero() {
+		from := lockedMerge(c)
 		if controllerutil.AddFinalizer(c, v1beta1.CleanupFinalizer) {
 			return r.known.write(c, func() error { return r.Client.Patch(ctx, c, from) })
 		}
@@ -34,11 +34,25 @@ func (r *CatalogReconciler) finalize(ctx context.Context, rec *reconciliation) e
 		return err
 	}
 	r.forget(c.Name)
-	controllerutil.RemoveFinalizer(c, v1beta1.CleanupFinalizer)
-	if err := r.Client.Patch(ctx, c, from); client.IgnoreNotFound(err) != nil {
+	if err := r.dropFinalizer(ctx, c); err != nil {
 		return err
 	}
 	return errDone
+}
+
+// dropFinalizer takes our finalizer off, if it is there.
+func (r *CatalogReconciler) dropFinalizer(ctx context.Context, c *v1beta1.CatalogSource) error {
+	from := lockedMerge(c)
+	if !controllerutil.RemoveFinalizer(c, v1beta1.CleanupFinalizer) {
+		return nil
+	}
+	r.known.forget(c.Name)
+	return client.IgnoreNotFound(r.Client.Patch(ctx, c, from))
+}
+
+// lockedMerge is a patch of changes made to c from now on, of the version that it has: finalizers are a shared list.
+func lockedMerge(c *v1beta1.CatalogSource) client.Patch {
+	return client.MergeFromWithOptions(c.DeepCopy(), client.MergeFromWithOptimisticLock{})
 }
 
 // withdraw takes a catalog out of service that its owner marked Unavailable.

@@ -10,11 +10,12 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/poll"
 )
 
-// Metrics are the numbers that are kept of each catalog. They are of this process; what outlives it stands in status.
+// Metrics are the numbers that are kept of each catalog. They are of this process; what outlives it stands in status. All but behind are
+// those of the replica that leads.
 type Metrics struct {
 	lastPoll, nextPoll, lastChange, unpackSeconds *prometheus.GaugeVec
 	bytes, packages, invalidPackages              *prometheus.GaugeVec
-	ready, insecure                               *prometheus.GaugeVec
+	ready, insecure, behind                       *prometheus.GaugeVec
 	polls                                         *prometheus.CounterVec
 }
 
@@ -35,6 +36,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		invalidPackages: gauge("invalid_packages", "Packages of a catalog that are not valid and not published."),
 		ready:           gauge("ready", "1 if a catalog is Ready, else 0."),
 		insecure:        gauge("insecure", "1 if a registry that the catalog is looked for at is not verified (insecure is set for it), else 0."),
+		behind:          gauge("replica_behind", "1 if this replica serves another version of a catalog than the one that its status names, or none, else 0."),
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "catalogd", Name: "polls_total", Help: "Polls of the image of a catalog by result: success or failure.",
 		}, []string{"catalog", "result"}),
@@ -58,8 +60,15 @@ func (m *Metrics) Unpacked(catalog string, took time.Duration) {
 	m.unpackSeconds.WithLabelValues(catalog).Set(took.Seconds())
 }
 
+// Follow notes how far a replica is that does not lead. What it knew of the catalog as a leader is of no use any more.
+func (m *Metrics) Follow(catalog string, behind bool) {
+	m.Forget(catalog)
+	m.behind.WithLabelValues(catalog).Set(number(behind))
+}
+
 // Observe copies what a catalog's status says.
-func (m *Metrics) Observe(c *v1beta1.CatalogSource, entry poll.Entry, insecure bool) {
+func (m *Metrics) Observe(c *v1beta1.CatalogSource, entry poll.Entry, insecure, behind bool) {
+	m.behind.WithLabelValues(c.Name).Set(number(behind))
 	if entry.Next.IsZero() {
 		m.nextPoll.DeleteLabelValues(c.Name)
 	} else {
@@ -90,7 +99,7 @@ func number(b bool) float64 {
 // Forget drops what is kept of a catalog that is no more.
 func (m *Metrics) Forget(catalog string) {
 	for _, g := range []*prometheus.GaugeVec{
-		m.lastPoll, m.nextPoll, m.lastChange, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready, m.insecure,
+		m.lastPoll, m.nextPoll, m.lastChange, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready, m.insecure, m.behind,
 	} {
 		g.DeleteLabelValues(catalog)
 	}

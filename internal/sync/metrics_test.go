@@ -14,7 +14,7 @@ import (
 )
 
 // series are all series of a registry, by name and the values of their labels.
-func series(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+func series(t testing.TB, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
 	must(t, err)
@@ -32,7 +32,7 @@ func series(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 }
 
 // seriesOf are the series that name a catalog; nil if there are none.
-func seriesOf(t *testing.T, registry *prometheus.Registry, catalog string) map[string]float64 {
+func seriesOf(t testing.TB, registry *prometheus.Registry, catalog string) map[string]float64 {
 	t.Helper()
 	var out map[string]float64
 	for key, v := range series(t, registry) {
@@ -68,7 +68,7 @@ func TestMetrics(t *testing.T) {
 	m.Polled("a", time.Unix(2000, 0), nil)
 	m.Polled("a", time.Unix(3000, 0), errors.New("down"))
 	m.Unpacked("a", 1500*time.Millisecond)
-	m.Observe(c, poll.Entry{Next: time.Unix(4000, 0)}, true)
+	m.Observe(c, poll.Entry{Next: time.Unix(4000, 0)}, true, true)
 	m.Polled("b", time.Unix(1, 0), nil)
 	all := map[string]float64{
 		"catalogd_polls_total a success":           1,
@@ -82,13 +82,14 @@ func TestMetrics(t *testing.T) {
 		"catalogd_invalid_packages a":              2,
 		"catalogd_ready a":                         1,
 		"catalogd_insecure a":                      1,
+		"catalogd_replica_behind a":                1,
 	}
 	wantEqual(t, "series of a", all, seriesOf(t, registry, "a"))
 
 	c.Status.Content, c.Status.Conditions = nil, nil
-	m.Observe(c, poll.Entry{}, false)
+	m.Observe(c, poll.Entry{}, false, false)
 	delete(all, "catalogd_next_poll_timestamp_seconds a")
-	for _, gone := range []string{"content_bytes", "packages", "invalid_packages", "ready", "insecure"} {
+	for _, gone := range []string{"content_bytes", "packages", "invalid_packages", "ready", "insecure", "replica_behind"} {
 		all["catalogd_"+gone+" a"] = 0
 	}
 	wantEqual(t, "series of a that serves nothing and is not polled", all, seriesOf(t, registry, "a"))

@@ -31,11 +31,15 @@ const parallelWrites = 8
 const mostFailures = 20
 
 // publish makes the OperatorPackages of a catalog those of its served content: it writes the ones that differ and
-// deletes the ones that are no more. If nothing is served, or it is not known which packages of it are sound, what was published stays.
+// deletes the ones that are no more. If nothing is served, or it is older than what the leader before this one published, or it is not known
+// which packages of it are sound, what was published stays.
 func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) error {
 	c := rec.catalog
 	served, ok := r.Store.Catalog(c.Name)
 	if !ok {
+		return nil
+	}
+	if rec.lags = c.Status.Digest != "" && !rec.current && served.Snapshot.Info().Digest != c.Status.Digest && !isAhead(c, served); rec.lags {
 		return nil
 	}
 	known := r.description(ctx, served.Snapshot)
@@ -126,7 +130,7 @@ func (r *CatalogReconciler) deletePackages(ctx context.Context, catalog string) 
 
 func (r *CatalogReconciler) deletePackage(ctx context.Context, have *metav1.PartialObjectMetadata) error {
 	pkg := &v1beta1.OperatorPackage{ObjectMeta: metav1.ObjectMeta{Name: have.Name}}
-	err := r.Client.Delete(ctx, pkg, client.Preconditions{UID: &have.UID})
+	err := r.Client.Delete(ctx, pkg, client.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting OperatorPackage %s: %w", have.Name, err)
 	}

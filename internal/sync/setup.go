@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -55,15 +54,14 @@ func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("catalogsource").
 		For(&v1beta1.CatalogSource{}, builder.WithPredicates(predicate.Or(
-			r.interrupts.onChange(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		Owns(packages, builder.OnlyMetadata, builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(event.CreateEvent) bool { return false }, // we made it
-		})).
+			r.interrupts.onChange(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, r.toFollow()))).
+		Owns(packages, builder.OnlyMetadata).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfSecret)).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfConfigMap)).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.allCatalogs)).
 		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Func(r.wakeThrough)).
+		WatchesRawSource(source.Func(r.followLeadership)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workersPerUnpack * r.Config.Concurrency,
 			SkipNameValidation:      &reused,
@@ -128,7 +126,7 @@ func (r *CatalogReconciler) removeOrphans(ctx context.Context) error {
 	stored := r.Store.Catalogs() // before the list: what is stored meanwhile belongs to a catalog that there is
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSourceList"))
-	if err := r.Live.List(ctx, list); err != nil {
+	if err := r.Live.List(ctx, list, r.Config.selected()...); err != nil {
 		return err
 	}
 	known := map[string]bool{}
@@ -142,20 +140,4 @@ func (r *CatalogReconciler) removeOrphans(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Missing lists the catalogs that have a digest in their status and are not served here. It reads the cache, and its
-// error is that there is none yet.
-func Missing(ctx context.Context, reader client.Reader, served func(catalog string) bool) ([]string, error) {
-	list := &v1beta1.CatalogSourceList{}
-	if err := reader.List(ctx, list); err != nil {
-		return nil, err
-	}
-	var missing []string
-	for i := range list.Items {
-		if c := &list.Items[i]; c.Status.Digest != "" && c.DeletionTimestamp.IsZero() && !served(c.Name) {
-			missing = append(missing, c.Name)
-		}
-	}
-	return missing, nil
 }

@@ -79,37 +79,6 @@ func TestScrubReportsDamaged(t *testing.T) {
 	w.scrub(stopped, make(chan event.GenericEvent)) // returns, though nobody listens
 }
 
-func TestMissing(t *testing.T) {
-	w := newWorld(t)
-	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
-	w.create(ref, nil)
-	w.settle()
-	w.another().create(ref, nil) // has no digest yet
-	withdrawn := w.another()
-	withdrawn.create(ref, nil)
-	withdrawn.settle()
-	withdrawn.change(func(c *v1beta1.CatalogSource) { c.Spec.Availability = v1beta1.AvailabilityUnavailable })
-	withdrawn.reconcile()
-	deleted := w.another()
-	deleted.create(ref, nil)
-	must(t, w.api.Delete(t.Context(), deleted.settle()))
-
-	missing, err := Missing(t.Context(), w.api, func(string) bool { return false })
-	must(t, err)
-	wantEqual(t, "missing if nothing is served", []string{w.catalog}, missing)
-	missing, err = Missing(t.Context(), w.api, func(name string) bool { return name == w.catalog })
-	must(t, err)
-	wantEqual(t, "missing if all is served", nil, missing)
-	broken := interceptor.NewClient(w.api, interceptor.Funcs{
-		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			return errors.New("down")
-		},
-	})
-	if _, err := Missing(t.Context(), broken, nil); err == nil {
-		t.Error("no error without a list")
-	}
-}
-
 // TestRegister runs the controller as catalogd does, with a cache and a queue, and looks at what makes it come.
 func TestRegister(t *testing.T) {
 	w := newWorld(t)

@@ -34,21 +34,24 @@ func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) e
 	if rec.current || (!ok && c.Status.Digest == "") {
 		c.Status.Image = rec.image
 	}
-	if ok {
-		r.describe(rec, served)
-	} else {
+	switch {
+	case !ok:
 		c.Status.URLs, c.Status.Content = nil, nil // the digest stays: it says what to unpack when that is possible
+	case !rec.lags:
+		r.describe(rec, served)
 	}
 	if rec.fetchErr != nil {
 		logf.FromContext(ctx).Error(rec.fetchErr, "the catalog is not brought up to date", "served", ok)
 	}
-	setServing(c, served, ok)
+	if !rec.lags { // else others serve what the status says, and it stays as it is
+		setServing(c, served, ok)
+		setPackagesSynced(rec, ok)
+	}
 	setProgressing(rec, ok)
-	setPackagesSynced(rec, ok)
 	setReady(rec)
 	c.Status.ObservedGeneration = c.Generation
 	r.planNext(rec)
-	r.Metrics.Observe(c, r.Polls.Get(c.Name), len(rec.insecure) > 0)
+	r.Metrics.Observe(c, r.Polls.Get(c.Name), len(rec.insecure) > 0, rec.lags || (!ok && c.Status.Digest != ""))
 	rec.concluded = true
 	return nil
 }

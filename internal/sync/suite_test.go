@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/retry"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -201,9 +202,11 @@ func (w *world) source() *v1beta1.CatalogSource {
 // change alters the CatalogSource as a user would.
 func (w *world) change(change func(*v1beta1.CatalogSource)) {
 	w.t.Helper()
-	c := w.source()
-	change(c)
-	must(w.t, w.api.Update(w.t.Context(), c))
+	must(w.t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // a reconciler that runs may write, too
+		c := w.source()
+		change(c)
+		return w.api.Update(w.t.Context(), c)
+	}))
 }
 
 func (w *world) requestPoll(value string) {

@@ -22,11 +22,23 @@ import (
 func (c Config) Watched() map[client.Object]cache.ByObject {
 	own := map[string]cache.Config{c.Namespace: {}}
 	account := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", c.ServiceAccount)}
-	return map[client.Object]cache.ByObject{
+	watched := map[client.Object]cache.ByObject{
 		&corev1.Secret{}:         {Namespaces: own, Transform: withoutAnnotations},
 		&corev1.ConfigMap{}:      {Namespaces: own, Transform: withoutAnnotations},
 		&corev1.ServiceAccount{}: {Namespaces: map[string]cache.Config{c.Namespace: account}},
 	}
+	if c.Selector != nil {
+		watched[&v1beta1.CatalogSource{}] = cache.ByObject{Label: c.Selector}
+	}
+	return watched
+}
+
+// selected limits a list of CatalogSources to those that are to be kept by this installation.
+func (c Config) selected() []client.ListOption {
+	if c.Selector == nil {
+		return nil
+	}
+	return []client.ListOption{client.MatchingLabelsSelector{Selector: c.Selector}}
 }
 
 // withoutAnnotations also drops what kubectl keeps there: the content that was applied last.
