@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/lease"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -39,7 +39,11 @@ type cluster struct {
 	registries *registry.Registries
 	metrics    *catalogsync.Metrics
 
-	cache atomic.Pointer[client.Reader] // of the manager that runs now; nil if none has its cache filled
+	lease *lease.Lease // nil: there are no other replicas
+
+	cache    atomic.Pointer[client.Reader] // of the manager that runs now; nil if none has its cache filled
+	caughtUp atomic.Bool                   // whether this process was ready once
+	began    time.Time
 }
 
 // clusterConfig says how to reach the API server. It asks nothing of it.
@@ -101,6 +105,9 @@ func (c *cluster) runManager(ctx context.Context) error {
 		Clock:    clock.RealClock{},
 		Config:   syncConfig,
 	}
+	if c.lease != nil { // and not a nil in it
+		reconciler.Leadership = c.lease
+	}
 	if err := reconciler.Register(mgr); err != nil {
 		return err
 	}
@@ -134,6 +141,7 @@ func (c *cluster) syncConfig() (catalogsync.Config, error) {
 		Registries:             c.registries,
 		ServiceAccount:         c.cfg.account,
 		PullSecret:             c.cfg.pullSecret,
+		Selector:               c.cfg.selector.Selector,
 		ServerVersion: func(ctx context.Context) (string, error) {
 			info, err := api.ServerVersionWithContext(ctx)
 			if err != nil {
@@ -149,7 +157,11 @@ func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	return ctrl.NewManager(c.rest, ctrl.Options{
+	fenced := rest.CopyConfig(c.rest)
+	if c.lease != nil {
+		fenced.Wrap(c.lease.Fence)
+	}
+	return ctrl.NewManager(fenced, ctrl.Options{
 		Scheme:  scheme,
 		Metrics: server.Options{BindAddress: "0"}, // served by run, also while there is no manager
 		Cache: cache.Options{
@@ -173,27 +185,4 @@ func (c *cluster) priority(catalog string) int32 {
 		return 0
 	}
 	return source.Spec.Priority
-}
-
-// ready tells whether this process serves every catalog whose status has a digest. While the API server cannot be asked,
-// it is ready if it has content to serve.
-func (c *cluster) ready(ctx context.Context) error {
-	reader := c.cache.Load()
-	if reader == nil {
-		if len(c.store.Catalogs()) > 0 {
-			return nil
-		}
-		return errors.New("not connected to the API server, and nothing is stored")
-	}
-	missing, err := catalogsync.Missing(ctx, *reader, func(name string) bool {
-		_, ok := c.store.Catalog(name)
-		return ok
-	})
-	if err != nil {
-		return fmt.Errorf("listing CatalogSources: %w", err)
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("not served yet: %s", strings.Join(missing, ", "))
-	}
-	return nil
 }

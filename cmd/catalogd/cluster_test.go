@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -60,42 +59,4 @@ func TestReadyWhileConnecting(t *testing.T) {
 	}
 	cancel()
 	must(t, <-ended)
-}
-
-func TestReady(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		dir   string
-		cache *catalogList // nil: not connected
-		want  string       // the error; "" none
-	}{
-		{name: "not connected, with content", dir: filledStore(t)},
-		{name: "not connected, without content", dir: t.TempDir(), want: "not connected to the API server, and nothing is stored"},
-		{name: "no catalogs", dir: t.TempDir(), cache: &catalogList{}},
-		{name: "all served", dir: filledStore(t), cache: &catalogList{items: []v1beta1.CatalogSource{catalogSource("sample", "sha256:0")}}},
-		{name: "new catalogs", dir: t.TempDir(), cache: &catalogList{items: []v1beta1.CatalogSource{catalogSource("new", "")}}},
-		{
-			name: "some not served", dir: filledStore(t), want: "not served yet: a, b",
-			cache: &catalogList{items: []v1beta1.CatalogSource{catalogSource("a", "sha256:1"), catalogSource("b", "sha256:2"), catalogSource("sample", "sha256:0")}},
-		},
-		{name: "cache fails", dir: filledStore(t), cache: &catalogList{err: errors.New("gone")}, want: "listing CatalogSources: gone"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			st, err := store.Open(test.dir, store.Options{})
-			must(t, err)
-			defer st.Close()
-			c := &cluster{cfg: defaults(), logger: quiet, store: st}
-			if test.cache != nil {
-				reader := client.Reader(test.cache)
-				c.cache.Store(&reader)
-			}
-			got := ""
-			if err := c.ready(t.Context()); err != nil {
-				got = err.Error()
-			}
-			if got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
-	}
 }

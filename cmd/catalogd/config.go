@@ -31,6 +31,8 @@ type config struct {
 	content     contentConfig
 	healthAddr  string
 	metricsAddr string
+	replicas    replicaConfig
+	selector    labelSelector
 	interval    time.Duration
 	concurrency int
 	pullSecret  types.NamespacedName
@@ -68,6 +70,8 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	cfg.content.addFlags(f)
 	f.StringVar(&cfg.healthAddr, "health-bind-address", ":8081", "`address` of /healthz and /readyz")
 	f.StringVar(&cfg.metricsAddr, "metrics-bind-address", ":8082", "`address` of /metrics")
+	cfg.replicas.addFlags(f)
+	f.Var(&cfg.selector, "catalog-selector", "`labels` of the CatalogSources to keep, as kubectl's --selector has them; others are left to other installations (default: all)")
 	f.DurationVar(&cfg.interval, "default-polling-interval", 15*time.Minute, "how often to poll an image whose CatalogSource does not say")
 	f.IntVar(&cfg.concurrency, "concurrency", 4, "how many images are unpacked at a time; of one registry half as many")
 	f.StringVar(&pullSecret, "pull-secret", "", "`[namespace/]name` of a Secret with registry credentials for all catalogs, of type kubernetes.io/dockerconfigjson")
@@ -100,6 +104,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 		return cfg, fmt.Errorf("--log-level %q is none of debug, info, warn, error", level)
 	}
 	cfg.content.complete(inPod(cfg.kubeconfig))
+	cfg.replicas.complete(f, inPod(cfg.kubeconfig))
 	cfg.pullSecret = secretName(pullSecret, cfg.namespace)
 	return cfg, cfg.validate()
 }
@@ -119,6 +124,7 @@ func (c config) validate() error {
 		check(err == nil, "--%s %q is no address: write host:port, or :port for all interfaces", a.flag, a.addr)
 	}
 	c.content.validate(check)
+	c.replicas.validate(check)
 	check(len(validation.IsDNS1123Label(c.namespace)) == 0, "--namespace %q is no name of a namespace", c.namespace)
 	check(c.pullSecret == types.NamespacedName{} || (len(validation.IsDNS1123Label(c.pullSecret.Namespace)) == 0 && len(validation.IsDNS1123Subdomain(c.pullSecret.Name)) == 0),
 		"--pull-secret %q is no name of a Secret: write name, or namespace/name", c.pullSecret)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -28,6 +29,7 @@ func defaults() config {
 		},
 		healthAddr:  ":8081",
 		metricsAddr: ":8082",
+		replicas:    replicaConfig{leaseDuration: 15 * time.Second, renewDeadline: 10 * time.Second, retryPeriod: 2 * time.Second},
 		interval:    15 * time.Minute,
 		concurrency: 4,
 		account:     "catalogd",
@@ -54,10 +56,12 @@ func TestParseFlags(t *testing.T) {
 				"--tls-private-key-file=k --content-auth=kubernetes --max-connections=16 --max-concurrent-queries=17 --health-bind-address=h:2 " +
 				"--metrics-bind-address=h:3 --default-polling-interval=1h --concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
 				"--max-compression-ratio=13 --max-blob-bytes=14 --max-database-bytes=15 --storage-limit=16 --pull-secret=ns/pull --service-account=sa " +
-				"--registry-ca-dir=cas --registries-conf=conf --log-level=debug --log-format=text",
+				"--registry-ca-dir=cas --registries-conf=conf --log-level=debug --log-format=text --leader-elect --leader-elect-lease-duration=20s " +
+				"--leader-elect-renew-deadline=14s --leader-elect-retry-period=3s --catalog-selector=team=a",
 			want: func(c *config) {
 				*c = config{
-					"k", "n", "d", contentConfig{"h:1", "https://x.example", "c", "k", authKubernetes, 16, 17}, "h:2", "h:3", time.Hour, 9,
+					"k", "n", "d", contentConfig{"h:1", "https://x.example", "c", "k", authKubernetes, 16, 17}, "h:2", "h:3",
+					replicaConfig{true, 20 * time.Second, 14 * time.Second, 3 * time.Second}, labelSelector{labels.SelectorFromSet(labels.Set{"team": "a"})}, time.Hour, 9,
 					types.NamespacedName{Namespace: "ns", Name: "pull"}, "sa", "cas", "conf",
 					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, 16, slog.LevelDebug, "text", false,
 				}
@@ -85,7 +89,7 @@ func TestParseFlags(t *testing.T) {
 			}
 			want := defaults()
 			test.want(&want)
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, contentConfig{})); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, contentConfig{}, replicaConfig{})); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
 		})
@@ -134,6 +138,9 @@ func TestParseFlagsErrors(t *testing.T) {
 		"--content-auth=some":               `--content-auth "some" is neither kubernetes nor none`,
 		"--tls-cert-file=c":                 "--tls-cert-file and --tls-private-key-file belong together: give both or neither",
 		"--tls-private-key-file=k":          "--tls-cert-file and --tls-private-key-file belong together: give both or neither",
+		"--catalog-selector=a=b=c":          `invalid argument "a=b=c" for "--catalog-selector" flag: write labels as kubectl's --selector has them, such as team=a or env in (test,stage): found '=', expected: ',' or 'end of string'`,
+		"--leader-elect-renew-deadline=15s": "--leader-elect-lease-duration 15s has to be longer than --leader-elect-renew-deadline 15s: make it longer",
+		"--leader-elect-retry-period=5s":    "--leader-elect-renew-deadline 10s has to be longer than twice --leader-elect-retry-period 5s: make it longer",
 		"--max-file-bytes=0 --max-files=-5": "--max-file-bytes 0" + tooSmall + "\n--max-files -5" + tooSmall,
 	} {
 		_, err := parseFlags(strings.Fields("--content-bind-address=127.0.0.1:8080 "+args), nil)
@@ -154,7 +161,7 @@ func TestParseFlagsHelp(t *testing.T) {
 		"--max-concurrent-queries int", "--health-bind-address", "--metrics-bind-address",
 		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes quantity", "(default 8Gi)", "--max-file-bytes", "--max-files files",
 		"--max-compression-ratio", "--max-database-bytes quantity", "--max-blob-bytes", "--pull-secret [namespace/]name",
-		"--service-account name", "--registry-ca-dir directory", "--registries-conf file", "--log-level level", "--log-format format", "--version",
+		"--service-account name", "--leader-elect ", "--leader-elect-lease-duration duration", "--catalog-selector labels", "--registry-ca-dir directory", "--registries-conf file", "--log-level level", "--log-format format", "--version",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q:\n%s", want, out.String())

@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // byteCount is the value of a flag that takes a number of bytes, written as Kubernetes writes quantities: 8Gi, 500M or 1000.
@@ -23,3 +25,29 @@ func (b *byteCount) String() string {
 }
 
 func (b *byteCount) Type() string { return "quantity" }
+
+// labelSelector selects objects by their labels; the zero value selects all. It implements pflag.Value.
+type labelSelector struct{ labels.Selector }
+
+// Set reads what kubectl's --selector takes.
+func (s *labelSelector) Set(text string) error {
+	parsed, err := labels.Parse(text)
+	if err != nil {
+		return fmt.Errorf("write labels as kubectl's --selector has them, such as team=a or env in (test,stage): %w", err)
+	}
+	if s.Selector = parsed; parsed.Empty() {
+		s.Selector = nil
+	}
+	return nil
+}
+
+// String writes it as Set reads it.
+func (s *labelSelector) String() string {
+	if s.Selector == nil {
+		return ""
+	}
+	return s.Selector.String()
+}
+
+// Type names what the flag takes.
+func (s *labelSelector) Type() string { return "labels" }

@@ -46,7 +46,11 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	own.MustRegister(storageMetrics{content})
 	cluster := &cluster{
 		cfg: cfg, rest: restConfig, logger: logger, store: content, polls: polls, registries: registries,
-		metrics: catalogsync.NewMetrics(own),
+		metrics: catalogsync.NewMetrics(own), began: time.Now(),
+	}
+	own.MustRegister(cluster.leadingMetric())
+	if cluster.lease, err = cluster.newLease(); err != nil {
+		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	contentCfg, jobs, err := contentPort(cfg, restConfig, serve.Config{
@@ -75,6 +79,9 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 
 	for _, port := range ports {
 		group.Go(func() error { return port.Serve(ctx) })
+	}
+	if cluster.lease != nil {
+		jobs = append(jobs, cluster.lease.Run)
 	}
 	for _, job := range append(jobs, cluster.run, content.Compress) {
 		group.Go(func() error { return job(ctx) })
