@@ -192,8 +192,15 @@ func get(t *testing.T, url string) reply {
 
 func tryGet(url string) (reply, error) { return tryGetWith(url, nil) }
 
+// tryGetBriefly does not wait long for an answer, as whoever is asked may be stopped.
+func tryGetBriefly(url string) (reply, error) { return tryGetWithin(3*time.Second, url, nil) }
+
 // tryGetWith asks for no encoding but what header says.
 func tryGetWith(url string, header map[string]string) (reply, error) {
+	return tryGetWithin(patience, url, header)
+}
+
+func tryGetWithin(limit time.Duration, url string, header map[string]string) (reply, error) {
 	request, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		return reply{}, err
@@ -201,7 +208,7 @@ func tryGetWith(url string, header map[string]string) (reply, error) {
 	for name, value := range header {
 		request.Header.Set(name, value)
 	}
-	c := &http.Client{Timeout: patience, Transport: &http.Transport{DisableCompression: true}}
+	c := &http.Client{Timeout: limit, Transport: &http.Transport{DisableCompression: true}}
 	defer c.CloseIdleConnections()
 	response, err := c.Do(request)
 	if err != nil {

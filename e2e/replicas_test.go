@@ -1,0 +1,258 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+)
+
+// TestReplicas has three replicas serve a catalog, and takes away one after the other what leads, and what follows: killed, ended in peace,
+// with its volume lost.
+func TestReplicas(t *testing.T) {
+	f := newFleet(t, 3)
+	ref, first := f.registry.push(t, "sample", catalogImage(t, sampleCatalog))
+	f.createCatalog(t, "sample", ref, nil)
+	f.waitReady(t, "sample", first)
+	f.allServe(t, "sample", first)
+	reader := f.hop("sample")
+
+	leader, others := f.leader(t)
+	leader.leave(t, leader.kill)
+	next, _ := f.leader(t)
+	second := f.update(t, "sample", catalogImage(t, soundDir), "after a kill")
+	for _, r := range others {
+		eventually(t, "the others follow", func() error { return r.serves("sample", second, nil) })
+	}
+	leader.rejoin(t)
+	must(t, leader.serves("sample", second, nil)) // it brings itself up to date first
+
+	next.leave(t, next.endInPeace)
+	if _, err := f.leaseHolder(t); err != nil {
+		t.Error(err)
+	}
+	f.leader(t)
+	third := f.update(t, "sample", catalogImage(t, sampleCatalog), "after an end")
+	must(t, os.RemoveAll(next.dataDir))
+	next.rejoin(t)
+	must(t, next.serves("sample", third, nil))
+	f.allServe(t, "sample", third)
+	reader.end(t)
+}
+
+// leaseHolder reads who holds the lease; an error is that the former leader still does, of whom the log tells.
+func (f *fleet) leaseHolder(t *testing.T) (string, error) {
+	t.Helper()
+	out, err := f.Kubectl(t.Context(), "-n", namespace, "get", "lease", "catalogd", "-o", "jsonpath={.spec.holderIdentity}")
+	must(t, err)
+	for _, r := range f.replicas {
+		if !r.alive() && out != "" && strings.Contains(r.log.String(), out) {
+			return out, fmt.Errorf("the lease is held by %s, which has ended", out)
+		}
+	}
+	return out, nil
+}
+
+// allServe waits until every replica serves a version.
+func (f *fleet) allServe(t *testing.T, catalog, digest string) {
+	t.Helper()
+	for i, r := range f.replicas {
+		eventually(t, fmt.Sprintf("replica %d serves %s", i, digest), func() error { return r.serves(catalog, digest, nil) })
+	}
+}
+
+// update pushes another image of a catalog and waits until whoever leads has it.
+func (f *fleet) update(t *testing.T, catalog string, image v1.Image, why string) (digest string) {
+	t.Helper()
+	_, digest = f.registry.push(t, catalog, image)
+	f.requestPoll(t, catalog, why)
+	f.waitReady(t, catalog, digest)
+	return digest
+}
+
+// TestLeaderCutOff cuts the leader off from the API server: another one leads, the one cut off goes on serving, and follows when it can.
+func TestLeaderCutOff(t *testing.T) {
+	f := newFleet(t, 2)
+	ref, first := f.registry.push(t, "sample", catalogImage(t, sampleCatalog))
+	f.createCatalog(t, "sample", ref, nil)
+	f.waitReady(t, "sample", first)
+	f.allServe(t, "sample", first)
+	reader := f.hop("sample")
+
+	former, _ := f.leader(t)
+	former.api.set(func(*http.Request) gateVerdict { return gateVerdict{breaks: true} })
+	f.leader(t, former)
+	second := f.update(t, "sample", catalogImage(t, soundDir), "cut off")
+	must(t, former.serves("sample", first, nil))
+	must(t, former.ready())
+	former.api.set(nil)
+	f.allServe(t, "sample", second)
+	reader.end(t)
+}
+
+// TestLeaderStopped stops the leader in the middle of publishing, with some of its writes on their way. When it wakes up, and they arrive, another
+// one leads and has published newer content: none of it is undone.
+func TestLeaderStopped(t *testing.T) {
+	names := make([]string, 40)
+	for i := range names {
+		names[i] = fmt.Sprintf("operator-%02d", i)
+	}
+	f := newFleet(t, 2)
+	ref, first := f.registry.push(t, "many", catalogImage(t, packagesAt(t, "1.0.0", names...)))
+	f.createCatalog(t, "many", ref, nil)
+	f.waitReady(t, "many", first)
+	f.allServe(t, "many", first)
+	history := f.watchPackages(t)
+
+	former, _ := f.leader(t)
+	release, held := make(chan struct{}), make(chan struct{}, 100)
+	var mu sync.Mutex
+	writes := 0
+	former.api.set(func(r *http.Request) gateVerdict {
+		if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, "/operatorpackages") {
+			return gateVerdict{}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if writes++; writes <= 10 {
+			return gateVerdict{}
+		}
+		held <- struct{}{}
+		return gateVerdict{wait: release}
+	})
+	// The second version has a package more, so that among what is on its way there is an object to be made.
+	f.registry.push(t, "many", catalogImage(t, packagesAt(t, "2.0.0", append(slices.Clone(names), "operator-0a")...)))
+	f.askForPoll(t, "many", "second")
+	<-held
+	former.signal(t, syscall.SIGSTOP)
+
+	f.leader(t, former)
+	_, third := f.registry.push(t, "many", catalogImage(t, packagesAt(t, "3.0.0", names...)))
+	f.askForPoll(t, "many", "third")
+	f.waitReady(t, "many", third)
+	close(release)
+	former.signal(t, syscall.SIGCONT)
+	eventually(t, "the former leader follows", func() error { return former.serves("many", third, nil) })
+	eventually(t, "the packages are those of the third version", func() error { return f.packagesAre(t, "many", "3.0.0", names) })
+	history.check(t, "2.0.0", "3.0.0")
+}
+
+// packagesAre wants exactly these packages, at a version.
+func (f *fleet) packagesAre(t *testing.T, catalog, version string, names []string) error {
+	t.Helper()
+	have := f.packages(t, catalog)
+	if len(have) != len(names) {
+		return fmt.Errorf("there are %d packages, want %d: %v", len(have), len(names), slices.Sorted(maps.Keys(have)))
+	}
+	for name, object := range have {
+		if got := versionOf(&object); got != version {
+			return fmt.Errorf("%s is of version %s, want %s", name, got, version)
+		}
+	}
+	return nil
+}
+
+// versionOf is the version of the head of a package's only channel.
+func versionOf(object *unstructured.Unstructured) string {
+	channels, _, _ := unstructured.NestedSlice(object.Object, "status", "channels")
+	if len(channels) != 1 {
+		return ""
+	}
+	version, _, _ := unstructured.NestedString(channels[0].(map[string]any), "currentCSVDesc", "version")
+	return version
+}
+
+// packageHistory is what became of each OperatorPackage, in the order in which the API server took it.
+type packageHistory struct {
+	mu       sync.Mutex
+	versions map[string][]string
+}
+
+func (f *fleet) watchPackages(t *testing.T) *packageHistory {
+	t.Helper()
+	watcher, err := client.NewWithWatch(f.Env.Config, client.Options{})
+	must(t, err)
+	events, err := watcher.Watch(t.Context(), system.NewList(system.PackageKind))
+	must(t, err)
+	t.Cleanup(events.Stop)
+	h := &packageHistory{versions: map[string][]string{}}
+	go func() {
+		for event := range events.ResultChan() {
+			object, ok := event.Object.(*unstructured.Unstructured)
+			if !ok || event.Type == watch.Bookmark {
+				continue
+			}
+			version := versionOf(object)
+			if event.Type == watch.Deleted {
+				version = "deleted"
+			}
+			h.mu.Lock()
+			h.versions[object.GetName()] = append(h.versions[object.GetName()], version)
+			h.mu.Unlock()
+		}
+	}()
+	return h
+}
+
+// check wants that some packages were at the older version, and none was again once it was at the newer one.
+func (h *packageHistory) check(t *testing.T, older, newer string) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	had := 0
+	for name, versions := range h.versions {
+		if slices.Contains(versions, older) {
+			had++
+		}
+		if at := slices.Index(versions, newer); at >= 0 && slices.Contains(versions[at:], older) {
+			t.Errorf("%s went back from %s to %s: %v", name, newer, older, versions)
+		}
+	}
+	if had == 0 {
+		t.Errorf("no package ever was at %s", older)
+	}
+}
+
+// TestSelectors has two installations share the catalogs of a cluster by their labels.
+func TestSelectors(t *testing.T) {
+	red := newDaemon(t, shared.DaemonKubeconfig)
+	red.args = append(red.args, "--catalog-selector=team in (red)")
+	red.start(t)
+	t.Cleanup(func() { red.signal(t, syscall.SIGTERM); red.wait(t, patience) })
+	blue := newWorld(t, shared, "--catalog-selector=team=blue")
+	serving := func(d *daemon, catalog string, status int) func() error {
+		return func() error { return blue.answers("http://"+d.content+"/catalogs/"+catalog+"/api/v1/all", status) }
+	}
+	ref, digest := blue.registry.push(t, "sound", catalogImage(t, soundDir))
+	label := func(team string) func(*unstructured.Unstructured) {
+		return func(c *unstructured.Unstructured) { c.SetLabels(map[string]string{"team": team}) }
+	}
+	blue.createCatalog(t, "ours", ref, label("blue"))
+	blue.createCatalog(t, "theirs", ref, label("red"))
+	blue.waitReady(t, "ours", digest)
+	blue.waitReady(t, "theirs", digest)
+	must(t, serving(blue.daemon, "ours", http.StatusOK)())
+	must(t, serving(blue.daemon, "theirs", http.StatusNotFound)())
+	must(t, serving(red, "theirs", http.StatusOK)())
+	must(t, serving(red, "ours", http.StatusNotFound)())
+
+	packages := blue.packages(t, "ours")
+	blue.patchCatalog(t, "ours", `{"metadata":{"labels":{"team":"red"}}}`)
+	eventually(t, "the new owner serves it", serving(red, "ours", http.StatusOK))
+	eventually(t, "the former owner does not", serving(blue.daemon, "ours", http.StatusNotFound))
+	if len(packages) == 0 || len(blue.packages(t, "ours")) != len(packages) {
+		t.Errorf("there are %d packages, were %d", len(blue.packages(t, "ours")), len(packages))
+	}
+}
