@@ -60,7 +60,7 @@ func TestParseFlags(t *testing.T) {
 				"--leader-elect-renew-deadline=14s --leader-elect-retry-period=3s --catalog-selector=team=a",
 			want: func(c *config) {
 				*c = config{
-					"k", "n", "d", contentConfig{"h:1", "https://x.example", "c", "k", authKubernetes, 16, 17}, "h:2", "h:3",
+					"k", "n", "d", contentConfig{"h:1", "https://x.example", "c", "k", false, authKubernetes, 16, 17}, "h:2", "h:3",
 					replicaConfig{true, 20 * time.Second, 14 * time.Second, 3 * time.Second}, labelSelector{labels.SelectorFromSet(labels.Set{"team": "a"})}, time.Hour, 9,
 					types.NamespacedName{Namespace: "ns", Name: "pull"}, "sa", "cas", "conf",
 					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, 16, slog.LevelDebug, "text", false,

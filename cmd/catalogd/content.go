@@ -23,6 +23,7 @@ type contentConfig struct {
 	externalURL    string
 	certFile       string
 	keyFile        string
+	plainHTTP      bool
 	auth           string // after complete authKubernetes or authNone; "" if nobody said and it cannot be guessed
 	maxConnections int
 	maxQueries     int
@@ -34,6 +35,7 @@ func (c *contentConfig) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.certFile, "tls-cert-file", "", "`file` with the certificate of the content service, and its chain; read again when it changes (default: a certificate of catalogd's own authority, "+
 		"which is published in the ConfigMap catalogd-ca)")
 	f.StringVar(&c.keyFile, "tls-private-key-file", "", "`file` with the key of that certificate")
+	f.BoolVar(&c.plainHTTP, "plain-http", false, "serve plain HTTP, whatever the address: for development, and behind a proxy that encrypts; tokens and content can be read on the way")
 	f.StringVar(&c.auth, "content-auth", "", "`who` may read the content: kubernetes, those whom the API server knows and allows to get the path (see ClusterRole catalogd-content-reader), or none, "+
 		"everybody (default: kubernetes in a pod, none on a loopback address; has to be given elsewhere)")
 	f.IntVar(&c.maxConnections, "max-connections", 1000, "most connections to the content service; of more, those that have waited longest give way")
@@ -61,6 +63,7 @@ func (c *contentConfig) validate(check func(ok bool, format string, args ...any)
 	check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == "",
 		"--external-url %q is no URL: write http://host[:port] or https://host[:port]", c.externalURL)
 	check((c.certFile == "") == (c.keyFile == ""), "--tls-cert-file and --tls-private-key-file belong together: give both or neither")
+	check(!c.plainHTTP || (c.certFile == "" && c.keyFile == ""), "--plain-http needs no certificate: give either that, or --tls-cert-file and --tls-private-key-file")
 	check(c.auth != "", "who may read the content is not said, and --content-bind-address %q can be reached from other machines: give --content-auth=kubernetes to ask the API server, "+
 		"--content-auth=none to let everybody read, or an address like 127.0.0.1:8080", c.addr)
 	check(slices.Contains([]string{"", authKubernetes, authNone}, c.auth), "--content-auth %q is neither kubernetes nor none", c.auth)
@@ -80,7 +83,7 @@ func (c *contentConfig) onLoopback() bool {
 
 // hasFiles tells whether the certificate is given; selfSigned, whether one has to be made.
 func (c *contentConfig) hasFiles() bool   { return c.certFile != "" }
-func (c *contentConfig) selfSigned() bool { return !c.hasFiles() && !c.onLoopback() }
+func (c *contentConfig) selfSigned() bool { return !c.plainHTTP && !c.hasFiles() && !c.onLoopback() }
 
 // defaultURL makes a URL of the listening address; one without a host is taken to be reached on this machine.
 func (c *contentConfig) defaultURL() string {
