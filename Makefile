@@ -16,6 +16,7 @@ TOOL := go tool -modfile=hack/tools/go.mod
 ASSETS := hack/controlplane/build.sh
 REGISTRY := hack/registry/install.sh
 BUILD_OPM := hack/opm/build.sh
+BUILD_HELM := hack/helm/build.sh
 
 .PHONY: help
 help: ## Show this help
@@ -26,11 +27,13 @@ build: ## Build bin/catalogd
 	$(BUILD) -o bin/catalogd ./cmd/catalogd
 
 .PHONY: generate
-generate: ## Generate deepcopy code, CRDs, the RBAC role and the GraphQL executor
+generate: ## Generate deepcopy code, CRDs, the RBAC role, the chart's copies of both, and the GraphQL executor
 	$(TOOL) controller-gen object paths=./apis/...
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=catalogd paths=./internal/sync/... paths=./internal/auth/... paths=./internal/certificate/... paths=./internal/lease/... \
 		output:rbac:dir=config/rbac
+	cp config/crd/catalogd.*.yaml charts/catalogd/crds/
+	cp config/rbac/role.yaml charts/catalogd/files/
 	$(TOOL) gqlgen generate --config internal/serve/graphql/gqlgen.yml
 
 .PHONY: lint
@@ -51,8 +54,8 @@ test: ## Run everything CI runs: unit and API server tests with -race, then e2e
 .PHONY: e2e
 e2e: build ## Test the built binary from outside, with a real control plane and registry
 	@echo "== test tier 2 of 2: bin/catalogd from outside, with a real control plane and registry"
-	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); \
-		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm \
+	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); helm=$$($(BUILD_HELM)); \
+		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm HELM=$$helm \
 		go test -count=1 -p 1 -timeout 30m ./e2e/...
 
 # How long each fuzz target runs.

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) (code int, err error) {
-	if os.Getenv("CATALOGD_BIN") == "" || os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 1, errors.New("CATALOGD_BIN (the built catalogd) and KUBEBUILDER_ASSETS (a directory with etcd, kube-apiserver, kubectl) must be set: run `make e2e`")
+	if os.Getenv("CATALOGD_BIN") == "" || os.Getenv("KUBEBUILDER_ASSETS") == "" || os.Getenv("HELM") == "" {
+		return 1, errors.New("CATALOGD_BIN (the built catalogd), KUBEBUILDER_ASSETS (a directory with etcd, kube-apiserver, kubectl) and HELM must be set: run `make e2e`")
 	}
 	log.SetLogger(logr.Discard())
 	shared, err = system.StartControlPlane(root)
@@ -115,16 +115,18 @@ func file(t *testing.T, objects ...*unstructured.Unstructured) string {
 	return path
 }
 
-// output runs a program and returns its standard output.
-func output(t *testing.T, program string, args ...string) string {
+// helm runs helm, in a home of its own, and returns its standard output.
+func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, args...)
+	home := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Getenv("HELM"), args...)
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s %q: %v: %s%s", program, args, err, stdout.String(), stderr.String())
+		return "", fmt.Errorf("helm %q: %w: %s", args, err, stderr.String())
 	}
-	return stdout.String()
+	return stdout.String(), nil
 }
 
 func must(t *testing.T, err error) {
