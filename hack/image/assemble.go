@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+const (
+	source = "https://github.com/operator-catalogs/catalogd"
+	user   = 65532 // and group: no user of the node
+)
+
+// Where things are in the image.
+const (
+	binaryPath = "catalogd"
+	rootsPath  = "etc/ssl/certs/ca-certificates.crt" // the first place where Go looks for them
+	sbomPath   = "usr/share/doc/catalogd/sbom.cdx.json"
+	dataPath   = "var/lib/catalogd"
+)
+
+// assemble makes the image of binaries, by platform.
+func assemble(binaries map[string]string, of release) (v1.ImageIndex, error) {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, text := range slices.Sorted(maps.Keys(binaries)) {
+		platform, err := v1.ParsePlatform(text)
+		if err != nil {
+			return nil, err
+		}
+		image, err := imageOf(binaries[text], *platform, of)
+		if err != nil {
+			return nil, fmt.Errorf("making the image for %s: %w", text, err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
+	}
+	return mutate.Annotations(index, labels(of)).(v1.ImageIndex), nil
+}
+
+// imageOf makes the image of one platform. The certificates of authorities change less often than catalogd, and are a layer of their
+// own.
+func imageOf(binary string, platform v1.Platform, of release) (v1.Image, error) {
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	bom, err := sbom(binary, of)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := roots()
+	if err != nil {
+		return nil, err
+	}
+	var layers []mutate.Addendum
+	for _, content := range []struct {
+		name  string
+		files []file
+	}{
+		{"certificates of authorities", []file{{path: rootsPath, data: roots}}},
+		{"catalogd", []file{{path: binaryPath, data: program, mode: 0o755}, {path: sbomPath, data: bom}, {path: dataPath + "/", owner: user}}},
+	} {
+		layer, err := layerOf(content.files)
+		if err != nil {
+			return nil, fmt.Errorf("packing %s: %w", content.name, err)
+		}
+		layers = append(layers, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: of.created}, CreatedBy: "hack/image: " + content.name}})
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	base, err = mutate.ConfigFile(base, &v1.ConfigFile{
+		OS:           platform.OS,
+		Architecture: platform.Architecture,
+		Variant:      platform.Variant,
+		Created:      v1.Time{Time: of.created},
+		RootFS:       v1.RootFS{Type: "layers"},
+		Config: v1.Config{
+			User:       fmt.Sprintf("%d:%d", user, user),
+			Entrypoint: []string{"/" + binaryPath},
+			WorkingDir: "/",
+			Labels:     labels(of),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	image, err := mutate.Append(base, layers...)
+	if err != nil {
+		return nil, err
+	}
+	return mutate.Annotations(image, labels(of)).(v1.Image), nil
+}
+
+// labels are those of https://specs.opencontainers.org/image-spec/annotations.
+func labels(of release) map[string]string {
+	all := map[string]string{
+		"title":       "catalogd",
+		"description": "Keeps catalogs of Kubernetes operators on a cluster and serves their content",
+		"url":         source,
+		"source":      source,
+		"licenses":    "Apache-2.0",
+		"version":     of.version,
+		"revision":    of.revision,
+		"created":     of.created.Format(time.RFC3339),
+	}
+	prefixed := map[string]string{}
+	for name, value := range all {
+		if value != "" {
+			prefixed["org.opencontainers.image."+name] = value
+		}
+	}
+	return prefixed
+}

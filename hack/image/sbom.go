@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+// rootsModule is the module that roots come from; it is no part of catalogd.
+const rootsModule = "golang.org/x/crypto/x509roots/fallback"
+
+// sbom says in CycloneDX what the image is made of: the modules that the program itself says it was linked of, Go's standard library,
+// and the certificates of authorities. It has no serial number, which would be another each time.
+func sbom(binary string, of release) ([]byte, error) {
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return nil, fmt.Errorf("reading what the program is made of: %w", err)
+	}
+	components := []cdx.Component{component("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
+	for _, module := range info.Deps {
+		if module.Replace != nil {
+			module = module.Replace
+		}
+		components = append(components, component(module.Path, module.Version))
+	}
+	if version := ownModule(rootsModule); version != "" {
+		components = append(components, component(rootsModule, version))
+	}
+	catalogd := component(info.Main.Path, of.version)
+	catalogd.Type = cdx.ComponentTypeApplication
+	catalogd.Licenses = &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}
+
+	bom := cdx.NewBOM()
+	bom.Metadata = &cdx.Metadata{Timestamp: of.created.Format(time.RFC3339), Component: &catalogd}
+	bom.Components = &components
+	bom.Dependencies = &[]cdx.Dependency{{Ref: catalogd.BOMRef, Dependencies: refs(components)}}
+	var text bytes.Buffer
+	if err := cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
+		return nil, err
+	}
+	return text.Bytes(), nil
+}
+
+// component is a Go module, called as https://github.com/package-url/purl-spec has it.
+func component(path, version string) cdx.Component {
+	purl := "pkg:golang/" + path + "@" + version
+	return cdx.Component{BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: purl}
+}
+
+func refs(components []cdx.Component) *[]string {
+	var all []string
+	for _, c := range components {
+		all = append(all, c.BOMRef)
+	}
+	return &all
+}
+
+// ownModule is the version of a module that this program is made of.
+func ownModule(path string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, module := range info.Deps {
+		if module.Path == path {
+			return module.Version
+		}
+	}
+	return ""
+}
