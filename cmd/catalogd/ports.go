@@ -62,6 +62,7 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 		}
 		port.TLS = certificate.TLSConfig(source.GetCertificate, cfg.content.auth == authKubernetes)
 		jobs = append(jobs, source.Run)
+		service.Metrics.MustRegister(certificateMetrics{source})
 	}
 	service.MaxQueries = cfg.content.maxQueries
 	service.BaseURL = cfg.content.externalURL

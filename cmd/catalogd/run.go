@@ -43,7 +43,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 		Logger:    logger,
 	})
 	polls, own := &poll.Log{}, prometheus.NewRegistry()
-	own.MustRegister(storageMetrics{content})
+	own.MustRegister(buildInfo(), storageMetrics{content})
 	cluster := &cluster{
 		cfg: cfg, rest: restConfig, logger: logger, store: content, polls: polls, registries: registries,
 		metrics: catalogsync.NewMetrics(own), began: time.Now(),

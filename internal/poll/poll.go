@@ -88,15 +88,23 @@ func (s Schedule) Window(last, now time.Time) time.Duration {
 	if last.IsZero() || last.After(now) {
 		last = now
 	}
+	if gap := s.Gap(last); gap > 0 {
+		return min(gap/2, maxWindow)
+	}
+	return maxWindow
+}
+
+// Gap is how much time lies between the two polls that follow a poll at last, jitter aside; 0 if there will not be two.
+func (s Schedule) Gap(last time.Time) time.Duration {
 	due := s.after(last)
 	if due.IsZero() {
-		return maxWindow
+		return 0
 	}
 	following := s.after(due)
 	if following.IsZero() {
-		return maxWindow
+		return 0
 	}
-	return min(following.Sub(due)/2, maxWindow)
+	return following.Sub(due)
 }
 
 // after returns the first time of the schedule after last, in last's location; zero if there is none.

@@ -116,6 +116,27 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+func TestGap(t *testing.T) {
+	const last = "2026-05-01T10:02:50Z"
+	for name, test := range map[string]struct {
+		schedule Schedule
+		want     time.Duration
+	}{
+		"interval":              {Every(5 * time.Minute), 5 * time.Minute},
+		"cron":                  {mustCron(t, "*/5 * * * *"), 5 * time.Minute},
+		"cron, uneven, shorter": {mustCron(t, "0,1 6 * * *"), time.Minute},
+		"daily":                 {mustCron(t, "@daily"), 24 * time.Hour},
+		"cron, no date":         {mustCron(t, "0 0 30 2 *"), 0},
+		"zero schedule":         {Schedule{}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.schedule.Gap(at(t, last)); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
 func TestNextIsSteadyAndSpread(t *testing.T) {
 	last := at(t, "2026-05-01T10:00:00Z")
 	quarters := map[int]int{}

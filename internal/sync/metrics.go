@@ -14,6 +14,7 @@ import (
 // those of the replica that leads.
 type Metrics struct {
 	lastPoll, nextPoll, lastChange, unpackSeconds *prometheus.GaugeVec
+	current, interval                             *prometheus.GaugeVec
 	bytes, packages, invalidPackages              *prometheus.GaugeVec
 	ready, insecure, behind                       *prometheus.GaugeVec
 	polls                                         *prometheus.CounterVec
@@ -30,6 +31,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		lastPoll:        gauge("last_poll_timestamp_seconds", "When the image of a catalog was last polled, as a Unix time."),
 		nextPoll:        gauge("next_poll_timestamp_seconds", "When the image of a catalog will next be polled, as a Unix time; absent if it will not be."),
 		lastChange:      gauge("last_change_timestamp_seconds", "When a catalog last changed to another digest, as a Unix time."),
+		current:         gauge("content_current_timestamp_seconds", "When the content that is served of a catalog was last found to be what its image has, as a Unix time; absent until this process did."),
+		interval:        gauge("polling_interval_seconds", "How much time lies between two polls of a catalog, as its schedule says; absent if it is not polled."),
 		unpackSeconds:   gauge("unpack_seconds", "How long the last unpacking of a catalog took that succeeded."),
 		bytes:           gauge("content_bytes", "Size of the content of a catalog as JSON lines."),
 		packages:        gauge("packages", "Packages of a catalog that are published."),
@@ -53,6 +56,20 @@ func (m *Metrics) Polled(catalog string, at time.Time, err error) {
 	}
 	m.polls.WithLabelValues(catalog, result).Inc()
 	m.lastPoll.WithLabelValues(catalog).Set(float64(at.Unix()))
+}
+
+// Current notes that a poll at that time found what is served to be what the image has.
+func (m *Metrics) Current(catalog string, at time.Time) {
+	m.current.WithLabelValues(catalog).Set(float64(at.Unix()))
+}
+
+// Scheduled notes how much time lies between two polls; 0 if there are none.
+func (m *Metrics) Scheduled(catalog string, interval time.Duration) {
+	if interval <= 0 {
+		m.interval.DeleteLabelValues(catalog)
+		return
+	}
+	m.interval.WithLabelValues(catalog).Set(interval.Seconds())
 }
 
 // Unpacked notes how long an unpacking took.
@@ -99,7 +116,7 @@ func number(b bool) float64 {
 // Forget drops what is kept of a catalog that is no more.
 func (m *Metrics) Forget(catalog string) {
 	for _, g := range []*prometheus.GaugeVec{
-		m.lastPoll, m.nextPoll, m.lastChange, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready, m.insecure, m.behind,
+		m.lastPoll, m.nextPoll, m.lastChange, m.current, m.interval, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready, m.insecure, m.behind,
 	} {
 		g.DeleteLabelValues(catalog)
 	}

@@ -67,28 +67,34 @@ func TestMetrics(t *testing.T) {
 	}}
 	m.Polled("a", time.Unix(2000, 0), nil)
 	m.Polled("a", time.Unix(3000, 0), errors.New("down"))
+	m.Current("a", time.Unix(2000, 0))
+	m.Scheduled("a", 15*time.Minute)
 	m.Unpacked("a", 1500*time.Millisecond)
 	m.Observe(c, poll.Entry{Next: time.Unix(4000, 0)}, true, true)
 	m.Polled("b", time.Unix(1, 0), nil)
 	all := map[string]float64{
-		"catalogd_polls_total a success":           1,
-		"catalogd_polls_total a failure":           1,
-		"catalogd_last_poll_timestamp_seconds a":   3000,
-		"catalogd_next_poll_timestamp_seconds a":   4000,
-		"catalogd_last_change_timestamp_seconds a": 1000,
-		"catalogd_unpack_seconds a":                1.5,
-		"catalogd_content_bytes a":                 500,
-		"catalogd_packages a":                      3,
-		"catalogd_invalid_packages a":              2,
-		"catalogd_ready a":                         1,
-		"catalogd_insecure a":                      1,
-		"catalogd_replica_behind a":                1,
+		"catalogd_polls_total a success":               1,
+		"catalogd_polls_total a failure":               1,
+		"catalogd_last_poll_timestamp_seconds a":       3000,
+		"catalogd_next_poll_timestamp_seconds a":       4000,
+		"catalogd_last_change_timestamp_seconds a":     1000,
+		"catalogd_content_current_timestamp_seconds a": 2000,
+		"catalogd_polling_interval_seconds a":          900,
+		"catalogd_unpack_seconds a":                    1.5,
+		"catalogd_content_bytes a":                     500,
+		"catalogd_packages a":                          3,
+		"catalogd_invalid_packages a":                  2,
+		"catalogd_ready a":                             1,
+		"catalogd_insecure a":                          1,
+		"catalogd_replica_behind a":                    1,
 	}
 	wantEqual(t, "series of a", all, seriesOf(t, registry, "a"))
 
 	c.Status.Content, c.Status.Conditions = nil, nil
 	m.Observe(c, poll.Entry{}, false, false)
+	m.Scheduled("a", 0)
 	delete(all, "catalogd_next_poll_timestamp_seconds a")
+	delete(all, "catalogd_polling_interval_seconds a")
 	for _, gone := range []string{"content_bytes", "packages", "invalid_packages", "ready", "insecure", "replica_behind"} {
 		all["catalogd_"+gone+" a"] = 0
 	}
@@ -99,4 +105,42 @@ func TestMetrics(t *testing.T) {
 	if len(seriesOf(t, registry, "b")) != 2 {
 		t.Errorf("series of b are %v", seriesOf(t, registry, "b"))
 	}
+}
+
+// Content is current when a poll says so, and only then: not when it fails, nor when what the image has now cannot be had.
+func TestMeasureCurrency(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, func(c *v1beta1.CatalogSource) { c.Spec.PollingInterval = &metav1.Duration{Duration: time.Hour} })
+	w.settle()
+	want := func(what string, current time.Time, interval float64) {
+		t.Helper()
+		all := seriesOf(t, w.metrics, w.catalog)
+		if got := all["catalogd_content_current_timestamp_seconds "+w.catalog]; got != float64(current.Unix()) {
+			t.Errorf("%s: the content was current at %v, want %v", what, time.Unix(int64(got), 0).UTC(), current)
+		}
+		if got := all["catalogd_polling_interval_seconds "+w.catalog]; got != interval {
+			t.Errorf("%s: the interval is %v, want %v", what, got, interval)
+		}
+	}
+	later := func(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)); w.reconcile() }
+	want("new", start, 3600)
+	later(2 * time.Hour)
+	want("polled again", start.Add(2*time.Hour), 3600)
+	later(time.Minute)
+	want("no poll is due", start.Add(2*time.Hour), 3600)
+
+	w.registry.refuse(everything)
+	later(2 * time.Hour)
+	want("polling fails", start.Add(2*time.Hour), 3600)
+	w.registry.refuse(nil)
+	w.registry.push("latest", brokenCatalog())
+	later(2 * time.Hour)
+	want("the new image is refused", start.Add(2*time.Hour), 3600)
+	later(time.Minute)
+	want("the new image is refused, no poll is due", start.Add(2*time.Hour), 3600)
+
+	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true })
+	later(time.Minute)
+	want("suspended", start.Add(2*time.Hour), 0)
 }

@@ -51,9 +51,21 @@ func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) e
 	setReady(rec)
 	c.Status.ObservedGeneration = c.Generation
 	r.planNext(rec)
-	r.Metrics.Observe(c, r.Polls.Get(c.Name), len(rec.insecure) > 0, rec.lags || (!ok && c.Status.Digest != ""))
+	r.measure(rec)
 	rec.concluded = true
 	return nil
+}
+
+// measure has the metrics say what this pass found.
+func (r *CatalogReconciler) measure(rec *reconciliation) {
+	name := rec.catalog.Name
+	_, served := r.Store.Catalog(name)
+	behind := rec.lags || (!served && rec.catalog.Status.Digest != "")
+	r.Metrics.Observe(rec.catalog, r.Polls.Get(name), len(rec.insecure) > 0, behind)
+	r.Metrics.Scheduled(name, r.interval(rec))
+	if !rec.polledAt.IsZero() && rec.fetchErr == nil && rec.current {
+		r.Metrics.Current(name, rec.polledAt)
+	}
 }
 
 // describe copies what is served into the status.
@@ -171,6 +183,16 @@ func (r *CatalogReconciler) nextPoll(rec *reconciliation, last, now time.Time) t
 		return time.Time{}
 	}
 	return schedule.Next(last, now, c.Name)
+}
+
+// interval is how much time lies between two polls; 0 where there will be none.
+func (r *CatalogReconciler) interval(rec *reconciliation) time.Duration {
+	now := r.Clock.Now()
+	schedule, err := r.schedule(rec.catalog)
+	if err != nil || r.nextPoll(rec, now, now).IsZero() {
+		return 0
+	}
+	return schedule.Gap(now)
 }
 
 func setCondition(c *v1beta1.CatalogSource, conditionType string, status metav1.ConditionStatus, reason, message string) {
