@@ -17,6 +17,7 @@ ASSETS := hack/controlplane/build.sh
 REGISTRY := hack/registry/install.sh
 BUILD_OPM := hack/opm/build.sh
 BUILD_HELM := hack/helm/build.sh
+GET_PROMETHEUS := hack/prometheus/install.sh
 
 .PHONY: help
 help: ## Show this help
@@ -68,8 +69,8 @@ test: ## Run everything CI runs: unit and API server tests with -race, then e2e
 .PHONY: e2e
 e2e: build ## Test the built binary from outside, with a real control plane and registry
 	@echo "== test tier 2 of 2: bin/catalogd from outside, with a real control plane and registry"
-	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); helm=$$($(BUILD_HELM)); \
-		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm HELM=$$helm \
+	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); helm=$$($(BUILD_HELM)); prometheus=$$($(GET_PROMETHEUS)); \
+		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm HELM=$$helm PROMETHEUS=$$prometheus \
 		go test -count=1 -p 1 -timeout 30m ./e2e/...
 
 # How long each fuzz target runs.
