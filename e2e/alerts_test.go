@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// hurried is rules as they are, but for how long a state has to last, and how far they look back: seconds, where it is minutes and hours.
+func hurried(t *testing.T, rules ruleFile) ruleFile {
+	t.Helper()
+	shorter := map[string]string{"[30m]": "[20s]", "offset 1h": "offset 5s"}
+	for i := range rules.Groups {
+		for j := range rules.Groups[i].Rules {
+			rule := &rules.Groups[i].Rules[j]
+			rule.For = "1s"
+			for long, short := range shorter {
+				rule.Expr = strings.ReplaceAll(rule.Expr, long, short)
+			}
+		}
+	}
+	return rules
+}
+
+// ofReplicas are the alerts that one catalogd alone has no reason for.
+var ofReplicas = map[string]bool{"CatalogdNoLeader": true, "CatalogdReplicaBehind": true}
+
+// TestMonitoring has a real Prometheus scrape a catalogd to which everything happens that there is an alert for. Each alert has to fire for
+// what it is about, and for nothing else. The dashboard's queries are asked the same Prometheus.
+func TestMonitoring(t *testing.T) {
+	ca := newAuthority(t, "e2e")
+	w := newWorld(t, shared, monitoredArgs(t, ca)...)
+	p := startPrometheus(t, hurried(t, readRules(t)), map[string]string{"catalogd-0": w.metrics})
+
+	ref, _ := w.registry.push(t, "sound", catalogImage(t, sampleCatalog))
+	w.createCatalog(t, "sound", ref, nil)
+	w.createCatalog(t, "missing", w.registry.address+"/missing:latest", nil)
+	worse, _ := w.registry.push(t, "worse", catalogImage(t, soundDir))
+	w.createCatalog(t, "worse", worse, nil)
+	stale, _ := w.registry.push(t, "stale", catalogImage(t, soundDir))
+	w.createCatalog(t, "stale", stale, everySecond(t))
+	for _, name := range []string{"sound", "worse", "stale"} {
+		w.waitReady(t, name, "")
+	}
+	eventually(t, "what was before is known", p.has(`catalogd_invalid_packages{catalog="worse"} offset 5s == 0`))
+	w.registry.push(t, "worse", brokenImage(t, "multiple-heads"))
+	w.requestPoll(t, "worse", "now")
+	w.registry.push(t, "stale", brokenImage(t, "invalid-yaml"))
+
+	got, want := alerts{}, alerts{
+		"CatalogdCatalogNotReady":     {"missing", "stale"},
+		"CatalogdPollFailing":         {"missing"},
+		"CatalogdContentStale":        {"stale"},
+		"CatalogdInvalidPackagesGrew": {"worse"},
+		"CatalogdStoreNearlyFull":     {""},
+		"CatalogdCertificateExpiring": {""},
+	}
+	eventually(t, "all that is amiss has its alert", got.fired(p, want))
+	t.Run("dashboard", func(t *testing.T) {
+		reader := newReader(&tls.Config{RootCAs: ca.pool()}, "")
+		checkDashboard(t, w, p, func() { reader.get(t, "https://"+w.content+"/catalogs") })
+	})
+
+	w.signal(t, syscall.SIGTERM)
+	w.wait(t, patience)
+	want["CatalogdDown"] = []string{""}
+	eventually(t, "a catalogd that is gone has its alert", got.fired(p, want))
+	w.start(t) // to clean up
+
+	for _, rule := range readRules(t).alerts() {
+		if want[rule.Alert] == nil && !ofReplicas[rule.Alert] {
+			t.Errorf("nothing here has %s fire", rule.Alert)
+		}
+	}
+}
+
+// monitoredArgs are those of a catalogd with a certificate that expires tomorrow, and with less room than an update of the sample catalog
+// takes.
+func monitoredArgs(t *testing.T, ca authority) []string {
+	t.Helper()
+	pair, dir := ca.issue(t, "catalogd", "127.0.0.1"), t.TempDir()
+	return []string{
+		"--tls-cert-file", writeFile(t, dir, "tls.crt", pair.certificate), "--tls-private-key-file", writeFile(t, dir, "tls.key", pair.key),
+		"--storage-limit", "2Mi",
+	}
+}
+
+func everySecond(t *testing.T) func(*unstructured.Unstructured) {
+	return func(c *unstructured.Unstructured) {
+		must(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
+	}
+}
+
+// has tells whether a query gives anything.
+func (p *prometheus) has(expr string) func() error {
+	return func() error {
+		samples, err := p.query(expr)
+		if err == nil && len(samples) == 0 {
+			err = errors.New("no data of " + expr)
+		}
+		return err
+	}
+}
+
+// alerts collects which alerts have fired, each for which catalogs: "" is one without a catalog. Some end before others begin.
+type alerts map[string][]string
+
+// fired notes what fires now, and tells whether all that is wanted has fired by now, and nothing else.
+func (a alerts) fired(p *prometheus, want alerts) func() error {
+	return func() error {
+		firing, err := p.firing()
+		if err != nil {
+			return err
+		}
+		for _, labels := range firing {
+			if name, catalog := labels["alertname"], labels["catalog"]; !slices.Contains(a[name], catalog) {
+				a[name] = append(a[name], catalog)
+				slices.Sort(a[name])
+			}
+		}
+		if diff := cmp.Diff(want, a); diff != "" {
+			return fmt.Errorf("alerts and their catalogs (-want +got):\n%s", diff)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// panel is one of the dashboard that has a query.
+type panel struct {
+	Title   string `json:"title"`
+	Targets []struct {
+		Expr string `json:"expr"`
+	} `json:"targets"`
+}
+
+var (
+	metricName = regexp.MustCompile(`\b(catalogd|controller_runtime|workqueue|process|go)_[a-z_]+\b`)
+	variables  = strings.NewReplacer("$namespace", ".*", "$job", ".*", "$catalog", ".*", "$__rate_interval", "20s")
+)
+
+// checkDashboard asks each query of the dashboard, and looks for each metric in it among those that catalogd exposes. Meanwhile somebody
+// asks for content.
+func checkDashboard(t *testing.T, w *world, p *prometheus, ask func()) {
+	ask()
+	content, err := os.ReadFile(filepath.Join(monitoringDir, "dashboard.json"))
+	must(t, err)
+	var dashboard struct {
+		Panels []panel `json:"panels"`
+	}
+	must(t, json.Unmarshal(content, &dashboard))
+	exposed := w.exposedMetrics(t)
+	queries := 0
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			queries++
+			for _, name := range metricName.FindAllString(target.Expr, -1) {
+				if !exposed[name] && name != "catalogd_leading" { // one alone may not say that it leads
+					t.Errorf("%s: catalogd has no metric %s", panel.Title, name)
+				}
+			}
+			has := p.has(variables.Replace(target.Expr))
+			eventually(t, "there is data for "+panel.Title, func() error {
+				ask() // a rate is one of several scrapes
+				return has()
+			})
+		}
+	}
+	if queries == 0 {
+		t.Error("the dashboard has no query")
+	}
+}
+
+// exposedMetrics are the names of the metrics, histograms' series included.
+func (w *world) exposedMetrics(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for line := range strings.Lines(string(get(t, "http://"+w.metrics+"/metrics").body)) {
+		if name, _, ok := strings.Cut(line, " "); ok && name != "#" {
+			name, _, _ = strings.Cut(name, "{")
+			names[name] = true
+		}
+	}
+	return names
+}
