@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -38,12 +39,26 @@ type cluster struct {
 	polls      *poll.Log
 	registries *registry.Registries
 	metrics    *catalogsync.Metrics
+	tracer     trace.Tracer // nil: nothing is traced
 
 	lease *lease.Lease // nil: there are no other replicas
 
 	cache    atomic.Pointer[client.Reader] // of the manager that runs now; nil if none has its cache filled
 	caughtUp atomic.Bool                   // whether this process was ready once
 	began    time.Time
+}
+
+// newRegistries makes the access to image registries.
+func newRegistries(cfg config, logger *slog.Logger) *registry.Registries {
+	return registry.New(registry.Config{
+		UserAgent: "catalogd/" + version,
+		ConfFile:  cfg.registries,
+		CADir:     cfg.caDir,
+		Jobs:      2, // manifests and layers of an image come one after another; a second is for the image that interrupts it
+		Now:       time.Now,
+		Backoff:   poll.Backoff,
+		Logger:    logger,
+	})
 }
 
 // clusterConfig says how to reach the API server. It asks nothing of it.
@@ -103,6 +118,7 @@ func (c *cluster) runManager(ctx context.Context) error {
 		Metrics:  c.metrics,
 		Recorder: mgr.GetEventRecorder("catalogd"),
 		Clock:    clock.RealClock{},
+		Tracer:   c.tracer,
 		Config:   syncConfig,
 	}
 	if c.lease != nil { // and not a nil in it

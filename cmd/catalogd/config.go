@@ -31,6 +31,8 @@ type config struct {
 	content     contentConfig
 	healthAddr  string
 	metricsAddr string
+	pprofAddr   string
+	otlp        string
 	replicas    replicaConfig
 	selector    labelSelector
 	interval    time.Duration
@@ -70,6 +72,8 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	cfg.content.addFlags(f)
 	f.StringVar(&cfg.healthAddr, "health-bind-address", ":8081", "`address` of /healthz and /readyz")
 	f.StringVar(&cfg.metricsAddr, "metrics-bind-address", ":8082", "`address` of /metrics")
+	f.StringVar(&cfg.pprofAddr, "pprof-bind-address", "", "loopback `address` of /debug/pprof, such as 127.0.0.1:6060 (default: profiles cannot be had)")
+	f.StringVar(&cfg.otlp, "otlp-endpoint", "", "`URL` of an OpenTelemetry collector to send traces to, by OTLP over gRPC, such as http://collector.example:4317; https:// for TLS (default: none are made)")
 	cfg.replicas.addFlags(f)
 	f.Var(&cfg.selector, "catalog-selector", "`labels` of the CatalogSources to keep, as kubectl's --selector has them; others are left to other installations (default: all)")
 	f.DurationVar(&cfg.interval, "default-polling-interval", 15*time.Minute, "how often to poll an image whose CatalogSource does not say")
@@ -125,6 +129,9 @@ func (c config) validate() error {
 	}
 	c.content.validate(check)
 	c.replicas.validate(check)
+	check(c.pprofAddr == "" || isLoopback(c.pprofAddr), "--pprof-bind-address %q can be reached from other machines, or is no address: profiles show what is in memory, "+
+		"so write a loopback address such as 127.0.0.1:6060, and use kubectl port-forward", c.pprofAddr)
+	check(c.otlp == "" || isURL(c.otlp), "--otlp-endpoint %q is no URL: write http://host:port, or https://host:port for TLS", c.otlp)
 	check(len(validation.IsDNS1123Label(c.namespace)) == 0, "--namespace %q is no name of a namespace", c.namespace)
 	check(c.pullSecret == types.NamespacedName{} || (len(validation.IsDNS1123Label(c.pullSecret.Namespace)) == 0 && len(validation.IsDNS1123Subdomain(c.pullSecret.Name)) == 0),
 		"--pull-secret %q is no name of a Secret: write name, or namespace/name", c.pullSecret)

@@ -54,13 +54,13 @@ func TestParseFlags(t *testing.T) {
 			name: "every flag",
 			args: "--kubeconfig=k --namespace=n --data-dir=d --content-bind-address=h:1 --external-url=https://x.example --tls-cert-file=c " +
 				"--tls-private-key-file=k --content-auth=kubernetes --max-connections=16 --max-concurrent-queries=17 --health-bind-address=h:2 " +
-				"--metrics-bind-address=h:3 --default-polling-interval=1h --concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
+				"--metrics-bind-address=h:3 --pprof-bind-address=[::1]:4 --otlp-endpoint=https://o.example:5 --default-polling-interval=1h --concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
 				"--max-compression-ratio=13 --max-blob-bytes=14 --max-database-bytes=15 --storage-limit=16 --pull-secret=ns/pull --service-account=sa " +
 				"--registry-ca-dir=cas --registries-conf=conf --log-level=debug --log-format=text --leader-elect --leader-elect-lease-duration=20s " +
 				"--leader-elect-renew-deadline=14s --leader-elect-retry-period=3s --catalog-selector=team=a",
 			want: func(c *config) {
 				*c = config{
-					"k", "n", "d", contentConfig{"h:1", "https://x.example", "c", "k", false, authKubernetes, 16, 17}, "h:2", "h:3",
+					"k", "n", "d", contentConfig{"h:1", "https://x.example", "c", "k", false, authKubernetes, 16, 17}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
 					replicaConfig{true, 20 * time.Second, 14 * time.Second, 3 * time.Second}, labelSelector{labels.SelectorFromSet(labels.Set{"team": "a"})}, time.Hour, 9,
 					types.NamespacedName{Namespace: "ns", Name: "pull"}, "sa", "cas", "conf",
 					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, 16, slog.LevelDebug, "text", false,
@@ -98,6 +98,7 @@ func TestParseFlags(t *testing.T) {
 
 func TestParseFlagsErrors(t *testing.T) {
 	const address = " is no address: write host:port, or :port for all interfaces"
+	const reachable = " can be reached from other machines, or is no address: profiles show what is in memory, so write a loopback address such as 127.0.0.1:6060, and use kubectl port-forward"
 	const tooSmall = " is too small: it has to be 1 or more"
 	const noBytes = "write a number of bytes, such as 500M or 8Gi"
 	for args, want := range map[string]string{
@@ -113,6 +114,10 @@ func TestParseFlagsErrors(t *testing.T) {
 		"--external-url=ftp://x.example":    `--external-url "ftp://x.example" is no URL: write http://host[:port] or https://host[:port]`,
 		"--external-url=http://":            `--external-url "http:/" is no URL: write http://host[:port] or https://host[:port]`,
 		"--external-url=http://x?a=b":       `--external-url "http://x?a=b" is no URL: write http://host[:port] or https://host[:port]`,
+		"--pprof-bind-address=:6060":        `--pprof-bind-address ":6060"` + reachable,
+		"--pprof-bind-address=10.0.0.1:1":   `--pprof-bind-address "10.0.0.1:1"` + reachable,
+		"--pprof-bind-address=localhost":    `--pprof-bind-address "localhost"` + reachable,
+		"--otlp-endpoint=collector:4317":    `--otlp-endpoint "collector:4317" is no URL: write http://host:port, or https://host:port for TLS`,
 		"--namespace=Not_One":               `--namespace "Not_One" is no name of a namespace`,
 		"--pull-secret=a/b/c":               `--pull-secret "a/b/c" is no name of a Secret: write name, or namespace/name`,
 		"--pull-secret=/x":                  `--pull-secret "/x" is no name of a Secret: write name, or namespace/name`,
@@ -158,7 +163,7 @@ func TestParseFlagsHelp(t *testing.T) {
 	for _, want := range []string{
 		"catalogd keeps operator catalogs", "Usage:\n  catalogd [flags]\n", "--kubeconfig file", "--namespace namespace", "--data-dir directory",
 		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--tls-cert-file file", "--tls-private-key-file file", "--content-auth who", "--max-connections int",
-		"--max-concurrent-queries int", "--health-bind-address", "--metrics-bind-address",
+		"--max-concurrent-queries int", "--health-bind-address", "--metrics-bind-address", "--pprof-bind-address address", "--otlp-endpoint URL",
 		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes quantity", "(default 8Gi)", "--max-file-bytes", "--max-files files",
 		"--max-compression-ratio", "--max-database-bytes quantity", "--max-blob-bytes", "--pull-secret [namespace/]name",
 		"--service-account name", "--leader-elect ", "--leader-elect-lease-duration duration", "--catalog-selector labels", "--registry-ca-dir directory", "--registries-conf file", "--log-level level", "--log-format format", "--version",

@@ -59,9 +59,7 @@ func (c *contentConfig) complete(inPod bool) {
 }
 
 func (c *contentConfig) validate(check func(ok bool, format string, args ...any)) {
-	u, err := url.Parse(c.externalURL)
-	check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == "",
-		"--external-url %q is no URL: write http://host[:port] or https://host[:port]", c.externalURL)
+	check(isURL(c.externalURL), "--external-url %q is no URL: write http://host[:port] or https://host[:port]", c.externalURL)
 	check((c.certFile == "") == (c.keyFile == ""), "--tls-cert-file and --tls-private-key-file belong together: give both or neither")
 	check(!c.plainHTTP || (c.certFile == "" && c.keyFile == ""), "--plain-http needs no certificate: give either that, or --tls-cert-file and --tls-private-key-file")
 	check(c.auth != "", "who may read the content is not said, and --content-bind-address %q can be reached from other machines: give --content-auth=kubernetes to ask the API server, "+
@@ -73,12 +71,21 @@ func (c *contentConfig) validate(check func(ok bool, format string, args ...any)
 
 // onLoopback tells whether only this machine can reach the address.
 func (c *contentConfig) onLoopback() bool {
-	host, _, err := net.SplitHostPort(c.addr)
-	if err != nil {
-		return true // no address: validate says so, and nothing else about it
-	}
+	_, _, err := net.SplitHostPort(c.addr)
+	return err != nil || isLoopback(c.addr) // if it is no address, validate says so, and nothing else about it
+}
+
+// isLoopback tells whether this is an address that only this machine can reach.
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
+	return err == nil && (host == "localhost" || (ip != nil && ip.IsLoopback()))
+}
+
+// isURL tells whether this is a URL of a service: of HTTP or HTTPS, without a query.
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == ""
 }
 
 // hasFiles tells whether the certificate is given; selfSigned, whether one has to be made.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/pprof"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,6 +71,18 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 	return port, jobs, nil
 }
 
+// otherPorts are those beside that of the content.
+func otherPorts(cfg config, ready func(context.Context) error, gatherer prometheus.Gatherer, logger *slog.Logger) []listen.Config {
+	ports := []listen.Config{
+		{Name: "health", Flag: "--health-bind-address", Address: cfg.healthAddr, Handler: healthHandler(ready), Logger: logger},
+		{Name: "metrics", Flag: "--metrics-bind-address", Address: cfg.metricsAddr, Handler: metricsHandler(gatherer), Logger: logger},
+	}
+	if cfg.pprofAddr != "" {
+		ports = append(ports, listen.Config{Name: "pprof", Flag: "--pprof-bind-address", Address: cfg.pprofAddr, Handler: pprofHandler(), Logger: logger})
+	}
+	return ports
+}
+
 // certificateSource gives the certificate of the content service, and keeps it current while Run runs.
 type certificateSource interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -116,5 +129,15 @@ func healthHandler(ready func(context.Context) error) http.Handler {
 func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// pprofHandler gives profiles of this process, as `go tool pprof` asks for them.
+func pprofHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol) // the tool posts addresses
 	return mux
 }

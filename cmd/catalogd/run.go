@@ -11,7 +11,6 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/listen"
 	"github.com/operator-catalogs/catalogd/internal/poll"
-	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/serve"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
@@ -33,20 +32,17 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	}
 	defer content.Close() // it only gives up the lock, as the end of the process does
 
-	registries := registry.New(registry.Config{
-		UserAgent: "catalogd/" + version,
-		ConfFile:  cfg.registries,
-		CADir:     cfg.caDir,
-		Jobs:      2, // manifests and layers of an image come one after another; a second is for the image that interrupts it
-		Now:       time.Now,
-		Backoff:   poll.Backoff,
-		Logger:    logger,
-	})
+	tracer, flush, err := newTracer(ctx, cfg.otlp, logger)
+	if err != nil {
+		return err
+	}
+	defer flush()
+
 	polls, own := &poll.Log{}, prometheus.NewRegistry()
 	own.MustRegister(buildInfo(), storageMetrics{content})
 	cluster := &cluster{
-		cfg: cfg, rest: restConfig, logger: logger, store: content, polls: polls, registries: registries,
-		metrics: catalogsync.NewMetrics(own), began: time.Now(),
+		cfg: cfg, rest: restConfig, logger: logger, store: content, polls: polls, registries: newRegistries(cfg, logger),
+		metrics: catalogsync.NewMetrics(own), tracer: tracer, began: time.Now(),
 	}
 	own.MustRegister(cluster.leadingMetric())
 	if cluster.lease, err = cluster.newLease(); err != nil {
@@ -61,17 +57,15 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 		},
 		Priority: cluster.priority,
 		Metrics:  own,
+		Tracer:   tracer,
 		Done:     ctx.Done(),
 		Logger:   logger,
 	})
 	if err != nil {
 		return err
 	}
-	ports, err := openPorts(
-		contentCfg,
-		listen.Config{Name: "health", Flag: "--health-bind-address", Address: cfg.healthAddr, Handler: healthHandler(cluster.ready), Logger: logger},
-		listen.Config{Name: "metrics", Flag: "--metrics-bind-address", Address: cfg.metricsAddr, Handler: metricsHandler(prometheus.Gatherers{metrics.Registry, own}), Logger: logger},
-	)
+	gatherer := prometheus.Gatherers{metrics.Registry, own}
+	ports, err := openPorts(append([]listen.Config{contentCfg}, otherPorts(cfg, cluster.ready, gatherer, logger)...)...)
 	if err != nil {
 		return err
 	}

@@ -160,6 +160,28 @@ func TestRunWithoutAPIServer(t *testing.T) {
 	}
 }
 
+// TestRunProfiles asks for profiles where they are to be had.
+func TestRunProfiles(t *testing.T) {
+	cfg := testConfig(t, t.TempDir())
+	cfg.pprofAddr = freeAddress(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, cfg, quiet) }()
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/profile?seconds=1", "/debug/pprof/symbol"} {
+		if status, body := answer(t, "http://"+cfg.pprofAddr+path); status != http.StatusOK || body == "" {
+			t.Errorf("%s: status %d, %d bytes", path, status, len(body))
+		}
+	}
+	for _, other := range []string{cfg.content.addr, cfg.healthAddr, cfg.metricsAddr} {
+		if status, _ := answer(t, "http://"+other+"/debug/pprof/"); status != http.StatusNotFound {
+			t.Errorf("a profile at %s: status %d", other, status)
+		}
+	}
+	cancel()
+	must(t, <-ended)
+}
+
 func TestRunErrors(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -178,6 +200,7 @@ func TestRunErrors(t *testing.T) {
 		"content port":       {func(c *config) { c.content.addr = addr }, "listening for content requests on --content-bind-address " + addr + busy},
 		"health port":        {func(c *config) { c.healthAddr = addr }, "listening for health requests on --health-bind-address " + addr + busy},
 		"metrics port":       {func(c *config) { c.metricsAddr = addr }, "listening for metrics requests on --metrics-bind-address " + addr + busy},
+		"pprof port":         {func(c *config) { c.pprofAddr = addr }, "listening for pprof requests on --pprof-bind-address " + addr + busy},
 		"no kubeconfig":      {func(c *config) { c.kubeconfig = "" }, "(run in a pod, or name a file with --kubeconfig)"},
 		"absent kubeconfig":  {func(c *config) { c.kubeconfig = "/absent" }, "no way to the API server: stat /absent: no such file or directory"},
 		"data dir in use":    {func(c *config) { c.dataDir = locked }, "another process uses it; each catalogd needs a volume of its own"},

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql"
@@ -51,6 +52,7 @@ type Config struct {
 	BaseURL    string                     // where clients reach the service: scheme and host, no trailing slash
 	MaxQueries int                        // how many requests that take work are answered at a time; default 32
 	Metrics    prometheus.Registerer      // nil: none are kept
+	Tracer     trace.Tracer               // nil: nothing is traced
 	Done       <-chan struct{}            // closed when the process is told to end: change feeds end then; nil: never
 	Logger     *slog.Logger
 }
@@ -135,6 +137,11 @@ func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
 func (s *server) admit(pattern string, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	reply := &replyWriter{ResponseWriter: w}
 	defer s.metrics.start(pattern, r.Method)(reply)
+	if s.Tracer != nil {
+		traced, end := s.trace(s.metrics.of(pattern).route, r)
+		defer end(reply)
+		r = traced
+	}
 	if err := s.access(r); err != nil {
 		s.fail(reply, r, err)
 		return

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -59,6 +60,7 @@ type CatalogReconciler struct {
 	Metrics  *Metrics
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
+	Tracer   trace.Tracer // nil: nothing is traced
 	Config   Config
 
 	Leadership Leadership // nil: there is no other replica
@@ -105,7 +107,9 @@ var errDone = errors.New("done")
 // Reconcile makes one pass over a catalog: the steps of the role that this replica has, see leading and following. One controller has both
 // roles, so that they never work on a catalog at the same time.
 func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+	ctx, end := r.tracePass(ctx, req.Name)
 	rec, err := r.read(ctx, req)
+	defer func() { end(rec, err) }()
 	defer func() { r.gate.passed(req.Name, rec != nil && rec.crowded) }()
 	if rec == nil || err != nil {
 		return ctrl.Result{}, err
@@ -115,11 +119,11 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 			result = ctrl.Result{} // the controller decides when to come again
 		}
 	}()
-	work, end := r.interrupts.begin(ctx, rec.catalog.UID, rec.catalog.Generation)
-	defer end()
+	work, done := r.interrupts.begin(ctx, rec.catalog.UID, rec.catalog.Generation)
+	defer done()
 
 	for _, step := range r.steps(rec) {
-		if err := step(work, rec); err != nil {
+		if err := step.run(work, rec); err != nil {
 			if errors.Is(err, errDone) || errors.Is(context.Cause(work), errInterrupted) {
 				break
 			}
@@ -132,7 +136,7 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 func (r *CatalogReconciler) steps(rec *reconciliation) []step {
 	switch {
 	case !r.Config.selects(rec.catalog):
-		return []step{r.release}
+		return []step{{"release", r.release}}
 	case r.leads():
 		return r.leading()
 	}

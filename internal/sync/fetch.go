@@ -69,6 +69,7 @@ func (r *CatalogReconciler) poll(ctx context.Context, rec *reconciliation, ref n
 	rec.attempted, rec.polledAt = true, r.Clock.Now()
 	err := rec.accessErr
 	if err == nil {
+		ctx, end := span(ctx, "poll")
 		_, err = rec.client.Try(ctx, ref, func(ctx context.Context, at registry.Endpoint) error {
 			digest, err := poll.Digest(ctx, at.Ref, at.Remote...)
 			if err == nil {
@@ -76,6 +77,7 @@ func (r *CatalogReconciler) poll(ctx context.Context, rec *reconciliation, ref n
 			}
 			return err
 		})
+		end(err)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err() // we are told to stop; that says nothing about the image
@@ -281,7 +283,8 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 		}
 	}()
 	var files unpack.Result
-	from, err := rec.client.Try(ctx, rec.wanted, func(ctx context.Context, at registry.Endpoint) (err error) {
+	pull, end := span(ctx, "pull")
+	from, err := rec.client.Try(pull, rec.wanted, func(ctx context.Context, at registry.Endpoint) (err error) {
 		opts := unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: at.Remote, Written: stage.Add}
 		if total := &opts.Limits.TotalBytes; *total == 0 || stage.Room() < *total {
 			*total = stage.Room()
@@ -289,6 +292,7 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 		files, err = unpack.Image(ctx, rec.wantedAt(at), stage.Root(), opts)
 		return err
 	})
+	end(err)
 	if limit, ok := errors.AsType[*unpack.LimitError](err); ok && limit.Limit == unpack.LimitTotalBytes && limit.Value == stage.Room() {
 		return stage.NoRoom() // the image is not to blame
 	}
@@ -296,7 +300,9 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 		return err
 	}
 	src.Endpoint = rec.wantedAt(from).String()
-	snap, err := stage.Commit(ctx, src)
+	commit, end := span(ctx, "commit")
+	snap, err := stage.Commit(commit, src)
+	end(err)
 	if err != nil {
 		return err
 	}

@@ -29,19 +29,31 @@ type Leadership interface {
 // leads tells whether this replica is to follow images and to write to the API server.
 func (r *CatalogReconciler) leads() bool { return r.Leadership == nil || r.Leadership.Left() > 0 }
 
-// step is one of a pass. Its error is one of the API server or the store, or errDone; what goes wrong with an image is a result, which the
-// steps behind it take into account.
-type step func(context.Context, *reconciliation) error
-
 // leading are the steps of the replica that leads.
 func (r *CatalogReconciler) leading() []step {
-	return []step{r.finalize, r.withdraw, r.render, r.announce, r.access, r.resolve, r.unpack, r.publish, r.conclude}
+	return []step{
+		{"finalize", r.finalize},
+		{"withdraw", r.withdraw},
+		{"render", r.render},
+		{"announce", r.announce},
+		{"access", r.access},
+		{"resolve", r.resolve},
+		{"unpack", r.unpack},
+		{"publish", r.publish},
+		{"conclude", r.conclude},
+	}
 }
 
 // following are the steps of the others. They bring the volume of their replica to the content that the status names, and write nothing
 // to the API server.
 func (r *CatalogReconciler) following() []step {
-	return []step{r.dismiss, r.adopt, r.access, r.unpack, r.keepUp}
+	return []step{
+		{"dismiss", r.dismiss},
+		{"adopt", r.adopt},
+		{"access", r.access},
+		{"unpack", r.unpack},
+		{"keepUp", r.keepUp},
+	}
 }
 
 // dismiss takes a catalog out of service here that is being deleted or withdrawn.
