@@ -1,0 +1,112 @@
+// Package admission_test holds the admission policy against a real kube-apiserver, and against the parsers it stands in front of.
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+const policyName = "catalogsources.catalogd.operatorframework.io"
+
+// The API server that all tests share, with the policy in force. Set by TestMain, read only afterwards.
+var api client.Client
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run is TestMain with defers.
+func run(m *testing.M) (code int, err error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return 0, errors.New("these tests need a Kubernetes API server: run `make test`, or set KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
+	}
+	environment := &envtest.Environment{CRDDirectoryPaths: []string{"../crd"}, ErrorIfCRDPathMissing: true}
+	config, err := environment.Start()
+	if err != nil {
+		return 0, fmt.Errorf("starting the API server: %w", err)
+	}
+	defer func() { err = errors.Join(err, environment.Stop()) }()
+	config.QPS = -1 // the corpus is a thousand requests
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1beta1.AddToScheme(scheme), admissionv1.AddToScheme(scheme)); err != nil {
+		return 0, err
+	}
+	if api, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return 0, fmt.Errorf("making a client: %w", err)
+	}
+	// What was stored when there was no policy.
+	if err := api.Create(context.Background(), stored.DeepCopy()); err != nil {
+		return 0, err
+	}
+	if err := enforce(context.Background()); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// enforce installs the policy and waits until it is in force. Here an expression that fails refuses the object, so that tests
+// see it.
+func enforce(ctx context.Context) error {
+	policy, binding, err := readPolicy()
+	if err != nil {
+		return err
+	}
+	fail := admissionv1.Fail
+	policy.Spec.FailurePolicy = &fail
+	if err := errors.Join(api.Create(ctx, policy), api.Create(ctx, binding)); err != nil {
+		return fmt.Errorf("installing the policy: %w", err)
+	}
+	bad := catalog("bad", v1beta1.CatalogSourceSpec{Image: "A"})
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err := api.Create(ctx, bad.DeepCopy(), client.DryRunAll)
+		return refusal(err) != "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the policy to be in force: %w", err)
+	}
+	return nil
+}
+
+func readPolicy() (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding, error) {
+	raw, err := os.ReadFile("catalogsources.yaml")
+	if err != nil {
+		return nil, nil, err
+	}
+	first, second, _ := strings.Cut(string(raw), "\n---\n")
+	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	return policy, binding, errors.Join(yaml.UnmarshalStrict([]byte(first), policy), yaml.UnmarshalStrict([]byte(second), binding))
+}
+
+func catalog(name string, spec v1beta1.CatalogSourceSpec) *v1beta1.CatalogSource {
+	return &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+}
+
+// refusal returns what the policy says, "" if it does not refuse.
+func refusal(err error) string {
+	_, says, ok := strings.Cut(fmt.Sprint(err), "ValidatingAdmissionPolicy '"+policyName+"' with binding '"+policyName+"' denied request: ")
+	if !ok || !apierrors.IsInvalid(err) {
+		return ""
+	}
+	return says
+}
