@@ -88,6 +88,18 @@ func isURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == ""
 }
 
+// misleads says that clients are led to HTTPS where the service speaks plain HTTP, or the other way round; "" if they are not.
+func (c *contentConfig) misleads() string {
+	speaksTLS, leadsToTLS := c.hasFiles() || c.selfSigned(), strings.HasPrefix(c.externalURL, "https:")
+	switch {
+	case speaksTLS && !leadsToTLS:
+		return "the content service speaks TLS, and --external-url leads clients to plain HTTP; that is right only behind a proxy"
+	case leadsToTLS && !speaksTLS:
+		return "the content service speaks plain HTTP, and --external-url leads clients to HTTPS; that is right only behind a proxy that speaks TLS"
+	}
+	return ""
+}
+
 // hasFiles tells whether the certificate is given; selfSigned, whether one has to be made.
 func (c *contentConfig) hasFiles() bool   { return c.certFile != "" }
 func (c *contentConfig) selfSigned() bool { return !c.plainHTTP && !c.hasFiles() && !c.onLoopback() }

@@ -75,6 +75,24 @@ func TestContentDefaults(t *testing.T) {
 	}
 }
 
+func TestContentMisleads(t *testing.T) {
+	for _, test := range []struct {
+		cfg  contentConfig
+		want string
+	}{
+		{contentConfig{addr: "127.0.0.1:80", externalURL: "http://127.0.0.1"}, ""},
+		{contentConfig{addr: ":8443", externalURL: "https://catalogd.example"}, ""},
+		{contentConfig{addr: "127.0.0.1:80", certFile: "c", externalURL: "https://catalogd.example"}, ""},
+		{contentConfig{addr: "127.0.0.1:80", externalURL: "https://catalogd.example"}, "the content service speaks plain HTTP, and --external-url leads clients to HTTPS; that is right only behind a proxy that speaks TLS"},
+		{contentConfig{addr: ":8443", externalURL: "http://catalogd.example"}, "the content service speaks TLS, and --external-url leads clients to plain HTTP; that is right only behind a proxy"},
+		{contentConfig{addr: "127.0.0.1:80", certFile: "c", externalURL: "http://catalogd.example"}, "the content service speaks TLS, and --external-url leads clients to plain HTTP; that is right only behind a proxy"},
+	} {
+		if got := test.cfg.misleads(); got != test.want {
+			t.Errorf("%+v: got %q, want %q", test.cfg, got, test.want)
+		}
+	}
+}
+
 func TestContentNames(t *testing.T) {
 	local := []string{"localhost", "127.0.0.1", "::1"}
 	for _, test := range []struct {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -57,10 +56,10 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 	if err != nil {
 		return port, nil, err
 	}
+	if warning := cfg.content.misleads(); warning != "" {
+		service.Logger.Warn(warning, "externalURL", cfg.content.externalURL)
+	}
 	if source != nil {
-		if strings.HasPrefix(cfg.content.externalURL, "http:") {
-			service.Logger.Warn("the content service speaks TLS, and --external-url leads clients to plain HTTP; that is right only behind a proxy", "externalURL", cfg.content.externalURL)
-		}
 		port.TLS = certificate.TLSConfig(source.GetCertificate, cfg.content.auth == authKubernetes)
 		jobs = append(jobs, source.Run)
 		service.Metrics.MustRegister(certificateMetrics{source})
