@@ -39,13 +39,15 @@ type Registries struct {
 	clients   map[string]*Client
 }
 
-// New asks nothing of any registry, and of ConfFile and CADir only when a Client is wanted: a file that is wrong at the start
-// of the process keeps it from pulling, not from serving what it has.
+// New asks nothing of any registry. A fault of ConfFile or CADir, such as that it is not there, is logged at once, and not only
+// when the first Client is wanted; it keeps the process from pulling, not from serving what it has.
 func New(config Config) *Registries {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Registries{config: config, pace: newPace(config.Now, config.Backoff), clients: map[string]*Client{}}
+	r := &Registries{config: config, pace: newPace(config.Now, config.Backoff), clients: map[string]*Client{}}
+	_ = r.refresh() // which logs it; Client says it again
+	return r
 }
 
 // Client returns the client of catalog, which is the same, with its sessions and tokens, as long as access and the content

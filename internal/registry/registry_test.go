@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
@@ -140,8 +141,18 @@ func TestClientSharedFilesErrors(t *testing.T) {
 		"reading --registry-ca-dir: file " + garbled + "/x.pem has a certificate, number 1, that cannot be read: x509: malformed certificate": {CADir: garbled},
 		"reading --registries-conf: open /no/such: no such file or directory":                                                                 {ConfFile: "/no/such"},
 	} {
-		if _, err := newRegistries(t, config).Client("test", Access{}); KindOf(err) != Configuration || err.Error() != want {
+		var log strings.Builder
+		config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+		registries := newRegistries(t, config)
+		atStart := log.String()
+		if quoted, _ := json.Marshal(want); !strings.Contains(atStart, string(quoted)) {
+			t.Errorf("at start the log is\n %s want\n %s", atStart, want)
+		}
+		if _, err := registries.Client("test", Access{}); KindOf(err) != Configuration || err.Error() != want {
 			t.Errorf("got error\n %v, want\n %s", err, want)
+		}
+		if log.String() != atStart {
+			t.Errorf("it is logged again:\n %s", log.String())
 		}
 	}
 }
