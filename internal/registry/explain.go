@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -270,6 +271,29 @@ func noAnswer(err error) string {
 	}
 	if text := err.Error(); strings.HasPrefix(text, "tls: ") { // crypto/tls speaks of versions and records, not of content
 		return "the TLS handshake failed: " + strings.TrimPrefix(text, "tls: ")
+	}
+	return ""
+}
+
+// Check says what to look at when e is of kind Unreachable; "" if that cannot be told.
+func (e *Error) Check() string {
+	if e.Kind != Unreachable {
+		return ""
+	}
+	if lookup, ok := errors.AsType[*net.DNSError](e); ok {
+		if lookup.IsNotFound {
+			return fmt.Sprintf("Check how %s is written, and whether catalogd's name server knows it", lookup.Name)
+		}
+		return "Check catalogd's name server"
+	}
+	timeout, ok := errors.AsType[net.Error](e)
+	switch {
+	case errors.Is(e, syscall.ECONNREFUSED):
+		return fmt.Sprintf("Check the port, and whether %s runs", e.Host)
+	case errors.Is(e, syscall.EHOSTUNREACH), errors.Is(e, syscall.ENETUNREACH):
+		return fmt.Sprintf("Check the network between catalogd and %s, and whether a proxy leads there (spec.registry.proxy)", e.Host)
+	case ok && timeout.Timeout(), errors.Is(e, context.DeadlineExceeded):
+		return fmt.Sprintf("Check the firewalls and network policies between catalogd and %s, and whether a proxy leads there (spec.registry.proxy)", e.Host)
 	}
 	return ""
 }

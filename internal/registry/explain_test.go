@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -277,6 +278,31 @@ func TestExplain(t *testing.T) {
 	cancelled := Explain("finding the digest", ref, &url.Error{Op: "Get", URL: "https://x?token=hunter2", Err: context.Canceled})
 	if !errors.Is(cancelled, context.Canceled) || KindOf(cancelled) != "" || cancelled.Error() != "finding the digest: context canceled" {
 		t.Errorf("a cancelled request is %v of kind %q", cancelled, KindOf(cancelled))
+	}
+}
+
+func TestCheck(t *testing.T) {
+	ref := parse(t, "registry.example/foo")
+	dial := func(err error) error {
+		return &url.Error{Op: "Get", URL: "https://registry.example", Err: &net.OpError{Op: "dial", Err: err}}
+	}
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{dial(&net.DNSError{Name: "auth.example", IsNotFound: true}), "Check how auth.example is written, and whether catalogd's name server knows it"},
+		{dial(&net.DNSError{Name: "auth.example", IsTimeout: true}), "Check catalogd's name server"},
+		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "Check the port, and whether registry.example runs"},
+		{dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "Check the network between catalogd and registry.example, and whether a proxy leads there (spec.registry.proxy)"},
+		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), "Check the network between catalogd and registry.example, and whether a proxy leads there (spec.registry.proxy)"},
+		{dial(os.ErrDeadlineExceeded), "Check the firewalls and network policies between catalogd and registry.example, and whether a proxy leads there (spec.registry.proxy)"},
+		{io.EOF, ""},
+		{&transport.Error{StatusCode: 404}, ""},
+	} {
+		explained, _ := errors.AsType[*Error](Explain("finding the digest", ref, test.err))
+		if got := explained.Check(); got != test.want {
+			t.Errorf("%v: got %q, want %q", explained, got, test.want)
+		}
 	}
 }
 

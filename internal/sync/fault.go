@@ -147,6 +147,8 @@ func (rec *reconciliation) remedy(failure *registry.Error) string {
 		return "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy"
 	case registry.RateLimited:
 		return "It is asked again when it allows that"
+	case registry.Unreachable:
+		return failure.Check()
 	}
 	return ""
 }

@@ -3,7 +3,11 @@ package sync
 import (
 	"errors"
 	"fmt"
+	"net"
+	"syscall"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -46,6 +50,11 @@ func TestRegistryReasons(t *testing.T) {
 }
 
 func TestWithRemedy(t *testing.T) {
+	ref, err := name.ParseReference("quay.io/ns/catalog:latest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, _ := errors.AsType[*registry.Error](registry.Explain("polling", ref, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}))
 	pull := &v1beta1.RegistryAccess{PullSecrets: []v1beta1.SecretReference{{Name: "pull"}}}
 	for _, test := range []struct {
 		name    string
@@ -82,13 +91,14 @@ func TestWithRemedy(t *testing.T) {
 			failure: registry.Error{Kind: registry.Proxy}, want: "Correct Secret proxy of spec.registry.proxy, or the proxy",
 		},
 		{name: "down", failure: registry.Error{Kind: registry.Unreachable, Host: "quay.io"}},
+		{name: "refused", failure: *refused, want: "Check the port, and whether quay.io runs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rec := &reconciliation{image: "quay.io/ns/catalog:latest", missing: test.missing, catalog: &v1beta1.CatalogSource{}}
 			rec.catalog.Spec.Registry = test.spec
-			got, want := rec.withRemedy(&test.failure).Error(), ""
+			got, want := rec.withRemedy(&test.failure).Error(), test.failure.Error()
 			if test.want != "" {
-				want = ". " + test.want
+				want += ". " + test.want
 			}
 			if got != want {
 				t.Errorf("got\n %q, want\n %q", got, want)
