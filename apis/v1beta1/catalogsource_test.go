@@ -327,7 +327,7 @@ func TestCatalogSourceStatusAndColumns(t *testing.T) {
 	}
 
 	cells, columns := table(t, "catalogsources", "community")
-	if diff := cmp.Diff([]string{"Name", "Image", "Packages", "Ready", "Status", "Reason*", "Last Change*", "Age"}, columns); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "Image", "Packages", "Ready", "Reason", "Status*", "Last Change*", "Age"}, columns); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	if cells["Age"] == "" {
