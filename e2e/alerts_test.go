@@ -68,6 +68,8 @@ func TestMonitoring(t *testing.T) {
 		checkDashboard(t, w, p, func() { reader.get(t, "https://"+w.content+"/catalogs") })
 	})
 
+	t.Run("documentation", func(t *testing.T) { checkMetricsAreDocumented(t, w) })
+
 	w.signal(t, syscall.SIGTERM)
 	w.wait(t, patience)
 	want["CatalogdDown"] = []string{""}

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // panel is one of the dashboard that has a query.
@@ -65,4 +67,24 @@ func (w *world) exposedMetrics(t *testing.T) map[string]bool {
 		}
 	}
 	return names
+}
+
+var documentedMetric = regexp.MustCompile("(?m)^\\| `(catalogd_[a-z_]+)` \\|")
+
+// checkMetricsAreDocumented compares the metrics of docs/operations.md with those that a catalogd has to which everything happened.
+func checkMetricsAreDocumented(t *testing.T, w *world) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))
+	must(t, err)
+	documented, exposed := map[string]bool{}, map[string]bool{}
+	for _, match := range documentedMetric.FindAllStringSubmatch(string(page), -1) {
+		documented[match[1]] = true
+	}
+	for line := range strings.Lines(string(get(t, "http://"+w.metrics+"/metrics").body)) {
+		if fields := strings.Fields(line); len(fields) == 4 && fields[1] == "TYPE" && strings.HasPrefix(fields[2], "catalogd_") {
+			exposed[fields[2]] = true
+		}
+	}
+	if diff := cmp.Diff(exposed, documented); diff != "" {
+		t.Errorf("metrics (-exposed +documented):\n%s", diff)
+	}
 }

@@ -154,7 +154,7 @@ func TestCommandLine(t *testing.T) {
 	}{
 		"help": {args: []string{"--help"}, want: []string{"--kubeconfig", "--namespace", "--data-dir", "/var/lib/catalogd",
 			"--content-bind-address", ":8443", "--external-url", "--tls-cert-file", "--tls-private-key-file", "--content-auth", "--max-connections", "--max-concurrent-queries", "--health-bind-address", ":8081", "--metrics-bind-address", ":8082",
-			"--default-polling-interval", "15m", "--pull-secret", "--service-account", "--registry-ca-dir", "--registries-conf",
+			"--pprof-bind-address", "--otlp-endpoint", "--default-polling-interval", "15m", "--pull-secret", "--service-account", "--registry-ca-dir", "--registries-conf",
 			"--max-unpacked-bytes", "--max-file-bytes", "--max-files", "--max-compression-ratio", "--max-blob-bytes", "--max-database-bytes", "--log-level", "--log-format", "--version"}},
 		"version":          {args: []string{"--version"}, want: []string{"catalogd"}},
 		"unknown flag":     {args: []string{"--nonsense"}, fail: true, want: []string{"--nonsense"}},
@@ -168,6 +168,7 @@ func TestCommandLine(t *testing.T) {
 		"external URL":     {args: []string{"--external-url", "catalogd:8080"}, fail: true, want: []string{"external-url", "catalogd:8080"}},
 		"address":          {args: []string{"--content-bind-address", "8080"}, fail: true, want: []string{"content-bind-address", "8080"}},
 		"kubeconfig":       {args: []string{"--kubeconfig", "/nonexistent/kubeconfig"}, fail: true, want: []string{"/nonexistent/kubeconfig"}},
+		"open profiles":    {args: []string{"--pprof-bind-address", ":6060"}, fail: true, want: []string{"pprof-bind-address", ":6060", "loopback"}},
 		"busy port":        {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--content-bind-address", busy}, fail: true, want: []string{busy, "in use"}},
 		"no data dir":      {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", "/dev/null/x"}, fail: true, want: []string{"/dev/null"}},
 		"future data dir":  {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", futureDataDir(t)}, fail: true, want: []string{"999"}},

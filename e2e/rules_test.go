@@ -114,12 +114,17 @@ func testedAlerts(t *testing.T, content []byte) map[string]map[bool]bool {
 // TestRunbooks looks for the page that each alert leads to, and for what it has to say.
 func TestRunbooks(t *testing.T) {
 	const base = "https://github.com/operator-catalogs/catalogd/blob/main/"
+	operations, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))
+	must(t, err)
 	pages, err := filepath.Glob(filepath.Join("..", "docs", "runbooks", "*.md"))
 	must(t, err)
 	for _, rule := range readRules(t).alerts() {
 		page := path.Join("docs", "runbooks", rule.Alert+".md")
 		if got := rule.Annotations["runbook_url"]; got != base+page {
 			t.Errorf("runbook_url of %s is %s, want %s", rule.Alert, got, base+page)
+		}
+		if link := fmt.Sprintf("| [%s](runbooks/%s.md) | %s |", rule.Alert, rule.Alert, rule.Labels["severity"]); !strings.Contains(string(operations), link) {
+			t.Errorf("docs/operations.md does not have %q", link)
 		}
 		for _, annotation := range []string{"summary", "description"} {
 			if rule.Annotations[annotation] == "" {
