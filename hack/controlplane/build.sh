@@ -1,18 +1,25 @@
 #!/usr/bin/env bash
-# build.sh: builds etcd, kube-apiserver and kubectl from this module, once, and prints the directory they are in.
-# KUBEBUILDER_ASSETS, if set, is used as it is instead.
+# build.sh [node]: builds Kubernetes components from this module, once, and prints the directory they are in.
+# Without an argument these are etcd, kube-apiserver and kubectl; `node` builds what a cluster that runs Pods needs beside them.
+# KUBEBUILDER_ASSETS and NODE_ASSETS, if set, are used as they are instead.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../cache.sh
 
-if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
-	for b in etcd kube-apiserver kubectl; do
-		[ -x "$KUBEBUILDER_ASSETS/$b" ] || {
-			echo "KUBEBUILDER_ASSETS is $KUBEBUILDER_ASSETS, which has no $b; unset it to have the components built" >&2
+case ${1:-} in
+"") name=controlplane variable=KUBEBUILDER_ASSETS programs=(etcd kube-apiserver kubectl) ;;
+node) name=node variable=NODE_ASSETS programs=(kube-controller-manager kube-scheduler kubelet kube-proxy) ;;
+*) echo "usage: build.sh [node]" >&2 && exit 2 ;;
+esac
+
+if [ -n "${!variable:-}" ]; then
+	for b in "${programs[@]}"; do
+		[ -x "${!variable}/$b" ] || {
+			echo "$variable is ${!variable}, which has no $b; unset it to have the components built" >&2
 			exit 1
 		}
 	done
-	echo "$KUBEBUILDER_ASSETS"
+	echo "${!variable}"
 	exit
 fi
 
@@ -28,12 +35,20 @@ build() { # build DIRECTORY NAME PACKAGE HOW-LONG
 	echo "  $2 built in $((SECONDS - start)) s"
 }
 
-build_all() { # build_all DIRECTORY
+build_controlplane() { # build_controlplane DIRECTORY
 	echo "Building the local control plane (Kubernetes $version). Once; 6 to 8 minutes on two cores, most of it kube-apiserver."
 	build "$1" etcd go.etcd.io/etcd/server/v3 "1 to 2 minutes"
 	build "$1" kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "4 to 5 minutes"
 	build "$1" kubectl k8s.io/kubernetes/cmd/kubectl "half a minute"
 }
 
+build_node() { # build_node DIRECTORY
+	echo "Building the components that run Pods (Kubernetes $version). Once; 3 to 4 minutes on two cores after the control plane."
+	build "$1" kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "2 minutes"
+	build "$1" kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler "15 seconds"
+	build "$1" kubelet k8s.io/kubernetes/cmd/kubelet "45 seconds"
+	build "$1" kube-proxy k8s.io/kubernetes/cmd/kube-proxy "20 seconds"
+}
+
 key=$(module_key "${flags[@]}")
-in_cache controlplane "$key" build_all
+in_cache "$name" "$key" "build_$name"
