@@ -61,18 +61,32 @@ verify: ## Generate, format, vet, lint and tidy; fail if that changes a file
 	hack/verify.sh
 
 .PHONY: test
-test: ## Run everything CI runs: unit and API server tests with -race, then e2e
-	@echo "== test tier 1 of 2: unit tests, and tests against a real kube-apiserver (go test -race)"
+test: ## Run everything CI runs: unit and API server tests with -race, then e2e, then e2e-node
+	@echo "== test tier 1 of 3: unit tests, and tests against a real kube-apiserver (go test -race)"
 	assets=$$($(ASSETS)); packages=$$(go list ./... | grep -v /e2e); \
 		CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$assets go test -race -timeout 20m $$packages
 	@$(MAKE) --no-print-directory e2e
+	@$(MAKE) --no-print-directory e2e-node
 
 .PHONY: e2e
 e2e: build ## Test the built binary from outside, with a real control plane and registry
-	@echo "== test tier 2 of 2: bin/catalogd from outside, with a real control plane and registry"
+	@echo "== test tier 2 of 3: bin/catalogd from outside, with a real control plane and registry"
 	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); helm=$$($(BUILD_HELM)); prometheus=$$($(GET_PROMETHEUS)); \
 		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm HELM=$$helm PROMETHEUS=$$prometheus \
-		go test -count=1 -p 1 -timeout 30m ./e2e/...
+		go test -count=1 -p 1 -timeout 30m $$(go list ./e2e/... | grep -v /e2e/node)
+
+.PHONY: e2e-node
+e2e-node: build ## Test config/default on a real cluster of two nodes, as root; skipped where that cannot be
+	@echo "== test tier 3 of 3: config/default on a real cluster of two nodes"
+	@if hack/node/possible.sh; then \
+		assets=$$($(ASSETS)); node=$$($(ASSETS) node); registry=$$($(REGISTRY)); \
+		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets NODE_ASSETS=$$node DISTRIBUTION_REGISTRY=$$registry \
+		go test -count=1 -timeout 30m $(GO_TEST_FLAGS) ./e2e/node; \
+	else echo "tier 3 is skipped"; fi
+
+.PHONY: node
+node: ## Run a real cluster of two nodes until Ctrl-C, as root; DIR holds it
+	@exec hack/node/up.sh $(or $(DIR),.run/node)
 
 # How long each fuzz target runs.
 FUZZTIME ?= 60s

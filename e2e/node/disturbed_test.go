@@ -1,0 +1,114 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// replaced is a check that there is another Pod of that name.
+func replaced(name string, former types.UID) func(context.Context) error {
+	return func(ctx context.Context) error {
+		pod := &corev1.Pod{}
+		if err := installed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+			return err
+		}
+		if pod.UID == former {
+			return fmt.Errorf("Pod %s is still the same", name)
+		}
+		return nil
+	}
+}
+
+// TestNodeDrained: the replicas of a node move to the other one, and their volumes with them.
+func TestNodeDrained(t *testing.T) {
+	const node = "node1"
+	t.Cleanup(func() { // also when the test fails in between, for the tests that follow
+		if _, err := installed.kubectl(context.Background(), "uncordon", node); err != nil {
+			t.Error(err)
+		}
+	})
+	volumes := volumesOfReplicas(t)
+	whileReading(t, func() {
+		_, err := installed.kubectl(t.Context(), "drain", node, "--timeout=170s")
+		must(t, err)
+		pods, err := installed.pods(t.Context())
+		must(t, err)
+		for _, pod := range pods {
+			if pod.Spec.NodeName == node {
+				t.Errorf("%s is still on the drained %s", pod.Name, node)
+			}
+		}
+		eventually(t, "all replicas are ready on the other node", installed.allReady)
+		_, err = installed.kubectl(t.Context(), "uncordon", node)
+		must(t, err)
+	})
+	if diff := cmp.Diff(volumes, volumesOfReplicas(t)); diff != "" {
+		t.Errorf("the replicas have other volumes (-before, +after):\n%s", diff)
+	}
+}
+
+// volumesOfReplicas are the volumes by claim.
+func volumesOfReplicas(t *testing.T) map[string]string {
+	t.Helper()
+	claims := &corev1.PersistentVolumeClaimList{}
+	must(t, installed.List(t.Context(), claims, client.InNamespace(namespace)))
+	volumes := map[string]string{}
+	for _, claim := range claims.Items {
+		volumes[claim.Name] = claim.Spec.VolumeName
+	}
+	return volumes
+}
+
+// TestRolled: to another image, and back.
+func TestRolled(t *testing.T) {
+	t.Cleanup(func() {
+		if err := installed.roll(context.Background(), currentTag); err != nil {
+			t.Error(err)
+		}
+	})
+	whileReading(t, func() {
+		for _, tag := range []string{otherTag, currentTag} {
+			must(t, installed.roll(t.Context(), tag))
+			_, err := installed.kubectl(t.Context(), "-n", namespace, "rollout", "status", "statefulset/"+service, "--timeout=170s")
+			must(t, err)
+			pods, err := installed.pods(t.Context())
+			must(t, err)
+			for _, pod := range pods {
+				if want := "ghcr.io/" + image + ":" + tag; pod.Spec.Containers[0].Image != want {
+					t.Errorf("%s runs %s, want %s", pod.Name, pod.Spec.Containers[0].Image, want)
+				}
+			}
+		}
+	})
+}
+
+// TestVolumeLost: a replica whose claim is gone fills a new volume by what status says, while the others serve.
+func TestVolumeLost(t *testing.T) {
+	const name = service + "-1"
+	claim, lost := &corev1.PersistentVolumeClaim{}, &corev1.Pod{}
+	must(t, installed.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "data-" + name}, claim))
+	must(t, installed.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, lost))
+	token := readerToken(t)
+	known, err := installed.learn(t.Context(), lost.Status.PodIP+":8443", token)
+	must(t, err)
+	whileReading(t, func() {
+		must(t, installed.Delete(t.Context(), claim)) // goes when the Pod that uses it has gone
+		must(t, installed.Delete(t.Context(), lost))
+		eventually(t, "the deleted Pod is replaced", replaced(name, lost.UID))
+	})
+	if now := volumesOfReplicas(t)[claim.Name]; now == "" || now == claim.Spec.VolumeName {
+		t.Errorf("the volume is %q, want another than the lost %q", now, claim.Spec.VolumeName)
+	}
+	must(t, installed.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, lost))
+	refilled, err := installed.learn(t.Context(), lost.Status.PodIP+":8443", token)
+	must(t, err)
+	if diff := cmp.Diff(known, refilled, cmp.AllowUnexported(answer{})); diff != "" {
+		t.Errorf("%s serves other content than before (-, +):\n%s", name, diff)
+	}
+}

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
+	"github.com/operator-catalogs/catalogd/hack/push-catalog/catalogimage"
+)
+
+// daemonImage has the binary and nothing else.
+func daemonImage(binary, label string) (v1.Image, error) {
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := w.WriteHeader(&tar.Header{Name: "catalogd", Mode: 0o755, Size: int64(len(content))}); err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(content); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil })
+	if err != nil {
+		return nil, err
+	}
+	img, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, err
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture = "linux", runtime.GOARCH
+	file.Config = v1.Config{Entrypoint: []string{"/catalogd"}, User: "65532:65532", Labels: map[string]string{"e2e": label}}
+	return mutate.ConfigFile(img, file)
+}
+
+// pushCatalogs pushes nine small catalogs, the sample and variations of it, and a large one.
+func (i *installation) pushCatalogs(ctx context.Context) error {
+	for n := range 9 {
+		name := fmt.Sprintf("small-%d", n+1)
+		dir := filepath.Join(i.dir, "catalogs", name)
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "config", "samples", "catalog", "configs"))); err != nil {
+			return err
+		}
+		variation := fmt.Sprintf(`{"schema": "example.com.variation", "name": %q}`, name)
+		if err := os.WriteFile(filepath.Join(dir, "variation.json"), []byte(variation), 0o644); err != nil {
+			return err
+		}
+		if err := i.pushCatalog(ctx, name, dir); err != nil {
+			return err
+		}
+	}
+	dir := os.Getenv("COMMUNITY_CATALOG")
+	if dir == "" {
+		dir = filepath.Join(i.dir, "catalogs", "community")
+		if err := writeLargeCatalog(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return i.pushCatalog(ctx, "community", dir)
+}
+
+func (i *installation) pushCatalog(ctx context.Context, name, dir string) error {
+	img, err := catalogimage.Build(dir)
+	if err != nil {
+		return err
+	}
+	i.catalogs = append(i.catalogs, name)
+	return i.push(ctx, img, "catalogs/"+name+":latest")
+}
+
+// writeLargeCatalog writes a third of what the community catalog is.
+func writeLargeCatalog(ctx context.Context, dir string) error {
+	return catalog.Scaled(1000).Files(ctx, func(f catalog.File) error {
+		path := filepath.Join(dir, filepath.FromSlash(f.Path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(path, f.Content, 0o644)
+	})
+}

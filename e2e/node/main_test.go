@@ -1,0 +1,79 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	checkGap    = 100 * time.Millisecond // how often a state is looked at
+	patience    = 3 * time.Minute        // how long a state may take to come about before a test fails
+	dialTimeout = 2 * time.Second
+)
+
+// installed is what config/default and the catalogs made of the cluster. All tests act on it, one after another, and each leaves it as it
+// found it.
+var installed *installation
+
+func TestMain(m *testing.M) {
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e/node:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M) (code int, err error) {
+	if os.Getenv("CATALOGD_BIN") == "" {
+		return 1, errors.New("CATALOGD_BIN (the built catalogd) must be set: run `make e2e-node`")
+	}
+	log.SetLogger(logr.Discard())
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // programs may have to be built first
+	defer cancel()
+	cluster, err := startCluster(ctx)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, cluster.stop()) }()
+	installed, err = install(ctx, cluster)
+	if err != nil {
+		return 1, err
+	}
+	code = m.Run()
+	if code != 0 {
+		installed.explain(context.Background(), os.Stderr)
+	}
+	return code, nil
+}
+
+// eventually fails the test if check does so until patience has ended.
+func eventually(t *testing.T, what string, check func(ctx context.Context) error) {
+	t.Helper()
+	if err := await(t.Context(), what, check); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func await(ctx context.Context, what string, check func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not so after %s: %w", what, patience, err)
+		case <-time.After(checkGap):
+		}
+	}
+}
