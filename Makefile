@@ -79,8 +79,8 @@ e2e: build ## Test the built binary from outside, with a real control plane and 
 e2e-node: build ## Test config/default on a real cluster of two nodes, as root; skipped where that cannot be
 	@echo "== test tier 3 of 3: config/default on a real cluster of two nodes"
 	@if hack/node/possible.sh; then \
-		assets=$$($(ASSETS)); node=$$($(ASSETS) node); registry=$$($(REGISTRY)); \
-		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets NODE_ASSETS=$$node DISTRIBUTION_REGISTRY=$$registry \
+		assets=$$($(ASSETS)); node=$$($(ASSETS) node); coredns=$$(hack/node/coredns/build.sh); registry=$$($(REGISTRY)); \
+		CATALOGD_BIN=$(abspath bin/catalogd) KUBEBUILDER_ASSETS=$$assets NODE_ASSETS=$$node COREDNS=$$coredns DISTRIBUTION_REGISTRY=$$registry \
 		go test -count=1 -timeout 30m $(GO_TEST_FLAGS) ./e2e/node; \
 	else echo "tier 3 is skipped"; fi
 

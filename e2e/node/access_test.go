@@ -1,11 +1,16 @@
 package node
 
 import (
+	"context"
 	"fmt"
-	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,7 +22,7 @@ func readerToken(t *testing.T) string {
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "e2e-reader"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "catalogd-content-reader"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "reader"}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: clientNamespace, Name: "reader"}},
 	}
 	must(t, client.IgnoreAlreadyExists(installed.Create(t.Context(), binding)))
 	token, err := installed.token(t.Context(), "reader")
@@ -44,33 +49,84 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// TestAccess: through the Service, who is known and allowed gets the content, nobody else does.
+// TestAccess: a Pod reads through the Service, by its name, if its service account may; else it does not.
 func TestAccess(t *testing.T) {
-	address, err := installed.serviceAddress(t.Context())
+	readerToken(t) // makes its account, and lets it read
+	_, err := installed.token(t.Context(), "stranger")
 	must(t, err)
-	web, err := installed.clientOf(t.Context(), address)
-	must(t, err)
-	stranger, err := installed.token(t.Context(), "stranger")
-	must(t, err)
+	image := pushClient(t)
+	installed.publishAuthority(t)
 	for _, c := range []struct {
-		who, token string
-		want       int
+		who, account string
+		withToken    bool
+		want         string
 	}{
-		{"a reader", readerToken(t), http.StatusOK},
-		{"nobody", "", http.StatusUnauthorized},
-		{"an invented token", "invented", http.StatusUnauthorized},
-		{"an account without the role", stranger, http.StatusForbidden},
+		{"a reader", "reader", true, "200, "},
+		{"an account without the role", "stranger", true, "403, "},
+		{"nobody", "reader", false, "401, "},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://%s/catalogs/%s/api/v1/all", service, installed.catalogs[0]), nil)
-		must(t, err)
-		if c.token != "" {
-			request.Header.Set("Authorization", "Bearer "+c.token)
-		}
-		response, err := web.Do(request)
-		must(t, err)
-		must(t, response.Body.Close())
-		if response.StatusCode != c.want {
-			t.Errorf("%s gets %s, want %d", c.who, response.Status, c.want)
-		}
+		t.Run(c.who, func(t *testing.T) {
+			got := installed.runClient(t, image, c.account, c.withToken)
+			if !strings.HasPrefix(got, c.want) {
+				t.Errorf("the client got %q, want %q", got, c.want)
+			}
+		})
 	}
+}
+
+// pushClient returns the name of an image of e2e/node/client.
+func pushClient(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "client")
+	build := exec.Command("go", "build", "-o", binary, "./client")
+	build.Stderr = os.Stderr
+	must(t, build.Run())
+	img, err := oneBinary(binary, "client")
+	must(t, err)
+	must(t, installed.push(t.Context(), img, "e2e/client:1"))
+	return registry + "/e2e/client:1"
+}
+
+// publishAuthority copies catalogd's authority to where the clients are, as Pods mount ConfigMaps of their own namespace only.
+func (i *installation) publishAuthority(t *testing.T) {
+	t.Helper()
+	published := &corev1.ConfigMap{}
+	must(t, i.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "catalogd-ca"}, published))
+	must(t, i.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: clientNamespace, Name: "catalogd-ca"},
+		Data:       published.Data,
+	}))
+}
+
+// runClient runs a Pod to its end and returns what it printed.
+func (i *installation) runClient(t *testing.T, image, account string, withToken bool) string {
+	t.Helper()
+	url := fmt.Sprintf("https://%s.%s.svc/catalogs/%s/api/v1/all", service, namespace, i.catalogs[0])
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: clientNamespace, GenerateName: "client-"},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: account, AutomountServiceAccountToken: &withToken, RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{
+				Name: "client", Image: image, Args: []string{url},
+				VolumeMounts: []corev1.VolumeMount{{Name: "ca", MountPath: "/ca"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "ca", VolumeSource: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "catalogd-ca"}},
+			}}},
+		},
+	}
+	must(t, i.Create(t.Context(), pod))
+	t.Cleanup(func() { _ = i.Delete(context.Background(), pod) })
+	eventually(t, "the client has ended", func(ctx context.Context) error {
+		if err := i.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		if phase := pod.Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			return fmt.Errorf("its phase is %s", phase)
+		}
+		return nil
+	})
+	said, err := i.kubectl(t.Context(), "-n", clientNamespace, "logs", pod.Name)
+	must(t, err)
+	return said
 }

@@ -19,15 +19,15 @@ import (
 	"github.com/operator-catalogs/catalogd/hack/push-catalog/catalogimage"
 )
 
-// daemonImage has the binary and nothing else.
-func daemonImage(binary, label string) (v1.Image, error) {
+// oneBinary is an image that has the binary and nothing else.
+func oneBinary(binary, label string) (v1.Image, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err
 	}
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	if err := w.WriteHeader(&tar.Header{Name: "catalogd", Mode: 0o755, Size: int64(len(content))}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: filepath.Base(binary), Mode: 0o755, Size: int64(len(content))}); err != nil {
 		return nil, err
 	}
 	if _, err := w.Write(content); err != nil {
@@ -50,7 +50,7 @@ func daemonImage(binary, label string) (v1.Image, error) {
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", runtime.GOARCH
-	file.Config = v1.Config{Entrypoint: []string{"/catalogd"}, User: "65532:65532", Labels: map[string]string{"e2e": label}}
+	file.Config = v1.Config{Entrypoint: []string{"/" + filepath.Base(binary)}, User: "65532:65532", Labels: map[string]string{"e2e": label}}
 	return mutate.ConfigFile(img, file)
 }
 
@@ -66,32 +66,38 @@ func (i *installation) pushCatalogs(ctx context.Context) error {
 		if err := os.WriteFile(filepath.Join(dir, "variation.json"), []byte(variation), 0o644); err != nil {
 			return err
 		}
-		if err := i.pushCatalog(ctx, name, dir); err != nil {
+		if _, err := i.pushCatalog(ctx, name, dir); err != nil {
 			return err
 		}
+		i.catalogs = append(i.catalogs, name)
 	}
 	dir := os.Getenv("COMMUNITY_CATALOG")
 	if dir == "" {
 		dir = filepath.Join(i.dir, "catalogs", "community")
-		if err := writeLargeCatalog(ctx, dir); err != nil {
+		if err := writeCatalog(ctx, catalog.Scaled(1000), dir); err != nil { // a third of what the community's is
 			return err
 		}
 	}
-	return i.pushCatalog(ctx, "community", dir)
+	i.catalogs = append(i.catalogs, "community")
+	_, err := i.pushCatalog(ctx, "community", dir)
+	return err
 }
 
-func (i *installation) pushCatalog(ctx context.Context, name, dir string) error {
+// pushCatalog returns the digest.
+func (i *installation) pushCatalog(ctx context.Context, name, dir string) (string, error) {
 	img, err := catalogimage.Build(dir)
 	if err != nil {
-		return err
+		return "", err
 	}
-	i.catalogs = append(i.catalogs, name)
-	return i.push(ctx, img, "catalogs/"+name+":latest")
+	digest, err := img.Digest()
+	if err != nil {
+		return "", err
+	}
+	return digest.String(), i.push(ctx, img, "catalogs/"+name+":latest")
 }
 
-// writeLargeCatalog writes a third of what the community catalog is.
-func writeLargeCatalog(ctx context.Context, dir string) error {
-	return catalog.Scaled(1000).Files(ctx, func(f catalog.File) error {
+func writeCatalog(ctx context.Context, shape catalog.Shape, dir string) error {
+	return shape.Files(ctx, func(f catalog.File) error {
 		path := filepath.Join(dir, filepath.FromSlash(f.Path))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err

@@ -41,7 +41,7 @@ type installation struct {
 func install(ctx context.Context, c *cluster) (*installation, error) {
 	i := &installation{cluster: c}
 	for _, tag := range []string{currentTag, otherTag} {
-		img, err := daemonImage(os.Getenv("CATALOGD_BIN"), tag)
+		img, err := oneBinary(os.Getenv("CATALOGD_BIN"), tag)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func (i *installation) roll(ctx context.Context, tag string) error {
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(kustomization), 0o644); err != nil {
 		return err
 	}
-	_, err = i.kubectl(ctx, "apply", "--server-side", "-k", overlay)
+	_, err = i.kubectl(ctx, "apply", "-k", overlay)
 	return err
 }
 

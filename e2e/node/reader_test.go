@@ -21,6 +21,8 @@ import (
 )
 
 const (
+	clientNamespace = "default" // where the readers' service accounts are
+
 	replyTime    = 20 * time.Second // within which a reply comes whole
 	retryPause   = 200 * time.Millisecond
 	digestHeader = "Catalogd-Digest"
@@ -65,11 +67,11 @@ func (i *installation) serviceAddress(ctx context.Context) (string, error) {
 
 // token is that of a service account, which is made for it.
 func (i *installation) token(ctx context.Context, account string) (string, error) {
-	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: account}}
+	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: clientNamespace, Name: account}}
 	if err := client.IgnoreAlreadyExists(i.Create(ctx, object)); err != nil {
 		return "", err
 	}
-	request, err := i.kubernetes.CoreV1().ServiceAccounts("default").CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request, err := i.kubernetes.CoreV1().ServiceAccounts(clientNamespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}

@@ -69,11 +69,10 @@ control_plane() {
 		--listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380
 	run kube-apiserver --etcd-servers=http://127.0.0.1:2379 --secure-port=6443 --advertise-address="$ADDRESS" \
 		--service-cluster-ip-range=10.96.0.0/16 --kubelet-preferred-address-types=InternalIP --allow-privileged=true \
-		--tls-cert-file=apiserver.crt --tls-private-key-file=apiserver.key --token-auth-file=tokens.csv \
+		--tls-cert-file=apiserver.crt --tls-private-key-file=apiserver.key --token-auth-file=tokens.csv --client-ca-file=ca.crt \
 		--authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
 		--service-account-issuer=https://kubernetes.default.svc --service-account-key-file=sa.pub --service-account-signing-key-file=sa.key
 	wait_for kubectl --kubeconfig "$DIR/kubeconfig" get --raw /readyz
-	# A node that fails is noticed, and its Pods are given up, in seconds rather than minutes.
 	run kube-controller-manager --kubeconfig=kube-controller-manager.kubeconfig --leader-elect=false --bind-address=127.0.0.1 \
 		--use-service-account-credentials=true --service-account-private-key-file=sa.key --root-ca-file=ca.crt \
 		--cert-dir="$STATE/controller-manager" --flex-volume-plugin-dir="$STATE/flexvolume"
@@ -89,6 +88,19 @@ registry() {
 		http: {addr: "$ADDRESS:5000"}
 	CONFIG
 	run docker-registry serve "$STATE/registry.yaml"
+}
+
+dns() {
+	cat >"$STATE/Corefile" <<-CONFIG
+		.:53 {
+		  bind $ADDRESS
+		  errors
+		  kubernetes cluster.local in-addr.arpa {
+		    kubeconfig $DIR/kubeconfig
+		  }
+		}
+	CONFIG
+	run coredns -conf "$STATE/Corefile"
 }
 
 # container_runtime runs containerd. Pods are reached by routes, not over a bridge: then the address of a Service is translated back also
@@ -148,6 +160,7 @@ kubelet_and_proxy() {
 		oomScoreAdj: 0
 		podLogsDir: $STATE/var-log/pods
 		resolvConf: ""
+		clusterDNS: [10.99.0.1]
 		clusterDomain: cluster.local
 		volumePluginDir: $STATE/flexvolume
 	CONFIG
@@ -173,6 +186,7 @@ own_view
 if [ "$NODE" = node1 ]; then
 	control_plane
 	registry
+	dns
 fi
 container_runtime
 kubelet_and_proxy

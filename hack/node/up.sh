@@ -6,7 +6,7 @@
 # of the machine changes, fixed addresses and ports do not clash with anything, and all of it ends with this process,
 # however that ends. `nsenter -t $(cat DIR/node1/pid) -a` is a shell on a node.
 #
-#   node1 10.99.0.1  etcd, API server, controller manager, scheduler, registry (port 5000); and Pods, 10.98.1.0/24
+#   node1 10.99.0.1  etcd, API server, controller manager, scheduler, DNS, registry (port 5000); and Pods, 10.98.1.0/24
 #   node2 10.99.0.2  Pods, 10.98.2.0/24
 #
 # The registry is plain HTTP, and stands for every registry of the world: the nodes pull each image from it, by its path.
@@ -25,6 +25,7 @@ programs() { # links everything that the nodes run into one directory; the sandb
 	mkdir -p "$DIR/bin"
 	ln -sf "$control"/* "$node"/* "$RUNTIME"/bin/* "$DIR/bin"
 	ln -sf "$("$here/../registry/install.sh")" "$DIR/bin/docker-registry"
+	ln -sf "$("$here/coredns/build.sh")" "$DIR/bin/coredns"
 	(cd "$here" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$DIR/bin/pause" ./pause)
 }
 
@@ -148,13 +149,17 @@ wait_for() { # wait_for COMMAND...
 	done
 }
 
+# stop tells process 1 of each node to end, with which all of the node does, and kills it if it does not.
 stop() {
-	local node
+	local node try
 	trap - EXIT
-	{ # not even that they were killed is worth a line
-		kill -9 "${process[@]}" || true
-		wait || true
-	} 2>/dev/null
+	for try in {1..50}; do
+		kill -0 "${process[@]}" 2>/dev/null || break
+		for node in "${!process[@]}"; do kill "$(cat "$DIR/$node/pid")" 2>/dev/null || true; done
+		sleep 0.1
+	done
+	kill -9 "${process[@]}" 2>/dev/null || true
+	wait || true
 	for node in "${NODES[@]}"; do remove_cgroups "$node"; done
 }
 

@@ -1,0 +1,16 @@
+// Command coredns is CoreDNS with what the clusters of hack/node need of it, and none of the clouds that its own command knows.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+
+	"github.com/coredns/coredns/coremain"
+)
+
+func main() {
+	dnsserver.Directives = []string{"bind", "errors", "kubernetes"} // in the order in which they see a question
+	coremain.Run()
+}
