@@ -81,7 +81,7 @@ func pushClient(t *testing.T) string {
 	build := exec.Command("go", "build", "-o", binary, "./client")
 	build.Stderr = os.Stderr
 	must(t, build.Run())
-	img, err := oneBinary(binary, "client")
+	img, err := oneBinary(binary)
 	must(t, err)
 	must(t, installed.push(t.Context(), img, "e2e/client:1"))
 	return registry + "/e2e/client:1"

@@ -125,16 +125,22 @@ func (c *cluster) dial(ctx context.Context, network, address string) (conn net.C
 }
 
 func (c *cluster) enterNode1() error {
-	pid, err := os.ReadFile(filepath.Join(c.dir, "node1", "pid"))
+	network, err := c.namespace("node1", "net")
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(filepath.Join("/proc", strings.TrimSpace(string(pid)), "ns", "net"))
+	file, err := os.Open(network)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	return unix.Setns(int(file.Fd()), unix.CLONE_NEWNET)
+}
+
+// namespace is the file by which a namespace of a node is entered.
+func (c *cluster) namespace(node, kind string) (string, error) {
+	pid, err := os.ReadFile(filepath.Join(c.dir, node, "pid"))
+	return filepath.Join("/proc", strings.TrimSpace(string(pid)), "ns", kind), err
 }
 
 // transport is for clients of what is in the cluster's network.

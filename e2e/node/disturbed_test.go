@@ -25,31 +25,36 @@ func replaced(name string, former types.UID) func(context.Context) error {
 	}
 }
 
-// TestNodeDrained: the replicas of a node move to the other one, and their volumes with them.
+// TestNodeDrained: the replicas of a node move to the other one, and their volumes with them; then all of them move back.
 func TestNodeDrained(t *testing.T) {
-	const node = "node1"
-	t.Cleanup(func() { // also when the test fails in between, for the tests that follow
-		if _, err := installed.kubectl(context.Background(), "uncordon", node); err != nil {
-			t.Error(err)
-		}
-	})
 	volumes := volumesOfReplicas(t)
 	whileReading(t, func() {
-		_, err := installed.kubectl(t.Context(), "drain", node, "--timeout=170s")
-		must(t, err)
-		pods, err := installed.pods(t.Context())
-		must(t, err)
-		for _, pod := range pods {
-			if pod.Spec.NodeName == node {
-				t.Errorf("%s is still on the drained %s", pod.Name, node)
-			}
+		for _, node := range []string{"node1", "node2"} {
+			drain(t, node)
 		}
-		eventually(t, "all replicas are ready on the other node", installed.allReady)
-		_, err = installed.kubectl(t.Context(), "uncordon", node)
-		must(t, err)
 	})
 	if diff := cmp.Diff(volumes, volumesOfReplicas(t)); diff != "" {
 		t.Errorf("the replicas have other volumes (-before, +after):\n%s", diff)
+	}
+}
+
+// drain empties a node, waits until the other one has all replicas, and lets the node take Pods again.
+func drain(t *testing.T, node string) {
+	t.Helper()
+	defer func() { // also when the test fails, for those that follow
+		if _, err := installed.kubectl(context.Background(), "uncordon", node); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, err := installed.kubectl(t.Context(), "drain", node, "--timeout=170s")
+	must(t, err)
+	eventually(t, "all replicas are ready on the other node", installed.allReady)
+	pods, err := installed.pods(t.Context())
+	must(t, err)
+	for _, pod := range pods {
+		if pod.Spec.NodeName == node {
+			t.Errorf("%s is still on the drained %s", pod.Name, node)
+		}
 	}
 }
 

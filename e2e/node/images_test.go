@@ -12,15 +12,42 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/match"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
 	"github.com/operator-catalogs/catalogd/hack/push-catalog/catalogimage"
 )
 
+// daemonImages are the image that `make image` built, and one that differs in a label, to roll to.
+func daemonImages(dir string) (current, other v1.Image, err error) {
+	built, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	index, err := partial.FindIndexes(built, func(v1.Descriptor) bool { return true })
+	if err != nil || len(index) != 1 {
+		return nil, nil, fmt.Errorf("%s has %d indexes, want one: %w", dir, len(index), err)
+	}
+	images, err := partial.FindImages(index[0], match.Platforms(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	if err != nil || len(images) != 1 {
+		return nil, nil, fmt.Errorf("%s has %d images for %s, want one: %w", dir, len(images), runtime.GOARCH, err)
+	}
+	file, err := images[0].ConfigFile()
+	if err != nil {
+		return nil, nil, err
+	}
+	config := file.DeepCopy().Config
+	config.Labels = map[string]string{"e2e": "other"}
+	other, err = mutate.Config(images[0], config)
+	return images[0], other, err
+}
+
 // oneBinary is an image that has the binary and nothing else.
-func oneBinary(binary, label string) (v1.Image, error) {
+func oneBinary(binary string) (v1.Image, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err
@@ -50,7 +77,7 @@ func oneBinary(binary, label string) (v1.Image, error) {
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", runtime.GOARCH
-	file.Config = v1.Config{Entrypoint: []string{"/" + filepath.Base(binary)}, User: "65532:65532", Labels: map[string]string{"e2e": label}}
+	file.Config = v1.Config{Entrypoint: []string{"/" + filepath.Base(binary)}}
 	return mutate.ConfigFile(img, file)
 }
 

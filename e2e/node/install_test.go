@@ -40,11 +40,11 @@ type installation struct {
 // install pushes images and catalogs, applies config/default as a user would, and applies a CatalogSource for each catalog.
 func install(ctx context.Context, c *cluster) (*installation, error) {
 	i := &installation{cluster: c}
-	for _, tag := range []string{currentTag, otherTag} {
-		img, err := oneBinary(os.Getenv("CATALOGD_BIN"), tag)
-		if err != nil {
-			return nil, err
-		}
+	current, other, err := daemonImages(os.Getenv("CATALOGD_IMAGE"))
+	if err != nil {
+		return nil, err
+	}
+	for tag, img := range map[string]v1.Image{currentTag: current, otherTag: other} {
 		if err := i.push(ctx, img, image+":"+tag); err != nil {
 			return nil, err
 		}

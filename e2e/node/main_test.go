@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) (code int, err error) {
-	if os.Getenv("CATALOGD_BIN") == "" {
-		return 1, errors.New("CATALOGD_BIN (the built catalogd) must be set: run `make e2e-node`")
+	if os.Getenv("CATALOGD_IMAGE") == "" {
+		return 1, errors.New("CATALOGD_IMAGE (the OCI layout of the built image) must be set: run `make e2e-node`")
 	}
 	log.SetLogger(logr.Discard())
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // programs may have to be built first

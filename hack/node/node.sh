@@ -28,6 +28,8 @@ own_view() {
 	mount --bind "$STATE/cni-state" /var/lib/cni
 	mount --bind "$STATE/kubelet" /var/lib/kubelet
 	mount --bind "$STATE/var-log" /var/log
+	mkdir -p "$DIR/volumes/tiny-$NODE"
+	mount -t tmpfs -o size=24m tiny "$DIR/volumes/tiny-$NODE"
 	# The kubelet sets these for the whole machine, unless they are as it wants them: it sees them so.
 	mkdir /run/sysctl
 	for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 \

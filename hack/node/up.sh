@@ -107,15 +107,17 @@ connect() {
 
 kubectl() { on node1 "$DIR/bin/kubectl" --kubeconfig "$DIR/kubeconfig" "$@"; }
 
-# volumes offers volumes of two classes. Those of the first, the default, can be used from each node, one node at a time, as those of a
-# cloud can; those of the class `local` are bound to a node, as a disk in it is.
+# volumes offers volumes of three classes. Those of the first, the default, can be used from each node, one node at a time, as those of a
+# cloud can; those of the class `local` are bound to a node, as a disk in it is; those of the class `tiny` have 24 MiB, whatever they say.
 volumes() {
 	local i node
 	volume_class standard '{storageclass.kubernetes.io/is-default-class: "true"}'
 	volume_class local '{}'
+	volume_class tiny '{}'
 	for i in {1..20}; do volume "standard-$i" standard "${NODES[*]}"; done
 	for node in "${NODES[@]}"; do
 		for i in {1..10}; do volume "local-$node-$i" local "$node"; done
+		volume "tiny-$node" tiny "$node"
 	done
 }
 
