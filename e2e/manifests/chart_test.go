@@ -55,6 +55,24 @@ func TestChartTwice(t *testing.T) {
 	}
 }
 
+// helm installs it beside config/rbac, which is there already, and twice; but not twice in one namespace, where the two would take
+// each other's lease.
+func TestChartInstalls(t *testing.T) {
+	for _, namespace := range []string{"one", "two"} {
+		install := []string{"install", "catalogd", chart, "--kubeconfig", shared.Kubeconfig, "--namespace", namespace, "--create-namespace"}
+		_, err := helm(t, install...)
+		must(t, err)
+		install[1] = "another"
+		if _, err := helm(t, install...); err == nil || !strings.Contains(err.Error(), `invalid ownership metadata`) {
+			t.Errorf("a second release in namespace %s: got error %v, want one about ownership", namespace, err)
+		}
+	}
+	for _, namespace := range []string{"one", "two"} {
+		_, err := helm(t, "uninstall", "catalogd", "--kubeconfig", shared.Kubeconfig, "--namespace", namespace)
+		must(t, err)
+	}
+}
+
 // Whatever the values, the API server takes what is rendered, in another namespace too, and catalogd the flags.
 func TestChartValues(t *testing.T) {
 	const namespace = "by-values"
