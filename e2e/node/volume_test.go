@@ -35,6 +35,7 @@ func TestVolumeTooSmall(t *testing.T) {
 	must(t, err)
 	volume := filepath.Join(installed.dir, "volumes", "tiny-"+node)
 	must(t, exec.CommandContext(t.Context(), "nsenter", "--mount="+mounts, "mount", "-o", "remount,size=1g", volume).Run())
+	must(t, requestPoll(t.Context(), "community")) // else it is tried again within five minutes
 	eventually(t, "the catalog is served when there is more room", installed.allReady)
 }
 

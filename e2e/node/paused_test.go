@@ -1,0 +1,155 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
+)
+
+const moving = "moving" // a catalog that changes
+
+// TestLeaderPaused: a leader that is stopped while it writes packages, and goes on when another has led for a while, changes nothing.
+func TestLeaderPaused(t *testing.T) {
+	publish(t, 1)
+	source := catalogSource(moving)
+	must(t, installed.Create(t.Context(), source))
+	t.Cleanup(func() {
+		if err := installed.Delete(context.Background(), source); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the first version is published", installed.allReady)
+	before := packagesOf(t, moving)
+
+	former, err := installed.leader(t.Context())
+	must(t, err)
+	process, err := processOf(former)
+	must(t, err)
+	publish(t, 2)
+	eventually(t, "the packages begin to change", func(context.Context) error {
+		if cmp.Equal(before, packagesOf(t, moving)) {
+			return errors.New("they are those of the first version")
+		}
+		return nil
+	})
+	must(t, syscall.Kill(process, syscall.SIGSTOP))
+	t.Logf("stopped when %d of %d packages were as before", unchanged(before, packagesOf(t, moving)), len(before))
+	defer func() { _ = syscall.Kill(process, syscall.SIGCONT) }() // also when the test fails; to a process that runs it is nothing
+	third := publish(t, 3)
+	eventually(t, "another leader publishes the third version", func(ctx context.Context) error { return serves(ctx, moving, third) })
+	now, err := installed.leader(t.Context())
+	must(t, err)
+	if now.UID == former.UID {
+		t.Fatalf("%s leads while it is stopped", former.Name)
+	}
+	want := packagesOf(t, moving)
+
+	must(t, syscall.Kill(process, syscall.SIGCONT))
+	eventually(t, "all replicas are ready", installed.allReady)
+	pause(t.Context(), 5*time.Second) // for what the former leader had been about to do
+	if diff := cmp.Diff(want, packagesOf(t, moving)); diff != "" {
+		t.Errorf("the packages changed when the former leader went on (-third version, +now):\n%s", diff)
+	}
+	must(t, serves(t.Context(), moving, third))
+}
+
+// publish pushes a version of the catalog that changes, asks for a poll if there is a CatalogSource, and returns its digest.
+func publish(t *testing.T, seed uint64) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), moving)
+	shape := catalog.Scaled(1000)
+	shape.Bytes, shape.Seed = 4_000_000, seed // many packages, soon unpacked
+	must(t, writeCatalog(t.Context(), shape, dir))
+	digest, err := installed.pushCatalog(t.Context(), moving, dir)
+	must(t, err)
+	must(t, client.IgnoreNotFound(requestPoll(t.Context(), moving)))
+	return digest
+}
+
+func requestPoll(ctx context.Context, name string) error {
+	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {"%s/poll-requested": %q}}}`, apiGroup, time.Now().Format(time.RFC3339Nano))
+	return installed.Patch(ctx, catalogSource(name), client.RawPatch(types.MergePatchType, patch))
+}
+
+// serves fails unless a catalog is Ready at that digest.
+func serves(ctx context.Context, name, digest string) error {
+	source := catalogSource(name)
+	if err := installed.Get(ctx, client.ObjectKeyFromObject(source), source); err != nil {
+		return err
+	}
+	conditions, _, err := unstructured.NestedSlice(source.Object, "status", "conditions")
+	if err != nil {
+		return err
+	}
+	got, _, err := unstructured.NestedString(source.Object, "status", "digest")
+	if err != nil || got != digest || !holds(conditions, "Ready") {
+		return fmt.Errorf("%s is at %s, want %s: %v %w", name, got, digest, conditions, err)
+	}
+	return nil
+}
+
+// packagesOf is what the OperatorPackages of a catalog say, by name.
+func packagesOf(t *testing.T, name string) map[string]string {
+	t.Helper()
+	packages := list("OperatorPackage")
+	must(t, installed.List(t.Context(), packages))
+	said := map[string]string{}
+	for _, p := range packages.Items {
+		if !strings.HasSuffix(p.GetName(), "."+name) {
+			continue
+		}
+		text, err := json.Marshal([]any{p.GetLabels(), p.GetAnnotations(), p.Object["spec"], p.Object["summary"], p.Object["status"]})
+		must(t, err)
+		said[p.GetName()] = string(text)
+	}
+	return said
+}
+
+func unchanged(before, now map[string]string) (n int) {
+	for name := range before {
+		if now[name] == before[name] {
+			n++
+		}
+	}
+	return n
+}
+
+// processOf finds catalogd's process in a Pod. Seen from here, outside of the nodes' process namespaces, each of their processes has a
+// number too, and a cgroup that is named after its Pod.
+func processOf(pod *corev1.Pod) (int, error) {
+	all, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range all {
+		cgroups, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // it has ended meanwhile
+		}
+		if err != nil {
+			return 0, err
+		}
+		name, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "comm"))
+		if strings.Contains(string(cgroups), "pod"+string(pod.UID)) && strings.TrimSpace(string(name)) == "catalogd" {
+			return strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return 0, fmt.Errorf("no process of Pod %s is found", pod.Name)
+}
