@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -36,5 +38,42 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, shared.Stop()) }()
-	return m.Run(), nil
+	code = m.Run()
+	return code, checkRights(code == 0 && everythingRan())
+}
+
+// unneeded are the rights that no request of catalogd needs, and why it has them.
+var unneeded = map[string]string{
+	"update catalogsources/finalizers.catalogd.operatorframework.io": "the API server asks for it itself when a package names the catalog that it goes with (OwnerReferencesPermissionEnforcement)",
+
+	`list configmaps "extension-apiserver-authentication" in namespace kube-system`:  "the role is Kubernetes' own",
+	`watch configmaps "extension-apiserver-authentication" in namespace kube-system`: "the role is Kubernetes' own",
+}
+
+// checkRights finds out whether config/rbac gives catalogd a right too few; and, after all tests, whether one too many.
+func checkRights(all bool) error {
+	requests, err := shared.Requests()
+	if err != nil {
+		return err
+	}
+	if err := system.Denied(requests); err != nil || !all {
+		return err
+	}
+	rights, err := shared.Rights(context.Background())
+	if err != nil {
+		return err
+	}
+	if len(rights) == 0 {
+		return errors.New("catalogd's account has no rights: are its bindings found?")
+	}
+	return system.Unused(rights, requests, unneeded)
+}
+
+// everythingRan tells whether no test was left out by a flag.
+func everythingRan() bool {
+	set := func(name string) bool {
+		f := flag.Lookup("test." + name)
+		return f != nil && f.Value.String() != f.DefValue
+	}
+	return !set("run") && !set("skip") && !set("short") && !set("list")
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
-// +kubebuilder:rbac:groups="",namespace=catalogd-system,resources=secrets;configmaps;serviceaccounts,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=catalogd-system,resources=secrets;configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=catalogd-system,resources=serviceaccounts,verbs=list;watch
 
 // The keys of a Secret that spec.registry.proxy names.
 const (

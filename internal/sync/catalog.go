@@ -35,7 +35,7 @@ import (
 // +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources/status,verbs=patch
 // +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources/finalizers,verbs=update
 // +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=operatorpackages,verbs=get;list;watch;create;update;delete;deletecollection
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // Config is what the admin of catalogd decides.
 type Config struct {

@@ -52,7 +52,13 @@ func StartControlPlane(root string) (*ControlPlane, error) {
 		return nil, err
 	}
 	p := &ControlPlane{Env: &envtest.Environment{}, dir: dir}
-	p.Env.ControlPlane.GetAPIServer().CertDir = dir // not envtest's own, which would not outlive a restart
+	server := p.Env.ControlPlane.GetAPIServer()
+	server.CertDir = dir // not envtest's own, which would not outlive a restart
+	// Clusters may have it, and it is what catalogsources/finalizers is for.
+	server.Configure().Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
+	if err := audit(server, dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
 	config, err := p.Env.Start()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the control plane: %w", err), os.RemoveAll(dir))

@@ -1,0 +1,185 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Right is one thing that a rule of RBAC allows: a verb on a resource, or on a path.
+type Right struct {
+	Verb      string
+	Group     string
+	Resource  string // with its subresource, such as "catalogsources/status"; "": it is about Path
+	Name      string // "": of every name
+	Namespace string // "": in every namespace, and outside
+	Path      string
+}
+
+// String is such as `update configmaps "catalogd-ca" in namespace catalogd-system`.
+func (r Right) String() string {
+	if r.Resource == "" {
+		return r.Verb + " " + r.Path
+	}
+	text := r.Verb + " " + r.Resource
+	if r.Group != "" {
+		text += "." + r.Group
+	}
+	if r.Name != "" {
+		text += fmt.Sprintf(" %q", r.Name)
+	}
+	if r.Namespace != "" {
+		text += " in namespace " + r.Namespace
+	}
+	return text
+}
+
+// covers tells whether the right allows what was asked. A star is anything; at the end of a path, what follows.
+func (r Right) covers(asked Right) bool {
+	is := func(allowed, asked string) bool { return allowed == rbacv1.VerbAll || allowed == asked }
+	if r.Resource == "" {
+		beginning, open := strings.CutSuffix(r.Path, "*")
+		return is(r.Verb, asked.Verb) && asked.Resource == "" && (asked.Path == r.Path || open && strings.HasPrefix(asked.Path, beginning))
+	}
+	return is(r.Verb, asked.Verb) && is(r.Group, asked.Group) && is(r.Resource, asked.Resource) &&
+		(r.Name == "" || r.Name == asked.Name) && (r.Namespace == "" || r.Namespace == asked.Namespace)
+}
+
+// wanted is the right that a request needs.
+func wanted(request auditv1.Event) Right {
+	right := Right{Verb: request.Verb}
+	ref := request.ObjectRef
+	if ref == nil {
+		right.Path, _, _ = strings.Cut(request.RequestURI, "?")
+		return right
+	}
+	right.Group, right.Resource, right.Name, right.Namespace = ref.APIGroup, ref.Resource, ref.Name, ref.Namespace
+	if ref.Subresource != "" {
+		right.Resource += "/" + ref.Subresource
+	}
+	return right
+}
+
+// rightsOf returns what rules allow, one by one. namespace is that of the binding; "": they hold everywhere.
+func rightsOf(rules []rbacv1.PolicyRule, namespace string) (rights []Right) {
+	for _, rule := range rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, verb := range rule.Verbs {
+			for _, path := range rule.NonResourceURLs {
+				rights = append(rights, Right{Verb: verb, Path: path})
+			}
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, name := range names {
+						rights = append(rights, Right{Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace})
+					}
+				}
+			}
+		}
+	}
+	return rights
+}
+
+// Rights returns what the roles that are bound to catalogd's account allow, and each by which role. What every account may do
+// is not among it.
+func (p *ControlPlane) Rights(ctx context.Context) (map[Right]string, error) {
+	isDaemon := func(s rbacv1.Subject) bool {
+		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == Namespace && s.Name == ServiceAccount
+	}
+	var everywhere rbacv1.ClusterRoleBindingList
+	var inNamespaces rbacv1.RoleBindingList
+	if err := errors.Join(p.List(ctx, &everywhere), p.List(ctx, &inNamespaces)); err != nil {
+		return nil, err
+	}
+	rights := map[Right]string{}
+	add := func(ref rbacv1.RoleRef, namespace string) error {
+		rules, err := p.rules(ctx, ref, namespace)
+		for _, right := range rightsOf(rules, namespace) {
+			rights[right] = ref.Kind + " " + ref.Name
+		}
+		return err
+	}
+	for _, binding := range everywhere.Items {
+		if slices.ContainsFunc(binding.Subjects, isDaemon) {
+			if err := add(binding.RoleRef, ""); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, binding := range inNamespaces.Items {
+		if slices.ContainsFunc(binding.Subjects, isDaemon) {
+			if err := add(binding.RoleRef, binding.Namespace); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return rights, nil
+}
+
+func (p *ControlPlane) rules(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+	if ref.Kind == "Role" {
+		var role rbacv1.Role
+		err := p.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &role)
+		return role.Rules, err
+	}
+	var role rbacv1.ClusterRole
+	err := p.Get(ctx, client.ObjectKey{Name: ref.Name}, &role)
+	return role.Rules, err
+}
+
+// Denied is an error that names each request that the API server refused catalogd for want of a right; nil if there is none.
+func Denied(requests []auditv1.Event) error {
+	refusals := map[string]error{}
+	for _, request := range requests {
+		if request.ResponseStatus == nil || request.ResponseStatus.Code != http.StatusForbidden {
+			continue
+		}
+		right := wanted(request).String()
+		refusals[right] = fmt.Errorf("catalogd was refused: %s (%s %s): %s", right, request.Verb, request.RequestURI, request.ResponseStatus.Message)
+	}
+	var errs []error
+	for _, right := range slices.Sorted(maps.Keys(refusals)) {
+		errs = append(errs, refusals[right])
+	}
+	return errors.Join(errs...)
+}
+
+// Unused is an error that names each right, given by the role it is mapped to, that no request needed; nil if there is none.
+// excused are rights that no request needs, and why they are given all the same; one that is not given, or is used, is an error.
+func Unused(rights map[Right]string, requests []auditv1.Event, excused map[string]string) error {
+	var faults []string
+	given := map[string]bool{}
+	for right, role := range rights {
+		text := right.String()
+		_, isExcused := excused[text]
+		given[text] = true
+		used := slices.ContainsFunc(requests, func(request auditv1.Event) bool { return right.covers(wanted(request)) })
+		switch {
+		case used && isExcused:
+			faults = append(faults, fmt.Sprintf("%s: this right is excused and used: remove the excuse", text))
+		case !used && !isExcused:
+			faults = append(faults, fmt.Sprintf("%s: %s gives this right, and catalogd did not use it: remove the rule, or let a test need it", text, role))
+		}
+	}
+	for text := range excused {
+		if !given[text] {
+			faults = append(faults, fmt.Sprintf("%s: this right is excused and given by no role: remove the excuse", text))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	slices.Sort(faults)
+	return errors.New(strings.Join(faults, "\n"))
+}
