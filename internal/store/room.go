@@ -10,7 +10,7 @@ import (
 
 // Usage is what a store takes on its volume, in bytes.
 type Usage struct {
-	Used  int64 // by all files of the store, those being unpacked included
+	Used  int64 // by all files of the volume's root, those being unpacked included
 	Limit int64 // Options.Limit; 0 if there is none
 	Free  int64 // what may still be written: of the limit, or of the volume if that has less
 }
@@ -18,7 +18,7 @@ type Usage struct {
 // Usage measures the store. What changes meanwhile may or may not count.
 func (s *Store) Usage() (Usage, error) {
 	u := Usage{Limit: s.opts.Limit, Free: freeBytes(s.volume)}
-	err := fs.WalkDir(s.volume.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(s.root().FS(), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return ignoreMissing(err)
 		}

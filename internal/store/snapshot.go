@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,7 +42,7 @@ type Source struct {
 // Key names the content that a source gives, exactly.
 func (s Source) Key() string {
 	algorithm, hexDigits, _ := strings.Cut(s.Digest, ":")
-	variant := sha256.Sum256([]byte(strconv.Itoa(formatVersion) + "\x00" + s.ConfigDir))
+	variant := sha256.Sum256([]byte(layoutVersion + "\x00" + s.ConfigDir))
 	return algorithm + "-" + hexDigits + "-" + hex.EncodeToString(variant[:4])
 }
 

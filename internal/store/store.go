@@ -4,7 +4,7 @@
 // pointer file that names the snapshot it serves, replaced by rename. So a crash at any instruction leaves the old or
 // the new content, whole, and a reader who holds a snapshot goes on reading it whatever is committed meanwhile.
 //
-//	<root>/format                       version of this layout
+//	<root>/format                       version of this layout; of others, see layout.go
 //	<root>/lock                         held by the process that uses the volume
 //	<root>/catalogs/<name>              pointer: the snapshot a catalog serves and since when, and those it served before
 //	<root>/snapshots/<key>/             immutable; key = digest + config dir + layout version
@@ -28,17 +28,12 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
-
-// formatVersion is the layout that this code reads and writes. It is part of every snapshot's key, so that a new
-// layout never meets old content under one name.
-const formatVersion = 1
 
 const (
 	formatFile   = "format"
@@ -48,6 +43,8 @@ const (
 	stageDir     = "stage"
 	refusedDir   = "refused"
 )
+
+var ownDirs = []string{catalogsDir, snapshotsDir, stageDir, refusedDir}
 
 // Options are what Open may be told; the zero value will do.
 type Options struct {
@@ -75,6 +72,7 @@ type Catalog struct {
 // Store is an opened volume. It is safe for concurrent use.
 type Store struct {
 	volume *volume
+	top    *volume // the root, if the store is in a directory below it
 	lock   *os.File
 	opts   Options
 
@@ -107,7 +105,7 @@ type Store struct {
 // A volume that cannot be written, full or read-only, is opened all the same if it holds a store: what is there is served,
 // and what has to be written fails when it is.
 //
-// It is an error when another process has the volume open, or when the layout is of a version this code does not know.
+// What a catalogd of another version stored in a layout of its own is left as it is. It is an error when another process has the volume open.
 func Open(dir string, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -141,7 +139,7 @@ func Open(dir string, opts Options) (*Store, error) {
 }
 
 func (s *Store) open() error {
-	for _, step := range []func() error{s.takeLock, s.checkFormat} {
+	for _, step := range []func() error{s.takeLock, s.chooseLayout} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -160,6 +158,9 @@ func (s *Store) Close() error {
 	var errs []error
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close()) // closing it gives the lock up
+	}
+	if s.top != nil {
+		errs = append(errs, s.top.Close())
 	}
 	return errors.Join(append(errs, s.volume.Close())...)
 }
@@ -181,29 +182,10 @@ func (s *Store) takeLock() error {
 	return nil
 }
 
-// checkFormat leaves a store of a newer catalogd as it is: its content is good, and the way back is to run that.
-func (s *Store) checkFormat() error {
-	b, err := s.volume.ReadFile(formatFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s.volume.writeDurably(formatFile, []byte(strconv.Itoa(formatVersion)+"\n"))
-	}
-	if err != nil {
-		return err
-	}
-	have, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		return fmt.Errorf("%s is no store of catalogd: %w", formatFile, err)
-	}
-	if have != formatVersion {
-		return fmt.Errorf("it has layout version %d, this catalogd knows version %d: run the catalogd that wrote it, or give this one an empty directory", have, formatVersion)
-	}
-	return nil
-}
-
 // makeDirs makes what is missing and empties what does not outlive a process. The directories themselves stay, as a full
 // volume would have no room for new ones.
 func (s *Store) makeDirs() error {
-	for _, dir := range []string{catalogsDir, snapshotsDir, stageDir, refusedDir} {
+	for _, dir := range ownDirs {
 		if err := s.volume.ensureDir(dir); err != nil {
 			return err
 		}

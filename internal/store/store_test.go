@@ -343,36 +343,6 @@ func TestOpenRefusesAnotherProcess(t *testing.T) {
 	serves(t, reopen(t, s, dir, c), "cat", "one") // Close frees it
 }
 
-func TestOpenLeavesAnotherFormatAlone(t *testing.T) {
-	for text, want := range map[string]string{
-		"2\n":   "it has layout version 2, this catalogd knows version 1: run the catalogd that wrote it, or give this one an empty directory",
-		"0\n":   "it has layout version 0",
-		"hello": "format is no store of catalogd",
-		"":      "format is no store of catalogd",
-	} {
-		t.Run(text, func(t *testing.T) {
-			dir, c := t.TempDir(), newClock()
-			s := open(t, dir, c)
-			commit(t, s, "cat", 1, blobs("one"))
-			stage(t, s, "cat", blobs("in work"))
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, "format"), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			before := tree(t, dir)
-			_, err := Open(dir, Options{})
-			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
-				t.Errorf("got error %v, want one that says %q", err, want)
-			}
-			if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
-				t.Errorf("it was touched, -before +after:\n%s", diff)
-			}
-		})
-	}
-}
-
 func TestOpenErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {

@@ -89,7 +89,7 @@ func (r *CatalogReconciler) keepStore(ctx context.Context, again chan<- event.Ge
 	defer scrub.Stop()
 	r.scrub(ctx, again)
 	for {
-		if err := errors.Join(r.removeOrphans(ctx), r.Store.Sweep()); err != nil && ctx.Err() == nil {
+		if err := errors.Join(r.removeOrphans(ctx), r.Store.Sweep(), r.dropOlder(ctx)); err != nil && ctx.Err() == nil {
 			log.Error(err, "cannot free space in the store; trying again later")
 		}
 		select {
@@ -100,6 +100,14 @@ func (r *CatalogReconciler) keepStore(ctx context.Context, again chan<- event.Ge
 			r.scrub(ctx, again)
 		}
 	}
+}
+
+// dropOlder deletes what a catalogd of an older layout stored, once all that is to be served is in ours.
+func (r *CatalogReconciler) dropOlder(ctx context.Context) error {
+	if missing, behind, err := Lag(ctx, r.Client, r.Store, r.Polls); err != nil || len(missing)+len(behind) > 0 {
+		return err
+	}
+	return r.Store.DropOlder()
 }
 
 // scrub checks the content of the store. What is damaged, and what has its packages examined only now, is to be looked at again: those

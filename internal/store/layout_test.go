@@ -1,0 +1,117 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// asVersion makes this code that of another layout until the test ends.
+func asVersion(t *testing.T, version string) {
+	before := layoutVersion
+	layoutVersion = version
+	t.Cleanup(func() { layoutVersion = before })
+}
+
+// within are those lines of a tree that lie in a directory, or, with "", outside all of those of other layouts.
+func within(lines []string, dir string) []string {
+	return slices.DeleteFunc(lines, func(line string) bool {
+		name, _, _ := strings.Cut(line, " ")
+		if dir == "" {
+			return strings.HasPrefix(name, layoutPrefix) || name == lockFile || name == "."
+		}
+		return !strings.HasPrefix(name, dir+"/")
+	})
+}
+
+// Up and down and up again: each version begins empty, finds what it had, and leaves alone what the others have.
+func TestLayouts(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	commit(t, s, "cat", 1, blobs("one"))
+	must(t, s.Close())
+	first := within(tree(t, dir), "")
+
+	asVersion(t, "2")
+	s = open(t, dir, c)
+	if got := s.Catalogs(); len(got) != 0 {
+		t.Errorf("another layout's content is served: %v", got)
+	}
+	commit(t, s, "cat", 2, blobs("two"))
+	s = reopen(t, s, dir, c)
+	serves(t, s, "cat", "two")
+	must(t, s.Close())
+	if diff := cmp.Diff(first, within(tree(t, dir), "")); diff != "" {
+		t.Errorf("what the older version stored was touched, -before +after:\n%s", diff)
+	}
+	second := within(tree(t, dir), "layout-2")
+
+	asVersion(t, "1")
+	s = open(t, dir, c)
+	serves(t, s, "cat", "one")
+	commit(t, s, "other", 3, blobs("three"))
+	must(t, s.DropOlder())
+	must(t, s.Sweep())
+	s = reopen(t, s, dir, c)
+	serves(t, s, "other", "three")
+	must(t, s.Close())
+	if diff := cmp.Diff(second, within(tree(t, dir), "layout-2")); diff != "" {
+		t.Errorf("what the newer version stored was touched, -before +after:\n%s", diff)
+	}
+
+	asVersion(t, "2")
+	s = open(t, dir, c)
+	serves(t, s, "cat", "two")
+	must(t, os.Mkdir(filepath.Join(dir, "lost+found"), 0o755))
+	must(t, s.DropOlder())
+	s = reopen(t, s, dir, c)
+	serves(t, s, "cat", "two")
+	must(t, s.Close())
+	wantNames(t, dir, "format", "layout-2", "lock", "lost+found")
+
+	asVersion(t, "1")
+	s = open(t, dir, c)
+	commit(t, s, "cat", 1, blobs("one"))
+	s = reopen(t, s, dir, c)
+	serves(t, s, "cat", "one")
+	must(t, s.Close())
+
+	asVersion(t, "3")
+	s = open(t, dir, c)
+	must(t, s.DropOlder())
+	wantNames(t, dir, "format", "layout-3", "lock", "lost+found")
+}
+
+func TestLayoutsAreLockedTogether(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	open(t, dir, c)
+	asVersion(t, "2")
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "another process uses it") {
+		t.Errorf("got error %v, want that another process uses it", err)
+	}
+}
+
+// What is no store is left as it is.
+func TestLayoutErrors(t *testing.T) {
+	for file, text := range map[string]string{"format": "hello", "./format": "", "layout-1/format": "2\n"} {
+		dir := t.TempDir()
+		must(t, os.Mkdir(filepath.Join(dir, "layout-1"), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, "format"), []byte("0\n"), 0o644))
+		must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
+		before := within(tree(t, dir), "")
+		want := "format is no store of catalogd"
+		if strings.HasPrefix(file, layoutPrefix) {
+			want = "layout-1 has layout version 2"
+		}
+		if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: got error %v, want one that says %q", file, err, want)
+		}
+		if diff := cmp.Diff(before, within(tree(t, dir), "")); diff != "" {
+			t.Errorf("%s: it was touched, -before +after:\n%s", file, diff)
+		}
+	}
+}
