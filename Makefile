@@ -42,7 +42,7 @@ push: ## Build the image, and push it: IMG=registry.example/catalogd:v1
 	$(IMAGE) push $(IMG)
 
 .PHONY: generate
-generate: ## Generate deepcopy code, CRDs, the RBAC role, the chart's copies of these and of the admission policy, the GraphQL executor and the dashboard
+generate: ## Generate deepcopy code, CRDs, the RBAC role, the chart's copies of these, of the admission policy and of the alerts, the GraphQL executor and the dashboard
 	$(TOOL) controller-gen object paths=./apis/...
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=catalogd paths=./internal/sync/... paths=./internal/auth/... paths=./internal/certificate/... paths=./internal/lease/... \
@@ -50,6 +50,7 @@ generate: ## Generate deepcopy code, CRDs, the RBAC role, the chart's copies of 
 	cp config/crd/catalogd.*.yaml charts/catalogd/crds/
 	cp config/rbac/role.yaml charts/catalogd/files/
 	cp config/admission/catalogsources.yaml charts/catalogd/files/admission.yaml
+	cp config/prometheus/rules.yaml charts/catalogd/files/
 	$(TOOL) gqlgen generate --config internal/serve/graphql/gqlgen.yml
 	go run ./hack/dashboard >config/prometheus/dashboard.json
 

@@ -25,19 +25,17 @@ func TestChartIsDefault(t *testing.T) {
 
 // What watches it is that of the overlay.
 func TestChartMonitor(t *testing.T) {
-	isMonitor := func(object *unstructured.Unstructured) bool { return object.GetKind() == "ServiceMonitor" }
-	var found []*unstructured.Unstructured
-	for _, objects := range [][]*unstructured.Unstructured{
-		render(t, filepath.Join(root, "config", "overlays", "prometheus")),
-		template(t, "catalogd-system", "--set", "serviceMonitor.enabled=true"),
-	} {
-		i := slices.IndexFunc(objects, isMonitor)
-		if i < 0 {
-			t.Fatal("there is no ServiceMonitor")
-		}
-		found = append(found, objects[i])
+	monitoring := func(objects []*unstructured.Unstructured) map[string]map[string]any {
+		return byKey(slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
+			return object.GroupVersionKind().Group != "monitoring.coreos.com"
+		}))
 	}
-	if diff := cmp.Diff(found[0].Object, found[1].Object); diff != "" {
+	want := monitoring(render(t, filepath.Join(root, "config", "overlays", "prometheus")))
+	got := monitoring(template(t, "catalogd-system", "--set", "serviceMonitor.enabled=true,prometheusRule.enabled=true"))
+	if len(want) != 2 {
+		t.Errorf("the overlay has %d objects of the Prometheus Operator, want a ServiceMonitor and a PrometheusRule", len(want))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-overlay +chart:\n%s", diff)
 	}
 }
@@ -101,7 +99,11 @@ tolerations: [{operator: Exists}]
 affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
 topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app.kubernetes.io/name: catalogd}}}]
 networkPolicy: {enabled: false}
+admissionPolicy: {enabled: false}
+catalogSelector: "shard in (a, b)"
+leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 3s}
 `,
+		"alone":     `leaderElection: {enabled: false}`,
 		"OpenShift": `podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}`,
 	} {
 		t.Run(name, func(t *testing.T) {
