@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,7 +17,7 @@ import (
 )
 
 // scrapeEvery is how often Prometheus scrapes, and evaluates rules: a test has no minutes to wait.
-const scrapeEvery = 500 * time.Millisecond
+const scrapeEvery = time.Second
 
 // prometheus is a real one, that scrapes catalogd and judges by rules.
 type prometheus struct {
@@ -56,17 +55,9 @@ func startPrometheus(t *testing.T, rules ruleFile, targets map[string]string) *p
 			t.Logf("last log lines of Prometheus:\n%s", p.log.tail(20))
 		}
 	})
-	eventually(t, "Prometheus is ready", func() error {
-		response, err := http.Get(p.url + "/-/ready")
-		if err != nil {
-			return err
-		}
-		response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", response.StatusCode)
-		}
-		return nil
-	})
+	// It takes some seconds to find its targets, and has catalogd for down until then.
+	scrapes := p.has(fmt.Sprintf(`count(up == 1) == %d unless on () ALERTS{alertname="CatalogdDown"}`, len(targets)))
+	eventually(t, "Prometheus scrapes all targets", scrapes)
 	return p
 }
 

@@ -45,9 +45,12 @@ var rows = []row{
 		graph("Requests in flight", "Change feeds among them", unitNone, `sum by (route) (catalogd_http_requests_in_flight{`+installation+`})`, "{{route}}"),
 		graph("Connections", "", unitNone, `sum by (instance) (catalogd_connections{`+installation+`, port="content"})`, "{{instance}}"),
 	}},
-	{"Volume", []panel{
-		graph("Used", "", unitBytes, `catalogd_storage_used_bytes{`+installation+`}`, "{{instance}}"),
-		graph("Free", "Of the volume, or of --storage-limit", unitBytes, `catalogd_storage_free_bytes{`+installation+`}`, "{{instance}}"),
+	{"Replicas", []panel{
+		graph("Leads", "1 if a replica leads", unitNone, `max by (instance) (catalogd_leading{`+installation+`})`, "{{instance}}"),
+		graph("Catalogs behind", "How many catalogs a replica serves in another version than their status names", unitNone,
+			`sum by (instance) (catalogd_replica_behind{`+catalogs+`})`, "{{instance}}"),
+		graph("Volume: used", "", unitBytes, `catalogd_storage_used_bytes{`+installation+`}`, "{{instance}}"),
+		graph("Volume: free", "Of the volume, or of --storage-limit", unitBytes, `catalogd_storage_free_bytes{`+installation+`}`, "{{instance}}"),
 	}},
 	{"Process", []panel{
 		graph("Memory", "Resident", unitBytes, `process_resident_memory_bytes{`+installation+`} and on (job, instance) catalogd_build_info`, "{{instance}}"),
