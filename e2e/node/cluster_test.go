@@ -28,11 +28,11 @@ const (
 
 // cluster is what hack/node/up.sh runs. Its addresses are in a network of its own, which transport and kubectl reach.
 type cluster struct {
-	client.Client // an administrator's
-	kubernetes    *kubernetes.Clientset
-	dir           string
-	up            *exec.Cmd
-	ended         chan error
+	client.WithWatch // an administrator's
+	kubernetes       *kubernetes.Clientset
+	dir              string
+	up               *exec.Cmd
+	ended            chan error
 }
 
 // startCluster waits until Pods can be created.
@@ -106,7 +106,7 @@ func (c *cluster) connect() error {
 	if c.kubernetes, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
-	c.Client, err = client.New(config, client.Options{})
+	c.WithWatch, err = client.NewWithWatch(config, client.Options{})
 	return err
 }
 

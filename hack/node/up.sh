@@ -155,6 +155,7 @@ wait_for() { # wait_for COMMAND...
 stop() {
 	local node try
 	trap - EXIT
+	trap '' TERM INT HUP PIPE # whoever started us may be gone, and with them who reads what we say; we still clean up
 	for try in {1..50}; do
 		kill -0 "${process[@]}" 2>/dev/null || break
 		for node in "${!process[@]}"; do kill "$(cat "$DIR/$node/pid")" 2>/dev/null || true; done
