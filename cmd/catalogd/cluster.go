@@ -190,15 +190,32 @@ func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 	})
 }
 
-// priority is that of a catalog's CatalogSource: by it results of several catalogs are ordered. It is 0 while that is not known.
-func (c *cluster) priority(catalog string) int32 {
+// source is a catalog's CatalogSource as the cache has it; nil while that has none.
+func (c *cluster) source(catalog string) *v1beta1.CatalogSource {
 	reader := c.cache.Load()
 	if reader == nil {
-		return 0
+		return nil
 	}
 	var source v1beta1.CatalogSource
 	if err := (*reader).Get(context.Background(), client.ObjectKey{Name: catalog}, &source); err != nil { // from memory: there is nothing to wait for
-		return 0
+		return nil
 	}
-	return source.Spec.Priority
+	return &source
+}
+
+// priority is that of a catalog's CatalogSource: by it results of several catalogs are ordered. It is 0 while that is not known.
+func (c *cluster) priority(catalog string) int32 {
+	if source := c.source(catalog); source != nil {
+		return source.Spec.Priority
+	}
+	return 0
+}
+
+// awaited is the digest that a catalog's status names, as long as it is to be served.
+func (c *cluster) awaited(catalog string) string {
+	source := c.source(catalog)
+	if source == nil || !source.DeletionTimestamp.IsZero() || source.Spec.Availability == v1beta1.AvailabilityUnavailable {
+		return ""
+	}
+	return source.Status.Digest
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -27,6 +28,16 @@ type catalogList struct {
 func (c catalogList) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	list.(*v1beta1.CatalogSourceList).Items = c.items
 	return c.err
+}
+
+func (c catalogList) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	for i := range c.items {
+		if c.items[i].Name == key.Name {
+			c.items[i].DeepCopyInto(object.(*v1beta1.CatalogSource))
+			return nil
+		}
+	}
+	return errors.New("not found")
 }
 
 func catalogSource(name, digest string) v1beta1.CatalogSource {

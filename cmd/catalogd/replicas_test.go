@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,4 +117,22 @@ func gauge(t *testing.T, c prometheus.Collector) float64 {
 	c.Collect(metrics)
 	must(t, (<-metrics).Write(&m))
 	return m.GetGauge().GetValue()
+}
+
+func TestAwaited(t *testing.T) {
+	now := metav1.Now()
+	served, gone, withdrawn := catalogSource("a", "sha256:1"), catalogSource("b", "sha256:2"), catalogSource("c", "sha256:3")
+	gone.DeletionTimestamp = &now
+	withdrawn.Spec.Availability = v1beta1.AvailabilityUnavailable
+	c := &cluster{}
+	if got := c.awaited("a"); got != "" {
+		t.Errorf("not connected: awaits %q", got)
+	}
+	reader := client.Reader(catalogList{items: []v1beta1.CatalogSource{served, gone, withdrawn}})
+	c.cache.Store(&reader)
+	for catalog, want := range map[string]string{"a": "sha256:1", "b": "", "c": "", "d": ""} {
+		if got := c.awaited(catalog); got != want {
+			t.Errorf("%s: awaits %q, want %q", catalog, got, want)
+		}
+	}
 }

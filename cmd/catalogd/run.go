@@ -56,6 +56,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 			return entry.Last, entry.Next
 		},
 		Priority: cluster.priority,
+		Awaited:  cluster.awaited,
 		Metrics:  own,
 		Tracer:   tracer,
 		Done:     ctx.Done(),

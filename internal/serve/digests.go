@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -27,6 +28,9 @@ func (s *server) catalog(name string) (store.Catalog, error) {
 			"with a letter or digit first and last", name)
 	}
 	c, ok := s.Catalogs.Catalog(name)
+	if !ok && s.Awaited(name) != "" {
+		return c, awaited("the content of catalog %q", name)
+	}
 	if !ok {
 		return c, notFound("catalog %q is not served here; GET /catalogs lists the catalogs that are", name)
 	}
@@ -118,10 +122,21 @@ func (s *server) catalogAt(name, version string) (store.Catalog, error) {
 			"what catalog %q serves now is at %s", version, name, current)
 	}
 	at, ok := s.Catalogs.CatalogAt(name, version)
+	if digest := s.Awaited(name); !ok && digest != "" && strings.HasPrefix(version, digest) && digest != now.Snapshot.Info().Digest {
+		return at, awaited("version %s of catalog %q", version, name)
+	}
 	if !ok {
 		return at, notFound("catalog %q has no version %s, or keeps it no longer; what it serves now is at %s", name, version, current)
 	}
 	return at, nil
+}
+
+// awaited is the error of what other replicas have, and this one is about to.
+func awaited(format string, args ...any) error {
+	return &statusError{
+		code: http.StatusServiceUnavailable, text: fmt.Sprintf(format, args...) + " is on its way to this replica: come again",
+		headers: map[string]string{"Retry-After": "1"},
+	}
 }
 
 // fixedPath is the path below which the catalog's content stays as it is.

@@ -1,0 +1,37 @@
+package serve
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// What other replicas have already is not said not to be.
+func TestAwaited(t *testing.T) {
+	cfg := testConfig(newTestStore(t))
+	cfg.Awaited = func(catalog string) string {
+		return map[string]string{"new": digestOf("7"), "small": digestOf("8"), "icons": digestOf("2")}[catalog]
+	}
+	url := startServer(t, New(cfg))
+	small := "/catalogs/small/digests/"
+	for path, want := range map[string]int{
+		"/catalogs/new/api/v1/all": http.StatusServiceUnavailable,
+		"/catalogs/new":            http.StatusServiceUnavailable,
+		"/catalogs/new/digests/" + digestOf("7") + "/api/v1/all":            http.StatusServiceUnavailable,
+		"/catalogs/none/api/v1/all":                                         http.StatusNotFound,
+		small + digestOf("8") + "/api/v1/all":                               http.StatusServiceUnavailable,
+		small + digestOf("8") + "-01234567/api/v1/all":                      http.StatusServiceUnavailable,
+		small + digestOf("9") + "/api/v1/all":                               http.StatusNotFound,
+		small + digestOf("1") + "/api/v1/all":                               http.StatusOK,
+		"/catalogs/icons/digests/" + digestOf("2") + "-01234567/api/v1/all": http.StatusNotFound, // of a directory that is not served
+		"/catalogs/small/api/v1/all":                                        http.StatusOK,
+	} {
+		resp, body := do(t, http.MethodGet, url+path, "")
+		if resp.StatusCode != want {
+			t.Errorf("%s: got %d: %s", path, resp.StatusCode, body)
+		}
+		if waits := resp.StatusCode == http.StatusServiceUnavailable; waits != (resp.Header.Get("Retry-After") == "1") || waits != strings.Contains(body, "on its way to this replica") {
+			t.Errorf("%s: got %d, Retry-After %q: %s", path, resp.StatusCode, resp.Header.Get("Retry-After"), body)
+		}
+	}
+}
