@@ -77,6 +77,14 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	return cfg, nil
 }
 
+// jobs are what keeps it going.
+func (c *cluster) jobs() []job {
+	if c.lease == nil {
+		return []job{c.run}
+	}
+	return []job{c.run, c.lease.Run}
+}
+
 // run keeps a manager running until ctx ends. One that cannot reach the API server, or lost what it needs there, ends
 // with an error, and another is made after a while.
 func (c *cluster) run(ctx context.Context) error {

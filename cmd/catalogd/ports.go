@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/operator-catalogs/catalogd/internal/auth"
 	"github.com/operator-catalogs/catalogd/internal/certificate"
@@ -71,10 +72,10 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 }
 
 // otherPorts are those beside that of the content.
-func otherPorts(cfg config, ready func(context.Context) error, gatherer prometheus.Gatherer, logger *slog.Logger) []listen.Config {
+func otherPorts(cfg config, ready func(context.Context) error, own prometheus.Gatherer, logger *slog.Logger) []listen.Config {
 	ports := []listen.Config{
 		{Name: "health", Flag: "--health-bind-address", Address: cfg.healthAddr, Handler: healthHandler(ready), Logger: logger},
-		{Name: "metrics", Flag: "--metrics-bind-address", Address: cfg.metricsAddr, Handler: metricsHandler(gatherer), Logger: logger},
+		{Name: "metrics", Flag: "--metrics-bind-address", Address: cfg.metricsAddr, Handler: metricsHandler(prometheus.Gatherers{metrics.Registry, own}), Logger: logger},
 	}
 	if cfg.pprofAddr != "" {
 		ports = append(ports, listen.Config{Name: "pprof", Flag: "--pprof-bind-address", Address: cfg.pprofAddr, Handler: pprofHandler(), Logger: logger})

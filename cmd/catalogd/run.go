@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/operator-catalogs/catalogd/internal/listen"
 	"github.com/operator-catalogs/catalogd/internal/poll"
@@ -39,12 +38,11 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	defer flush()
 
 	polls, own := &poll.Log{}, prometheus.NewRegistry()
-	own.MustRegister(buildInfo(), storageMetrics{content})
 	cluster := &cluster{
 		cfg: cfg, rest: restConfig, logger: logger, store: content, polls: polls, registries: newRegistries(cfg, logger),
 		metrics: catalogsync.NewMetrics(own), tracer: tracer, began: time.Now(),
 	}
-	own.MustRegister(cluster.leadingMetric())
+	own.MustRegister(buildInfo(), storageMetrics{content}, cluster.leadingMetric())
 	if cluster.lease, err = cluster.newLease(); err != nil {
 		return err
 	}
@@ -65,8 +63,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	gatherer := prometheus.Gatherers{metrics.Registry, own}
-	ports, err := openPorts(append([]listen.Config{contentCfg}, otherPorts(cfg, cluster.ready, gatherer, logger)...)...)
+	ports, err := openPorts(append([]listen.Config{contentCfg}, otherPorts(cfg, cluster.ready, own, logger)...)...)
 	if err != nil {
 		return err
 	}
@@ -75,10 +72,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	for _, port := range ports {
 		group.Go(func() error { return port.Serve(ctx) })
 	}
-	if cluster.lease != nil {
-		jobs = append(jobs, cluster.lease.Run)
-	}
-	for _, job := range append(jobs, cluster.run, content.Compress) {
+	for _, job := range append(jobs, append(cluster.jobs(), content.Compress)...) {
 		group.Go(func() error { return job(ctx) })
 	}
 	err = group.Wait()
