@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 type daemon struct {
 	content, health, metrics string // host:port
 	dataDir                  string
+	program                  string // CATALOGD_BIN, unless a test says otherwise
 	args                     []string
 	log                      logBuffer
 
@@ -35,7 +37,7 @@ func newDaemon(t *testing.T, kubeconfig string) *daemon {
 func (d *daemon) start(t *testing.T) {
 	t.Helper()
 	var err error
-	d.cmd, d.exited, err = system.StartDaemon(d.args, &d.log)
+	d.cmd, d.exited, err = system.StartProgram(cmp.Or(d.program, os.Getenv("CATALOGD_BIN")), d.args, &d.log)
 	must(t, err)
 }
 

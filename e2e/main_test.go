@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) (code int, err error) {
-	if os.Getenv("CATALOGD_BIN") == "" || os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 1, errors.New("CATALOGD_BIN (the built catalogd) and KUBEBUILDER_ASSETS (a directory with etcd, kube-apiserver, kubectl) must be set: run `make e2e`")
+	if os.Getenv("CATALOGD_BIN") == "" || os.Getenv("CATALOGD_NEXT") == "" || os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return 1, errors.New("CATALOGD_BIN (the built catalogd), CATALOGD_NEXT (one whose store has another layout) and KUBEBUILDER_ASSETS (a directory with etcd, kube-apiserver, kubectl) must be set: run `make e2e`")
 	}
 	log.SetLogger(logr.Discard())
 	shared, err = system.StartControlPlane("..")

@@ -171,7 +171,7 @@ func TestCommandLine(t *testing.T) {
 		"open profiles":    {args: []string{"--pprof-bind-address", ":6060"}, fail: true, want: []string{"pprof-bind-address", ":6060", "loopback"}},
 		"busy port":        {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--content-bind-address", busy}, fail: true, want: []string{busy, "in use"}},
 		"no data dir":      {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", "/dev/null/x"}, fail: true, want: []string{"/dev/null"}},
-		"future data dir":  {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", futureDataDir(t)}, fail: true, want: []string{"999"}},
+		"strange data dir": {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", strangeDataDir(t)}, fail: true, want: []string{"no store of catalogd"}},
 		"foreign data dir": {args: []string{"--data-dir", ""}, fail: true, want: []string{"data-dir"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,11 +200,11 @@ func defaultsFor(t *testing.T, args []string) []string {
 		"--health-bind-address", system.FreeAddress(t), "--metrics-bind-address", system.FreeAddress(t)}
 }
 
-// futureDataDir is a volume that a later catalogd wrote.
-func futureDataDir(t *testing.T) string {
+// strangeDataDir is a volume that something else uses.
+func strangeDataDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "format"), []byte("999\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "format"), []byte("qcow2\n"), 0o600))
 	return dir
 }
 

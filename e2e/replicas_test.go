@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -80,6 +81,40 @@ func (f *fleet) update(t *testing.T, catalog string, image v1.Image, why string)
 	f.requestPoll(t, catalog, why)
 	f.waitReady(t, catalog, digest)
 	return digest
+}
+
+// TestUpgrade replaces the replicas one after the other by a release that lays out its volume in another way, and then by the former one
+// again. Somebody reads all the time.
+func TestUpgrade(t *testing.T) {
+	f := newFleet(t, 3)
+	ref, digest := f.registry.push(t, "sample", catalogImage(t, sampleCatalog))
+	f.createCatalog(t, "sample", ref, nil)
+	f.waitReady(t, "sample", digest)
+	f.allServe(t, "sample", digest)
+	packages := f.packages(t, "sample")
+	reader := f.hop("sample")
+	for _, program := range []string{os.Getenv("CATALOGD_NEXT"), os.Getenv("CATALOGD_BIN")} {
+		for _, r := range f.replicas {
+			r.leave(t, r.endInPeace)
+			r.program = program
+			r.rejoin(t)
+			must(t, r.serves("sample", digest, nil))
+		}
+		f.leader(t)
+		for _, dir := range []string{soundDir, sampleCatalog} {
+			digest = f.update(t, "sample", catalogImage(t, dir), program+" "+dir)
+			f.allServe(t, "sample", digest)
+		}
+	}
+	if now := f.packages(t, "sample"); len(now) != len(packages) {
+		t.Errorf("there are %d packages, were %d", len(now), len(packages))
+	}
+	for _, r := range f.replicas {
+		if _, err := os.Stat(filepath.Join(r.dataDir, "layout-2", "catalogs", "sample")); err != nil {
+			t.Errorf("what the newer release stored was not left alone: %v", err)
+		}
+	}
+	reader.end(t)
 }
 
 // TestLeaderCutOff cuts the leader off from the API server: another one leads, the one cut off goes on serving, and follows when it can.

@@ -148,6 +148,11 @@ func isAhead(c *v1beta1.CatalogSource, served store.Catalog) bool {
 	return served.Snapshot.Info().Digest != c.Status.Digest && served.Basis == basisOf(c)
 }
 
+// isBehind tells whether what is served here is older than what the status names.
+func isBehind(c *v1beta1.CatalogSource, served store.Catalog) bool {
+	return c.Status.Digest != "" && served.Snapshot.Info().Digest != c.Status.Digest && !isAhead(c, served)
+}
+
 // Lag tells how far a replica is from what the statuses say: of the catalogs that have a digest, those that are not served here at all, and
 // those that are served in another version, though nothing is known to keep this replica from the one it should have. It reads a cache,
 // and its error is that there is none yet.
@@ -164,7 +169,7 @@ func Lag(ctx context.Context, reader client.Reader, st *store.Store, polls *poll
 		switch served, ok := st.Catalog(c.Name); {
 		case !ok:
 			missing = append(missing, c.Name)
-		case served.Snapshot.Info().Digest != c.Status.Digest && !isAhead(c, served) && polls.Get(c.Name).Err == nil:
+		case isBehind(c, served) && polls.Get(c.Name).Err == nil:
 			behind = append(behind, c.Name)
 		}
 	}

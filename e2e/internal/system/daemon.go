@@ -24,7 +24,12 @@ func DaemonArgs(kubeconfig, dataDir, content, health, metrics string) []string {
 // StartDaemon runs the catalogd that CATALOGD_BIN names and returns at once: what it must answer by when is for the test to say. The
 // channel is closed when the process has ended, with its exit code in cmd.ProcessState; it does not outlive the test's.
 func StartDaemon(args []string, output io.Writer) (cmd *exec.Cmd, exited <-chan struct{}, err error) {
-	cmd = exec.Command(os.Getenv("CATALOGD_BIN"), args...)
+	return StartProgram(os.Getenv("CATALOGD_BIN"), args, output)
+}
+
+// StartProgram is StartDaemon for another catalogd.
+func StartProgram(program string, args []string, output io.Writer) (cmd *exec.Cmd, exited <-chan struct{}, err error) {
+	cmd = exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
