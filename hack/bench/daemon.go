@@ -23,7 +23,7 @@ type daemon struct {
 }
 
 // startDaemon starts catalogd on a data directory and returns at once.
-func (e *env) startDaemon(dataDir, kubeconfig string) (*daemon, error) {
+func (e *env) startDaemon(dataDir, kubeconfig string, more ...string) (*daemon, error) {
 	addresses, err := freeAddresses(3)
 	if err != nil {
 		return nil, err
@@ -33,21 +33,22 @@ func (e *env) startDaemon(dataDir, kubeconfig string) (*daemon, error) {
 	}
 	e.daemons++
 	d := &daemon{content: addresses[0], health: addresses[1], metrics: addresses[2], dataDir: dataDir}
-	d.child, err = start("catalogd", filepath.Join(e.dir, fmt.Sprintf("catalogd-%d.log", e.daemons)), e.catalogd,
+	args := []string{
 		"--kubeconfig", kubeconfig, "--namespace", namespace, "--data-dir", dataDir,
-		"--content-bind-address", d.content, "--external-url", "http://"+d.content,
+		"--content-bind-address", d.content, "--external-url", "http://" + d.content,
 		"--health-bind-address", d.health, "--metrics-bind-address", d.metrics, "--log-format", "text",
-	)
+	}
+	d.child, err = start("catalogd", filepath.Join(e.dir, fmt.Sprintf("catalogd-%d.log", e.daemons)), e.catalogd, append(args, more...)...)
 	return d, err
 }
 
 // freshDaemon starts catalogd with an empty data directory and waits until it is ready and idle.
-func (e *env) freshDaemon(ctx context.Context) (*daemon, error) {
+func (e *env) freshDaemon(ctx context.Context, more ...string) (*daemon, error) {
 	dir, err := os.MkdirTemp(e.dir, "data-")
 	if err != nil {
 		return nil, err
 	}
-	d, err := e.startDaemon(dir, e.cluster.kubeconfig)
+	d, err := e.startDaemon(dir, e.cluster.kubeconfig, more...)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ var rows = []namedRow{
 	{"packages", "first sync of OperatorPackages, beside kubectl apply", firstSync},
 	{"poll", "a poll that finds nothing new, beside one HEAD", unchangedPoll},
 	{"thousand", "1,000 CatalogSources for an hour, simulated", thousandCatalogs},
+	{"replicas", "200 catalogs on three replicas, beside one", replicas},
 	{"opm", "beside opm serve, for orientation", opmServe},
 	{"memory", "peak memory with 3 GB, beside 33.5 MB", memory},
 	{"start", "start to first answer with 3 GB stored, beside nothing stored", startLarge},
