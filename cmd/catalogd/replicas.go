@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +49,7 @@ func (r *replicaConfig) complete(f *pflag.FlagSet, inPod bool) {
 }
 
 func (r *replicaConfig) validate(check func(ok bool, format string, args ...any)) {
-	check(r.leaseDuration >= time.Second, "--leader-elect-lease-duration %s is too short: it has to be 1s or more", r.leaseDuration)
+	check(r.leaseDuration >= time.Second && r.leaseDuration%time.Second == 0, "--leader-elect-lease-duration %s cannot be: it has to be whole seconds, 1s or more", r.leaseDuration)
 	check(r.leaseDuration > r.renewDeadline, "--leader-elect-lease-duration %s has to be longer than --leader-elect-renew-deadline %s: make it longer", r.leaseDuration, r.renewDeadline)
 	check(r.retryPeriod > 0, "--leader-elect-retry-period %s is too short: it has to be more than 0s", r.retryPeriod)
 	check(r.renewDeadline > 2*r.retryPeriod, "--leader-elect-renew-deadline %s has to be longer than twice --leader-elect-retry-period %s: make it longer", r.renewDeadline, r.retryPeriod)
@@ -99,20 +100,26 @@ func (c *cluster) leadingMetric() prometheus.Collector {
 // and nobody can say what should be. It must not get worse by a lost API server: what is stored goes on being served.
 //
 // A replica that begins brings what it has up to date first, as far as that can be had. From then on it stays ready while it follows changes: else
-// all replicas but the leader would leave the Service at once whenever a catalog changes.
+// all replicas but the leader would leave the Service at once whenever a catalog changes; and one catalog that cannot be had would keep it from
+// serving the others.
 func (c *cluster) ready(ctx context.Context) error {
 	reader := c.cache.Load()
 	if reader == nil {
 		return c.readyAlone()
 	}
-	missing, behind, err := catalogsync.Lag(ctx, *reader, c.store, c.polls)
-	switch {
-	case err != nil:
+	lag, err := catalogsync.LagOf(ctx, *reader, c.store, c.polls)
+	if err != nil {
 		return fmt.Errorf("listing CatalogSources: %w", err)
+	}
+	missing := lag.Missing
+	if !c.caughtUp.Load() {
+		missing = slices.Sorted(slices.Values(slices.Concat(missing, lag.Failing)))
+	}
+	switch {
 	case len(missing) > 0:
 		return fmt.Errorf("not served yet: %s", strings.Join(missing, ", "))
-	case len(behind) > 0 && !c.caughtUp.Load():
-		return fmt.Errorf("not brought up to date yet: %s", strings.Join(behind, ", "))
+	case len(lag.Behind) > 0 && !c.caughtUp.Load():
+		return fmt.Errorf("not brought up to date yet: %s", strings.Join(lag.Behind, ", "))
 	}
 	c.caughtUp.Store(true)
 	return nil

@@ -25,7 +25,7 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet {
 		return f.next.RoundTrip(r)
 	}
-	left := f.lease.Left()
+	left, term := f.lease.hold()
 	if left <= 0 {
 		if r.Body != nil {
 			_ = r.Body.Close() // as a RoundTripper has to
@@ -33,6 +33,7 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, ErrNotHeld
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), left, ErrNotHeld)
+	defer context.AfterFunc(term, cancel)()
 	response, err := f.next.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		cancel()

@@ -47,7 +47,9 @@ type Lease struct {
 	lock resourcelock.Interface
 
 	mu      sync.Mutex
-	asked   time.Time // when the request was sent by which the lease was given or renewed last; zero: it is not ours
+	asked   time.Time       // when the request was sent by which the lease was given or renewed last; zero: it is not ours
+	term    context.Context // of the writes that are made while it is ours; nil if it is not
+	end     context.CancelFunc
 	free    time.Time // since when it could have been taken, and was left to others; zero: it is not free
 	renewed time.Time // when its holder says that it renewed it last
 	changed chan struct{}
@@ -74,8 +76,8 @@ func (l *Lease) Run(ctx context.Context) error {
 		RetryPeriod:     l.cfg.RetryPeriod,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { l.cfg.Logger.Info("this replica leads", "identity", l.cfg.Identity); l.signal() },
-			OnStoppedLeading: func() { l.cfg.Logger.Info("this replica does not lead any more"); l.signal() },
+			OnStartedLeading: func(context.Context) { l.cfg.Logger.Info("this replica leads", "identity", l.cfg.Identity) },
+			OnStoppedLeading: func() { l.keep(time.Time{}); l.cfg.Logger.Info("this replica does not lead") },
 			OnNewLeader: func(identity string) {
 				if identity != l.cfg.Identity {
 					l.cfg.Logger.Info("another replica leads", "identity", identity)
@@ -173,12 +175,18 @@ func (k *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return k.lease.take(ctx, record, k.LeaseLock.Update)
 }
 
-// observe notes that somebody renewed the lease: it is not free.
+// observe notes who has the lease: that somebody renewed it, so that it is not free; or that it is not ours, whatever we thought.
 func (l *Lease) observe(record *resourcelock.LeaderElectionRecord) {
+	if record.HolderIdentity != l.cfg.Identity {
+		l.keep(time.Time{})
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if record.HolderIdentity != "" && !record.RenewTime.Time.Equal(l.renewed) {
-		l.renewed, l.free = record.RenewTime.Time, time.Time{}
+	if renewed := record.RenewTime.Time; record.HolderIdentity != "" && !renewed.Equal(l.renewed) {
+		if !l.renewed.IsZero() { // the first that is seen may be of one that is long gone
+			l.free = time.Time{}
+		}
+		l.renewed = renewed
 	}
 }
 
@@ -199,10 +207,35 @@ func (l *Lease) take(ctx context.Context, record resourcelock.LeaderElectionReco
 	return err
 }
 
+// keep notes when the lease was asked for that is ours now; zero: it is not any more, and what is being written under it ends. Who waits for
+// Changed is told, also if it had run out meanwhile and its holder did not change: something may have been done as if it were not ours.
 func (l *Lease) keep(asked time.Time) {
+	ranOut := l.Left() == 0
+	l.mu.Lock()
+	l.asked = asked
+	ours, isOurs := l.term != nil, !asked.IsZero()
+	switch {
+	case ours && !isOurs:
+		l.end()
+		l.term = nil
+	case !ours && isOurs:
+		l.term, l.end = context.WithCancel(context.Background())
+	}
+	l.mu.Unlock()
+	if ours != isOurs || (isOurs && ranOut) {
+		l.signal()
+	}
+}
+
+// hold is Left with the term of it.
+func (l *Lease) hold() (time.Duration, context.Context) {
+	left := l.Left()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked = asked
+	if l.term == nil {
+		return 0, nil
+	}
+	return left, l.term
 }
 
 // unfit tells why this replica is not to have the lease, or not to have it yet.

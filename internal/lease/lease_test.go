@@ -85,6 +85,7 @@ func TestStandBack(t *testing.T) {
 	after := func(d time.Duration) { now.SetTime(now.Now().Add(d)) }
 	other := func() { r := record("other", now.Now()); l.observe(&r) }
 
+	other() // what the API server has of one that is long gone
 	if take() {
 		t.Error("it takes the lease though it has not caught up")
 	}
@@ -307,4 +308,34 @@ func TestCatchUpInVain(t *testing.T) {
 	})
 	l.catchUp(t.Context())
 	must(t, l.take(t.Context(), record("me", now.Now()), func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }))
+}
+func TestRunOut(t *testing.T) {
+	now := clocktesting.NewFakePassiveClock(start)
+	l := newLease(now, nil)
+	ok := func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
+	must(t, l.take(t.Context(), record("me", now.Now()), ok))
+	now.SetTime(now.Now().Add(11 * time.Second))
+	changed := l.Changed()
+	if l.Left() != 0 {
+		t.Fatal("left")
+	}
+	must(t, l.take(t.Context(), record("me", now.Now()), ok))
+	select {
+	case <-changed:
+	default:
+		t.Errorf("Left went from 0 to %s, and nobody was told", l.Left())
+	}
+}
+
+func TestTakenByAnother(t *testing.T) {
+	now := clocktesting.NewFakePassiveClock(start)
+	l := newLease(now, nil)
+	ok := func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
+	must(t, l.take(t.Context(), record("me", now.Now()), ok))
+	now.SetTime(now.Now().Add(2 * time.Second))
+	other := record("other", now.Now())
+	l.observe(&other)
+	if l.Left() != 0 {
+		t.Errorf("it was seen that another holds the lease, and %s are left", l.Left())
+	}
 }

@@ -120,7 +120,8 @@ func (s *Store) Point(name string, src Source, snap *Snapshot) error {
 // point is Point for a caller that holds publish.
 func (s *Store) point(name string, src Source, snap *Snapshot) error {
 	old, served := s.Catalog(name)
-	if served && old.Snapshot == snap && old.Image == src.Image && !s.unsure[name] {
+	decided := src.Basis != "" && src.Basis != old.Basis // anew, perhaps for what is served anyway
+	if served && old.Snapshot == snap && old.Image == src.Image && !decided && !s.unsure[name] {
 		return nil
 	}
 	if err := s.checkPresent(snap); err != nil {
@@ -133,7 +134,7 @@ func (s *Store) point(name string, src Source, snap *Snapshot) error {
 	if src.Since.IsZero() {
 		since = s.opts.Now().UTC().Truncate(time.Second)
 	}
-	if served && old.Snapshot.Key() == snap.Key() {
+	if served && old.Snapshot.Key() == snap.Key() && !decided {
 		since = old.Since // the same content, unpacked again
 	} else if served && !since.After(old.Since) {
 		since = old.Since.Add(time.Second)

@@ -465,4 +465,19 @@ func TestPointAsElsewhere(t *testing.T) {
 	if got := serves(t, s, "cat", "two"); !got.Since.After(began) || got.Basis != "" {
 		t.Errorf("got since %s, basis %q, want later than %s and none", got.Since, got.Basis, began)
 	}
+	// The same content, decided for once more, is served since then; and asked for again, nothing is written.
+	other.Basis, other.Since = "again", began.Add(time.Hour)
+	snap, _ := s.Snapshot(other.Key())
+	must(t, s.Point("cat", other, snap))
+	if got := serves(t, s, "cat", "two"); !got.Since.Equal(other.Since) || got.Basis != "again" {
+		t.Errorf("got since %s, basis %q, want %s, again", got.Since, got.Basis, other.Since)
+	}
+	before := tree(t, dir)
+	other.Since = other.Since.Add(time.Hour)
+	must(t, s.Point("cat", other, snap))
+	other.Basis = ""
+	must(t, s.Point("cat", other, snap))
+	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+		t.Errorf("asked for again, -before +after:\n%s", diff)
+	}
 }

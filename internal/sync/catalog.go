@@ -135,7 +135,7 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 
 func (r *CatalogReconciler) steps(rec *reconciliation) []step {
 	switch {
-	case !r.Config.selects(rec.catalog):
+	case !r.Config.selects(rec.catalog.Labels):
 		return []step{{"release", r.release}}
 	case r.leads():
 		return r.leading()
@@ -143,9 +143,9 @@ func (r *CatalogReconciler) steps(rec *reconciliation) []step {
 	return r.following()
 }
 
-// selects tells whether a CatalogSource is to be kept by this installation.
-func (c Config) selects(catalog *v1beta1.CatalogSource) bool {
-	return c.Selector == nil || c.Selector.Matches(labels.Set(catalog.Labels))
+// selects tells whether a CatalogSource of these labels is to be kept by this installation.
+func (c Config) selects(of map[string]string) bool {
+	return c.Selector == nil || c.Selector.Matches(labels.Set(of))
 }
 
 func (r *CatalogReconciler) forget(catalog string) {

@@ -164,7 +164,7 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 	if rec.wanted == (name.Digest{}) {
 		return nil
 	}
-	src := rec.source()
+	src := r.source(rec)
 	snap, stored := r.Store.Snapshot(src.Key())
 	served, ok := r.Store.Catalog(c.Name)
 	if serves := ok && served.Snapshot.Key() == src.Key() && served.Image == src.Image; stored && (serves || rec.foundAt != "") {
@@ -240,15 +240,20 @@ func (r *CatalogReconciler) point(ctx context.Context, rec *reconciliation, src 
 }
 
 // source says what is wanted, as the store has it.
-func (rec *reconciliation) source() store.Source {
+func (r *CatalogReconciler) source(rec *reconciliation) store.Source {
 	src := store.Source{Image: rec.image, Digest: rec.wanted.DigestStr()}
-	if before := rec.before; src.Digest == before.Status.Digest {
-		src.Since = changeTime(before).Time // the same on all replicas: it stands in Last-Modified
-	} else {
-		src.Basis = basisOf(before)
-	}
 	if e := rec.catalog.Spec.ExtractContent; e != nil {
 		src.ConfigDir = e.ConfigDir
+	}
+	served, ok := r.Store.Catalog(rec.catalog.Name)
+	since := changeTime(rec.before).Time
+	if src.Digest == rec.before.Status.Digest && (!ok || served.Snapshot.Info().ConfigDir == src.ConfigDir) {
+		src.Since = since // the same on all replicas: it stands in Last-Modified
+		return src
+	}
+	src.Basis, src.Since = basisOf(rec.before), r.Clock.Now()
+	if !src.Since.After(since) { // by the clock of another replica
+		src.Since = since.Add(time.Second)
 	}
 	return src
 }
@@ -320,7 +325,7 @@ func (r *CatalogReconciler) unpackFailed(ctx context.Context, rec *reconciliatio
 	var invalidFile *fbc.Error
 	if errors.As(err, &invalidImage) || errors.As(err, &invalidFile) {
 		err = fmt.Errorf("%w%s", err, imageRemedy(err))
-		r.Store.Refuse(rec.source().Key(), store.Refusal{Reason: reasonOf(err), Message: err.Error()})
+		r.Store.Refuse(r.source(rec).Key(), store.Refusal{Reason: reasonOf(err), Message: err.Error()})
 		return refusedError(rec, err)
 	}
 	told := rec.withRemedy(fmt.Errorf("cannot unpack %s: %w", rec.wantedImage(), err))

@@ -39,7 +39,7 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 	if !ok {
 		return nil
 	}
-	if rec.lags = !rec.current && isBehind(c, served); rec.lags {
+	if rec.lags = r.lags(rec, served); rec.lags {
 		return nil
 	}
 	known := r.description(ctx, served.Snapshot)

@@ -97,6 +97,12 @@ func (k *knownVersions) set(name, version string) {
 	k.byName[name] = version
 }
 
+func (k *knownVersions) clear() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.byName)
+}
+
 func (k *knownVersions) forget(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -69,10 +70,20 @@ func (r *CatalogReconciler) dismiss(_ context.Context, rec *reconciliation) erro
 	return errDone
 }
 
+// aheadFor is how long a replica that led goes on with what it found while the status does not come after. Another leader has polled since then;
+// that it left the status as it was means that what was found is gone, or is not wanted any more.
+const aheadFor = 15 * time.Minute
+
 // adopt takes what is wanted from the status. Where this replica led before and is ahead of it, it waits for the status to come after.
 func (r *CatalogReconciler) adopt(_ context.Context, rec *reconciliation) error {
 	c := rec.catalog
-	if served, ok := r.Store.Catalog(c.Name); c.Status.Digest == "" || (ok && isAhead(c, served)) {
+	served, ok := r.Store.Catalog(c.Name)
+	if until := served.Since.Add(aheadFor); ok && isAhead(c, served) && r.Clock.Now().Before(until) {
+		rec.next = until
+		r.Metrics.Follow(c.Name, false)
+		return errDone
+	}
+	if c.Status.Digest == "" {
 		r.Metrics.Follow(c.Name, false)
 		return errDone
 	}
@@ -112,18 +123,22 @@ func (r *CatalogReconciler) keepUp(ctx context.Context, rec *reconciliation) err
 	return nil
 }
 
-// release lets go of a catalog that the selector does not select any more. Its packages stay: another installation is to take it over. If
-// it is being deleted it is seen to the end, as there may be none.
+// release lets go of a catalog that the selector does not select, or not any more. Its packages stay: another installation is to take it over.
+// If it is being deleted it is seen to the end, as there may be none. What another one has taken over already, its status tells.
 func (r *CatalogReconciler) release(ctx context.Context, rec *reconciliation) error {
-	if !rec.catalog.DeletionTimestamp.IsZero() && r.leads() {
+	c := rec.catalog
+	ours := r.leads() && (c.Status.URLs == nil || c.Status.URLs.Base == r.baseURL(c.Name))
+	if ours && !c.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, rec)
 	}
-	if err := r.Store.Remove(rec.catalog.Name); err != nil {
-		return err
+	if _, ok := r.Store.Catalog(c.Name); ok {
+		if err := r.Store.Remove(c.Name); err != nil {
+			return err
+		}
 	}
-	r.forget(rec.catalog.Name)
-	if r.leads() {
-		return r.dropFinalizer(ctx, rec.catalog)
+	r.forget(c.Name)
+	if ours {
+		return r.dropFinalizer(ctx, c)
 	}
 	return nil
 }
@@ -153,27 +168,68 @@ func isBehind(c *v1beta1.CatalogSource, served store.Catalog) bool {
 	return c.Status.Digest != "" && served.Snapshot.Info().Digest != c.Status.Digest && !isAhead(c, served)
 }
 
-// Lag tells how far a replica is from what the statuses say: of the catalogs that have a digest, those that are not served here at all, and
-// those that are served in another version, though nothing is known to keep this replica from the one it should have. It reads a cache,
-// and its error is that there is none yet.
-func Lag(ctx context.Context, reader client.Reader, st *store.Store, polls *poll.Log) (missing, behind []string, err error) {
+// lags tells whether a leader serves what is older than the status, or of another directory of the image than is wanted: what was published of
+// newer content is to stay then.
+func (r *CatalogReconciler) lags(rec *reconciliation, served store.Catalog) bool {
+	if rec.current {
+		return false
+	}
+	return isBehind(rec.catalog, served) || (rec.wanted != name.Digest{} && served.Snapshot.Info().ConfigDir != r.source(rec).ConfigDir)
+}
+
+// Lag is how far a replica is from what the statuses say, by the names of the catalogs.
+type Lag struct {
+	Missing []string // not served here, and being fetched
+	Failing []string // not served here, as they cannot be had
+	Behind  []string // served in another version than the one that is being fetched
+}
+
+// None tells that there is no lag.
+func (l Lag) None() bool { return len(l.Missing)+len(l.Failing)+len(l.Behind) == 0 }
+
+// LagOf compares what is served here with the statuses. It reads a cache, and its error is that there is none yet.
+func LagOf(ctx context.Context, reader client.Reader, st *store.Store, polls *poll.Log) (lag Lag, err error) {
 	list := &v1beta1.CatalogSourceList{}
 	if err := reader.List(ctx, list); err != nil {
-		return nil, nil, err
+		return lag, err
 	}
 	for i := range list.Items {
 		c := &list.Items[i]
-		if c.Status.Digest == "" || !c.DeletionTimestamp.IsZero() {
+		if c.Status.Digest == "" || !c.DeletionTimestamp.IsZero() || c.Spec.Availability == v1beta1.AvailabilityUnavailable {
 			continue
 		}
+		failed := polls.Get(c.Name).Err != nil
 		switch served, ok := st.Catalog(c.Name); {
+		case !ok && failed:
+			lag.Failing = append(lag.Failing, c.Name)
 		case !ok:
-			missing = append(missing, c.Name)
-		case isBehind(c, served) && polls.Get(c.Name).Err == nil:
-			behind = append(behind, c.Name)
+			lag.Missing = append(lag.Missing, c.Name)
+		case !failed && isBehind(c, served):
+			lag.Behind = append(lag.Behind, c.Name)
 		}
 	}
-	return missing, behind, nil
+	return lag, nil
+}
+
+// keptFinalizer has a catalog looked at that lost our finalizer: whoever had it before may have let go of it.
+func keptFinalizer() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectNew.GetDeletionTimestamp().IsZero() &&
+			controllerutil.ContainsFinalizer(e.ObjectOld, v1beta1.CleanupFinalizer) && !controllerutil.ContainsFinalizer(e.ObjectNew, v1beta1.CleanupFinalizer)
+	}}
+}
+
+// ownPackages are the OperatorPackages that this installation made, or that were changed to look so.
+func (r *CatalogReconciler) ownPackages() predicate.Predicate {
+	ours := func(o client.Object) bool {
+		return o.GetLabels()[catalogNamespaceLabel] == r.Config.Namespace
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return ours(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return ours(e.ObjectOld) || ours(e.ObjectNew) },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return ours(e.Object) },
+		GenericFunc: func(e event.GenericEvent) bool { return ours(e.Object) },
+	}
 }
 
 // toFollow lets through what a replica that does not lead has to follow: that the status names other content.
@@ -190,13 +246,16 @@ func (r *CatalogReconciler) followLeadership(ctx context.Context, queue workqueu
 	if r.Leadership == nil {
 		return nil
 	}
+	changed := r.Leadership.Changed() // before anything can be missed
 	go func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-r.Leadership.Changed():
+			case <-changed:
 			}
+			changed = r.Leadership.Changed()
+			r.known.clear() // others may have written since, and the cache not have it yet
 			for _, catalog := range r.allCatalogs(ctx, nil) {
 				queue.Add(catalog)
 			}

@@ -326,30 +326,38 @@ func TestLag(t *testing.T) {
 	deleted := w.another()
 	deleted.create(ref, nil)
 	must(t, w.api.Delete(t.Context(), deleted.settle()))
+	toWithdraw := w.another()
+	toWithdraw.create(ref, nil)
+	toWithdraw.settle()
+	toWithdraw.change(func(c *v1beta1.CatalogSource) { c.Spec.Availability = v1beta1.AvailabilityUnavailable })
 
 	other := w.replica()
-	lag := func(missing, behind []string) {
+	wantLag := func(want Lag) {
 		t.Helper()
-		gotMissing, gotBehind, err := Lag(t.Context(), w.api, other.Store, other.Polls)
+		got, err := LagOf(t.Context(), w.api, other.Store, other.Polls)
 		must(t, err)
-		wantEqual(t, "missing", missing, gotMissing)
-		wantEqual(t, "behind", behind, gotBehind)
+		wantEqual(t, "lag", want, got)
 	}
-	lag([]string{w.catalog}, nil)
-	other.reconcile()
-	lag(nil, nil)
-	w.forward("latest", "bar")
-	lag(nil, []string{w.catalog})
+	wantLag(Lag{Missing: []string{w.catalog}})
 	w.registry.refuse(everything)
 	other.reconcile()
-	lag(nil, nil) // it cannot be had
+	wantLag(Lag{Failing: []string{w.catalog}})
+	w.registry.refuse(nil)
+	w.clock.SetTime(start.Add(time.Minute))
+	other.reconcile()
+	wantLag(Lag{})
+	w.forward("latest", "bar")
+	wantLag(Lag{Behind: []string{w.catalog}})
+	w.registry.refuse(everything)
+	other.reconcile()
+	wantLag(Lag{}) // it cannot be had
 
 	broken := interceptor.NewClient(w.api, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return errors.New("down")
 		},
 	})
-	if _, _, err := Lag(t.Context(), broken, other.Store, other.Polls); err == nil {
+	if _, err := LagOf(t.Context(), broken, other.Store, other.Polls); err == nil {
 		t.Error("no error without a list")
 	}
 }
@@ -412,4 +420,107 @@ func TestToFollow(t *testing.T) {
 			t.Errorf("%s: got %v", test.name, got)
 		}
 	}
+}
+
+// What a former leader found, and nobody else, is not served for ever.
+func TestAheadForAWhile(t *testing.T) {
+	w := newWorld(t)
+	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.settle()
+	stop := w.requests.failing(func(r *http.Request) bool { return r.Method != http.MethodGet })
+	_, second := w.registry.push("latest", catalogOf(pkg{name: "bar"}))
+	w.clock.SetTime(start.Add(time.Hour))
+	if _, err := w.tryReconcile(); err == nil {
+		t.Fatal("the API server took the status")
+	}
+	stop()
+	w.Leadership = follower
+	other := w.replica()
+	other.reconcile()
+	other.Leadership = leader
+	w.registry.push("latest", catalogOf(pkg{name: "foo"})) // rolled back: for the new leader nothing happened
+	other.reconcile()
+	wantEqual(t, "when the former leader looks again", aheadFor, w.reconcile())
+	wantEqual(t, "digest of the former leader", second, w.servedDigest())
+	w.clock.SetTime(start.Add(time.Hour + aheadFor))
+	w.reconcile()
+	wantEqual(t, "digest of the former leader later", first, w.servedDigest())
+}
+
+// A status that goes back to what it was names it since another time, though the leader served it all along, or has a clock that is slow.
+func TestStatusGoesOn(t *testing.T) {
+	w := newWorld(t)
+	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	w.settle()
+	other := w.replica()
+	other.reconcile()
+	w.clock.SetTime(start.Add(time.Hour))
+	w.forward("latest", "bar")
+	between := w.source().Status.Poll.LastChangeTime
+	w.Leadership, other.Leadership = follower, leader
+	w.clock.SetTime(start.Add(time.Minute))
+	other.forward("latest", "foo")
+	if now := w.source().Status.Poll.LastChangeTime; !now.After(between.Time) {
+		t.Errorf("the last change was at %s, and is at %s", between, now)
+	}
+	w.reconcile()
+	wantEqual(t, "digest of the former leader", first, w.servedDigest())
+	led, _ := other.Store.Catalog(w.catalog)
+	followed, _ := w.Store.Catalog(w.catalog)
+	wantEqual(t, "since when the follower says that it serves it", led.Since, followed.Since)
+	other.requests.take()
+	before := other.source().ResourceVersion
+	other.reconcile()
+	wantEqual(t, "version after another pass", before, other.source().ResourceVersion)
+}
+
+// Catalogs of another installation are none of ours, whatever tells of them.
+func TestReleaseForeign(t *testing.T) {
+	w := newWorld(t)
+	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, func(c *v1beta1.CatalogSource) { c.Labels = map[string]string{"team": "a"} })
+	w.Config.Selector = labels.SelectorFromSet(labels.Set{"team": "a"})
+	w.settle()
+	foreign := w.replica()
+	foreign.Leadership = leader
+	foreign.Config.Selector, foreign.Config.BaseURL = labels.SelectorFromSet(labels.Set{"team": "b"}), "http://elsewhere.example"
+	foreign.reconcile()
+	wantEqual(t, "finalizers", []string{v1beta1.CleanupFinalizer}, w.source().Finalizers)
+	must(t, w.api.Delete(t.Context(), w.source()))
+	foreign.reconcile()
+	wantEqual(t, "finalizers of one that is being deleted", []string{v1beta1.CleanupFinalizer}, w.source().Finalizers)
+	wantEqual(t, "digest that is served", digest, w.servedDigest())
+}
+
+// Another directory of the same image is other content: a leader that cannot have it does not put back what it has.
+func TestTakeOverOtherDirectory(t *testing.T) {
+	w := newWorld(t)
+	files := map[string]string{"a/catalog.json": pkg{name: "foo"}.json(), "b/catalog.json": pkg{name: "bar"}.json()}
+	ref, _ := w.registry.push("latest", files)
+	in := func(dir string) func(*v1beta1.CatalogSource) {
+		return func(c *v1beta1.CatalogSource) {
+			c.Spec.ExtractContent = &v1beta1.ExtractContent{ConfigDir: "/" + dir}
+		}
+	}
+	w.create(ref, in("a"))
+	w.settle()
+	other := w.replica()
+	other.reconcile()
+	w.clock.SetTime(start.Add(time.Hour))
+	w.change(in("b"))
+	w.reconcile()
+	published := w.packages()
+	if len(published) != 1 || published["bar"] == "" {
+		t.Fatalf("published are %v, want bar", published)
+	}
+	other.Leadership = leader
+	w.registry.refuse(everything)
+	other.reconcile()
+	wantEqual(t, "packages", published, w.packages())
+	w.registry.refuse(nil)
+	other.requestPoll("now")
+	other.reconcile()
+	wantEqual(t, "packages", published, w.packages())
 }

@@ -54,8 +54,8 @@ func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("catalogsource").
 		For(&v1beta1.CatalogSource{}, builder.WithPredicates(predicate.Or(
-			r.interrupts.onChange(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, r.toFollow()))).
-		Owns(packages, builder.OnlyMetadata).
+			r.interrupts.onChange(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, r.toFollow(), keptFinalizer()))).
+		Owns(packages, builder.OnlyMetadata, builder.WithPredicates(r.ownPackages())).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfSecret)).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfConfigMap)).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.allCatalogs)).
@@ -89,7 +89,7 @@ func (r *CatalogReconciler) keepStore(ctx context.Context, again chan<- event.Ge
 	defer scrub.Stop()
 	r.scrub(ctx, again)
 	for {
-		if err := errors.Join(r.removeOrphans(ctx), r.Store.Sweep(), r.dropOlder(ctx)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(r.removeOrphans(ctx, again), r.Store.Sweep(), r.dropOlder(ctx)); err != nil && ctx.Err() == nil {
 			log.Error(err, "cannot free space in the store; trying again later")
 		}
 		select {
@@ -104,7 +104,7 @@ func (r *CatalogReconciler) keepStore(ctx context.Context, again chan<- event.Ge
 
 // dropOlder deletes what a catalogd of an older layout stored, once all that is to be served is in ours.
 func (r *CatalogReconciler) dropOlder(ctx context.Context) error {
-	if missing, behind, err := Lag(ctx, r.Client, r.Store, r.Polls); err != nil || len(missing)+len(behind) > 0 {
+	if lag, err := LagOf(ctx, r.Client, r.Store, r.Polls); err != nil || !lag.None() {
 		return err
 	}
 	return r.Store.DropOlder()
@@ -121,25 +121,34 @@ func (r *CatalogReconciler) scrub(ctx context.Context, again chan<- event.Generi
 		}
 	}
 	for _, name := range names {
-		select {
-		case again <- event.GenericEvent{Object: &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
-		case <-ctx.Done():
-		}
+		lookAgain(ctx, again, name)
+	}
+}
+
+// lookAgain asks for another pass over a catalog.
+func lookAgain(ctx context.Context, again chan<- event.GenericEvent, name string) {
+	select {
+	case again <- event.GenericEvent{Object: &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
+	case <-ctx.Done():
 	}
 }
 
 // removeOrphans removes the content of catalogs that were deleted while no catalogd ran and nobody waited for the
-// finalizer. It asks the API server, as what it deletes is not to depend on the state of a cache.
-func (r *CatalogReconciler) removeOrphans(ctx context.Context) error {
+// finalizer. It asks the API server, as what it deletes is not to depend on the state of a cache. Catalogs that are not selected any more, of
+// which the cache does not tell, are looked at again: they may have our finalizer, and be waited for.
+func (r *CatalogReconciler) removeOrphans(ctx context.Context, again chan<- event.GenericEvent) error {
 	stored := r.Store.Catalogs() // before the list: what is stored meanwhile belongs to a catalog that there is
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSourceList"))
-	if err := r.Live.List(ctx, list, r.Config.selected()...); err != nil {
+	if err := r.Live.List(ctx, list); err != nil {
 		return err
 	}
 	known := map[string]bool{}
 	for _, item := range list.Items {
 		known[item.Name] = true
+		if !r.Config.selects(item.Labels) && slices.Contains(item.Finalizers, v1beta1.CleanupFinalizer) {
+			lookAgain(ctx, again, item.Name)
+		}
 	}
 	var errs []error
 	for _, c := range stored {

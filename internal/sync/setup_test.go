@@ -42,11 +42,11 @@ func TestRemoveOrphans(t *testing.T) {
 			return errors.New("down")
 		},
 	})
-	if err := w.removeOrphans(t.Context()); err == nil || w.served() == "" {
+	if err := w.removeOrphans(t.Context(), nil); err == nil || w.served() == "" {
 		t.Errorf("without an answer of the API server: error %v, content %q", err, w.served())
 	}
 	w.Live = live
-	must(t, w.removeOrphans(t.Context()))
+	must(t, w.removeOrphans(t.Context(), nil))
 	if w.served() != "" {
 		t.Error("the content of the deleted catalog is still served")
 	}

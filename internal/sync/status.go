@@ -71,7 +71,7 @@ func (r *CatalogReconciler) measure(rec *reconciliation) {
 // describe copies what is served into the status.
 func (r *CatalogReconciler) describe(rec *reconciliation, served store.Catalog) {
 	c, info := rec.catalog, served.Snapshot.Info()
-	if c.Status.Digest != info.Digest {
+	if c.Status.Digest != info.Digest || served.Since.After(changeTime(c).Time) {
 		since := metav1.NewTime(served.Since).Rfc3339Copy()
 		pollStatus(c).LastChangeTime = &since
 	}

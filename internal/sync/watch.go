@@ -33,14 +33,6 @@ func (c Config) Watched() map[client.Object]cache.ByObject {
 	return watched
 }
 
-// selected limits a list of CatalogSources to those that are to be kept by this installation.
-func (c Config) selected() []client.ListOption {
-	if c.Selector == nil {
-		return nil
-	}
-	return []client.ListOption{client.MatchingLabelsSelector{Selector: c.Selector}}
-}
-
 // withoutAnnotations also drops what kubectl keeps there: the content that was applied last.
 func withoutAnnotations(object any) (any, error) {
 	if o, ok := object.(metav1.Object); ok {
