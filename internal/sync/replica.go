@@ -211,8 +211,8 @@ func LagOf(ctx context.Context, reader client.Reader, st *store.Store, polls *po
 	return lag, nil
 }
 
-// keptFinalizer has a catalog looked at that lost our finalizer: whoever had it before may have let go of it.
-func keptFinalizer() predicate.Predicate {
+// lostFinalizer lets through that our finalizer is gone: whoever kept the catalog before may have let go of it.
+func lostFinalizer() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectNew.GetDeletionTimestamp().IsZero() &&
 			controllerutil.ContainsFinalizer(e.ObjectOld, v1beta1.CleanupFinalizer) && !controllerutil.ContainsFinalizer(e.ObjectNew, v1beta1.CleanupFinalizer)

@@ -54,7 +54,7 @@ func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("catalogsource").
 		For(&v1beta1.CatalogSource{}, builder.WithPredicates(predicate.Or(
-			r.interrupts.onChange(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, r.toFollow(), keptFinalizer()))).
+			r.interrupts.onChange(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, r.toFollow(), lostFinalizer()))).
 		Owns(packages, builder.OnlyMetadata, builder.WithPredicates(r.ownPackages())).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfSecret)).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfConfigMap)).
