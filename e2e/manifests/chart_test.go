@@ -53,16 +53,26 @@ func TestChartTwice(t *testing.T) {
 	}
 }
 
-// helm installs it beside config/rbac, which is there already, and twice; but not twice in one namespace, where the two would take
-// each other's lease.
+// helm installs it beside config/rbac, which is there already, and twice, if each has a selector; but not twice in one namespace,
+// where the two would take each other's lease.
 func TestChartInstalls(t *testing.T) {
-	for _, namespace := range []string{"one", "two"} {
-		install := []string{"install", "catalogd", chart, "--kubeconfig", shared.Kubeconfig, "--namespace", namespace, "--create-namespace"}
-		_, err := helm(t, install...)
-		must(t, err)
-		install[1] = "another"
-		if _, err := helm(t, install...); err == nil || !strings.Contains(err.Error(), `invalid ownership metadata`) {
-			t.Errorf("a second release in namespace %s: got error %v, want one about ownership", namespace, err)
+	for _, step := range []struct{ action, release, namespace, selector, refusal string }{
+		{"install", "catalogd", "one", "", ""},
+		{"install", "another", "one", "", "invalid ownership metadata"},
+		{"install", "catalogd", "two", "", "namespace one has a catalogd too"},
+		{"install", "catalogd", "two", "shard=a", "namespace one has a catalogd too"},
+		{"upgrade", "catalogd", "one", "shard notin (a)", ""},
+		{"install", "catalogd", "two", "shard=a", ""},
+		{"install", "another", "two", "shard=a", "invalid ownership metadata"},
+		{"upgrade", "catalogd", "two", "", "namespace one has a catalogd too"},
+	} {
+		args := []string{step.action, step.release, chart, "--kubeconfig", shared.Kubeconfig, "--namespace", step.namespace, "--set", "catalogSelector=" + step.selector}
+		if step.action == "install" {
+			args = append(args, "--create-namespace")
+		}
+		_, err := helm(t, args...)
+		if step.refusal == "" && err != nil || step.refusal != "" && (err == nil || !strings.Contains(err.Error(), step.refusal)) {
+			t.Fatalf("%+v: got error %v", step, err)
 		}
 	}
 	for _, namespace := range []string{"one", "two"} {
@@ -103,7 +113,7 @@ admissionPolicy: {enabled: false}
 catalogSelector: "shard in (a, b)"
 leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 3s}
 `,
-		"alone":     `leaderElection: {enabled: false}`,
+		"alone":     `{replicas: 1, leaderElection: {enabled: false}}`,
 		"OpenShift": `podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +135,7 @@ func TestChartArgs(t *testing.T) {
 		"":                                 {"--external-url=https://catalogd.ns.svc"},
 		"externalURL=http://x":             {"--external-url=http://x"},
 		"catalogSelector=shard in (a\\,b)": {"--external-url=https://catalogd.ns.svc", "--catalog-selector=shard in (a,b)"},
-		"leaderElection.enabled=false":     {"--external-url=https://catalogd.ns.svc", "--leader-elect=false"},
+		"replicas=1,leaderElection.enabled=false": {"--external-url=https://catalogd.ns.svc", "--leader-elect=false"},
 		"leaderElection.leaseDuration=60s,leaderElection.renewDeadline=40s,leaderElection.retryPeriod=5s": {
 			"--external-url=https://catalogd.ns.svc", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=5s",
 		},
@@ -144,6 +154,14 @@ func TestChartKnowsItsValues(t *testing.T) {
 		if out, err := helm(t, "template", "catalogd", chart, "--set", value); err == nil {
 			t.Errorf("%s is taken: %s", value, out)
 		}
+	}
+}
+
+// Replicas that all write would be in each other's way.
+func TestChartWantsALeader(t *testing.T) {
+	const want = "set leaderElection.enabled=true, or replicas=1"
+	if _, err := helm(t, "template", "catalogd", chart, "--set", "leaderElection.enabled=false"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("three replicas without leader election: got error %v, want %q", err, want)
 	}
 }
 
