@@ -187,7 +187,14 @@ for node in "${NODES[@]}"; do
 done
 wait_for kubectl get serviceaccount default
 touch "$DIR/up"
-echo "up: $DIR/kubectl is kubectl for an administrator"
+cat <<-UP
+	up: $DIR/kubectl is kubectl for an administrator
+	The registry, 10.99.0.1:5000 from inside, stands for every other: the nodes pull registry.example/catalogd:v1 from it, as catalogd:v1.
+	It speaks plain HTTP, so a CatalogSource that names it needs spec.registry.insecure. To push to it, the image after make image:
+	  nsenter -t $(cat "$DIR/node1/pid") -n -- go run ./hack/image push 10.99.0.1:5000/catalogd:v1
+	  nsenter -t $(cat "$DIR/node1/pid") -n -- go run ./hack/push-catalog config/samples/catalog/configs 10.99.0.1:5000/catalogs/sample:v1
+	What else is to reach addresses of the cluster needs that prefix too.
+UP
 wait -n "${process[@]}" || true
 echo "a node has ended; the logs are in $DIR/*/log" >&2
 exit 1
