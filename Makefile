@@ -67,8 +67,7 @@ test: ## Run everything CI runs: unit and API server tests with -race, then e2e,
 	@echo "== test tier 1 of 3: unit tests, and tests against a real kube-apiserver (go test -race)"
 	assets=$$($(ASSETS)); packages=$$(go list ./... | grep -v /e2e); \
 		CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$assets go test -race -timeout 20m $$packages
-	@$(MAKE) --no-print-directory e2e
-	@$(MAKE) --no-print-directory e2e-node
+	@$(MAKE) --no-print-directory -j2 e2e e2e-node # side by side, as both mostly wait
 
 # A release that lays out its volume in another way, for the tests of upgrades.
 .PHONY: next
@@ -100,7 +99,7 @@ node: ## Run a real cluster of two nodes until Ctrl-C, as root; DIR holds it
 FUZZTIME ?= 60s
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for a minute; FUZZTIME=5s, as CI does, or any other time
+fuzz: ## Run every fuzz target for a minute; FUZZTIME=3s, as CI does, or any other time
 	hack/fuzz.sh $(FUZZTIME)
 
 .PHONY: run
