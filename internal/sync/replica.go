@@ -10,10 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
@@ -209,36 +206,6 @@ func LagOf(ctx context.Context, reader client.Reader, st *store.Store, polls *po
 		}
 	}
 	return lag, nil
-}
-
-// lostFinalizer lets through that our finalizer is gone: whoever kept the catalog before may have let go of it.
-func lostFinalizer() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectNew.GetDeletionTimestamp().IsZero() &&
-			controllerutil.ContainsFinalizer(e.ObjectOld, v1beta1.CleanupFinalizer) && !controllerutil.ContainsFinalizer(e.ObjectNew, v1beta1.CleanupFinalizer)
-	}}
-}
-
-// ownPackages are the OperatorPackages that this installation made, or that were changed to look so.
-func (r *CatalogReconciler) ownPackages() predicate.Predicate {
-	ours := func(o client.Object) bool {
-		return o.GetLabels()[catalogNamespaceLabel] == r.Config.Namespace
-	}
-	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return ours(e.Object) },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return ours(e.ObjectOld) || ours(e.ObjectNew) },
-		DeleteFunc:  func(e event.DeleteEvent) bool { return ours(e.Object) },
-		GenericFunc: func(e event.GenericEvent) bool { return ours(e.Object) },
-	}
-}
-
-// toFollow lets through what a replica that does not lead has to follow: that the status names other content.
-func (r *CatalogReconciler) toFollow() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, isCatalog := e.ObjectOld.(*v1beta1.CatalogSource)
-		now, _ := e.ObjectNew.(*v1beta1.CatalogSource)
-		return isCatalog && !r.leads() && (basisOf(before) != basisOf(now) || before.Status.Image != now.Status.Image)
-	}}
 }
 
 // followLeadership has all catalogs looked at when this replica begins to lead, or ends to.
