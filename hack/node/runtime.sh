@@ -9,23 +9,14 @@ set -euo pipefail
 packages=(containerd runc containernetworking-plugins nftables
 	libnftables1 libnftnl11 libmnl0 libjansson4 libgmp10 libxtables12 libedit2 libbsd0 libmd0 libseccomp2)
 
-fetch() { # fetch DIRECTORY
-	(cd "$1" && apt-get -q -o APT::Sandbox::User=root download "${packages[@]}" </dev/null)
-}
-
 unpack() { # unpack DIRECTORY
-	local package
 	echo "Fetching Debian's containerd, runc, CNI plugins and nftables. Once; some 37 MB."
-	# Package lists may be missing, or older than what the mirror still has; bringing them up to date takes root.
-	fetch "$1" || { apt-get update -q </dev/null && fetch "$1"; }
-	for package in "$1"/*.deb; do
-		dpkg -x "$package" "$1/root"
-	done
+	debian_packages "$1" "${packages[@]}"
 	mkdir "$1/bin" "$1/lib"
 	find "$1/root/usr/bin" "$1/root/usr/sbin" -type f -exec mv -t "$1/bin" {} +
 	find "$1/root" -path '*-linux-gnu*' -name '*.so.*' -exec mv -t "$1/lib" {} +
 	mv "$1/root/usr/lib/cni" "$1/cni"
-	rm -rf "$1/root" "$1"/*.deb
+	rm -rf "$1/root"
 	LD_LIBRARY_PATH=$1/lib "$1/bin/nft" --version
 	LD_LIBRARY_PATH=$1/lib "$1/bin/runc" --version
 }

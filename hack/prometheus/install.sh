@@ -18,24 +18,13 @@ if command -v prometheus >/dev/null && tool=$(command -v promtool); then
 	dirname "$tool"
 	exit
 fi
-for tool in apt-get dpkg; do
-	command -v "$tool" >/dev/null || {
-		echo "There is no $tool to fetch Debian's package prometheus with; get Prometheus 2.42 or newer and set PROMETHEUS to the directory of its binaries" >&2
-		exit 1
-	}
-done
-
-fetch() { # fetch DIRECTORY
-	(cd "$1" && apt-get -q -o APT::Sandbox::User=root download prometheus </dev/null)
-}
+has_apt "get Prometheus 2.42 or newer and set PROMETHEUS to the directory of its binaries"
 
 unpack() { # unpack DIRECTORY
 	echo "Fetching Debian's package prometheus. Once; some 19 MB."
-	# Package lists may be missing, or older than what the mirror still has; bringing them up to date takes root.
-	fetch "$1" || { apt-get update -q </dev/null && fetch "$1"; }
-	dpkg -x "$1"/prometheus_*.deb "$1/package"
-	mv "$1/package/usr/bin/prometheus" "$1/package/usr/bin/promtool" "$1"
-	rm -rf "$1/package" "$1"/*.deb
+	debian_packages "$1" prometheus
+	mv "$1/root/usr/bin/prometheus" "$1/root/usr/bin/promtool" "$1"
+	rm -rf "$1/root"
 }
 
 in_cache prometheus "$(dpkg --print-architecture)" unpack

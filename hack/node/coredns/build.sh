@@ -4,24 +4,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../../cache.sh
 
-if [ -n "${COREDNS:-}" ]; then
-	[ -x "$COREDNS" ] || {
-		echo "COREDNS is $COREDNS, which is no program; unset it to have CoreDNS built" >&2
-		exit 1
-	}
-	echo "$COREDNS"
-	exit
-fi
-
-flags=(-trimpath -buildvcs=false -ldflags "-s -w")
-
-build() { # build DIRECTORY
-	local start=$SECONDS
-	echo "Building CoreDNS $(go list -m -f '{{.Version}}' github.com/coredns/coredns). Once; 1 to 2 minutes on two cores."
-	CGO_ENABLED=0 go build "${flags[@]}" -o "$1/coredns" .
-	echo "  coredns built in $((SECONDS - start)) s"
-}
-
-key=$(module_key "${flags[@]}" "$(cat main.go)")
-out=$(in_cache coredns "$key" build)
-echo "$out/coredns"
+given COREDNS CoreDNS
+export CGO_ENABLED=0
+go_program coredns . github.com/coredns/coredns "1 to 2 minutes" -trimpath -buildvcs=false -ldflags "-s -w"
