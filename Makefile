@@ -79,7 +79,7 @@ e2e: build next ## Test the built binary from outside, with a real control plane
 	@echo "== test tier 2 of 3: bin/catalogd from outside, with a real control plane and registry"
 	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); helm=$$($(BUILD_HELM)); prometheus=$$($(GET_PROMETHEUS)); \
 		CATALOGD_BIN=$(abspath bin/catalogd) CATALOGD_NEXT=$(abspath bin/catalogd-next) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm HELM=$$helm PROMETHEUS=$$prometheus \
-		go test -count=1 -p 1 -timeout 30m $$(go list ./e2e/... | grep -v /e2e/node)
+		go test -count=1 -p 2 -timeout 30m $$(go list ./e2e/... | grep -v /e2e/node)
 
 .PHONY: e2e-node
 e2e-node: ## Test config/default on a real cluster of two nodes, as root; skipped where that cannot be
