@@ -28,7 +28,7 @@ func freeBytes(v *volume) int64 {
 	if err := unix.Statfs(v.Name(), &stat); err != nil {
 		return math.MaxInt64
 	}
-	return int64(stat.Bavail) * stat.Bsize
+	return int64(stat.Bavail) * int64(stat.Bsize) //nolint:unconvert // on s390x it is a uint32
 }
 
 // touch reads the beginning of a file from the disk itself, past what the kernel remembers of it, where that can be. Whatever the disk says is
