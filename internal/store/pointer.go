@@ -130,14 +130,9 @@ func (s *Store) point(name string, src Source, snap *Snapshot) error {
 	if err := s.volume.syncDir(snapshotsDir); err != nil {
 		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)
 	}
-	since := src.Since.UTC().Truncate(time.Second)
-	if src.Since.IsZero() {
-		since = s.opts.Now().UTC().Truncate(time.Second)
-	}
-	if served && old.Snapshot.Key() == snap.Key() && !decided {
-		since = old.Since // the same content, unpacked again
-	} else if served && !since.After(old.Since) {
-		since = old.Since.Add(time.Second)
+	since := old.Since // the same content, unpacked again
+	if !served || old.Snapshot.Key() != snap.Key() || decided {
+		since = s.sinceAfter(old, src)
 	}
 	next := Catalog{Name: name, Image: src.Image, Endpoint: src.Endpoint, Basis: src.Basis, Snapshot: snap, Since: since}
 	previous := s.previousOf(name, snap.Key())
@@ -153,6 +148,19 @@ func (s *Store) point(name string, src Source, snap *Snapshot) error {
 	}
 	s.signal()
 	return nil
+}
+
+// sinceAfter is since when a source is served after another: since when it says, or now, and later than that in any case.
+func (s *Store) sinceAfter(old Catalog, src Source) time.Time {
+	since := src.Since
+	if since.IsZero() {
+		since = s.opts.Now()
+	}
+	since = since.UTC().Truncate(time.Second)
+	if !since.After(old.Since) {
+		since = old.Since.Add(time.Second)
+	}
+	return since
 }
 
 // checkPresent makes sure that a snapshot has not been deleted by a sweep, for a caller that holds publish, and lets go
