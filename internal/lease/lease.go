@@ -1,5 +1,5 @@
 // Package lease lets one of several replicas lead. It is client-go's leader election, by a Lease in the API server, with three things
-// added: a replica knows for how long it surely leads, so that it makes no write after that (see Client); one that has not caught up stands
+// added: a replica knows for how long it surely leads, so that it makes no write after that (see Fence); one that has not caught up stands
 // back for those that have; and one that does not work any more gives the lease up.
 package lease
 
@@ -125,6 +125,11 @@ func (l *Lease) catchUp(ctx context.Context) {
 func (l *Lease) Left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.left()
+}
+
+// left is Left for a caller that holds mu.
+func (l *Lease) left() time.Duration {
 	if l.asked.IsZero() {
 		return 0
 	}
@@ -141,13 +146,6 @@ func (l *Lease) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changed
-}
-
-func (l *Lease) signal() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	close(l.changed)
-	l.changed = make(chan struct{})
 }
 
 // lock is the Lease object, with an eye on what becomes of it.
@@ -177,11 +175,11 @@ func (k *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 
 // observe notes who has the lease: that somebody renewed it, so that it is not free; or that it is not ours, whatever we thought.
 func (l *Lease) observe(record *resourcelock.LeaderElectionRecord) {
-	if record.HolderIdentity != l.cfg.Identity {
-		l.keep(time.Time{})
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if record.HolderIdentity != l.cfg.Identity {
+		l.note(time.Time{})
+	}
 	if renewed := record.RenewTime.Time; record.HolderIdentity != "" && !renewed.Equal(l.renewed) {
 		if !l.renewed.IsZero() { // the first that is seen may be of one that is long gone
 			l.free = time.Time{}
@@ -210,8 +208,14 @@ func (l *Lease) take(ctx context.Context, record resourcelock.LeaderElectionReco
 // keep notes when the lease was asked for that is ours now; zero: it is not any more, and what is being written under it ends. Who waits for
 // Changed is told, also if it had run out meanwhile and its holder did not change: something may have been done as if it were not ours.
 func (l *Lease) keep(asked time.Time) {
-	ranOut := l.Left() == 0
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(asked)
+}
+
+// note is keep for a caller that holds mu.
+func (l *Lease) note(asked time.Time) {
+	ranOut := l.left() == 0
 	l.asked = asked
 	ours, isOurs := l.term != nil, !asked.IsZero()
 	switch {
@@ -221,21 +225,17 @@ func (l *Lease) keep(asked time.Time) {
 	case !ours && isOurs:
 		l.term, l.end = context.WithCancel(context.Background())
 	}
-	l.mu.Unlock()
 	if ours != isOurs || (isOurs && ranOut) {
-		l.signal()
+		close(l.changed)
+		l.changed = make(chan struct{})
 	}
 }
 
-// hold is Left with the term of it.
+// hold is Left with the term of it, which is nil only if nothing is left.
 func (l *Lease) hold() (time.Duration, context.Context) {
-	left := l.Left()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.term == nil {
-		return 0, nil
-	}
-	return left, l.term
+	return l.left(), l.term
 }
 
 // unfit tells why this replica is not to have the lease, or not to have it yet.

@@ -122,10 +122,10 @@ func (s *server) catalogAt(name, version string) (store.Catalog, error) {
 			"what catalog %q serves now is at %s", version, name, current)
 	}
 	at, ok := s.Catalogs.CatalogAt(name, version)
-	if digest := s.Awaited(name); !ok && digest != "" && strings.HasPrefix(version, digest) && digest != now.Snapshot.Info().Digest {
-		return at, awaited("version %s of catalog %q", version, name)
-	}
 	if !ok {
+		if digest := s.Awaited(name); digest != "" && strings.HasPrefix(version, digest) && digest != now.Snapshot.Info().Digest {
+			return at, awaited("version %s of catalog %q", version, name)
+		}
 		return at, notFound("catalog %q has no version %s, or keeps it no longer; what it serves now is at %s", name, version, current)
 	}
 	return at, nil

@@ -220,19 +220,26 @@ func TestTakeOverBehind(t *testing.T) {
 	}
 }
 
-// A leader that ended before it could say what it found knows better than the status, as long as no other leader went on.
-func TestAheadOfStatus(t *testing.T) {
-	w := newWorld(t)
+// aheadOfStatus is a leader that serves the second version of its catalog, of which it could not tell: the status names the first.
+func aheadOfStatus(t *testing.T) (w *world, first, second string) {
+	t.Helper()
+	w = newWorld(t)
 	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
 	w.settle()
 	stop := w.requests.failing(func(r *http.Request) bool { return r.Method != http.MethodGet })
-	_, second := w.registry.push("latest", catalogOf(pkg{name: "bar"}))
+	_, second = w.registry.push("latest", catalogOf(pkg{name: "bar"}))
 	w.clock.SetTime(start.Add(time.Hour))
 	if _, err := w.tryReconcile(); err == nil {
 		t.Fatal("the API server took the status")
 	}
 	stop()
+	return w, first, second
+}
+
+// A leader that ended before it could say what it found knows better than the status, as long as no other leader went on.
+func TestAheadOfStatus(t *testing.T) {
+	w, first, second := aheadOfStatus(t)
 	wantEqual(t, "digest in the status", first, w.source().Status.Digest)
 	wantEqual(t, "digest of the leader", second, w.servedDigest())
 
@@ -424,17 +431,7 @@ func TestToFollow(t *testing.T) {
 
 // What a former leader found, and nobody else, is not served for ever.
 func TestAheadForAWhile(t *testing.T) {
-	w := newWorld(t)
-	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
-	w.create(ref, nil)
-	w.settle()
-	stop := w.requests.failing(func(r *http.Request) bool { return r.Method != http.MethodGet })
-	_, second := w.registry.push("latest", catalogOf(pkg{name: "bar"}))
-	w.clock.SetTime(start.Add(time.Hour))
-	if _, err := w.tryReconcile(); err == nil {
-		t.Fatal("the API server took the status")
-	}
-	stop()
+	w, first, second := aheadOfStatus(t)
 	w.Leadership = follower
 	other := w.replica()
 	other.reconcile()
