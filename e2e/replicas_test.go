@@ -24,10 +24,7 @@ import (
 // with its volume lost.
 func TestReplicas(t *testing.T) {
 	f := newFleet(t, 3)
-	ref, first := f.registry.push(t, "sample", catalogImage(t, sampleCatalog))
-	f.createCatalog(t, "sample", ref, nil)
-	f.waitReady(t, "sample", first)
-	f.allServe(t, "sample", first)
+	f.begin(t, "sample", sampleCatalog)
 	reader := f.hop("sample")
 
 	leader, others := f.leader(t)
@@ -66,6 +63,16 @@ func (f *fleet) leaseHolder(t *testing.T) (string, error) {
 	return out, nil
 }
 
+// begin creates a catalog of a directory and waits until every replica serves it.
+func (f *fleet) begin(t *testing.T, catalog, dir string) (digest string) {
+	t.Helper()
+	ref, digest := f.registry.push(t, catalog, catalogImage(t, dir))
+	f.createCatalog(t, catalog, ref, nil)
+	f.waitReady(t, catalog, digest)
+	f.allServe(t, catalog, digest)
+	return digest
+}
+
 // allServe waits until every replica serves a version.
 func (f *fleet) allServe(t *testing.T, catalog, digest string) {
 	t.Helper()
@@ -87,10 +94,7 @@ func (f *fleet) update(t *testing.T, catalog string, image v1.Image, why string)
 // again. Somebody reads all the time.
 func TestUpgrade(t *testing.T) {
 	f := newFleet(t, 3)
-	ref, digest := f.registry.push(t, "sample", catalogImage(t, sampleCatalog))
-	f.createCatalog(t, "sample", ref, nil)
-	f.waitReady(t, "sample", digest)
-	f.allServe(t, "sample", digest)
+	digest := f.begin(t, "sample", sampleCatalog)
 	packages := f.packages(t, "sample")
 	reader := f.hop("sample")
 	for _, program := range []string{os.Getenv("CATALOGD_NEXT"), os.Getenv("CATALOGD_BIN")} {
@@ -120,10 +124,7 @@ func TestUpgrade(t *testing.T) {
 // TestLeaderCutOff cuts the leader off from the API server: another one leads, the one cut off goes on serving, and follows when it can.
 func TestLeaderCutOff(t *testing.T) {
 	f := newFleet(t, 2)
-	ref, first := f.registry.push(t, "sample", catalogImage(t, sampleCatalog))
-	f.createCatalog(t, "sample", ref, nil)
-	f.waitReady(t, "sample", first)
-	f.allServe(t, "sample", first)
+	first := f.begin(t, "sample", sampleCatalog)
 	reader := f.hop("sample")
 
 	former, _ := f.leader(t)
@@ -145,10 +146,7 @@ func TestLeaderStopped(t *testing.T) {
 		names[i] = fmt.Sprintf("operator-%02d", i)
 	}
 	f := newFleet(t, 2)
-	ref, first := f.registry.push(t, "many", catalogImage(t, packagesAt(t, "1.0.0", names...)))
-	f.createCatalog(t, "many", ref, nil)
-	f.waitReady(t, "many", first)
-	f.allServe(t, "many", first)
+	f.begin(t, "many", packagesAt(t, "1.0.0", names...))
 	history := f.watchPackages(t)
 
 	former, _ := f.leader(t)
