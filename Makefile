@@ -27,6 +27,11 @@ help: ## Show this help
 build: ## Build bin/catalogd
 	$(BUILD) -o bin/catalogd ./cmd/catalogd
 
+.PHONY: plugin
+plugin: ## Build bin/kubectl-catalog, and the script by which kubectl completes its arguments
+	$(BUILD) -o bin/kubectl-catalog ./cmd/kubectl-catalog
+	install cmd/kubectl-catalog/kubectl_complete-catalog bin/
+
 # What the image is built for; with PLATFORMS=linux/amd64 that takes a quarter of the time.
 PLATFORMS ?= linux/amd64,linux/arm64,linux/ppc64le,linux/s390x
 IMAGE := go run ./hack/image

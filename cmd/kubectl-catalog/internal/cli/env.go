@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+// The account that may read the content for who uses the plugin, and for whom its tokens are made: see docs/design/013.
+const (
+	account  = "catalogd-cli"
+	audience = "catalogd.operatorframework.io"
+)
+
+// tokenSeconds is how long a token for catalogd is good: as short as the API server allows.
+const tokenSeconds = 600
+
+// env is what commands work with: the streams, the terminal, the cluster.
+type env struct {
+	genericiooptions.IOStreams
+	stdout, stderr *term.Terminal
+	kube           *genericclioptions.ConfigFlags
+	version        string
+	started        bool // whether the command line was understood, and a command began
+
+	serverURL string
+	serverCA  string
+	namespace string // catalogd's, where it cannot be seen from the catalogs
+}
+
+func newEnv(streams genericiooptions.IOStreams, getenv func(string) string, version string) *env {
+	return &env{
+		IOStreams: streams,
+		stdout:    term.New(streams.Out, getenv),
+		stderr:    term.New(streams.ErrOut, getenv),
+		kube:      genericclioptions.NewConfigFlags(true),
+		version:   version,
+	}
+}
+
+// addFlags adds the flags that all commands have: those of kubectl, and where the content service is.
+func (e *env) addFlags(flags *pflag.FlagSet) {
+	e.kube.AddFlags(flags)
+	flags.StringVar(&e.serverURL, "server-url", "", "`URL` of catalogd's content service, to call it directly with your own credentials (default: where status.urls of the catalogs says, through the API server)")
+	flags.StringVar(&e.serverCA, "server-ca", "", "`file` with the authorities that a content service called directly is to be signed by (default: those of this system)")
+	flags.StringVar(&e.namespace, "catalogd-namespace", "catalogd-system", "`namespace` of catalogd, where the catalogs do not tell")
+}
+
+func (e *env) config() (*rest.Config, error) {
+	config, err := e.kube.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = "kubectl-catalog/" + e.version
+	config.QPS = -1 // one person's commands
+	return config, nil
+}
+
+// scheme has the kinds that the plugin reads and writes.
+var scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1beta1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme, authenticationv1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err)
+		}
+	}
+	return s
+}()
+
+// mapper knows the resources of these kinds, so that the API server need not be asked for all it has.
+var mapper = func() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"CatalogSource", "OperatorPackage"} {
+		m.Add(v1beta1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	for _, kind := range []string{"ServiceAccount", "Secret", "ConfigMap", "Pod"} {
+		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	m.Add(eventsv1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
+	m.Add(schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "CatalogSource"}, meta.RESTScopeNamespace)
+	return m
+}()
+
+// client returns a client of the API server.
+func (e *env) client() (client.WithWatch, error) {
+	config, err := e.config()
+	if err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
+}
+
+// catalog returns a CatalogSource.
+func (e *env) catalog(ctx context.Context, name string) (*v1beta1.CatalogSource, error) {
+	c, err := e.client()
+	if err != nil {
+		return nil, err
+	}
+	var catalog v1beta1.CatalogSource
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, &catalog); err != nil {
+		return nil, missing(err, name)
+	}
+	return &catalog, nil
+}
+
+// service returns the content service that serves a catalog.
+func (e *env) service(ctx context.Context, catalog string) (*content.Service, error) {
+	if e.serverURL != "" {
+		return e.direct()
+	}
+	c, err := e.catalog(ctx, catalog)
+	if err != nil {
+		return nil, err
+	}
+	if c.Status.URLs == nil {
+		return nil, fmt.Errorf("nothing of catalog %q is served yet: %s", catalog, ready(c).Message)
+	}
+	return e.open(c.Status.URLs.Base, catalog)
+}
+
+// services returns the content services of all catalogs: mostly one, more where several installations of catalogd share the catalogs.
+func (e *env) services(ctx context.Context) ([]*content.Service, error) {
+	if e.serverURL != "" {
+		service, err := e.direct()
+		return []*content.Service{service}, err
+	}
+	c, err := e.client()
+	if err != nil {
+		return nil, err
+	}
+	var catalogs v1beta1.CatalogSourceList
+	if err := c.List(ctx, &catalogs); err != nil {
+		return nil, err
+	}
+	found := map[string]*content.Service{}
+	for _, c := range catalogs.Items {
+		if c.Status.URLs == nil {
+			continue
+		}
+		service, err := e.open(c.Status.URLs.Base, c.Name)
+		if err != nil {
+			return nil, err
+		}
+		found[service.String()] = service
+	}
+	services := make([]*content.Service, 0, len(found))
+	for _, service := range found {
+		services = append(services, service)
+	}
+	slices.SortFunc(services, func(a, b *content.Service) int { return cmp.Compare(a.String(), b.String()) })
+	return services, nil
+}
+
+// open returns the service at status.urls.base of a catalog.
+func (e *env) open(base, catalog string) (*content.Service, error) {
+	at, err := content.ParseAddress(base, catalog)
+	if err != nil {
+		return nil, err
+	}
+	config, err := e.config()
+	if err != nil {
+		return nil, err
+	}
+	namespace := cmp.Or(at.Namespace, e.namespace)
+	mint := func(ctx context.Context) (string, error) { return e.token(ctx, namespace) }
+	if at.Name != "" {
+		return content.Proxied(config, at, mint)
+	}
+	authorities, err := e.authorities()
+	if err != nil {
+		return nil, err
+	}
+	return content.Direct(config, at, content.Options{Authorities: authorities, Mint: mint})
+}
+
+// direct returns the service at --server-url, which is sent the user's own credentials.
+func (e *env) direct() (*content.Service, error) {
+	if ptr.Deref(e.kube.Impersonate, "") != "" {
+		return nil, usagef("--as works through the API server only: leave --server-url out")
+	}
+	at, err := content.ParseAddress(e.serverURL, "")
+	if err != nil {
+		return nil, usagef("--server-url: %w", err)
+	}
+	config, err := e.config()
+	if err != nil {
+		return nil, err
+	}
+	authorities, err := e.authorities()
+	if err != nil {
+		return nil, err
+	}
+	at.Name = "" // whatever the host looks like
+	return content.Direct(config, at, content.Options{Authorities: authorities, Credentials: true})
+}
+
+func (e *env) authorities() ([]byte, error) {
+	if e.serverCA == "" {
+		return nil, nil
+	}
+	return os.ReadFile(e.serverCA)
+}
+
+// token has the API server make a token for catalogd, which is good for nothing else.
+func (e *env) token(ctx context.Context, namespace string) (string, error) {
+	c, err := e.client()
+	if err != nil {
+		return "", err
+	}
+	to := &corev1.ServiceAccount{}
+	to.Name, to.Namespace = account, namespace
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences:         []string{audience},
+		ExpirationSeconds: ptr.To[int64](tokenSeconds),
+	}}
+	if err := c.SubResource("token").Create(ctx, to, request); err != nil {
+		return "", fmt.Errorf("asking the API server for a token of ServiceAccount %s/%s, by which catalogd knows who may read: %w", namespace, account, err)
+	}
+	return request.Status.Token, nil
+}

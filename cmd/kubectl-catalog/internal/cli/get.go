@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+// getOptions say which things to list.
+type getOptions struct {
+	names    []string
+	catalog  string
+	pkg      string
+	channel  string
+	all      bool
+	selector string // by the labels of the packages' OperatorPackages
+	fields   string // by their fields
+	raw      string
+	full     bool // whether what is costly is shown, too
+}
+
+func newGetCmd(e *env) *cobra.Command {
+	var opts getOptions
+	cmd := &cobra.Command{
+		Use:   "get packages|channels|bundles|deprecations [NAME...]",
+		Short: "List packages, channels, bundles or deprecations",
+		Long: `List what the catalogs hold: packages, channels, bundles (the versions of a package) or deprecations.
+
+Of packages that are in several catalogs all are listed, those of the catalog with the highest priority first. Packages that are not sound are
+not listed; kubectl catalog describe CATALOG names them.`,
+		Example: `  kubectl catalog get packages
+  kubectl catalog get channels --package skupper-operator
+  kubectl catalog get channels --all
+  kubectl catalog get bundles --package skupper-operator --channel stable-1.6 -o wide
+  kubectl catalog get deprecations --catalog sample
+  kubectl catalog get packages -l provider=Skupper
+  kubectl catalog get --raw /catalogs`,
+		Args: cobra.ArbitraryArgs,
+	}
+	out := newOutput(cmd)
+	flags := cmd.Flags()
+	flags.StringVarP(&opts.catalog, "catalog", "c", "", "only of this `catalog`")
+	flags.StringVarP(&opts.pkg, "package", "p", "", "only of this `package`")
+	flags.StringVar(&opts.channel, "channel", "", "only of this `channel`")
+	flags.BoolVarP(&opts.all, "all", "A", false, "of all packages")
+	flags.StringVarP(&opts.selector, "selector", "l", "", "only of packages whose OperatorPackage has these labels: key=value,...")
+	flags.StringVar(&opts.fields, "field-selector", "", "only of packages whose OperatorPackage has these fields: spec.catalog=value,...")
+	flags.StringVar(&opts.raw, "raw", "", "print what the content service answers at this `path`")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if opts.raw != "" {
+			return e.getRaw(cmd.Context(), opts.raw, opts.catalog)
+		}
+		if len(args) == 0 {
+			return usagef("say what to list: kubectl catalog get packages, channels, bundles or deprecations")
+		}
+		kind, ok := kinds[args[0]]
+		if !ok {
+			return usagef("%q is nothing that catalogs hold: packages, channels, bundles and deprecations are", args[0])
+		}
+		opts.names, opts.full = args[1:], !out.isPlain()
+		return e.get(cmd.Context(), out, kind, opts)
+	}
+	return cmd
+}
+
+// kinds are what can be listed, by the names that they go by.
+var kinds = func() map[string]kind {
+	named := map[string]kind{}
+	for _, k := range []kind{packageKind, channelKind, bundleKind, deprecationKind} {
+		for _, name := range k.names {
+			named[name] = k
+		}
+	}
+	return named
+}()
+
+// A kind of things that catalogs hold.
+type kind struct {
+	names   []string // plural, singular, short
+	columns []term.Column
+	narrow  bool // whether what to list has to be said: there are very many
+	list    func(context.Context, *content.Service, getOptions) ([]listed, error)
+}
+
+// listed is something that a catalog holds.
+type listed struct {
+	row
+	catalog, pkg, name string
+}
+
+func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) error {
+	if k.narrow && !opts.all && opts.pkg == "" && opts.catalog == "" && opts.selector == "" && opts.fields == "" && len(opts.names) == 0 {
+		return usagef("say of which package: kubectl catalog get %s --package NAME, or --all", k.names[0])
+	}
+	found, err := e.find(ctx, k, opts)
+	if err != nil {
+		return err
+	}
+	for _, name := range opts.names {
+		if !slices.ContainsFunc(found, func(l listed) bool { return l.name == name }) {
+			return notFoundf("there is no %s %q%s", k.names[1], name, opts.where())
+		}
+	}
+	if len(found) == 0 && out.isTable() {
+		_, err := fmt.Fprintf(e.stderr, "There are no %s%s.\n", k.names[0], opts.where())
+		return err
+	}
+	rows := make([]row, len(found))
+	for i, l := range found {
+		rows[i] = l.row
+	}
+	return out.print(e.stdout, k.columns, rows, len(opts.names) == 1)
+}
+
+// where says which part of the catalogs was searched, behind a noun.
+func (o getOptions) where() string {
+	var b strings.Builder
+	for _, part := range [][2]string{{"channel", o.channel}, {"package", o.pkg}, {"catalog", o.catalog}} {
+		if part[1] != "" {
+			fmt.Fprintf(&b, " in %s %q", part[0], part[1])
+		}
+	}
+	return b.String()
+}
+
+// find asks all content services that may have what is looked for.
+func (e *env) find(ctx context.Context, k kind, opts getOptions) ([]listed, error) {
+	selected, err := e.selectPackages(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	services, err := e.servicesFor(ctx, opts.catalog)
+	if err != nil {
+		return nil, err
+	}
+	var found []listed
+	for _, service := range services {
+		some, err := k.list(ctx, service, opts)
+		if err != nil {
+			return nil, missing(err, opts.catalog)
+		}
+		found = append(found, some...)
+	}
+	return slices.DeleteFunc(found, func(l listed) bool {
+		return (len(opts.names) > 0 && !slices.Contains(opts.names, l.name)) || (selected != nil && !selected[[2]string{l.catalog, l.pkg}])
+	}), nil
+}
+
+// servicesFor returns the content service of one catalog, or those of all.
+func (e *env) servicesFor(ctx context.Context, catalog string) ([]*content.Service, error) {
+	if catalog == "" {
+		return e.services(ctx)
+	}
+	service, err := e.service(ctx, catalog)
+	return []*content.Service{service}, err
+}
+
+// selectPackages returns the packages whose OperatorPackages the selectors match, by catalog and name; nil: all.
+func (e *env) selectPackages(ctx context.Context, opts getOptions) (map[[2]string]bool, error) {
+	if opts.selector == "" && opts.fields == "" {
+		return nil, nil
+	}
+	c, err := e.client()
+	if err != nil {
+		return nil, err
+	}
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackageList"))
+	if err := c.List(ctx, &list, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: opts.selector, FieldSelector: opts.fields}}); err != nil {
+		return nil, err
+	}
+	selected := map[[2]string]bool{}
+	for _, p := range list.Items {
+		pkg, catalog, _ := cutLast(p.Name, ".")
+		selected[[2]string{catalog, pkg}] = true
+	}
+	return selected, nil
+}
+
+// cutLast is strings.Cut at the last separator.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+func (e *env) getRaw(ctx context.Context, path, catalog string) error {
+	services, err := e.servicesFor(ctx, catalog)
+	if err != nil {
+		return err
+	}
+	if len(services) == 0 {
+		return notFoundf("no catalog is served, so there is no content service to ask")
+	}
+	resp, err := services[0].Get(ctx, path, nil, nil)
+	if err != nil {
+		return missing(err, catalog)
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(e.Out, resp.Body)
+	return err
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/kubectl/pkg/cmd/get"
+
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+// viewVersion is the apiVersion of what the plugin prints with -o that is no object of the API server: packages, channels and the like, as
+// the content service has them.
+const viewVersion = "content.catalogd.operatorframework.io/v1"
+
+// An output prints a list as -o asks for: a table for people, or with kubectl's own printers.
+type output struct {
+	flags *get.PrintFlags
+}
+
+// newOutput adds -o and what belongs to it to a command.
+func newOutput(cmd *cobra.Command) *output {
+	o := &output{flags: get.NewGetPrintFlags()}
+	o.flags.JSONYamlPrintFlags.AddFlags(cmd)
+	o.flags.TemplateFlags.AddFlags(cmd)
+	formats := o.flags.AllowedFormats()
+	cmd.Flags().StringVarP(o.flags.OutputFormat, "output", "o", "", "`format`: "+strings.Join(formats, ", ")+" (as kubectl get has them)")
+	cmd.Flags().BoolVar(o.flags.NoHeaders, "no-headers", false, "print no headers above a table")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	return o
+}
+
+// isTable tells whether a table is wanted.
+func (o *output) isTable() bool {
+	format := *o.flags.OutputFormat
+	template := o.flags.TemplateFlags.TemplateArgument
+	return (format == "" || format == "wide") && (template == nil || *template == "")
+}
+
+// isPlain tells whether a table of the usual columns is all that is wanted.
+func (o *output) isPlain() bool { return o.isTable() && *o.flags.OutputFormat == "" }
+
+// A row of a list: what a table shows of it, and what other formats print.
+type row struct {
+	cells  []string
+	object *unstructured.Unstructured
+}
+
+// view makes what -o prints of something that is no object of the API server. fields is any struct that encodes to a JSON object.
+func view(kind, name string, fields any) (*unstructured.Unstructured, error) {
+	encoded, err := json.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal(encoded, &u.Object); err != nil {
+		return nil, err
+	}
+	u.SetAPIVersion(viewVersion)
+	u.SetKind(kind)
+	u.SetName(name)
+	return u, nil
+}
+
+// print writes a list to the terminal. single has other formats print the one row as an object rather than as a list, as kubectl does for a
+// name.
+func (o *output) print(to *term.Terminal, columns []term.Column, rows []row, single bool) error {
+	if o.isTable() {
+		table := term.Table{Columns: columns}
+		for _, r := range rows {
+			table.Rows = append(table.Rows, r.cells)
+		}
+		return to.Print(table, term.Options{Wide: *o.flags.OutputFormat == "wide", NoHeaders: *o.flags.NoHeaders})
+	}
+	printer, err := o.flags.ToPrinter()
+	if err != nil {
+		if genericclioptions.IsNoCompatiblePrinterError(err) {
+			return usageError{err}
+		}
+		return err
+	}
+	if single && len(rows) == 1 {
+		return printer.PrintObj(rows[0].object, to)
+	}
+	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}}}
+	for _, r := range rows {
+		list.Items = append(list.Items, *r.object)
+	}
+	return printer.PrintObj(list, to)
+}

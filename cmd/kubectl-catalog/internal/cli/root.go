@@ -1,0 +1,120 @@
+// Package cli is `kubectl catalog`: a command a file, each a function that makes the command and one that does its work.
+//
+// Flags mean what they mean in kubectl, as they are kubectl's own (k8s.io/cli-runtime). What catalogs hold is asked of the content service,
+// the rest of the API server; nothing is kept between two calls.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+// Groups of commands, as help lists them.
+const (
+	groupCatalogs = "catalogs" // the CatalogSources of a cluster
+	groupContent  = "content"  // what they hold
+	groupAuthors  = "authors"  // making catalogs, without a cluster
+)
+
+// Run does what args ask for, and returns the exit code: see ExitCode. Errors are printed to the error stream.
+func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams, version string) int {
+	e := newEnv(streams, os.Getenv, version)
+	root := newRootCmd(e)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintf(streams.ErrOut, "%s %v\n", e.stderr.Paint(term.Red, "error:"), explain(err))
+	}
+	return exitCode(ctx, err, e.started)
+}
+
+// NewRootCmd returns the whole command, for documentation.
+func NewRootCmd(version string) *cobra.Command {
+	return newRootCmd(newEnv(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, version))
+}
+
+func newRootCmd(e *env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-catalog",
+		Short: "See, query and manage the catalogs of operators on a cluster, and make them",
+		Long: `See, query and manage the catalogs of operators that catalogd serves on a cluster, and make catalogs without one.
+
+Catalogs are cluster-scoped. What they hold is read from catalogd through the API server, so whoever may use the one can use the other;
+--server-url calls catalogd directly.
+
+Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for does not exist.`,
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl catalog"},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRun:  func(*cobra.Command, []string) { e.started = true },
+		DisableAutoGenTag: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true}, // kubectl has its own, which calls us
+	}
+	root.SetIn(e.In)
+	root.SetOut(e.Out)
+	root.SetErr(e.ErrOut)
+	root.AddGroup(&cobra.Group{ID: groupCatalogs, Title: "Catalogs on the cluster:"},
+		&cobra.Group{ID: groupContent, Title: "What they hold:"},
+		&cobra.Group{ID: groupAuthors, Title: "For authors of catalogs:"})
+	e.addFlags(root.PersistentFlags())
+	root.SetUsageTemplate(usage)
+	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.AddCommand(newOptionsCmd(root))
+	for _, group := range []struct {
+		id       string
+		commands []func(*env) *cobra.Command
+	}{
+		{groupCatalogs, []func(*env) *cobra.Command{newListCmd}},
+		{groupContent, []func(*env) *cobra.Command{newGetCmd}},
+		{groupAuthors, nil},
+		{"", nil},
+	} {
+		for _, command := range group.commands {
+			c := command(e)
+			c.GroupID = group.id
+			root.AddCommand(c)
+		}
+	}
+	return root
+}
+
+// usage is cobra's, but for the flags that all commands have: as in kubectl they stand in a list of their own.
+const usage = `Usage:{{if .Runnable}}
+  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+  {{.CommandPath}} COMMAND{{end}}{{if gt (len .Aliases) 0}}
+
+Aliases:
+  {{.NameAndAliases}}{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$cmds := .Commands}}{{range $group := .Groups}}
+
+{{.Title}}{{range $cmds}}{{if (and (eq .GroupID $group.ID) .IsAvailableCommand)}}
+  {{rpad .Name .NamePadding }} {{.Short}}{{end}}{{end}}{{end}}
+
+Other commands:{{range $cmds}}{{if (and (eq .GroupID "") .IsAvailableCommand)}}
+  {{rpad .Name .NamePadding }} {{.Short}}{{end}}{{end}}{{end}}{{if and .HasAvailableLocalFlags .HasParent}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
+
+{{if .HasAvailableSubCommands}}"{{.CommandPath}} COMMAND --help" says more of a command. {{end}}Flags that every command has, kubectl's own among them: kubectl catalog options
+`
+
+// newOptionsCmd lists the flags that all commands have.
+func newOptionsCmd(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "options",
+		Short: "List the flags that every command has",
+		Args:  cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			cmd.Printf("Flags that every command has:\n\n%s", root.PersistentFlags().FlagUsages())
+		},
+	}
+}

@@ -1,0 +1,67 @@
+package content
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxErrorBody is how much of an error's text is read.
+const maxErrorBody = 64 << 10
+
+// Error is a reply that is no success: of the content service, or of the API server on the way to it.
+type Error struct {
+	Code      int    // of HTTP
+	Message   string // a sentence for people, with the remedy
+	APIServer bool   // whether the API server said it
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// IsNotFound tells whether the content service says that there is no such thing.
+func IsNotFound(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == http.StatusNotFound && !e.APIServer
+}
+
+// failure makes an error of a reply: the service sends text, the status in its first line, GraphQL a JSON object, and the API server a Status.
+func failure(s *Service, resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	var status metav1.Status
+	if err := json.Unmarshal(body, &status); err == nil && status.Kind == "Status" {
+		return &Error{Code: resp.StatusCode, Message: viaAPIServer(s, resp.StatusCode, status.Message), APIServer: true}
+	}
+	var graphql struct{ Errors []queryError }
+	if err := json.Unmarshal(body, &graphql); err == nil && len(graphql.Errors) > 0 {
+		return &Error{Code: resp.StatusCode, Message: joined(graphql.Errors)}
+	}
+	text := strings.TrimSpace(string(body))
+	if first, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(first, fmt.Sprint(resp.StatusCode)) {
+		text = strings.TrimSpace(rest)
+	}
+	if text == "" {
+		text = http.StatusText(resp.StatusCode)
+	}
+	return &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service answers %d: %s", resp.StatusCode, text)}
+}
+
+func viaAPIServer(s *Service, code int, message string) string {
+	switch code {
+	case http.StatusForbidden:
+		message += "; an admin can bind the Role catalogd-cli-user to you, which lets you read catalogs through the API server"
+	case http.StatusServiceUnavailable:
+		message += "; no replica of catalogd is ready, or the Service is another: see the pods in its namespace"
+	case http.StatusNotFound:
+		message += "; is catalogd installed in that namespace?"
+	}
+	return fmt.Sprintf("the API server does not let through to the content service at %s: %s", s, message)
+}
+
+func unreachable(s *Service, err error) error {
+	return fmt.Errorf("the content service at %s cannot be reached: %w", s, err)
+}

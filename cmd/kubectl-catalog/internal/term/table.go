@@ -1,0 +1,147 @@
+package term
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Column of a table.
+type Column struct {
+	Name  string
+	Wide  bool                    // shown only if all is wanted
+	Right bool                    // numbers
+	Least int                     // how narrow it may become where the terminal is too narrow; 0: it is never cut
+	Style func(cell string) Style // nil: plain
+}
+
+// gap is what stands between two columns, as in kubectl's tables.
+const gap = 3
+
+// A Table is what a command lists.
+type Table struct {
+	Columns []Column
+	Rows    [][]string // as many cells as columns each, of any text
+}
+
+// Options say how to show a table.
+type Options struct {
+	Wide      bool // all columns, none of them cut
+	NoHeaders bool
+}
+
+// Print writes a table: aligned by what the characters take on the screen, and not wider than the terminal where columns may be cut.
+func (t *Terminal) Print(table Table, opts Options) error {
+	shown := make([]int, 0, len(table.Columns))
+	for i, c := range table.Columns {
+		if opts.Wide || !c.Wide {
+			shown = append(shown, i)
+		}
+	}
+	lines := make([][]string, 0, len(table.Rows)+1)
+	if !opts.NoHeaders {
+		lines = append(lines, headers(table.Columns))
+	}
+	for _, row := range table.Rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = Line(cell)
+		}
+		lines = append(lines, cells)
+	}
+	widths := measure(lines, shown)
+	if t.Width > 0 && !opts.Wide {
+		shrink(widths, table.Columns, shown, t.Width)
+	}
+	for n, line := range lines {
+		if _, err := fmt.Fprintln(t, t.line(table.Columns, shown, widths, line, n == 0 && !opts.NoHeaders)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func headers(columns []Column) []string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = strings.ToUpper(c.Name)
+	}
+	return names
+}
+
+func measure(lines [][]string, shown []int) []int {
+	widths := make([]int, len(shown))
+	for _, line := range lines {
+		for n, i := range shown {
+			widths[n] = max(widths[n], width(line[i]))
+		}
+	}
+	return widths
+}
+
+// shrink takes from the widest column that may be cut, until all fit or none gives way any more.
+func shrink(widths []int, columns []Column, shown []int, most int) {
+	total := gap * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	for ; total > most; total-- {
+		widest := -1
+		for n, i := range shown {
+			if least := columns[i].Least; least > 0 && widths[n] > max(least, len(columns[i].Name)) && (widest < 0 || widths[n] > widths[widest]) {
+				widest = n
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+func (t *Terminal) line(columns []Column, shown, widths []int, cells []string, header bool) string {
+	var b strings.Builder
+	for n, i := range shown {
+		text := Cut(cells[i], widths[n])
+		space := strings.Repeat(" ", widths[n]-width(text))
+		painted := text
+		switch {
+		case header:
+			painted = t.Paint(Bold, text)
+		case columns[i].Style != nil:
+			painted = t.Paint(columns[i].Style(cells[i]), text)
+		}
+		if columns[i].Right {
+			painted = space + painted
+		} else {
+			painted += space
+		}
+		b.WriteString(painted)
+		if n < len(shown)-1 {
+			b.WriteString(strings.Repeat(" ", gap))
+		}
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// ByValue is a Column.Style of cells that have few values.
+func ByValue(styles map[string]Style) func(string) Style {
+	return func(cell string) Style { return styles[cell] }
+}
+
+// Fields writes labels and values below each other, as `kubectl describe` does. Empty values are left out.
+func (t *Terminal) Fields(indent int, pairs ...[2]string) error {
+	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p [2]string) bool { return p[1] == "" })
+	widest := 0
+	for _, p := range pairs {
+		widest = max(widest, width(p[0]))
+	}
+	for _, p := range pairs {
+		label := p[0] + ":" + strings.Repeat(" ", widest-width(p[0]))
+		value := strings.ReplaceAll(strings.TrimRight(p[1], "\n"), "\n", "\n"+strings.Repeat(" ", indent+widest+3))
+		if _, err := fmt.Fprintf(t, "%s%s  %s\n", strings.Repeat(" ", indent), t.Paint(Bold, label), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+// Command kubectl-catalog is the kubectl plugin for catalogs of operators: `kubectl catalog`. It is a client like any other, of the API
+// server and of the content service.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/cli"
+)
+
+// version is stamped in by the build.
+var version = "unknown"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	code := cli.Run(ctx, os.Args[1:], streams, version)
+	stop()
+	os.Exit(code)
+}
