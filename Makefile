@@ -80,10 +80,10 @@ next:
 	@go build -ldflags '-X main.version=next -X github.com/operator-catalogs/catalogd/internal/store.layoutVersion=2' -o bin/catalogd-next ./cmd/catalogd
 
 .PHONY: e2e
-e2e: build next ## Test the built binary from outside, with a real control plane and registry
+e2e: build plugin next ## Test the built binary from outside, with a real control plane and registry
 	@echo "== test tier 2 of 3: bin/catalogd from outside, with a real control plane and registry"
 	assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); helm=$$($(BUILD_HELM)); prometheus=$$($(GET_PROMETHEUS)); \
-		CATALOGD_BIN=$(abspath bin/catalogd) CATALOGD_NEXT=$(abspath bin/catalogd-next) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm HELM=$$helm PROMETHEUS=$$prometheus \
+		CATALOGD_BIN=$(abspath bin/catalogd) CATALOGD_NEXT=$(abspath bin/catalogd-next) KUBECTL_CATALOG_BIN=$(abspath bin/kubectl-catalog) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry OPM=$$opm HELM=$$helm PROMETHEUS=$$prometheus \
 		go test -count=1 -p 2 -timeout 30m $$(go list ./e2e/... | grep -v /e2e/node)
 
 .PHONY: e2e-node
