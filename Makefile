@@ -47,7 +47,7 @@ push: ## Build the image, and push it: IMG=registry.example/catalogd:v1
 	$(IMAGE) push $(IMG)
 
 .PHONY: generate
-generate: ## Generate deepcopy code, CRDs, the RBAC role, the chart's copies of these, of the admission policy and of the alerts, the GraphQL executor and the dashboard
+generate: ## Generate deepcopy code, CRDs, the RBAC role, the chart's copies of these, of the admission policy and of the alerts, the GraphQL executor, the dashboard and the pages of the plugin
 	$(TOOL) controller-gen object paths=./apis/...
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=catalogd paths=./internal/sync/... paths=./internal/auth/... paths=./internal/certificate/... paths=./internal/lease/... \
@@ -58,6 +58,7 @@ generate: ## Generate deepcopy code, CRDs, the RBAC role, the chart's copies of 
 	cp config/prometheus/rules.yaml charts/catalogd/files/
 	$(TOOL) gqlgen generate --config internal/serve/graphql/gqlgen.yml
 	go run ./hack/dashboard >config/prometheus/dashboard.json
+	go run ./cmd/kubectl-catalog/internal/gendocs docs/cli
 
 .PHONY: lint
 lint: ## Lint: import arrows, complexity, error handling, format (see .golangci.yaml)
@@ -108,7 +109,7 @@ fuzz: ## Run every fuzz target for a minute; FUZZTIME=3s, as CI does, or any oth
 	hack/fuzz.sh $(FUZZTIME)
 
 .PHONY: run
-run: build ## Run all of it locally until Ctrl-C; CATALOG=DIR runs your catalog, ARGS=FLAGS is for catalogd
+run: build plugin ## Run all of it locally until Ctrl-C; CATALOG=DIR runs your catalog, ARGS=FLAGS is for catalogd
 	$(BUILD) -o bin/run ./hack/run
 	@exec bin/run
 

@@ -49,7 +49,7 @@ func (w *world) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	w.kubectl = kubectl{filepath.Join(w.assets, "kubectl"), w.path("kubeconfig")}
-	if err := w.kubectl.writeScript(w.path("kubectl")); err != nil {
+	if err := w.kubectl.writeScript(w.path("kubectl"), filepath.Join(w.root, "bin")); err != nil {
 		return err
 	}
 	w.note("%s", w.api.url)

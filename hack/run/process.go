@@ -104,9 +104,10 @@ func (k kubectl) run(ctx context.Context, stdin string, args ...string) (string,
 	return stdout.String(), nil
 }
 
-// writeScript writes an executable that is kubectl with the kubeconfig set, for people to use.
-func (k kubectl) writeScript(path string) error {
-	script := fmt.Sprintf("#!/bin/sh\nexec %s --kubeconfig %s \"$@\"\n", shellQuote(k.program), shellQuote(k.kubeconfig))
+// writeScript writes an executable that is kubectl with the kubeconfig set, for people to use. It finds its plugins in a directory besides the
+// usual ones; kubectl takes no flags before the name of a plugin, so the kubeconfig stands in the environment.
+func (k kubectl) writeScript(path, plugins string) error {
+	script := fmt.Sprintf("#!/bin/sh\nKUBECONFIG=%s PATH=%s:\"$PATH\" exec %s \"$@\"\n", shellQuote(k.kubeconfig), shellQuote(plugins), shellQuote(k.program))
 	return os.WriteFile(path, []byte(script), 0o755)
 }
 

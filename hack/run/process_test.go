@@ -102,15 +102,15 @@ func TestWriteScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := kubectl{program: filepath.Join(dir, "program"), kubeconfig: filepath.Join(dir, "kubeconfig")}
-	if err := os.WriteFile(k.program, []byte("#!/bin/sh\nprintf '<%s>' \"$@\"\n"), 0o755); err != nil {
+	if err := os.WriteFile(k.program, []byte("#!/bin/sh\nprintf '<%s>' \"$KUBECONFIG\" \"${PATH%%:*}\" \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	script := filepath.Join(dir, "kubectl")
-	if err := k.writeScript(script); err != nil {
+	if err := k.writeScript(script, dir); err != nil {
 		t.Fatal(err)
 	}
 	got, err := exec.Command(script, "get", "a b").Output()
-	if want := "<--kubeconfig><" + k.kubeconfig + "><get><a b>"; err != nil || string(got) != want {
+	if want := "<" + k.kubeconfig + "><" + dir + "><get><a b>"; err != nil || string(got) != want {
 		t.Errorf("the script ran %q, %v; want %q", got, err, want)
 	}
 }
