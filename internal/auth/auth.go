@@ -7,6 +7,13 @@
 //   - whether: by SubjectAccessReview on the request's path, verb "get" whatever the method, since every request only reads.
 //     Group system:masters may read without a question, as everywhere in Kubernetes.
 //
+// Who comes through the API server's service proxy, as kubectl catalog does, sends the token in the header Catalogd-Authorization:
+// the API server takes Authorization, client certificate and the headers of front proxies as meant for itself, removes them
+// (k8s.io/apiserver, pkg/endpoints/filters/authentication.go), and says nothing of its user to the service. Other headers it
+// passes on. A token in that header must be made for Audience, so that it is worth nothing at the API server or elsewhere: it
+// passes through hands that should not be able to use it. Such a token is nobody's in Authorization, and one that the API server
+// takes is nobody's there. Who sends the header is whom it names, or nobody; nothing else that the request holds is looked at.
+//
 // A path that answers from all catalogs, /api/v1/{view}, is asked for as /catalogs/*/api/v1/{view}, which the rule
 // "/catalogs/*" covers and those of single catalogs do not. Asked for as it is, it would be open to whoever has any account:
 // ClusterRole system:discovery, which every cluster gives to group system:authenticated, allows to get /api/*.
@@ -35,7 +42,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/x509"
-	"k8s.io/apiserver/pkg/authentication/token/cache"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
@@ -57,10 +63,16 @@ const (
 
 const defaultTimeout = 5 * time.Second
 
+// Header is that of a token made for Audience; see the package comment.
+const (
+	Header   = "Catalogd-Authorization"
+	Audience = "catalogd.operatorframework.io"
+)
+
 // Config says whom to ask, and how.
 type Config struct {
 	REST      *rest.Config  // how to reach the API server, as catalogd's own account
-	Audiences []string      // tokens must be made for one of them; none: for the API server itself
+	Audiences []string      // tokens in Authorization must be made for one of them; none: for the API server itself
 	Timeout   time.Duration // most time that the questions about one request may take together; 0: 5 s
 	Logger    *slog.Logger
 }
@@ -69,7 +81,8 @@ type Config struct {
 // known once Run has read the cluster's authorities.
 type Authorizer struct {
 	certificates authenticator.Request // its errors are answers: the certificate proves nothing
-	tokens       authenticator.Request // its errors are answers too, but for those of type unanswered
+	tokens       authenticator.Request // of Authorization; its errors are answers too, but for those of type unanswered
+	own          authenticator.Request // the same of Header, which it is given as Authorization
 	authorizer   authorizer.Authorizer
 	authorities  *authorities
 	timeout      time.Duration
@@ -97,14 +110,9 @@ func New(cfg Config) (*Authorizer, error) {
 	a := &Authorizer{timeout: cmp.Or(cfg.Timeout, defaultTimeout)}
 	a.authorities = &authorities{client: coreClient, timeout: a.timeout, logger: cfg.Logger}
 	a.certificates = group.NewAuthenticatedGroupAdder(x509.NewDynamic(a.authorities.VerifyOptions, x509.CommonNameUserConversion))
-	kept := cache.New(&tokenReviews{client: tokenClient.TokenReviews(), audiences: cfg.Audiences, timeout: a.timeout}, false, tokenTTL, nobodyTTL)
-	a.tokens = group.NewAuthenticatedGroupAdder(bearertoken.New(authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-		response, ok, err := kept.AuthenticateToken(ctx, token)
-		if err != nil {
-			err = unanswered{err}
-		}
-		return response, ok, err
-	})))
+	reviews := tokenClient.TokenReviews()
+	a.tokens = group.NewAuthenticatedGroupAdder(bearertoken.New(kept(&tokenReviews{client: reviews, audiences: cfg.Audiences, timeout: a.timeout})))
+	a.own = group.NewAuthenticatedGroupAdder(bearertoken.New(kept(&tokenReviews{client: reviews, audiences: authenticator.Audiences{Audience}, timeout: a.timeout})))
 	retry := backoff()
 	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: accessClient,
@@ -134,8 +142,8 @@ func (a *Authorizer) Run(ctx context.Context) error {
 // Authorize tells who sent r, and whether they may read its path. An empty user with allowed false is somebody who did not
 // say who they are, or could not prove it. reason is what the API server gives for its answer, often nothing. An error: it
 // cannot be told now, because the API server does not answer, or not to catalogd, or is asked too much (ErrBusy), or because
-// the client has gone, which r's context tells (context.Canceled) and is nobody's failure. A bearer token that proved good is
-// removed from r's header, lest somebody else come by it.
+// the client has gone, which r's context tells (context.Canceled) and is nobody's failure. A bearer token in Authorization that
+// proved good, and whatever stands in Header, is removed from r, lest somebody else come by it.
 func (a *Authorizer) Authorize(r *http.Request) (user string, allowed bool, reason string, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), a.timeout)
 	defer cancel()
@@ -176,18 +184,34 @@ func askedPath(requested string) (asked, hint string) {
 // authenticate returns who sent r, nil if that cannot be known, or an error if it can, but not now.
 func (a *Authorizer) authenticate(ctx context.Context, r *http.Request) (user.Info, error) {
 	withContext := r.WithContext(ctx) // with the header of r
+	if values, ok := r.Header[Header]; ok {
+		r.Header.Del(Header)
+		if len(values) != 1 {
+			return nil, nil
+		}
+		withContext.Header = http.Header{"Authorization": values}
+		return owner(a.own, withContext)
+	}
 	if response, ok, err := a.certificates.AuthenticateRequest(withContext); err == nil && ok {
 		return response.User, nil
 	}
-	response, ok, err := a.tokens.AuthenticateRequest(withContext)
+	if who, err := owner(a.tokens, withContext); who != nil || err != nil {
+		return who, err
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && !a.authorities.answered.Load() {
+		return nil, errors.New("the cluster's authorities for client certificates were not read yet")
+	}
+	return nil, nil
+}
+
+// owner returns whose the token in the Authorization of r is, nil if it is nobody's, or an error if that cannot be known now.
+func owner(tokens authenticator.Request, r *http.Request) (user.Info, error) {
+	response, ok, err := tokens.AuthenticateRequest(r)
 	if ok && err == nil && response.User.GetName() != "" {
 		return response.User, nil
 	}
 	if err, ok := errors.AsType[unanswered](err); ok {
 		return nil, err.error
-	}
-	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && !a.authorities.answered.Load() {
-		return nil, errors.New("the cluster's authorities for client certificates were not read yet")
 	}
 	return nil, nil
 }

@@ -205,14 +205,22 @@ func serveAnswers(t *testing.T, a *Authorizer) *httptest.Server {
 // get asks a server of serveAnswers with a client certificate, and perhaps a token.
 func get(t *testing.T, server *httptest.Server, path, token string, certificates ...tls.Certificate) string {
 	t.Helper()
+	header := http.Header{}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	return getWith(t, server, path, header, certificates...)
+}
+
+// getWith is get with any header.
+func getWith(t *testing.T, server *httptest.Server, path string, header http.Header, certificates ...tls.Certificate) string {
+	t.Helper()
 	transport := server.Client().Transport.(*http.Transport).Clone()
 	transport.TLSClientConfig.Certificates = certificates
 	defer transport.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
 	must(t, err)
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
+	r.Header = header
 	response, err := (&http.Client{Transport: transport}).Do(r)
 	must(t, err)
 	defer response.Body.Close()

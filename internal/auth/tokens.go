@@ -8,6 +8,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/token/cache"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/util/webhook"
 	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
@@ -19,6 +20,19 @@ type tokenReviews struct {
 	client    authenticationv1client.TokenReviewInterface
 	audiences authenticator.Audiences
 	timeout   time.Duration
+}
+
+// kept returns an authenticator that keeps what reviews answers, and asks it for nothing else. Each has a cache of its own: who a
+// token belongs to counts for the audiences that were asked about, and no other.
+func kept(reviews *tokenReviews) authenticator.Token {
+	answers := cache.New(reviews, false, tokenTTL, nobodyTTL)
+	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+		response, ok, err := answers.AuthenticateToken(ctx, token)
+		if err != nil {
+			err = unanswered{err}
+		}
+		return response, ok, err
+	})
 }
 
 // AuthenticateToken asks about one token, again while the API server fails in passing.

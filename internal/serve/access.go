@@ -34,7 +34,8 @@ func (s *server) access(r *http.Request) error {
 		return &statusError{
 			code: http.StatusUnauthorized,
 			text: "who you are is not said, or not proven: send a token that the API server accepts, as " +
-				"\"Authorization: Bearer TOKEN\", or a client certificate of the cluster",
+				"\"Authorization: Bearer TOKEN\", or a client certificate of the cluster; or, through the API server's proxy, " +
+				"one made for the audience catalogd.operatorframework.io, as \"Catalogd-Authorization: Bearer TOKEN\"",
 			headers: map[string]string{"WWW-Authenticate": `Bearer realm="catalogd"`},
 		}
 	}

@@ -30,7 +30,7 @@ func TestAccess(t *testing.T) {
 	}{
 		{
 			name: "nobody", status: http.StatusUnauthorized, header: "WWW-Authenticate", value: `Bearer realm="catalogd"`,
-			text: "401 Unauthorized\nwho you are is not said, or not proven: send a token that the API server accepts, as \"Authorization: Bearer TOKEN\", or a client certificate of the cluster\n",
+			text: "401 Unauthorized\nwho you are is not said, or not proven: send a token that the API server accepts, as \"Authorization: Bearer TOKEN\", or a client certificate of the cluster; or, through the API server's proxy, one made for the audience catalogd.operatorframework.io, as \"Catalogd-Authorization: Bearer TOKEN\"\n",
 		},
 		{
 			name: "not allowed", user: "jane", status: http.StatusForbidden,
