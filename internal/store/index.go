@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -58,6 +59,9 @@ const (
 
 // hash is the first half of a SHA-256: of the bytes of a file, of a blob, or of the hashes of the blobs of a package.
 type hash [hashSize]byte
+
+// String is its 32 hex digits.
+func (h hash) String() string { return hex.EncodeToString(h[:]) }
 
 func hashOf(b []byte) hash {
 	sum := sha256.Sum256(b)

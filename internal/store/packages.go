@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +38,7 @@ type PackageVersion struct {
 type InvalidPackage struct {
 	Name   string `json:"name"` // empty for blobs that should say which package they belong to and do not
 	Reason string `json:"reason"`
+	Hash   string `json:"-"` // as that of a PackageVersion; not part of the line
 }
 
 // packages is an opened file packages. All of it is immutable.
@@ -223,10 +223,20 @@ func (s *Snapshot) Packages() []PackageVersion {
 	var out []PackageVersion
 	for p, r := range s.records() {
 		if r.sound() {
-			out = append(out, PackageVersion{Name: string(p.name(r)), Hash: hex.EncodeToString(r.content[:])})
+			out = append(out, PackageVersion{Name: string(p.name(r)), Hash: r.content.String()})
 		}
 	}
 	return out
+}
+
+// PackageHash returns the hash of a package, sound or not, as that of a PackageVersion; "" if there is none or it is not described.
+func (s *Snapshot) PackageHash(name string) string {
+	if p := s.description.Load(); p != nil {
+		if r, ok := p.find(name); ok {
+			return r.content.String()
+		}
+	}
+	return ""
 }
 
 // SoundNames lists the names of the sound packages, sorted; none while they are not described.
@@ -276,6 +286,7 @@ func (s *Snapshot) InvalidPackages() ([]InvalidPackage, error) {
 		if err := json.Unmarshal(line, &invalid); err != nil {
 			return nil, err
 		}
+		invalid.Hash = r.content.String()
 		out = append(out, invalid)
 	}
 	return out, nil

@@ -274,7 +274,10 @@ func TestInvalidPackages(t *testing.T) {
 	custom := `{"schema":"example.com","package":"only-custom"}`
 	for i, want := range []files{{"c.json": soundFoo + unsoundBar + nameless + custom}, {"a.json": custom, "c.json": soundFoo + unsoundBar + nameless}} {
 		snap := commit(t, s, "cat", i, want) // the second time, most is taken from the first
-		invalid := []InvalidPackage{{Name: "", Reason: `unknown package "" for channel "a"`}, {Name: "bar", Reason: "default channel must be set; package must contain at least one channel"}}
+		invalid := []InvalidPackage{
+			{Name: "", Reason: `unknown package "" for channel "a"`, Hash: "e313642178ff3279e955f0f6d6a3cc59"},
+			{Name: "bar", Reason: "default channel must be set; package must contain at least one channel", Hash: "be7f2df82d32ed1015a8a8d5e31af0a6"},
+		}
 		got, err := snap.InvalidPackages()
 		if diff := cmp.Diff(invalid, got); diff != "" || err != nil || snap.InvalidPackageCount() != 2 {
 			t.Errorf("error %v, -want +got:\n%s", err, diff)

@@ -177,6 +177,9 @@ func (s *Snapshot) Proves(number uint32, content []byte) bool {
 	return hashOf(content) == s.index.hash(number)
 }
 
+// BlobHash returns the hash of a blob as it was unpacked: the first 16 bytes of the SHA-256 of its JSON, in hex.
+func (s *Snapshot) BlobHash(number uint32) string { return s.index.hash(number).String() }
+
 // Info tells what the snapshot holds.
 func (s *Snapshot) Info() Info { return s.info }
 

@@ -59,6 +59,7 @@ type ComplexityRoot struct {
 	Blob struct {
 		Catalog func(childComplexity int) int
 		Content func(childComplexity int) int
+		Hash    func(childComplexity int) int
 		Name    func(childComplexity int) int
 		Package func(childComplexity int) int
 		Schema  func(childComplexity int) int
@@ -82,6 +83,7 @@ type ComplexityRoot struct {
 		Channels         func(childComplexity int) int
 		CsvMetadata      func(childComplexity int) int
 		Deprecation      func(childComplexity int) int
+		Hash             func(childComplexity int) int
 		Image            func(childComplexity int) int
 		Name             func(childComplexity int) int
 		Package          func(childComplexity int) int
@@ -151,6 +153,7 @@ type ComplexityRoot struct {
 	Channel struct {
 		Deprecation func(childComplexity int) int
 		Entries     func(childComplexity int) int
+		Hash        func(childComplexity int) int
 		Head        func(childComplexity int) int
 		Name        func(childComplexity int) int
 		Package     func(childComplexity int) int
@@ -231,6 +234,7 @@ type ComplexityRoot struct {
 	}
 
 	InvalidPackage struct {
+		Hash   func(childComplexity int) int
 		Name   func(childComplexity int) int
 		Reason func(childComplexity int) int
 	}
@@ -262,6 +266,7 @@ type ComplexityRoot struct {
 		Deprecation      func(childComplexity int) int
 		Description      func(childComplexity int) int
 		DisplayName      func(childComplexity int) int
+		Hash             func(childComplexity int) int
 		Head             func(childComplexity int) int
 		IconURL          func(childComplexity int) int
 		Keywords         func(childComplexity int) int
@@ -420,6 +425,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Blob.Content(childComplexity), true
+	case "Blob.hash":
+		if e.ComplexityRoot.Blob.Hash == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Blob.Hash(childComplexity), true
 	case "Blob.name":
 		if e.ComplexityRoot.Blob.Name == nil {
 			break
@@ -507,6 +518,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Bundle.Deprecation(childComplexity), true
+	case "Bundle.hash":
+		if e.ComplexityRoot.Bundle.Hash == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bundle.Hash(childComplexity), true
 	case "Bundle.image":
 		if e.ComplexityRoot.Bundle.Image == nil {
 			break
@@ -812,6 +829,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Channel.Entries(childComplexity), true
+	case "Channel.hash":
+		if e.ComplexityRoot.Channel.Hash == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Channel.Hash(childComplexity), true
 	case "Channel.head":
 		if e.ComplexityRoot.Channel.Head == nil {
 			break
@@ -1071,6 +1094,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.InstallMode.Type(childComplexity), true
 
+	case "InvalidPackage.hash":
+		if e.ComplexityRoot.InvalidPackage.Hash == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InvalidPackage.Hash(childComplexity), true
 	case "InvalidPackage.name":
 		if e.ComplexityRoot.InvalidPackage.Name == nil {
 			break
@@ -1204,6 +1233,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Package.DisplayName(childComplexity), true
+	case "Package.hash":
+		if e.ComplexityRoot.Package.Hash == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Package.Hash(childComplexity), true
 	case "Package.head":
 		if e.ComplexityRoot.Package.Head == nil {
 			break
@@ -1618,6 +1653,8 @@ func (ec *executionContext) childFields_Blob(ctx context.Context, field graphql.
 		return ec.fieldContext_Blob_name(ctx, field)
 	case "size":
 		return ec.fieldContext_Blob_size(ctx, field)
+	case "hash":
+		return ec.fieldContext_Blob_hash(ctx, field)
 	case "content":
 		return ec.fieldContext_Blob_content(ctx, field)
 	}
@@ -1652,6 +1689,8 @@ func (ec *executionContext) childFields_Bundle(ctx context.Context, field graphq
 	switch field.Name {
 	case "name":
 		return ec.fieldContext_Bundle_name(ctx, field)
+	case "hash":
+		return ec.fieldContext_Bundle_hash(ctx, field)
 	case "package":
 		return ec.fieldContext_Bundle_package(ctx, field)
 	case "catalog":
@@ -1794,6 +1833,8 @@ func (ec *executionContext) childFields_Channel(ctx context.Context, field graph
 	switch field.Name {
 	case "name":
 		return ec.fieldContext_Channel_name(ctx, field)
+	case "hash":
+		return ec.fieldContext_Channel_hash(ctx, field)
 	case "package":
 		return ec.fieldContext_Channel_package(ctx, field)
 	case "deprecation":
@@ -1960,6 +2001,8 @@ func (ec *executionContext) childFields_InvalidPackage(ctx context.Context, fiel
 		return ec.fieldContext_InvalidPackage_name(ctx, field)
 	case "reason":
 		return ec.fieldContext_InvalidPackage_reason(ctx, field)
+	case "hash":
+		return ec.fieldContext_InvalidPackage_hash(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InvalidPackage", field.Name)
 }
@@ -1998,6 +2041,8 @@ func (ec *executionContext) childFields_Package(ctx context.Context, field graph
 	switch field.Name {
 	case "name":
 		return ec.fieldContext_Package_name(ctx, field)
+	case "hash":
+		return ec.fieldContext_Package_hash(ctx, field)
 	case "catalog":
 		return ec.fieldContext_Package_catalog(ctx, field)
 	case "displayName":
@@ -2964,6 +3009,29 @@ func (ec *executionContext) fieldContext_Blob_size(_ context.Context, field grap
 	return graphql.NewScalarFieldContext("Blob", field, true, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _Blob_hash(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Blob_hash(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Hash(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Blob_hash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Blob", field, true, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Blob_content(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3181,6 +3249,29 @@ func (ec *executionContext) _Bundle_name(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Bundle_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bundle", field, true, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Bundle_hash(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bundle_hash(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Hash(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bundle_hash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Bundle", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -4610,6 +4701,29 @@ func (ec *executionContext) fieldContext_Channel_name(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Channel", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Channel_hash(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Channel_hash(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Hash(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Channel_hash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Channel", field, true, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Channel_package(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5793,6 +5907,29 @@ func (ec *executionContext) fieldContext_InvalidPackage_reason(_ context.Context
 	return graphql.NewScalarFieldContext("InvalidPackage", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _InvalidPackage_hash(ctx context.Context, field graphql.CollectedField, obj *store.InvalidPackage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InvalidPackage_hash(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Hash, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InvalidPackage_hash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InvalidPackage", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _KeyValue_key(ctx context.Context, field graphql.CollectedField, obj *KeyValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5951,6 +6088,29 @@ func (ec *executionContext) _Package_name(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Package_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Package_hash(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Package_hash(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Hash(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Package_hash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -8979,6 +9139,11 @@ func (ec *executionContext) _Blob(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "hash":
+			out.Values[i] = ec._Blob_hash(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "content":
 			out.Values[i] = ec._Blob_content(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -9118,6 +9283,11 @@ func (ec *executionContext) _Bundle(ctx context.Context, sel ast.SelectionSet, o
 			out.Values[i] = graphql.MarshalString("Bundle")
 		case "name":
 			out.Values[i] = ec._Bundle_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "hash":
+			out.Values[i] = ec._Bundle_hash(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -9600,6 +9770,11 @@ func (ec *executionContext) _Channel(ctx context.Context, sel ast.SelectionSet, 
 			out.Values[i] = graphql.MarshalString("Channel")
 		case "name":
 			out.Values[i] = ec._Channel_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "hash":
+			out.Values[i] = ec._Channel_hash(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -10278,6 +10453,11 @@ func (ec *executionContext) _InvalidPackage(ctx context.Context, sel ast.Selecti
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "hash":
+			out.Values[i] = ec._InvalidPackage_hash(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -10446,6 +10626,11 @@ func (ec *executionContext) _Package(ctx context.Context, sel ast.SelectionSet, 
 			out.Values[i] = graphql.MarshalString("Package")
 		case "name":
 			out.Values[i] = ec._Package_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "hash":
+			out.Values[i] = ec._Package_hash(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

@@ -152,6 +152,9 @@ func (n node) content() ([]byte, error) {
 	return n.json, nil
 }
 
+// Hash is that of the blob's JSON. Nothing is read.
+func (b *blob) Hash() string { return b.src.at.Snapshot.BlobHash(b.entry.Number) }
+
 // decode reads the blob as a T, once: all that ask for a blob ask for the same type.
 func decode[T any](n node) (*T, error) {
 	content, err := n.content()

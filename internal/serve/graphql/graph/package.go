@@ -213,6 +213,9 @@ type Package struct {
 // Name is its name.
 func (p *Package) Name() string { return p.name }
 
+// Hash is that of the hashes of its blobs. Nothing is read.
+func (p *Package) Hash() string { return p.src.at.Snapshot.PackageHash(p.name) }
+
 // Catalog is the one it is in.
 func (p *Package) Catalog() *Catalog { return &Catalog{p.src} }
 
