@@ -129,6 +129,8 @@ func TestWhoMayRead(t *testing.T) {
 		{"with the role", permitted, all, http.StatusOK, nil},
 		{"with the role", permitted, "/catalogs", http.StatusOK, nil},
 		{"with the role", permitted, "/openapi.json", http.StatusOK, nil},
+		{"with the role", permitted, "/version", http.StatusOK, nil},
+		{"without a token", nobody, "/version", http.StatusUnauthorized, nil},
 		{"with the role", permitted, "/api/v1/search?q=skupper", http.StatusOK, nil},
 		{"with the role", permitted, "/api/v1/graphql?query={catalogs{name}}", http.StatusOK, nil},
 		{"with the role", permitted, "/catalogs/absent/api/v1/all", http.StatusNotFound, nil},

@@ -96,6 +96,8 @@ func TestTokens(t *testing.T) {
 		{"query does not count", "/catalogs/sample/api/v1/metas?schema=olm.package", "bearer " + readersToken, by},
 		{"across catalogs", "/api/v1/search?q=a", "Bearer " + readersToken, by},
 		{"description", "/openapi.json", "Bearer " + readersToken, by},
+		{"version, which system:discovery gives to all who have an account", "/version", "Bearer " + strangersToken,
+			answer{User: stranger, Allowed: true, Reason: "RBAC: allowed by ClusterRoleBinding"}},
 		{"across catalogs without the role", "/api/v1/search?q=a", "Bearer " + strangersToken,
 			answer{User: stranger, Reason: `it answers from all catalogs and so needs a right to "/catalogs/*/api/v1/search"`}},
 		{"elements that go up", "/catalogs/../catalogs/sample", "Bearer " + readersToken,

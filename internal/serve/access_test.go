@@ -16,7 +16,7 @@ func TestAccess(t *testing.T) {
 	paths := []string{
 		"/catalogs", "/catalogs/small", "/catalogs/small/api/v1/all", "/catalogs/nowhere/api/v1/all", "/catalogs/Not a name/api/v1/all",
 		"/catalogs/small/digests/" + digestOf("1") + "/api/v1/all", "/catalogs/small/api/v1/watch", "/api/v1/graphql", "/api/v1/search?q=a",
-		"/openapi.json", "/nothing", "/catalogs/small/../icons/api/v1/all",
+		"/openapi.json", "/version", "/nothing", "/catalogs/small/../icons/api/v1/all",
 	}
 	for _, test := range []struct {
 		name          string

@@ -78,11 +78,11 @@ func (s *server) describe(c store.Catalog) catalogEntry {
 	}
 }
 
-// sendJSON answers with what changes at every poll, so nobody is to keep it.
+// sendJSON answers with what changes at every poll, or every upgrade, so nobody is to keep it.
 func (s *server) sendJSON(w http.ResponseWriter, r *http.Request, reply any) error {
 	body, err := json.Marshal(reply)
 	if err != nil {
-		return fmt.Errorf("encoding a description of catalogs: %w", err)
+		return fmt.Errorf("encoding a description: %w", err)
 	}
 	w.Header().Set("Content-Type", typeJSON)
 	w.Header().Set("Cache-Control", "no-store")

@@ -27,7 +27,7 @@ func TestQueriesAreBounded(t *testing.T) {
 		"/catalogs/small/digests/" + digestOf("1") + "/api/v1/packages",
 	}
 	free := []string{
-		"/catalogs", "/catalogs/small", "/openapi.json", "/catalogs/small/api/v1/all", "/catalogs/small/api/v1/metas",
+		"/catalogs", "/catalogs/small", "/openapi.json", "/version", "/catalogs/small/api/v1/all", "/catalogs/small/api/v1/metas",
 		"/catalogs/icons/api/v1/packages/png/icon",
 	}
 	var releases []func()

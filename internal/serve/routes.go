@@ -30,6 +30,7 @@ var (
 func (s *server) routes() []route {
 	routes := []route{
 		{reads, "/openapi.json", s.serveOpenAPI},
+		{reads, "/version", s.version},
 		{reads, "/catalogs", s.listCatalogs},
 		{reads, "/catalogs/{catalog}", s.describeCatalog},
 		{reads, "/catalogs/{catalog}/digests/{digest}", s.describeVersion},

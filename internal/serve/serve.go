@@ -45,17 +45,19 @@ type Polls func(catalog string) (last, next time.Time)
 
 // Config is what the service is made of. Catalogs and Logger have to be given.
 type Config struct {
-	Catalogs   Catalogs
-	Polls      Polls                       // nil: unknown
-	Priority   func(catalog string) int32  // of two packages that fit a search equally, the one of the higher comes first; nil: all 0
-	Awaited    func(catalog string) string // the digest that a catalog is to serve, here as elsewhere; "" if none is known. nil: there is nobody else
-	Authorize  Authorize                   // nil: everybody may read
-	BaseURL    string                      // where clients reach the service: scheme and host, no trailing slash
-	MaxQueries int                         // how many requests that take work are answered at a time; default 32
-	Metrics    prometheus.Registerer       // nil: none are kept
-	Tracer     trace.Tracer                // nil: nothing is traced
-	Done       <-chan struct{}             // closed when the process is told to end: change feeds end then; nil: never
-	Logger     *slog.Logger
+	Catalogs    Catalogs
+	Polls       Polls                       // nil: unknown
+	Priority    func(catalog string) int32  // of two packages that fit a search equally, the one of the higher comes first; nil: all 0
+	Awaited     func(catalog string) string // the digest that a catalog is to serve, here as elsewhere; "" if none is known. nil: there is nobody else
+	Authorize   Authorize                   // nil: everybody may read
+	BaseURL     string                      // where clients reach the service: scheme and host, no trailing slash
+	MaxQueries  int                         // how many requests that take work are answered at a time; default 32
+	Metrics     prometheus.Registerer       // nil: none are kept
+	Tracer      trace.Tracer                // nil: nothing is traced
+	Version     string                      // of this program; default "unknown"
+	APIVersions []string                    // of its kinds, those that it serves and writes
+	Done        <-chan struct{}             // closed when the process is told to end: change feeds end then; nil: never
+	Logger      *slog.Logger
 }
 
 type server struct {

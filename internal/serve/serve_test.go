@@ -94,8 +94,9 @@ func testConfig(st *store.Store) Config {
 			}
 			return lastPoll, lastPoll.Add(15 * time.Minute)
 		},
-		BaseURL: "https://catalogd.example",
-		Logger:  slog.New(slog.DiscardHandler),
+		BaseURL:     "https://catalogd.example",
+		APIVersions: []string{"v1beta1"},
+		Logger:      slog.New(slog.DiscardHandler),
 	}
 }
 
