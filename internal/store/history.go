@@ -82,7 +82,7 @@ func (s *Store) recall(name string, previous []pointed) {
 		if err != nil {
 			continue
 		}
-		s.history[name] = append(s.history[name], Catalog{Name: name, Image: p.Image, Endpoint: p.Endpoint, Basis: p.Basis, Snapshot: snap, Since: p.Since})
+		s.history[name] = append(s.history[name], Catalog{Name: name, Image: p.Image, Endpoint: p.Endpoint, Basis: p.Basis, Owner: p.Owner, Snapshot: snap, Since: p.Since})
 	}
 }
 

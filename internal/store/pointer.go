@@ -22,6 +22,7 @@ type pointed struct {
 	Image    string    `json:"image"`
 	Endpoint string    `json:"endpoint,omitempty"`
 	Basis    string    `json:"basis,omitempty"`
+	Owner    string    `json:"owner,omitempty"` // none in files of earlier releases
 	Since    time.Time `json:"since"`
 }
 
@@ -34,7 +35,7 @@ func newPointer(c Catalog, previous []Catalog) pointer {
 }
 
 func newPointed(c Catalog) pointed {
-	return pointed{Snapshot: c.Snapshot.Key(), Image: c.Image, Endpoint: c.Endpoint, Basis: c.Basis, Since: c.Since}
+	return pointed{Snapshot: c.Snapshot.Key(), Image: c.Image, Endpoint: c.Endpoint, Basis: c.Basis, Owner: c.Owner, Since: c.Since}
 }
 
 func (p pointed) equal(q pointed) bool {
@@ -109,7 +110,7 @@ func (s *Store) Serve(ctx context.Context, name string, src Source, snap *Snapsh
 }
 
 // Point makes a catalog serve a snapshot, which Snapshot or Commit returned. It returns once that is durable. A
-// catalog that serves it already, for the image, is left alone, its endpoint too: not a byte is written. It is an error when
+// catalog that serves it already, for the image and the owner, is left alone, its endpoint too: not a byte is written. It is an error when
 // a sweep deleted the snapshot since it was returned: then it has to be unpacked again.
 func (s *Store) Point(name string, src Source, snap *Snapshot) error {
 	s.publish.Lock()
@@ -121,8 +122,11 @@ func (s *Store) Point(name string, src Source, snap *Snapshot) error {
 func (s *Store) point(name string, src Source, snap *Snapshot) error {
 	old, served := s.Catalog(name)
 	decided := src.Basis != "" && src.Basis != old.Basis // anew, perhaps for what is served anyway
-	if served && old.Snapshot == snap && old.Image == src.Image && !decided && !s.unsure[name] {
-		return nil
+	if served && old.Snapshot == snap && old.Image == src.Image && !decided {
+		if old.Owner == src.Owner && !s.unsure[name] {
+			return nil
+		}
+		src.Endpoint, src.Basis = old.Endpoint, old.Basis
 	}
 	if err := s.checkPresent(snap); err != nil {
 		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)
@@ -134,7 +138,7 @@ func (s *Store) point(name string, src Source, snap *Snapshot) error {
 	if !served || old.Snapshot.Key() != snap.Key() || decided {
 		since = s.sinceAfter(old, src)
 	}
-	next := Catalog{Name: name, Image: src.Image, Endpoint: src.Endpoint, Basis: src.Basis, Snapshot: snap, Since: since}
+	next := Catalog{Name: name, Image: src.Image, Endpoint: src.Endpoint, Basis: src.Basis, Owner: src.Owner, Snapshot: snap, Since: since}
 	previous := s.previousOf(name, snap.Key())
 	if err := s.writePointer(next, previous); err != nil {
 		return fmt.Errorf("pointing catalog %s to its new content: %w", name, err)

@@ -35,6 +35,8 @@ type Source struct {
 
 	// Basis is kept with the pointer, for whoever decides what a catalog is to serve to tell from what they decided it.
 	Basis string
+	// Owner is kept with the pointer, too: the object that asks for the catalog, so that it can be told from another of the name.
+	Owner string
 	// Since is when the catalog began to serve it elsewhere; zero: it begins here.
 	Since time.Time
 }

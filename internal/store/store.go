@@ -63,6 +63,7 @@ type Catalog struct {
 	Image    string // the reference that led to the snapshot; catalogs of one digest share it under several
 	Endpoint string // the reference by digest at which the registry had it; may be empty
 	Basis    string // that of the Source
+	Owner    string // that of the Source; empty if an earlier release pointed to it
 	Snapshot *Snapshot
 	// Since is when the catalog began to serve this snapshot: whole seconds, UTC, and later than for any snapshot it
 	// served before, so that it can stand in Last-Modified (RFC 9110, section 8.8.2).
@@ -257,7 +258,7 @@ func (s *Store) openCatalog(name string) error {
 		}
 		s.snapshots[p.Snapshot] = snap
 	}
-	s.catalogs[name] = Catalog{Name: name, Image: p.Image, Endpoint: p.Endpoint, Basis: p.Basis, Snapshot: snap, Since: p.Since}
+	s.catalogs[name] = Catalog{Name: name, Image: p.Image, Endpoint: p.Endpoint, Basis: p.Basis, Owner: p.Owner, Snapshot: snap, Since: p.Since}
 	return nil
 }
 

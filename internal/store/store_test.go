@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -480,4 +481,40 @@ func TestPointAsElsewhere(t *testing.T) {
 	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
 		t.Errorf("asked for again, -before +after:\n%s", diff)
 	}
+}
+
+// A catalog that is given to another owner is left as it is otherwise; and who owns it outlives the process.
+func TestOwner(t *testing.T) {
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c)
+	src := source(1)
+	src.Basis, src.Endpoint = "why", "mirror.example/image@sha256:1"
+	snap, err := tryCommit(t, s, "cat", src, blobs("one"))
+	must(t, err)
+	want := serves(t, s, "cat", "one")
+	c.advance(time.Hour)
+	for _, owner := range []string{"a", "b", ""} {
+		must(t, s.Point("cat", Source{Image: src.Image, Owner: owner}, snap))
+		s = reopen(t, s, dir, c)
+		want.Owner, want.Snapshot = owner, nil
+		got := serves(t, s, "cat", "one")
+		snap, got.Snapshot = got.Snapshot, nil
+		if got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// What a later release adds to pointers does not keep this one from reading them, as it does not keep earlier ones from reading the owner.
+func TestPointerOfLaterRelease(t *testing.T) {
+	v, c := testVolume{t, t.TempDir()}, newClock()
+	s := open(t, v.dir, c)
+	commit(t, s, "cat", 1, blobs("one"))
+	p, err := s.readPointer("cat")
+	must(t, err)
+	rest, err := json.Marshal(map[string]any{"snapshot": p.Snapshot, "image": p.Image, "since": p.Since, "later": map[string]int{"a": 1}})
+	must(t, err)
+	rest = append(rest[1:], '\n')
+	v.write(pointerHead("cat", rest)+string(rest), "catalogs", "cat")
+	serves(t, reopen(t, s, v.dir, c), "cat", "one")
 }

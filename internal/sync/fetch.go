@@ -241,10 +241,7 @@ func (r *CatalogReconciler) point(ctx context.Context, rec *reconciliation, src 
 
 // source says what is wanted, as the store has it.
 func (r *CatalogReconciler) source(rec *reconciliation) store.Source {
-	src := store.Source{Image: rec.image, Digest: rec.wanted.DigestStr()}
-	if e := rec.catalog.Spec.ExtractContent; e != nil {
-		src.ConfigDir = e.ConfigDir
-	}
+	src := store.Source{Image: rec.image, Digest: rec.wanted.DigestStr(), ConfigDir: configDir(rec.catalog), Owner: string(rec.catalog.UID)}
 	served, ok := r.Store.Catalog(rec.catalog.Name)
 	since := changeTime(rec.before).Time
 	if src.Digest == rec.before.Status.Digest && (!ok || served.Snapshot.Info().ConfigDir == src.ConfigDir) {
@@ -256,6 +253,14 @@ func (r *CatalogReconciler) source(rec *reconciliation) store.Source {
 		src.Since = since.Add(time.Second)
 	}
 	return src
+}
+
+// configDir is the directory of the image that the spec asks for; empty: where the image's label says.
+func configDir(c *v1beta1.CatalogSource) string {
+	if e := c.Spec.ExtractContent; e != nil {
+		return e.ConfigDir
+	}
+	return ""
 }
 
 // waits tells whether an earlier failure still asks for patience. A failure of this very reconcile does not.

@@ -30,6 +30,7 @@ func (r *CatalogReconciler) leads() bool { return r.Leadership == nil || r.Leade
 // leading are the steps of the replica that leads.
 func (r *CatalogReconciler) leading() []step {
 	return []step{
+		{"disown", r.disown},
 		{"finalize", r.finalize},
 		{"withdraw", r.withdraw},
 		{"render", r.render},
@@ -46,12 +47,36 @@ func (r *CatalogReconciler) leading() []step {
 // to the API server.
 func (r *CatalogReconciler) following() []step {
 	return []step{
+		{"disown", r.disown},
 		{"dismiss", r.dismiss},
 		{"adopt", r.adopt},
 		{"access", r.access},
 		{"unpack", r.unpack},
 		{"keepUp", r.keepUp},
 	}
+}
+
+// disown takes out of service what is served here for another CatalogSource of this name, which was deleted while this replica did not look.
+// What was served stays served for as long as it is the same object that asks for it; another one has to get content by its own image and
+// credentials. But if its status names this very content, somebody got it so (or a backup with statuses was restored), and it stays.
+func (r *CatalogReconciler) disown(ctx context.Context, rec *reconciliation) error {
+	c := rec.catalog
+	served, ok := r.Store.Catalog(c.Name)
+	if !ok || served.Owner == "" || served.Owner == string(c.UID) || isNamed(c, served) {
+		return nil
+	}
+	logf.FromContext(ctx).Info("the catalog was deleted and made anew; removing its former content", "digest", served.Snapshot.Info().Digest)
+	if err := r.Store.Remove(c.Name); err != nil {
+		return err
+	}
+	r.forget(c.Name)
+	return nil
+}
+
+// isNamed tells whether what is served is what the status names.
+func isNamed(c *v1beta1.CatalogSource, served store.Catalog) bool {
+	src := store.Source{Digest: c.Status.Digest, ConfigDir: configDir(c)}
+	return served.Image == c.Status.Image && served.Snapshot.Key() == src.Key()
 }
 
 // dismiss takes a catalog out of service here that is being deleted or withdrawn.
