@@ -138,6 +138,27 @@ func TestLeaderCutOff(t *testing.T) {
 	reader.end(t)
 }
 
+// TestLeaderThatCannotBegin has a replica come first to which the API server does not list Secrets: it serves, and its controller waits. It must
+// not take the lead from one that can work.
+func TestLeaderThatCannotBegin(t *testing.T) {
+	f := newFleet(t, 2)
+	first := f.begin(t, "sample", sampleCatalog)
+	idle, able := f.replicas[0], f.replicas[1]
+	for _, r := range f.replicas {
+		r.endInPeace(t)
+	}
+	idle.api.set(func(r *http.Request) gateVerdict {
+		return gateVerdict{breaks: strings.HasSuffix(r.URL.Path, "/secrets")}
+	})
+	idle.rejoin(t)
+	must(t, idle.serves("sample", first, nil))
+	able.rejoin(t)
+	f.leader(t, idle)
+	second := f.update(t, "sample", catalogImage(t, soundDir), "with one that cannot lead")
+	idle.api.set(nil)
+	f.allServe(t, "sample", second)
+}
+
 // TestLeaderStopped stops the leader in the middle of publishing, with some of its writes on their way. When it wakes up, and they arrive, another
 // one leads and has published newer content: none of it is undone.
 func TestLeaderStopped(t *testing.T) {

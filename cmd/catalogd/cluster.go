@@ -43,7 +43,8 @@ type cluster struct {
 
 	lease *lease.Lease // nil: there are no other replicas
 
-	cache    atomic.Pointer[client.Reader] // of the manager that runs now; nil if none has its cache filled
+	cache    atomic.Pointer[client.Reader] // of the manager that runs now; nil if none has CatalogSources in its cache
+	working  atomic.Bool                   // whether there is one whose cache has all that its controller waits for
 	caughtUp atomic.Bool                   // whether this process was ready once
 	began    time.Time
 }
@@ -136,19 +137,26 @@ func (c *cluster) runManager(ctx context.Context) error {
 		return err
 	}
 	defer c.cache.Store(nil)
-	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		if _, err := mgr.GetCache().GetInformer(ctx, &v1beta1.CatalogSource{}); err != nil { // waits until it is filled
-			return err
-		}
-		reader := client.Reader(mgr.GetClient())
-		c.cache.Store(&reader)
-		<-ctx.Done()
-		return nil
-	}))
-	if err != nil {
+	defer c.working.Store(false)
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return c.follow(ctx, mgr) })); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// follow notes how far the cache of a manager is filled, until ctx ends.
+func (c *cluster) follow(ctx context.Context, mgr manager.Manager) error {
+	if _, err := mgr.GetCache().GetInformer(ctx, &v1beta1.CatalogSource{}); err != nil { // waits until it is filled
+		return err
+	}
+	reader := client.Reader(mgr.GetClient())
+	c.cache.Store(&reader)
+	if err := catalogsync.WaitForCache(ctx, mgr.GetCache()); err != nil {
+		return err
+	}
+	c.working.Store(true)
+	<-ctx.Done()
+	return nil
 }
 
 func (c *cluster) syncConfig() (catalogsync.Config, error) {

@@ -78,10 +78,19 @@ func (c *cluster) newLease() (*lease.Lease, error) {
 		RenewDeadline: cfg.renewDeadline,
 		RetryPeriod:   cfg.retryPeriod,
 		CaughtUp:      c.ready,
-		Working:       c.store.Answers,
+		Working:       c.fit,
 		Clock:         clock.RealClock{},
 		Logger:        c.logger,
 	}), nil
+}
+
+// fit tells why this replica must not lead, whoever else could: what its controller needs of the API server does not come, so that it would
+// look at no catalog; or its volume does not answer.
+func (c *cluster) fit(ctx context.Context) error {
+	if !c.working.Load() {
+		return errors.New("the API server does not give all that is watched")
+	}
+	return c.store.Answers(ctx)
 }
 
 // leadingMetric is 1 as long as this replica leads.

@@ -85,6 +85,19 @@ func TestReady(t *testing.T) {
 	}
 }
 
+func TestFit(t *testing.T) {
+	st, err := store.Open(t.TempDir(), store.Options{})
+	must(t, err)
+	defer st.Close()
+	c := &cluster{store: st}
+	for _, working := range []bool{false, true, false} {
+		c.working.Store(working)
+		if err := c.fit(t.Context()); (err == nil) != working {
+			t.Errorf("working %v: got %v", working, err)
+		}
+	}
+}
+
 func TestNewLease(t *testing.T) {
 	st, err := store.Open(t.TempDir(), store.Options{})
 	must(t, err)

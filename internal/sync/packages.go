@@ -96,8 +96,7 @@ const catalogField = "spec.catalog"
 
 // indexPackages has the cache find the OperatorPackages of a catalog without looking at those of all.
 func indexPackages(ctx context.Context, indexer client.FieldIndexer) error {
-	packages := &metav1.PartialObjectMetadata{}
-	packages.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackage"))
+	packages := metadataOf(v1beta1.GroupVersion.WithKind("OperatorPackage"))
 	return indexer.IndexField(ctx, packages, catalogField, func(object client.Object) []string {
 		return []string{object.GetLabels()[v1beta1.CatalogLabel]} // metadata is all that there is
 	})
@@ -277,8 +276,7 @@ func isTooLargeForEtcd(err error) bool {
 
 // liveMetadata is what the API server has of an OperatorPackage, nil if nothing.
 func (r *CatalogReconciler) liveMetadata(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
-	now := &metav1.PartialObjectMetadata{}
-	now.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackage"))
+	now := metadataOf(v1beta1.GroupVersion.WithKind("OperatorPackage"))
 	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, now)
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)

@@ -8,10 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -48,8 +51,7 @@ func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
 		return err
 	}
 	again := make(chan event.GenericEvent)
-	packages := &metav1.PartialObjectMetadata{}
-	packages.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackage"))
+	packages := metadataOf(v1beta1.GroupVersion.WithKind("OperatorPackage"))
 	reused := true // a process that lost the API server makes a new manager, with a controller of the same name
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("catalogsource").
@@ -72,6 +74,26 @@ func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
 		return err
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.keepStore(ctx, again) }))
+}
+
+// WaitForCache waits until a cache is filled with all that the controller watches. Before that it looks at no catalog.
+func WaitForCache(ctx context.Context, c cache.Informers) error {
+	for _, object := range []client.Object{
+		&v1beta1.CatalogSource{}, metadataOf(v1beta1.GroupVersion.WithKind("OperatorPackage")),
+		metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), metadataOf(corev1.SchemeGroupVersion.WithKind("ConfigMap")), &corev1.ServiceAccount{},
+	} {
+		if _, err := c.GetInformer(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// metadataOf is an object of a kind of which the cache has metadata only.
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
 }
 
 // wakeThrough has catalogs that wait for a place to unpack come again by way of the controller's queue.
