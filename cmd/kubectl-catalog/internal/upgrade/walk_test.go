@@ -1,0 +1,161 @@
+package upgrade
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/blang/semver/v4"
+)
+
+// TestAgainstWalk holds Paths against an independent walk of every channel of a catalog: the sample's, or that at COMMUNITY_CATALOG.
+func TestAgainstWalk(t *testing.T) {
+	dir := sampleCatalog
+	if d := os.Getenv("COMMUNITY_CATALOG"); d != "" {
+		dir = d
+	}
+	ways, blocked := 0, 0
+	for _, c := range readCatalog(t, dir) {
+		g := New(c)
+		o := newOracle(c)
+		if g.Channel.Head != o.head {
+			t.Errorf("%s/%s: the head is %s, want %s", c.Package, c.Name, g.Channel.Head, o.head)
+			continue
+		}
+		distance := o.distances(o.head)
+		for _, e := range c.Entries {
+			if e.Name == o.head {
+				continue
+			}
+			p, err := g.Paths(e.Name, "")
+			d, reachable := distance[e.Name]
+			var none *BlockedError
+			switch {
+			case err != nil && !errors.As(err, &none):
+				t.Errorf("%s/%s: from %s: %v", c.Package, c.Name, e.Name, err)
+			case (err == nil) != reachable:
+				t.Errorf("%s/%s: from %s: %v; the walk says %v", c.Package, c.Name, e.Name, err, reachable)
+			case err != nil:
+				blocked++
+			default:
+				ways++
+				checkPaths(t, o, e.Name, p, d)
+			}
+		}
+	}
+	t.Logf("%d ways to a head and %d blocked", ways, blocked)
+	if ways < 50 {
+		t.Errorf("the catalog has %d ways to a head only", ways)
+	}
+}
+
+// checkPaths holds the paths from an entry to the head against the walk, which found the shortest to have a length.
+func checkPaths(t *testing.T, o *oracle, from string, p *Paths, shortest int) {
+	t.Helper()
+	got := p.OLM
+	if p.Shortest != nil {
+		got = p.Shortest
+	}
+	if len(got) != shortest {
+		t.Errorf("%s: from %s: the shortest path has %d steps, want %d", o.channel.Package, from, len(got), shortest)
+	}
+	for _, path := range [][]Step{p.OLM, p.Shortest} {
+		at := from
+		for _, s := range path {
+			if s.From.Name != at || !slices.Contains(o.onto[s.To.Name], at) {
+				t.Errorf("%s: the path from %s has a step from %s to %s, which is no edge", o.channel.Package, from, s.From.Name, s.To.Name)
+			}
+			at = s.To.Name
+		}
+		if len(path) > 0 && at != o.head {
+			t.Errorf("%s: the path from %s ends at %s", o.channel.Package, from, at)
+		}
+	}
+	if want := o.olm(from); !slices.Equal(want, names(p.OLM)) {
+		t.Errorf("%s: from %s OLM goes %v, want %v", o.channel.Package, from, names(p.OLM), want)
+	}
+}
+
+func names(steps []Step) []string {
+	var out []string
+	for _, s := range steps {
+		out = append(out, s.To.Name)
+	}
+	return out
+}
+
+// oracle is a channel read in the plainest way, from the fields of its entries alone.
+type oracle struct {
+	channel Channel
+	head    string
+	onto    map[string][]string // what each entry may be installed over
+	chain   []string            // what OLM offers, best first; nil if it refuses the channel
+}
+
+func newOracle(c Channel) *oracle {
+	o := &oracle{channel: c, onto: map[string][]string{}}
+	behind, skipped, replaces := map[string]bool{}, map[string]bool{}, map[string]string{}
+	for _, e := range c.Entries {
+		behind[e.Replaces], replaces[e.Name] = true, e.Replaces
+		for _, s := range e.Skips {
+			behind[s], skipped[s] = true, true
+		}
+		o.onto[e.Name] = append([]string{e.Replaces}, e.Skips...)
+		if holds, err := semver.ParseRange(e.SkipRange); err == nil && e.SkipRange != "" {
+			for _, other := range c.Entries {
+				if v, err := semver.Parse(other.Version); err == nil && other.Name != e.Name && holds(v) {
+					o.onto[e.Name] = append(o.onto[e.Name], other.Name)
+				}
+			}
+		}
+	}
+	heads := 0
+	var highest semver.Version
+	for _, e := range c.Entries {
+		if v, _ := semver.Parse(e.Version); !behind[e.Name] {
+			if heads++; heads == 1 || v.GT(highest) {
+				o.head, highest = e.Name, v
+			}
+		}
+	}
+	for at, ok := o.head, heads == 1; ok && len(o.chain) <= len(c.Entries); _, ok = replaces[at] {
+		if !skipped[at] {
+			o.chain = append(o.chain, at)
+		}
+		at = replaces[at]
+	}
+	return o
+}
+
+// distances are the fewest steps from each bundle to one, found backwards.
+func (o *oracle) distances(to string) map[string]int {
+	distance := map[string]int{to: 0}
+	for ring := []string{to}; len(ring) > 0; {
+		var next []string
+		for _, at := range ring {
+			for _, from := range o.onto[at] {
+				if _, ok := distance[from]; !ok {
+					distance[from] = distance[at] + 1
+					next = append(next, from)
+				}
+			}
+		}
+		ring = next
+	}
+	return distance
+}
+
+// olm is where OLM goes from a bundle; nil if it does not reach the head.
+func (o *oracle) olm(from string) []string {
+	var path []string
+	for at := from; at != o.head; {
+		best := slices.IndexFunc(o.chain, func(to string) bool { return to != at && slices.Contains(o.onto[to], at) })
+		if best < 0 || len(path) > len(o.chain) {
+			return nil
+		}
+		at = o.chain[best]
+		path = append(path, at)
+	}
+	return path
+}
