@@ -32,29 +32,53 @@ type Options struct {
 
 // Print writes a table: aligned by what the characters take on the screen, and not wider than the terminal where columns may be cut.
 func (t *Terminal) Print(table Table, opts Options) error {
-	shown := make([]int, 0, len(table.Columns))
-	for i, c := range table.Columns {
+	return t.Stream(table.Columns, opts).Print(table.Rows...)
+}
+
+// A Stream is a table whose rows come one after another.
+type Stream struct {
+	to      *Terminal
+	columns []Column
+	opts    Options
+	shown   []int // which columns are
+	widths  []int // of these; nil before the first rows
+}
+
+// Stream begins a table.
+func (t *Terminal) Stream(columns []Column, opts Options) *Stream {
+	s := &Stream{to: t, columns: columns, opts: opts}
+	for i, c := range columns {
 		if opts.Wide || !c.Wide {
-			shown = append(shown, i)
+			s.shown = append(s.shown, i)
 		}
 	}
-	lines := make([][]string, 0, len(table.Rows)+1)
-	if !opts.NoHeaders {
-		lines = append(lines, headers(table.Columns))
+	return s
+}
+
+// Print adds rows, at first below the headers. They are aligned with those before them, as far as these were wide enough.
+func (s *Stream) Print(rows ...[]string) error {
+	lines := make([][]string, 0, len(rows)+1)
+	header := s.widths == nil && !s.opts.NoHeaders
+	if header {
+		lines = append(lines, headers(s.columns))
 	}
-	for _, row := range table.Rows {
+	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
 			cells[i] = Line(cell)
 		}
 		lines = append(lines, cells)
 	}
-	widths := measure(lines, shown)
-	if t.Width > 0 && !opts.Wide {
-		shrink(widths, table.Columns, shown, t.Width)
+	widths := measure(lines, s.shown)
+	for n := range s.widths {
+		widths[n] = max(widths[n], s.widths[n])
 	}
+	if s.to.Width > 0 && !s.opts.Wide {
+		shrink(widths, s.columns, s.shown, s.to.Width)
+	}
+	s.widths = widths
 	for n, line := range lines {
-		if _, err := fmt.Fprintln(t, t.line(table.Columns, shown, widths, line, n == 0 && !opts.NoHeaders)); err != nil {
+		if _, err := fmt.Fprintln(s.to, s.to.line(s.columns, s.shown, widths, line, n == 0 && header)); err != nil {
 			return err
 		}
 	}
