@@ -88,12 +88,12 @@ e2e: build plugin next ## Test the built binary from outside, with a real contro
 		go test -count=1 -p 2 -timeout 30m $$(go list ./e2e/... | grep -v /e2e/node)
 
 .PHONY: e2e-node
-e2e-node: ## Test config/default on a real cluster of two nodes, as root; skipped where that cannot be
+e2e-node: plugin ## Test config/default on a real cluster of two nodes, as root; skipped where that cannot be
 	@echo "== test tier 3 of 3: config/default on a real cluster of two nodes"
 	@if hack/node/possible.sh; then \
 		assets=$$($(ASSETS)); node=$$($(ASSETS) node); coredns=$$(hack/node/coredns/build.sh); registry=$$($(REGISTRY)); \
 		$(IMAGE) --out bin/e2e --platforms linux/$$(go env GOARCH) --version $(VERSION) build; \
-		CATALOGD_IMAGE=$(abspath bin/e2e/image) KUBEBUILDER_ASSETS=$$assets NODE_ASSETS=$$node COREDNS=$$coredns DISTRIBUTION_REGISTRY=$$registry \
+		CATALOGD_IMAGE=$(abspath bin/e2e/image) KUBECTL_CATALOG_BIN=$(abspath bin/kubectl-catalog) KUBEBUILDER_ASSETS=$$assets NODE_ASSETS=$$node COREDNS=$$coredns DISTRIBUTION_REGISTRY=$$registry \
 		go test -count=1 -timeout 30m $(GO_TEST_FLAGS) ./e2e/node; \
 	else echo "tier 3 is skipped"; fi
 
