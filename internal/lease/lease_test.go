@@ -233,7 +233,7 @@ func TestFence(t *testing.T) {
 			seen = nil
 			answer, err := request(method)
 			through := err == nil && answer == "answer" && len(seen) == 1
-			refused := errors.Is(err, ErrNotHeld) && len(seen) == 0
+			refused := l.Refused(err) && len(seen) == 0
 			if want := step.write || method == http.MethodGet; through != want || refused == want {
 				t.Errorf("held %v, %s after it was renewed: %s got %q, %v, and the API server saw %v", step.held, step.after, method, answer, err, seen)
 			}
@@ -251,8 +251,53 @@ func TestFenceEnds(t *testing.T) {
 	l.keep(time.Now().Add(20 * time.Millisecond)) // so that a slow machine has time to begin
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, api.URL, nil)
 	must(t, err)
-	if _, err := l.Fence(http.DefaultTransport).RoundTrip(r); err == nil {
-		t.Error("a write went on after the lease ended")
+	if _, err := l.Fence(http.DefaultTransport).RoundTrip(r); !l.Refused(err) {
+		t.Errorf("a write went on after the lease ended, or ended with %v", err)
+	}
+}
+
+// However the end of the lease meets a write, its error says so; what else ends it, does not.
+func TestFenceTells(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		lasts   time.Duration // the lease
+		answers bool          // whether the answer begins before it ends
+		end     func(l *Lease, giveUp context.CancelFunc)
+		want    bool
+	}{
+		{"lost before the answer", time.Minute, false, func(l *Lease, _ context.CancelFunc) { l.keep(time.Time{}) }, true},
+		{"run out before the answer", time.Second, false, func(*Lease, context.CancelFunc) {}, true},
+		{"run out in the answer", time.Second, true, func(*Lease, context.CancelFunc) {}, true},
+		{"given up before the answer", time.Minute, false, func(_ *Lease, giveUp context.CancelFunc) { giveUp() }, false},
+		{"given up in the answer", time.Minute, true, func(_ *Lease, giveUp context.CancelFunc) { giveUp() }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			came := make(chan struct{})
+			api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if test.answers {
+					w.WriteHeader(http.StatusOK)
+					w.(http.Flusher).Flush()
+				}
+				close(came)
+				<-r.Context().Done()
+			}))
+			defer api.Close()
+			l := newLease(clock.RealClock{}, func(c *Config) { c.Duration, c.RenewDeadline = test.lasts, test.lasts })
+			l.keep(time.Now())
+			ctx, giveUp := context.WithCancel(t.Context())
+			defer giveUp()
+			go func() { <-came; test.end(l, giveUp) }()
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, api.URL, nil)
+			must(t, err)
+			response, err := l.Fence(http.DefaultTransport).RoundTrip(r)
+			if err == nil {
+				_, err = io.ReadAll(response.Body)
+				must(t, response.Body.Close())
+			}
+			if err == nil || l.Refused(err) != test.want {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 

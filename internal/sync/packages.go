@@ -86,6 +86,9 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 	if ctx.Err() != nil {
 		return ctx.Err() // we are told to stop; that says nothing about the packages
 	}
+	if err := p.fenced(); err != nil {
+		return err // another one leads, or this one again: it makes a pass of its own
+	}
 	rec.published, rec.invalid = p.count, p.invalid
 	rec.syncErr = errors.Join(append(p.failures(), readErr)...)
 	return nil
@@ -230,6 +233,16 @@ func (p *publication) add(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
+}
+
+// fenced is the error of a write that was not this replica's to make: nothing that anybody but the log should hear of.
+func (p *publication) fenced() error {
+	for _, f := range p.failed {
+		if p.r.Leadership != nil && p.r.Leadership.Refused(f.err) {
+			return f.err
+		}
+	}
+	return nil
 }
 
 // failures names what could not be written, few enough to read.

@@ -22,6 +22,7 @@ import (
 type Leadership interface {
 	Left() time.Duration      // for how long it is surely this replica; 0: it is not
 	Changed() <-chan struct{} // closed when that changes
+	Refused(error) bool       // whether that is why a write failed: it was not this replica that led, or not any more
 }
 
 // leads tells whether this replica is to follow images and to write to the API server.

@@ -38,6 +38,11 @@ func (r role) Left() time.Duration {
 
 func (role) Changed() <-chan struct{} { return nil }
 
+func (role) Refused(err error) bool { return errors.Is(err, errRefused) }
+
+// errRefused is what the API client of a replica that does not lead says of a write.
+var errRefused = errors.New("this replica does not lead")
+
 // replica is another process beside that of w, with a volume of its own and the same catalogs, as a follower.
 func (w *world) replica() *world {
 	w.t.Helper()
