@@ -96,11 +96,11 @@ func FuzzReadFile(f *testing.F) {
 		got, gotErr := readAll(fsys, name, 0)
 		var want []Blob
 		src := &boundedReader{r: bytes.NewReader(bytes.TrimPrefix(text, []byte(utf8BOM))), max: DefaultMaxBlobBytes}
-		wantErr := locate(fsys, name, src, judgeJSON(src, 0, true, func(b Blob) error {
+		wantErr := locate(fsys, name, src, judgeJSON(src, 0, true, visitOf(func(b Blob) error {
 			b.JSON = bytes.Clone(b.JSON)
 			want = append(want, b)
 			return nil
-		}))
+		})))
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}

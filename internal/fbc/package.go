@@ -87,6 +87,13 @@ func LoadPackage(name string, blobs iter.Seq2[[]byte, error]) (*Package, error) 
 	return fromModel(pkg)
 }
 
+// CheckBlob tells what is wrong with a blob (compact JSON) by itself: it cannot be read as what its schema says that it is. Custom ones are
+// never at fault. LoadPackage asks the same of each blob of the package.
+func CheckBlob(blob []byte) error {
+	var l loader
+	return l.add(blob)
+}
+
 // checkDefaultChannel looks for the default channel before the model does, which would make an empty one and complain
 // of that.
 func checkDefaultChannel(cfg *declcfg.DeclarativeConfig) error {

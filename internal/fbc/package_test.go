@@ -210,3 +210,19 @@ func TestPackageOf(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckBlob(t *testing.T) {
+	for blob, want := range map[string]string{
+		pkgBlob("foo", "a"): "",
+		`{"schema":"olm.channel","package":"foo","name":"a","entries":{}}`:                     "cannot unmarshal object",
+		`{"schema":"olm.package","name":"foo","icon":{"base64data":"%"}}`:                      "illegal base64",
+		`{"schema":"olm.bundle","name":"b","properties":[{"type":"olm.gvk","value":"a"}]}`:     `parse property[0] of type "olm.gvk"`,
+		`{"schema":"olm.bundle","name":"b","relatedImages":[{"image":"a"},{"image":"b@"}]}`:    "relatedImages[1].image",
+		`{"schema":"example.com","name":"b","properties":[{"type":"olm.gvk","value":"none"}]}`: "",
+	} {
+		err := CheckBlob([]byte(blob))
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want one that says %q", blob, err, want)
+		}
+	}
+}

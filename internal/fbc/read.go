@@ -23,6 +23,11 @@ import (
 // a blob without a schema, or with one that is no string. An error of fn is returned as it is, and one of fsys is no
 // *Error, since the bytes are not to blame.
 func ReadFile(fsys fs.FS, name string, maxBlob int64, fn func(Blob) error) error {
+	return ScanFile(fsys, name, maxBlob, Visitor{Blob: func(b Blob, _ Position) error { return fn(b) }})
+}
+
+// ScanFile is ReadFile for those who want to know where blobs stand, or what else is wrong with a file behind its first fault.
+func ScanFile(fsys fs.FS, name string, maxBlob int64, v Visitor) error {
 	if maxBlob <= 0 {
 		maxBlob = DefaultMaxBlobBytes
 	}
@@ -41,19 +46,19 @@ func ReadFile(fsys fs.FS, name string, maxBlob int64, fn func(Blob) error) error
 		return locate(fsys, name, src, err)
 	}
 	if !isJSON {
-		return locate(fsys, name, src, readYAML(r.Reader, src, fn))
+		return locate(fsys, name, src, readYAML(r.Reader, src, v.in(fsys, name)))
 	}
 	src.max = math.MaxInt64 // the splitter bounds objects itself
 	r.split.reset(r.Reader, maxBlob)
-	err = readJSON(r.split, fn)
+	err = readJSON(r.split, v.in(fsys, name))
 	if errors.Is(err, errNotPlain) {
-		return judgeFile(fsys, name, maxBlob, r.split, fn)
+		return judgeFile(fsys, name, maxBlob, r.split, v)
 	}
 	return locate(fsys, name, src, err)
 }
 
 // judgeFile reads on with encoding/json where the splitter gave up.
-func judgeFile(fsys fs.FS, name string, maxBlob int64, s *splitter, fn func(Blob) error) error {
+func judgeFile(fsys fs.FS, name string, maxBlob int64, s *splitter, v Visitor) error {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return err
@@ -65,21 +70,21 @@ func judgeFile(fsys fs.FS, name string, maxBlob int64, s *splitter, fn func(Blob
 		return fmt.Errorf("reading %s again: %w", name, err)
 	}
 	src := &boundedReader{r: r, max: maxBlob, remedy: "limit: --max-blob-bytes"}
-	err = judgeJSON(src, s.start, s.objects == 0, fn)
+	err = judgeJSON(src, s.start, s.objects == 0, v.in(fsys, name))
 	if path.Ext(name) != ".json" && isFirstSyntaxError(err) {
-		return readAsYAML(fsys, name, maxBlob, fn) // a YAML file may begin with a flow mapping
+		return readAsYAML(fsys, name, maxBlob, v) // a YAML file may begin with a flow mapping
 	}
 	return locate(fsys, name, src, err)
 }
 
-func readAsYAML(fsys fs.FS, name string, maxBlob int64, fn func(Blob) error) error {
+func readAsYAML(fsys fs.FS, name string, maxBlob int64, v Visitor) error {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	src := &boundedReader{r: f, max: maxBlob, remedy: "limit: --max-blob-bytes"}
-	return locate(fsys, name, src, readYAML(src, src, fn))
+	return locate(fsys, name, src, readYAML(src, src, v.in(fsys, name)))
 }
 
 // reader is what one call of ReadFile reads with. A pool has it afterwards, as a catalog has many small files.
@@ -134,7 +139,7 @@ func skipBOM(r *bufio.Reader) {
 }
 
 // readJSON reads a stream of JSON objects; errNotPlain says that judgeJSON is to read on at s.start.
-func readJSON(s *splitter, fn func(Blob) error) error {
+func readJSON(s *splitter, v visit) error {
 	for {
 		if err := s.next(); err != nil {
 			if errors.Is(err, io.EOF) {
@@ -143,18 +148,15 @@ func readJSON(s *splitter, fn func(Blob) error) error {
 			return err
 		}
 		b, err := s.blob()
-		if err != nil {
-			return &offsetError{offset: s.start, err: err}
-		}
-		if err := fn(b); err != nil {
-			return &callbackError{err}
+		if err := v.next(b, err, Position{offset: s.start}); err != nil {
+			return err
 		}
 	}
 }
 
 // judgeJSON reads a stream of JSON values with encoding/json, for the sake of its errors; base is where in the file src
 // begins, and first tells that no blob was read before.
-func judgeJSON(src *boundedReader, base int64, first bool, fn func(Blob) error) error {
+func judgeJSON(src *boundedReader, base int64, first bool, v visit) error {
 	dec := json.NewDecoder(src)
 	var raw json.RawMessage
 	var compact bytes.Buffer
@@ -174,8 +176,8 @@ func judgeJSON(src *boundedReader, base int64, first bool, fn func(Blob) error) 
 		if err := json.Compact(&compact, raw); err != nil {
 			return &offsetError{offset: start, err: err}
 		}
-		if err := emit(compact.Bytes(), fn); err != nil {
-			return &offsetError{offset: start, err: err}
+		if err := v.object(compact.Bytes(), Position{offset: start}); err != nil {
+			return err
 		}
 	}
 }
@@ -193,19 +195,8 @@ func jsonError(err error, base, start int64, first bool) error {
 	return &offsetError{offset: start, err: err}
 }
 
-// emit checks one compact JSON object and hands it to fn.
-func emit(object []byte, fn func(Blob) error) error {
-	b, err := blobOf(toValidUTF8(object))
-	if err != nil {
-		return err
-	}
-	if err := fn(b); err != nil {
-		return &callbackError{err}
-	}
-	return nil
-}
-
-var errNoSchema = errors.New("no schema")
+// ErrNoSchema is in the chain of the error about a blob without a schema.
+var ErrNoSchema = errors.New("no schema")
 
 // blobOf makes a blob of a compact JSON object.
 func blobOf(object []byte) (Blob, error) {
@@ -214,7 +205,7 @@ func blobOf(object []byte) (Blob, error) {
 		return Blob{}, err
 	}
 	if k.schema == "" {
-		return Blob{}, fmt.Errorf("the blob %s has %w", excerpt(object), errNoSchema)
+		return Blob{}, fmt.Errorf("the blob %s has %w", excerpt(object), ErrNoSchema)
 	}
 	b := Blob{Schema: k.schema, Package: k.pkg, Name: k.name, JSON: object}
 	if b.Schema == SchemaBundle {
@@ -324,7 +315,7 @@ func locate(fsys fs.FS, name string, src *boundedReader, err error) error {
 		where.Err = src.errTooLarge()
 	}
 	where.Path = name
-	if errors.Is(where.Err, errNoSchema) || !hasCatalogName(name) {
+	if errors.Is(where.Err, ErrNoSchema) || !hasCatalogName(name) {
 		where.Err = fmt.Errorf("%w; if the file is no part of the catalog, name it in a file %s", where.Err, indexIgnore)
 	}
 	return where

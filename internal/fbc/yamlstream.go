@@ -19,7 +19,7 @@ const maxDeclined = 100
 // There are two ways through a document. What catalogs consist of, yamlText turns into JSON at once. What it does not
 // know surely goes through the nodes of the YAML library, which has the last word on what is accepted and the only one
 // on what is wrong: 10 times slower, with 160 times the document in memory.
-func readYAML(r io.Reader, src *boundedReader, fn func(Blob) error) error {
+func readYAML(r io.Reader, src *boundedReader, v visit) error {
 	if src.max > maxYAMLBytes {
 		src.max, src.remedy = maxYAMLBytes, "the most in YAML: write it as JSON"
 	}
@@ -32,7 +32,7 @@ func readYAML(r io.Reader, src *boundedReader, fn func(Blob) error) error {
 			return nil
 		}
 		if errors.Is(err, errUnsplit) {
-			return readYAMLNodes(s.rest(), src, s.held(), fn)
+			return readYAMLNodes(s.rest(), src, s.held(), v)
 		}
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func readYAML(r io.Reader, src *boundedReader, fn func(Blob) error) error {
 		line, object := 1+bytes.Count(text[:start], newline), t.out
 		if !ok || int64(len(object)) > src.max {
 			if line, ok = w.only(text); !ok || declined == maxDeclined {
-				return readYAMLNodes(s.rest(), src, s.held(), fn)
+				return readYAMLNodes(s.rest(), src, s.held(), v)
 			}
 			declined++
 			object = w.out
@@ -49,14 +49,14 @@ func readYAML(r io.Reader, src *boundedReader, fn func(Blob) error) error {
 		if len(object) == 0 {
 			continue
 		}
-		if err := emit(object, fn); err != nil {
-			return &Error{Line: s.line + line, Err: err}
+		if err := v.object(object, Position{line: s.line + line}); err != nil {
+			return err
 		}
 	}
 }
 
 // readYAMLNodes reads a stream with the YAML library, held bytes of whose first document are read from src already.
-func readYAMLNodes(r io.Reader, src *boundedReader, held int64, fn func(Blob) error) error {
+func readYAMLNodes(r io.Reader, src *boundedReader, held int64, v visit) error {
 	dec := yaml.NewDecoder(r)
 	w := yamlWriter{src: src}
 	for {
@@ -80,8 +80,8 @@ func readYAMLNodes(r io.Reader, src *boundedReader, held int64, fn func(Blob) er
 		if int64(len(w.out)) > src.max {
 			return &Error{Line: doc.Content[0].Line, Err: src.errTooLarge()}
 		}
-		if err := emit(w.out, fn); err != nil {
-			return &Error{Line: doc.Content[0].Line, Err: err}
+		if err := v.object(w.out, Position{line: doc.Content[0].Line}); err != nil {
+			return err
 		}
 	}
 }

@@ -136,10 +136,10 @@ func blobsOf(r io.Reader, read func(s *yamlStream, fn func(Blob) error) error) (
 	return blobs, err
 }
 
-func readBothWays(s *yamlStream, fn func(Blob) error) error { return readYAML(s.r, s.src, fn) }
+func readBothWays(s *yamlStream, fn func(Blob) error) error { return readYAML(s.r, s.src, visitOf(fn)) }
 
 func readByLibrary(s *yamlStream, fn func(Blob) error) error {
-	return readYAMLNodes(s.r, s.src, 0, fn)
+	return readYAMLNodes(s.r, s.src, 0, visitOf(fn))
 }
 
 // compareYAMLStream holds the verdict on a whole stream against that of the library alone.
