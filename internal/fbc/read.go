@@ -148,7 +148,7 @@ func readJSON(s *splitter, v visit) error {
 			return err
 		}
 		b, err := s.blob()
-		if err := v.next(b, err, Position{offset: s.start}); err != nil {
+		if err := v.next(b, err, Position{Offset: s.start}); err != nil {
 			return err
 		}
 	}
@@ -176,7 +176,7 @@ func judgeJSON(src *boundedReader, base int64, first bool, v visit) error {
 		if err := json.Compact(&compact, raw); err != nil {
 			return &offsetError{offset: start, err: err}
 		}
-		if err := v.object(compact.Bytes(), Position{offset: start}); err != nil {
+		if err := v.object(compact.Bytes(), Position{Offset: start}); err != nil {
 			return err
 		}
 	}

@@ -16,26 +16,18 @@ type Visitor struct {
 	Fault func(*Error) error
 }
 
-// Position is where in its file a blob begins.
+// Position is where in its file a blob begins. Nobody counts lines without need, so in JSON it is an offset.
 type Position struct {
-	line   int   // 1 is the first; 0 in JSON, of which nobody counts lines without need
-	offset int64 // in JSON
-}
-
-// Line counts the lines of the file up to the position; 1 is the first, and 0 says that the file cannot be read any more.
-func (p Position) Line(fsys fs.FS, name string) int {
-	if p.line > 0 {
-		return p.line
-	}
-	return lineAt(fsys, name, p.offset)
+	Line   int   // in YAML; 1 is the first. In JSON it is 0
+	Offset int64 // in JSON, without a byte order mark; perhaps of white space before the blob
 }
 
 // fault is an error about what stands at the position.
 func (p Position) fault(err error) error {
-	if p.line > 0 {
-		return &Error{Line: p.line, Err: err}
+	if p.Line > 0 {
+		return &Error{Line: p.Line, Err: err}
 	}
-	return &offsetError{offset: p.offset, err: err}
+	return &offsetError{offset: p.Offset, err: err}
 }
 
 // visit is a Visitor in one file.

@@ -49,7 +49,7 @@ func readYAML(r io.Reader, src *boundedReader, v visit) error {
 		if len(object) == 0 {
 			continue
 		}
-		if err := v.object(object, Position{line: s.line + line}); err != nil {
+		if err := v.object(object, Position{Line: s.line + line}); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func readYAMLNodes(r io.Reader, src *boundedReader, held int64, v visit) error {
 		if int64(len(w.out)) > src.max {
 			return &Error{Line: doc.Content[0].Line, Err: src.errTooLarge()}
 		}
-		if err := v.object(w.out, Position{line: doc.Content[0].Line}); err != nil {
+		if err := v.object(w.out, Position{Line: doc.Content[0].Line}); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,219 @@
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// hashSize is how much of a SHA-256 is kept, as catalogd does.
+const hashSize = sha256.Size / 2
+
+type hash [hashSize]byte
+
+func hashOf(b []byte) hash {
+	sum := sha256.Sum256(b)
+	return hash(sum[:hashSize])
+}
+
+// blob says where a blob stands, and where its compact JSON lies in the spool.
+type blob struct {
+	schema, pkg, name string
+	version           string
+	file              string
+	at                fbc.Position
+	hash              hash
+	offset            int64
+	size              int
+}
+
+// catalog is what a source holds. Blobs lie in a temporary file that has no name any more, so memory does not depend on their size.
+type catalog struct {
+	fsys   fs.FS
+	spool  *os.File
+	size   int64
+	all    int // files, with those that an .indexignore names
+	files  int // that were read
+	blobs  []*blob
+	faults []*fbc.Error      // of files that cannot be read to their end, and of what is no blob
+	broken map[string]bool   // the files that have one of them
+	odd    map[string]string // what is neither a file nor a directory, and why that will not do
+}
+
+// maxFaults is after how many faults in place of blobs a file is taken for something else than a part of a catalog.
+const maxFaults = 100
+
+// errEnough ends the reading of a file.
+var errEnough = errors.New("the file has too many faults")
+
+// read reads the source, once.
+func (s *Source) read(ctx context.Context) (*catalog, error) {
+	if s.catalog != nil {
+		return s.catalog, nil
+	}
+	c, err := newCatalog(s.root.FS())
+	if err != nil {
+		return nil, err
+	}
+	if err := c.readAll(ctx); err != nil {
+		return nil, errors.Join(err, c.spool.Close())
+	}
+	s.catalog = c
+	return c, nil
+}
+
+func newCatalog(fsys fs.FS) (*catalog, error) {
+	spool, err := unnamedFile()
+	if err != nil {
+		return nil, fmt.Errorf("making a temporary file: %w", err)
+	}
+	return &catalog{fsys: fsys, spool: spool, broken: map[string]bool{}, odd: map[string]string{}}, nil
+}
+
+func unnamedFile() (*os.File, error) {
+	file, err := os.CreateTemp("", "kubectl-catalog-")
+	if err != nil {
+		return nil, err
+	}
+	return file, os.Remove(file.Name())
+}
+
+func (c *catalog) readAll(ctx context.Context) error {
+	if err := c.findOdd(); err != nil {
+		return err
+	}
+	files, err := fbc.Files(c.fsys)
+	if where, ok := errors.AsType[*fbc.Error](err); ok {
+		c.faults = append(c.faults, where)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if c.odd[name] != "" {
+			continue
+		}
+		c.files++
+		if err := c.readFile(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findOdd finds what an image may not have, wherever it is: to read it may mean to wait forever.
+func (c *catalog) findOdd() error {
+	return fs.WalkDir(c.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		c.all++
+		if !entry.Type().IsRegular() {
+			c.odd[name] = oddity(entry.Type())
+		}
+		return nil
+	})
+}
+
+func oddity(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "is a symbolic link; catalogd follows no links: put the file itself there"
+	case mode&fs.ModeNamedPipe != 0:
+		return "is a named pipe; a catalog may have files and directories only"
+	case mode&fs.ModeSocket != 0:
+		return "is a socket; a catalog may have files and directories only"
+	default:
+		return "is a device; a catalog may have files and directories only"
+	}
+}
+
+func (c *catalog) readFile(name string) error {
+	faults := 0
+	err := fbc.ScanFile(c.fsys, name, 0, fbc.Visitor{
+		Blob: func(b fbc.Blob, at fbc.Position) error { return c.add(name, b, at) },
+		Fault: func(fault *fbc.Error) error {
+			c.fault(name, fault)
+			if faults++; faults == maxFaults {
+				return errEnough
+			}
+			return nil
+		},
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	if fault, ok := errors.AsType[*fbc.Error](err); ok {
+		c.fault(name, fault)
+		return nil
+	}
+	return err
+}
+
+func (c *catalog) fault(name string, fault *fbc.Error) {
+	c.broken[name] = true
+	c.faults = append(c.faults, fault)
+}
+
+func (c *catalog) add(file string, b fbc.Blob, at fbc.Position) error {
+	if _, err := c.spool.Write(b.JSON); err != nil {
+		return fmt.Errorf("writing a temporary file: %w", err)
+	}
+	c.blobs = append(c.blobs, &blob{
+		schema: b.Schema, pkg: b.Package, name: b.Name, version: b.Bundle.Version,
+		file: file, at: at, hash: hashOf(b.JSON), offset: c.size, size: len(b.JSON),
+	})
+	c.size += int64(len(b.JSON))
+	return nil
+}
+
+// text is the compact JSON of a blob.
+func (c *catalog) text(b *blob) ([]byte, error) {
+	text := make([]byte, b.size)
+	if _, err := c.spool.ReadAt(text, b.offset); err != nil {
+		return nil, fmt.Errorf("reading a temporary file: %w", err)
+	}
+	return text, nil
+}
+
+func (c *catalog) texts(blobs []*blob) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for _, b := range blobs {
+			if text, err := c.text(b); !yield(text, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// group is the blobs of one package in the order in which they stand in the catalog.
+type group struct {
+	blobs    []*blob
+	required bool // some blob has to belong to a package; else they are all custom
+}
+
+// groups gathers the blobs of each package by its name, which is empty for those that name none.
+func (c *catalog) groups() map[string]*group {
+	groups := map[string]*group{}
+	for _, b := range c.blobs {
+		name, required := fbc.PackageOf(b.schema, b.pkg, b.name)
+		g := groups[name]
+		if g == nil {
+			g = &group{}
+			groups[name] = g
+		}
+		g.blobs = append(g.blobs, b)
+		g.required = g.required || required
+	}
+	return groups
+}

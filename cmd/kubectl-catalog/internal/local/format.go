@@ -1,0 +1,126 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Formats are the formats in which a Report can be written.
+var Formats = []string{"text", "github", "sarif", "json"}
+
+// Write writes the report: as text with a fault a line, as commands of a GitHub workflow, which shows them beside the lines that they are
+// about, as SARIF 2.1.0, or as JSON.
+func (r *Report) Write(w io.Writer, format string) error {
+	switch format {
+	case "text":
+		return r.writeText(w)
+	case "github":
+		return r.writeGitHub(w)
+	case "sarif":
+		return writeJSON(w, r.sarif())
+	case "json":
+		return writeJSON(w, r)
+	default:
+		return fmt.Errorf("there is no format %q; use one of %s", format, strings.Join(Formats, ", "))
+	}
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func (r *Report) writeText(w io.Writer) error {
+	var out strings.Builder
+	for _, f := range r.Faults {
+		fmt.Fprintf(&out, "%s%s: %s [%s]\n", f.place(r.Source), f.Severity, f.Message, f.Rule)
+	}
+	fmt.Fprintln(&out, r.Summary())
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// place is "file:line:column: ", as far as that is known.
+func (f Fault) place(source string) string {
+	file := printable(f.File)
+	switch {
+	case f.File == "":
+		return source + ": "
+	case f.Line == 0:
+		return file + ": "
+	case f.Column == 0:
+		return fmt.Sprintf("%s:%d: ", file, f.Line)
+	default:
+		return fmt.Sprintf("%s:%d:%d: ", file, f.Line, f.Column)
+	}
+}
+
+// Summary says in a line how many faults there are and what catalogd would do.
+func (r *Report) Summary() string {
+	errors := r.Errors()
+	found := "nothing is wrong"
+	if len(r.Faults) > 0 {
+		found = count(errors, "error") + ", " + count(len(r.Faults)-errors, "warning")
+	}
+	return fmt.Sprintf("%s in %s; catalogd would %s", found, count(r.Files, "file"), r.outcome())
+}
+
+func (r *Report) outcome() string {
+	if r.Refused {
+		return "refuse an image with this catalog"
+	}
+	left := make([]string, 0, len(r.Invalid)+len(r.Hidden))
+	for _, name := range append(r.Invalid[:len(r.Invalid):len(r.Invalid)], r.Hidden...) {
+		if name == "" {
+			name = `""`
+		}
+		left = append(left, printable(name))
+	}
+	if len(left) == 0 {
+		return fmt.Sprintf("serve it and make %s", count(r.Packages, "OperatorPackage"))
+	}
+	const most = 10
+	names := strings.Join(left[:min(most, len(left))], ", ")
+	if len(left) > most {
+		names += ", …"
+	}
+	return fmt.Sprintf("serve it and make %s; it leaves out %s", count(r.Packages-len(left), "OperatorPackage"), names)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// GitHub's own escapes; the second ones are for values of properties, which end at a comma or colon.
+var (
+	escapeData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	escapeProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+func (r *Report) writeGitHub(w io.Writer) error {
+	var out strings.Builder
+	for _, f := range r.Faults {
+		var properties []string
+		if f.File != "" {
+			properties = append(properties, "file="+escapeProperty.Replace(f.File))
+		}
+		if f.Line > 0 {
+			properties = append(properties, fmt.Sprintf("line=%d", f.Line))
+		}
+		if f.Column > 0 {
+			properties = append(properties, fmt.Sprintf("col=%d", f.Column))
+		}
+		properties = append(properties, "title="+escapeProperty.Replace(f.Rule))
+		fmt.Fprintf(&out, "::%s %s::%s\n", f.Severity, strings.Join(properties, ","), escapeData.Replace(f.Message))
+	}
+	fmt.Fprintln(&out, r.Summary())
+	_, err := io.WriteString(w, out.String())
+	return err
+}

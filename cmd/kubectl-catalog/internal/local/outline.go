@@ -1,0 +1,97 @@
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// Outline is what is in a catalog, by names and hashes: enough to tell what differs from another one. The hashes are catalogd's, in
+// hexadecimal: of a blob, the first half of the SHA-256 of its compact JSON; of a package, the same of the hashes of its blobs, in the order
+// in which they stand in the catalog.
+type Outline struct {
+	Packages map[string]OutlinePackage
+
+	catalog *catalog
+	found   map[key]*blob
+}
+
+// OutlinePackage is what is in a package. Where two blobs have the same name, the last one counts.
+type OutlinePackage struct {
+	Hash           string
+	DefaultChannel string
+	Channels       map[string]string // their hashes
+	Bundles        map[string]OutlineBundle
+}
+
+// OutlineBundle is a bundle.
+type OutlineBundle struct{ Version, Hash string }
+
+type key struct{ schema, pkg, name string }
+
+func (h hash) String() string { return hex.EncodeToString(h[:]) }
+
+// NewOutline reads a catalog. One that catalogd would refuse is an error: nobody knows what is in it.
+func NewOutline(ctx context.Context, s *Source) (*Outline, error) {
+	if s.refused != nil {
+		return nil, s.refused
+	}
+	c, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.faults) > 0 {
+		return nil, fmt.Errorf("the catalog cannot be read: %w", c.faults[0])
+	}
+	o := &Outline{Packages: map[string]OutlinePackage{}, catalog: c, found: map[key]*blob{}}
+	for name, g := range c.groups() {
+		if !g.required {
+			continue
+		}
+		if o.Packages[name], err = o.outline(name, g.blobs); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func (o *Outline) outline(name string, blobs []*blob) (OutlinePackage, error) {
+	p := OutlinePackage{Channels: map[string]string{}, Bundles: map[string]OutlineBundle{}}
+	sum := sha256.New()
+	for _, b := range blobs {
+		sum.Write(b.hash[:])
+		o.found[key{b.schema, name, b.name}] = b
+		switch b.schema {
+		case fbc.SchemaChannel:
+			p.Channels[b.name] = b.hash.String()
+		case fbc.SchemaBundle:
+			p.Bundles[b.name] = OutlineBundle{Version: b.version, Hash: b.hash.String()}
+		case fbc.SchemaPackage:
+			text, err := o.catalog.text(b)
+			if err != nil {
+				return p, err
+			}
+			var says struct {
+				DefaultChannel string `json:"defaultChannel"`
+			}
+			_ = json.Unmarshal(text, &says) // of another type it is no name of a channel
+			p.DefaultChannel = says.DefaultChannel
+		}
+	}
+	p.Hash = hash(sum.Sum(nil)[:hashSize]).String()
+	return p, nil
+}
+
+// Blob is the compact JSON of a blob; nil if there is none. Of an olm.package blob, pkg and name are the same, and olm.deprecations have no
+// name.
+func (o *Outline) Blob(schema, pkg, name string) ([]byte, error) {
+	b := o.found[key{schema, pkg, name}]
+	if b == nil {
+		return nil, nil
+	}
+	return o.catalog.text(b)
+}

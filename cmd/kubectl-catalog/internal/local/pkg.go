@@ -1,0 +1,212 @@
+package local
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// pkg checks one package. Each fault is looked for by itself, while catalogd, which asks only whether there is one, ends at the first.
+type pkg struct {
+	*linter
+	name    string
+	partial bool // blobs of it may be missing
+	faults  []pending
+
+	packages     []decoded[declcfg.Package]
+	channels     []decoded[declcfg.Channel]
+	deprecations []decoded[declcfg.Deprecation]
+	bundles      []*bundle
+}
+
+// decoded is a blob and what it says, which is nothing if it is malformed.
+type decoded[T any] struct {
+	*blob
+	says      T
+	malformed bool
+}
+
+func (p *pkg) fault(b *blob, rule string, path []any, format string, args ...any) {
+	p.faults = append(p.faults, p.about(b, Error, rule, path, format, args...))
+}
+
+// missing is a fault that something is not there, of which nobody knows while a file cannot be read.
+func (p *pkg) missing(b *blob, rule string, path []any, format string, args ...any) {
+	if !p.partial {
+		p.fault(b, rule, path, format, args...)
+	}
+}
+
+func (p *pkg) about(b *blob, severity Severity, rule string, path []any, format string, args ...any) pending {
+	return pending{blob: b, path: path, Fault: Fault{
+		Severity: severity, Rule: rule, Package: p.name, Message: fmt.Sprintf(format, args...),
+	}}
+}
+
+// read decodes the blobs, and tells what is wrong with each by itself.
+func (p *pkg) read(blobs []*blob) error {
+	for _, b := range blobs {
+		if fbc.IsCustom(b.schema) {
+			continue
+		}
+		text, err := p.catalog.text(b)
+		if err != nil {
+			return err
+		}
+		switch b.schema {
+		case fbc.SchemaPackage:
+			p.packages = append(p.packages, decode[declcfg.Package](p, b, text))
+		case fbc.SchemaChannel:
+			p.channels = append(p.channels, decode[declcfg.Channel](p, b, text))
+		case fbc.SchemaDeprecations:
+			p.deprecations = append(p.deprecations, decode[declcfg.Deprecation](p, b, text))
+		case fbc.SchemaBundle:
+			p.bundles = append(p.bundles, p.readBundle(b, text))
+		}
+	}
+	return nil
+}
+
+func decode[T any](p *pkg, b *blob, text []byte) decoded[T] {
+	d := decoded[T]{blob: b}
+	if err := fbc.CheckBlob(text); err != nil {
+		d.malformed = true
+		p.fault(b, "blob-malformed", fieldOf[T](text), "%s", oneLine(err))
+		return d
+	}
+	d.malformed = json.Unmarshal(text, &d.says) != nil // never, as it was checked
+	return d
+}
+
+// fieldOf leads to the field that cannot be decoded, if that is what is wrong.
+func fieldOf[T any](text []byte) []any {
+	if fbc.CheckValues(text) != nil {
+		return nil
+	}
+	var path []any
+	err := json.Unmarshal(text, new(T))
+	if _, ok := errors.AsType[base64.CorruptInputError](err); ok {
+		return []any{"icon", "base64data"} // there is no other
+	}
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok || wrong.Field == "" {
+		return nil
+	}
+	for key := range strings.SplitSeq(wrong.Field, ".") {
+		path = append(path, key)
+	}
+	return path
+}
+
+func (p *pkg) check() {
+	if !p.checkPackages() {
+		return // nothing else can be said of what belongs to no package
+	}
+	p.checkChannels()
+	p.checkBundles()
+	p.checkVersions()
+	p.checkDeprecations()
+}
+
+// checkPackages checks the olm.package blob, and tells whether blobs belong to one at all.
+func (p *pkg) checkPackages() bool {
+	if p.name == "" {
+		p.checkNameless()
+		return false
+	}
+	if len(p.packages) == 0 {
+		b := p.first()
+		p.missing(b, "package-unknown", []any{"package"},
+			"unknown package %s for %s: there is no olm.package blob of that name; add one, or correct the name", quote(p.name), b.describe())
+		p.partial = true // the rest of it is where its name is written otherwise
+		return true
+	}
+	if errs := validation.IsDNS1123Label(p.name); len(errs) > 0 {
+		p.fault(p.packages[0].blob, "package-name", []any{"name"}, "invalid package name %s: %s", quote(p.name), strings.Join(errs, "; "))
+	}
+	for _, d := range p.packages[1:] {
+		p.fault(d.blob, "package-duplicate", []any{"name"}, "duplicate package %s: the first is in %s; keep one of them", quote(p.name), p.packages[0].file)
+	}
+	for _, d := range p.packages {
+		if !d.malformed {
+			p.checkDefault(d.blob, d.says.DefaultChannel)
+		}
+	}
+	return true
+}
+
+func (p *pkg) checkNameless() {
+	for _, d := range p.packages {
+		p.fault(d.blob, "package-name", nil, "the package has no name: set name")
+	}
+	for _, d := range p.channels {
+		p.fault(d.blob, "package-unknown", nil, "%s names no package: set package", d.describe())
+	}
+	for _, b := range p.bundles {
+		p.fault(b.blob, "package-unknown", nil, "%s names no package: set package", b.describe())
+	}
+	for _, d := range p.deprecations {
+		p.fault(d.blob, "package-unknown", nil, "%s name no package: set package", d.describe())
+	}
+}
+
+func (p *pkg) checkDefault(b *blob, name string) {
+	if name == "" {
+		p.fault(b, "default-channel", nil, "default channel must be set: set defaultChannel to one of the package's channels%s", p.channelNames())
+		return
+	}
+	for _, ch := range p.channels {
+		if ch.name == name {
+			return
+		}
+	}
+	p.missing(b, "default-channel", []any{"defaultChannel"},
+		"there is no channel %s, which the package names as its default: name one of its channels%s", quote(name), p.channelNames())
+}
+
+// channelNames names some channels, for a remedy.
+func (p *pkg) channelNames() string {
+	const most = 5
+	var names []string
+	for _, ch := range p.channels[:min(most, len(p.channels))] {
+		names = append(names, ch.name)
+	}
+	switch {
+	case len(names) == 0:
+		return ", of which there are none"
+	case len(p.channels) > most:
+		names = append(names, "…")
+	}
+	return ": " + strings.Join(names, ", ")
+}
+
+// first is the first blob that was read.
+func (p *pkg) first() *blob {
+	switch {
+	case len(p.channels) > 0:
+		return p.channels[0].blob
+	case len(p.bundles) > 0:
+		return p.bundles[0].blob
+	default:
+		return p.deprecations[0].blob
+	}
+}
+
+// describe names a blob in a sentence.
+func (b *blob) describe() string {
+	switch b.schema {
+	case fbc.SchemaChannel:
+		return "channel " + quote(b.name)
+	case fbc.SchemaBundle:
+		return "bundle " + quote(b.name)
+	default:
+		return "deprecations"
+	}
+}

@@ -1,0 +1,250 @@
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// place finds the lines of the faults that have none yet, and sorts all. A file is read through once.
+func (l *linter) place() ([]Fault, error) {
+	byFile := map[string][]pending{}
+	for _, p := range l.pending {
+		byFile[p.blob.file] = append(byFile[p.blob.file], p)
+	}
+	out := l.placed
+	for name, faults := range byFile {
+		placed, err := placeIn(l.catalog.fsys, name, faults)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, placed...)
+	}
+	slices.SortStableFunc(out, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(out), nil
+}
+
+// placeIn finds the lines of faults of one file.
+func placeIn(fsys fs.FS, name string, faults []pending) ([]Fault, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	slices.SortStableFunc(faults, func(a, b pending) int {
+		return cmp.Or(cmp.Compare(a.blob.at.Line, b.blob.at.Line), cmp.Compare(a.blob.at.Offset, b.blob.at.Offset))
+	})
+	scan := newScanner(f)
+	var out []Fault
+	var text []byte // of the blob that begins at start
+	var start point
+	for i, p := range faults {
+		if i == 0 || p.blob != faults[i-1].blob {
+			if err := scan.to(p.blob.at); err != nil {
+				return nil, fmt.Errorf("reading %s again: %w", name, err)
+			}
+			start, text = scan.point, nil
+		}
+		at := start
+		if len(p.path) > 0 {
+			if text == nil {
+				text = textAt(f, scan.offset, p.blob.at.Line > 0)
+			}
+			at = find(text, start, p.blob.at.Line > 0, p.path)
+		}
+		p.File, p.Line, p.Column = name, at.line, at.column
+		out = append(out, p.Fault)
+	}
+	return out, nil
+}
+
+// point is a place in a text. Columns are characters; 1 is the first line, and the first column.
+type point struct{ line, column int }
+
+// after is the point behind a text that begins at p.
+func (p point) after(text []byte) point {
+	for _, c := range text {
+		p.pass(c)
+	}
+	return p
+}
+
+func (p *point) pass(c byte) {
+	switch {
+	case c == '\n':
+		p.line, p.column = p.line+1, 1
+	case c < 0x80 || c >= 0xc0: // the first byte of a character
+		p.column++
+	}
+}
+
+// scanner walks through a file once, and knows where it is.
+type scanner struct {
+	r      *bufio.Reader
+	mark   int64 // how long the byte order mark is
+	offset int64 // in the file
+	point
+}
+
+const byteOrderMark = "\xef\xbb\xbf"
+
+func newScanner(r io.Reader) *scanner {
+	s := &scanner{r: bufio.NewReader(r), point: point{1, 1}}
+	if head, _ := s.r.Peek(len(byteOrderMark)); string(head) == byteOrderMark {
+		_, _ = s.r.Discard(len(byteOrderMark)) // just peeked: they are there
+		s.mark = int64(len(byteOrderMark))
+		s.offset = s.mark
+	}
+	return s
+}
+
+// to goes to the beginning of a blob, which is not before where it is.
+func (s *scanner) to(at fbc.Position) error {
+	for {
+		c, err := s.r.ReadByte()
+		if errors.Is(err, io.EOF) { // lines that end in "\r" alone: the YAML library counts them
+			s.point = point{max(at.Line, s.line), 1}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		arrived := s.line >= at.Line
+		if at.Line == 0 {
+			arrived = s.offset >= s.mark+at.Offset && strings.IndexByte(" \t\r\n", c) < 0
+		}
+		if arrived {
+			return s.r.UnreadByte()
+		}
+		s.offset++
+		s.pass(c)
+	}
+}
+
+// maxYAMLBytes is the most of a document that is looked at; catalogd accepts less.
+const maxYAMLBytes = 8 << 20
+
+// textAt reads the blob at an offset, as it is written. Nothing is no text: then a fault is placed where the blob begins.
+func textAt(f fs.File, offset int64, isYAML bool) []byte {
+	file, ok := f.(io.ReaderAt)
+	if !ok {
+		return nil
+	}
+	rest := io.NewSectionReader(file, offset, math.MaxInt64-offset)
+	if !isYAML {
+		var text json.RawMessage
+		_ = json.NewDecoder(rest).Decode(&text) // it was read before
+		return text
+	}
+	var text []byte
+	r := bufio.NewReader(io.LimitReader(rest, maxYAMLBytes))
+	for {
+		line, err := r.ReadBytes('\n')
+		if len(text) > 0 && bytes.HasPrefix(line, []byte("---")) {
+			return text
+		}
+		text = append(text, line...)
+		if err != nil {
+			return text
+		}
+	}
+}
+
+// find finds what a path leads to in the text of a blob, or as far as it leads.
+func find(text []byte, start point, isYAML bool, path []any) point {
+	if isYAML {
+		return findYAML(text, start, path)
+	}
+	return start.after(text[:findJSON(text, path)])
+}
+
+// findJSON gives the offset of the value.
+func findJSON(text []byte, path []any) int {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	at := 0
+	for _, step := range path {
+		if _, err := dec.Token(); err != nil || !enter(dec, step) {
+			return at
+		}
+		at = int(dec.InputOffset())
+		at += len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n:,"))
+	}
+	return at
+}
+
+// enter goes to a member of an object or list that has just begun.
+func enter(dec *json.Decoder, step any) bool {
+	for i := 0; dec.More(); i++ {
+		if step == i {
+			return true
+		}
+		if key, ok := step.(string); ok {
+			token, err := dec.Token()
+			if text, ok := token.(string); err != nil || !ok {
+				return false
+			} else if strings.EqualFold(text, key) {
+				return true
+			}
+		}
+		var skipped json.RawMessage
+		if dec.Decode(&skipped) != nil {
+			return false
+		}
+	}
+	return false
+}
+
+func findYAML(text []byte, start point, path []any) (at point) {
+	defer func() {
+		if recover() != nil { // of the library: only the line is lost
+			at = start
+		}
+	}()
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
+		return start // it uses an anchor of another document
+	}
+	n := doc.Content[0]
+	for _, step := range path {
+		next := member(n, step)
+		if next == nil {
+			break
+		}
+		n = next
+	}
+	return point{start.line + n.Line - 1, n.Column}
+}
+
+func member(n *yaml.Node, step any) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch step := step.(type) {
+	case int:
+		if n.Kind == yaml.SequenceNode && step < len(n.Content) {
+			return n.Content[step]
+		}
+	case string:
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if strings.EqualFold(n.Content[i].Value, step) {
+				return n.Content[i+1]
+			}
+		}
+	}
+	return nil
+}

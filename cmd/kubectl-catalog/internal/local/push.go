@@ -1,0 +1,53 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/operator-catalogs/catalogd/internal/registry"
+)
+
+// Push pushes what Build made to an image reference by tag (without one: latest), and returns the reference by digest under which it stands
+// there now. Registries of loopback addresses may speak plain HTTP.
+func Push(ctx context.Context, index v1.ImageIndex, ref string, opts Options) (name.Digest, error) {
+	tag, err := name.NewTag(ref, opts.name()...)
+	if err != nil {
+		return name.Digest{}, fmt.Errorf("reading the image reference: %w; write it by tag, like quay.io/example/catalog:latest", err)
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return name.Digest{}, fmt.Errorf("computing the digest: %w", err)
+	}
+	updates := make(chan v1.Update, 100)
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		for update := range updates {
+			if opts.Progress != nil && update.Error == nil {
+				opts.Progress(update.Complete, update.Total)
+			}
+		}
+	}()
+	err = remote.WriteIndex(tag, index, append(opts.remote(&meter{}), remote.WithContext(ctx), remote.WithProgress(updates))...)
+	<-reported // WriteIndex closes updates on every path
+	if err != nil {
+		return name.Digest{}, explainPush(tag, err)
+	}
+	return tag.Context().Digest(digest.String()), nil
+}
+
+func explainPush(tag name.Tag, err error) error {
+	explained := registry.Explain(fmt.Sprintf("pushing to %s", tag), tag, err)
+	answer, ok := errors.AsType[*transport.Error](err)
+	if ok && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
+		return fmt.Errorf("%w; log in first: docker login %s", explained, tag.RegistryStr())
+	}
+	return explained
+}

@@ -1,0 +1,149 @@
+// Package local works on catalogs that no cluster has: a directory on this machine, or an image in a registry. It finds every fault with
+// its file and line, builds images and pushes them, and lists what is in a catalog so that two can be compared.
+//
+// It knows no Kubernetes. What it says of a catalog is what catalogd would say: it reads and checks with the same code.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/operator-catalogs/catalogd/internal/registry"
+	"github.com/operator-catalogs/catalogd/internal/unpack"
+)
+
+// Options say how registries are reached. The zero value is ready for use.
+type Options struct {
+	// Insecure allows plain HTTP, and certificates that nobody vouches for.
+	Insecure bool
+	// Keychain has the credentials; nil: those of "docker login" and "podman login".
+	Keychain authn.Keychain
+	// UserAgent names the program to registries; "": go-containerregistry.
+	UserAgent string
+	// Progress, if not nil, is told how many bytes of an image were moved, of how many; 0 if that is not known. Several goroutines may call it.
+	Progress func(done, total int64)
+}
+
+// Source is a catalog to be read. Close has to be called.
+type Source struct {
+	// Dir is the directory as it was named, "" of an image; Image is the reference of the image by digest, "" of a directory.
+	Dir, Image string
+
+	root    *os.Root
+	temp    string // to be removed
+	refused error  // why no catalogd would take the image; then there are no files
+	catalog *catalog
+}
+
+// IsDir tells whether Open would take ref for a directory: there is one, or only one can be meant. All else names an image.
+func IsDir(ref string) bool {
+	if _, err := os.Stat(ref); err == nil {
+		return true
+	}
+	slashed := filepath.ToSlash(ref)
+	return filepath.IsAbs(ref) || slashed == "." || slashed == ".." || strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || strings.HasSuffix(slashed, "/")
+}
+
+// Open opens the directory ref, or pulls the image ref. An image that catalogd would refuse is no error: Lint says why.
+func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
+	if !IsDir(ref) {
+		return pull(ctx, ref, opts)
+	}
+	info, err := os.Stat(ref)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no directory %s", ref)
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is a file; give the directory that holds the catalog, or an image reference", ref)
+	}
+	root, err := os.OpenRoot(ref)
+	if err != nil {
+		return nil, fmt.Errorf("opening the catalog directory: %w", err)
+	}
+	return &Source{Dir: ref, root: root}, nil
+}
+
+// Close frees what the source took. What was made of it cannot be used any more.
+func (s *Source) Close() error {
+	var errs []error
+	if s.catalog != nil {
+		errs = append(errs, s.catalog.spool.Close())
+	}
+	errs = append(errs, s.root.Close())
+	if s.temp != "" {
+		errs = append(errs, os.RemoveAll(s.temp))
+	}
+	return errors.Join(errs...)
+}
+
+func pull(ctx context.Context, text string, opts Options) (*Source, error) {
+	ref, err := name.ParseReference(text, opts.name()...)
+	if err != nil {
+		return nil, fmt.Errorf("%s is neither a directory here nor an image: %w", text, err)
+	}
+	moved := &meter{tell: opts.Progress}
+	access := append(opts.remote(moved), remote.WithContext(ctx))
+	descriptor, err := remote.Get(ref, access...)
+	if err != nil {
+		return nil, fmt.Errorf("%w; if %s should be a directory: there is none of that name", registry.Explain("resolving "+text, ref, err), text)
+	}
+	moved.total = totalBytes(descriptor)
+	temp, err := os.MkdirTemp("", "kubectl-catalog-")
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(temp)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(temp))
+	}
+	digest := ref.Context().Digest(descriptor.Digest.String())
+	s := &Source{Image: digest.String(), root: root, temp: temp}
+	_, err = unpack.Image(ctx, digest, root, unpack.Options{Remote: access})
+	if _, ok := errors.AsType[*unpack.InvalidImageError](err); ok {
+		s.refused, err = err, nil
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("pulling %s: %w", text, err), s.Close())
+	}
+	return s, nil
+}
+
+func (o Options) name() []name.Option {
+	if o.Insecure {
+		return []name.Option{name.Insecure}
+	}
+	return nil
+}
+
+// platform is the image of an index that is preferred: unpack has the same default.
+var platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+
+// totalBytes is what there is to download; 0 if that cannot be told.
+func totalBytes(descriptor *remote.Descriptor) int64 {
+	img, err := descriptor.Image()
+	if err != nil {
+		return 0
+	}
+	manifest, err := img.Manifest()
+	if err != nil {
+		return 0
+	}
+	total := int64(0)
+	for _, layer := range manifest.Layers {
+		total += layer.Size
+	}
+	return total
+}
