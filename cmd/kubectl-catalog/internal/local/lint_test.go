@@ -1,0 +1,266 @@
+package local
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// writeTree writes files (content by name) to a new directory.
+func writeTree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// The blobs of a sound package foo.
+const (
+	fooPackage = `{"schema":"olm.package","name":"foo","defaultChannel":"a","description":"d","icon":{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"}}` + "\n"
+	fooChannel = `{"schema":"olm.channel","package":"foo","name":"a","entries":[{"name":"foo.v1"}]}` + "\n"
+	fooBundle  = `{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"i","properties":[` +
+		`{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{}}]}` + "\n"
+)
+
+// lintTree gives what Lint finds, without the warning about tags.
+func lintTree(t *testing.T, files map[string]string) (judged, *Report) {
+	t.Helper()
+	dir := writeTree(t, files)
+	report := lintDir(t, dir)
+	return judge(t, dir, report), report
+}
+
+func TestLintFindsEveryFault(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  judged
+	}{
+		"nothing": {
+			map[string]string{"foo/c.json": fooPackage + fooChannel + fooBundle},
+			judged{},
+		},
+		"several in a bundle": {
+			map[string]string{"foo/c.json": fooPackage + fooChannel + `{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"Bad",
+"relatedImages":[
+  {"image":"good"},
+  {"image":"a@"},
+  {"image":"B"}],
+"properties":[
+  {"type":"olm.gvk","value":1},
+  {"type":"olm.package","value":{"packageName":"bar","version":"1"}},
+  {"type":"x"}]}`},
+			judged{invalid: "foo", errors: strings.Join([]string{
+				"foo/c.json:3:64 image-reference",
+				"foo/c.json:6:12 image-reference",
+				"foo/c.json:7:12 image-reference",
+				"foo/c.json:9:29 property-malformed",
+				"foo/c.json:10:48 bundle-package",
+				"foo/c.json:10:64 bundle-version",
+				"foo/c.json:11:3 property-malformed",
+			}, "\n")},
+		},
+		"several in a channel": {
+			map[string]string{"foo/c.yaml": `---
+schema: olm.package
+name: foo
+defaultChannel: b
+icon: {base64data: PHN2Zy8+, mediatype: image/svg+xml}
+---
+schema: olm.channel
+package: foo
+name: a
+entries:
+- name: foo.v1
+  replaces: foo.v1
+  skipRange: none
+- name: foo.v2
+  skips: [""]
+- name: foo.v2
+---
+# Nothing but a comment.
+---
+` + fooBundle},
+			judged{invalid: "foo", errors: strings.Join([]string{
+				"foo/c.yaml:4:17 default-channel",
+				"foo/c.yaml:13:14 entry-skip-range",
+				"foo/c.yaml:14:9 entry-unknown-bundle",
+				"foo/c.yaml:15:11 entry-skips",
+				"foo/c.yaml:16:9 entry-duplicate",
+			}, "\n")},
+		},
+		"of several files": {
+			map[string]string{
+				"bar/c.json":   `{"schema":"olm.package","name":"bar"} {"schema":`,
+				"baz/c.yaml":   "a: b\n---\nc: d\n---\nschema: olm.package\nname: 1\n",
+				"foo/c.json":   fooPackage + fooChannel + strings.Replace(fooBundle, "1.0.0", "v1", 1),
+				".indexignore": "*.md\n",
+				"README.md":    "hidden",
+			},
+			judged{refused: true, invalid: "foo", errors: strings.Join([]string{
+				"bar/c.json:1:0 syntax",
+				"bar/c.json:1:1 default-channel",
+				"baz/c.yaml:1:0 no-schema",
+				"baz/c.yaml:3:0 no-schema",
+				"baz/c.yaml:5:0 syntax",
+				"foo/c.json:3:143 bundle-version",
+			}, "\n")},
+		},
+		"what is missing may be in a file that cannot be read": {
+			map[string]string{"foo/package.json": fooPackage, "foo/bundles.json": fooBundle, "foo/channels.json": "{"},
+			judged{refused: true, errors: "foo/channels.json:1:0 syntax"},
+		},
+		"deprecations": {
+			map[string]string{"foo/c.json": fooPackage + fooChannel + fooBundle + `{"schema":"olm.deprecations","package":"foo","entries":[
+{"reference":{"schema":"olm.package","name":"foo"},"message":"m"},
+{"reference":{"schema":"olm.channel","name":"b"},"message":"m"},
+{"reference":{"schema":"olm.bundle","name":"foo.v1"}},
+{"reference":{"schema":"olm.bundle","name":"foo.v1"},"message":"m"}]}`},
+			judged{invalid: "foo", errors: strings.Join([]string{
+				"foo/c.json:5:45 deprecation-reference",
+				"foo/c.json:6:45 deprecation-reference",
+				"foo/c.json:7:1 deprecation-message",
+				"foo/c.json:8:14 deprecation-duplicate",
+			}, "\n")},
+		},
+		"a release asks for a name": {
+			map[string]string{"foo/c.json": fooPackage + fooChannel + strings.Replace(fooBundle, `"1.0.0"`, `"1.0.0+b","release":"2"`, 1)},
+			judged{invalid: "foo", errors: "foo/c.json:3:47 bundle-name\nfoo/c.json:3:143 bundle-version"},
+		},
+		"warnings": {
+			map[string]string{"foo/c.json": strings.Replace(`{"schema":"olm.package","name":"foo","defaultChannel":"a"}`+"\n"+fooChannel+fooBundle, "csv.metadata", "bundle.object", 1)},
+			judged{warnings: "foo/c.json:1:1 no-description\nfoo/c.json:1:1 no-icon\nfoo/c.json:3:81 bundle-objects"},
+		},
+		"no file": {nil, judged{refused: true, errors: ":0:0 empty"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, report := lintTree(t, test.files)
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(judged{})); diff != "" {
+				t.Errorf("-want +got:\n%s\n%+v", diff, report.Faults)
+			}
+		})
+	}
+}
+
+func TestLintReadsFilesOnly(t *testing.T) {
+	dir := writeTree(t, map[string]string{"foo/c.json": fooPackage + fooChannel + fooBundle})
+	if err := os.Symlink("c.json", filepath.Join(dir, "foo", "d.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.json"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := judged{refused: true, errors: "foo/d.json:0:0 not-a-file\npipe.json:0:0 not-a-file"}
+	if diff := cmp.Diff(want, judge(t, dir, lintDir(t, dir)), cmp.AllowUnexported(judged{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestLintOfAFileThatIsNoCatalog(t *testing.T) {
+	_, report := lintTree(t, map[string]string{"foo.json": strings.Repeat("{}\n", 10*maxFaults)})
+	if n := len(report.Faults); n != maxFaults {
+		t.Errorf("got %d faults, want %d", n, maxFaults)
+	}
+}
+
+func TestMessagesDoNotControlATerminal(t *testing.T) {
+	_, report := lintTree(t, map[string]string{"foo/c.yaml": "schema: \"\\e[2J\"\nname: \"\\e[2J\\n\"\n---\nschema: olm.package\nname: \"\\e[2J\\n\"\n---\n\"\\e[2J\": 1\n"})
+	var out strings.Builder
+	for _, format := range []string{"text", "github"} {
+		if err := report.Write(&out, format); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Errorf("got %q", out.String())
+	}
+}
+
+// FuzzLint checks that the faults that are looked for one by one agree with the verdict of catalogd, and that each has its place.
+func FuzzLint(f *testing.F) {
+	addSeeds(f)
+	f.Fuzz(func(t *testing.T, text []byte, isYAML bool) {
+		name := "foo/c.json"
+		if isYAML {
+			name = "foo/c.yaml"
+		}
+		fsys := fstest.MapFS{name: {Data: text}}
+		c, err := newCatalog(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.spool.Close()
+		if err := c.readAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := &linter{catalog: c}
+		l.readingFaults()
+		groups := c.groups()
+		for _, name := range slices.Sorted(maps.Keys(groups)) {
+			g := groups[name]
+			if !g.required {
+				continue
+			}
+			p := &pkg{linter: l, name: name}
+			if err := p.read(g.blobs); err != nil {
+				t.Fatal(err)
+			}
+			p.check()
+			sound, _, err := l.load(name, g.blobs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sound != nil && len(p.faults) > 0 {
+				t.Errorf("package %q is sound, and has the faults %+v", name, p.faults)
+			}
+			if err := l.checkGroup(name, g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		faults, err := l.place()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Count(string(text), "\n") + strings.Count(string(text), "\r") + strings.Count(string(text), "\u2028") +
+			strings.Count(string(text), "\u2029") + strings.Count(string(text), "\u0085") + 1
+		for _, fault := range faults {
+			if fault.Rule != "empty" && fault.Rule != "syntax" && (fault.Line < 1 || fault.Line > lines) {
+				t.Errorf("%+v is in no line of %d", fault, lines)
+			}
+		}
+	})
+}
+
+func addSeeds(f *testing.F) {
+	for _, pattern := range []string{"*/*.json", "*/*/*.json", "*/*/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(brokenDir(), pattern))
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			if len(text) < 8<<10 {
+				f.Add(text, filepath.Ext(file) == ".yaml")
+			}
+		}
+	}
+	f.Add([]byte(fooPackage+fooChannel+fooBundle), false)
+	f.Add([]byte("---\n"+fooPackage+"---\n"+fooChannel+"---\n"+fooBundle), true)
+}
