@@ -1,0 +1,347 @@
+package local
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/operator-catalogs/catalogd/internal/unpack"
+)
+
+// startRegistry gives the host of a registry that asks for the user "user" with the password "secret", if that is wanted.
+func startRegistry(t *testing.T, private bool) string {
+	t.Helper()
+	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); private && (user != "user" || password != "secret") {
+			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED"}]}`, http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+func build(t *testing.T, dir string) v1.ImageIndex {
+	t.Helper()
+	index, err := Build(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return index
+}
+
+func digestOf(t *testing.T, dir string) string {
+	t.Helper()
+	digest, err := build(t, dir).Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest.String()
+}
+
+func TestSameFilesGiveSameDigest(t *testing.T) {
+	files := map[string]string{"foo/c.json": fooPackage, "bar/ü n.yaml": "a: b", ".indexignore": "*.md", "README.md": "x"}
+	dir := writeTree(t, files)
+	want := digestOf(t, dir)
+
+	other := writeTree(t, files)
+	for file := range files {
+		if err := os.Chtimes(filepath.Join(other, file), time.Unix(1, 0), time.Unix(2, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(other, file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(other, "foo"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := digestOf(t, other); got != want {
+		t.Errorf("other times and modes gave %s, want %s", got, want)
+	}
+
+	t.Setenv("SOURCE_DATE_EPOCH", "1000000000")
+	if got := digestOf(t, dir); got == want {
+		t.Error("SOURCE_DATE_EPOCH makes no difference")
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
+	if _, err := Build(dir); err == nil || !strings.Contains(err.Error(), "number of seconds") {
+		t.Errorf("got error %v for a SOURCE_DATE_EPOCH that is no number", err)
+	}
+}
+
+func TestBuild(t *testing.T) {
+	index := build(t, writeTree(t, map[string]string{"foo/c.json": fooPackage}))
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var platforms []string
+	layers := map[v1.Hash]bool{}
+	for _, m := range manifest.Manifests {
+		platforms = append(platforms, m.Platform.String())
+		img, err := index.Image(m.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := img.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.Architecture != m.Platform.Architecture || config.Config.Labels[unpack.ConfigsLabel] != "/configs" || config.Created.Unix() != 0 {
+			t.Errorf("the configuration of %s is %+v", m.Platform, config)
+		}
+		of, err := img.Manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, layer := range of.Layers {
+			layers[layer.Digest] = true
+		}
+	}
+	if diff := cmp.Diff([]string{"linux/amd64", "linux/arm64", "linux/ppc64le", "linux/s390x"}, platforms); diff != "" {
+		t.Errorf("platforms (-want +got):\n%s", diff)
+	}
+	if len(layers) != 1 {
+		t.Errorf("got %d layers, want one for all", len(layers))
+	}
+}
+
+func TestBuildRefuses(t *testing.T) {
+	linked := writeTree(t, map[string]string{"foo/c.json": "{}"})
+	if err := os.Symlink("c.json", filepath.Join(linked, "foo", "d.json")); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{
+		filepath.Join(linked, "nosuch"): "opening the catalog directory",
+		linked:                          "foo/d.json is a symbolic link",
+		t.TempDir():                     "holds no file",
+	} {
+		if _, err := Build(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want one that says %q", dir, err, want)
+		}
+	}
+}
+
+// progress remembers what it was told last.
+type progress struct {
+	mu          sync.Mutex
+	done, total int64
+}
+
+func (p *progress) tell(done, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done, p.total = max(p.done, done), total
+}
+
+func TestPushAndOpen(t *testing.T) {
+	host := startRegistry(t, true)
+	files := map[string]string{
+		"foo/c.json":            fooPackage + fooChannel + fooBundle,
+		"bar/ü n.yaml":          "schema: olm.package\nname: bar\n",
+		"baz/" + longName():     `{"schema":"x"}`,
+		".indexignore":          "*.md",
+		"README.md":             "not a catalog",
+		"custom/deep/er/d.json": `{"schema":"custom"}`,
+	}
+	dir := writeTree(t, files)
+	var pushed, pulled progress
+	opts := Options{Keychain: keychain{"user", "secret"}, Progress: pushed.tell}
+	ref := host + "/catalogs/mine:v1"
+	digest, err := Push(t.Context(), build(t, dir), ref, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := host + "/catalogs/mine@" + digestOf(t, dir); digest.String() != want {
+		t.Errorf("pushed %s, want %s", digest, want)
+	}
+	if pushed.done == 0 || pushed.done != pushed.total {
+		t.Errorf("the push told of %d of %d bytes at its end", pushed.done, pushed.total)
+	}
+
+	opts.Progress = pulled.tell
+	s, err := Open(t.Context(), ref, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Image != digest.String() || s.Dir != "" {
+		t.Errorf("got the source %q %q, want the image %s", s.Image, s.Dir, digest)
+	}
+	if pulled.total == 0 || pulled.done < pulled.total {
+		t.Errorf("the pull told of %d of %d bytes at its end", pulled.done, pulled.total)
+	}
+	for file, want := range files {
+		got, err := os.ReadFile(filepath.Join(s.temp, file))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %q, %v; want %q", file, got, err, want)
+		}
+	}
+	report, err := Lint(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := report.Faults[0]; f.File != "bar/ü n.yaml" || f.Rule != "default-channel" || report.Source != s.Image {
+		t.Errorf("got %+v of %s", f, report.Source)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(s.temp); !os.IsNotExist(err) {
+		t.Errorf("after Close the files are still there: %v", err)
+	}
+}
+
+// longName is longer than the name field of a tar header.
+func longName() string { return strings.Repeat("long/", 60) + "c.json" }
+
+// keychain has the same credentials for all registries.
+type keychain struct{ user, password string }
+
+func (k keychain) Resolve(authn.Resource) (authn.Authenticator, error) {
+	return &authn.Basic{Username: k.user, Password: k.password}, nil
+}
+
+func TestOpenTellsWhatItWasGiven(t *testing.T) {
+	t.Chdir(writeTree(t, map[string]string{"catalog/foo/c.json": fooPackage, "file": ""}))
+	host, private := startRegistry(t, false), startRegistry(t, true)
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	for ref, want := range map[string]string{
+		"catalog":                   "",
+		"./catalog":                 "",
+		"./nosuch":                  "there is no directory ./nosuch",
+		"../nosuch":                 "there is no directory ../nosuch",
+		"nosuch/":                   "there is no directory nosuch/",
+		"/nosuch":                   "there is no directory /nosuch",
+		"file":                      "file is a file; give the directory",
+		"Not An Image":              "neither a directory here nor an image",
+		host + "/catalog:nosuch":    "if " + host + "/catalog:nosuch should be a directory: there is none",
+		private + "/catalog:latest": "Unauthorized",
+		strings.TrimPrefix(closed.URL, "http://") + "/c": "resolving",
+	} {
+		s, err := Open(t.Context(), ref, Options{Keychain: keychain{}})
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want one that says %q", ref, err, want)
+		}
+		if s != nil {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestPushRefuses(t *testing.T) {
+	index := build(t, writeTree(t, map[string]string{"foo/c.json": fooPackage}))
+	private := startRegistry(t, true)
+	for ref, want := range map[string]string{
+		"Not An Image":       "write it by tag, like",
+		private + "/catalog": "log in first: docker login " + private,
+	} {
+		if _, err := Push(t.Context(), index, ref, Options{Keychain: keychain{"user", "wrong"}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want one that says %q", ref, err, want)
+		}
+	}
+}
+
+// TestInsecure pushes to, and pulls from, a registry with a certificate that nobody vouches for.
+func TestInsecure(t *testing.T) {
+	server := httptest.NewTLSServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	ref := strings.TrimPrefix(server.URL, "https://") + "/catalog"
+	index := build(t, writeTree(t, map[string]string{"foo/c.json": fooPackage}))
+	if _, err := Push(t.Context(), index, ref, Options{}); err == nil {
+		t.Error("the certificate was not verified")
+	}
+	if _, err := Push(t.Context(), index, ref, Options{Insecure: true}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), ref, Options{Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHostileArchives lints images of which a layer is one of the corpus' archives: those that catalogd refuses have a fault that says why.
+func TestHostileArchives(t *testing.T) {
+	host := startRegistry(t, false)
+	dir := filepath.Join("..", "..", "..", "..", "e2e", "testdata", "broken", "archives")
+	if corpus := os.Getenv("BROKEN_CATALOGS"); corpus != "" {
+		dir = filepath.Join(corpus, "archives")
+	}
+	archives, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("%d archives, error %v", len(archives), err)
+	}
+	accepted := map[string]bool{"control.tar.gz": true, "absolute-path.tar.gz": true, "duplicate-entry.tar.gz": true}
+	for _, file := range archives {
+		name := filepath.Base(file)
+		t.Run(name, func(t *testing.T) {
+			report := lintArchive(t, host+"/broken/"+strings.TrimSuffix(name, ".tar.gz"), file)
+			if refused := report.Errors() > 0; refused == accepted[name] || refused != report.Refused {
+				t.Errorf("accepted is to be %t; got %+v", accepted[name], report)
+			}
+		})
+	}
+}
+
+func lintArchive(t *testing.T, ref, file string) *Report {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := mutate.AppendLayers(empty.Image, static.NewLayer(content, types.DockerLayer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if img, err = mutate.Config(img, v1.Config{Labels: map[string]string{unpack.ConfigsLabel: "/configs"}}); err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(tag, img); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), ref, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	report, err := Lint(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewOutline(t.Context(), s); (err != nil) != report.Refused {
+		t.Errorf("refused: %t, the outline has the error %v", report.Refused, err)
+	}
+	return report
+}
