@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -37,20 +39,37 @@ func newListCmd(e *env) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List the catalogs of the cluster",
 		Example: `  kubectl catalog list
-  kubectl catalog list -o wide`,
+  kubectl catalog list -o wide
+  kubectl catalog list --watch
+  kubectl catalog list --sort-by .status.content.bytes`,
 	}
 	out := newOutput(cmd)
-	var selector, fields string
-	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only catalogs with these labels: key=value,...")
-	cmd.Flags().StringVar(&fields, "field-selector", "", "only catalogs with these fields: metadata.name=value")
+	var opts listOptions
+	flags := cmd.Flags()
+	flags.StringVarP(&opts.selector, "selector", "l", "", "only catalogs with these labels: key=value,...")
+	flags.StringVar(&opts.fields, "field-selector", "", "only catalogs with these fields: metadata.name=value")
+	flags.StringVar(&opts.sortBy, "sort-by", "", "sort by a `field` of the objects, as a JSONPath: .spec.priority")
+	flags.BoolVarP(&opts.watch, "watch", "w", false, "after the list, a row for each catalog that changes, until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		return e.list(cmd.Context(), out, names, selector, fields)
+		opts.names = names
+		if opts.watch {
+			return e.watchList(cmd.Context(), out, opts)
+		}
+		return e.list(cmd.Context(), out, opts)
 	}
 	return cmd
 }
 
-func (e *env) list(ctx context.Context, out *output, names []string, selector, fields string) error {
-	catalogs, err := e.catalogs(ctx, names, selector, fields)
+// listOptions say which catalogs to list, and how.
+type listOptions struct {
+	names            []string
+	selector, fields string
+	sortBy           string
+	watch            bool
+}
+
+func (e *env) list(ctx context.Context, out *output, opts listOptions) error {
+	catalogs, err := e.catalogs(ctx, opts.names, opts.selector, opts.fields)
 	if err != nil {
 		return err
 	}
@@ -58,19 +77,80 @@ func (e *env) list(ctx context.Context, out *output, names []string, selector, f
 		_, err := fmt.Fprintln(e.stderr, "There are no catalogs. Add one: kubectl catalog add NAME IMAGE")
 		return err
 	}
+	rows, err := e.catalogRows(ctx, out, catalogs)
+	if err != nil {
+		return err
+	}
+	if err := sortRows(rows, opts.sortBy); err != nil {
+		return err
+	}
+	return out.print(e.stdout, catalogColumns, rows, len(opts.names) == 1)
+}
+
+func (e *env) catalogRows(ctx context.Context, out *output, catalogs []v1beta1.CatalogSource) ([]row, error) {
 	var polls map[string]pollTimes
-	if out.isTable() {
+	if out.isTable() && len(catalogs) > 0 {
 		polls = e.polls(ctx)
 	}
 	rows := make([]row, 0, len(catalogs))
 	for i := range catalogs {
 		r, err := catalogRow(&catalogs[i], polls[catalogs[i].Name], time.Now())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		rows = append(rows, r)
 	}
-	return out.print(e.stdout, catalogColumns, rows, len(names) == 1)
+	return rows, nil
+}
+
+// watchList prints the list, and from then on what changes. A catalog that is removed has a last row, as kubectl get --watch prints one.
+func (e *env) watchList(ctx context.Context, out *output, opts listOptions) error {
+	for _, name := range opts.names {
+		if _, err := e.catalog(ctx, name); err != nil {
+			return err
+		}
+	}
+	c, err := e.client()
+	if err != nil {
+		return err
+	}
+	printer, err := out.stream(e.stdout, catalogColumns)
+	if err != nil {
+		return err
+	}
+	var waiting []v1beta1.CatalogSource // for the whole list at first, so that its columns fit all of it
+	listed := false
+	flush := func() error {
+		rows, err := e.catalogRows(ctx, out, waiting)
+		waiting, listed = nil, true
+		if err == nil {
+			err = sortRows(rows, opts.sortBy)
+		}
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		return printer(rows)
+	}
+	f := &follower{client: c, list: metav1.ListOptions{LabelSelector: opts.selector, FieldSelector: opts.fields}, synced: flush}
+	f.each = func(_ watch.EventType, c *v1beta1.CatalogSource) error {
+		if len(opts.names) > 0 && !slices.Contains(opts.names, c.Name) {
+			return nil
+		}
+		waiting = append(waiting, *c)
+		if !listed {
+			return nil
+		}
+		return flush()
+	}
+	return stopped(ctx, f.run(ctx))
+}
+
+// stopped makes no error of an interrupt that is the way to end a command.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // catalogs returns the CatalogSources of these names, or those that the selectors match.
@@ -127,6 +207,9 @@ func catalogRow(c *v1beta1.CatalogSource, polled pollTimes, now time.Time) (row,
 	c.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSource"))
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
 	if err != nil {
+		return row{}, err
+	}
+	if err := unstructured.SetNestedField(object, int64(c.Spec.Priority), "spec", "priority"); err != nil { // the type leaves 0 out, the API server does not
 		return row{}, err
 	}
 	packages, changed := "", ""

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/kubectl/pkg/cmd/get"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
@@ -68,26 +69,51 @@ func view(kind, name string, fields any) (*unstructured.Unstructured, error) {
 // print writes a list to the terminal. single has other formats print the one row as an object rather than as a list, as kubectl does for a
 // name.
 func (o *output) print(to *term.Terminal, columns []term.Column, rows []row, single bool) error {
-	if o.isTable() {
-		table := term.Table{Columns: columns}
-		for _, r := range rows {
-			table.Rows = append(table.Rows, r.cells)
+	if o.isTable() || (single && len(rows) == 1) {
+		print, err := o.stream(to, columns)
+		if err != nil {
+			return err
 		}
-		return to.Print(table, term.Options{Wide: *o.flags.OutputFormat == "wide", NoHeaders: *o.flags.NoHeaders})
+		return print(rows)
 	}
-	printer, err := o.flags.ToPrinter()
+	printer, err := o.printer()
 	if err != nil {
-		if genericclioptions.IsNoCompatiblePrinterError(err) {
-			return usageError{err}
-		}
 		return err
-	}
-	if single && len(rows) == 1 {
-		return printer.PrintObj(rows[0].object, to)
 	}
 	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}}}
 	for _, r := range rows {
 		list.Items = append(list.Items, *r.object)
 	}
 	return printer.PrintObj(list, to)
+}
+
+// stream returns what writes rows that come one after another: to a table, in other formats each as an object of its own.
+func (o *output) stream(to *term.Terminal, columns []term.Column) (func([]row) error, error) {
+	if o.isTable() {
+		table := to.Stream(columns, term.Options{Wide: *o.flags.OutputFormat == "wide", NoHeaders: *o.flags.NoHeaders})
+		return func(rows []row) error {
+			cells := make([][]string, len(rows))
+			for i, r := range rows {
+				cells[i] = r.cells
+			}
+			return table.Print(cells...)
+		}, nil
+	}
+	printer, err := o.printer()
+	return func(rows []row) error {
+		for _, r := range rows {
+			if err := printer.PrintObj(r.object, to); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, err
+}
+
+func (o *output) printer() (printers.ResourcePrinter, error) {
+	printer, err := o.flags.ToPrinter()
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		err = usageError{err}
+	}
+	return printer, err
 }
