@@ -45,7 +45,8 @@ not listed; kubectl catalog describe CATALOG names them.`,
   kubectl catalog get deprecations --catalog sample
   kubectl catalog get packages -l provider=Skupper
   kubectl catalog get --raw /catalogs`,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: e.completeGet,
 	}
 	out := newOutput(cmd)
 	flags := cmd.Flags()
@@ -56,6 +57,7 @@ not listed; kubectl catalog describe CATALOG names them.`,
 	flags.StringVarP(&opts.selector, "selector", "l", "", "only of packages whose OperatorPackage has these labels: key=value,...")
 	flags.StringVar(&opts.fields, "field-selector", "", "only of packages whose OperatorPackage has these fields: spec.catalog=value,...")
 	flags.StringVar(&opts.raw, "raw", "", "print what the content service answers at this `path`")
+	e.completeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if opts.raw != "" {
 			return e.getRaw(cmd.Context(), opts.raw, opts.catalog)
@@ -73,10 +75,13 @@ not listed; kubectl catalog describe CATALOG names them.`,
 	return cmd
 }
 
-// kinds are what can be listed, by the names that they go by.
+// allKinds are what can be listed.
+var allKinds = []kind{packageKind, channelKind, bundleKind, deprecationKind}
+
+// kinds are they by the names that they go by.
 var kinds = func() map[string]kind {
 	named := map[string]kind{}
-	for _, k := range []kind{packageKind, channelKind, bundleKind, deprecationKind} {
+	for _, k := range allKinds {
 		for _, name := range k.names {
 			named[name] = k
 		}
@@ -90,6 +95,25 @@ type kind struct {
 	columns []term.Column
 	narrow  bool // whether what to list has to be said: there are very many
 	list    func(context.Context, *content.Service, getOptions) ([]listed, error)
+
+	// complete completes names of its things; nil: it cannot be done.
+	complete func(*env, *cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
+}
+
+// completeGet completes what to list, and then its names.
+func (e *env) completeGet(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		var plurals []cobra.Completion
+		for _, k := range allKinds {
+			plurals = append(plurals, k.names[0])
+		}
+		return plurals, cobra.ShellCompDirectiveNoFileComp
+	}
+	k, ok := kinds[args[0]]
+	if !ok || k.complete == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return k.complete(e, cmd, args[1:], prefix)
 }
 
 // listed is something that a catalog holds.

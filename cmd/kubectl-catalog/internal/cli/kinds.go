@@ -41,7 +41,8 @@ var packageKind = kind{
 		{Name: "name", Least: 20}, {Name: "catalog"}, {Name: "display name", Least: 16}, {Name: "channel", Least: 8}, {Name: "version"}, note,
 		{Name: "provider", Wide: true}, {Name: "categories", Wide: true}, {Name: "capabilities", Wide: true},
 	},
-	list: listPackages,
+	list:     listPackages,
+	complete: (*env).completePackages,
 }
 
 type packageView struct {
@@ -109,8 +110,9 @@ var channelKind = kind{
 	columns: []term.Column{
 		{Name: "name", Least: 12}, {Name: "package", Least: 16}, {Name: "catalog"}, {Name: "head", Least: 16}, {Name: "version"}, note,
 	},
-	narrow: true,
-	list:   listChannels,
+	narrow:   true,
+	list:     listChannels,
+	complete: (*env).completeChannels,
 }
 
 type channelView struct {
@@ -164,8 +166,9 @@ var bundleKind = kind{
 		{Name: "name", Least: 20}, {Name: "package", Least: 12}, {Name: "catalog"}, {Name: "version"}, {Name: "channels", Least: 12}, note,
 		{Name: "image", Wide: true},
 	},
-	narrow: true,
-	list:   listBundles,
+	narrow:   true,
+	list:     listBundles,
+	complete: (*env).completeBundles,
 }
 
 type bundleView struct {

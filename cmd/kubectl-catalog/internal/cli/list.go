@@ -42,6 +42,7 @@ func newListCmd(e *env) *cobra.Command {
   kubectl catalog list -o wide
   kubectl catalog list --watch
   kubectl catalog list --sort-by .status.content.bytes`,
+		ValidArgsFunction: e.completeCatalogs,
 	}
 	out := newOutput(cmd)
 	var opts listOptions

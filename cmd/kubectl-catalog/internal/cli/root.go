@@ -63,6 +63,7 @@ Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for
 		&cobra.Group{ID: groupContent, Title: "What they hold:"},
 		&cobra.Group{ID: groupAuthors, Title: "For authors of catalogs:"})
 	e.addFlags(root.PersistentFlags())
+	e.completeKubeconfig(root)
 	root.SetUsageTemplate(usage)
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	root.AddCommand(newOptionsCmd(root))
