@@ -26,6 +26,7 @@ type getOptions struct {
 	selector string // by the labels of the packages' OperatorPackages
 	fields   string // by their fields
 	raw      string
+	sortBy   string
 	full     bool // whether what is costly is shown, too
 }
 
@@ -37,13 +38,14 @@ func newGetCmd(e *env) *cobra.Command {
 		Long: `List what the catalogs hold: packages, channels, bundles (the versions of a package) or deprecations.
 
 Of packages that are in several catalogs all are listed, those of the catalog with the highest priority first. Packages that are not sound are
-not listed; kubectl catalog describe CATALOG names them.`,
+not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as their OperatorPackages are called, is the package of one catalog.`,
 		Example: `  kubectl catalog get packages
+  kubectl catalog get package skupper-operator -o yaml
   kubectl catalog get channels --package skupper-operator
   kubectl catalog get channels --all
   kubectl catalog get bundles --package skupper-operator --channel stable-1.6 -o wide
   kubectl catalog get deprecations --catalog sample
-  kubectl catalog get packages -l provider=Skupper
+  kubectl catalog get packages -l provider=Skupper --sort-by .version
   kubectl catalog get --raw /catalogs`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: e.completeGet,
@@ -56,6 +58,7 @@ not listed; kubectl catalog describe CATALOG names them.`,
 	flags.BoolVarP(&opts.all, "all", "A", false, "of all packages")
 	flags.StringVarP(&opts.selector, "selector", "l", "", "only of packages whose OperatorPackage has these labels: key=value,...")
 	flags.StringVar(&opts.fields, "field-selector", "", "only of packages whose OperatorPackage has these fields: spec.catalog=value,...")
+	flags.StringVar(&opts.sortBy, "sort-by", "", "sort by a `field` of what -o json shows, as a JSONPath: .version")
 	flags.StringVar(&opts.raw, "raw", "", "print what the content service answers at this `path`")
 	e.completeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -131,19 +134,83 @@ func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) err
 		return err
 	}
 	for _, name := range opts.names {
-		if !slices.ContainsFunc(found, func(l listed) bool { return l.name == name }) {
-			return notFoundf("there is no %s %q%s", k.names[1], name, opts.where())
+		if !slices.ContainsFunc(found, func(l listed) bool { return l.is(name) }) {
+			return e.notListed(ctx, k, opts, name)
 		}
 	}
-	if len(found) == 0 && out.isTable() {
-		_, err := fmt.Fprintf(e.stderr, "There are no %s%s.\n", k.names[0], opts.where())
-		return err
+	if len(found) == 0 {
+		return e.nothingListed(ctx, out, k, opts)
 	}
 	rows := make([]row, len(found))
 	for i, l := range found {
 		rows[i] = l.row
 	}
+	if err := sortRows(rows, opts.sortBy); err != nil {
+		return err
+	}
 	return out.print(e.stdout, k.columns, rows, len(opts.names) == 1)
+}
+
+// notListed is the error of a name that is not in the list.
+func (e *env) notListed(ctx context.Context, k kind, opts getOptions, name string) error {
+	opts.names = nil
+	var names []string
+	if !k.narrow || opts.pkg != "" {
+		all, err := e.find(ctx, k, opts)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 && opts.pkg != "" {
+			if err := e.mustHavePackage(ctx, opts); err != nil {
+				return err
+			}
+		}
+		for _, l := range all {
+			names = append(names, l.name)
+		}
+	}
+	return notFoundf("there is no %s %q%s%s", k.names[1], name, opts.where(), didYouMean(name, names))
+}
+
+// nothingListed ends a list that is empty. That is an error only if what was to be searched does not exist.
+func (e *env) nothingListed(ctx context.Context, out *output, k kind, opts getOptions) error {
+	if err := e.mustHavePackage(ctx, opts); err != nil {
+		return err
+	}
+	if opts.channel != "" && opts.pkg != "" {
+		channels := opts
+		channels.names = []string{opts.channel}
+		found, err := e.find(ctx, channelKind, channels)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			channels.channel = ""
+			return e.notListed(ctx, channelKind, channels, opts.channel)
+		}
+	}
+	if !out.isTable() {
+		return out.print(e.stdout, k.columns, nil, false)
+	}
+	_, err := fmt.Fprintf(e.stderr, "There are no %s%s.\n", k.names[0], opts.where())
+	return err
+}
+
+// mustHavePackage returns an error if there is no such package as --package names.
+func (e *env) mustHavePackage(ctx context.Context, opts getOptions) error {
+	if opts.pkg == "" {
+		return nil
+	}
+	found, err := e.find(ctx, packageKind, getOptions{catalog: opts.catalog, names: []string{opts.pkg}})
+	if err != nil || len(found) > 0 {
+		return err
+	}
+	return e.noPackage(ctx, opts.pkg, opts.catalog)
+}
+
+// is tells whether a name is the thing's. That of a package is the one of its OperatorPackage, too, which says which catalog is meant.
+func (l listed) is(name string) bool {
+	return l.name == name || (l.name == l.pkg && name == l.pkg+"."+l.catalog)
 }
 
 // where says which part of the catalogs was searched, behind a noun.
@@ -176,7 +243,7 @@ func (e *env) find(ctx context.Context, k kind, opts getOptions) ([]listed, erro
 		found = append(found, some...)
 	}
 	return slices.DeleteFunc(found, func(l listed) bool {
-		return (len(opts.names) > 0 && !slices.Contains(opts.names, l.name)) || (selected != nil && !selected[[2]string{l.catalog, l.pkg}])
+		return (len(opts.names) > 0 && !slices.ContainsFunc(opts.names, l.is)) || (selected != nil && !selected[[2]string{l.catalog, l.pkg}])
 	}), nil
 }
 
@@ -204,7 +271,7 @@ func (e *env) selectPackages(ctx context.Context, opts getOptions) (map[[2]strin
 		return nil, err
 	}
 	selected := map[[2]string]bool{}
-	for _, p := range list.Items {
+	for _, p := range list.Items { // named PACKAGE.CATALOG, and catalogs have no dots in their names
 		pkg, catalog, _ := cutLast(p.Name, ".")
 		selected[[2]string{catalog, pkg}] = true
 	}

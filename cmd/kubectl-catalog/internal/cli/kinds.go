@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
@@ -63,8 +64,13 @@ func listPackages(ctx context.Context, s *content.Service, opts getOptions) ([]l
 	if opts.catalog != "" {
 		filter["catalog"] = opts.catalog
 	}
-	if names := append(opts.names, opts.pkg); opts.pkg != "" || len(opts.names) > 0 {
-		filter["names"] = withoutEmpty(names)
+	var names []string
+	for _, name := range append(slices.Clone(opts.names), opts.pkg) {
+		pkg, _, _ := cutLast(name, ".") // the name may be PACKAGE.CATALOG
+		names = append(names, name, pkg)
+	}
+	if names = withoutEmpty(names); len(names) > 0 {
+		filter["names"] = names
 	}
 	const query = `query($filter: PackageFilter, $after: String) { packages(filter: $filter, first: 100, after: $after) {
 		nodes { name catalog { name } displayName provider categories capabilities version defaultChannel { name } deprecation { message } }

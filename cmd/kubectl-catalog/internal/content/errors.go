@@ -19,6 +19,8 @@ type Error struct {
 	Code      int    // of HTTP
 	Message   string // a sentence for people, with the remedy
 	APIServer bool   // whether the API server said it
+
+	badInput bool // whether GraphQL says that an argument cannot be used
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -38,7 +40,7 @@ func failure(s *Service, resp *http.Response) error {
 	}
 	var graphql struct{ Errors []queryError }
 	if err := json.Unmarshal(body, &graphql); err == nil && len(graphql.Errors) > 0 {
-		return &Error{Code: resp.StatusCode, Message: joined(graphql.Errors)}
+		return refused(resp.StatusCode, graphql.Errors)
 	}
 	text := strings.TrimSpace(string(body))
 	if first, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(first, fmt.Sprint(resp.StatusCode)) {

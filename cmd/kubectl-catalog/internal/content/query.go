@@ -4,24 +4,36 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // maxURL is how long a query may make a URL; a longer one is posted, for which the API server's proxy wants the right to `create`.
 const maxURL = 6 << 10
 
-// A queryError is what GraphQL says of a fault.
-type queryError struct{ Message string }
+// badInput is the code of an argument that cannot be used, such as a cursor of another version.
+const badInput = "BAD_USER_INPUT"
 
-func joined(errs []queryError) string {
+// A queryError is what GraphQL says of a fault.
+type queryError struct {
+	Message    string
+	Extensions struct{ Code string }
+}
+
+// refused makes an error of what an answer says of faults.
+func refused(status int, errs []queryError) error {
 	texts := make([]string, len(errs))
+	input := false
 	for i, e := range errs {
 		texts[i] = e.Message
+		input = input || e.Extensions.Code == badInput
 	}
-	return strings.Join(texts, "; ")
+	return &Error{Code: status, Message: strings.Join(texts, "; "), badInput: input}
 }
 
 // Query asks one catalog, or with an empty name all of them, and decodes the data of the answer into out. version, if not empty, is the
@@ -40,7 +52,7 @@ func (s *Service) Query(ctx context.Context, catalog, version, query string, var
 		return fmt.Errorf("reading what %s answers to a query: %w", s, err)
 	}
 	if len(answer.Errors) > 0 {
-		return &Error{Code: resp.StatusCode, Message: joined(answer.Errors)}
+		return refused(resp.StatusCode, answer.Errors)
 	}
 	return json.Unmarshal(answer.Data, out)
 }
@@ -78,17 +90,46 @@ type page[T any] struct {
 	}
 }
 
+// How often a list is begun anew, and how long each time later than the last: replicas of the service change one after the other.
+const (
+	maxListings = 6
+	relistAfter = 200 * time.Millisecond
+)
+
 // All asks for all pages of a connection, and returns the nodes. The query has one field at its root, which takes its parameter $after as
-// `after` and answers with nodes and pageInfo { hasNextPage endCursor }.
+// `after` and answers with nodes and pageInfo { hasNextPage endCursor }. All pages are of one version: a list of what changes meanwhile is
+// begun anew.
 func All[T any](ctx context.Context, s *Service, catalog, version, query string, variables map[string]any) ([]T, error) {
-	asked := map[string]any{}
-	for name, value := range variables {
-		asked[name] = value
+	for listing := 1; ; listing++ {
+		nodes, err := list[T](ctx, s, catalog, version, query, variables)
+		if !errors.Is(err, errChanged) {
+			return nodes, err
+		}
+		if listing == maxListings {
+			return nil, fmt.Errorf("the catalogs changed %d times while they were listed: try again, or list one of them", listing)
+		}
+		select {
+		case <-time.After(time.Duration(listing-1) * relistAfter):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
+}
+
+// errChanged is that of a list that goes on in another version than it began.
+var errChanged = errors.New("what is listed has changed")
+
+func list[T any](ctx context.Context, s *Service, catalog, version, query string, variables map[string]any) ([]T, error) {
+	asked := map[string]any{}
+	maps.Copy(asked, variables)
 	var nodes []T
 	for {
 		var data map[string]page[T]
 		if err := s.Query(ctx, catalog, version, query, asked, &data); err != nil {
+			// The arguments were good enough for the first page, so it is the cursor that is not.
+			if e, ok := errors.AsType[*Error](err); ok && e.badInput && asked["after"] != nil {
+				err = errChanged
+			}
 			return nil, err
 		}
 		more := false
