@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+func newWatchCmd(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "watch [CATALOG...]",
+		Short: "Follow the changes of catalogs",
+		Long: `Follow the changes of catalogs, of all of them unless some are named: at first the digest that is served, then a line for each change, until it
+is interrupted (Ctrl-C).
+
+A line has the time since which the digest is served, the catalog, the digest, and the packages that were added (+), changed (~) and removed
+(-). A catalog that is created later is followed, too. With -o json each line is a JSON object with the whole digest and all names.`,
+		Example: `  kubectl catalog watch
+  kubectl catalog watch sample
+  kubectl catalog watch -o json`,
+	}
+	var format string
+	cmd.Flags().StringVarP(&format, "output", "o", "", "`format`: json, an object a line")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if format != "" && format != "json" {
+			return usagef("-o %s: the changes come as text, or with -o json", format)
+		}
+		return e.watch(cmd.Context(), names, format == "json")
+	}
+	return cmd
+}
+
+// again is how long after a feed could not be had it is tried anew.
+const again = 30 * time.Second
+
+func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
+	group, ctx := errgroup.WithContext(ctx)
+	w := &watcher{env: e, json: asJSON, group: group, feeds: map[string]*watchedFeed{}}
+	if e.serverURL == "" {
+		group.Go(func() error { return w.followCluster(ctx, names) })
+	} else {
+		group.Go(func() error { return w.followServer(ctx, names) })
+	}
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil // interrupted, as it has to be
+}
+
+// A watcher prints the feeds of several catalogs as one.
+type watcher struct {
+	*env
+	json  bool
+	group *errgroup.Group
+
+	mu    sync.Mutex // one prints at a time
+	feeds map[string]*watchedFeed
+	came  bool // whether there was an event at all
+}
+
+// watchedFeed is what is known of one catalog's feed.
+type watchedFeed struct {
+	running bool
+	last    string // the id of its last event
+	failed  string // what is said to be wrong with it
+	tried   time.Time
+}
+
+// start follows a catalog, unless it is followed already or cannot be just now.
+func (w *watcher) start(ctx context.Context, catalog string, service *content.Service) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.feeds[catalog]
+	if f == nil {
+		f = &watchedFeed{}
+		w.feeds[catalog] = f
+	}
+	if f.running || time.Since(f.tried) < again {
+		return
+	}
+	f.running = true
+	since := f.last
+	w.group.Go(func() error {
+		err := service.Watch(ctx, catalog, since, func(event content.Event) error { return w.show(f, event) })
+		return w.ended(ctx, catalog, f, err)
+	})
+}
+
+// ended notes that a feed did. As long as nothing came from any, what is wrong with one is the end of all.
+func (w *watcher) ended(ctx context.Context, catalog string, f *watchedFeed, err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f.running = false
+	if err == nil { // removed; it may come back at once
+		f.failed = ""
+		return nil
+	}
+	f.tried = time.Now()
+	if ctx.Err() != nil || !w.came {
+		return missing(err, catalog)
+	}
+	if text := err.Error(); text != f.failed {
+		f.failed = text
+		fmt.Fprintf(w.stderr, "%s: %s\n", catalog, term.Line(text))
+	}
+	return nil
+}
+
+// change is an event as -o json has it.
+type change struct {
+	Type    string    `json:"type"`
+	Time    time.Time `json:"time"`
+	Catalog string    `json:"catalog"`
+	Digest  string    `json:"digest,omitempty"`
+	URL     string    `json:"url,omitempty"`
+	*content.Changes
+}
+
+func (w *watcher) show(f *watchedFeed, event content.Event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.came = true
+	if event.Type == content.Lost {
+		_, err := fmt.Fprintf(w.stderr, "%s: %s; trying again\n", event.Catalog, term.Line(event.Err.Error()))
+		return err
+	}
+	f.last, f.failed = event.ID, ""
+	c := change{Type: event.Type, Time: event.LastModified, Catalog: event.Catalog, Digest: event.Digest, URL: event.URL, Changes: event.Changes}
+	if c.Time.IsZero() {
+		c.Time = time.Now().Truncate(time.Second)
+	}
+	if w.json {
+		return json.NewEncoder(w.Out).Encode(c)
+	}
+	_, err := fmt.Fprintln(w.stdout, w.line(c))
+	return err
+}
+
+// line is a change for people. On a terminal it has as many names as there is room for.
+func (w *watcher) line(c change) string {
+	head := fmt.Sprintf("%s  %s  ", c.Time.Local().Format(time.DateTime), term.Line(c.Catalog))
+	if c.Type == content.Removed {
+		return head + w.stdout.Paint(term.Red, "is not served any more")
+	}
+	head += shortDigest(c.Digest) + "  "
+	if c.Changes == nil {
+		return head + "is served"
+	}
+	type word struct {
+		text  string
+		style term.Style
+	}
+	var words []word
+	for _, part := range []struct {
+		sign  string
+		names []string
+		style term.Style
+	}{{"+", c.Added, term.Green}, {"~", c.Changed, term.Yellow}, {"-", c.Removed, term.Red}} {
+		for _, name := range part.names {
+			words = append(words, word{part.sign + term.Line(name), part.style})
+		}
+	}
+	if len(words) == 0 {
+		return head + "no package differs"
+	}
+	var line strings.Builder
+	line.WriteString(head)
+	used := len(head)
+	for i, word := range words {
+		rest := fmt.Sprintf("and %d more", len(words)-i)
+		if i > 0 && w.stdout.Width > 0 && used+len(word.text)+1+len(rest) > w.stdout.Width {
+			line.WriteString(rest)
+			break
+		}
+		line.WriteString(w.stdout.Paint(word.style, word.text) + " ")
+		used += len(word.text) + 1
+	}
+	return strings.TrimRight(line.String(), " ")
+}
+
+// followServer follows the catalogs of --server-url, which may be all there is to ask.
+func (w *watcher) followServer(ctx context.Context, names []string) error {
+	service, err := w.direct()
+	if err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		var served struct{ Catalogs []named }
+		if err := service.JSON(ctx, "/catalogs", &served); err != nil && first {
+			return err
+		}
+		for _, name := range names {
+			if first && !slices.Contains(served.Catalogs, named{name}) {
+				return notFoundf("there is no catalog %q: kubectl catalog get --raw /catalogs shows those that %s has", name, service)
+			}
+		}
+		for _, c := range served.Catalogs {
+			if len(names) == 0 || slices.Contains(names, c.Name) {
+				w.start(ctx, c.Name, service)
+			}
+		}
+		if err := sleep(ctx, again/3); err != nil {
+			return err
+		}
+	}
+}
+
+// sleep waits, unless ctx ends before.
+func sleep(ctx context.Context, how time.Duration) error {
+	timer := time.NewTimer(how)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// followCluster follows the catalogs of the cluster as they come to be served.
+func (w *watcher) followCluster(ctx context.Context, names []string) error {
+	catalogs, err := w.catalogs(ctx, names, "", "")
+	if err != nil {
+		return err
+	}
+	for i := range catalogs {
+		if c := &catalogs[i]; c.Status.URLs == nil {
+			fmt.Fprintf(w.stderr, "%s: nothing is served yet: %s\n", c.Name, term.Line(ready(c).Message))
+		}
+	}
+	if len(catalogs) == 0 {
+		fmt.Fprintln(w.stderr, "There are no catalogs yet.")
+	}
+	services := map[string]*content.Service{} // by where they are: a token for one is good for all its catalogs
+	return w.eachCatalog(ctx, func(c *v1beta1.CatalogSource) error {
+		if c.Status.URLs == nil || (len(names) > 0 && !slices.Contains(names, c.Name)) {
+			return nil
+		}
+		service, err := w.open(c.Status.URLs.Base, c.Name)
+		if err != nil {
+			return err
+		}
+		if known := services[service.String()]; known != nil {
+			service = known
+		}
+		services[service.String()] = service
+		w.start(ctx, c.Name, service)
+		return nil
+	})
+}
