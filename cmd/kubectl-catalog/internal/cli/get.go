@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -46,7 +45,8 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
   kubectl catalog get bundles --package skupper-operator --channel stable-1.6 -o wide
   kubectl catalog get deprecations --catalog sample
   kubectl catalog get packages -l provider=Skupper --sort-by .version
-  kubectl catalog get --raw /catalogs`,
+  kubectl catalog get --raw /catalogs
+  kubectl catalog get --raw '/catalogs/sample/api/v1/metas?schema=olm.channel&package=skupper-operator'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: e.completeGet,
 	}
@@ -59,7 +59,7 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
 	flags.StringVarP(&opts.selector, "selector", "l", "", "only of packages whose OperatorPackage has these labels: key=value,...")
 	flags.StringVar(&opts.fields, "field-selector", "", "only of packages whose OperatorPackage has these fields: spec.catalog=value,...")
 	flags.StringVar(&opts.sortBy, "sort-by", "", "sort by a `field` of what -o json shows, as a JSONPath: .version")
-	flags.StringVar(&opts.raw, "raw", "", "print what the content service answers at this `path`")
+	flags.StringVar(&opts.raw, "raw", "", "print what the content service answers at this `path`, which may have parameters")
 	e.completeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if opts.raw != "" {
@@ -284,21 +284,4 @@ func cutLast(s, sep string) (before, after string, found bool) {
 		return s[:i], s[i+len(sep):], true
 	}
 	return s, "", false
-}
-
-func (e *env) getRaw(ctx context.Context, path, catalog string) error {
-	services, err := e.servicesFor(ctx, catalog)
-	if err != nil {
-		return err
-	}
-	if len(services) == 0 {
-		return notFoundf("no catalog is served, so there is no content service to ask")
-	}
-	resp, err := services[0].Get(ctx, path, nil, nil)
-	if err != nil {
-		return missing(err, catalog)
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(e.Out, resp.Body)
-	return err
 }

@@ -43,8 +43,8 @@ A line has the time since which the digest is served, the catalog, the digest, a
 	return cmd
 }
 
-// again is how long after a feed could not be had it is tried anew.
-const again = 30 * time.Second
+// feedRetry is how long after a feed could not be had it is tried anew.
+const feedRetry = 30 * time.Second
 
 func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -88,7 +88,7 @@ func (w *watcher) start(ctx context.Context, catalog string, service *content.Se
 		f = &watchedFeed{}
 		w.feeds[catalog] = f
 	}
-	if f.running || time.Since(f.tried) < again {
+	if f.running || time.Since(f.tried) < feedRetry {
 		return
 	}
 	f.running = true
@@ -119,8 +119,8 @@ func (w *watcher) ended(ctx context.Context, catalog string, f *watchedFeed, err
 	return nil
 }
 
-// change is an event as -o json has it.
-type change struct {
+// feedChange is an event as -o json has it.
+type feedChange struct {
 	Type    string    `json:"type"`
 	Time    time.Time `json:"time"`
 	Catalog string    `json:"catalog"`
@@ -138,7 +138,7 @@ func (w *watcher) show(f *watchedFeed, event content.Event) error {
 		return err
 	}
 	f.last, f.failed = event.ID, ""
-	c := change{Type: event.Type, Time: event.LastModified, Catalog: event.Catalog, Digest: event.Digest, URL: event.URL, Changes: event.Changes}
+	c := feedChange{Type: event.Type, Time: event.LastModified, Catalog: event.Catalog, Digest: event.Digest, URL: event.URL, Changes: event.Changes}
 	if c.Time.IsZero() {
 		c.Time = time.Now().Truncate(time.Second)
 	}
@@ -150,7 +150,7 @@ func (w *watcher) show(f *watchedFeed, event content.Event) error {
 }
 
 // line is a change for people. On a terminal it has as many names as there is room for.
-func (w *watcher) line(c change) string {
+func (w *watcher) line(c feedChange) string {
 	head := fmt.Sprintf("%s  %s  ", c.Time.Local().Format(time.DateTime), term.Line(c.Catalog))
 	if c.Type == content.Removed {
 		return head + w.stdout.Paint(term.Red, "is not served any more")
@@ -212,7 +212,7 @@ func (w *watcher) followServer(ctx context.Context, names []string) error {
 				w.start(ctx, c.Name, service)
 			}
 		}
-		if err := sleep(ctx, again/3); err != nil {
+		if err := sleep(ctx, feedRetry/3); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +21,15 @@ type Error struct {
 	Message   string // a sentence for people, with the remedy
 	APIServer bool   // whether the API server said it
 
-	badInput bool // whether GraphQL says that an argument cannot be used
+	query []QueryError // what is wrong with a query, if that is it
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// isBadInput tells whether GraphQL says that an argument cannot be used.
+func (e *Error) isBadInput() bool {
+	return slices.ContainsFunc(e.query, func(q QueryError) bool { return q.Extensions.Code == badInput })
+}
 
 // IsNotFound tells whether the content service says that there is no such thing.
 func IsNotFound(err error) bool {
@@ -38,7 +44,7 @@ func failure(s *Service, resp *http.Response) error {
 	if err := json.Unmarshal(body, &status); err == nil && status.Kind == "Status" {
 		return &Error{Code: resp.StatusCode, Message: viaAPIServer(s, resp.StatusCode, status.Message), APIServer: true}
 	}
-	var graphql struct{ Errors []queryError }
+	var graphql struct{ Errors []QueryError }
 	if err := json.Unmarshal(body, &graphql); err == nil && len(graphql.Errors) > 0 {
 		return refused(resp.StatusCode, graphql.Errors)
 	}

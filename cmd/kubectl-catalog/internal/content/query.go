@@ -19,57 +19,82 @@ const maxURL = 6 << 10
 // badInput is the code of an argument that cannot be used, such as a cursor of another version.
 const badInput = "BAD_USER_INPUT"
 
-// A queryError is what GraphQL says of a fault.
-type queryError struct {
+// A Question is asked in GraphQL.
+type Question struct {
+	Query     string
+	Operation string // which of several in Query
+	Variables map[string]any
+}
+
+// An Answer to a question. It may have data and faults, too.
+type Answer struct {
+	Data   json.RawMessage
+	Errors []QueryError
+}
+
+// A QueryError is what GraphQL says of a fault.
+type QueryError struct {
 	Message    string
+	Locations  []struct{ Line, Column int } // in the query
 	Extensions struct{ Code string }
 }
 
 // refused makes an error of what an answer says of faults.
-func refused(status int, errs []queryError) error {
+func refused(status int, errs []QueryError) error {
 	texts := make([]string, len(errs))
-	input := false
 	for i, e := range errs {
 		texts[i] = e.Message
-		input = input || e.Extensions.Code == badInput
 	}
-	return &Error{Code: status, Message: strings.Join(texts, "; "), badInput: input}
+	return &Error{Code: status, Message: strings.Join(texts, "; "), query: errs}
 }
 
 // Query asks one catalog, or with an empty name all of them, and decodes the data of the answer into out. version, if not empty, is the
 // version of the catalog that is asked.
 func (s *Service) Query(ctx context.Context, catalog, version, query string, variables map[string]any, out any) error {
-	resp, err := s.query(ctx, Path(catalog, version, "graphql"), query, variables)
+	answer, err := s.Ask(ctx, catalog, version, Question{Query: query, Variables: variables})
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	var answer struct {
-		Data   json.RawMessage
-		Errors []queryError
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		return fmt.Errorf("reading what %s answers to a query: %w", s, err)
-	}
 	if len(answer.Errors) > 0 {
-		return refused(resp.StatusCode, answer.Errors)
+		return refused(http.StatusOK, answer.Errors)
 	}
 	return json.Unmarshal(answer.Data, out)
 }
 
-func (s *Service) query(ctx context.Context, path, query string, variables map[string]any) (*http.Response, error) {
-	encoded, err := json.Marshal(variables)
+// Ask is Query for a question that may be at fault itself: its faults are part of the answer.
+func (s *Service) Ask(ctx context.Context, catalog, version string, q Question) (*Answer, error) {
+	resp, err := s.ask(ctx, Path(catalog, version, "graphql"), q)
+	var refused *Error
+	if errors.As(err, &refused) && len(refused.query) > 0 {
+		return &Answer{Errors: refused.query}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	params := url.Values{"query": {query}}
-	if len(variables) > 0 {
+	defer resp.Body.Close()
+	var answer Answer
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("reading what %s answers to a query: %w", s, err)
+	}
+	return &answer, nil
+}
+
+func (s *Service) ask(ctx context.Context, path string, q Question) (*http.Response, error) {
+	encoded, err := json.Marshal(q.Variables)
+	if err != nil {
+		return nil, err
+	}
+	params := url.Values{"query": {q.Query}}
+	if len(q.Variables) > 0 {
 		params.Set("variables", string(encoded))
+	}
+	if q.Operation != "" {
+		params.Set("operationName", q.Operation)
 	}
 	if len(params.Encode()) <= maxURL {
 		return s.Get(ctx, path, params, nil)
 	}
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	body, err := json.Marshal(map[string]any{"query": q.Query, "operationName": q.Operation, "variables": q.Variables})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +152,7 @@ func list[T any](ctx context.Context, s *Service, catalog, version, query string
 		var data map[string]page[T]
 		if err := s.Query(ctx, catalog, version, query, asked, &data); err != nil {
 			// The arguments were good enough for the first page, so it is the cursor that is not.
-			if e, ok := errors.AsType[*Error](err); ok && e.badInput && asked["after"] != nil {
+			if e, ok := errors.AsType[*Error](err); ok && e.isBadInput() && asked["after"] != nil {
 				err = errChanged
 			}
 			return nil, err

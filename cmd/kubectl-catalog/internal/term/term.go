@@ -3,6 +3,7 @@
 package term
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -87,6 +88,25 @@ func Text(text string) string {
 		return r
 	}, text)
 }
+
+// JSON is Text for JSON: what is harmful is escaped there, so that the JSON says the same.
+func JSON(text string) string {
+	if strings.IndexFunc(text, isEscaped) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if isEscaped(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// isEscaped leaves line ends and tabs, which stand between the values of JSON only.
+func isEscaped(r rune) bool { return isHarmful(r) && r != '\n' && r != '\r' && r != '\t' }
 
 func isHarmful(r rune) bool {
 	return unicode.IsControl(r) || (r >= 0x202A && r <= 0x202E) || (r >= 0x2066 && r <= 0x2069) || r == 0x200E || r == 0x200F
