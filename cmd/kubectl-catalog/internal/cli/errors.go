@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -55,12 +57,51 @@ func explain(err error) string {
 	switch {
 	case errors.As(err, &usage):
 		return err.Error()
+	case isRefused(err):
+		return refusal(err)
 	case apierrors.IsForbidden(err):
 		return err.Error() + "; an admin can bind the ClusterRole catalogd-cli-user to you"
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not know who you are: log in again, or see --kubeconfig, --context and --token"
 	}
 	return err.Error()
+}
+
+// isRefused tells whether the API server says what is wrong with an object.
+func isRefused(err error) bool {
+	return apierrors.IsInvalid(err) || strings.Contains(err.Error(), denied)
+}
+
+// denied stands before the sentence of an admission policy or webhook.
+const denied = "denied request: "
+
+// givenValue matches what the API server puts before the sentence of a rule: the value at fault, as JSON, if it is short.
+var givenValue = regexp.MustCompile(`^Invalid value: (?:"(?:[^"\\]|\\.)*": |\{.*?\}: |[a-z0-9.]+: )?`)
+
+// refusal is what the API server says is wrong with an object, in the words of the rules, of which ours name the field and what to do.
+func refusal(err error) string {
+	if _, sentence, ok := strings.Cut(err.Error(), denied); ok {
+		return sentence
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return err.Error()
+	}
+	var sentences []string
+	for _, cause := range status.Status().Details.Causes {
+		if strings.Contains(cause.Message, "some validation rules were not checked") {
+			continue
+		}
+		sentence := givenValue.ReplaceAllString(cause.Message, "")
+		if field := cause.Field[strings.LastIndexByte(cause.Field, '.')+1:]; field != "<nil>" && field != "spec" && !strings.Contains(sentence, field) {
+			sentence = cause.Field + ": " + sentence
+		}
+		sentences = append(sentences, sentence)
+	}
+	if len(sentences) == 0 {
+		return err.Error()
+	}
+	return strings.Join(sentences, "; ")
 }
 
 // missing tells a catalog that does not exist from other errors.
