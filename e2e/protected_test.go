@@ -238,10 +238,11 @@ func TestProtectedExamples(t *testing.T) {
 	w := newProtectedWorld(t)
 	w.authority(t) // it is published
 	t.Cleanup(func() {
-		for _, object := range []string{"clusterrolebinding/catalog-reader", "clusterrolebinding/sample-reader", "clusterrole/sample-reader"} {
+		for _, object := range []string{"clusterrolebinding/catalog-reader", "clusterrolebinding/sample-reader", "clusterrole/sample-reader", "clusterrolebinding/jane-views-packages"} {
 			_, _ = w.Kubectl(context.Background(), "delete", "--ignore-not-found", object)
 		}
 		_, _ = w.Kubectl(context.Background(), "-n", namespace, "delete", "--ignore-not-found", "serviceaccount", "catalog-reader", "sample-reader")
+		_, _ = w.Kubectl(context.Background(), "-n", namespace, "delete", "--ignore-not-found", "rolebinding", "jane-reads-catalogs")
 	})
 	runExamples(t, examplesOf(t, "../docs/api.md", protected), "CATALOGD=https://"+w.content, "KUBECONFIG="+w.Kubeconfig)
 }

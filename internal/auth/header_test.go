@@ -132,7 +132,7 @@ func TestHeaderPassesTheServiceProxy(t *testing.T) {
 	user, token := shared.serviceAccount(t, Audience)
 	proxied := shared.service(t, "default", "proxied", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := r.Header.Get("Authorization")
-		fmt.Fprintf(w, "%q %q", got, ask(a, r).User)
+		fmt.Fprintf(w, "%s %q %q", r.URL.Path, got, ask(a, r).User)
 	}))
 	client, err := rest.HTTPClientFor(shared.env.Config)
 	must(t, err)
@@ -145,7 +145,7 @@ func TestHeaderPassesTheServiceProxy(t *testing.T) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	must(t, err)
-	if want := fmt.Sprintf("%q %q", "", user); string(body) != want {
+	if want := fmt.Sprintf("/catalogs %q %q", "", user); string(body) != want {
 		t.Errorf("got %s, want %s", body, want)
 	}
 }
@@ -187,7 +187,7 @@ func (c *cluster) service(t *testing.T, namespace, name string, handler http.Han
 		err := c.admin.CoreV1().RESTClient().Get().AbsPath(path).Do(t.Context()).Error()
 		return !apierrors.IsServiceUnavailable(err)
 	})
-	return path + "/services/https:" + name + ":443/proxy"
+	return path
 }
 
 // pod makes a Pod that is not run, at address: the API server leads to none that is not a Pod's.
@@ -196,7 +196,14 @@ func (c *cluster) pod(t *testing.T, namespace, name, address string) {
 	pods := c.admin.CoreV1().Pods(namespace)
 	pod, err := pods.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
+		Spec: corev1.PodSpec{
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{Name: "none", Image: "none", SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			}}},
+		},
 	}, metav1.CreateOptions{})
 	must(t, err)
 	t.Cleanup(func() {
