@@ -3,12 +3,18 @@ package registry
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -124,5 +130,101 @@ func TestProxyIsVerified(t *testing.T) {
 	digests, _, err := head(t, newTestClient(t, Access{Proxy: proxy, RootCAs: ca.pem(), Insecure: true}), "registry.example/catalogs/foo:v1")
 	if err != nil || digests != digest || got.Load() == "" {
 		t.Errorf("through a trusted proxy to an insecure registry: %v, %v", digests, err)
+	}
+}
+
+// sniffed tells of each connection whether it begins as TLS does, and is open to both.
+type sniffed struct {
+	net.Listener
+	tell func(secure bool)
+}
+
+func (l sniffed) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return &sniffedConn{Conn: conn, tell: l.tell}, err
+}
+
+type sniffedConn struct {
+	net.Conn
+	once sync.Once
+	tell func(secure bool)
+}
+
+func (c *sniffedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.once.Do(func() { c.tell(p[0] == 22) }) // a handshake (RFC 8446, section 5.1)
+	}
+	return n, err
+}
+
+// A registry on loopback that has a certificate is not spoken to in plain HTTP, however long it takes to show that.
+func TestLoopbackIsNotDowngraded(t *testing.T) {
+	ca := newAuthority(t)
+	handler, digest := withImage(t)
+	server := httptest.NewUnstartedServer(handler)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{*ca.server()}}
+	var connections, plain atomic.Int32
+	second := make(chan struct{})
+	server.Listener = sniffed{server.Listener, func(secure bool) {
+		if !secure {
+			plain.Add(1)
+		}
+		if connections.Add(1) == 2 {
+			close(second)
+		}
+	}}
+	server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		<-second // until whoever asks grows impatient
+		return nil, nil
+	}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	got, _, err := head(t, newTestClient(t, Access{RootCAs: ca.pem()}), server.Listener.Addr().String()+"/catalogs/foo:v1")
+	if err != nil || got != digest {
+		t.Errorf("got %s, %v, want %s", got, err, digest)
+	}
+	if n := plain.Load(); n != 0 {
+		t.Errorf("%d connections began in plain HTTP", n)
+	}
+}
+
+// hangingUp is a connection over which nothing can be written.
+type hangingUp struct{ net.Conn }
+
+func (hangingUp) Write([]byte) (int, error) {
+	return 0, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
+}
+
+// What a registry says of a client certificate before it hangs up is heard, though it may be lost for the first times.
+func TestHungUp(t *testing.T) {
+	alert := &net.OpError{Op: "remote error", Err: errors.New("tls: unknown certificate authority")}
+	for name, test := range map[string]struct {
+		lost int // connections over which nothing is heard
+		want Kind
+	}{
+		"heard at last": {mostHungUp - 1, ClientCertificate},
+		"never heard":   {1000, Unreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := newTestClient(t, Access{})
+			var dials atomic.Int32
+			client.secure.wire.DialTLSContext = func(context.Context, string, string) (net.Conn, error) {
+				if dials.Add(1) > int32(test.lost) {
+					return nil, alert
+				}
+				ours, theirs := net.Pipe()
+				t.Cleanup(func() { theirs.Close() })
+				return hangingUp{ours}, nil
+			}
+			_, _, err := head(t, client, "registry.example/catalogs/foo:v1")
+			if KindOf(err) != test.want {
+				t.Errorf("got %v, want an error of kind %s", err, test.want)
+			}
+			if n := int(dials.Load()); n != mostHungUp {
+				t.Errorf("%d connections, want %d", n, mostHungUp)
+			}
+		})
 	}
 }

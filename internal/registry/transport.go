@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -56,10 +57,10 @@ func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 // servers and to where registries redirect as well; only the pace is that of all catalogs, as far as via is the same.
 func chain(wire *http.Transport, pace *pace, via string, insecure bool) http.RoundTripper {
 	paced := pace.wrap(watched(proxied{wire}, stallWindow, stallBytes), via)
-	return guarded{bounded(resuming(paced)), pace, via, insecure}
+	return guarded{bounded(resuming(paced)), pace, via, insecure, &sync.Map{}}
 }
 
-// guarded lets pass what may be asked. Plain HTTP may be spoken on loopback, as Docker does, and to insecure endpoints:
+// guarded lets pass what may be asked. Plain HTTP may be spoken on loopback, as Docker does, with what knows nothing else, and to insecure endpoints:
 // go-containerregistry would fall back to it for private addresses (RFC 1918) and names under .localhost, and follow redirects
 // from HTTPS to HTTP. A redirect must come to an end, and must not lead to this machine or its network from elsewhere, whose
 // services trust whoever can reach them.
@@ -68,12 +69,13 @@ type guarded struct {
 	pace     *pace
 	via      string // by which the pace knows where next leads
 	insecure bool
+	plain    *sync.Map // hosts on loopback that answered HTTPS in plain HTTP
 }
 
 func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	err := g.check(req)
 	if err == nil {
-		return g.next.RoundTrip(req)
+		return g.send(req)
 	}
 	if req.Body != nil {
 		_ = req.Body.Close() // as an http.RoundTripper must; nothing was sent
@@ -94,10 +96,35 @@ func (g guarded) check(req *http.Request) error {
 		g.pace.faulted(newPaceKey(first.URL.Host, g.via), g.pace.now())
 		return &answerError{"redirects without end"}
 	}
-	if req.URL.Scheme != "https" && !g.insecure && !isLoopback(req.URL.Hostname()) {
+	if req.URL.Scheme != "https" && !g.insecure && !(isLoopback(req.URL.Hostname()) && g.isPlain(req)) {
 		return &plainHTTPError{req.URL.Host}
 	}
 	return nil
+}
+
+// send sends a request that may be sent, and notes who does not know HTTPS.
+func (g guarded) send(req *http.Request) (*http.Response, error) {
+	res, err := g.next.RoundTrip(req)
+	if answer, ok := errors.AsType[tls.RecordHeaderError](err); ok && string(answer.RecordHeader[:]) == "HTTP/" {
+		g.plain.Store(req.URL.Host, true)
+	}
+	return res, err
+}
+
+// isPlain tells whether the host of a request knows no HTTPS. go-containerregistry tries plain HTTP also while the answer to HTTPS is not there
+// yet, or when a certificate was refused; so unless it is known, the host is asked.
+func (g guarded) isPlain(req *http.Request) bool {
+	if _, plain := g.plain.Load(req.URL.Host); plain {
+		return true
+	}
+	asked := &http.Request{
+		Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: req.URL.Host, Path: "/v2/"}, Header: http.Header{"User-Agent": {req.UserAgent()}},
+	}
+	if res, err := g.send(asked.WithContext(req.Context())); err == nil {
+		_ = res.Body.Close() // that it came says enough
+	}
+	_, plain := g.plain.Load(req.URL.Host)
+	return plain
 }
 
 // plainHTTPError says that host was not asked, since only plain HTTP would do.
@@ -132,6 +159,9 @@ func (p proxied) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.WithContext(context.WithValue(req.Context(), directly{}, true))
 	}
 	res, err := p.next.RoundTrip(req)
+	for attempts := 1; attempts < mostHungUp && hungUp(req, err); attempts++ {
+		res, err = p.next.RoundTrip(req)
+	}
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "proxyconnect" || strings.HasPrefix(op.Op, "socks ")) {
 			return nil, &proxyError{host: p.proxy(req), err: err}
@@ -145,6 +175,20 @@ func (p proxied) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return res, nil
+}
+
+// mostHungUp is how often a request is begun whose connection ends before it is written.
+const mostHungUp = 4
+
+// hungUp tells whether a connection ended while a request was written that can be made again. A registry that refuses a client certificate says
+// why after the client's part of the handshake, and closes the connection (RFC 8446, section 4.4.2.4): what it said is lost if we are writing
+// by then, as HTTP/2 does at once.
+func hungUp(req *http.Request, err error) bool {
+	if err == nil || req.URL.Scheme != "https" || req.Body != nil || req.Context().Err() != nil {
+		return false
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return (ok && op.Op == "write") || strings.Contains(err.Error(), "http2: client conn could not be established") // which has no type
 }
 
 // proxy returns host[:port] of the proxy that req goes through; "" if through none.
