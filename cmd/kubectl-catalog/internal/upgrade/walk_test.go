@@ -119,13 +119,24 @@ func newOracle(c Channel) *oracle {
 			}
 		}
 	}
-	for at, ok := o.head, heads == 1; ok && len(o.chain) <= len(c.Entries); _, ok = replaces[at] {
+	if heads != 1 {
+		return o
+	}
+	at, steps := o.head, 0
+	for ; isEntry(c, at) && steps <= len(c.Entries); steps++ {
 		if !skipped[at] {
 			o.chain = append(o.chain, at)
 		}
 		at = replaces[at]
 	}
+	if steps > len(c.Entries) { // in a circle
+		o.chain = nil
+	}
 	return o
+}
+
+func isEntry(c Channel, name string) bool {
+	return slices.ContainsFunc(c.Entries, func(e Entry) bool { return e.Name == name })
 }
 
 // distances are the fewest steps from each bundle to one, found backwards.

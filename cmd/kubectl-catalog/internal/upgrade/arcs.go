@@ -1,0 +1,175 @@
+package upgrade
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// arc is an edge, or the edges of a skipRange from rows that follow each other, drawn from the farthest of them.
+type arc struct {
+	kind Kind
+	from []int // rows, the nearest first
+}
+
+// findArcs finds the arcs of each row. What a lane or another arc shows already has none: that there are more reasons is said beside it.
+func (s *svg) findArcs() {
+	s.arcList = make([][]arc, len(s.Rows))
+	s.neighbours = make([]strings.Builder, len(s.Rows))
+	total := 0
+	for i := range s.Rows {
+		var covered []int
+		alone := map[int]bool{} // rows that the skipRange alone leads from
+		for _, e := range s.graph.edgesTo(i) {
+			from, ok := s.graph.index[e.From]
+			if !ok || from == i {
+				continue
+			}
+			total++
+			fmt.Fprintf(&s.neighbours[i], " u%d", from)
+			fmt.Fprintf(&s.neighbours[from], " d%d", i)
+			if e.has(Skips) && !e.has(Replaces) {
+				s.arcList[i] = append(s.arcList[i], arc{Skips, []int{from}})
+			}
+			if e.has(SkipRange) {
+				covered = append(covered, from)
+				alone[from] = len(e.Reasons) == 1
+			}
+		}
+		for _, run := range runs(i, covered) {
+			if containsAny(run, alone) {
+				s.arcList[i] = append(s.arcList[i], arc{SkipRange, run})
+			}
+		}
+	}
+	s.highlights = 2*total <= maxHighlights
+	if !s.highlights {
+		s.neighbours = make([]strings.Builder, len(s.Rows))
+	}
+	for i := range s.arcList {
+		for _, a := range s.arcList[i] {
+			s.longest = max(s.longest, span(i, a))
+		}
+	}
+	if s.longest > 0 {
+		s.reach = math.Min(svgArcs, 16+10*float64(s.longest))
+	}
+}
+
+func (e Edge) has(kind Kind) bool {
+	for _, r := range e.Reasons {
+		if r.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+func containsAny(rows []int, set map[int]bool) bool {
+	for _, r := range rows {
+		if set[r] {
+			return true
+		}
+	}
+	return false
+}
+
+// runs splits rows into those that follow each other, each on one side of the row at and nearest to it first.
+func runs(at int, rows []int) [][]int {
+	in := map[int]bool{}
+	last := at
+	for _, r := range rows {
+		in[r] = true
+		last = max(last, r)
+	}
+	var out [][]int
+	collect := func(from, to, step int) {
+		var run []int
+		for r := from; r != to; r += step {
+			if in[r] {
+				run = append(run, r)
+			} else if run != nil {
+				out, run = append(out, run), nil
+			}
+		}
+		if run != nil {
+			out = append(out, run)
+		}
+	}
+	collect(at+1, last+1, 1)
+	collect(at-1, -1, -1)
+	return out
+}
+
+func span(to int, a arc) int {
+	d := a.from[len(a.from)-1] - to
+	return max(d, -d)
+}
+
+// arcs draws those that end at a row: out to the left, the farther the more rows they span, and an arrow at the end.
+func (s *svg) arcs(i int) {
+	for _, a := range s.arcList[i] {
+		far := a.from[len(a.from)-1]
+		out := 12 + (s.reach-12)*math.Sqrt(float64(span(i, a))/float64(s.longest))
+		x, y, fromY := s.arcs0, s.y(i), s.y(far)
+		s.p(`<path class="e %s%s" d="M%s %sC%s %[4]s %[5]s %[6]s %[3]s %[6]s"/>`, a.kind, s.ends(i, a.from), px(x), px(fromY), px(x-out*4/3), px(y))
+		s.p(`<path class="tip %s%s" d="M%s %sl-6-3v6z"/>`+"\n", a.kind, s.ends(i, a.from), px(x+2), px(y))
+	}
+}
+
+// highlightStyle shows, while a row is under the pointer, its edges, the rows it leads up to, and those that lead to it.
+func (s *svg) highlightStyle() string {
+	var b strings.Builder
+	for i := range s.Rows {
+		fmt.Fprintf(&b, "svg:has(#r%d:hover) .e%[1]d{stroke-width:2.5;stroke-opacity:1}\n", i)
+		if s.highlights {
+			fmt.Fprintf(&b, "svg:has(#r%d:hover) .u%[1]d{fill:#1a7f37;fill-opacity:.12}\nsvg:has(#r%[1]d:hover) .d%[1]d{fill-opacity:.08}\n", i)
+		}
+	}
+	return b.String()
+}
+
+// svgStyle says no colour by a variable: not everything that draws SVG knows them.
+const svgStyle = `text{font-family:system-ui,-apple-system,"Segoe UI","Helvetica Neue",Arial,sans-serif}
+.bg{fill:#fff}
+.h1{font-size:24px;font-weight:700;fill:#1f2328}
+.h2{font-size:15px;fill:#59636e}
+.v{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:13px;font-weight:600;fill:#1f2328}
+.gone{text-decoration:line-through;font-weight:400;fill:#59636e}
+.note{font-size:12px;fill:#59636e}
+.e{fill:none;pointer-events:none}
+.tip{stroke:none;pointer-events:none}
+.guide{fill:none;stroke:#d1d9e0;stroke-width:1;pointer-events:none}
+path.replaces{stroke:#0969da;stroke-width:2.5}
+path.skips{stroke:#8250df;stroke-width:1.2;stroke-opacity:.75}
+path.skipRange{stroke:#0a7f86;stroke-width:1;stroke-opacity:.55}
+.tip.skips{fill:#8250df;stroke:none}
+.tip.skipRange{fill:#0a7f86;stroke:none}
+.node{fill:#fff;stroke:#0969da;stroke-width:2.5}
+.node.top{fill:#1a7f37;stroke:#1a7f37}
+.node.old{stroke:#bc4c00}
+.hit{fill:#0969da;fill-opacity:0}
+.row:hover .hit{fill-opacity:.16}
+rect.tag{fill-opacity:.14}
+rect.head{fill:#1a7f37}
+rect.deprecated{fill:#bc4c00}
+.tagtext{font-size:11px;font-weight:600;text-anchor:middle}
+text.head{fill:#1a7f37}
+text.deprecated{fill:#bc4c00}
+@media (prefers-color-scheme:dark){
+.bg,.node{fill:#0d1117}
+.h1,.v{fill:#e6edf3}
+.h2,.note,.gone{fill:#9198a1}
+.guide{stroke:#2a313c}
+path.replaces,.node{stroke:#4493f8}
+path.skips{stroke:#ab7df8}
+path.skipRange{stroke:#39c5cf}
+.tip.skips{fill:#ab7df8;stroke:none}
+.tip.skipRange{fill:#39c5cf;stroke:none}
+.node.top{fill:#3fb950;stroke:#3fb950}
+.node.old{stroke:#f0883e}
+.hit{fill:#4493f8}
+rect.head,text.head{fill:#3fb950}
+rect.deprecated,text.deprecated{fill:#f0883e}
+}
+`

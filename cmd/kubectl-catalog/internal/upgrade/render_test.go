@@ -1,0 +1,190 @@
+package upgrade
+
+import (
+	"bytes"
+	"encoding/xml"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// graphs are those of the golden files.
+var graphs = map[string]Channel{
+	"linear": channel("1.0.0", "1.1.0 replaces 1.0.0 deprecated gone", "1.2.0 replaces 1.1.0"),
+	"skips": channel("1.0.0 replaces 0.9.0", "1.0.1 replaces 1.0.0", "1.1.0 replaces 1.0.0 skips 1.0.1", "1.1.1 replaces 1.1.0", "1.1.2 replaces 1.1.0 skips 1.1.1",
+		"1.2.0 replaces 1.1.0 skips 1.1.1,1.1.2,1.1.5"),
+	"ranges":  channel("1.0.0", "1.1.0 replaces 1.0.0 range >=1.0.0 <1.1.0", "1.2.0 replaces 1.1.0 range >=1.0.0 <1.2.0", "2.0.0 replaces 1.2.0 range >=1.1.0 <2.0.0"),
+	"islands": channel("1.0.0", "2.0.0 range <2.0.0", "3.0.0 replaces 2.9.0 range >=2.0.0 <3.0.0", "nightly", "3.1.0 replaces 3.0.0 skips nightly,2.0.0"),
+	"hostile": {Package: `<b>&"\`, Name: "s\x1b[31mtable\n", Entries: []Entry{
+		{Name: "a\"];\n</title><script>alert(1)</script>", Version: "1.0.0", Deprecated: "]]> \u202e --> </style>"},
+		{Name: "漢字`\\", Replaces: "a\"];\n</title><script>alert(1)</script>", Skips: []string{"x\x00\xff"}, SkipRange: `<"1" |#quot;|`},
+	}},
+	"empty": {Package: "foo", Name: "stable"},
+}
+
+// renderers write the golden files, named by what is behind the dot.
+var renderers = map[string]func(*Graph, io.Writer) error{
+	"txt":       func(g *Graph, w io.Writer) error { return g.Layout().Text(w, TextOptions{}) },
+	"ascii.txt": func(g *Graph, w io.Writer) error { return g.Layout().Text(w, TextOptions{Width: 40, ASCII: true}) },
+	"svg":       func(g *Graph, w io.Writer) error { return g.Layout().SVG(w) },
+	"dot":       func(g *Graph, w io.Writer) error { return g.DOT(w) },
+	"mmd":       func(g *Graph, w io.Writer) error { return g.Mermaid(w) },
+}
+
+func TestRenderers(t *testing.T) {
+	for name, c := range graphs {
+		for kind, render := range renderers {
+			t.Run(name+"."+kind, func(t *testing.T) {
+				var got bytes.Buffer
+				if err := render(New(c), &got); err != nil {
+					t.Fatal(err)
+				}
+				golden := filepath.Join("testdata", name+"."+kind)
+				if *update {
+					if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := os.ReadFile(golden)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(string(want), got.String()); diff != "" {
+					t.Errorf("%s differs (-want +got); -update writes it anew:\n%s", golden, diff)
+				}
+			})
+		}
+	}
+}
+
+// checkRendered checks what is promised of every picture, whatever the catalog says.
+func checkRendered(t *testing.T, g *Graph) {
+	t.Helper()
+	for kind, render := range renderers {
+		var got bytes.Buffer
+		if err := render(g, &got); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range got.String() {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Fatalf("%s has the character %U", kind, r)
+			}
+		}
+		switch kind {
+		case "svg":
+			checkSVG(t, got.Bytes())
+		case "dot":
+			checkLines(t, got.String(), dotLine)
+		case "mmd":
+			checkLines(t, got.String(), mermaidLine)
+		case "ascii.txt":
+			for line := range strings.Lines(got.String()) {
+				if w := displayWidth(strings.TrimSuffix(line, "\n")); w > 40 {
+					t.Fatalf("a line takes %d columns: %q", w, line)
+				}
+			}
+		}
+	}
+}
+
+// checkSVG checks that a picture is XML of the elements and attributes that draw, and that every class has a number that is a row's or a name
+// that the style knows: nothing in it comes from a catalog but text.
+func checkSVG(t *testing.T, picture []byte) {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(picture))
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatalf("the picture is no XML: %v\n%s", err, picture)
+		}
+		e, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		if !strings.Contains(" svg title style rect text path g circle ", " "+e.Name.Local+" ") {
+			t.Fatalf("the picture has an element %s", e.Name.Local)
+		}
+		for _, a := range e.Attr {
+			if !svgValue.MatchString(a.Value) && a.Name.Local != "xmlns" {
+				t.Fatalf("the picture has an attribute %s=%q", a.Name.Local, a.Value)
+			}
+		}
+	}
+}
+
+const quoted = `"(\\.|[^"\\])*"`
+
+var (
+	svgValue    = regexp.MustCompile(`^[A-Za-z0-9 .%-]*$`)
+	dotLine     = regexp.MustCompile(fmt.Sprintf(`^(digraph %[1]s \{|}|  (rankdir=BT|node \[[^<]*\]|edge \[[^<]*\]|%[1]s( -> %[1]s)? \[label=%[1]s[a-z0-9=,:", ]*\]);)$`, quoted))
+	mermaidLine = regexp.MustCompile("^(flowchart BT|  style b0 stroke-width:3px|  b[0-9]+\\[\"[^\"<>`\\\\]*\"\\]|  o[0-9]+\\(\\[\"[^\"<>`\\\\]*\"\\]\\)|  [bo][0-9]+ -\\.?->\\|\"[^\"<>`\\\\]*\"\\| b[0-9]+)$")
+)
+
+func checkLines(t *testing.T, text string, line *regexp.Regexp) {
+	t.Helper()
+	for l := range strings.Lines(text) {
+		if l = strings.TrimSuffix(l, "\n"); !line.MatchString(l) {
+			t.Fatalf("a line is not of the language: %q", l)
+		}
+	}
+}
+
+func TestRenderersEscape(t *testing.T) {
+	for name, c := range graphs {
+		t.Run(name, func(t *testing.T) { checkRendered(t, New(c)) })
+	}
+}
+
+// TestTextPaint checks that colours do not move anything.
+func TestTextPaint(t *testing.T) {
+	l := New(graphs["skips"]).Layout()
+	var plain, painted strings.Builder
+	paint := func(r Role, text string) string { return "{" + string(r) + "}" + text + "{}" }
+	if err := l.Text(&plain, TextOptions{Width: 44}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Text(&painted, TextOptions{Width: 44, Paint: paint}); err != nil {
+		t.Fatal(err)
+	}
+	if got := regexp.MustCompile(`\{[a-z]*\}`).ReplaceAllString(painted.String(), ""); got != plain.String() {
+		t.Errorf("painted, the text is\n%s, want\n%s", got, plain.String())
+	}
+	if !strings.Contains(painted.String(), "{head}head{}") {
+		t.Errorf("nothing is painted as head:\n%s", painted.String())
+	}
+}
+
+// TestMermaidIsBounded checks that a diagram has no more edges than Mermaid draws, and says what it leaves out.
+func TestMermaidIsBounded(t *testing.T) {
+	var ranges, skips []string
+	for i := range 60 {
+		ranges = append(ranges, fmt.Sprintf("1.%d.0 replaces 1.%d.0 range <1.%d.0", i, i-1, i))
+		var below []string
+		for j := range i {
+			below = append(below, fmt.Sprintf("1.%d.0", j))
+		}
+		skips = append(skips, fmt.Sprintf("1.%d.0 replaces 1.%d.0 skips %s", i, i-1, strings.Join(below, ",")))
+	}
+	for text, c := range map[string]Channel{"1.59.0 (head), from #lt;1.59.0": channel(ranges...), "1.59.0 (head), skips 1.0.0, 1.1.0, 1.2.0 and 56 more": channel(skips...)} {
+		var b strings.Builder
+		if err := New(c).Mermaid(&b); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(b.String(), "->"); got != 60 || !strings.Contains(b.String(), text) {
+			t.Errorf("got %d edges, want the 60 of replaces, and %q", got, text)
+		}
+	}
+}
