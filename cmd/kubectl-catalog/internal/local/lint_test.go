@@ -145,6 +145,14 @@ entries:
 			map[string]string{"foo/c.json": strings.Replace(`{"schema":"olm.package","name":"foo","defaultChannel":"a"}`+"\n"+fooChannel+fooBundle, "csv.metadata", "bundle.object", 1)},
 			judged{warnings: "foo/c.json:1:1 no-description\nfoo/c.json:1:1 no-icon\nfoo/c.json:3:81 bundle-objects"},
 		},
+		"columns are characters": {
+			map[string]string{
+				"a.json": "\ufeff" + `{"ü":"日本","schema":"olm.package","name":"a","defaultChannel":"x"}`,
+				"b.yaml": "--- {ü: 日本, schema: olm.package, name: b, defaultChannel: x}\n",
+				"c.yaml": "schema: olm.package\r\nname: c\r\ndefaultChannel: x\r\n",
+			},
+			judged{invalid: "a,b,c", errors: "a.json:1:62 default-channel\nb.yaml:1:59 default-channel\nc.yaml:3:17 default-channel"},
+		},
 		"no file": {nil, judged{refused: true, errors: ":0:0 empty"}},
 	} {
 		t.Run(name, func(t *testing.T) {
