@@ -39,6 +39,7 @@ To stop offering a catalog and to keep its settings, set its spec.availability t
 	flags.BoolVar(&opts.wait, "wait", true, "wait until they are gone")
 	flags.BoolVar(&opts.ignoreNotFound, "ignore-not-found", false, "take a catalog that does not exist for removed")
 	flags.DurationVar(&opts.timeout, "timeout", 5*time.Minute, "how long to wait for each")
+	cmd.ValidArgsFunction = e.completeCatalogs
 	ch := newChange(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := ch.begin(cmd); err != nil {

@@ -31,6 +31,7 @@ func newResumeCmd(e *env) *cobra.Command {
 func newSuspensionCmd(e *env, suspend bool, cmd *cobra.Command) *cobra.Command {
 	var all bool
 	cmd.Flags().BoolVar(&all, "all", false, "all catalogs")
+	cmd.ValidArgsFunction = e.completeCatalogs
 	ch := newChange(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := ch.begin(cmd); err != nil {

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+// feedTime is how long the content service may take to serve what the status says is served: another replica of it may be asked.
+const feedTime = 30 * time.Second
+
+// refreshOptions say which catalogs to refresh, and how.
+type refreshOptions struct {
+	all, wait bool
+	timeout   time.Duration
+}
+
+func newRefreshCmd(e *env) *cobra.Command {
+	var opts refreshOptions
+	cmd := &cobra.Command{
+		Use:   "refresh NAME...",
+		Short: "Have catalogs polled now",
+		Long: `Have catalogs polled now, whenever their next poll is due. With --wait it is told what changed: the digest, and the packages that were added
+(+), changed (~) and removed (-).`,
+		Example: `  kubectl catalog refresh sample --wait
+  kubectl catalog refresh --all`,
+		ValidArgsFunction: e.completeCatalogs,
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&opts.all, "all", false, "all catalogs that are not suspended")
+	flags.BoolVar(&opts.wait, "wait", false, "wait until they are current, and tell what changed")
+	flags.DurationVar(&opts.timeout, "timeout", 10*time.Minute, "how long to wait for each")
+	ch := newChange(cmd)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if err := ch.begin(cmd); err != nil {
+			return err
+		}
+		return e.refresh(cmd.Context(), ch, names, opts)
+	}
+	return cmd
+}
+
+func (e *env) refresh(ctx context.Context, ch *change, names []string, opts refreshOptions) error {
+	catalogs, err := e.chosen(ctx, names, opts.all)
+	if err != nil {
+		return err
+	}
+	refreshes := make([]*refresh, 0, len(catalogs))
+	for i := range catalogs {
+		c := &catalogs[i]
+		if c.Spec.Suspend {
+			if !opts.all {
+				return fmt.Errorf("catalog %q is suspended, so nothing would look at it: kubectl catalog resume %s", c.Name, c.Name)
+			}
+			continue
+		}
+		r := &refresh{env: e, catalog: c, before: c.Status.Digest}
+		if opts.wait && !ch.isDry() {
+			r.version = r.servedVersion(ctx)
+		}
+		if err := r.ask(ctx, ch); err != nil {
+			return err
+		}
+		refreshes = append(refreshes, r)
+	}
+	if !opts.wait || ch.isDry() {
+		return nil
+	}
+	var failed []error
+	for _, r := range refreshes {
+		if err := r.finish(ctx, ch, opts.timeout); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", r.catalog.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// A refresh is that of one catalog.
+type refresh struct {
+	*env
+	catalog *v1beta1.CatalogSource
+	before  string // the digest
+	version string // what the content service calls what it serves; empty if it does not say
+	request string
+}
+
+// ask sets the annotation that asks for a poll to a value that it never had.
+func (r *refresh) ask(ctx context.Context, ch *change) error {
+	r.request = time.Now().UTC().Format(time.RFC3339Nano)
+	err := r.patch(ctx, ch, r.catalog, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+		v1beta1.PollRequestedAnnotation: r.request,
+	}}})
+	if err != nil {
+		return err
+	}
+	return r.tell(ch, r.catalog, "poll requested")
+}
+
+// finish waits until the poll is over, and tells what changed.
+func (r *refresh) finish(ctx context.Context, ch *change, timeout time.Duration) error {
+	meter := newMeter()
+	after, err := r.wait(ctx, waiter{name: r.catalog.Name, timeout: timeout, goal: "refreshed", judge: func(c *v1beta1.CatalogSource) finding {
+		return meter.refine(c, r.judge(c))
+	}})
+	if err != nil || !ch.isTold() {
+		return err
+	}
+	if after.Status.Digest == r.before {
+		_, err := fmt.Fprintf(r.stdout, "catalog %q is unchanged: %s\n", after.Name, shortDigest(r.before))
+		return err
+	}
+	if _, err := fmt.Fprintf(r.stdout, "catalog %q: %s -> %s\n", after.Name, orNothing(shortDigest(r.before)), shortDigest(after.Status.Digest)); err != nil {
+		return err
+	}
+	return r.tellChanges(ctx, after.Status.Digest)
+}
+
+// judge tells whether the poll is over. An attempt that failed is an error: what was asked for is not done.
+func (r *refresh) judge(c *v1beta1.CatalogSource) finding {
+	if c == nil || c.DeletionTimestamp != nil {
+		return readiness(c)
+	}
+	if c.Status.Poll == nil || c.Status.Poll.Requested != r.request {
+		return finding{stage: "Waiting for catalogd to ask the registry", hint: "catalogd has not looked at it, is it running?"}
+	}
+	progressing, synced := condition(c, v1beta1.ProgressingCondition), condition(c, v1beta1.PackagesSyncedCondition)
+	switch {
+	case progressing.Reason == v1beta1.BlockedReason, progressing.Reason == v1beta1.RetryingReason:
+		return finding{err: errors.New(progressing.Message)}
+	case synced.Reason == v1beta1.UnpackingReason:
+		return finding{stage: "Publishing", detail: synced.Message}
+	case synced.Reason == v1beta1.SyncFailedReason:
+		return finding{stage: "Trying again", detail: synced.Message}
+	}
+	return finding{done: true}
+}
+
+// servedVersion is the version that the content service serves, from which on it can tell what changed.
+func (r *refresh) servedVersion(ctx context.Context) string {
+	event, err := r.event(ctx, "", func(content.Event) bool { return true })
+	if err != nil {
+		return ""
+	}
+	return event.ID
+}
+
+// tellChanges prints which packages differ. Whoever may not read the content knows the digests all the same.
+func (r *refresh) tellChanges(ctx context.Context, digest string) error {
+	if r.version == "" {
+		return nil
+	}
+	event, err := r.event(ctx, r.version, func(e content.Event) bool { return e.Digest == digest })
+	if err != nil {
+		r.warn("what changed in catalog %q is not known: %v", r.catalog.Name, err)
+		return nil
+	}
+	if event.Changes == nil {
+		r.warn("what changed in catalog %q is not known: what it was before is not kept any more", r.catalog.Name)
+		return nil
+	}
+	_, err = fmt.Fprint(r.stdout, r.describe(*event.Changes))
+	return err
+}
+
+// event returns the first event of the catalog's feed that is wanted.
+func (r *refresh) event(ctx context.Context, since string, wanted func(content.Event) bool) (found content.Event, err error) {
+	ctx, cancel := context.WithTimeout(ctx, feedTime)
+	defer cancel()
+	service, err := r.service(ctx, r.catalog.Name)
+	if err != nil {
+		return found, err
+	}
+	err = service.Watch(ctx, r.catalog.Name, since, func(event content.Event) error {
+		if event.Type != content.Digest || !wanted(event) {
+			return nil
+		}
+		found = event
+		return errEnough
+	})
+	switch {
+	case errors.Is(err, errEnough):
+		return found, nil
+	case err == nil:
+		return found, errors.New("it is not served any more")
+	}
+	return found, err
+}
+
+// describe has a line for each package that differs, and one that counts them.
+func (r *refresh) describe(changes content.Changes) string {
+	var b strings.Builder
+	for _, group := range []struct {
+		sign  string
+		style term.Style
+		names []string
+	}{{"+", term.Green, changes.Added}, {"~", term.Yellow, changes.Changed}, {"-", term.Red, changes.Removed}} {
+		for _, name := range slices.Sorted(slices.Values(group.names)) {
+			fmt.Fprintf(&b, "  %s\n", r.stdout.Paint(group.style, group.sign+" "+term.Line(name)))
+		}
+	}
+	fmt.Fprintf(&b, "%s added, %d changed, %d removed\n", counted(len(changes.Added), "package", "packages"), len(changes.Changed), len(changes.Removed))
+	return b.String()
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "nothing"
+	}
+	return text
+}

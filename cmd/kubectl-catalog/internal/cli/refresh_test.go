@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+func TestRefreshIsOver(t *testing.T) {
+	tests := []struct {
+		name, requested, progressing, synced string
+		done, failed                         bool
+	}{
+		{name: "an earlier request was handled", requested: "1", progressing: "Succeeded", synced: "Synced"},
+		{name: "current", requested: "2", progressing: "Succeeded", synced: "Synced", done: true},
+		{name: "some packages are not sound", requested: "2", progressing: "Succeeded", synced: "InvalidPackages", done: true},
+		{name: "packages are examined", requested: "2", progressing: "Succeeded", synced: "Unpacking"},
+		{name: "packages are not written", requested: "2", progressing: "Succeeded", synced: "SyncFailed"},
+		{name: "an earlier failure", requested: "1", progressing: "Retrying", synced: "Synced"},
+		{name: "failed for now", requested: "2", progressing: "Retrying", synced: "Synced", failed: true},
+		{name: "failed until somebody helps", requested: "2", progressing: "Blocked", synced: "Synced", failed: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &v1beta1.CatalogSource{}
+			c.Status.Poll = &v1beta1.PollStatus{Requested: tt.requested}
+			c.Status.Conditions = []metav1.Condition{
+				{Type: v1beta1.ProgressingCondition, Reason: tt.progressing}, {Type: v1beta1.PackagesSyncedCondition, Reason: tt.synced},
+			}
+			got := (&refresh{request: "2"}).judge(c)
+			if got.done != tt.done || (got.err != nil) != tt.failed {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+	if (&refresh{}).judge(nil).err == nil {
+		t.Error("a catalog that was removed is waited for")
+	}
+}
+
+func TestRefreshTellsWhatChanged(t *testing.T) {
+	r := &refresh{env: &env{stdout: &term.Terminal{Writer: &strings.Builder{}}}}
+	got := r.describe(content.Changes{Added: []string{"b", "a\x1b[2J"}, Removed: []string{"c"}})
+	want := "  + a\uFFFD[2J\n  + b\n  - c\n2 packages added, 0 changed, 1 removed\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
