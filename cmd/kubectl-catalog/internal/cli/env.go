@@ -11,6 +11,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -116,8 +117,12 @@ func (e *env) catalog(ctx context.Context, name string) (*v1beta1.CatalogSource,
 		return nil, err
 	}
 	var catalog v1beta1.CatalogSource
-	if err := c.Get(ctx, client.ObjectKey{Name: name}, &catalog); err != nil {
-		return nil, missing(err, name)
+	err = c.Get(ctx, client.ObjectKey{Name: name}, &catalog)
+	if apierrors.IsNotFound(err) {
+		return nil, e.noCatalog(ctx, name)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return &catalog, nil
 }

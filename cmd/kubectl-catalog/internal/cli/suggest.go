@@ -60,3 +60,16 @@ func (e *env) noPackage(ctx context.Context, name, catalog string) error {
 	}
 	return notFoundf("there is no package %q%s%s", name, getOptions{catalog: catalog}.where(), hint)
 }
+
+// noCatalog is the error of a catalog that does not exist.
+func (e *env) noCatalog(ctx context.Context, name string) error {
+	var names []string
+	catalogs, _ := e.catalogs(ctx, nil, "", "")
+	for _, c := range catalogs {
+		names = append(names, c.Name)
+	}
+	if hint := didYouMean(name, names); hint != "" {
+		return notFoundf("there is no catalog %q%s", name, hint)
+	}
+	return notFoundf("there is no catalog %q: kubectl catalog list shows those there are", name)
+}
