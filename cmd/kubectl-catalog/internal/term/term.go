@@ -41,13 +41,15 @@ type Style string
 
 // The styles, by their codes of ECMA-48 (SGR): the 16 colours that every terminal has, as its owner chose them.
 const (
-	Plain  Style = ""
-	Bold   Style = "1"
-	Faint  Style = "2"
-	Red    Style = "31"
-	Green  Style = "32"
-	Yellow Style = "33"
-	Cyan   Style = "36"
+	Plain     Style = ""
+	Bold      Style = "1"
+	Faint     Style = "2"
+	Italic    Style = "3"
+	Underline Style = "4"
+	Red       Style = "31"
+	Green     Style = "32"
+	Yellow    Style = "33"
+	Cyan      Style = "36"
 )
 
 // Paint shows a text in a style.
