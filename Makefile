@@ -123,7 +123,7 @@ soak: build ## Kill catalogd 200 times under load, then 10 minutes of faults; SO
 		go test -count=1 -v -timeout 3h ./e2e/soak -soak.duration=$(SOAK) -soak.kills=$(KILLS)
 
 .PHONY: bench
-bench: build ## Measure catalogd against its yardsticks; ARGS=--help shows what can be chosen
+bench: build plugin ## Measure catalogd against its yardsticks; ARGS=--help shows what can be chosen
 	assets=$$($(ASSETS)); KUBEBUILDER_ASSETS=$$assets go run ./hack/bench $(ARGS)
 
 .PHONY: clean

@@ -23,7 +23,7 @@ import (
 const usage = `bench measures catalogd beside yardsticks that are measured in the same run, by turns with it.
 
 Usage, in the root of the repository:
-  make build && KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh) go run ./hack/bench [flags]
+  make build plugin && KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh) go run ./hack/bench [flags]
 
 What it measures are rows, by name:
 %s
@@ -35,11 +35,11 @@ Flags:
 
 // options is what the flags say.
 type options struct {
-	catalogd, assets, cacheDir, catalog, nginx, opm string
-	runs                                            int
-	duration                                        time.Duration
-	only                                            *regexp.Regexp
-	json, write                                     string
+	catalogd, plugin, assets, cacheDir, catalog, nginx, opm string
+	runs                                                    int
+	duration                                                time.Duration
+	only                                                    *regexp.Regexp
+	json, write                                             string
 }
 
 func main() {
@@ -59,6 +59,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&o.catalogd, "catalogd", "bin/catalogd", "the built catalogd, a `path`")
+	f.StringVar(&o.plugin, "plugin", "bin/kubectl-catalog", "the built plugin of kubectl, a `path`")
 	f.StringVar(&o.catalog, "catalog", "", "measure with this catalog: a `directory` that an image has at /configs, or a tar archive of one, plain or gzipped, with configs/ in it (default: one is generated, of the community catalog's shape)")
 	f.StringVar(&o.cacheDir, "cache-dir", defaultCacheDir(), "`directory` for generated catalogs, which stay, and the files of a run, which do not; it decides which disk is measured")
 	f.IntVar(&o.runs, "runs", 5, "how often to measure figure and yardstick, by turns")
@@ -104,7 +105,7 @@ func (o *options) validate() error {
 		return errors.New("the working directory is not the root of the repository: run this there")
 	}
 	for _, p := range []struct{ path, remedy string }{
-		{o.catalogd, "make build, or give --catalogd"}, {o.opm, "give --opm the path of an opm, or leave it out"},
+		{o.catalogd, "make build, or give --catalogd"}, {o.plugin, "make plugin, or give --plugin"}, {o.opm, "give --opm the path of an opm, or leave it out"},
 	} {
 		if info, err := os.Stat(p.path); p.path != "" && (err != nil || info.IsDir()) {
 			return fmt.Errorf("there is no program %s: %s", p.path, p.remedy)

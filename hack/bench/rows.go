@@ -23,6 +23,7 @@ var rows = []namedRow{
 	{"unpack-changed", "one package of the catalog changed, beside gzip | tar", unpackChanged},
 	{"disk", "disk bytes, beside those of compact JSON", diskBytes},
 	{"packages", "first sync of OperatorPackages, beside kubectl apply", firstSync},
+	{"plugin", "a table of all packages by the plugin, beside kubectl", listing},
 	{"poll", "a poll that finds nothing new, beside one HEAD", unchangedPoll},
 	{"thousand", "1,000 CatalogSources for an hour, simulated", thousandCatalogs},
 	{"replicas", "200 catalogs on three replicas, beside one", replicas},

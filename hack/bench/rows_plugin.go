@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	longestListing = 500 // ms
+	mostMoved      = 200 // kB
+)
+
+// listing measures how long the plugin takes to list the packages of a catalog, and what it moves for that, beside kubectl, which lists
+// their OperatorPackages.
+func listing(ctx context.Context, e *env) (Row, error) {
+	row := Row{
+		What:      "a table of all packages in the catalog: process start -> end",
+		Figure:    Series{What: "kubectl-catalog get packages", Unit: "ms"},
+		Yardstick: Series{What: "kubectl get operatorpackages", Unit: "ms"},
+	}
+	if err := e.alone(ctx); err != nil {
+		return row, err
+	}
+	w, err := e.listingWorld(ctx)
+	if err != nil {
+		return row, err
+	}
+	defer w.close()
+	plugin, kubectl := w.lister(e.plugin, "get", "packages"), w.lister(e.cluster.kubectl, "get", "operatorpackages")
+	for _, first := range []*lister{plugin, kubectl} { // in which kubectl learns which kinds there are, and keeps that
+		if _, err := first.run(ctx); err != nil {
+			return row, err
+		}
+		first.moved = nil
+	}
+	if err := e.alternate(ctx, &row, e.runs, plugin.run, kubectl.run); err != nil {
+		return row, err
+	}
+	moved, besides := newSeries("", "kB", plugin.moved...), newSeries("", "kB", kubectl.moved...)
+	row.check(row.Figure.Median < longestListing, "%s of less than %d ms", row.Figure.format(row.Figure.Median), longestListing)
+	row.check(moved.Median < mostMoved, "%s moved, of less than %d kB", moved.format(moved.Median), mostMoved)
+	row.note("%d lines, for which %s are moved, by the plugin; %d lines and %s by kubectl: both ways, TLS included, in all connections",
+		plugin.lines, moved.format(moved.Median), kubectl.lines, besides.format(besides.Median))
+	row.note("the plugin lists the CatalogSources, and calls catalogd where these say: directly, over plain HTTP")
+	return row, nil
+}
+
+// listingWorld is a catalogd that serves the catalog, and a tap each before it and the API server.
+type listingWorld struct {
+	*readerWorld
+	api, content *tap
+	flags        []string // of kubectl and the plugin
+}
+
+func (e *env) listingWorld(ctx context.Context) (w *listingWorld, err error) {
+	w = &listingWorld{}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	if w.api, err = newTap(); err != nil {
+		return w, err
+	}
+	if w.content, err = newTap(); err != nil {
+		return w, err
+	}
+	ref, _, err := e.registry.publish("bench/base", e.base)
+	if err != nil {
+		return w, err
+	}
+	d, err := e.freshDaemon(ctx, "--external-url", "http://"+w.content.Addr().String())
+	if err != nil {
+		return w, err
+	}
+	w.readerWorld = &readerWorld{daemon: d}
+	go w.api.serve(e.cluster.config.Host)
+	go w.content.serve(d.content)
+	w.flags = []string{"--kubeconfig", e.cluster.admin, "--server", "https://" + w.api.Addr().String(), "--cache-dir", filepath.Join(e.dir, "kubectl")}
+	return w, w.fill(ctx, e.cluster, ref)
+}
+
+func (w *listingWorld) close() {
+	for _, t := range []*tap{w.api, w.content} {
+		if t != nil {
+			t.Close()
+		}
+	}
+	if w.readerWorld != nil {
+		w.discard()
+	}
+}
+
+// lister is a command that prints a table.
+type lister struct {
+	world   *listingWorld
+	program string
+	args    []string
+	lines   int       // that it printed
+	moved   []float64 // kB, by each run
+}
+
+func (w *listingWorld) lister(program string, args ...string) *lister {
+	return &lister{world: w, program: program, args: slices.Concat(args, w.flags)}
+}
+
+// run is a meter of milliseconds.
+func (l *lister) run(ctx context.Context) (float64, error) {
+	w := l.world
+	before := w.api.moved.Load() + w.content.moved.Load()
+	began := time.Now()
+	table, err := command(ctx, l.program, l.args...)
+	took := time.Since(began)
+	l.lines = strings.Count(table, "\n")
+	l.moved = append(l.moved, float64(w.api.moved.Load()+w.content.moved.Load()-before)/1000)
+	return float64(took.Microseconds()) / 1000, err
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"io"
+	"net"
+	"sync/atomic"
+)
+
+// tap stands before a server, passes on what comes over TCP, and counts the bytes of both ways.
+type tap struct {
+	net.Listener
+	server string // host:port; to be set before the first connection
+	moved  atomic.Int64
+}
+
+func newTap() (*tap, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return &tap{Listener: listener}, nil
+}
+
+// serve passes connections on until the tap is closed.
+func (t *tap) serve(server string) {
+	t.server = server
+	for {
+		client, err := t.Accept()
+		if err != nil {
+			return
+		}
+		go t.pass(client)
+	}
+}
+
+// pass passes on until one side closes.
+func (t *tap) pass(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", t.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	done := make(chan error, 2)
+	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+		go func() {
+			_, err := io.Copy(way[1], io.TeeReader(way[0], t))
+			done <- err
+		}()
+	}
+	<-done
+}
+
+// Write counts.
+func (t *tap) Write(p []byte) (int, error) {
+	t.moved.Add(int64(len(p)))
+	return len(p), nil
+}
