@@ -147,6 +147,45 @@ type CatalogSourceStatus struct {
 	// stands in GET /catalogs of the content service, not here.
 	// +optional
 	Poll *PollStatus `json:"poll,omitempty"`
+
+	// progress says how far catalogd is with new content. It is there only while catalogd is at work on that, and not in the first
+	// second of it.
+	// +optional
+	Progress *CatalogProgress `json:"progress,omitempty"`
+}
+
+// ProgressPhase is what is being done about new content. More may come.
+type ProgressPhase string
+
+// The phases, in their order. Each may be left out, and after a failure they begin again.
+const (
+	ProgressResolving   ProgressPhase = "Resolving"   // the registry is asked which digest the image has
+	ProgressDownloading ProgressPhase = "Downloading" // the image is fetched and unpacked
+	ProgressIndexing    ProgressPhase = "Indexing"    // its content is indexed, stored and examined
+	ProgressPublishing  ProgressPhase = "Publishing"  // it is served; its packages are published
+)
+
+// CatalogProgress says how far catalogd is with new content. It is written once a second at most.
+type CatalogProgress struct {
+	// phase is what is being done: Resolving, Downloading, Indexing, Publishing. Take others for something new.
+	// +required
+	Phase ProgressPhase `json:"phase"`
+
+	// bytes is how much of the image's layers was fetched, as they come, compressed.
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+
+	// totalBytes is how much there is to fetch; absent while that is not known.
+	// +optional
+	TotalBytes int64 `json:"totalBytes,omitempty"`
+
+	// packages is how many packages are published, each as an OperatorPackage, those that did not change included.
+	// +optional
+	Packages int32 `json:"packages,omitempty"`
+
+	// totalPackages is how many are to be; absent before they are published.
+	// +optional
+	TotalPackages int32 `json:"totalPackages,omitempty"`
 }
 
 // CatalogSourceURLs says where the content of a catalog is served.

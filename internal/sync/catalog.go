@@ -99,6 +99,7 @@ type reconciliation struct {
 	unexamined bool      // whether it is not known which packages of what is served are sound; published and invalid say nothing then
 	next       time.Time // when to come again; zero: when something changes
 	concluded  bool      // whether the last step was done
+	progress   *teller   // of a leader's pass; nil: nothing is told of it
 }
 
 // errDone ends a reconcile before its last step, with success.
@@ -121,6 +122,7 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, req ctrl.Request) (re
 	}()
 	work, done := r.interrupts.begin(ctx, rec.catalog.UID, rec.catalog.Generation)
 	defer done()
+	defer func() { rec.progress.end() }()
 
 	for _, step := range r.steps(rec) {
 		if err := step.run(work, rec); err != nil {
@@ -138,6 +140,8 @@ func (r *CatalogReconciler) steps(rec *reconciliation) []step {
 	case !r.Config.selects(rec.catalog.Labels):
 		return []step{{"release", r.release}}
 	case r.leads():
+		rec.catalog.Status.Progress = nil // whoever began with it is not at it any more
+		rec.progress = &teller{r: r, rec: rec, began: r.Clock.Now()}
 		return r.leading()
 	}
 	return r.following()
@@ -168,6 +172,7 @@ func (r *CatalogReconciler) writeStatus(ctx context.Context, rec *reconciliation
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(rec.catalog), now); err != nil {
 			return client.IgnoreNotFound(err)
 		}
+		rec.before.Status.Progress = now.Status.Progress // of a write of ours whose answer did not come
 		if now.UID != rec.catalog.UID || !equality.Semantic.DeepEqual(now.Status, rec.before.Status) {
 			return fmt.Errorf("another replica wrote the status of %s meanwhile: %w", rec.catalog.Name, err)
 		}

@@ -68,6 +68,9 @@ func badReference(rec *reconciliation) error {
 func (r *CatalogReconciler) poll(ctx context.Context, rec *reconciliation, ref name.Reference) error {
 	rec.attempted, rec.polledAt = true, r.Clock.Now()
 	err := rec.accessErr
+	if rec.before.Status.Digest == "" || rec.isAskedFor() { // else there may well be nothing new
+		rec.progress.enter(ctx, v1beta1.ProgressResolving)
+	}
 	if err == nil {
 		ctx, end := span(ctx, "poll")
 		_, err = rec.client.Try(ctx, ref, func(ctx context.Context, at registry.Endpoint) error {
@@ -292,10 +295,11 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 			log.Error(discardErr, "cannot delete a stage; it goes at the next start")
 		}
 	}()
+	rec.progress.enter(ctx, v1beta1.ProgressDownloading)
 	var files unpack.Result
 	pull, end := span(ctx, "pull")
 	from, err := rec.client.Try(pull, rec.wanted, func(ctx context.Context, at registry.Endpoint) (err error) {
-		opts := unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: at.Remote, Written: stage.Add}
+		opts := unpack.Options{ConfigDir: src.ConfigDir, Limits: r.Config.Limits, Remote: at.Remote, Written: stage.Add, Progress: rec.progress.fetched()}
 		if total := &opts.Limits.TotalBytes; *total == 0 || stage.Room() < *total {
 			*total = stage.Room()
 		}
@@ -310,6 +314,7 @@ func (r *CatalogReconciler) fetch(ctx context.Context, rec *reconciliation, src 
 		return err
 	}
 	src.Endpoint = rec.wantedAt(from).String()
+	rec.progress.enter(ctx, v1beta1.ProgressIndexing)
 	commit, end := span(ctx, "commit")
 	snap, err := stage.Commit(commit, src)
 	end(err)

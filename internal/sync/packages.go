@@ -58,20 +58,23 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 	if err != nil {
 		return err
 	}
-	p := &publication{r: r, catalog: c, known: known, invalid: invalid}
+	p := &publication{r: r, catalog: c, known: known, invalid: invalid, progress: rec.progress}
 	defer r.Store.Urgent()()
 
 	var group errgroup.Group // of its own: one package that fails does not stop the others
 	group.SetLimit(parallelWrites)
 	hashOf := r.contentHashes(c)
-	for _, version := range served.Snapshot.Packages() {
+	versions := served.Snapshot.Packages()
+	rec.progress.publish(len(versions))
+	for _, version := range versions {
 		name, hash := objectName(version.Name, c.Name), hashOf(version)
 		have := published[name]
 		delete(published, name)
 		if have != nil && isAsWritten(have, hash, c.UID) {
-			p.add(func() { p.count++ })
+			p.done()
 			continue
 		}
+		rec.progress.enter(ctx, v1beta1.ProgressPublishing)
 		group.Go(func() error { return p.ensure(ctx, version.Name, hash, have) })
 	}
 	for name, gone := range published {
@@ -141,9 +144,10 @@ func (r *CatalogReconciler) deletePackage(ctx context.Context, have *metav1.Part
 
 // publication is the publishing of one snapshot's packages.
 type publication struct {
-	r       *CatalogReconciler
-	catalog *v1beta1.CatalogSource
-	known   description // of its snapshot
+	r        *CatalogReconciler
+	catalog  *v1beta1.CatalogSource
+	known    description // of its snapshot
+	progress *teller
 
 	mu      stdsync.Mutex
 	count   int
@@ -181,9 +185,15 @@ func (p *publication) ensure(ctx context.Context, name, hash string, have *metav
 	case err != nil:
 		p.failedAt(pkg.Name, fmt.Errorf("writing OperatorPackage %s: %w", pkg.Name, err))
 	default:
-		p.add(func() { p.count++ })
+		p.done()
 	}
 	return nil
+}
+
+// done counts a package that is published.
+func (p *publication) done() {
+	p.add(func() { p.count++ })
+	p.progress.published()
 }
 
 // build makes the OperatorPackage of a package. A panic is an error like one of the store: one package is not to end the process, again at

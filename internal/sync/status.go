@@ -28,6 +28,7 @@ func (r *CatalogReconciler) conclude(ctx context.Context, rec *reconciliation) e
 	c := rec.catalog
 	if rec.crowded {
 		c.Status = *rec.before.Status.DeepCopy()
+		c.Status.Progress = nil
 		return nil
 	}
 	served, ok := r.Store.Catalog(c.Name)

@@ -34,8 +34,9 @@ const (
 // pullLayer streams a layer from the registry to t. The registry client's reader fails at its end unless size and digest
 // are right, hence it is read to the end on all paths on which the image might be blamed: what the transfer spoilt is not
 // the image's fault.
-func pullLayer(ctx context.Context, ref name.Digest, img v1.Image, descriptor v1.Descriptor, t *tree) error {
+func pullLayer(ctx context.Context, ref name.Digest, img v1.Image, descriptor v1.Descriptor, t *tree, progress *Progress) error {
 	if t.artifact && descriptor.MediaType == emptyLayer {
+		progress.add(int(descriptor.Size))
 		return nil
 	}
 	layer, err := img.LayerByDigest(descriptor.Digest)
@@ -47,7 +48,7 @@ func pullLayer(ctx context.Context, ref name.Digest, img v1.Image, descriptor v1
 		return registry.Explain("fetching it", ref, err)
 	}
 	defer blob.Close()
-	src := &source{reader: blob}
+	src := &source{reader: blob, progress: progress}
 	err = applyLayer(ctx, src, descriptor.Annotations[titleAnnotation], t)
 	if err == nil || isInvalid(err) {
 		_, _ = io.Copy(io.Discard, src) // src keeps the error
@@ -60,14 +61,16 @@ func pullLayer(ctx context.Context, ref name.Digest, img v1.Image, descriptor v1
 
 // source counts the bytes of a compressed layer and keeps the error that ended it, which decompressors may not pass on.
 type source struct {
-	reader io.Reader
-	read   int64
-	err    error // nil at a regular end
+	reader   io.Reader
+	read     int64
+	progress *Progress // of the whole image; may be nil
+	err      error     // nil at a regular end
 }
 
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.reader.Read(p)
 	s.read += int64(n)
+	s.progress.add(n)
 	if err != nil && err != io.EOF && s.err == nil {
 		s.err = err
 	}

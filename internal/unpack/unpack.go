@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -43,6 +44,35 @@ type Options struct {
 	// Written, if not nil, is told the path in the root of each catalog file that is complete, so that it can be read while
 	// others are being unpacked. A later layer may remove the file, or replace it: then it is told again.
 	Written func(name string)
+
+	// Progress, if not nil, is kept current.
+	Progress *Progress
+}
+
+// Progress is how much of an image was fetched. It may be asked while Image is at it, which begins anew with each call. The zero value is
+// ready for use.
+type Progress struct{ done, total atomic.Int64 }
+
+// Bytes are those of the layers, compressed: of how many, once that is known, how many came.
+func (p *Progress) Bytes() (done, total int64) { return p.done.Load(), p.total.Load() }
+
+// begin is told which layers are to come.
+func (p *Progress) begin(layers []v1.Descriptor) {
+	if p == nil {
+		return
+	}
+	total := int64(0)
+	for _, layer := range layers {
+		total += layer.Size
+	}
+	p.done.Store(0)
+	p.total.Store(total)
+}
+
+func (p *Progress) add(n int) {
+	if p != nil {
+		p.done.Add(int64(n))
+	}
 }
 
 // Result is what was unpacked.
@@ -107,8 +137,9 @@ func Image(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (R
 	if opts.Written != nil && at.database == "" {
 		tree.written = opts.Written
 	}
+	opts.Progress.begin(manifest.Layers)
 	for i, layer := range manifest.Layers {
-		if err := pullLayer(ctx, ref, img, layer, tree); err != nil {
+		if err := pullLayer(ctx, ref, img, layer, tree, opts.Progress); err != nil {
 			return Result{}, inLayer(manifest, i, err)
 		}
 	}
