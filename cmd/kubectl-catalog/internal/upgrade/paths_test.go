@@ -47,6 +47,8 @@ func TestPaths(t *testing.T) {
 		{"a circle", channel("1.0.0 replaces 1.1.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0"), "1.0.0", "", ";1.0.0 > 1.1.0 > 1.2.0;0"},
 		{"two heads", channel("1.0.0", "1.1.0 replaces 1.0.0", "2.0.0"), "1.0.0", "1.1.0", ";1.0.0 > 1.1.0;0"},
 		{"down, as a range covers what is newer", channel("1.0.0 range <9.0.0", "1.1.0 replaces 1.0.0"), "1.1.0", "1.0.0", "1.1.0 > 1.0.0;;0+"},
+		{"what lies behind the target does not count", channel("1.0.0", "1.1.0 replaces 1.0.0 range >1.1.0", "1.2.0 replaces 1.1.0"), "1.0.0", "1.1.0",
+			"1.0.0 > 1.1.0;;0"},
 		{"a version apart from its build", channel("1.0.0+1", "1.1.0 replaces 1.0.0+1"), "1.0.0", "", "1.0.0+1 > 1.1.0;;0"},
 	}
 	for _, tt := range tests {
