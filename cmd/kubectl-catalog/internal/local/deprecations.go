@@ -27,7 +27,7 @@ func (p *pkg) checkDeprecations() {
 
 func (p *pkg) checkDeprecation(b *blob, e declcfg.DeprecationEntry, path []any) {
 	name := append(slices.Clone(path), "reference", "name")
-	found := true
+	var found bool
 	switch ref := e.Reference; ref.Schema {
 	case fbc.SchemaBundle:
 		if found = slices.ContainsFunc(p.bundles, func(b *bundle) bool { return b.name == ref.Name }); !found {
