@@ -71,7 +71,7 @@ Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for
 		id       string
 		commands []func(*env) *cobra.Command
 	}{
-		{groupCatalogs, []func(*env) *cobra.Command{newListCmd, newAddCmd, newRefreshCmd, newSuspendCmd, newResumeCmd, newRemoveCmd, newWatchCmd}},
+		{groupCatalogs, []func(*env) *cobra.Command{newListCmd, newDescribeCmd, newAddCmd, newRefreshCmd, newSuspendCmd, newResumeCmd, newRemoveCmd, newWatchCmd}},
 		{groupContent, []func(*env) *cobra.Command{newGetCmd, newQueryCmd}},
 		{groupAuthors, nil},
 		{"", nil},

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+func TestVerdict(t *testing.T) {
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+	deleted := metav1.NewTime(time.Unix(0, 0))
+	tests := []struct {
+		name                        string
+		ready, progressing, serving metav1.Condition
+		edit                        func(*v1beta1.CatalogSource)
+		style                       term.Style
+		text, remedy                string // what is in them
+	}{
+		{name: "new", edit: func(c *v1beta1.CatalogSource) { c.Status = v1beta1.CatalogSourceStatus{} }, style: term.Yellow, text: "is new", remedy: "--namespace catalogd-system"},
+		{name: "changed", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Generation++ }, style: term.Yellow, text: "was changed", remedy: "get pods"},
+		{name: "removed", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.DeletionTimestamp = &deleted }, style: term.Yellow, text: "is being removed", remedy: "get pods"},
+		{name: "fine", ready: metav1.Condition{Status: yes}, style: term.Green, text: "is fine"},
+		{name: "with packages that are not", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) {
+			c.Status.Content = &v1beta1.CatalogContent{InvalidPackageCount: 1}
+		}, style: term.Yellow, text: "but for 1 package that cannot", remedy: "lint"},
+		{name: "suspended", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true }, style: term.Yellow, text: "suspended", remedy: "resume mine"},
+		{name: "suspended at once", ready: metav1.Condition{Status: no, Reason: "Unavailable"}, progressing: metav1.Condition{Status: no, Reason: "Suspended"},
+			edit: func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true }, style: term.Yellow, text: "nothing of it was unpacked", remedy: "resume mine"},
+		{name: "not offered", ready: metav1.Condition{Status: no, Reason: "UserSpecifiedUnavailable"}, progressing: metav1.Condition{Status: no, Reason: "UserSpecifiedUnavailable"},
+			style: term.Yellow, text: "is not offered", remedy: "Available"},
+		{name: "unpacking", ready: metav1.Condition{Status: no, Reason: "Unpacking"}, progressing: metav1.Condition{Status: yes, Reason: "Unpacking"},
+			style: term.Yellow, text: "is being unpacked", remedy: "wait"},
+		{name: "no sound package", ready: metav1.Condition{Status: no, Reason: "InvalidPackages"}, progressing: metav1.Condition{Status: yes, Reason: "Succeeded"},
+			serving: metav1.Condition{Status: yes}, style: term.Red, text: "none of its packages"},
+		{name: "blocked", ready: metav1.Condition{Status: no, Reason: "Unauthorized"}, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
+			style: term.Red, text: "cannot be used before somebody", remedy: "edit catalogsource mine"},
+		{name: "blocked and served", ready: metav1.Condition{Status: no, Reason: "BlobTooLarge"}, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
+			serving: metav1.Condition{Status: yes}, style: term.Red, text: "served as it was before"},
+		{name: "retrying", ready: metav1.Condition{Status: no, Reason: "RegistryUnreachable"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
+			style: term.Red, text: "tries again", remedy: "refresh mine"},
+		{name: "retrying and served", ready: metav1.Condition{Status: no, Reason: "RateLimited"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
+			serving: metav1.Condition{Status: yes}, style: term.Yellow, text: "served as it was before"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &v1beta1.CatalogSource{}
+			c.Name, c.Generation, c.Status.ObservedGeneration = "mine", 2, 2
+			tt.ready.Type, tt.progressing.Type, tt.serving.Type = v1beta1.ReadyCondition, v1beta1.ProgressingCondition, v1beta1.ServingCondition
+			c.Status.Conditions = []metav1.Condition{tt.ready, tt.progressing, tt.serving}
+			if tt.edit != nil {
+				tt.edit(c)
+			}
+			got := verdictOn(c, "catalogd-system")
+			if got.style != tt.style || !strings.Contains(got.text, tt.text) || !strings.Contains(got.remedy, tt.remedy) || (got.remedy == "") != (tt.remedy == "") {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestScheduleInWords(t *testing.T) {
+	every := func(d time.Duration) v1beta1.CatalogSourceSpec {
+		return v1beta1.CatalogSourceSpec{Image: "c:v1", PollingInterval: &metav1.Duration{Duration: d}}
+	}
+	at := func(schedule string) v1beta1.CatalogSourceSpec {
+		return v1beta1.CatalogSourceSpec{Image: "c:v1", PollingSchedule: schedule}
+	}
+	tests := []struct {
+		spec v1beta1.CatalogSourceSpec
+		want string
+	}{
+		{v1beta1.CatalogSourceSpec{Image: "c:v1"}, "as often as catalogd's --default-polling-interval says, 15m unless it was changed"},
+		{v1beta1.CatalogSourceSpec{Image: "c@sha256:00"}, "never, as the image is named by digest"},
+		{v1beta1.CatalogSourceSpec{Image: "c:v1", Suspend: true}, "not while it is suspended"},
+		{every(time.Minute), "every 1m"},
+		{every(time.Hour), "every 1h"},
+		{every(90 * time.Second), "every 1m30s"},
+		{every(10 * time.Hour), "every 10h"},
+		{at("0 3 * * *"), "every day at 03:00 (UTC)"},
+		{at("CRON_TZ=Europe/Prague  5 13 * * 7"), "every Sunday at 13:05 (Europe/Prague)"},
+		{at("*/10 * * * *"), "every 10 minutes of the hour (UTC)"},
+		{at("@daily"), "every day at 00:00 (UTC)"},
+		{at("@every 36h"), "every 36h"},
+		{at("0 3 1 */2 mon"), `at "0 3 1 */2 mon", as cron has it (UTC)`},
+	}
+	for _, tt := range tests {
+		c := &v1beta1.CatalogSource{}
+		c.Spec = tt.spec
+		if got := scheduleOf(c); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+const (
+	contentTime = 15 * time.Second // for what describe asks the content service
+	fewLargest  = 5
+)
+
+// invalidPackages lists what cannot be used. The status has only the first of many, and the content service only those that are not sound,
+// not those that are and have nothing to show: so both are asked.
+func (d *description) invalidPackages(ctx context.Context) error {
+	has := d.catalog.Status.Content
+	if has == nil || has.InvalidPackageCount == 0 {
+		return nil
+	}
+	reasons := map[string]string{}
+	if int(has.InvalidPackageCount) > len(has.InvalidPackages) {
+		found, err := d.unsound(ctx)
+		if err != nil {
+			d.warn("of %d packages that cannot be used only %d are shown: %v", has.InvalidPackageCount, len(has.InvalidPackages), err)
+		}
+		for _, p := range found {
+			reasons[p.Name] = p.Reason
+		}
+	}
+	for _, p := range has.InvalidPackages {
+		reasons[p.Name] = p.Reason
+	}
+	table := term.Table{Columns: []term.Column{{Name: "name", Style: func(string) term.Style { return term.Red }}, {Name: "reason"}}}
+	for name, reason := range reasons {
+		table.Rows = append(table.Rows, []string{cmp.Or(name, "(of no package)"), reason})
+	}
+	slices.SortFunc(table.Rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
+	if err := d.title(fmt.Sprintf("Packages that cannot be used (%d)", has.InvalidPackageCount)); err != nil {
+		return err
+	}
+	return d.stdout.Print(table, term.Options{Wide: true}) // the reasons whole
+}
+
+type unsoundPackage struct{ Name, Reason string }
+
+func (d *description) unsound(ctx context.Context) ([]unsoundPackage, error) {
+	ctx, cancel := context.WithTimeout(ctx, contentTime)
+	defer cancel()
+	s, err := d.service(ctx, d.catalog.Name)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Catalogs []struct{ InvalidPackages []unsoundPackage }
+	}
+	if err := s.Query(ctx, d.catalog.Name, "", "{ catalogs { invalidPackages { name reason } } }", nil, &answer); err != nil || len(answer.Catalogs) == 0 {
+		return nil, err
+	}
+	return answer.Catalogs[0].InvalidPackages, nil
+}
+
+// A sizedPackage is a package by the bytes of its bundles, which are nearly all of it.
+type sizedPackage struct {
+	name    string
+	bundles int
+	bytes   int64
+}
+
+func (d *description) largestPackages(ctx context.Context) error {
+	if d.catalog.Status.URLs == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, contentTime)
+	defer cancel()
+	sized, err := d.sizes(ctx)
+	if err != nil {
+		d.warn("the largest packages are not shown: %v", err)
+		return nil
+	}
+	if len(sized) == 0 {
+		return nil
+	}
+	slices.SortFunc(sized, func(a, b sizedPackage) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name)) })
+	table := term.Table{Columns: []term.Column{{Name: "name", Least: 20}, {Name: "bundles", Right: true}, {Name: "bytes", Right: true}}}
+	for _, p := range sized[:min(len(sized), fewLargest)] {
+		table.Rows = append(table.Rows, []string{p.name, fmt.Sprint(p.bundles), term.Bytes(p.bytes)})
+	}
+	if err := d.title("Largest packages, by their bundles"); err != nil {
+		return err
+	}
+	return d.stdout.Print(table, term.Options{})
+}
+
+// sizes asks for the bytes of all bundles: of those of a package for the first hundred in one go, and for all where there are more.
+func (d *description) sizes(ctx context.Context) ([]sizedPackage, error) {
+	s, err := d.service(ctx, d.catalog.Name)
+	if err != nil {
+		return nil, err
+	}
+	type bundle struct{ Size int64 }
+	type pkg struct {
+		Name    string
+		Bundles struct {
+			TotalCount int
+			Nodes      []bundle
+		}
+	}
+	const packages = `query($after: String) { packages(first: 50, after: $after) {
+		nodes { name bundles(first: 100) { totalCount nodes { size } } } pageInfo { hasNextPage endCursor } } }`
+	const bundles = `query($package: String, $after: String) { bundles(filter: {package: $package}, first: 100, after: $after) {
+		nodes { size } pageInfo { hasNextPage endCursor } } }`
+	found, err := content.All[pkg](ctx, s, d.catalog.Name, "", packages, nil)
+	if err != nil {
+		return nil, err
+	}
+	sized := make([]sizedPackage, 0, len(found))
+	for _, p := range found {
+		if p.Bundles.TotalCount > len(p.Bundles.Nodes) {
+			if p.Bundles.Nodes, err = content.All[bundle](ctx, s, d.catalog.Name, "", bundles, map[string]any{"package": p.Name}); err != nil {
+				return nil, err
+			}
+		}
+		of := sizedPackage{name: p.Name, bundles: p.Bundles.TotalCount}
+		for _, b := range p.Bundles.Nodes {
+			of.bytes += b.Size
+		}
+		sized = append(sized, of)
+	}
+	return sized, nil
+}
