@@ -31,6 +31,20 @@ func contentService(t *testing.T, answer func(query string, variables map[string
 	return server.URL
 }
 
+// contentServiceOf answers with these texts, by path.
+func contentServiceOf(t *testing.T, texts map[string]string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, ok := texts[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+		}
+		_, _ = w.Write([]byte(text))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
 // run runs the plugin without a cluster.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()

@@ -2,6 +2,7 @@ package term
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,6 +14,7 @@ type Column struct {
 	Right bool                    // numbers
 	Least int                     // how narrow it may become where the terminal is too narrow; 0: it is never cut
 	Style func(cell string) Style // nil: plain
+	Mark  []string                // what is bold wherever it stands in a cell, in any case
 }
 
 // gap is what stands between two columns, as in kubectl's tables.
@@ -134,6 +136,8 @@ func (t *Terminal) line(columns []Column, shown, widths []int, cells []string, h
 			painted = t.Paint(Bold, text)
 		case columns[i].Style != nil:
 			painted = t.Paint(columns[i].Style(cells[i]), text)
+		case columns[i].Mark != nil:
+			painted = t.mark(text, columns[i].Mark)
 		}
 		if columns[i].Right {
 			painted = space + painted
@@ -146,6 +150,18 @@ func (t *Terminal) line(columns []Column, shown, widths []int, cells []string, h
 		}
 	}
 	return strings.TrimRight(b.String(), " ")
+}
+
+// mark has words bold in a text.
+func (t *Terminal) mark(text string, words []string) string {
+	if !t.Colours {
+		return text
+	}
+	var quoted []string
+	for _, word := range words {
+		quoted = append(quoted, regexp.QuoteMeta(word))
+	}
+	return regexp.MustCompile("(?i)"+strings.Join(quoted, "|")).ReplaceAllStringFunc(text, func(found string) string { return t.Paint(Bold, found) })
 }
 
 // ByValue is a Column.Style of cells that have few values.

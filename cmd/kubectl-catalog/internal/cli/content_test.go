@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseAPI(t *testing.T) {
+	for text, want := range map[string]gvk{
+		"Kafka":                          {Kind: "Kafka"},
+		"Kafka.kafka.strimzi.io":         {Kind: "Kafka", Group: "kafka.strimzi.io"},
+		"Kafka.v1beta2.kafka.strimzi.io": {Kind: "Kafka", Version: "v1beta2", Group: "kafka.strimzi.io"},
+		"Kafka.v1":                       {Kind: "Kafka", Version: "v1"},
+		"Service.v1beta.example.com":     {Kind: "Service", Group: "v1beta.example.com"},
+	} {
+		if got := parseAPI(text); got != want {
+			t.Errorf("parseAPI(%q) = %#v, want %#v", text, got, want)
+		}
+	}
+}
+
+func TestAPIMatches(t *testing.T) {
+	api := gvk{Group: "kafka.strimzi.io", Version: "v1", Kind: "KafkaProxy"}
+	for asked, want := range map[string]bool{
+		"KafkaProxy": true, "kafkaproxy": true, "kafkaproxies.kafka.strimzi.io": true, "kafkaproxies.v1.kafka.strimzi.io": true,
+		"kafkaproxys": false, "Kafka": false, "KafkaProxy.strimzi.io": false, "KafkaProxy.v2.kafka.strimzi.io": false,
+	} {
+		if got := api.matches(parseAPI(asked)); got != want {
+			t.Errorf("%s matches %q: %v", api, asked, got)
+		}
+	}
+}
+
+func TestAPIUserVersions(t *testing.T) {
+	u := apiUser{From: "1.9.0", To: "1.9.0"}
+	for _, version := range []string{"1.9.0", "1.10.0", "1.2.0"} {
+		u.add(version, "1.10.0")
+	}
+	want := apiUser{From: "1.2.0", To: "1.10.0", Versions: 3, Current: true}
+	if diff := cmp.Diff(want, u); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSearchMatched(t *testing.T) {
+	r := searchResult{Name: "strimzi-kafka-operator", DisplayName: "Strimzi", Keywords: []string{"messaging", "Kafka-Streams"}, Kinds: []string{"KafkaTopic"}}
+	for _, test := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"KAFKA"}, "name"},
+		{[]string{"kafka", "operator"}, "name"},
+		{[]string{"streams", "strimzi"}, "keyword Kafka-Streams, name"},
+		{[]string{"topic", "rest"}, "kind KafkaTopic, description"},
+	} {
+		if got := r.matched(test.words); got != test.want {
+			t.Errorf("matched(%q) = %q, want %q", test.words, got, test.want)
+		}
+	}
+}
+
+// What two services find is put together, best first.
+func TestSearchReply(t *testing.T) {
+	url := contentServiceOf(t, map[string]string{"/api/v1/search": `{"results":[
+		{"catalog":"a","name":"x","version":"1.0.0","description":"short","score":5},
+		{"catalog":"b","name":"y\u001b[31m","version":"2.0.0","deprecation":"old","score":40}],"total":7,"incomplete":["c"]}`})
+	code, stdout, stderr := run(t, "search", "--server-url", url, "x")
+	want := "NAME     CATALOG   VERSION   DISPLAY NAME   MATCHED       NOTE\n" +
+		"y\ufffd[31m   b         2.0.0                    description   deprecated\n" +
+		"x        a         1.0.0                    name\n"
+	if diff := cmp.Diff(want, stdout); diff != "" || code != 0 {
+		t.Errorf("exit code %d, output (-want +got):\n%s", code, diff)
+	}
+	if want := "Catalog c cannot be read to its end, so packages of it may be missing.\n2 of 7 packages; --limit shows more.\n"; stderr != want {
+		t.Errorf("stderr %q, want %q", stderr, want)
+	}
+	if _, stdout, _ = run(t, "search", "--server-url", url, "x", "-o", "jsonpath={.items[1].shortDescription}"); stdout != "short" {
+		t.Errorf("the short description is %q", stdout)
+	}
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+// The number of results: what is shown unless another is asked for, and the most that the service gives.
+const (
+	searchLimit    = 20
+	maxSearchLimit = 100
+)
+
+type searchOptions struct {
+	words   []string
+	catalog string
+	limit   int
+}
+
+func newSearchCmd(e *env) *cobra.Command {
+	opts := searchOptions{}
+	cmd := &cobra.Command{
+		Use:   "search WORDS...",
+		Short: "Find packages by words, best first",
+		Long: `Find packages by words, in all catalogs, best first. All words have to be in the name, the display name, the keywords, the kinds it provides or
+the descriptions of a package, in any case and order.`,
+		Example: `  kubectl catalog search database
+  kubectl catalog search service network --limit 5
+  kubectl catalog search grafana -o name`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if strings.TrimSpace(strings.Join(args, " ")) == "" {
+				return usagef("say what to search for: kubectl catalog search WORDS")
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	out := newOutput(cmd)
+	cmd.Flags().StringVarP(&opts.catalog, "catalog", "c", "", "only in this `catalog`")
+	cmd.Flags().IntVar(&opts.limit, "limit", searchLimit, fmt.Sprintf("how many to show at most, up to %d", maxSearchLimit))
+	e.completeFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if opts.limit < 1 || opts.limit > maxSearchLimit {
+			return usagef("--limit %d: it can be 1 to %d", opts.limit, maxSearchLimit)
+		}
+		opts.words = strings.Fields(strings.Join(args, " "))
+		return e.search(cmd.Context(), out, opts)
+	}
+	return cmd
+}
+
+// searchReply is what the content service finds.
+type searchReply struct {
+	Results    []searchResult
+	Total      int
+	Incomplete []string
+}
+
+type searchResult struct {
+	Name        string   `json:"name"`
+	Catalog     string   `json:"catalog"`
+	DisplayName string   `json:"displayName,omitempty"`
+	Description string   `json:"shortDescription,omitempty"`
+	Provider    string   `json:"provider,omitempty"`
+	Keywords    []string `json:"keywords,omitempty"`
+	Kinds       []string `json:"kinds,omitempty"`
+	Channel     string   `json:"channel"`
+	Version     string   `json:"version"`
+	Deprecation string   `json:"deprecation,omitempty"`
+	Score       int      `json:"score"`
+}
+
+// UnmarshalJSON reads the result of the service, in which the short description has another name than in lists of packages.
+func (r *searchResult) UnmarshalJSON(data []byte) error {
+	type plain searchResult
+	reply := struct {
+		*plain
+		Description string `json:"description"`
+	}{plain: (*plain)(r)}
+	err := json.Unmarshal(data, &reply)
+	r.Description = reply.Description
+	return err
+}
+
+func (e *env) search(ctx context.Context, out *output, opts searchOptions) error {
+	reply, err := e.searchAll(ctx, opts)
+	if err != nil {
+		return err
+	}
+	for _, catalog := range reply.Incomplete {
+		fmt.Fprintf(e.stderr, "Catalog %s cannot be read to its end, so packages of it may be missing.\n", term.Line(catalog))
+	}
+	if len(reply.Results) == 0 && out.isTable() {
+		_, err := fmt.Fprintf(e.stderr, "No package has %q%s: try fewer words, or parts of them.\n", strings.Join(opts.words, " "), getOptions{catalog: opts.catalog}.where())
+		return err
+	}
+	var rows []row
+	for _, r := range reply.Results {
+		object, err := view("Package", r.Name, r)
+		if err != nil {
+			return err
+		}
+		deprecated := ""
+		if r.Deprecation != "" {
+			deprecated = "deprecated"
+		}
+		rows = append(rows, row{object: object, cells: []string{
+			r.Name, r.Catalog, r.Version, r.DisplayName, r.matched(opts.words), deprecated, r.Channel, r.Provider, r.Description,
+		}})
+	}
+	if err := out.print(e.stdout, searchColumns(opts.words), rows, false); err != nil {
+		return err
+	}
+	if out.isTable() && reply.Total > len(rows) {
+		fmt.Fprintf(e.stderr, "%d of %d packages; --limit shows more.\n", len(rows), reply.Total)
+	}
+	return nil
+}
+
+func searchColumns(words []string) []term.Column {
+	return []term.Column{
+		{Name: "name", Least: 20, Mark: words}, {Name: "catalog"}, {Name: "version"}, {Name: "display name", Least: 16, Mark: words},
+		{Name: "matched", Least: 16, Mark: words}, note,
+		{Name: "channel", Wide: true}, {Name: "provider", Wide: true}, {Name: "description", Wide: true, Mark: words},
+	}
+}
+
+// searchAll asks the services, and puts together what they found. The services score alike, so the scores compare.
+func (e *env) searchAll(ctx context.Context, opts searchOptions) (*searchReply, error) {
+	services, err := e.servicesFor(ctx, opts.catalog)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{"q": {strings.Join(opts.words, " ")}, "limit": {strconv.Itoa(opts.limit)}}
+	if opts.catalog != "" {
+		query.Set("catalog", opts.catalog)
+	}
+	all := &searchReply{}
+	for _, service := range services {
+		reply, err := searchIn(ctx, service, query)
+		if err != nil {
+			return nil, missing(err, opts.catalog)
+		}
+		all.Results = append(all.Results, reply.Results...)
+		all.Incomplete = append(all.Incomplete, reply.Incomplete...)
+		all.Total += reply.Total
+	}
+	slices.SortStableFunc(all.Results, func(a, b searchResult) int { return cmp.Compare(b.Score, a.Score) })
+	all.Results = all.Results[:min(len(all.Results), opts.limit)]
+	return all, nil
+}
+
+func searchIn(ctx context.Context, service *content.Service, query url.Values) (*searchReply, error) {
+	resp, err := service.Get(ctx, content.Path("", "", "search"), query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	reply := &searchReply{}
+	if err := json.NewDecoder(resp.Body).Decode(reply); err != nil {
+		return nil, fmt.Errorf("reading what %s has found: %w", service, err)
+	}
+	return reply, nil
+}
+
+// matched says where the words stand: each in the first of these places that has it.
+func (r searchResult) matched(words []string) string {
+	var all []string
+	for _, word := range words {
+		all = append(all, r.place(strings.ToLower(word)))
+	}
+	var places []string
+	for _, place := range all {
+		if !slices.Contains(places, place) {
+			places = append(places, place)
+		}
+	}
+	return strings.Join(places, ", ")
+}
+
+func (r searchResult) place(word string) string {
+	has := func(text string) bool { return strings.Contains(strings.ToLower(text), word) }
+	if has(r.Name) {
+		return "name"
+	}
+	if has(r.DisplayName) {
+		return "display name"
+	}
+	if i := slices.IndexFunc(r.Keywords, has); i >= 0 {
+		return "keyword " + r.Keywords[i]
+	}
+	if i := slices.IndexFunc(r.Kinds, has); i >= 0 {
+		return "kind " + r.Kinds[i]
+	}
+	return "description"
+}
