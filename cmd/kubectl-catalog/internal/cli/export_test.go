@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// exported is a catalog with names that no directory should have, packages whose blobs do not stand together, and numbers that Go has not.
+var exported = []string{
+	`{"schema":"olm.package","name":"a","defaultChannel":"x"}`,
+	`{"schema":"olm.package","name":"../b"}`,
+	`{"schema":"example.com.info","n":1.0,"big":12345678901234567890123}`,
+	`{"schema":"olm.channel","package":"a","name":"x","z":1,"y":2}`,
+	`{"schema":"olm.package","name":"A"}`,
+	`{"schema":"olm.package","name":".indexignore"}`,
+	`{"schema":"olm.package","name":"catalog.json"}`,
+	`{"schema":"olm.package","name":"c/d"}`,
+	`{"schema":"olm.package","name":"` + strings.Repeat("long", 100) + `"}`,
+	`{"schema":"olm.bundle","package":"a","name":"a.v1","description":"one\ntwo\n"}`,
+	`{"schema":"example.com.info","package":"","n":2}`,
+}
+
+const exportedVersion = "sha256:0123"
+
+// serveExported answers as the content service does; cut breaks the reply off.
+func serveExported(t *testing.T, cut bool) *env {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /catalogs/sample", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"bytes":1}`) })
+	lines := func(pkg string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Location", "/catalogs/sample/digests/"+exportedVersion+"/api/v1/x")
+			for _, blob := range exported {
+				if pkg == "" || strings.Contains(blob, `"`+pkg+`"`) {
+					fmt.Fprintln(w, blob)
+				}
+			}
+			if cut {
+				fmt.Fprint(w, `{"schema":`)
+			}
+		}
+	}
+	mux.HandleFunc("GET /catalogs/sample/api/v1/all", lines(""))
+	mux.HandleFunc("GET /catalogs/sample/api/v1/packages/a", lines("a"))
+	mux.HandleFunc("GET /catalogs/sample/digests/"+exportedVersion+"/api/v1/packages/A", lines("A"))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	streams, _, _, _ := genericiooptions.NewTestIOStreams()
+	e := newEnv(streams, func(string) string { return "" }, "test")
+	e.serverURL = server.URL
+	return e
+}
+
+// blobsIn reads a directory as catalogd does: the blobs by package, in their order.
+func blobsIn(t *testing.T, root string) map[string][]string {
+	t.Helper()
+	files, err := fbc.Files(os.DirFS(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]string{}
+	for _, file := range files {
+		err := fbc.ReadFile(os.DirFS(root), file, 0, func(b fbc.Blob) error {
+			pkg, _ := fbc.PackageOf(b.Schema, b.Package, b.Name)
+			found[pkg] = append(found[pkg], string(b.JSON))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+func TestExportIsWhatWasServed(t *testing.T) {
+	want := map[string][]string{}
+	for _, blob := range exported {
+		pkg := ""
+		switch {
+		case strings.Contains(blob, `"olm.package"`):
+			pkg = strings.Split(blob, `"`)[7]
+		case strings.Contains(blob, `"a"`):
+			pkg = "a"
+		}
+		want[pkg] = append(want[pkg], blob)
+	}
+	for _, output := range []string{"new/../dir", "one.json", "one.yaml"} {
+		t.Run(output, func(t *testing.T) {
+			outside := t.TempDir()
+			root := filepath.Join(outside, "root")
+			if err := os.Mkdir(root, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := serveExported(t, false).export(t.Context(), "sample", nil, filepath.Join(root, output), false); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, blobsIn(t, root)); diff != "" {
+				t.Error(diff)
+			}
+			if left, _ := fs.Glob(os.DirFS(root), "*"); len(left) != 1 {
+				t.Errorf("there is %q, want one", left)
+			}
+			if left, _ := fs.Glob(os.DirFS(outside), "*"); len(left) != 1 {
+				t.Errorf("there is %q outside, want the root only", left)
+			}
+		})
+	}
+}
+
+func TestExportOfPackages(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	if err := serveExported(t, false).export(t.Context(), "sample", []string{"a", "A", "a"}, root, false); err != nil {
+		t.Fatal(err)
+	}
+	got := blobsIn(t, root)
+	if len(got) != 2 || len(got["a"]) != 3 || len(got["A"]) != 1 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// Whatever goes wrong, what was there remains, and nothing else does.
+func TestExportThatFails(t *testing.T) {
+	for _, output := range []string{"dir", "one.json"} {
+		root := t.TempDir()
+		path := filepath.Join(root, output)
+		if err := os.MkdirAll(filepath.Join(path, "old"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var usage usageError
+		if err := serveExported(t, false).export(t.Context(), "sample", nil, path, false); !errors.As(err, &usage) {
+			t.Errorf("%s is not empty, and the error is %v", output, err)
+		}
+		if err := serveExported(t, true).export(t.Context(), "sample", nil, path, true); err == nil {
+			t.Errorf("%s: a reply that is cut off passes for the whole", output)
+		}
+		if _, err := os.Stat(filepath.Join(path, "old")); err != nil {
+			t.Error(err)
+		}
+		if left, _ := os.ReadDir(root); len(left) != 1 {
+			t.Errorf("there is %v, want only what was there", left)
+		}
+		if err := serveExported(t, false).export(t.Context(), "sample", nil, path, true); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(path, "old")); err == nil {
+			t.Errorf("%s is not replaced", output)
+		}
+		if left, _ := os.ReadDir(root); len(left) != 1 {
+			t.Errorf("there is %v, want the export only", left)
+		}
+	}
+}
+
+func TestMayNotReplaceWhereOneIs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{here, filepath.Dir(here), "/"} {
+		if err := mayReplace(path, true); err == nil {
+			t.Errorf("%s may be replaced", path)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	n := names{taken: map[string]bool{"catalog.json": true}, of: map[string]string{}}
+	seen := map[string]string{}
+	for _, pkg := range []string{"a", "a.b-c_d", "A", "..", ".", "", "a/b", `a\b`, "catalog.json", "Catalog.JSON", ".indexignore", "a.", "é", "a\x00", strings.Repeat("x", 300), strings.Repeat("é", 300)} {
+		dir := n.dir(pkg)
+		if !dirName.MatchString(dir) && !strings.HasPrefix(dir, "_") && !strings.HasPrefix(dir, "-") || len(dir) > 255 {
+			t.Errorf("%q goes to %q", pkg, dir)
+		}
+		if other, ok := seen[strings.ToLower(dir)]; ok {
+			t.Errorf("%q and %q both go to %q", pkg, other, dir)
+		}
+		seen[strings.ToLower(dir)] = pkg
+		if again := n.dir(pkg); again != dir {
+			t.Errorf("%q goes to %q, and to %q", pkg, dir, again)
+		}
+	}
+	if n.dir("a") != "a" || n.dir("a.b-c_d") != "a.b-c_d" {
+		t.Error("names that are good are changed")
+	}
+}
