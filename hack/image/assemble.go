@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/operator-catalogs/catalogd/hack/reproducible"
 )
 
 const (
@@ -61,10 +63,10 @@ func imageOf(binary string, platform v1.Platform, of release) (v1.Image, error) 
 	var layers []mutate.Addendum
 	for _, content := range []struct {
 		name  string
-		files []file
+		files []reproducible.File
 	}{
-		{"certificates of authorities", []file{{path: rootsPath, data: roots}}},
-		{"catalogd", []file{{path: binaryPath, data: program, mode: 0o755}, {path: sbomPath, data: bom}, {path: dataPath + "/", owner: user}}},
+		{"certificates of authorities", []reproducible.File{{Path: rootsPath, Data: roots}}},
+		{"catalogd", []reproducible.File{{Path: binaryPath, Data: program, Mode: 0o755}, {Path: sbomPath, Data: bom}, {Path: dataPath + "/", Owner: user}}},
 	} {
 		layer, err := layerOf(content.files)
 		if err != nil {

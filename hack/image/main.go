@@ -16,6 +16,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/pflag"
+
+	"github.com/operator-catalogs/catalogd/hack/reproducible"
 )
 
 const usage = `image builds the container image of catalogd for several platforms, or pushes the one that was built.
@@ -114,7 +116,7 @@ func build(ctx context.Context, opts options, stdout, stderr io.Writer) error {
 		}
 		fmt.Fprintf(stderr, "compiling for %s\n", text)
 		binaries[text] = filepath.Join(dir, strings.ReplaceAll(text, "/", "-"))
-		if err := compile(ctx, *platform, opts.release.version, binaries[text], stderr); err != nil {
+		if err := reproducible.Compile(ctx, "catalogd", platform.OS, platform.Architecture, opts.release.version, binaries[text], stderr); err != nil {
 			return err
 		}
 	}

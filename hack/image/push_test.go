@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/operator-catalogs/catalogd/hack/reproducible"
 )
 
 // some is a release.
@@ -128,7 +130,7 @@ func saved(t *testing.T) (out string, index v1.ImageIndex) {
 	program := filepath.Join(dir, "nothing")
 	must(t, os.WriteFile(program+".go", []byte("package main\n\nfunc main() {}\n"), 0o600))
 	command := exec.CommandContext(t.Context(), "go", "build", "-o", program, program+".go")
-	command.Env = append(os.Environ(), settled...)
+	command.Env = append(os.Environ(), reproducible.Settled...)
 	if text, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/operator-catalogs/catalogd/hack/reproducible"
 )
 
 // repository is what the manifests call the image.
@@ -54,13 +56,13 @@ func pack(tree fs.FS, to string) (err error) {
 			return err
 		}
 		if entry.IsDir() {
-			return add(archive, file{path: name + "/"})
+			return reproducible.Add(archive, reproducible.File{Path: name + "/"})
 		}
 		data, err := fs.ReadFile(tree, name)
 		if err != nil {
 			return err
 		}
-		return add(archive, file{path: name, data: data})
+		return reproducible.Add(archive, reproducible.File{Path: name, Data: data})
 	})
 }
 

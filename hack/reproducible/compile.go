@@ -1,0 +1,26 @@
+// Package reproducible builds what is released so that the same source, built with the same Go, gives the same bytes.
+package reproducible
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+)
+
+// Settled are the settings of Go that decide about the bytes of a program, so that they do not depend on who builds.
+var Settled = []string{"GOFLAGS=-trimpath -buildvcs=false", "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOPPC64=power8", "GOFIPS140=off", "GOEXPERIMENT="}
+
+// Compile builds cmd/NAME of this module as a static program, with its version stamped in.
+func Compile(ctx context.Context, name, system, arch, version, to string, stderr io.Writer) error {
+	program := "github.com/operator-catalogs/catalogd/cmd/" + name
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w -X main.version="+version, "-o", to, program) //nolint:gosec // G204: what is built comes from the developer who builds it
+	cmd.Env = slices.Concat(os.Environ(), Settled, []string{"GOOS=" + system, "GOARCH=" + arch})
+	cmd.Stderr = stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("compiling %s for %s/%s: %w", name, system, arch, err)
+	}
+	return nil
+}
