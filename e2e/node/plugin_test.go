@@ -73,10 +73,10 @@ func TestPlugin(t *testing.T) {
 		t.Cleanup(func() { _ = installed.Delete(context.Background(), object) })
 	}
 	_, complaint, code, err = installed.plugin(t.Context(), "get", "packages", "--as", user)
-	if must(t, err); code != 1 || !strings.Contains(complaint, "catalogd-cli-user") {
+	if must(t, err); code != 1 || !strings.Contains(complaint, "catalogd-packages-viewer") {
 		t.Errorf("without rights: exit code %d, %s", code, complaint)
 	}
-	bind("ClusterRole", "catalogd-cli-user")
+	bind("ClusterRole", "catalogd-packages-viewer")
 	_, complaint, code, err = installed.plugin(t.Context(), "get", "packages", "--as", user)
 	if must(t, err); code != 1 || !strings.Contains(complaint, "catalogd-cli-user") {
 		t.Errorf("without a right to the content: exit code %d, %s", code, complaint)

@@ -60,7 +60,7 @@ func explain(err error) string {
 	case isRefused(err):
 		return refusal(err)
 	case apierrors.IsForbidden(err):
-		return err.Error() + "; an admin can bind the ClusterRole catalogd-cli-user to you"
+		return err.Error() + "; an admin can bind the ClusterRole catalogd-packages-viewer to you"
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not know who you are: log in again, or see --kubeconfig, --context and --token"
 	}

@@ -46,14 +46,14 @@ which packages no longer do in their current version.`,
 }
 
 var providerColumns = []term.Column{
-	{Name: "package", Least: 20}, {Name: "catalog"}, {Name: "does", Style: term.ByValue(map[string]term.Style{provides: term.Green, needs: term.Yellow})},
+	{Name: "package", Least: 20}, {Name: "catalog"}, {Name: "does", Style: term.ByValue(map[string]term.Style{provides: term.Green, requires: term.Yellow})},
 	{Name: "API", Least: 20}, {Name: "from"}, {Name: "to"}, {Name: "note"},
 }
 
 // What a package does with an API.
 const (
 	provides = "provides"
-	needs    = "needs"
+	requires = "needs"
 )
 
 // apiVersion matches the versions that APIs have.
@@ -209,7 +209,7 @@ func apiUsers(ctx context.Context, service *content.Service, catalog string, ask
 	}
 	const query = `query($filter: BundleFilter, $after: String) { bundles(filter: $filter, first: 100, after: $after) {
 		nodes { version catalog { name } package { name version } APIs: requires { group version kind } } pageInfo { hasNextPage endCursor } } }`
-	some, err := usersOf(ctx, service, catalog, query, map[string]any{"property": "olm.gvk.required"}, needs, func(api gvk) bool { return api.matches(asked) })
+	some, err := usersOf(ctx, service, catalog, query, map[string]any{"property": "olm.gvk.required"}, requires, func(api gvk) bool { return api.matches(asked) })
 	return append(users, some...), err
 }
 
