@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/auth"
 	"github.com/operator-catalogs/catalogd/internal/certificate"
 	"github.com/operator-catalogs/catalogd/internal/listen"
@@ -65,6 +66,7 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 		jobs = append(jobs, source.Run)
 		service.Metrics.MustRegister(certificateMetrics{source})
 	}
+	service.Version, service.APIVersions = version, []string{v1beta1.GroupVersion.Version}
 	service.MaxQueries = cfg.content.maxQueries
 	service.BaseURL = cfg.content.externalURL
 	port.Handler = serve.New(service)

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/listen"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/serve"
@@ -54,14 +53,12 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 			entry := polls.Get(catalog)
 			return entry.Last, entry.Next
 		},
-		Priority:    cluster.priority,
-		Awaited:     cluster.awaited,
-		Metrics:     own,
-		Tracer:      tracer,
-		Version:     version,
-		APIVersions: []string{v1beta1.GroupVersion.Version},
-		Done:        ctx.Done(),
-		Logger:      logger,
+		Priority: cluster.priority,
+		Awaited:  cluster.awaited,
+		Metrics:  own,
+		Tracer:   tracer,
+		Done:     ctx.Done(),
+		Logger:   logger,
 	})
 	if err != nil {
 		return err
