@@ -3,6 +3,7 @@ package upgrade
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -104,7 +105,7 @@ func checkSVG(t *testing.T, picture []byte) {
 	d := xml.NewDecoder(bytes.NewReader(picture))
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {

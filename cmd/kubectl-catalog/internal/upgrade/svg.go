@@ -96,7 +96,7 @@ func px(f float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".
 // esc makes a text safe to stand in XML, in elements and in attributes.
 func esc(text string) string {
 	var b bytes.Buffer
-	xml.EscapeText(&b, []byte(clean(text))) // a buffer takes everything
+	_ = xml.EscapeText(&b, []byte(clean(text))) // a buffer takes everything
 	return b.String()
 }
 

@@ -77,7 +77,7 @@ func (t *textWriter) gap(r *Row) {
 	t.column = 0
 	passing := Row{Lane: -1, Through: r.Through}
 	t.put(RoleLanes, t.prefix(&passing))
-	t.out.WriteByte('\n')
+	t.write("\n")
 }
 
 func (t *textWriter) row(r *Row) {
@@ -102,7 +102,7 @@ func (t *textWriter) row(r *Row) {
 		t.pad(t.column + 2)
 		t.put(RoleRemark, strings.Join(remarks, "; "))
 	}
-	t.out.WriteByte('\n') // an error stays until Flush
+	t.write("\n")
 }
 
 // put writes as much of a text as fits.
@@ -114,7 +114,7 @@ func (t *textWriter) put(role Role, text string) {
 	if t.Paint != nil && text != "" {
 		text = t.Paint(role, text)
 	}
-	t.out.WriteString(text)
+	t.write(text)
 }
 
 // pad writes spaces up to a column.
@@ -123,6 +123,10 @@ func (t *textWriter) pad(column int) {
 		column = min(column, t.Width)
 	}
 	for ; t.column < column; t.column++ {
-		t.out.WriteByte(' ')
+		t.write(" ")
 	}
+}
+
+func (t *textWriter) write(text string) {
+	_, _ = t.out.WriteString(text) // an error stays until Flush
 }
