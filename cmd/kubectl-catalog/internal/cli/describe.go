@@ -96,6 +96,7 @@ func (d *description) fields(ctx context.Context) error {
 		{"Template", templateOf(c)},
 		{"Digest", c.Status.Digest},
 		{"Directory", directoryOf(c)},
+		{"At work", atWork(c)},
 		{"Priority", fmt.Sprint(c.Spec.Priority)},
 		{"Polled", d.schedule(ctx)},
 		{"Registry access", d.access(ctx)},
@@ -110,6 +111,15 @@ func labelsOf(c *v1beta1.CatalogSource) string {
 		return ""
 	}
 	return labels.FormatLabels(c.Labels)
+}
+
+// atWork says how far catalogd is with new content.
+func atWork(c *v1beta1.CatalogSource) string {
+	if c.Status.Progress == nil {
+		return ""
+	}
+	stage, detail := newMeter().read(*c.Status.Progress)
+	return strings.TrimSuffix(stage+": "+detail, ": ")
 }
 
 func templateOf(c *v1beta1.CatalogSource) string {
