@@ -21,7 +21,7 @@ GET_PROMETHEUS := hack/prometheus/install.sh
 
 .PHONY: help
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
 build: ## Build bin/catalogd
@@ -31,6 +31,22 @@ build: ## Build bin/catalogd
 plugin: ## Build bin/kubectl-catalog, and the script by which kubectl completes its arguments
 	$(BUILD) -o bin/kubectl-catalog ./cmd/kubectl-catalog
 	install cmd/kubectl-catalog/kubectl_complete-catalog bin/
+
+# Where install-plugin puts it; DESTDIR, if set, stands before it.
+PREFIX ?= /usr/local
+
+.PHONY: install-plugin
+install-plugin: plugin ## Install the plugin, with completion and manual pages; PREFIX=$HOME/.local (default /usr/local)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install bin/kubectl-catalog bin/kubectl_complete-catalog $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 docs/cli/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+
+# Where the archives will be found; empty: the release of that version on GitHub.
+PLUGIN_URL ?=
+
+.PHONY: plugin-archives
+plugin-archives: ## Build the archives of the plugin for six platforms, and krew's manifest, to bin/plugin: VERSION=v1.2.3
+	go run ./hack/krew --version $(VERSION) --url "$(PLUGIN_URL)"
 
 # What the image is built for; with PLATFORMS=linux/amd64 that takes a quarter of the time.
 PLATFORMS ?= linux/amd64,linux/arm64,linux/ppc64le,linux/s390x

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/operator-catalogs/catalogd/hack/reproducible"
+)
+
+const plugin = "kubectl-catalog"
+
+var defaultPlatforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
+
+// platform is what krew selects an archive by.
+type platform struct{ system, arch string }
+
+func parsePlatform(text string) (platform, error) {
+	system, arch, ok := strings.Cut(text, "/")
+	if !ok || system == "" || arch == "" {
+		return platform{}, fmt.Errorf("%q is none; write it like linux/arm64", text)
+	}
+	return platform{system, arch}, nil
+}
+
+func (p platform) String() string { return p.system + "/" + p.arch }
+
+func (p platform) binary() string {
+	if p.system == "windows" {
+		return plugin + ".exe"
+	}
+	return plugin
+}
+
+// archive is a file in which the plugin is released, as the manifest tells of it.
+type archive struct {
+	OS, Arch, Name, SHA256, Binary string
+}
+
+// besides are the files of the repository that lie in the archives beside the program.
+func besides(repository fs.FS) ([]reproducible.File, error) {
+	sources := []struct {
+		from, to string
+		mode     int64
+	}{{"LICENSE", "LICENSE", 0}, {"cmd/kubectl-catalog/kubectl_complete-catalog", "kubectl_complete-catalog", 0o755}}
+	pages, err := fs.Glob(repository, "docs/cli/man/*.1")
+	if err != nil {
+		return nil, err
+	}
+	if len(pages) == 0 {
+		return nil, errors.New("there are no manual pages in docs/cli/man: run make generate, and this in the root of the repository")
+	}
+	var files []reproducible.File
+	for _, s := range sources {
+		data, err := fs.ReadFile(repository, s.from)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, reproducible.File{Path: s.to, Data: data, Mode: s.mode})
+	}
+	for _, page := range pages {
+		data, err := fs.ReadFile(repository, page)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, reproducible.File{Path: "man/man1/" + path.Base(page), Data: data})
+	}
+	return files, nil
+}
+
+// pack writes the archive of a platform.
+func pack(opts options, p platform, program []byte, with []reproducible.File) (archive, error) {
+	files := append([]reproducible.File{{Path: p.binary(), Data: program, Mode: 0o755}}, with...)
+	a := archive{OS: p.system, Arch: p.arch, Name: fmt.Sprintf("%s_%s_%s_%s", plugin, opts.version, p.system, p.arch), Binary: p.binary()}
+	write, extension := tarGz, ".tar.gz"
+	if p.system == "windows" {
+		write, extension = reproducible.Zip, ".zip"
+	}
+	a.Name += extension
+	var packed bytes.Buffer
+	if err := write(&packed, files); err != nil {
+		return a, fmt.Errorf("packing %s: %w", a.Name, err)
+	}
+	a.SHA256 = fmt.Sprintf("%x", sha256.Sum256(packed.Bytes()))
+	return a, os.WriteFile(filepath.Join(opts.out, a.Name), packed.Bytes(), 0o644)
+}
+
+func tarGz(to io.Writer, files []reproducible.File) error {
+	compressed := gzip.NewWriter(to)
+	return errors.Join(reproducible.Tar(compressed, files), compressed.Close())
+}
