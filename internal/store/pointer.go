@@ -122,7 +122,7 @@ func (s *Store) Point(name string, src Source, snap *Snapshot) error {
 func (s *Store) point(name string, src Source, snap *Snapshot) error {
 	old, served := s.Catalog(name)
 	decided := src.Basis != "" && src.Basis != old.Basis // anew, perhaps for what is served anyway
-	if served && old.Snapshot == snap && old.Image == src.Image && !decided {
+	if old.Snapshot == snap && old.Image == src.Image && !decided {
 		if old.Owner == src.Owner && !s.unsure[name] {
 			return nil
 		}
