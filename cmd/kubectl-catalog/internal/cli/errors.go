@@ -34,6 +34,9 @@ func notFoundf(format string, args ...any) error {
 	return notFoundError{fmt.Errorf(format, args...)}
 }
 
+// A silentError is an exit code and no more: what there is to say was said.
+type silentError struct{ error }
+
 // exitCode is that of a command that ended with err. started tells whether the command began, or the command line was wrong already.
 func exitCode(ctx context.Context, err error, started bool) int {
 	var usage usageError

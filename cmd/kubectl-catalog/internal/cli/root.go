@@ -6,6 +6,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -28,7 +29,8 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams,
 	root := newRootCmd(e)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil && ctx.Err() == nil {
+	var silent silentError
+	if err != nil && ctx.Err() == nil && !errors.As(err, &silent) {
 		fmt.Fprintf(streams.ErrOut, "%s %v\n", e.stderr.Paint(term.Red, "error:"), explain(err))
 	}
 	return exitCode(ctx, err, e.started)
@@ -72,7 +74,7 @@ Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for
 		commands []func(*env) *cobra.Command
 	}{
 		{groupCatalogs, []func(*env) *cobra.Command{newListCmd, newDescribeCmd, newAddCmd, newRefreshCmd, newSuspendCmd, newResumeCmd, newRemoveCmd, newWatchCmd}},
-		{groupContent, []func(*env) *cobra.Command{newGetCmd, newShowCmd, newSearchCmd, newProvidersCmd, newExportCmd, newQueryCmd}},
+		{groupContent, []func(*env) *cobra.Command{newGetCmd, newShowCmd, newSearchCmd, newProvidersCmd, newDiffCmd, newExportCmd, newQueryCmd}},
 		{groupAuthors, nil},
 		{"", nil},
 	} {

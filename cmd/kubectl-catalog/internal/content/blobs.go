@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 
 	"github.com/klauspost/compress/gzip"
@@ -49,6 +50,20 @@ func (s *Service) Blobs(ctx context.Context, catalog, version, view string, prog
 		return "", fmt.Errorf("reading catalog %q from %s: %w", catalog, s, err)
 	}
 	return version, nil
+}
+
+// Version asks which version of a catalog is served.
+func (s *Service) Version(ctx context.Context, catalog string) (string, error) {
+	resp, err := s.Get(ctx, Path(catalog, "", "metas"), url.Values{"schema": {"-"}}, nil) // of which there are no blobs
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	m := fixed.FindStringSubmatch(resp.Header.Get("Content-Location"))
+	if m == nil {
+		return "", fmt.Errorf("%s does not say which version of catalog %q it serves", s, catalog)
+	}
+	return m[1], nil
 }
 
 // decoded is the body of a reply without its compression.

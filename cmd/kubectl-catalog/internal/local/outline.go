@@ -64,7 +64,11 @@ func (o *Outline) outline(name string, blobs []*blob) (OutlinePackage, error) {
 	sum := sha256.New()
 	for _, b := range blobs {
 		sum.Write(b.hash[:])
-		o.found[key{b.schema, name, b.name}] = b
+		k := key{b.schema, name, b.name}
+		if b.schema == fbc.SchemaDeprecations {
+			k.name = "" // what it may say means nothing
+		}
+		o.found[k] = b
 		switch b.schema {
 		case fbc.SchemaChannel:
 			p.Channels[b.name] = b.hash.String()

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/local"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+// diffOptions say what to compare of two catalogs.
+type diffOptions struct {
+	packages []string
+	insecure bool
+	exitCode bool
+}
+
+func newDiffCmd(e *env) *cobra.Command {
+	var opts diffOptions
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Tell what differs between two catalogs",
+		Long: `Tell what differs between two catalogs: the packages, channels (and their heads), bundles and deprecations that were added (+), changed (~) and
+removed (-) on the way from A to B.
+
+Each is a catalog of the cluster (NAME), one of its versions (NAME@sha256:..., as long as catalogd keeps it: while it is served and 15 minutes
+longer), an image in a registry (REGISTRY/NAME:TAG), or a directory (./DIR).`,
+		Example: `  kubectl catalog diff sample ./my-catalog
+  kubectl catalog diff sample registry.example.com/catalogs/sample:next
+  kubectl catalog diff sample ./my-catalog --package skupper-operator --exit-code`,
+		ValidArgsFunction: e.completeCatalogs,
+	}
+	out := newOutput(cmd)
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&opts.packages, "package", "p", nil, "compare only these `packages`")
+	flags.BoolVar(&opts.insecure, "insecure", false, "allow registries without TLS, or with certificates that nobody vouches for")
+	flags.BoolVar(&opts.exitCode, "exit-code", false, "exit with 1 if there are differences, 0 if there are none")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return usagef("say which two catalogs to compare: kubectl catalog diff A B, each a catalog of the cluster, an image or a directory")
+		}
+		return e.diff(cmd.Context(), out, args[0], args[1], opts)
+	}
+	return cmd
+}
+
+func (e *env) diff(ctx context.Context, out *output, from, to string, opts diffOptions) (err error) {
+	access := local.Options{Insecure: opts.insecure, UserAgent: "kubectl-catalog/" + e.version}
+	a, closeA, err := e.outlineOf(ctx, from, access)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeA()) }()
+	b, closeB, err := e.outlineOf(ctx, to, access)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeB()) }()
+	for _, name := range opts.packages {
+		_, inA := a.packages[name]
+		if _, inB := b.packages[name]; !inA && !inB {
+			return notFoundf("neither %s nor %s has a package %q", from, to, name)
+		}
+	}
+	found, err := differ(a, b, opts.packages)
+	if err != nil {
+		return err
+	}
+	if err := e.printDifference(out, found); err != nil {
+		return err
+	}
+	if opts.exitCode && len(found.Packages) > 0 {
+		return errDiffer
+	}
+	return nil
+}
+
+// errDiffer is how --exit-code ends where catalogs differ. What differs is told already.
+var errDiffer = silentError{errors.New("the catalogs differ")}
+
+func (e *env) printDifference(out *output, d *difference) error {
+	if !out.isTable() {
+		object, err := view("CatalogDifference", "", d)
+		if err != nil {
+			return err
+		}
+		return out.print(e.stdout, nil, []row{{object: object}}, true)
+	}
+	counts := map[string]int{}
+	for _, p := range d.Packages {
+		counts[p.Change]++
+	}
+	p := printer{Terminal: e.stdout}
+	if len(d.Packages) == 0 {
+		p.printf("%s and %s have the same packages.\n", d.From.title(), d.To.title())
+		return p.err
+	}
+	p.printf("%s -> %s: packages: %d added, %d changed, %d removed\n", d.From.title(), d.To.title(), counts[added], counts[changed], counts[removed])
+	for _, pkg := range d.Packages {
+		p.pkg(pkg)
+	}
+	return p.err
+}
+
+// title names a catalog, and which version of it there was.
+func (o outline) title() string {
+	name, _ := cutVersion(term.Line(o.Name))
+	if o.Digest == "" {
+		return name
+	}
+	return name + "@" + shortDigest(o.Digest)
+}
+
+// printer writes lines until one fails.
+type printer struct {
+	*term.Terminal
+	err error
+}
+
+func (p *printer) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.Terminal, format, args...)
+	}
+}
+
+// line is one of what differs, with its sign.
+func (p *printer) line(indent, change, text string) {
+	sign, style := "~", term.Yellow
+	switch change {
+	case added:
+		sign, style = "+", term.Green
+	case removed:
+		sign, style = "-", term.Red
+	}
+	p.printf("%s%s\n", indent, p.Paint(style, sign+" "+term.Line(text)))
+}
+
+func (p *printer) pkg(d packageDifference) {
+	p.printf("\n")
+	p.line("", d.Change, d.Name)
+	const indent = "    "
+	if d.Note != "" {
+		p.printf("%s%s\n", indent, term.Line(d.Note))
+	}
+	if d.Change == added {
+		p.addition(indent, d)
+		return
+	}
+	if c := d.DefaultChannel; c != nil {
+		p.line(indent, changed, fmt.Sprintf("default channel: %s -> %s", orNothing(c.From), orNothing(c.To)))
+	}
+	for _, c := range d.Channels {
+		p.line(indent, c.Change, "channel "+c.words())
+	}
+	for _, b := range d.Bundles {
+		text := "bundle " + b.Name
+		if b.Version != "" {
+			text += " (" + b.Version + ")"
+		}
+		p.line(indent, b.Change, text)
+	}
+	for _, by := range d.Deprecations {
+		p.line(indent, by.Change, by.words())
+	}
+}
+
+// addition tells in short what a new package brings.
+func (p *printer) addition(indent string, d packageDifference) {
+	if len(d.Channels) == 0 && len(d.Bundles) == 0 {
+		return
+	}
+	text := fmt.Sprintf("channels: %d, bundles: %d", len(d.Channels), len(d.Bundles))
+	if d.DefaultChannel != nil {
+		i := slices.IndexFunc(d.Channels, func(c channelDifference) bool { return c.Name == d.DefaultChannel.To })
+		if i >= 0 {
+			text += fmt.Sprintf("; %s in the default channel %s", cmp.Or(d.Channels[i].Head.To, "no head"), d.DefaultChannel.To)
+		}
+	}
+	p.printf("%s%s\n", indent, term.Line(text))
+}
+
+func (c channelDifference) words() string {
+	switch {
+	case c.Change == added:
+		return fmt.Sprintf("%s: head %s", c.Name, orNothing(c.Head.To))
+	case c.Change == removed:
+		return fmt.Sprintf("%s: head was %s", c.Name, orNothing(c.Head.From))
+	case c.Head.From == c.Head.To:
+		return fmt.Sprintf("%s: the same head %s, other entries or properties", c.Name, orNothing(c.Head.To))
+	}
+	return fmt.Sprintf("%s: head %s -> %s", c.Name, orNothing(c.Head.From), orNothing(c.Head.To))
+}
+
+func (d deprecated) words() string {
+	text := "deprecation of " + d.Kind
+	if d.Name != "" {
+		text += " " + d.Name
+	}
+	if d.Message != "" {
+		text += ": " + d.Message
+	}
+	return text
+}

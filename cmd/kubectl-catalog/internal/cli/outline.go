@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/local"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// catalogRef matches what can be a catalog of the cluster: no image with its registry, and no path.
+var catalogRef = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(@sha256:[0-9a-f]+(-[0-9a-f]+)?)?$`)
+
+// outlineOf reads what a catalog of the cluster, an image or a directory holds. close frees what that took.
+func (e *env) outlineOf(ctx context.Context, ref string, opts local.Options) (o outline, close func() error, err error) {
+	if catalogRef.MatchString(ref) {
+		o, err = e.servedOutline(ctx, ref)
+		if info, statErr := os.Stat(ref); err != nil && statErr == nil && info.IsDir() {
+			err = fmt.Errorf("%w; the directory is ./%s", err, ref)
+		}
+		return o, func() error { return nil }, err
+	}
+	if _, err := os.Stat(ref); local.IsDir(ref) && errors.Is(err, fs.ErrNotExist) {
+		return outline{}, nil, notFoundf("there is no directory %s", ref)
+	}
+	progress := e.stderr.Progress()
+	defer progress.End()
+	opts.Progress = func(done, total int64) {
+		progress.Show("pulling "+ref, fmt.Sprintf("%s of %s", term.Bytes(done), term.Bytes(total)))
+	}
+	source, err := local.Open(ctx, ref, opts)
+	if err != nil {
+		return outline{}, nil, err
+	}
+	o, err = localOutline(ctx, source)
+	o.Name = ref
+	if err != nil {
+		return outline{}, nil, fmt.Errorf("%s: %w", ref, errors.Join(err, source.Close()))
+	}
+	return o, source.Close, nil
+}
+
+// servedOutline asks the content service for the hashes of all packages, which is a few pages.
+func (e *env) servedOutline(ctx context.Context, ref string) (outline, error) {
+	catalog, version := cutVersion(ref)
+	service, err := e.service(ctx, catalog)
+	if err != nil {
+		return outline{}, err
+	}
+	o := outline{Name: ref, packages: map[string]packageOutline{}}
+	if version == "" {
+		if version, err = service.Version(ctx, catalog); err != nil {
+			return o, missing(err, catalog)
+		}
+	}
+	const known = `{ catalogs { digest invalidPackages { name reason hash } } }`
+	var info struct {
+		Catalogs []struct {
+			Digest          string
+			InvalidPackages []struct{ Name, Reason, Hash string }
+		}
+	}
+	if err := service.Query(ctx, catalog, version, known, nil, &info); err != nil {
+		return o, gone(missing(tooOld(err), catalog), catalog, version)
+	}
+	for _, c := range info.Catalogs {
+		o.Digest = c.Digest
+		for _, p := range c.InvalidPackages {
+			o.packages[p.Name] = packageOutline{hash: p.Hash, unsound: p.Reason}
+		}
+	}
+	const query = `query($after: String) { packages(first: 100, after: $after) { nodes { name hash } pageInfo { hasNextPage endCursor } } }`
+	packages, err := content.All[struct{ Name, Hash string }](ctx, service, catalog, version, query, nil)
+	for _, p := range packages {
+		look := func() (*packageDetails, error) { return servedDetails(ctx, service, catalog, version, p.Name) }
+		o.packages[p.Name] = packageOutline{hash: p.Hash, look: look}
+	}
+	return o, err
+}
+
+// tooOld says of a catalogd that knows no hashes what can be done.
+func tooOld(err error) error {
+	if strings.Contains(err.Error(), `Cannot query field "hash"`) {
+		return fmt.Errorf("catalogd is too old to tell what differs: kubectl catalog export writes both catalogs, and diff compares directories (%w)", err)
+	}
+	return err
+}
+
+func servedDetails(ctx context.Context, s *content.Service, catalog, version, pkg string) (*packageDetails, error) {
+	const inPackage = `query($p: String!) { package(name: $p) { defaultChannel { name } deprecation { message }
+		channels { name hash head { name } deprecation { message } } } }`
+	var is struct {
+		Package struct {
+			DefaultChannel named
+			Deprecation    *deprecation
+			Channels       []struct {
+				Name, Hash  string
+				Head        named
+				Deprecation *deprecation
+			}
+		}
+	}
+	if err := s.Query(ctx, catalog, version, inPackage, map[string]any{"p": pkg}, &is); err != nil {
+		return nil, err
+	}
+	d := newPackageDetails()
+	d.defaultChannel = is.Package.DefaultChannel.Name
+	d.deprecate(reference{Kind: "package"}, is.Package.Deprecation)
+	for _, c := range is.Package.Channels {
+		d.channels[c.Name] = channelDetails{c.Hash, c.Head.Name}
+		d.deprecate(reference{"channel", c.Name}, c.Deprecation)
+	}
+	const ofBundles = `query($p: String!, $after: String) { bundles(filter: { package: $p }, first: 100, after: $after) {
+		nodes { name hash version deprecation { message } } pageInfo { hasNextPage endCursor } } }`
+	type bundle struct {
+		Name, Hash, Version string
+		Deprecation         *deprecation
+	}
+	bundles, err := content.All[bundle](ctx, s, catalog, version, ofBundles, map[string]any{"p": pkg})
+	for _, b := range bundles {
+		d.bundles[b.Name] = bundleDetails{b.Hash, b.Version}
+		d.deprecate(reference{"bundle", b.Name}, b.Deprecation)
+	}
+	return d, err
+}
+
+func newPackageDetails() *packageDetails {
+	return &packageDetails{channels: map[string]channelDetails{}, bundles: map[string]bundleDetails{}, deprecations: map[reference]string{}}
+}
+
+func (d *packageDetails) deprecate(of reference, by *deprecation) {
+	if by != nil {
+		d.deprecations[of] = by.Message
+	}
+}
+
+func localOutline(ctx context.Context, source *local.Source) (outline, error) {
+	read, err := local.NewOutline(ctx, source)
+	if err != nil {
+		return outline{}, err
+	}
+	_, digest, _ := strings.Cut(source.Image, "@")
+	o := outline{Digest: digest, packages: map[string]packageOutline{}}
+	for name, p := range read.Packages {
+		o.packages[name] = packageOutline{hash: p.Hash, look: func() (*packageDetails, error) { return localDetails(read, name) }}
+	}
+	return o, nil
+}
+
+func localDetails(read *local.Outline, pkg string) (*packageDetails, error) {
+	p := read.Packages[pkg]
+	d := newPackageDetails()
+	d.defaultChannel = p.DefaultChannel
+	for name, b := range p.Bundles {
+		d.bundles[name] = bundleDetails{b.Hash, b.Version}
+	}
+	for name, hash := range p.Channels {
+		blob, err := read.Blob(fbc.SchemaChannel, pkg, name)
+		if err != nil {
+			return nil, err
+		}
+		d.channels[name] = channelDetails{hash, headOf(blob)}
+	}
+	blob, err := read.Blob(fbc.SchemaDeprecations, pkg, "")
+	if err != nil || blob == nil {
+		return d, err
+	}
+	var says struct {
+		Entries []struct {
+			Reference struct{ Schema, Name string }
+			Message   string
+		}
+	}
+	if err := json.Unmarshal(blob, &says); err != nil {
+		return nil, fmt.Errorf("package %q: reading its deprecations: %w", pkg, err)
+	}
+	for _, entry := range says.Entries {
+		d.deprecations[reference{strings.TrimPrefix(entry.Reference.Schema, "olm."), entry.Reference.Name}] = entry.Message
+	}
+	return d, nil
+}
+
+// headOf is the entry of a channel that no other replaces or skips; empty if there is not one.
+func headOf(channel []byte) string {
+	var is struct {
+		Entries []struct {
+			Name, Replaces string
+			Skips          []string
+		}
+	}
+	_ = json.Unmarshal(channel, &is) // what cannot be read has no head
+	below := map[string]bool{}
+	for _, entry := range is.Entries {
+		below[entry.Replaces] = true
+		for _, skipped := range entry.Skips {
+			below[skipped] = true
+		}
+	}
+	head := ""
+	for _, entry := range is.Entries {
+		if below[entry.Name] {
+			continue
+		}
+		if head != "" {
+			return ""
+		}
+		head = entry.Name
+	}
+	return head
+}
