@@ -77,7 +77,10 @@ func (d *description) verdict(context.Context) error {
 	return d.stdout.Fields(2, [2]string{"Since", since}, [2]string{"catalogd says", term.Line(v.why)}, [2]string{"What to do", v.remedy})
 }
 
-func (d *description) ago(t time.Time) string { return duration.HumanDuration(d.now.Sub(t)) + " ago" }
+// ago is how long ago something was. The clock of the cluster may be ahead of ours.
+func (d *description) ago(t time.Time) string {
+	return duration.HumanDuration(max(0, d.now.Sub(t))) + " ago"
+}
 
 func (d *description) title(text string) error {
 	_, err := fmt.Fprintf(d.stdout, "\n%s\n", d.stdout.Paint(term.Bold, text))

@@ -1,0 +1,313 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+)
+
+// ages matches how long ago something is, or how long it will be, and the spaces that are there for its length.
+var (
+	ages   = regexp.MustCompile(`\b(\d+[smhd])+( ago)?\b`)
+	spaces = regexp.MustCompile(`  +`)
+)
+
+// withoutAges makes a text that is the same whenever it is printed.
+func withoutAges(text string) string {
+	return spaces.ReplaceAllString(ages.ReplaceAllString(text, "AGE"), "  ")
+}
+
+// changedSample is the sample catalog with a package less, one more, and one that is another.
+func changedSample(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
+	must(t, os.RemoveAll(filepath.Join(dir, "mercury-operator")))
+	added := strings.ReplaceAll(readText(t, filepath.Join(dir, "lib-bucket-provisioner", "catalog.json")), "lib-bucket-provisioner", "new-operator")
+	must(t, os.WriteFile(filepath.Join(dir, "new-operator.json"), []byte(added), 0o644))
+	changed := filepath.Join(dir, "dbaas-operator", "catalog.json")
+	must(t, os.WriteFile(changed, []byte(strings.Replace(readText(t, changed), `"description": "`, `"description": "Changed. `, 1)), 0o644))
+	return dir
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	return string(text)
+}
+
+func TestPluginLists(t *testing.T) {
+	w := pluginWorld(t)
+	checkGolden(t, "catalogs/list.txt", withoutAges(w.plugin(t, "list").must(t)))
+	checkGolden(t, "catalogs/list-wide.txt", withoutAges(w.plugin(t, "ls", "-o", "wide").must(t)))
+	if got := w.plugin(t, "list", "-o", "jsonpath={.items[*].metadata.name}").must(t); got != "sample" {
+		t.Errorf("got %q", got)
+	}
+	w.plugin(t, "list", "smaple").fails(t, 3, `did you mean "sample"?`)
+	w.plugin(t, "list", "--sort-by", ".spec.nope").fails(t, 2, "--sort-by")
+	w.createCatalog(t, "another", w.registry.address+"/none:latest", func(c *unstructured.Unstructured) {
+		must(t, unstructured.SetNestedField(c.Object, int64(-5), "spec", "priority"))
+	})
+	sorted := w.plugin(t, "list", "--sort-by", ".spec.priority", "--no-headers", "-o", "custom-columns=:.metadata.name").must(t)
+	if strings.Join(strings.Fields(sorted), " ") != "another sample" {
+		t.Errorf("sorted by priority: %q", sorted)
+	}
+}
+
+// TestPluginListWatches sees a change of a catalog in a row of its own, and ends well when it is interrupted.
+func TestPluginListWatches(t *testing.T) {
+	w := pluginWorld(t)
+	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "list", "--watch")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	for _, want := range []string{"NAME", "in "} {
+		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
+			t.Fatalf("got %q, want %q", lines.Text(), want)
+		}
+	}
+	w.plugin(t, "suspend", "sample").must(t)
+	for lines.Scan() && !strings.Contains(lines.Text(), "suspended") {
+	}
+	if !strings.HasPrefix(lines.Text(), "sample") {
+		t.Errorf("the last line is %q", lines.Text())
+	}
+	must(t, cmd.Process.Signal(os.Interrupt))
+	for lines.Scan() {
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v", err)
+	}
+}
+
+func TestPluginDescribes(t *testing.T) {
+	w := pluginWorld(t)
+	checkGolden(t, "catalogs/describe.txt", w.description(t, "sample", "Unpacked"))
+
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
+	for i := range 25 { // more than a status names
+		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("broken-%02d.json", i)),
+			fmt.Appendf(nil, `{"schema": "olm.package", "name": "broken-%02d", "defaultChannel": "none"}`, i), 0o644))
+	}
+	ref, digest := w.registry.push(t, "broken", catalogImage(t, dir))
+	w.createCatalog(t, "broken", ref, func(c *unstructured.Unstructured) {
+		must(t, unstructured.SetNestedField(c.Object, "0 3 * * *", "spec", "pollingSchedule"))
+		unstructured.RemoveNestedField(c.Object, "spec", "pollingInterval")
+	})
+	w.waitReady(t, "broken", digest)
+	checkGolden(t, "catalogs/describe-broken.txt", w.description(t, "broken", "InvalidPackages"))
+
+	w.createCatalog(t, "blocked", ref, func(c *unstructured.Unstructured) {
+		must(t, unstructured.SetNestedField(c.Object, []any{map[string]any{"name": "nope"}}, "spec", "registry", "pullSecrets"))
+	})
+	w.eventuallyCatalog(t, "blocked", "Blocked", func(c *unstructured.Unstructured) error { return wantCondition(c, "Ready", "False") })
+	checkGolden(t, "catalogs/describe-blocked.txt", w.description(t, "blocked", "Failed"))
+	w.plugin(t, "describe").fails(t, 2, "name a catalog")
+	w.plugin(t, "describe", "none").fails(t, 3, "there is no catalog")
+}
+
+// description is what the plugin says of a catalog once an event is there: these come by themselves, after the status.
+func (w *world) description(t *testing.T, catalog, event string) string {
+	t.Helper()
+	text := ""
+	eventually(t, "an event "+event, func() error {
+		text = withoutAges(w.plugin(t, "describe", catalog).must(t))
+		if _, events, _ := strings.Cut(text, "\nEvents\n"); !strings.Contains(events, "  "+event+"  ") {
+			return fmt.Errorf("the events are %q", events)
+		}
+		return nil
+	})
+	return text
+}
+
+func TestPluginAdds(t *testing.T) {
+	w := pluginWorld(t)
+	ref := w.registry.address + "/sample:latest"
+	got := w.plugin(t, "add", "mine", ref, "--wait", "--interval", "45m", "--label", "team=a").must(t)
+	want := "catalogsource.catalogd.operatorframework.io/mine created\ncatalog \"mine\" is ready: 10 packages are published.\n"
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	mine := w.catalog(t, "mine")
+	if mine.GetLabels()["team"] != "a" {
+		t.Errorf("the labels are %v", mine.GetLabels())
+	}
+	must(t, wantString(mine, "45m0s", "spec", "pollingInterval"))
+	if got := w.plugin(t, "add", "other", ref, "--wait", "-o", "jsonpath={.status.content.packages}").must(t); got != "10" {
+		t.Errorf("-o prints %q, not the catalog as it is after the wait", got)
+	}
+	if got := w.plugin(t, "add", "dry", ref, "--dry-run=server").must(t); !strings.Contains(got, "created (server dry run)") || w.gone(t, "dry") != nil {
+		t.Errorf("a dry run: %q", got)
+	}
+	w.plugin(t, "add", "mine", ref).fails(t, 1, `there is a catalog "mine" already`)
+	w.plugin(t, "add", "wrong", ref, "--interval", "1ms").fails(t, 1, "error: pollingInterval must be at least 1s: choose a longer one\n")
+	w.plugin(t, "add", "a.b", ref).fails(t, 1, "error: metadata.name must be a DNS-1123 label")
+}
+
+// TestPluginAddFails ends at once where only a person can help, and at the time limit where it may pass.
+func TestPluginAddFails(t *testing.T) {
+	w := pluginWorld(t)
+	blocked := w.plugin(t, "add", "blocked", w.registry.address+"/sample:latest", "--pull-secret", "nope", "--wait")
+	if blocked.code != 1 || !strings.Contains(blocked.stderr, `warning: Secret "nope" (pull secret) does not exist in namespace `+namespace) ||
+		!strings.Contains(blocked.stderr, "error: Secret nope of spec.registry.pullSecrets is not in namespace") {
+		t.Errorf("exit code %d:\n%s", blocked.code, blocked.stderr)
+	}
+	late := w.plugin(t, "add", "late", w.registry.address+"/none:latest", "--wait", "--timeout", "2s")
+	if late.code != 1 || !strings.Contains(late.stderr, "Trying again: Finding the digest") || !strings.Contains(late.stderr, `catalog "late" is not ready after 2s: Finding`) {
+		t.Errorf("exit code %d:\n%s", late.code, late.stderr)
+	}
+}
+
+func TestPluginAddMakesAConfigMapOfAuthorities(t *testing.T) {
+	w := pluginWorld(t)
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	w.plugin(t, "add", "private", w.registry.address+"/sample:latest", "--ca-file", ca, "--wait").must(t)
+	made := system.NewObject(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "private-ca")
+	made.SetNamespace(namespace)
+	must(t, w.Get(t.Context(), client.ObjectKeyFromObject(made), made))
+	defer func() { must(t, w.Delete(t.Context(), made)) }() // this control plane collects no garbage
+	must(t, wantString(made, readText(t, ca), "data", "ca.crt"))
+	owners := made.GetOwnerReferences()
+	if len(owners) != 1 || owners[0].UID != w.catalog(t, "private").GetUID() {
+		t.Errorf("its owners are %v", owners)
+	}
+	// The API server refuses the catalog: nothing is left behind.
+	w.plugin(t, "add", "refused", "https://none", "--ca-file", ca).fails(t, 1, "image must not begin with a scheme")
+	left := system.NewObject(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "refused-ca")
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "refused-ca"}, left); err == nil {
+		t.Error("ConfigMap refused-ca is left behind")
+	}
+}
+
+// TestPluginAddTellsHowFarItIs has a registry send half of a layer, and the rest when catalogd has said so.
+func TestPluginAddTellsHowFarItIs(t *testing.T) {
+	w := pluginWorld(t)
+	ref, _ := w.registry.push(t, "slow", catalogImage(t, changedSample(t)))
+	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		recorded := httptest.NewRecorder()
+		w.registry.handler.ServeHTTP(recorded, req)
+		for name, values := range recorded.Header() {
+			rw.Header()[name] = values
+		}
+		rw.WriteHeader(recorded.Code)
+		body := recorded.Body.Bytes()
+		if half := len(body) / 2; strings.Contains(req.URL.Path, "/blobs/") && half > 10_000 {
+			_, _ = rw.Write(body[:half])
+			_ = http.NewResponseController(rw).Flush()
+			body = body[half:]
+			if err := within(patience, func() error { return w.downloads("slow") }); err != nil {
+				t.Error(err)
+			}
+		}
+		_, _ = rw.Write(body)
+	}))
+	defer proxy.Close()
+	_, path, _ := strings.Cut(ref, "/")
+	run := w.plugin(t, "add", "slow", strings.TrimPrefix(proxy.URL, "http://")+"/"+path, "--wait")
+	run.must(t)
+	if !regexp.MustCompile(`(?m)^Downloading: [0-9.]+ KiB of [0-9.]+ KiB \(\d+%\)`).MatchString(run.stderr) {
+		t.Errorf("it says nothing of the download:\n%s", run.stderr)
+	}
+}
+
+// downloads checks that the status of a catalog says that bytes have come.
+func (w *world) downloads(name string) error {
+	var c unstructured.Unstructured
+	c.SetGroupVersionKind(system.CatalogKind)
+	if err := w.Get(context.Background(), client.ObjectKey{Name: name}, &c); err != nil {
+		return err
+	}
+	if n, _, _ := unstructured.NestedInt64(c.Object, "status", "progress", "bytes"); n == 0 {
+		return fmt.Errorf("status.progress is %v", c.Object["status"])
+	}
+	return nil
+}
+
+func TestPluginRefreshes(t *testing.T) {
+	w := pluginWorld(t)
+	unchanged := w.plugin(t, "refresh", "sample", "--wait").must(t)
+	if !strings.Contains(unchanged, `catalog "sample" is unchanged: `) {
+		t.Errorf("got\n%s", unchanged)
+	}
+	_, digest := w.registry.push(t, "sample", catalogImage(t, changedSample(t)))
+	changed := regexp.MustCompile(`\b[0-9a-f]{12}\b`).ReplaceAllString(w.plugin(t, "refresh", "--all", "--wait").must(t), "DIGEST")
+	checkGolden(t, "catalogs/refresh.txt", changed)
+	must(t, wantString(w.catalog(t, "sample"), digest, "status", "digest"))
+
+	w.registry.once(func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, "no", http.StatusForbidden) })
+	failed := w.plugin(t, "refresh", "sample", "--wait")
+	if failed.code != 1 || !strings.Contains(failed.stderr, "error: sample: Finding the digest") {
+		t.Errorf("exit code %d:\n%s", failed.code, failed.stderr)
+	}
+	w.plugin(t, "refresh").fails(t, 2, "name a catalog, or say --all")
+	w.plugin(t, "refresh", "none").fails(t, 3, "there is no catalog")
+	w.plugin(t, "suspend", "sample").must(t)
+	w.plugin(t, "refresh", "sample").fails(t, 1, "kubectl catalog resume sample")
+}
+
+// TestPluginSuspends sets one field, which it owns as long as it says something.
+func TestPluginSuspends(t *testing.T) {
+	w := pluginWorld(t)
+	for _, step := range []struct {
+		command, says string
+		owned         bool
+	}{{"suspend", "suspended", true}, {"suspend", "suspended already", true}, {"resume", "resumed", false}, {"resume", "resumed already", false}} {
+		got := w.plugin(t, step.command, "sample").must(t)
+		if want := "catalogsource.catalogd.operatorframework.io/sample " + step.says + "\n"; got != want {
+			t.Errorf("%s: got %q, want %q", step.command, got, want)
+		}
+		c := w.catalog(t, "sample")
+		if is, _, _ := unstructured.NestedBool(c.Object, "spec", "suspend"); is != step.owned {
+			t.Errorf("%s: spec.suspend is %t", step.command, is)
+		}
+		managers, err := json.Marshal(c.GetManagedFields())
+		must(t, err)
+		if owned := strings.Contains(string(managers), `"f:suspend"`) && strings.Contains(string(managers), `"kubectl-catalog"`); owned != step.owned {
+			t.Errorf("%s: owns the field: %t, want %t: %s", step.command, owned, step.owned, managers)
+		}
+	}
+	w.plugin(t, "suspend").fails(t, 2, "name a catalog, or say --all")
+	w.plugin(t, "resume", "none").fails(t, 3, "there is no catalog")
+}
+
+func TestPluginRemoves(t *testing.T) {
+	w := pluginWorld(t)
+	w.plugin(t, "remove", "sample").fails(t, 2, `Remove catalog "sample" with 10 packages?`, "--yes")
+	w.plugin(t, "remove").fails(t, 2, "name a catalog")
+	w.plugin(t, "remove", "sample", "none", "--yes").fails(t, 3, `there is no catalog "none"`)
+	w.plugin(t, "remove", "sample", "--dry-run=server").must(t)
+	if w.gone(t, "sample") == nil {
+		t.Fatal("it is gone, though nothing said that it should")
+	}
+	got := w.plugin(t, "rm", "sample", "none", "--yes", "--ignore-not-found").must(t)
+	if got != "catalogsource.catalogd.operatorframework.io/sample removed\n" {
+		t.Errorf("got %q", got)
+	}
+	must(t, w.gone(t, "sample"))
+	if left := w.packages(t, "sample"); len(left) > 0 {
+		t.Errorf("%d packages are left", len(left))
+	}
+}
