@@ -84,7 +84,7 @@ func (e *env) export(ctx context.Context, ref string, packages []string, output 
 	}
 	x.progress.End()
 	if err != nil {
-		return gone(missing(err, catalog), catalog, version)
+		return missing(gone(err, catalog, version), catalog)
 	}
 	if err := to.commit(); err != nil {
 		return err

@@ -69,7 +69,7 @@ func (e *env) servedOutline(ctx context.Context, ref string) (outline, error) {
 		}
 	}
 	if err := service.Query(ctx, catalog, version, known, nil, &info); err != nil {
-		return o, gone(missing(tooOld(err), catalog), catalog, version)
+		return o, missing(gone(tooOld(err), catalog, version), catalog)
 	}
 	for _, c := range info.Catalogs {
 		o.Digest = c.Digest
