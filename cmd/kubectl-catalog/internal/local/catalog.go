@@ -8,7 +8,10 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
+	"slices"
 
+	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
@@ -57,7 +60,7 @@ func (s *Source) read(ctx context.Context) (*catalog, error) {
 	if s.catalog != nil {
 		return s.catalog, nil
 	}
-	c, err := newCatalog(s.root.FS())
+	c, err := newCatalog(s.files)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +91,7 @@ func (c *catalog) readAll(ctx context.Context) error {
 	if err := c.findOdd(); err != nil {
 		return err
 	}
-	files, err := fbc.Files(c.fsys)
+	files, err := fbc.Files(readable{c.fsys, c.odd})
 	if where, ok := errors.AsType[*fbc.Error](err); ok {
 		c.faults = append(c.faults, where)
 		return nil
@@ -100,9 +103,6 @@ func (c *catalog) readAll(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if c.odd[name] != "" {
-			continue
-		}
 		c.files++
 		if err := c.readFile(name); err != nil {
 			return err
@@ -111,7 +111,18 @@ func (c *catalog) readAll(ctx context.Context) error {
 	return nil
 }
 
-// findOdd finds what an image may not have, wherever it is: to read it may mean to wait forever.
+// readable is a catalog without what is odd in it: to open that may mean to wait forever.
+type readable struct {
+	fs.FS
+	odd map[string]string
+}
+
+func (r readable) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(r.FS, name)
+	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return r.odd[path.Join(name, entry.Name())] != "" }), err
+}
+
+// findOdd finds what an image may not have, wherever it is.
 func (c *catalog) findOdd() error {
 	return fs.WalkDir(c.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -119,23 +130,10 @@ func (c *catalog) findOdd() error {
 		}
 		c.all++
 		if !entry.Type().IsRegular() {
-			c.odd[name] = oddity(entry.Type())
+			c.odd[name] = catalogimage.Oddity(entry.Type())
 		}
 		return nil
 	})
-}
-
-func oddity(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeSymlink != 0:
-		return "is a symbolic link; catalogd follows no links: put the file itself there"
-	case mode&fs.ModeNamedPipe != 0:
-		return "is a named pipe; a catalog may have files and directories only"
-	case mode&fs.ModeSocket != 0:
-		return "is a socket; a catalog may have files and directories only"
-	default:
-		return "is a device; a catalog may have files and directories only"
-	}
 }
 
 func (c *catalog) readFile(name string) error {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -169,12 +170,27 @@ func TestLintReadsFilesOnly(t *testing.T) {
 	if err := os.Symlink("c.json", filepath.Join(dir, "foo", "d.json")); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.json"), 0o644); err != nil {
+	for _, pipe := range []string{"pipe.json", ".indexignore", "foo/.indexignore"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, pipe), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	socket, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, "s.json"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	want := judged{refused: true, errors: "foo/d.json:0:0 not-a-file\npipe.json:0:0 not-a-file"}
+	defer socket.Close()
+	want := judged{refused: true, errors: ".indexignore:0:0 not-a-file\nfoo/.indexignore:0:0 not-a-file\nfoo/d.json:0:0 not-a-file\npipe.json:0:0 not-a-file\ns.json:0:0 not-a-file"}
 	if diff := cmp.Diff(want, judge(t, dir, lintDir(t, dir)), cmp.AllowUnexported(judged{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestLintLeavesOutGit lints a clone: what git keeps there goes to no image.
+func TestLintLeavesOutGit(t *testing.T) {
+	got, report := lintTree(t, map[string]string{"foo/c.json": fooPackage + fooChannel + fooBundle, ".git/config": "[core]", "foo/.git": "gitdir: x"})
+	if diff := cmp.Diff(judged{}, got, cmp.AllowUnexported(judged{})); diff != "" || report.Files != 1 {
+		t.Errorf("%d files (-want +got):\n%s", report.Files, diff)
 	}
 }
 

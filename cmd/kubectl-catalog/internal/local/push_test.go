@@ -10,9 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -23,7 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/operator-catalogs/catalogd/internal/unpack"
+	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 )
 
 // startRegistry gives the host of a registry that asks for the user "user" with the password "secret", if that is wanted.
@@ -44,7 +42,7 @@ func startRegistry(t *testing.T, private bool) string {
 
 func build(t *testing.T, dir string) v1.ImageIndex {
 	t.Helper()
-	index, err := Build(dir)
+	index, err := catalogimage.Build(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,90 +56,6 @@ func digestOf(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return digest.String()
-}
-
-func TestSameFilesGiveSameDigest(t *testing.T) {
-	files := map[string]string{"foo/c.json": fooPackage, "bar/ü n.yaml": "a: b", ".indexignore": "*.md", "README.md": "x"}
-	dir := writeTree(t, files)
-	want := digestOf(t, dir)
-
-	other := writeTree(t, files)
-	for file := range files {
-		if err := os.Chtimes(filepath.Join(other, file), time.Unix(1, 0), time.Unix(2, 0)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(filepath.Join(other, file), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(filepath.Join(other, "foo"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if got := digestOf(t, other); got != want {
-		t.Errorf("other times and modes gave %s, want %s", got, want)
-	}
-
-	t.Setenv("SOURCE_DATE_EPOCH", "1000000000")
-	if got := digestOf(t, dir); got == want {
-		t.Error("SOURCE_DATE_EPOCH makes no difference")
-	}
-	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	if _, err := Build(dir); err == nil || !strings.Contains(err.Error(), "number of seconds") {
-		t.Errorf("got error %v for a SOURCE_DATE_EPOCH that is no number", err)
-	}
-}
-
-func TestBuild(t *testing.T) {
-	index := build(t, writeTree(t, map[string]string{"foo/c.json": fooPackage}))
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var platforms []string
-	layers := map[v1.Hash]bool{}
-	for _, m := range manifest.Manifests {
-		platforms = append(platforms, m.Platform.String())
-		img, err := index.Image(m.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config, err := img.ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if config.Architecture != m.Platform.Architecture || config.Config.Labels[unpack.ConfigsLabel] != "/configs" || config.Created.Unix() != 0 {
-			t.Errorf("the configuration of %s is %+v", m.Platform, config)
-		}
-		of, err := img.Manifest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, layer := range of.Layers {
-			layers[layer.Digest] = true
-		}
-	}
-	if diff := cmp.Diff([]string{"linux/amd64", "linux/arm64", "linux/ppc64le", "linux/s390x"}, platforms); diff != "" {
-		t.Errorf("platforms (-want +got):\n%s", diff)
-	}
-	if len(layers) != 1 {
-		t.Errorf("got %d layers, want one for all", len(layers))
-	}
-}
-
-func TestBuildRefuses(t *testing.T) {
-	linked := writeTree(t, map[string]string{"foo/c.json": "{}"})
-	if err := os.Symlink("c.json", filepath.Join(linked, "foo", "d.json")); err != nil {
-		t.Fatal(err)
-	}
-	for dir, want := range map[string]string{
-		filepath.Join(linked, "nosuch"): "opening the catalog directory",
-		linked:                          "foo/d.json is a symbolic link",
-		t.TempDir():                     "holds no file",
-	} {
-		if _, err := Build(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want one that says %q", dir, err, want)
-		}
-	}
 }
 
 // progress remembers what it was told last.
@@ -321,7 +235,7 @@ func lintArchive(t *testing.T, ref, file string) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if img, err = mutate.Config(img, v1.Config{Labels: map[string]string{unpack.ConfigsLabel: "/configs"}}); err != nil {
+	if img, err = mutate.Config(img, v1.Config{Labels: map[string]string{catalogimage.ConfigsLabel: "/configs"}}); err != nil {
 		t.Fatal(err)
 	}
 	tag, err := name.NewTag(ref)

@@ -19,6 +19,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
@@ -41,6 +42,7 @@ type Source struct {
 	Dir, Image string
 
 	root    *os.Root
+	files   fs.FS  // of the catalog
 	temp    string // to be removed
 	refused error  // why no catalogd would take the image; then there are no files
 	catalog *catalog
@@ -73,7 +75,7 @@ func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the catalog directory: %w", err)
 	}
-	return &Source{Dir: ref, root: root}, nil
+	return &Source{Dir: ref, root: root, files: catalogimage.Tree(root.FS())}, nil
 }
 
 // Close frees what the source took. What was made of it cannot be used any more.
@@ -110,7 +112,7 @@ func pull(ctx context.Context, text string, opts Options) (*Source, error) {
 		return nil, errors.Join(err, os.RemoveAll(temp))
 	}
 	digest := ref.Context().Digest(descriptor.Digest.String())
-	s := &Source{Image: digest.String(), root: root, temp: temp}
+	s := &Source{Image: digest.String(), root: root, files: root.FS(), temp: temp}
 	_, err = unpack.Image(ctx, digest, root, unpack.Options{Remote: access})
 	if _, ok := errors.AsType[*unpack.InvalidImageError](err); ok {
 		s.refused, err = err, nil

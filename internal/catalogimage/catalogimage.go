@@ -1,4 +1,6 @@
-package local
+// Package catalogimage makes catalog images of directories: `kubectl catalog push` does, `make run`, and tests. It shares no code with what
+// reads them.
+package catalogimage
 
 import (
 	"archive/tar"
@@ -9,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,19 +20,22 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-
-	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
-// configsDir is where Build puts the catalog in the image, as opm does.
-const configsDir = "configs"
+const (
+	// ConfigsLabel is the label of an image that names the directory of its catalog, as opm writes it.
+	ConfigsLabel = "operators.operatorframework.io.index.configs.v1"
+	// configsDir is where Build puts the catalog in the image, as opm does.
+	configsDir = "configs"
+)
 
 // architectures are those that OLM runs on. A catalog is the same on all, but container runtimes take no image of another one.
 var architectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
 
 // Build returns the image of the catalog in a directory: an index with an image for each architecture, all with the same layer, which has
 // the files at /configs and nothing to run. It is reproducible: the same files give the same digest, whatever their times, modes and
-// owners are, with the same version of this program. It was created in 1970, or when SOURCE_DATE_EPOCH says.
+// owners are, with the same version of this program. It was created in 1970, or when SOURCE_DATE_EPOCH says. What .git holds is left out: see
+// Tree.
 //
 // The layer lies in a temporary file that has no name any more, so there is nothing to remove. Memory does not depend on the size of the
 // catalog.
@@ -47,7 +53,7 @@ func Build(dir string) (v1.ImageIndex, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a temporary file for the layer: %w", err)
 	}
-	size, err := writeLayer(file, root.FS())
+	size, err := writeLayer(file, Tree(root.FS()))
 	if err != nil {
 		return nil, fmt.Errorf("packing %s: %w", dir, err)
 	}
@@ -94,7 +100,7 @@ func imageOf(layer v1.Layer, architecture string, created time.Time) (v1.Image, 
 		Created:      v1.Time{Time: created},
 		OS:           "linux",
 		Architecture: architecture,
-		Config:       v1.Config{Labels: map[string]string{unpack.ConfigsLabel: "/" + configsDir}},
+		Config:       v1.Config{Labels: map[string]string{ConfigsLabel: "/" + configsDir}},
 		RootFS:       v1.RootFS{Type: "layers"},
 	})
 	if err != nil {
@@ -135,7 +141,7 @@ func addTree(archive *tar.Writer, tree fs.FS) error {
 			files++
 			return addFile(archive, tree, name, target)
 		default:
-			return fmt.Errorf("%s %s", name, oddity(entry.Type()))
+			return fmt.Errorf("%s %s", name, Oddity(entry.Type()))
 		}
 	})
 	if err == nil && files == 0 {
@@ -161,4 +167,37 @@ func addFile(archive *tar.Writer, tree fs.FS, name, target string) error {
 		return fmt.Errorf("adding %s: %w", name, err)
 	}
 	return nil
+}
+
+// Tree is what of a directory goes into its image: all but .git, wherever that is. Git keeps its own files there, which are no part of a catalog
+// and not the same in two clones.
+func Tree(dir fs.FS) fs.FS { return tree{dir} }
+
+type tree struct{ fs.FS }
+
+func (t tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(t.FS, name)
+	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return entry.Name() == ".git" }), err
+}
+
+// Oddity says of what is neither a file nor a directory why it cannot be in a catalog.
+func Oddity(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "is a symbolic link; catalogd follows no links: put the file itself there"
+	case mode&fs.ModeNamedPipe != 0:
+		return "is a named pipe; a catalog may have files and directories only"
+	case mode&fs.ModeSocket != 0:
+		return "is a socket; a catalog may have files and directories only"
+	default:
+		return "is a device; a catalog may have files and directories only"
+	}
+}
+
+func unnamedFile() (*os.File, error) {
+	file, err := os.CreateTemp("", "catalog-image-")
+	if err != nil {
+		return nil, err
+	}
+	return file, os.Remove(file.Name())
 }
