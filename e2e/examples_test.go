@@ -18,7 +18,7 @@ type example struct {
 }
 
 // examplesOf reads the examples of a document: its blocks marked console, in which a command begins with "$ " and goes on while a
-// backslash or an open single quote says so; what follows is its output. section is the text of the heading of second rank
+// backslash, an open single quote or an open here-document says so; what follows is its output. section is the text of the heading of second rank
 // they stand under.
 func examplesOf(t *testing.T, file, section string) (found []example) {
 	t.Helper()
@@ -54,6 +54,9 @@ func examplesOf(t *testing.T, file, section string) (found []example) {
 }
 
 func goesOn(command string) bool {
+	if strings.Contains(command, "<<'EOF'") {
+		return !strings.HasSuffix(command, "\nEOF")
+	}
 	return strings.HasSuffix(command, `\`) || strings.Count(command, "'")%2 == 1
 }
 
