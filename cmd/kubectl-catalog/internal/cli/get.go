@@ -45,6 +45,7 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
   kubectl catalog get bundles --package skupper-operator --channel stable-1.6 -o wide
   kubectl catalog get deprecations --catalog sample
   kubectl catalog get packages -l provider=Skupper --sort-by .version
+  kubectl catalog get packages --watch
   kubectl catalog get --raw /catalogs
   kubectl catalog get --raw '/catalogs/sample/api/v1/metas?schema=olm.channel&package=skupper-operator'`,
 		Args:              cobra.ArbitraryArgs,
@@ -58,6 +59,8 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
 	flags.BoolVarP(&opts.all, "all", "A", false, "of all packages")
 	flags.StringVarP(&opts.selector, "selector", "l", "", "only of packages whose OperatorPackage has these labels: key=value,...")
 	flags.StringVar(&opts.fields, "field-selector", "", "only of packages whose OperatorPackage has these fields: spec.catalog=value,...")
+	var watch bool
+	flags.BoolVarP(&watch, "watch", "w", false, "after the list of packages, a row for each that changes, until interrupted")
 	flags.StringVar(&opts.sortBy, "sort-by", "", "sort by a `field` of what -o json shows, as a JSONPath: .version")
 	flags.StringVar(&opts.raw, "raw", "", "print what the content service answers at this `path`, which may have parameters")
 	e.completeFlags(cmd)
@@ -73,6 +76,9 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
 			return usagef("%q is nothing that catalogs hold: packages, channels, bundles and deprecations are", args[0])
 		}
 		opts.names, opts.full = args[1:], !out.isPlain()
+		if watch {
+			return e.watchPackages(cmd.Context(), out, kind, opts)
+		}
 		return e.get(cmd.Context(), out, kind, opts)
 	}
 	return cmd

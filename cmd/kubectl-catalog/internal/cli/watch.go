@@ -47,8 +47,15 @@ A line has the time since which the digest is served, the catalog, the digest, a
 const feedRetry = 30 * time.Second
 
 func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
+	return e.eachEvent(ctx, names, func(_ context.Context, _ *content.Service, event content.Event) error {
+		return e.printEvent(event, asJSON)
+	})
+}
+
+// eachEvent calls each for the events of the catalogs of these names, or of all, one at a time until it is interrupted, which is no error.
+func (e *env) eachEvent(ctx context.Context, names []string, each func(context.Context, *content.Service, content.Event) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	w := &watcher{env: e, json: asJSON, group: group, feeds: map[string]*watchedFeed{}}
+	w := &watcher{env: e, each: each, group: group, feeds: map[string]*watchedFeed{}}
 	if e.serverURL == "" {
 		group.Go(func() error { return w.followCluster(ctx, names) })
 	} else {
@@ -57,16 +64,16 @@ func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return nil // interrupted, as it has to be
+	return nil
 }
 
-// A watcher prints the feeds of several catalogs as one.
+// A watcher follows the feeds of several catalogs as one.
 type watcher struct {
 	*env
-	json  bool
+	each  func(context.Context, *content.Service, content.Event) error
 	group *errgroup.Group
 
-	mu    sync.Mutex // one prints at a time
+	mu    sync.Mutex // one is told of at a time
 	feeds map[string]*watchedFeed
 	came  bool // whether there was an event at all
 }
@@ -94,7 +101,7 @@ func (w *watcher) start(ctx context.Context, catalog string, service *content.Se
 	f.running = true
 	since := f.last
 	w.group.Go(func() error {
-		err := service.Watch(ctx, catalog, since, func(event content.Event) error { return w.show(f, event) })
+		err := service.Watch(ctx, catalog, since, func(event content.Event) error { return w.show(ctx, service, f, event) })
 		return w.ended(ctx, catalog, f, err)
 	})
 }
@@ -129,7 +136,7 @@ type feedChange struct {
 	*content.Changes
 }
 
-func (w *watcher) show(f *watchedFeed, event content.Event) error {
+func (w *watcher) show(ctx context.Context, service *content.Service, f *watchedFeed, event content.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.came = true
@@ -138,22 +145,26 @@ func (w *watcher) show(f *watchedFeed, event content.Event) error {
 		return err
 	}
 	f.last, f.failed = event.ID, ""
+	return w.each(ctx, service, event)
+}
+
+func (e *env) printEvent(event content.Event, asJSON bool) error {
 	c := feedChange{Type: event.Type, Time: event.LastModified, Catalog: event.Catalog, Digest: event.Digest, URL: event.URL, Changes: event.Changes}
 	if c.Time.IsZero() {
 		c.Time = time.Now().Truncate(time.Second)
 	}
-	if w.json {
-		return json.NewEncoder(w.Out).Encode(c)
+	if asJSON {
+		return json.NewEncoder(e.Out).Encode(c)
 	}
-	_, err := fmt.Fprintln(w.stdout, w.line(c))
+	_, err := fmt.Fprintln(e.stdout, e.changeLine(c))
 	return err
 }
 
-// line is a change for people. On a terminal it has as many names as there is room for.
-func (w *watcher) line(c feedChange) string {
+// changeLine is a change for people. On a terminal it has as many names as there is room for.
+func (e *env) changeLine(c feedChange) string {
 	head := fmt.Sprintf("%s  %s  ", c.Time.Local().Format(time.DateTime), term.Line(c.Catalog))
 	if c.Type == content.Removed {
-		return head + w.stdout.Paint(term.Red, "is not served any more")
+		return head + e.stdout.Paint(term.Red, "is not served any more")
 	}
 	head += shortDigest(c.Digest) + "  "
 	if c.Changes == nil {
@@ -181,11 +192,11 @@ func (w *watcher) line(c feedChange) string {
 	used := len(head)
 	for i, word := range words {
 		rest := fmt.Sprintf("and %d more", len(words)-i)
-		if i > 0 && w.stdout.Width > 0 && used+len(word.text)+1+len(rest) > w.stdout.Width {
+		if i > 0 && e.stdout.Width > 0 && used+len(word.text)+1+len(rest) > e.stdout.Width {
 			line.WriteString(rest)
 			break
 		}
-		line.WriteString(w.stdout.Paint(word.style, word.text) + " ")
+		line.WriteString(e.stdout.Paint(word.style, word.text) + " ")
 		used += len(word.text) + 1
 	}
 	return strings.TrimRight(line.String(), " ")

@@ -29,8 +29,8 @@ func TestLineOfChange(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.change.Time, c.change.Catalog = at, "sample"
-			w := &watcher{env: &env{stdout: &c.terminal}}
-			if got, want := w.line(c.change), "2026-11-22 09:30:00  sample  "+c.want; got != want {
+			e := &env{stdout: &c.terminal}
+			if got, want := e.changeLine(c.change), "2026-11-22 09:30:00  sample  "+c.want; got != want {
 				t.Errorf("got\n%q, want\n%q", got, want)
 			}
 		})
