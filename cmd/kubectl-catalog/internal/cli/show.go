@@ -124,7 +124,7 @@ type pageBundle struct {
 
 type pageCSV struct {
 	DisplayName    string `json:"displayName"`
-	Description    string `json:"description"`
+	Description    string `json:"description,omitempty"` // moves to the page
 	Maturity       string `json:"maturity"`
 	MinKubeVersion string `json:"minKubeVersion"`
 	Provider       struct {
@@ -226,6 +226,7 @@ func (e *env) page(ctx context.Context, opts showOptions) (*packagePage, error) 
 	if csv := p.Bundle.CSV; csv != nil { // the package has these of the head of its default channel
 		p.DisplayName = cmp.Or(csv.DisplayName, p.DisplayName)
 		p.Description = cmp.Or(csv.Description, p.Description)
+		csv.Description = ""
 		p.Provider = cmp.Or(csv.Provider.Name, p.Provider)
 	}
 	return p, nil
