@@ -153,7 +153,11 @@ func (e *env) printVersions(out *output, v versions) error {
 	p := printer{Terminal: e.stdout}
 	p.printf("Client: %s (%s, %s)\n", v.Client.GitVersion, v.Client.Platform, v.Client.GoVersion)
 	for _, s := range v.Server {
-		p.printf("Server: %s (%s, %s) at %s\n", term.Line(s.GitVersion), term.Line(s.Platform), term.Line(s.GoVersion), s.URL)
+		built := ""
+		if s.GoVersion != "" {
+			built = fmt.Sprintf(" (%s, %s)", s.Platform, s.GoVersion)
+		}
+		p.printf("Server: %s at %s\n", term.Line(s.GitVersion+built), s.URL)
 	}
 	for _, version := range v.APIVersions {
 		p.printf("API:    %s/%s\n", v1beta1.GroupVersion.Group, version)

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+// legacySpec is the spec of a CatalogSource of OLM v0 (operators.coreos.com/v1alpha1). OLM's own type is not used, as it panics where
+// updateStrategy is empty.
+type legacySpec struct {
+	SourceType     string                     `json:"sourceType"`
+	Priority       int64                      `json:"priority"`
+	ConfigMap      string                     `json:"configMap"`
+	Address        string                     `json:"address"`
+	Image          string                     `json:"image"`
+	GrpcPodConfig  map[string]json.RawMessage `json:"grpcPodConfig"`
+	UpdateStrategy struct {
+		RegistryPoll *struct {
+			Interval string `json:"interval"`
+		} `json:"registryPoll"`
+	} `json:"updateStrategy"`
+	Secrets     []string `json:"secrets"`
+	DisplayName string   `json:"displayName"`
+	Description string   `json:"description"`
+	Publisher   string   `json:"publisher"`
+	Icon        struct {
+		Data string `json:"base64data"`
+	} `json:"icon"`
+}
+
+// legacyFields are those of the spec.
+var legacyFields = []string{"sourceType", "priority", "configMap", "address", "image", "grpcPodConfig", "updateStrategy", "secrets", "displayName", "description", "publisher", "icon"}
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// A migration makes a CatalogSource of catalogd from one of OLM v0.
+type migration struct {
+	from    *unstructured.Unstructured
+	to      v1beta1.CatalogSource
+	notes   []string          // what became of fields that have no counterpart
+	secrets map[string]string // the pull secrets, by the name they have to get in catalogd's namespace
+	failed  string            // why it cannot be migrated
+}
+
+func (m *migration) note(format string, args ...any) {
+	m.notes = append(m.notes, fmt.Sprintf(format, args...))
+}
+
+// title names what is migrated.
+func (m *migration) title() string {
+	if m.from.GetNamespace() == "" {
+		return m.from.GetName()
+	}
+	return m.from.GetNamespace() + "/" + m.from.GetName()
+}
+
+// migrate makes one CatalogSource, under a name that no other has. secretName says how a Secret of its namespace is to be called.
+func migrate(from *unstructured.Unstructured, name string, secretName func(namespace, name string) string) *migration {
+	m := &migration{from: from, secrets: map[string]string{}}
+	m.to.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSource"))
+	m.to.Name = name
+	encoded, err := json.Marshal(from.Object["spec"])
+	var spec legacySpec
+	if err == nil {
+		err = json.Unmarshal(encoded, &spec)
+	}
+	if err != nil {
+		m.failed = "its spec cannot be read: " + err.Error()
+		return m
+	}
+	m.metadata()
+	if m.source(spec); m.failed != "" {
+		return m
+	}
+	m.polling(spec)
+	m.pod(spec.GrpcPodConfig)
+	m.pullSecrets(spec.Secrets, secretName)
+	m.texts(spec)
+	m.unknown()
+	return m
+}
+
+func (m *migration) metadata() {
+	if m.to.Name != m.from.GetName() {
+		m.note("metadata.name: %s here, as catalogd's catalogs have no namespace and their names have no dots and at most 63 characters", m.to.Name)
+	}
+	if m.from.GetNamespace() != "" {
+		m.note("metadata.namespace: not needed, catalogs of catalogd are there for the whole cluster")
+	}
+	m.to.Labels = m.from.GetLabels()
+	annotations := m.from.GetAnnotations()
+	delete(annotations, lastApplied)
+	m.to.Spec.ImageTemplate = annotations[v1beta1.ImageTemplateAnnotation]
+	delete(annotations, v1beta1.ImageTemplateAnnotation)
+	if len(annotations) > 0 {
+		m.to.Annotations = annotations
+	}
+	for _, owner := range m.from.GetOwnerReferences() {
+		m.note("metadata.ownerReferences: left out; %s %s, which made the old one, knows nothing of this one", owner.Kind, owner.Name)
+	}
+}
+
+// templateVariable matches the variables of an image template.
+var templateVariable = regexp.MustCompile(`\{[^{}]*\}`)
+
+var templateVariables = []string{"{kube_major_version}", "{kube_minor_version}", "{kube_patch_version}"}
+
+// source finds out what the catalog is made of.
+func (m *migration) source(spec legacySpec) {
+	template := m.to.Spec.ImageTemplate
+	for _, variable := range templateVariable.FindAllString(template, -1) {
+		if !slices.Contains(templateVariables, variable) {
+			m.note("annotation %s: left out, catalogd knows no variable %s (%s)", v1beta1.ImageTemplateAnnotation, variable, template)
+			template = ""
+			break
+		}
+	}
+	m.to.Spec.ImageTemplate = template
+	switch {
+	case spec.SourceType == "configmap" || spec.SourceType == "internal":
+		m.failed = fmt.Sprintf("sourceType %s: catalogd reads images only. Make one of the packages in ConfigMap %q (opm migrate or render, then kubectl catalog push), and name it", spec.SourceType, spec.ConfigMap)
+	case spec.Image == "" && template == "" && spec.Address != "":
+		m.failed = fmt.Sprintf("address %s: catalogd reads images only, no servers. Name the image that is served there", spec.Address)
+	case spec.Image == "" && template == "":
+		m.failed = "it names no image"
+	case template != "":
+		m.note("annotation %s: spec.imageTemplate", v1beta1.ImageTemplateAnnotation)
+		if spec.Image != "" {
+			m.note("spec.image: not needed, the template gives it (it was %s)", spec.Image)
+		}
+	default:
+		m.to.Spec.Image = spec.Image
+	}
+	if m.failed != "" {
+		return
+	}
+	m.note("spec.sourceType: not needed, catalogd reads images only")
+	if spec.Address != "" {
+		m.note("spec.address: not needed, OLM ignores it where there is an image")
+	}
+	if spec.ConfigMap != "" {
+		m.note("spec.configMap: not needed, OLM ignores it where there is an image")
+	}
+}
+
+func (m *migration) polling(spec legacySpec) {
+	poll := spec.UpdateStrategy.RegistryPoll
+	byDigest := strings.Contains(m.to.Spec.Image, "@")
+	switch {
+	case byDigest && poll != nil:
+		m.note("spec.updateStrategy: not needed, an image that is named by digest never changes")
+		return
+	case byDigest:
+		return
+	case poll == nil || poll.Interval == "":
+		m.note("spec.updateStrategy: there was none, and OLM looked at the image only when the pod began; catalogd polls it every 15 minutes, or as pollingInterval says")
+		return
+	}
+	interval, err := time.ParseDuration(poll.Interval)
+	switch {
+	case err != nil:
+		m.note("spec.updateStrategy.registryPoll.interval: %q is no duration, for which OLM takes 15m; so does catalogd without pollingInterval", poll.Interval)
+	case interval < time.Second:
+		m.note("spec.updateStrategy.registryPoll.interval: %s is less than catalogd allows, 1s; left out", poll.Interval)
+	default:
+		m.to.Spec.PollingInterval = &metav1.Duration{Duration: interval}
+	}
+}
+
+// pod maps what OLM wants to know of the pod that serves a catalog: catalogd needs none.
+func (m *migration) pod(config map[string]json.RawMessage) {
+	for _, field := range sortedKeys(config) {
+		if field != "extractContent" {
+			m.note("spec.grpcPodConfig.%s: not needed, catalogd runs no pod for a catalog", field)
+			continue
+		}
+		var extract struct{ CacheDir, CatalogDir string }
+		if err := json.Unmarshal(config[field], &extract); err != nil {
+			m.note("spec.grpcPodConfig.extractContent: left out, it cannot be read")
+			continue
+		}
+		if extract.CacheDir != "" {
+			m.note("spec.grpcPodConfig.extractContent.cacheDir: not needed, catalogd makes an index of its own")
+		}
+		switch {
+		case slices.Contains(strings.Split(extract.CatalogDir, "/"), ".."):
+			m.note("spec.grpcPodConfig.extractContent.catalogDir: left out, catalogd takes no path with '..' (%s)", extract.CatalogDir)
+		case extract.CatalogDir != "":
+			m.to.Spec.ExtractContent = &v1beta1.ExtractContent{ConfigDir: extract.CatalogDir}
+		}
+	}
+}
+
+// maxSecrets is how many pull secrets a CatalogSource may name.
+const maxSecrets = 16
+
+func (m *migration) pullSecrets(names []string, secretName func(namespace, name string) string) {
+	for i, name := range names {
+		if i >= maxSecrets || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			m.note("spec.secrets: %q left out, catalogd takes at most %d, by names that Secrets can have", name, maxSecrets)
+			continue
+		}
+		if m.to.Spec.Registry == nil {
+			m.to.Spec.Registry = &v1beta1.RegistryAccess{}
+		}
+		as := secretName(m.from.GetNamespace(), name)
+		m.secrets[as] = name
+		m.to.Spec.Registry.PullSecrets = append(m.to.Spec.Registry.PullSecrets, v1beta1.SecretReference{Name: as})
+	}
+}
+
+func (m *migration) texts(spec legacySpec) {
+	m.to.Spec.DisplayName = m.text("displayName", spec.DisplayName, 256)
+	m.to.Spec.Publisher = m.text("publisher", spec.Publisher, 256)
+	m.to.Spec.Description = m.text("description", spec.Description, 4096)
+	if spec.Icon.Data != "" {
+		m.note("spec.icon: left out, catalogd's catalogs have none; packages have")
+	}
+	if spec.Priority < math.MinInt32 || spec.Priority > math.MaxInt32 {
+		m.note("spec.priority: %d needs more than 32 bits; the nearest is taken", spec.Priority)
+	}
+	m.to.Spec.Priority = int32(min(max(spec.Priority, math.MinInt32), math.MaxInt32))
+}
+
+func (m *migration) text(field, value string, most int) string {
+	runes := []rune(value)
+	if len(runes) <= most {
+		return value
+	}
+	m.note("spec.%s: cut to the %d characters that catalogd takes", field, most)
+	return string(runes[:most])
+}
+
+// unknown names the fields that OLM's type has not got, such as those of other releases.
+func (m *migration) unknown() {
+	spec, _, _ := unstructured.NestedMap(m.from.Object, "spec")
+	for _, field := range sortedKeys(spec) {
+		switch {
+		case slices.Contains(legacyFields, field):
+		case field == "runAsRoot":
+			m.note("spec.runAsRoot: not needed, catalogd runs no pod for a catalog")
+		default:
+			m.note("spec.%s: left out, this is no field of operators.coreos.com/v1alpha1", field)
+		}
+	}
+}
+
+// object is the CatalogSource without fields that are only there because Go has them.
+func (m *migration) object() (map[string]any, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m.to)
+	if err != nil {
+		return nil, err
+	}
+	delete(object, "status")
+	unstructured.RemoveNestedField(object, "metadata", "creationTimestamp")
+	return object, nil
+}

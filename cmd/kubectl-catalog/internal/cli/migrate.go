@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+var legacyKind = schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "CatalogSource"}
+
+func newMigrateCmd(e *env) *cobra.Command {
+	var files []string
+	var cluster, everywhere bool
+	cmd := &cobra.Command{
+		Use:   "migrate -f FILE|--from-cluster",
+		Short: "Make CatalogSources of catalogd from those of OLM v0",
+		Long: `Make CatalogSources of catalogd from those of OLM v0 (operators.coreos.com/v1alpha1), and print them as YAML. Nothing on the cluster is changed.
+
+Comments say what became of each field that has no counterpart, and which pull secrets to copy, and how. What cannot be migrated is named, and
+the exit code is then 1, after all others were.`,
+		Example: `  kubectl catalog migrate -f config/samples/olm-v0/catalogsource.yaml
+  kubectl catalog migrate --from-cluster --all-namespaces
+  kubectl catalog migrate --from-cluster -n olm | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&files, "filename", "f", nil, "`file` with CatalogSources, as YAML or JSON; -: standard input; may be repeated")
+	flags.BoolVar(&cluster, "from-cluster", false, "read those of the cluster, in the namespace of --namespace")
+	flags.BoolVarP(&everywhere, "all-namespaces", "A", false, "with --from-cluster: those of all namespaces")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if cluster == (len(files) > 0) {
+			return usagef("say what to migrate: --filename FILE, or --from-cluster")
+		}
+		if everywhere && !cluster {
+			return usagef("--all-namespaces goes with --from-cluster")
+		}
+		var found []*unstructured.Unstructured
+		var err error
+		if cluster {
+			found, err = e.legacyOfCluster(cmd.Context(), everywhere)
+		} else {
+			found, err = e.legacyOfFiles(files)
+		}
+		if err != nil {
+			return err
+		}
+		return e.migrate(found)
+	}
+	return cmd
+}
+
+func (e *env) migrate(found []*unstructured.Unstructured) error {
+	names := migratedNames(found)
+	secretName := secretNames(found)
+	var failed []string
+	for i, from := range found {
+		m := migrate(from, names[i], secretName)
+		if m.failed != "" {
+			failed = append(failed, fmt.Sprintf("%s cannot be migrated: %s", term.Line(m.title()), term.Line(m.failed)))
+			continue
+		}
+		text, err := e.migrated(m)
+		if err != nil {
+			return err
+		}
+		if e.stdout.Live {
+			text = term.Text(text)
+		}
+		if _, err := io.WriteString(e.stdout, text); err != nil {
+			return err
+		}
+	}
+	if failed != nil {
+		return errors.New(strings.Join(failed, "\n"))
+	}
+	return nil
+}
+
+// migrated is a document of YAML, with what there is to say of it as comments.
+func (e *env) migrated(m *migration) (string, error) {
+	object, err := m.object()
+	if err != nil {
+		return "", err
+	}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# %s\n", term.Line(fmt.Sprintf(format, args...))) }
+	b.WriteString("---\n")
+	comment("From CatalogSource %s of OLM v0:", m.title())
+	for _, note := range m.notes {
+		comment("- %s", note)
+	}
+	for _, as := range sortedKeys(m.secrets) {
+		comment("- spec.secrets: catalogd reads Secrets of its own namespace; copy this one there:")
+		from := ""
+		if namespace := m.from.GetNamespace(); len(namespace) > 0 {
+			from = " -n " + quoted(namespace)
+		}
+		comment(`  kubectl get secret%s %s -o 'jsonpath={.data.\.dockerconfigjson}' | base64 -d | kubectl create secret generic -n %s %s --type=kubernetes.io/dockerconfigjson --from-file=.dockerconfigjson=/dev/stdin`,
+			from, m.secrets[as], e.namespace, as)
+	}
+	b.Write(text)
+	return b.String(), nil
+}
+
+// quoted is a word of a shell, whatever it is made of.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// migratedNames are names for the catalogs, of which each is one of a kind: there are no namespaces to tell them apart any more.
+func migratedNames(found []*unstructured.Unstructured) []string {
+	count := map[string]int{}
+	for _, from := range found {
+		count[label(from.GetName())]++
+	}
+	names, taken := make([]string, len(found)), map[string]bool{}
+	for i, from := range found {
+		name := label(from.GetName())
+		if count[name] > 1 && from.GetNamespace() != "" {
+			name = label(from.GetName() + "-" + from.GetNamespace())
+		}
+		for n := 2; taken[name]; n++ {
+			name = label(fmt.Sprintf("%s-%s-%d", from.GetName(), from.GetNamespace(), n))
+		}
+		names[i], taken[name] = name, true
+	}
+	return names
+}
+
+// maxLabel is how long the name of a CatalogSource may be.
+const maxLabel = 63
+
+// label makes a name that a CatalogSource can have of any text.
+func label(text string) string {
+	name := strings.Trim(strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, text), "-")
+	if name == "" || len(name) > maxLabel {
+		name = strings.Trim(fmt.Sprintf("%s-%x", name[:min(len(name), maxLabel-9)], sha256.Sum256([]byte(text)))[:min(len(name), maxLabel-9)+9], "-")
+	}
+	return name
+}
+
+// secretNames tells how Secrets are to be called in catalogd's namespace: as they are, unless several namespaces have one of the name.
+func secretNames(found []*unstructured.Unstructured) func(namespace, name string) string {
+	namespaces := map[string]map[string]bool{}
+	for _, from := range found {
+		names, _, _ := unstructured.NestedStringSlice(from.Object, "spec", "secrets")
+		for _, name := range names {
+			if namespaces[name] == nil {
+				namespaces[name] = map[string]bool{}
+			}
+			namespaces[name][from.GetNamespace()] = true
+		}
+	}
+	return func(namespace, name string) string {
+		if len(namespaces[name]) > 1 {
+			return label(name + "-" + namespace)
+		}
+		return name
+	}
+}
+
+// legacyOfCluster reads the CatalogSources of OLM v0.
+func (e *env) legacyOfCluster(ctx context.Context, everywhere bool) ([]*unstructured.Unstructured, error) {
+	api, err := e.client()
+	if err != nil {
+		return nil, err
+	}
+	namespace := ""
+	if !everywhere {
+		if namespace, _, err = e.kube.ToRawKubeConfigLoader().Namespace(); err != nil {
+			return nil, err
+		}
+	}
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(legacyKind.GroupVersion().WithKind("CatalogSourceList"))
+	err = api.List(ctx, &list, client.InNamespace(namespace))
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return nil, notFoundf("this cluster has no CatalogSources of OLM v0 (operators.coreos.com)")
+	case err != nil:
+		return nil, err
+	case len(list.Items) == 0 && everywhere:
+		return nil, notFoundf("there is no CatalogSource of OLM v0 on this cluster")
+	case len(list.Items) == 0:
+		return nil, notFoundf("there is no CatalogSource of OLM v0 in namespace %q: name another by -n, or --all-namespaces", namespace)
+	}
+	found := make([]*unstructured.Unstructured, len(list.Items))
+	for i := range list.Items {
+		found[i] = &list.Items[i]
+	}
+	return found, nil
+}
+
+// legacyOfFiles reads the CatalogSources of OLM v0 in files; of other objects it says that they are passed over.
+func (e *env) legacyOfFiles(files []string) ([]*unstructured.Unstructured, error) {
+	var found []*unstructured.Unstructured
+	for _, file := range files {
+		text, err := e.readFile(file)
+		if os.IsNotExist(err) {
+			return nil, notFoundf("there is no file %s", file)
+		}
+		if err != nil {
+			return nil, err
+		}
+		decoder := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+		for {
+			var object map[string]any
+			err := decoder.Decode(&object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading %s: %w", file, err)
+			}
+			found = append(found, e.legacyIn(file, object)...)
+		}
+	}
+	if len(found) == 0 {
+		return nil, notFoundf("there is no CatalogSource of OLM v0 (operators.coreos.com) in %s", strings.Join(files, ", "))
+	}
+	return found, nil
+}
+
+// legacyIn returns the CatalogSources of OLM v0 that an object is, or as a list has.
+func (e *env) legacyIn(file string, object map[string]any) []*unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: object}
+	items, isList := object["items"].([]any)
+	switch kind := u.GroupVersionKind(); {
+	case len(object) == 0:
+		return nil
+	case isList && strings.HasSuffix(kind.Kind, "List"):
+		var found []*unstructured.Unstructured
+		for _, item := range items {
+			if object, ok := item.(map[string]any); ok {
+				found = append(found, e.legacyIn(file, object)...)
+			}
+		}
+		return found
+	case kind.GroupKind() != legacyKind.GroupKind():
+		e.warn("%s: %s %s is no CatalogSource of OLM v0, and is passed over", file, kind.GroupKind(), u.GetName())
+		return nil
+	}
+	return []*unstructured.Unstructured{u}
+}
