@@ -70,11 +70,11 @@ func view(kind, name string, fields any) (*unstructured.Unstructured, error) {
 // name.
 func (o *output) print(to *term.Terminal, columns []term.Column, rows []row, single bool) error {
 	if o.isTable() || (single && len(rows) == 1) {
-		print, err := o.stream(to, columns)
+		write, err := o.stream(to, columns)
 		if err != nil {
 			return err
 		}
-		return print(rows)
+		return write(rows)
 	}
 	printer, err := o.printer()
 	if err != nil {

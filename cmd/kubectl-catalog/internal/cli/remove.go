@@ -54,16 +54,9 @@ func (e *env) remove(ctx context.Context, ch *change, names []string, opts remov
 	if len(names) == 0 {
 		return usagef("name a catalog to remove: kubectl catalog list shows those there are")
 	}
-	var catalogs []v1beta1.CatalogSource
-	for _, name := range names {
-		c, err := e.catalog(ctx, name)
-		var notFound notFoundError
-		switch {
-		case err == nil:
-			catalogs = append(catalogs, *c)
-		case !opts.ignoreNotFound || !errors.As(err, &notFound):
-			return err
-		}
+	catalogs, err := e.existing(ctx, names, opts.ignoreNotFound)
+	if err != nil {
+		return err
 	}
 	if len(catalogs) == 0 {
 		return nil
@@ -86,6 +79,22 @@ func (e *env) remove(ctx context.Context, ch *change, names []string, opts remov
 		}
 	}
 	return nil
+}
+
+// existing returns the catalogs of these names. One that does not exist is an error, or left out.
+func (e *env) existing(ctx context.Context, names []string, leaveOut bool) ([]v1beta1.CatalogSource, error) {
+	var catalogs []v1beta1.CatalogSource
+	for _, name := range names {
+		c, err := e.catalog(ctx, name)
+		var notFound notFoundError
+		switch {
+		case err == nil:
+			catalogs = append(catalogs, *c)
+		case !leaveOut || !errors.As(err, &notFound):
+			return nil, err
+		}
+	}
+	return catalogs, nil
 }
 
 func (e *env) removeOne(ctx context.Context, ch *change, c *v1beta1.CatalogSource) error {
