@@ -26,11 +26,11 @@ func (e *env) watchPackages(ctx context.Context, out *output, k kind, opts getOp
 			return e.notListed(ctx, k, opts, name)
 		}
 	}
-	print, err := out.stream(e.stdout, k.columns)
+	show, err := out.stream(e.stdout, k.columns)
 	if err != nil {
 		return err
 	}
-	p := &packageWatch{opts: opts, print: print, known: map[string]map[string]listed{}}
+	p := &packageWatch{opts: opts, show: show, known: map[string]map[string]listed{}}
 	if err := p.first(found); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (e *env) watchPackages(ctx context.Context, out *output, k kind, opts getOp
 // A packageWatch prints packages that differ from what it knows.
 type packageWatch struct {
 	opts  getOptions
-	print func([]row) error
+	show  func([]row) error
 	known map[string]map[string]listed // by catalog and name
 }
 
@@ -57,7 +57,7 @@ func (p *packageWatch) first(found []listed) error {
 	if err := sortRows(rows, p.opts.sortBy); err != nil || len(rows) == 0 {
 		return err
 	}
-	return p.print(rows)
+	return p.show(rows)
 }
 
 // changed prints what an event changes. It compares the whole catalog, as the event may be of a version before or after what is known.
@@ -96,7 +96,7 @@ func (p *packageWatch) changed(ctx context.Context, s *content.Service, event co
 	if len(rows) == 0 {
 		return nil
 	}
-	return p.print(rows)
+	return p.show(rows)
 }
 
 // removedPackage is the last row of a package.

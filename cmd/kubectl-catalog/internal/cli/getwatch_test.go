@@ -30,7 +30,7 @@ func TestPackageWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	p := &packageWatch{known: map[string]map[string]listed{}, print: func(rows []row) error {
+	p := &packageWatch{known: map[string]map[string]listed{}, show: func(rows []row) error {
 		for _, r := range rows {
 			got = append(got, strings.TrimSpace(r.cells[0]+" "+r.cells[4]+" "+r.cells[5]))
 		}

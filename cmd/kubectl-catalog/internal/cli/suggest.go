@@ -21,20 +21,20 @@ func didYouMean(name string, all []string) string {
 		name     string
 		distance int
 	}
-	var close []candidate
+	var near []candidate
 	for _, other := range all {
 		distance := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(other))
 		within := len(name) > 2 && strings.Contains(strings.ToLower(other), strings.ToLower(name))
 		if within || distance <= max(min(2, len(name)/2), len(name)/4) {
-			close = append(close, candidate{other, distance})
+			near = append(near, candidate{other, distance})
 		}
 	}
-	slices.SortFunc(close, func(a, b candidate) int {
+	slices.SortFunc(near, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
 	})
 	var quoted []string
-	for _, c := range slices.Compact(close) {
-		if len(quoted) < maxSuggested && c.distance <= close[0].distance+1 { // of a slip of the finger the nearest is meant
+	for _, c := range slices.Compact(near) {
+		if len(quoted) < maxSuggested && c.distance <= near[0].distance+1 { // of a slip of the finger the nearest is meant
 			quoted = append(quoted, fmt.Sprintf("%q", term.Line(c.name)))
 		}
 	}
