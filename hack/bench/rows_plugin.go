@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 const (
@@ -68,6 +70,10 @@ func (e *env) listingWorld(ctx context.Context) (w *listingWorld, err error) {
 	if w.content, err = newTap(); err != nil {
 		return w, err
 	}
+	server, _, err := rest.DefaultServerUrlFor(e.cluster.config)
+	if err != nil {
+		return w, err
+	}
 	ref, _, err := e.registry.publish("bench/base", e.base)
 	if err != nil {
 		return w, err
@@ -77,7 +83,7 @@ func (e *env) listingWorld(ctx context.Context) (w *listingWorld, err error) {
 		return w, err
 	}
 	w.readerWorld = &readerWorld{daemon: d}
-	go w.api.serve(e.cluster.config.Host)
+	go w.api.serve(server.Host)
 	go w.content.serve(d.content)
 	w.flags = []string{"--kubeconfig", e.cluster.admin, "--server", "https://" + w.api.Addr().String(), "--cache-dir", filepath.Join(e.dir, "kubectl")}
 	return w, w.fill(ctx, e.cluster, ref)

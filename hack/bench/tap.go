@@ -41,11 +41,11 @@ func (t *tap) pass(client net.Conn) {
 		return
 	}
 	defer server.Close()
-	done := make(chan error, 2)
+	done := make(chan struct{}, 2)
 	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
 		go func() {
-			_, err := io.Copy(way[1], io.TeeReader(way[0], t))
-			done <- err
+			_, _ = io.Copy(way[1], io.TeeReader(way[0], t))
+			done <- struct{}{}
 		}()
 	}
 	<-done
