@@ -163,7 +163,7 @@ func contents(t *testing.T, file string) map[string]string {
 		for _, f := range archive.File {
 			r, err := f.Open()
 			must(t, err)
-			found[f.Name] = entry(t, f.Mode(), r)
+			found[f.Name] = entry(t, f.FileInfo(), r)
 		}
 		return found
 	}
@@ -178,15 +178,18 @@ func contents(t *testing.T, file string) map[string]string {
 			return found
 		}
 		must(t, err)
-		found[header.Name] = entry(t, header.FileInfo().Mode(), archive)
+		found[header.Name] = entry(t, header.FileInfo(), archive)
 	}
 }
 
-func entry(t *testing.T, mode fs.FileMode, r io.Reader) string {
+func entry(t *testing.T, info fs.FileInfo, r io.Reader) string {
 	t.Helper()
+	if made := info.ModTime().UTC(); made.Year() > 1980 {
+		t.Errorf("%s tells when it was packed: %s", info.Name(), made)
+	}
 	data, err := io.ReadAll(r)
 	must(t, err)
-	return fmt.Sprintf("%s %s", mode, data)
+	return fmt.Sprintf("%s %s", info.Mode(), data)
 }
 
 func must(t *testing.T, err error) {

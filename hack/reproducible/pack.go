@@ -86,7 +86,7 @@ func Zip(to io.Writer, files []File) error {
 	archive := zip.NewWriter(to)
 	for _, f := range withParents(files) {
 		header := &zip.FileHeader{Name: f.Path, Method: zip.Deflate, Modified: earliest}
-		mode := fs.FileMode(f.mode()) //nolint:gosec // G115: permissions
+		mode := fs.FileMode(f.mode())
 		if f.isDir() {
 			mode |= fs.ModeDir
 		}
