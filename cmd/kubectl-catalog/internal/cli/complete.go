@@ -98,7 +98,7 @@ func (e *env) completeVersions(cmd *cobra.Command, args []string, prefix string)
 func (e *env) completeFlags(cmd *cobra.Command) {
 	for name, function := range map[string]cobra.CompletionFunc{
 		"catalog": e.completeCatalogs, "package": e.completePackages, "channel": e.completeChannels,
-		"bundle": e.completeBundles, "version": e.completeVersions,
+		"bundle": e.completeBundles, "version": e.completeVersions, "from": e.completeVersions, "to": e.completeVersions,
 	} {
 		if cmd.Flags().Lookup(name) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(name, function)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,17 +21,22 @@ const viewVersion = "content.catalogd.operatorframework.io/v1"
 // An output prints a list as -o asks for: a table for people, or with kubectl's own printers.
 type output struct {
 	flags *get.PrintFlags
+	own   []string // formats that the command prints itself
 }
 
-// newOutput adds -o and what belongs to it to a command.
-func newOutput(cmd *cobra.Command) *output {
-	o := &output{flags: get.NewGetPrintFlags()}
+// newOutput adds -o and what belongs to it to a command, which may have formats of its own.
+func newOutput(cmd *cobra.Command, own ...string) *output {
+	o := &output{flags: get.NewGetPrintFlags(), own: own}
 	o.flags.JSONYamlPrintFlags.AddFlags(cmd)
 	o.flags.TemplateFlags.AddFlags(cmd)
 	formats := o.flags.AllowedFormats()
-	cmd.Flags().StringVarP(o.flags.OutputFormat, "output", "o", "", "`format`: "+strings.Join(formats, ", ")+" (as kubectl get has them)")
+	usage := "`format`: "
+	if len(own) > 0 {
+		usage += strings.Join(own, ", ") + "; or "
+	}
+	cmd.Flags().StringVarP(o.flags.OutputFormat, "output", "o", "", usage+strings.Join(formats, ", ")+" (as kubectl get has them)")
 	cmd.Flags().BoolVar(o.flags.NoHeaders, "no-headers", false, "print no headers above a table")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(own, formats...), cobra.ShellCompDirectiveNoFileComp))
 	return o
 }
 
@@ -113,6 +119,9 @@ func (o *output) stream(to *term.Terminal, columns []term.Column) (func([]row) e
 func (o *output) printer() (printers.ResourcePrinter, error) {
 	printer, err := o.flags.ToPrinter()
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		if len(o.own) > 0 {
+			err = fmt.Errorf("%w,%s", err, strings.Join(o.own, ","))
+		}
 		err = usageError{err}
 	}
 	return printer, err

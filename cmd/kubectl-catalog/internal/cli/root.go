@@ -74,7 +74,7 @@ Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for
 		commands []func(*env) *cobra.Command
 	}{
 		{groupCatalogs, []func(*env) *cobra.Command{newListCmd, newDescribeCmd, newAddCmd, newRefreshCmd, newSuspendCmd, newResumeCmd, newRemoveCmd, newWatchCmd}},
-		{groupContent, []func(*env) *cobra.Command{newGetCmd, newShowCmd, newSearchCmd, newProvidersCmd, newDiffCmd, newExportCmd, newQueryCmd}},
+		{groupContent, []func(*env) *cobra.Command{newGetCmd, newShowCmd, newSearchCmd, newProvidersCmd, newGraphCmd, newPathCmd, newDiffCmd, newExportCmd, newQueryCmd}},
 		{groupAuthors, nil},
 		{"", []func(*env) *cobra.Command{newMigrateCmd, newVersionCmd}},
 	} {

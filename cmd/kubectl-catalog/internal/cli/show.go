@@ -28,12 +28,7 @@ the highest priority has it, unless --catalog says which.`,
 		Example: `  kubectl catalog show skupper-operator
   kubectl catalog show skupper-operator --channel stable-1.6
   kubectl catalog show skupper-operator --version 1.8.0 -o yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("say which package, one of those that kubectl catalog get packages lists: kubectl catalog show PACKAGE")
-			}
-			return nil
-		},
+		Args:              onePackage("show PACKAGE"),
 		ValidArgsFunction: firstArgument(e.completePackages),
 	}
 	out := newOutput(cmd)
@@ -156,8 +151,9 @@ type pageCSV struct {
 
 // placed is a package in a catalog, by which the one to show is found.
 type placed struct {
-	Version string
-	Catalog struct {
+	Version        string
+	DefaultChannel named
+	Catalog        struct {
 		Name     string
 		Priority int32
 	}
@@ -171,7 +167,7 @@ func (e *env) place(ctx context.Context, pkg, catalog string) ([]placed, error) 
 		return nil, err
 	}
 	const query = `query($filter: PackageFilter, $after: String) { packages(filter: $filter, first: 100, after: $after) {
-		nodes { version catalog { name priority } } pageInfo { hasNextPage endCursor } } }`
+		nodes { version defaultChannel { name } catalog { name priority } } pageInfo { hasNextPage endCursor } } }`
 	var all []placed
 	for _, service := range services {
 		found, err := content.All[placed](ctx, service, "", "", query, map[string]any{"filter": given("name", pkg, "catalog", catalog)})
@@ -235,16 +231,16 @@ func (e *env) page(ctx context.Context, opts showOptions) (*packagePage, error) 
 // pageBundleName returns the name of the bundle that is to be shown.
 func (e *env) pageBundleName(ctx context.Context, service *content.Service, p *packagePage, opts showOptions) (string, error) {
 	channel := cmp.Or(opts.channel, p.DefaultChannel.Name)
-	var channels []string
+	var channels []named
 	head := ""
 	for _, c := range p.Channels {
-		channels = append(channels, c.Name)
+		channels = append(channels, named{c.Name})
 		if c.Name == channel {
 			head = c.Head.Name
 		}
 	}
 	if head == "" {
-		return "", notFoundf("package %q of catalog %q has no channel %q%s", p.Name, p.Catalog.Name, channel, didYouMean(channel, channels))
+		return "", noChannel(channel, channels, p.Name, p.Catalog.Name)
 	}
 	if opts.version == "" {
 		return head, nil

@@ -65,7 +65,7 @@ func (g *Graph) nearest(text string) string {
 		v = versionIn(text)
 	}
 	if v == nil {
-		return "the newest are " + g.names(g.nodes[:min(3, len(g.nodes))])
+		return g.named("newest", g.nodes[:min(3, len(g.nodes))])
 	}
 	byVersion := slices.Clone(g.nodes)
 	slices.SortStableFunc(byVersion, func(a, b node) int { return compareVersions(a.version, b.version) })
@@ -73,15 +73,20 @@ func (g *Graph) nearest(text string) string {
 	if at < 0 {
 		at = len(byVersion)
 	}
-	return "the nearest are " + g.names(byVersion[max(0, at-1):min(len(byVersion), at+1)])
+	return g.named("nearest", byVersion[max(0, at-1):min(len(byVersion), at+1)])
 }
 
-func (g *Graph) names(nodes []node) string {
+// named is "the nearest are 1.0.0, 1.1.0".
+func (g *Graph) named(which string, nodes []node) string {
 	var names []string
 	for _, n := range nodes {
 		names = append(names, n.Name)
 	}
-	return g.labels(names, 3)
+	verb := "are"
+	if len(names) == 1 {
+		verb = "is"
+	}
+	return fmt.Sprintf("the %s %s %s", which, verb, g.labels(names, 3))
 }
 
 // blocked says why none of the bundles reached is the target.

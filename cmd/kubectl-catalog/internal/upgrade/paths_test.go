@@ -138,7 +138,7 @@ func TestBlocked(t *testing.T) {
 			`"1.0.5" is unknown to channel "stable" of package "foo": no entry has this name or version, replaces or skips it, or has a skipRange that covers it; the nearest are 1.0.0, 1.1.0`},
 		{"unknown name", chain, "bar", "", UnknownFrom,
 			`"bar" is unknown to channel "stable" of package "foo": no entry has this name or version, replaces or skips it, or has a skipRange that covers it; the newest are 1.2.0, 1.1.0, 1.0.0`},
-		{"unknown target", chain, "1.0.0", "3.0.0", UnknownTo, `channel "stable" of package "foo" has no entry of the name or version "3.0.0"; the nearest are 1.2.0`},
+		{"unknown target", chain, "1.0.0", "3.0.0", UnknownTo, `channel "stable" of package "foo" has no entry of the name or version "3.0.0"; the nearest is 1.2.0`},
 		{"nothing there", channel(), "1.0.0", "", UnknownTo, `channel "stable" of package "foo" has no entries`},
 		{"no head", channel("1.0.0 replaces 1.1.0", "1.1.0 replaces 1.0.0"), "1.0.0", "", UnknownTo,
 			`channel "stable" of package "foo" has no head: every entry is replaced or skipped by another`},

@@ -1,0 +1,261 @@
+package e2e
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/blang/semver/v4"
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPluginGraph draws upgrade graphs.
+func TestPluginGraph(t *testing.T) {
+	w := pluginWorld(t)
+	for name, args := range map[string]string{
+		"default.txt":      "graph skupper-operator",
+		"ascii.txt":        "graph ecr-secret-operator --ascii",
+		"all-channels.txt": "graph mercury-operator --all-channels",
+		"channel.dot":      "graph skupper-operator --channel stable-1.7 -o dot",
+		"channel.mmd":      "graph skupper-operator --channel stable-1.7 -o mermaid -c sample",
+		"default.svg":      "graph ecr-secret-operator -o svg",
+		"channel.json":     "graph skupper-operator --channel stable-1.6 -o json",
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkGolden(t, "graph/"+name, w.plugin(t, strings.Fields(args)...).must(t))
+		})
+	}
+	narrow := w.pluginWith(t, []string{"COLUMNS=40"}, "", "graph", "ecr-secret-operator").must(t)
+	_, narrow, _ = strings.Cut(narrow, "\n") // the title
+	for line := range strings.Lines(narrow) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 40 {
+			t.Errorf("of 40 columns this line takes %d: %s", n, line)
+		}
+	}
+	w.plugin(t, "graph").fails(t, 2, "say which package")
+	w.plugin(t, "graph", "skupper-operator", "-o", "xml").fails(t, 2, "xml", "svg")
+	w.plugin(t, "graph", "skupper-operator", "--all-channels", "-o", "svg").fails(t, 2, "--channel")
+	w.plugin(t, "graph", "skuper-operator").fails(t, 3, `did you mean "skupper-operator"`)
+	w.plugin(t, "graph", "skupper-operator", "--channel", "stabel").fails(t, 3, `did you mean "stable"`)
+	w.plugin(t, "graph", "skupper-operator", "-c", "nope").fails(t, 3, `no catalog "nope"`)
+}
+
+// TestPluginPath tells how to upgrade.
+func TestPluginPath(t *testing.T) {
+	w := pluginWorld(t)
+	for name, args := range map[string]string{
+		"all-channels.txt":  "path skupper-operator --from 1.8.3",
+		"channel.txt":       "path skupper-operator --from skupper-operator.v1.6.0 --channel stable-1.7",
+		"to.txt":            "path skupper-operator --from 1.5.3 --to v1.6.0 -c sample",
+		"deprecated.txt":    "path ecr-secret-operator --from 0.3.2",
+		"channel.yaml":      "path skupper-operator --from 1.8.3 --channel stable-1.8 -o yaml",
+		"all-channels.json": "path skupper-operator --from 1.7.0 --to 1.7.1 -o json",
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkGolden(t, "path/"+name, w.plugin(t, strings.Fields(args)...).must(t))
+		})
+	}
+	w.plugin(t, "path", "--from", "1.0.0").fails(t, 2, "say which package")
+	w.plugin(t, "path", "skupper-operator").fails(t, 2, "--from")
+	w.plugin(t, "path", "skuper-operator", "--from", "1.8.0").fails(t, 3, `did you mean "skupper-operator"`)
+	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stabel").fails(t, 3, `did you mean "stable"`)
+	w.plugin(t, "path", "skupper-operator", "--from", "0.0.1").fails(t, 1, "there is no path", `"0.0.1" is unknown to channel "stable"`)
+	w.plugin(t, "path", "skupper-operator", "--from", "1.9.6").fails(t, 1, "1.9.6 is the newest")
+	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stable-1.6").fails(t, 1, "newer", "there is one in", "stable-1.8")
+}
+
+// TestPluginGraphs compares what the plugin says of upgrades with what the files of the sample catalog say.
+func TestPluginGraphs(t *testing.T) {
+	checkGraphs(t, pluginWorld(t), sampleCatalog, 1)
+}
+
+// TestPluginGraphsOfCommunityCatalog is TestPluginGraphs with a catalog of real size. As each path is a process, they are those of every tenth
+// package; the graphs are of all.
+func TestPluginGraphsOfCommunityCatalog(t *testing.T) {
+	dir := os.Getenv("COMMUNITY_CATALOG")
+	if dir == "" {
+		t.Skip("COMMUNITY_CATALOG does not name the directory of a catalog")
+	}
+	w := newWorld(t, shared)
+	ref, _ := w.registry.push(t, "community", catalogImage(t, dir))
+	w.createCatalog(t, "community", ref, nil)
+	if out, err := w.Kubectl(t.Context(), "wait", "--for=condition=Ready", "--timeout=5m", "catalogsource/community"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	checkGraphs(t, w, dir, 10)
+}
+
+// A walkedChannel is an upgrade graph, read from the files.
+type walkedChannel struct {
+	Package string
+	Name    string
+	Entries []struct {
+		Name      string
+		Replaces  string
+		Skips     []string
+		SkipRange string
+	}
+	edges map[string]bool // "FROM TO KIND"
+}
+
+// checkGraphs compares the graphs of all channels, and the paths from the oldest entry of a channel to its head in every nth package.
+func checkGraphs(t *testing.T, w *world, dir string, nth int) {
+	blobs, err := readCatalog(dir)
+	must(t, err)
+	channels := walkChannels(t, blobs)
+	edges, paths := 0, 0
+	for n, pkg := range slices.Sorted(maps.Keys(channels)) {
+		var list struct {
+			Items []struct {
+				Name  string
+				Head  struct{ Name string }
+				Edges []struct {
+					From, To string
+					Reasons  []struct{ Kind string }
+				}
+			}
+		}
+		must(t, json.Unmarshal([]byte(w.plugin(t, "graph", pkg, "--all-channels", "-o", "json").must(t)), &list))
+		if len(list.Items) != len(channels[pkg]) {
+			t.Errorf("%s has %d graphs, want %d", pkg, len(list.Items), len(channels[pkg]))
+		}
+		for _, graph := range list.Items {
+			got := map[string]bool{}
+			for _, e := range graph.Edges {
+				for _, r := range e.Reasons {
+					got[e.From+" "+e.To+" "+r.Kind] = true
+				}
+			}
+			c := channels[pkg][graph.Name]
+			if diff := cmp.Diff(c.edges, got); diff != "" {
+				t.Errorf("%s/%s (-want +got):\n%s", pkg, graph.Name, diff)
+			}
+			edges += len(got)
+			if n%nth == 0 {
+				paths += checkPathsTo(t, w, c, graph.Head.Name)
+			}
+		}
+	}
+	t.Logf("%d edges and %d paths agree", edges, paths)
+	if edges < 50 || paths < 10 {
+		t.Errorf("the catalog has %d edges and %d paths only", edges, paths)
+	}
+}
+
+// walkChannels reads the channels of all packages, by package and name.
+func walkChannels(t *testing.T, blobs []blob) map[string]map[string]walkedChannel {
+	t.Helper()
+	versions := map[string]semver.Version{} // by package and bundle
+	for _, b := range blobs {
+		if b.Schema == "olm.bundle" {
+			versions[b.Package+" "+b.Name] = semver.MustParse(bundleVersion(t, b))
+		}
+	}
+	channels := map[string]map[string]walkedChannel{}
+	for _, b := range blobs {
+		if b.Schema != "olm.channel" {
+			continue
+		}
+		c := walkedChannel{edges: map[string]bool{}}
+		must(t, json.Unmarshal(b.raw, &c))
+		for _, e := range c.Entries {
+			if e.Replaces != "" {
+				c.edges[e.Replaces+" "+e.Name+" replaces"] = true
+			}
+			for _, skipped := range e.Skips {
+				c.edges[skipped+" "+e.Name+" skips"] = true
+			}
+			if e.SkipRange == "" {
+				continue
+			}
+			covers, err := semver.ParseRange(e.SkipRange)
+			must(t, err)
+			for _, from := range c.Entries {
+				if from.Name != e.Name && covers(versions[b.Package+" "+from.Name]) {
+					c.edges[from.Name+" "+e.Name+" skipRange"] = true
+				}
+			}
+		}
+		if channels[b.Package] == nil {
+			channels[b.Package] = map[string]walkedChannel{}
+		}
+		channels[b.Package][b.Name] = c
+	}
+	return channels
+}
+
+func bundleVersion(t *testing.T, b blob) string {
+	t.Helper()
+	var bundle struct {
+		Properties []struct {
+			Type  string
+			Value json.RawMessage
+		}
+	}
+	must(t, json.Unmarshal(b.raw, &bundle))
+	for _, p := range bundle.Properties {
+		if p.Type == "olm.package" {
+			var value struct{ Version string }
+			must(t, json.Unmarshal(p.Value, &value))
+			return value.Version
+		}
+	}
+	t.Fatalf("%s has no version", b.Name)
+	return ""
+}
+
+// checkPathsTo has the plugin find the way from the entry farthest from the head, and none from one that leads nowhere, if there is such. It
+// returns how many it asked for.
+func checkPathsTo(t *testing.T, w *world, c walkedChannel, head string) (asked int) {
+	t.Helper()
+	distance := map[string]int{head: 0}
+	for ring := []string{head}; len(ring) > 0; {
+		var next []string
+		for edge := range c.edges {
+			ends := strings.Split(edge, " ")
+			if _, seen := distance[ends[0]]; !seen && slices.Contains(ring, ends[1]) {
+				distance[ends[0]] = distance[ends[1]] + 1
+				next = append(next, ends[0])
+			}
+		}
+		ring = next
+	}
+	farthest, lost := head, ""
+	for _, e := range c.Entries {
+		if d, ok := distance[e.Name]; !ok {
+			lost = e.Name
+		} else if d > distance[farthest] {
+			farthest = e.Name
+		}
+	}
+	if lost != "" {
+		asked++
+		w.plugin(t, "path", c.Package, "--channel", c.Name, "--from", lost).fails(t, 1, "there is no path")
+	}
+	if farthest == head {
+		return asked
+	}
+	var path struct {
+		Shortest []struct {
+			From, To struct{ Name string }
+			Reasons  []struct{ Kind string }
+		}
+	}
+	must(t, json.Unmarshal([]byte(w.plugin(t, "path", c.Package, "--channel", c.Name, "--from", farthest, "-o", "json").must(t)), &path))
+	at := farthest
+	for _, s := range path.Shortest {
+		for _, r := range s.Reasons {
+			if s.From.Name != at || !c.edges[at+" "+s.To.Name+" "+r.Kind] {
+				t.Errorf("%s/%s: %s leads to %s by %s, which is no edge from %s", c.Package, c.Name, s.From.Name, s.To.Name, r.Kind, at)
+			}
+		}
+		at = s.To.Name
+	}
+	if at != head || len(path.Shortest) != distance[farthest] {
+		t.Errorf("%s/%s: %d steps from %s end at %s, want %d to %s", c.Package, c.Name, len(path.Shortest), farthest, at, distance[farthest], head)
+	}
+	return asked + 1
+}
