@@ -72,10 +72,12 @@ func (e *env) config() (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.UserAgent = "kubectl-catalog/" + e.version
+	config.UserAgent = e.userAgent()
 	config.QPS = -1 // one person's commands
 	return config, nil
 }
+
+func (e *env) userAgent() string { return "kubectl-catalog/" + e.version }
 
 // scheme has the kinds that the plugin reads and writes.
 var scheme = func() *runtime.Scheme {

@@ -75,7 +75,7 @@ Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for
 	}{
 		{groupCatalogs, []func(*env) *cobra.Command{newListCmd, newDescribeCmd, newAddCmd, newRefreshCmd, newSuspendCmd, newResumeCmd, newRemoveCmd, newWatchCmd}},
 		{groupContent, []func(*env) *cobra.Command{newGetCmd, newShowCmd, newSearchCmd, newProvidersCmd, newGraphCmd, newPathCmd, newDiffCmd, newExportCmd, newQueryCmd}},
-		{groupAuthors, nil},
+		{groupAuthors, []func(*env) *cobra.Command{newLintCmd, newPushCmd}},
 		{"", []func(*env) *cobra.Command{newMigrateCmd, newVersionCmd}},
 	} {
 		for _, command := range group.commands {

@@ -78,8 +78,8 @@ func judge(t *testing.T, dir string, r *Report) judged {
 	got := judged{refused: r.Refused, invalid: strings.Join(r.Invalid, ",")}
 	var errors, warnings []string
 	for _, f := range r.Faults {
-		if Rules[f.Rule] == "" {
-			t.Errorf("the rule %q is none of Rules", f.Rule)
+		if Rules[f.Rule].Severity != f.Severity {
+			t.Errorf("the %s %q is not one of Rules", f.Severity, f.Rule)
 		}
 		if f.Message == "" || strings.Contains(f.Message, "\n") {
 			t.Errorf("the message %q is not one line", f.Message)

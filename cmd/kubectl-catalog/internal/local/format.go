@@ -39,7 +39,6 @@ func (r *Report) writeText(w io.Writer) error {
 	for _, f := range r.Faults {
 		fmt.Fprintf(&out, "%s%s: %s [%s]\n", f.place(r.Source), f.Severity, f.Message, f.Rule)
 	}
-	fmt.Fprintln(&out, r.Summary())
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -120,7 +119,6 @@ func (r *Report) writeGitHub(w io.Writer) error {
 		properties = append(properties, "title="+escapeProperty.Replace(f.Rule))
 		fmt.Fprintf(&out, "::%s %s::%s\n", f.Severity, strings.Join(properties, ","), escapeData.Replace(f.Message))
 	}
-	fmt.Fprintln(&out, r.Summary())
 	_, err := io.WriteString(w, out.String())
 	return err
 }

@@ -21,16 +21,15 @@ func sampleReport() *Report {
 }
 
 func TestFormats(t *testing.T) {
-	const summary = "3 errors, 1 warning in 3 files; catalogd would serve it and make 1 OperatorPackage; it leaves out foo, bar\n"
 	for format, want := range map[string]string{
 		"text": "my catalog: warning: nothing there [empty]\n" +
 			"my catalog/a:b,c.json: error: 100% wrong: a, b [syntax]\n" +
 			"my catalog/foo/c.json:4: error: m [no-schema]\n" +
-			"/abs/c.json:4:7: error: é [channel-head]\n" + summary,
+			"/abs/c.json:4:7: error: é [channel-head]\n",
 		"github": "::warning title=empty::nothing there\n" +
 			"::error file=my catalog/a%3Ab%2Cc.json,title=syntax::100%25 wrong: a, b\n" +
 			"::error file=my catalog/foo/c.json,line=4,title=no-schema::m\n" +
-			"::error file=/abs/c.json,line=4,col=7,title=channel-head::é\n" + summary,
+			"::error file=/abs/c.json,line=4,col=7,title=channel-head::é\n",
 	} {
 		var out strings.Builder
 		if err := sampleReport().Write(&out, format); err != nil {
@@ -78,8 +77,9 @@ func TestSARIF(t *testing.T) {
 				Driver struct {
 					Name  string
 					Rules []struct {
-						ID               string
-						ShortDescription struct{ Text string }
+						ID                   string
+						ShortDescription     struct{ Text string }
+						DefaultConfiguration struct{ Level string }
 					}
 				}
 			}
@@ -102,7 +102,8 @@ func TestSARIF(t *testing.T) {
 	var locations []any
 	for i, result := range run.Results {
 		want := sampleReport().Faults[i]
-		if rule := run.Tool.Driver.Rules[result.RuleIndex]; rule.ID != want.Rule || result.RuleID != want.Rule || rule.ShortDescription.Text != Rules[want.Rule] {
+		if rule := run.Tool.Driver.Rules[result.RuleIndex]; rule.ID != want.Rule || result.RuleID != want.Rule || rule.ShortDescription.Text != Rules[want.Rule].Asks ||
+			rule.DefaultConfiguration.Level != string(Rules[want.Rule].Severity) {
 			t.Errorf("result %d has the rule %s, which is %s at its index; want %s", i, result.RuleID, rule.ID, want.Rule)
 		}
 		if result.Level != string(want.Severity) || result.Message.Text != want.Message {
@@ -129,7 +130,8 @@ func TestSARIF(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	for want, r := range map[string]Report{
-		"nothing is wrong in 1 file; catalogd would serve it and make 2 OperatorPackages": {Files: 1, Packages: 2},
+		"3 errors, 1 warning in 3 files; catalogd would serve it and make 1 OperatorPackage; it leaves out foo, bar": *sampleReport(),
+		"nothing is wrong in 1 file; catalogd would serve it and make 2 OperatorPackages":                            {Files: 1, Packages: 2},
 		"1 error, 0 warnings in 2 files; catalogd would refuse an image with this catalog": {
 			Files: 2, Refused: true, Faults: []Fault{{Severity: Error}}, Invalid: []string{"foo"},
 		},

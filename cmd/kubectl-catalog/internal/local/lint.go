@@ -67,6 +67,7 @@ type linter struct {
 	report  Report
 	placed  []Fault // have their lines
 	pending []pending
+	tags    tags
 }
 
 // pending is a Fault of a blob, of which the line has to be found.
@@ -100,6 +101,7 @@ func Lint(ctx context.Context, s *Source) (*Report, error) {
 			return nil, err
 		}
 	}
+	l.warnOfTags()
 	found, err := l.place()
 	if err != nil {
 		return nil, err
@@ -128,7 +130,7 @@ func (l *linter) readingFaults() {
 		l.report.Refused = true
 		l.placed = append(l.placed, Fault{Severity: Error, Rule: "empty", Message: "there is no file; give the directory that a catalog image has at /configs"})
 	} else if len(l.catalog.blobs) == 0 && len(l.placed) == 0 {
-		l.placed = append(l.placed, Fault{Severity: Warning, Rule: "empty", Message: "the catalog has no package; does an .indexignore name all of its files?"})
+		l.placed = append(l.placed, Fault{Severity: Warning, Rule: "no-package", Message: "the catalog has no package; does an .indexignore name all of its files?"})
 	}
 	l.report.Refused = l.report.Refused || len(l.catalog.odd)+len(l.catalog.faults) > 0
 }

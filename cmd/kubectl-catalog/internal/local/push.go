@@ -14,13 +14,18 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
-// Push pushes what Build made to an image reference by tag (without one: latest), and returns the reference by digest under which it stands
-// there now. Registries of loopback addresses may speak plain HTTP.
-func Push(ctx context.Context, index v1.ImageIndex, ref string, opts Options) (name.Digest, error) {
+// ParseTag reads where to push to: an image reference by tag (without one: latest).
+func ParseTag(ref string, opts Options) (name.Tag, error) {
 	tag, err := name.NewTag(ref, opts.name()...)
 	if err != nil {
-		return name.Digest{}, fmt.Errorf("reading the image reference: %w; write it by tag, like quay.io/example/catalog:latest", err)
+		err = fmt.Errorf("reading the image reference: %w; write it by tag, like quay.io/example/catalog:latest", err)
 	}
+	return tag, err
+}
+
+// Push pushes an image, as catalogimage builds it, and returns the reference by digest under which it stands there now. Registries of loopback
+// addresses may speak plain HTTP.
+func Push(ctx context.Context, index v1.ImageIndex, tag name.Tag, opts Options) (name.Digest, error) {
 	digest, err := index.Digest()
 	if err != nil {
 		return name.Digest{}, fmt.Errorf("computing the digest: %w", err)

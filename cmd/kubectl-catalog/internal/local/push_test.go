@@ -58,6 +58,15 @@ func digestOf(t *testing.T, dir string) string {
 	return digest.String()
 }
 
+func push(t *testing.T, index v1.ImageIndex, ref string, opts Options) (name.Digest, error) {
+	t.Helper()
+	tag, err := ParseTag(ref, opts)
+	if err != nil {
+		return name.Digest{}, err
+	}
+	return Push(t.Context(), index, tag, opts)
+}
+
 // progress remembers what it was told last.
 type progress struct {
 	mu          sync.Mutex
@@ -84,7 +93,7 @@ func TestPushAndOpen(t *testing.T) {
 	var pushed, pulled progress
 	opts := Options{Keychain: keychain{"user", "secret"}, Progress: pushed.tell}
 	ref := host + "/catalogs/mine:v1"
-	digest, err := Push(t.Context(), build(t, dir), ref, opts)
+	digest, err := push(t, build(t, dir), ref, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +168,9 @@ func TestOpenTellsWhatItWasGiven(t *testing.T) {
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one that says %q", ref, err, want)
 		}
+		if missing := strings.HasPrefix(want, "there is no") || strings.HasPrefix(want, "if "); IsNotFound(err) != missing {
+			t.Errorf("%s: is not found: %t, want %t", ref, IsNotFound(err), missing)
+		}
 		if s != nil {
 			if err := s.Close(); err != nil {
 				t.Error(err)
@@ -174,7 +186,7 @@ func TestPushRefuses(t *testing.T) {
 		"Not An Image":       "write it by tag, like",
 		private + "/catalog": "log in first: docker login " + private,
 	} {
-		if _, err := Push(t.Context(), index, ref, Options{Keychain: keychain{"user", "wrong"}}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := push(t, index, ref, Options{Keychain: keychain{"user", "wrong"}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one that says %q", ref, err, want)
 		}
 	}
@@ -187,10 +199,10 @@ func TestInsecure(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	ref := strings.TrimPrefix(server.URL, "https://") + "/catalog"
 	index := build(t, writeTree(t, map[string]string{"foo/c.json": fooPackage}))
-	if _, err := Push(t.Context(), index, ref, Options{}); err == nil {
+	if _, err := push(t, index, ref, Options{}); err == nil {
 		t.Error("the certificate was not verified")
 	}
-	if _, err := Push(t.Context(), index, ref, Options{Insecure: true}); err != nil {
+	if _, err := push(t, index, ref, Options{Insecure: true}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := Open(t.Context(), ref, Options{Insecure: true})

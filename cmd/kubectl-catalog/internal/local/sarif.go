@@ -28,8 +28,12 @@ type (
 		Rules          []sarifRule `json:"rules"`
 	}
 	sarifRule struct {
-		ID               string    `json:"id"`
-		ShortDescription sarifText `json:"shortDescription"`
+		ID                   string       `json:"id"`
+		ShortDescription     sarifText    `json:"shortDescription"`
+		DefaultConfiguration sarifDefault `json:"defaultConfiguration"`
+	}
+	sarifDefault struct {
+		Level Severity `json:"level"` // which SARIF calls the same
 	}
 	sarifText struct {
 		Text string `json:"text"`
@@ -37,7 +41,7 @@ type (
 	sarifResult struct {
 		RuleID    string          `json:"ruleId"`
 		RuleIndex int             `json:"ruleIndex"`
-		Level     Severity        `json:"level"` // which SARIF calls the same
+		Level     Severity        `json:"level"`
 		Message   sarifText       `json:"message"`
 		Locations []sarifLocation `json:"locations,omitempty"`
 	}
@@ -61,7 +65,7 @@ func (r *Report) sarif() sarifLog {
 	ids := slices.Sorted(maps.Keys(Rules))
 	rules := make([]sarifRule, len(ids))
 	for i, id := range ids {
-		rules[i] = sarifRule{ID: id, ShortDescription: sarifText{Rules[id]}}
+		rules[i] = sarifRule{ID: id, ShortDescription: sarifText{Rules[id].Asks}, DefaultConfiguration: sarifDefault{Rules[id].Severity}}
 	}
 	results := make([]sarifResult, len(r.Faults))
 	for i, f := range r.Faults {

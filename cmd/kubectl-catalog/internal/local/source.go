@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/registry"
@@ -65,7 +67,7 @@ func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
 	info, err := os.Stat(ref)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no directory %s", ref)
+		return nil, missingDir(ref)
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
@@ -76,6 +78,18 @@ func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
 		return nil, fmt.Errorf("opening the catalog directory: %w", err)
 	}
 	return &Source{Dir: ref, root: root, files: catalogimage.Tree(root.FS())}, nil
+}
+
+// missingDir is the name of a directory that there is not.
+type missingDir string
+
+func (m missingDir) Error() string        { return "there is no directory " + string(m) }
+func (m missingDir) Is(target error) bool { return target == fs.ErrNotExist }
+
+// IsNotFound tells whether there is no such directory, or no such image.
+func IsNotFound(err error) bool {
+	answer, ok := errors.AsType[*transport.Error](err)
+	return errors.Is(err, fs.ErrNotExist) || ok && answer.StatusCode == http.StatusNotFound
 }
 
 // Close frees what the source took. What was made of it cannot be used any more.

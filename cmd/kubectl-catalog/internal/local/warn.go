@@ -2,6 +2,7 @@ package local
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -100,12 +101,34 @@ func (p *pkg) warnOfBundles(warn warner) {
 		}
 	}
 	if tags > 0 {
-		warn(tagged.blob, "image-tag", tagged.tagged, "%d of %d bundles of package %s name images by tag, of which nobody knows what they will be: name them by digest",
-			tags, len(p.bundles), quote(p.name))
+		p.tags.add(tags, p.about(tagged.blob, Warning, "image-tag", tagged.tagged, ""))
 	}
 	if withObjects > 0 {
 		warn(objects.blob, "bundle-objects", []any{"properties"},
 			"%d of %d bundles of package %s carry olm.bundle.object, which is deprecated and large, and no olm.csv.metadata: opm render --migrate-level=bundle-object-to-csv-metadata makes these of them",
 			withObjects, len(p.bundles), quote(p.name))
 	}
+}
+
+// tags counts what names images by tag. Many catalogs do throughout, so that one warning a package would hide all others.
+type tags struct {
+	packages, bundles int
+	first             pending
+}
+
+func (t *tags) add(bundles int, first pending) {
+	if t.packages++; t.packages == 1 {
+		t.first = first
+	}
+	t.bundles += bundles
+}
+
+func (l *linter) warnOfTags() {
+	if l.tags.packages == 0 {
+		return
+	}
+	warning := l.tags.first
+	warning.Message = fmt.Sprintf("images are named by tag, of which nobody knows what they will be: in %s of %d of %s, of which this is the first; name them by digest",
+		count(l.tags.bundles, "bundle"), l.tags.packages, count(l.report.Packages, "package"))
+	l.pending = append(l.pending, warning)
 }
