@@ -39,6 +39,9 @@ func IsNotFound(err error) bool {
 
 // failure makes an error of a reply: the service sends text, the status in its first line, GraphQL a JSON object, and the API server a Status.
 func failure(s *Service, resp *http.Response) error {
+	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
+		return &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service at %s sends on to %s, where credentials do not follow: if that is catalogd, name it by --server-url", s, to)}
+	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	var status metav1.Status
 	if err := json.Unmarshal(body, &status); err == nil && status.Kind == "Status" {

@@ -3,8 +3,10 @@ package content
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -25,6 +27,9 @@ func ParseAddress(base, catalog string) (Address, error) {
 	u, err := url.Parse(strings.TrimSuffix(strings.TrimSuffix(base, "/"), "/catalogs/"+catalog))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return Address{}, fmt.Errorf("%q is no URL of a content service: it should look like https://HOST[:PORT]", base)
+	}
+	if slices.Contains(strings.Split(u.Path, "/"), "..") { // which would lead out of the service's proxy, to the rest of the API server
+		return Address{}, fmt.Errorf("%q is no URL of a content service: there is .. in its path", base)
 	}
 	a := Address{URL: u}
 	if m := inCluster.FindStringSubmatch(u.Hostname()); m != nil {
@@ -49,7 +54,14 @@ func Proxied(config *rest.Config, a Address, mint func(context.Context) (string,
 	}
 	service := fmt.Sprintf("%s:%s:%s", a.URL.Scheme, a.Name, port)
 	base := server.JoinPath("/api/v1/namespaces", a.Namespace, "services", service, "proxy", a.URL.Path)
-	return &Service{base: base, http: client, mint: mint}, nil
+	return newService(base, client, mint), nil
+}
+
+// newService follows no redirects: the client adds credentials to each request, wherever it leads, and the content service sends nobody elsewhere.
+func newService(base *url.URL, client *http.Client, mint func(context.Context) (string, error)) *Service {
+	own := *client // it may be that of the whole process
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Service{base: base, http: &own, mint: mint}
 }
 
 // Options say how a service is called directly.
@@ -74,5 +86,5 @@ func Direct(config *rest.Config, a Address, opts Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{base: a.URL, http: client, mint: opts.Mint}, nil
+	return newService(a.URL, client, opts.Mint), nil
 }
