@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -203,9 +204,6 @@ func (e *env) open(base, catalog string) (*content.Service, error) {
 
 // direct returns the service at --server-url, which is sent the user's own credentials.
 func (e *env) direct() (*content.Service, error) {
-	if ptr.Deref(e.kube.Impersonate, "") != "" {
-		return nil, usagef("--as works through the API server only: leave --server-url out")
-	}
 	at, err := content.ParseAddress(e.serverURL, "")
 	if err != nil {
 		return nil, usagef("--server-url: %w", err)
@@ -213,6 +211,9 @@ func (e *env) direct() (*content.Service, error) {
 	config, err := e.config()
 	if err != nil {
 		return nil, err
+	}
+	if config.Impersonate.UserName != "" { // by --as, or by the kubeconfig
+		return nil, usagef("--as works through the API server only: leave --server-url out")
 	}
 	authorities, err := e.authorities()
 	if err != nil {
@@ -242,7 +243,24 @@ func (e *env) token(ctx context.Context, namespace string) (string, error) {
 		ExpirationSeconds: ptr.To[int64](tokenSeconds),
 	}}
 	if err := c.SubResource("token").Create(ctx, to, request); err != nil {
-		return "", fmt.Errorf("asking the API server for a token of ServiceAccount %s/%s, by which catalogd knows who may read: %w", namespace, account, err)
+		return "", noToken(namespace, err)
 	}
 	return request.Status.Token, nil
+}
+
+// noToken is the error of a token that cannot be had. What the API server says of it is about the account, not about a catalog.
+func noToken(namespace string, err error) error {
+	err = fmt.Errorf("asking the API server for a token of ServiceAccount %s/%s, by which catalogd knows who may read: %w", namespace, account, err)
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return err
+	}
+	remedy := ""
+	switch {
+	case apierrors.IsForbidden(err):
+		remedy = fmt.Sprintf("; an admin can bind the Role catalogd-cli-user in namespace %s to you, which lets you read catalogs through the API server", namespace)
+	case apierrors.IsNotFound(err):
+		remedy = "; an admin can create it, as the manifests of catalogd do"
+	}
+	return &content.Error{Code: int(status.Status().Code), Message: err.Error() + remedy, APIServer: true}
 }

@@ -3,10 +3,12 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/kubectl/pkg/cmd/get"
@@ -82,7 +84,7 @@ func (o *output) print(to *term.Terminal, columns []term.Column, rows []row, sin
 		}
 		return write(rows)
 	}
-	printer, err := o.printer()
+	printer, err := o.printer(to)
 	if err != nil {
 		return err
 	}
@@ -105,7 +107,7 @@ func (o *output) stream(to *term.Terminal, columns []term.Column) (func([]row) e
 			return table.Print(cells...)
 		}, nil
 	}
-	printer, err := o.printer()
+	printer, err := o.printer(to)
 	return func(rows []row) error {
 		for _, r := range rows {
 			if err := printer.PrintObj(r.object, to); err != nil {
@@ -116,7 +118,8 @@ func (o *output) stream(to *term.Terminal, columns []term.Column) (func([]row) e
 	}, err
 }
 
-func (o *output) printer() (printers.ResourcePrinter, error) {
+// printer is kubectl's own. What they leave as it stands in the objects would be no good for a terminal.
+func (o *output) printer(to *term.Terminal) (printers.ResourcePrinter, error) {
 	printer, err := o.flags.ToPrinter()
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
 		if len(o.own) > 0 {
@@ -124,5 +127,19 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 		}
 		err = usageError{err}
 	}
-	return printer, err
+	if err != nil || !to.Live {
+		return printer, err
+	}
+	clean := term.Text
+	if *o.flags.OutputFormat == "json" {
+		clean = term.JSON
+	}
+	return printers.ResourcePrinterFunc(func(object runtime.Object, w io.Writer) error {
+		var b strings.Builder
+		if err := printer.PrintObj(object, &b); err != nil {
+			return err
+		}
+		_, err := io.WriteString(w, clean(b.String()))
+		return err
+	}), nil
 }

@@ -10,8 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Types of events.
@@ -207,13 +205,8 @@ func (f *feed) reopen(ctx context.Context) (*stream, error) {
 // passes tells whether it may be better later.
 func passes(err error) bool {
 	code := http.StatusServiceUnavailable // not even an answer
-	var ours *Error
-	var status apierrors.APIStatus // of the API server, asked for a token
-	switch {
-	case errors.As(err, &ours):
+	if ours, ok := errors.AsType[*Error](err); ok {
 		code = ours.Code
-	case errors.As(err, &status):
-		code = int(status.Status().Code)
 	}
 	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests
 }

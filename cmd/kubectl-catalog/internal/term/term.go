@@ -111,7 +111,7 @@ func JSON(text string) string {
 func isEscaped(r rune) bool { return isHarmful(r) && r != '\n' && r != '\r' && r != '\t' }
 
 func isHarmful(r rune) bool {
-	return unicode.IsControl(r) || (r >= 0x202A && r <= 0x202E) || (r >= 0x2066 && r <= 0x2069) || r == 0x200E || r == 0x200F
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // width is how many columns a text takes. The ambiguous characters of Unicode are taken to be narrow, as terminals do outside East Asia.
