@@ -27,7 +27,7 @@ version of the catalog: the one that is served or, as long as catalogd keeps it,
 -o DIR is for a new directory, which gets a file PACKAGE/catalog.json for each package and one, catalog.json, for what belongs to none. -o FILE
 with the suffix .json, .yaml or .yml is for one file with all; -o json, -o yaml and -o - (JSON) write to standard output.
 
-Blobs stand as they do in the catalog: the order of their keys and the digits of their numbers are kept.`,
+Blobs stand as they do in the catalog: the order of their keys and the digits of their numbers are kept, and in JSON every byte but white space.`,
 		Example: `  kubectl catalog export sample -o sample-catalog
   kubectl catalog export sample skupper-operator -o skupper.yaml
   kubectl catalog export sample skupper-operator -o json`,

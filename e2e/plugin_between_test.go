@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPluginWatches sees a catalog's digest, a change, and another catalog that comes and goes; and ends well when it is interrupted.
+func TestPluginWatches(t *testing.T) {
+	w := pluginWorld(t)
+	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "watch", "-o", "json", "--request-timeout", "2s")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	type change struct {
+		Type, Catalog, Digest   string
+		Added, Changed, Removed []string
+	}
+	next := func() (c change) {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatalf("it ended: %v", lines.Err())
+		}
+		must(t, json.Unmarshal(lines.Bytes(), &c))
+		return c
+	}
+	first := next()
+	if first.Type != "digest" || first.Catalog != "sample" || first.Changed != nil {
+		t.Errorf("at first %+v", first)
+	}
+	ref, digest := w.registry.push(t, "sample", catalogImage(t, changedSample(t)))
+	w.plugin(t, "refresh", "sample").must(t)
+	want := change{"digest", "sample", digest, []string{"new-operator"}, []string{"dbaas-operator"}, []string{"mercury-operator"}}
+	if diff := cmp.Diff(want, next()); diff != "" {
+		t.Error(diff)
+	}
+	w.createCatalog(t, "second", ref, nil)
+	if diff := cmp.Diff(change{Type: "digest", Catalog: "second", Digest: digest}, next()); diff != "" {
+		t.Error(diff)
+	}
+	w.plugin(t, "remove", "second", "--yes").must(t)
+	if diff := cmp.Diff(change{Type: "removed", Catalog: "second"}, next()); diff != "" {
+		t.Error(diff)
+	}
+	must(t, cmd.Process.Signal(os.Interrupt))
+	for lines.Scan() {
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v", err)
+	}
+	w.plugin(t, "watch", "smaple").fails(t, 3, `did you mean "sample"?`)
+	w.plugin(t, "watch", "-o", "yaml").fails(t, 2, "json")
+}
+
+// TestPluginQueries asks the API itself.
+func TestPluginQueries(t *testing.T) {
+	w := pluginWorld(t)
+	const channels = `query($p: String!) { package(name: $p) { channels { name head { version } } } }`
+	checkGolden(t, "query/channels.json", w.plugin(t, "query", channels, "-v", "p=skupper-operator").must(t))
+	fromStdin := w.pluginWith(t, nil, channels, "query", "-", "-c", "sample", "--var", `p="skupper-operator"`)
+	checkGolden(t, "query/channels.json", fromStdin.must(t))
+	w.plugin(t, "query", "{ nope }").fails(t, 1, "nope", "line 1, column 3")
+	w.plugin(t, "query").fails(t, 2, "say what to ask")
+	w.plugin(t, "query", "{ catalogs { name } }", "-c", "nope").fails(t, 3, `no catalog "nope"`)
+
+	checkGolden(t, "query/raw.jsonl", w.plugin(t, "get", "--raw", "/catalogs/sample/api/v1/metas?schema=olm.channel&package=dbaas-operator").must(t))
+	w.plugin(t, "get", "--raw", "/catalogs/sample/api/v1/metas?nope=1").fails(t, 1, "unknown parameter")
+	w.plugin(t, "get", "--raw", "/catalogs/nope").fails(t, 3, "nope")
+	w.plugin(t, "get", "--raw", "catalogs").fails(t, 2, "path")
+}
+
+// valuesOf decodes blobs, and keeps the spelling of numbers: by schema, package and name, in their order.
+func valuesOf(t *testing.T, blobs []blob) map[string][]any {
+	t.Helper()
+	values := map[string][]any{}
+	for _, b := range blobs {
+		decoder := json.NewDecoder(bytes.NewReader(b.raw))
+		decoder.UseNumber()
+		var value any
+		must(t, decoder.Decode(&value))
+		key := b.Schema + " " + b.Package + " " + b.Name
+		values[key] = append(values[key], value)
+	}
+	return values
+}
+
+// TestPluginExports has opm read what is exported, and compares it with what went in.
+func TestPluginExports(t *testing.T) {
+	w := pluginWorld(t)
+	want, err := readCatalog(sampleCatalog)
+	must(t, err)
+	for _, output := range []string{"dir", "file/catalog.json", "other/catalog.yaml"} {
+		root := filepath.Join(t.TempDir(), "root")
+		path := filepath.Join(root, output)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		run := w.plugin(t, "export", "sample", "-o", path)
+		run.must(t)
+		if !strings.Contains(run.stderr, "10 packages") {
+			t.Errorf("it says %q", run.stderr)
+		}
+		got, err := readCatalog(root)
+		must(t, err)
+		if diff := cmp.Diff(valuesOf(t, want), valuesOf(t, got)); diff != "" {
+			t.Errorf("%s: %s", output, diff)
+		}
+		if text, err := exec.CommandContext(t.Context(), os.Getenv("OPM"), "validate", root).CombinedOutput(); err != nil {
+			t.Errorf("%s: opm validate: %v: %s", output, err, text)
+		}
+		if !strings.HasSuffix(output, ".yaml") { // which has no escapes of JSON
+			w.plugin(t, "diff", "sample", root, "--exit-code").must(t) // by hashes, which are of all bytes
+		}
+		w.plugin(t, "export", "sample", "-o", path).fails(t, 2, "--force")
+		w.plugin(t, "export", "sample", "-o", path, "--force").must(t)
+	}
+	checkGolden(t, "export/package.json", w.plugin(t, "export", "sample", "dbaas-operator", "-o", "json").must(t))
+	checkGolden(t, "export/package.yaml", w.plugin(t, "export", "sample", "dbaas-operator", "-o", "yaml").must(t))
+	none := filepath.Join(t.TempDir(), "none")
+	w.plugin(t, "export", "sample", "dbaas-operator", "dbass-operator", "-o", none).fails(t, 3, `did you mean "dbaas-operator"?`)
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a failed export leaves something")
+	}
+	w.plugin(t, "export", "sample").fails(t, 2, "-o DIR")
+	w.plugin(t, "export", "nope", "-o", none).fails(t, 3, `no catalog "nope"`)
+}
+
+// TestPluginDiffs compares a catalog of the cluster with a directory, an image, and itself as it was.
+func TestPluginDiffs(t *testing.T) {
+	w := pluginWorld(t)
+	changed := changedSample(t)
+	before := strings.TrimSpace(w.plugin(t, "list", "sample", "-o", "jsonpath={.status.digest}").must(t))
+	name := func(text string) string { return strings.ReplaceAll(text, changed, "DIR") }
+	checkGolden(t, "diff/directory.txt", name(w.plugin(t, "diff", "sample", changed).must(t)))
+	checkGolden(t, "diff/directory.yaml", name(w.plugin(t, "diff", "sample", changed, "-o", "yaml").must(t)))
+	if run := w.plugin(t, "diff", "sample", changed, "--exit-code"); run.code != 1 || run.stderr != "" {
+		t.Errorf("exit code %d of catalogs that differ; %s", run.code, run.stderr)
+	}
+	w.plugin(t, "diff", "sample", changed, "--exit-code", "-p", "skupper-operator").must(t)
+
+	ref, digest := w.registry.push(t, "sample", catalogImage(t, changed))
+	w.plugin(t, "diff", ref, changed, "--exit-code").must(t)
+	w.plugin(t, "refresh", "sample").must(t)
+	w.waitReady(t, "sample", digest)
+	earlier := w.plugin(t, "diff", "sample@"+before, "sample").must(t)
+	_, rest, _ := strings.Cut(earlier, "\n")
+	_, same, _ := strings.Cut(readText(t, "testdata/plugin/diff/directory.txt"), "\n")
+	if diff := cmp.Diff(same, rest); diff != "" {
+		t.Errorf("as it was and as it is: %s", diff)
+	}
+	w.plugin(t, "diff", "sample@sha256:"+strings.Repeat("0", 64), "sample").fails(t, 3, "15 minutes")
+	w.plugin(t, "diff", "sample").fails(t, 2, "which two")
+	w.plugin(t, "diff", "sample", "./nope").fails(t, 3, "no directory ./nope")
+}
+
+// TestPluginMigrates applies what it made of a CatalogSource of OLM v0.
+func TestPluginMigrates(t *testing.T) {
+	w := pluginWorld(t)
+	made := w.plugin(t, "migrate", "-f", "../config/samples/olm-v0/catalogsource.yaml").must(t)
+	checkGolden(t, "migrate/sample.yaml", made)
+	apply := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), "--kubeconfig", w.Kubeconfig, "apply", "--dry-run=server", "-f", "-")
+	apply.Stdin = strings.NewReader(made)
+	if out, err := apply.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	w.plugin(t, "migrate", "--from-cluster", "-A").fails(t, 3, "no CatalogSources of OLM v0")
+	w.plugin(t, "migrate").fails(t, 2, "--from-cluster")
+}
+
+// TestPluginTellsVersions asks for all versions there are, and for its own without a cluster.
+func TestPluginTellsVersions(t *testing.T) {
+	w := pluginWorld(t)
+	got := w.plugin(t, "version").must(t)
+	for _, want := range []string{"Client: ", "Server: ", "catalogd.operatorframework.io/v1beta1"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it does not tell %q but\n%s", want, got)
+		}
+	}
+	nowhere := []string{"KUBECONFIG=" + filepath.Join(t.TempDir(), "none")}
+	if got := w.pluginWith(t, nowhere, "", "version", "--client", "-o", "jsonpath={.client.platform}").must(t); !strings.Contains(got, "/") {
+		t.Errorf("the platform is %q", got)
+	}
+}
