@@ -40,7 +40,7 @@ func serveExported(t *testing.T, cut bool) *env {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /catalogs/sample", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"bytes":1}`) })
 	lines := func(pkg string) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Location", "/catalogs/sample/digests/"+exportedVersion+"/api/v1/x")
 			for _, blob := range exported {
 				if pkg == "" || strings.Contains(blob, `"`+pkg+`"`) {

@@ -119,32 +119,14 @@ var templateVariables = []string{"{kube_major_version}", "{kube_minor_version}",
 
 // source finds out what the catalog is made of.
 func (m *migration) source(spec legacySpec) {
-	template := m.to.Spec.ImageTemplate
-	for _, variable := range templateVariable.FindAllString(template, -1) {
-		if !slices.Contains(templateVariables, variable) {
-			m.note("annotation %s: left out, catalogd knows no variable %s (%s)", v1beta1.ImageTemplateAnnotation, variable, template)
-			template = ""
-			break
-		}
-	}
-	m.to.Spec.ImageTemplate = template
-	switch {
-	case spec.SourceType == "configmap" || spec.SourceType == "internal":
-		m.failed = fmt.Sprintf("sourceType %s: catalogd reads images only. Make one of the packages in ConfigMap %q (opm migrate or render, then kubectl catalog push), and name it", spec.SourceType, spec.ConfigMap)
-	case spec.Image == "" && template == "" && spec.Address != "":
-		m.failed = fmt.Sprintf("address %s: catalogd reads images only, no servers. Name the image that is served there", spec.Address)
-	case spec.Image == "" && template == "":
-		m.failed = "it names no image"
-	case template != "":
-		m.note("annotation %s: spec.imageTemplate", v1beta1.ImageTemplateAnnotation)
-		if spec.Image != "" {
-			m.note("spec.image: not needed, the template gives it (it was %s)", spec.Image)
-		}
-	default:
-		m.to.Spec.Image = spec.Image
-	}
-	if m.failed != "" {
+	m.template()
+	if m.failed = m.noImage(spec); m.failed != "" {
 		return
+	}
+	if m.to.Spec.ImageTemplate == "" {
+		m.to.Spec.Image = spec.Image
+	} else if spec.Image != "" {
+		m.note("spec.image: not needed, the template gives it (it was %s)", spec.Image)
 	}
 	m.note("spec.sourceType: not needed, catalogd reads images only")
 	if spec.Address != "" {
@@ -153,6 +135,34 @@ func (m *migration) source(spec legacySpec) {
 	if spec.ConfigMap != "" {
 		m.note("spec.configMap: not needed, OLM ignores it where there is an image")
 	}
+}
+
+// template leaves out an image template that catalogd could not fill in.
+func (m *migration) template() {
+	template := m.to.Spec.ImageTemplate
+	for _, variable := range templateVariable.FindAllString(template, -1) {
+		if !slices.Contains(templateVariables, variable) {
+			m.note("annotation %s: left out, catalogd knows no variable %s (%s)", v1beta1.ImageTemplateAnnotation, variable, template)
+			m.to.Spec.ImageTemplate = ""
+			return
+		}
+	}
+	if template != "" {
+		m.note("annotation %s: spec.imageTemplate", v1beta1.ImageTemplateAnnotation)
+	}
+}
+
+// noImage says why there is no image that catalogd could read; empty if there is one.
+func (m *migration) noImage(spec legacySpec) string {
+	switch {
+	case spec.SourceType == "configmap" || spec.SourceType == "internal":
+		return fmt.Sprintf("sourceType %s: catalogd reads images only. Make one of the packages in ConfigMap %q (opm migrate or render, then kubectl catalog push), and name it", spec.SourceType, spec.ConfigMap)
+	case spec.Image != "" || m.to.Spec.ImageTemplate != "":
+		return ""
+	case spec.Address != "":
+		return fmt.Sprintf("address %s: catalogd reads images only, no servers. Name the image that is served there", spec.Address)
+	}
+	return "it names no image"
 }
 
 func (m *migration) polling(spec legacySpec) {

@@ -19,8 +19,8 @@ import (
 // catalogRef matches what can be a catalog of the cluster: no image with its registry, and no path.
 var catalogRef = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(@sha256:[0-9a-f]+(-[0-9a-f]+)?)?$`)
 
-// outlineOf reads what a catalog of the cluster, an image or a directory holds. close frees what that took.
-func (e *env) outlineOf(ctx context.Context, ref string, opts local.Options) (o outline, close func() error, err error) {
+// outlineOf reads what a catalog of the cluster, an image or a directory holds. free gives back what that took.
+func (e *env) outlineOf(ctx context.Context, ref string, opts local.Options) (o outline, free func() error, err error) {
 	if catalogRef.MatchString(ref) {
 		o, err = e.servedOutline(ctx, ref)
 		if info, statErr := os.Stat(ref); err != nil && statErr == nil && info.IsDir() {

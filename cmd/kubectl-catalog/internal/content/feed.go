@@ -122,7 +122,7 @@ func (f *feed) open(ctx context.Context) (*stream, error) {
 	if f.id != "" {
 		header.Set("Last-Event-ID", f.id)
 	}
-	resp, err := f.service.Get(ctx, Path(f.catalog, "", "watch"), nil, header)
+	resp, err := f.service.Get(ctx, Path(f.catalog, "", "watch"), nil, header) //nolint:bodyclose // the stream is closed by who reads it
 	if err != nil {
 		alive.Stop()
 		cancel()

@@ -125,7 +125,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 func TestWatchEndsWithItsCaller(t *testing.T) {
 	enough := errors.New("enough")
 	s, _ := serveTurns(t, hangs(digestOf("1", "")))
-	if err := s.Watch(t.Context(), "community", "", func(Event) error { return enough }); err != enough {
+	if err := s.Watch(t.Context(), "community", "", func(Event) error { return enough }); !errors.Is(err, enough) {
 		t.Error(err)
 	}
 }
