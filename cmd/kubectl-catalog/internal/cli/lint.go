@@ -54,7 +54,6 @@ In a directory what git keeps in .git is left out, as kubectl catalog push does.
 	flags.BoolVar(&opts.noWarnings, "no-warnings", false, "list errors only")
 	flags.BoolVar(&opts.insecure, "insecure", false, "pull the image by plain HTTP as well, or from a registry whose certificate nobody vouches for")
 	flags.BoolVar(&opts.rules, "rules", false, "list the rules instead")
-	cmd.MarkFlagsMutuallyExclusive("strict", "no-warnings")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(local.Formats, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -64,6 +63,8 @@ In a directory what git keeps in .git is left out, as kubectl catalog push does.
 			return usagef("--rules lists the rules, whatever the catalog: leave %s out", args[0])
 		case len(args) != 1:
 			return usagef("say what to check: kubectl catalog lint DIR, or kubectl catalog lint IMAGE")
+		case opts.strict && opts.noWarnings:
+			return usagef("say --strict or --no-warnings, not both: the one is about what the other does not list")
 		case !slices.Contains(local.Formats, opts.output):
 			return usagef("there is no format %q: use one of %s", opts.output, strings.Join(local.Formats, ", "))
 		}
