@@ -114,7 +114,7 @@ e2e-node: plugin ## Test config/default on a real cluster of two nodes, as root;
 	else echo "tier 3 is skipped"; fi
 
 .PHONY: node
-node: ## Run a real cluster of two nodes until Ctrl-C, as root; DIR holds it
+node: plugin ## Run a real cluster of two nodes until Ctrl-C, as root; DIR holds it
 	@exec hack/node/up.sh $(or $(DIR),.run/node)
 
 # How long each fuzz target runs.

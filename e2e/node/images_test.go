@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
-	"github.com/operator-catalogs/catalogd/hack/push-catalog/catalogimage"
+	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 )
 
 // daemonImages are the image that `make image` built, and one that differs in a label, to roll to.
@@ -112,15 +112,15 @@ func (i *installation) pushCatalogs(ctx context.Context) error {
 
 // pushCatalog returns the digest.
 func (i *installation) pushCatalog(ctx context.Context, name, dir string) (string, error) {
-	img, err := catalogimage.Build(dir)
+	index, err := catalogimage.Build(dir)
 	if err != nil {
 		return "", err
 	}
-	digest, err := img.Digest()
+	digest, err := index.Digest()
 	if err != nil {
 		return "", err
 	}
-	return digest.String(), i.push(ctx, img, "catalogs/"+name+":latest")
+	return digest.String(), i.push(ctx, index, "catalogs/"+name+":latest")
 }
 
 func writeCatalog(ctx context.Context, shape catalog.Shape, dir string) error {

@@ -93,12 +93,12 @@ func (i *installation) roll(ctx context.Context, tag string) error {
 	return err
 }
 
-func (i *installation) push(ctx context.Context, img v1.Image, path string) error {
+func (i *installation) push(ctx context.Context, image remote.Taggable, path string) error {
 	tag, err := name.NewTag(registry+"/"+path, name.Insecure)
 	if err != nil {
 		return err
 	}
-	if err := remote.Write(tag, img, remote.WithContext(ctx), remote.WithTransport(i.transport())); err != nil {
+	if err := remote.Push(tag, image, remote.WithContext(ctx), remote.WithTransport(i.transport())); err != nil {
 		return fmt.Errorf("pushing %s: %w", tag, err)
 	}
 	return nil

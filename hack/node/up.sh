@@ -192,7 +192,7 @@ cat <<-UP
 	The registry, 10.99.0.1:5000 from inside, stands for every other: the nodes pull registry.example/catalogd:v1 from it, as catalogd:v1.
 	It speaks plain HTTP, so a CatalogSource that names it needs spec.registry.insecure. To push to it, the image after make image:
 	  nsenter -t $(cat "$DIR/node1/pid") -n -- go run ./hack/image push 10.99.0.1:5000/catalogd:v1
-	  nsenter -t $(cat "$DIR/node1/pid") -n -- go run ./hack/push-catalog config/samples/catalog/configs 10.99.0.1:5000/catalogs/sample:v1
+	  nsenter -t $(cat "$DIR/node1/pid") -n -- bin/kubectl-catalog push config/samples/catalog/configs 10.99.0.1:5000/catalogs/sample:v1
 	What else is to reach addresses of the cluster needs that prefix too.
 UP
 wait -n "${process[@]}" || true

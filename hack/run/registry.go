@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -9,7 +10,11 @@ import (
 	"os"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 )
 
 // registryServer is an OCI registry in this process, over plain HTTP.
@@ -47,3 +52,20 @@ func startRegistry(address, dir, logPath string) (*registryServer, error) {
 
 // Close ends the registry at once, requests in flight included.
 func (r *registryServer) Close() error { return errors.Join(r.server.Close(), r.log.Close()) }
+
+// push makes an image of a catalog's directory, pushes it to ref, and returns its digest.
+func push(ctx context.Context, dir, ref string) (digest string, err error) {
+	tag, err := name.NewTag(ref)
+	if err != nil {
+		return "", err
+	}
+	index, err := catalogimage.Build(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := remote.WriteIndex(tag, index, remote.WithContext(ctx)); err != nil {
+		return "", fmt.Errorf("pushing to %s: %w", tag, err)
+	}
+	hash, err := index.Digest()
+	return hash.String(), err
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"text/template"
 )
@@ -24,8 +23,8 @@ Try next, in another terminal in {{.Root}}:
 4. The channels of that package with the head of each, by GraphQL (docs/api.md has more)
    {{.Curl}} -G {{.Content}}/api/v1/graphql --data-urlencode 'query={package(name: "{{.Package}}") {channels {name head {name version}}}}'
 
-5. A catalog of your own: push a directory (here one package of the sample) and name the image in a CatalogSource
-   go run ./hack/push-catalog {{.Own}} {{.Mine}} && .run/kubectl apply -f .run/mine.yaml
+5. A catalog of your own: push a directory (here one package of the sample), and add the image
+   .run/kubectl catalog push {{.Own}} {{.Mine}} && .run/kubectl catalog add mine {{.Mine}} --wait
 
 6. Look for a new image now, not at the next poll
    .run/kubectl annotate --overwrite catalogsource {{.Catalog}} catalogd.operatorframework.io/poll-requested="$(date)"
@@ -35,16 +34,6 @@ Logs: {{.Logs}}
 
 catalogd is ready: {{.Content}} serves {{.Catalogs}}; Ctrl-C stops everything
 `))
-
-// exampleSource is the CatalogSource of the fifth command, written to .run/mine.yaml.
-const exampleSource = `apiVersion: catalogd.operatorframework.io/v1beta1
-kind: CatalogSource
-metadata:
-  name: mine
-spec:
-  image: %s
-  pollingInterval: 1m
-`
 
 // head shortens a table of a large catalog to what fits beside the rest of the report.
 func head(table string) string {
@@ -69,10 +58,6 @@ func (w *world) report(ctx context.Context) error {
 		return err
 	}
 	first, _, _ := strings.Cut(packages, "\n") // a catalog may have none; the command works all the same
-	mine := w.ports.registry.address() + "/catalogd/mine:latest"
-	if err := os.WriteFile(w.path("mine.yaml"), fmt.Appendf(nil, exampleSource, mine), 0o644); err != nil {
-		return err
-	}
 	content, certificate := w.content()
 	curl := "curl -s"
 	if certificate != "" {
@@ -82,7 +67,7 @@ func (w *world) report(ctx context.Context) error {
 		"Root":       w.root,
 		"Content":    content,
 		"Curl":       curl,
-		"Mine":       mine,
+		"Mine":       w.ports.registry.address() + "/catalogd/mine:latest",
 		"Catalog":    w.catalogs[0],
 		"Catalogs":   strings.Join(w.catalogs, ", "),
 		"Package":    first,

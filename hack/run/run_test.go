@@ -13,8 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/operator-catalogs/catalogd/hack/push-catalog/catalogimage"
 )
 
 func TestEmptyDir(t *testing.T) {
@@ -167,7 +165,7 @@ func TestRegistry(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(catalog, "a.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := catalogimage.Push(t.Context(), catalog, addresses[0]+"/catalogs/test:latest", t.Output()); err != nil {
+	if _, err := push(t.Context(), catalog, addresses[0]+"/catalogs/test:latest"); err != nil {
 		t.Errorf("pushing: %v", err)
 	}
 	if err := server.Close(); err != nil {

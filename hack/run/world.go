@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/operator-catalogs/catalogd/hack/push-catalog/catalogimage"
 )
 
 // world is everything that one run starts.
@@ -110,11 +108,11 @@ func (w *world) startRegistry(context.Context) (err error) {
 }
 
 func (w *world) pushCatalog(ctx context.Context) error {
-	digest, err := catalogimage.Push(ctx, w.catalog, w.image(), io.Discard)
+	digest, err := push(ctx, w.catalog, w.image())
 	if err != nil {
 		return err
 	}
-	w.note("%s@%s", w.image(), digest.DigestStr())
+	w.note("%s@%s", w.image(), digest)
 	return nil
 }
 
