@@ -84,22 +84,33 @@ func (e *env) path(ctx context.Context, out *output, opts pathOptions) error {
 	return e.tellWays(shown)
 }
 
-// tellWays tells people of paths. Many packages have channels that lead the same way.
+// tellWays tells people of paths. Many packages have channels that lead the same way, which are told of together.
 func (e *env) tellWays(ways []way) error {
+	var texts []string
+	channels := map[string][]way{} // by what is told of them
+	for _, w := range ways {
+		text := e.wayText(w)
+		if channels[text] == nil {
+			texts = append(texts, text)
+		}
+		channels[text] = append(channels[text], w)
+	}
 	p := printer{Terminal: e.stdout}
-	told := map[string]string{} // by what was told, of which channel first
-	for i, w := range ways {
+	for i, text := range texts {
 		if i > 0 {
 			p.printf("\n")
 		}
-		title, paths := w.where(), e.wayText(w)
-		title = strings.ToUpper(title[:1]) + title[1:]
-		if same, ok := told[paths]; ok {
-			p.printf("%s\nThe same as in channel %s.\n", p.Paint(term.Bold, title), term.Line(same))
+		same := channels[text]
+		title := same[0].where()
+		p.printf("%s\n%s", p.Paint(term.Bold, strings.ToUpper(title[:1])+title[1:]), text)
+		if len(same) == 1 {
 			continue
 		}
-		told[paths] = w.Name
-		p.printf("%s\n%s", p.Paint(term.Bold, title), paths)
+		var names []string
+		for _, w := range same[1:] {
+			names = append(names, w.title())
+		}
+		p.printf("The same way in: %s\n", strings.Join(names, ", "))
 	}
 	return p.err
 }

@@ -126,11 +126,16 @@ func (c *channelUpgrades) graph() *upgrade.Graph {
 	return upgrade.New(channel)
 }
 
-// where says which channel it is: "channel stable (default, deprecated) of package etcd in catalog sample".
-func (c *channelUpgrades) where() string {
-	text := "channel " + c.Name
+// title names the channel: "stable (default)".
+func (c *channelUpgrades) title() string {
+	text := c.Name
 	if note := notes(c.IsDefault, c.Deprecation); note != "" {
 		text += " (" + note + ")"
 	}
-	return term.Line(fmt.Sprintf("%s of package %s in catalog %s", text, c.Package.Name, c.Catalog.Name))
+	return term.Line(text)
+}
+
+// where says which channel it is, and whose.
+func (c *channelUpgrades) where() string {
+	return term.Line(fmt.Sprintf("channel %s of package %s in catalog %s", c.title(), c.Package.Name, c.Catalog.Name))
 }

@@ -130,7 +130,7 @@ Channel same (deprecated) of package foo in catalog a
 ` + to110, stderr: alsoInB},
 		// Channels that lead the same way are told once.
 		{args: "foo --from 1.0.0 --to v1.1.0", stdout: "Channel stable (default) of package foo in catalog a\n" + to110 +
-			"\nChannel same (deprecated) of package foo in catalog a\nThe same as in channel stable.\n", stderr: alsoInB},
+			"The same way in: same (deprecated)\n", stderr: alsoInB},
 		{args: "foo --from 1.0.0 --channel same", stdout: "Channel same (deprecated) of package foo in catalog a\n" + to110, stderr: alsoInB},
 		// The default channel is told of even if it has none.
 		{args: "foo --from 1.2.0", stdout: `Channel stable (default) of package foo in catalog a
