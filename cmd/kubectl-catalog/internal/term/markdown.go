@@ -14,10 +14,11 @@ import (
 
 // The bounds of a text in Markdown: longer lines are hard to read, deeper ones and longer texts are no descriptions.
 const (
-	maxMarkdownWidth = 100
-	minMarkdownWidth = 20
-	maxMarkdownDepth = 16
-	maxMarkdown      = 64 << 10
+	maxMarkdownWidth   = 100
+	minMarkdownWidth   = 20
+	maxMarkdownDepth   = 16
+	maxMarkdownColumns = 16
+	maxMarkdown        = 64 << 10
 )
 
 var markdownParser = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify)).Parser()
@@ -33,13 +34,17 @@ func flatten(begin string) string {
 	return strings.Repeat("> ", maxMarkdownDepth+2)
 }
 
+// broad is the line below the head of a table that makes it so broad that nobody reads it. Each row is filled up to it, be it ever so short, so
+// that a text of a few kilobytes would take gigabytes.
+var broad = regexp.MustCompile(fmt.Sprintf(`(?:[ \t]*:?-+:?[ \t]*\|){%d,}`, maxMarkdownColumns))
+
 // Markdown makes lines of a text in Markdown that came from elsewhere, wrapped to the terminal. Where there are no colours, there are none in
 // it.
 func (t *Terminal) Markdown(source string) string {
 	if len(source) > maxMarkdown {
 		source = source[:maxMarkdown] + "\n\n…"
 	}
-	source = nested.ReplaceAllStringFunc(Text(source), flatten)
+	source = nested.ReplaceAllStringFunc(broad.ReplaceAllString(Text(source), "…"), flatten)
 	m := &markdown{to: t, source: []byte(source)}
 	columns := maxMarkdownWidth
 	if t.Width > 0 {

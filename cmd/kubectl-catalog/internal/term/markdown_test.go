@@ -30,6 +30,7 @@ func TestMarkdown(t *testing.T) {
 		"escape sequences":   {"a\x1b[2Jb &#27;[31m `\x1b]0;x\x07`", "a\ufffd[2Jb \ufffd[31m \ufffd]0;x\ufffd\n"},
 		"right to left":      {"a \u202eb [x](https://\u202e)", "a \ufffdb x (https://\ufffd)\n"},
 		"nested without end": {strings.Repeat("> ", 30_000) + "a", strings.Repeat("│ ", 17) + "…\n"},
+		"table without end":  {strings.Repeat("|a", 300) + "|\n" + strings.Repeat("|-", 300) + "|\n|\n|\n", strings.Repeat("|a", 300) + "|\n|… | |\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&Terminal{Width: 30}).Markdown(test.in)
