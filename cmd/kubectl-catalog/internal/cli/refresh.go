@@ -88,6 +88,7 @@ func (e *env) refresh(ctx context.Context, ch *change, names []string, opts refr
 type refresh struct {
 	*env
 	catalog *v1beta1.CatalogSource
+	earlier string // what was asked for last
 	before  string // the digest
 	version string // what the content service calls what it serves; empty if it does not say
 	request string
@@ -95,6 +96,7 @@ type refresh struct {
 
 // ask sets the annotation that asks for a poll to a value that it never had.
 func (r *refresh) ask(ctx context.Context, ch *change) error {
+	r.earlier = r.catalog.Annotations[v1beta1.PollRequestedAnnotation]
 	r.request = time.Now().UTC().Format(time.RFC3339Nano)
 	err := r.patch(ctx, ch, r.catalog, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
 		v1beta1.PollRequestedAnnotation: r.request,
@@ -129,7 +131,7 @@ func (r *refresh) judge(c *v1beta1.CatalogSource) finding {
 	if c == nil || c.DeletionTimestamp != nil {
 		return readiness(c)
 	}
-	if c.Status.Poll == nil || c.Status.Poll.Requested != r.request {
+	if !r.isPolled(c) {
 		return finding{stage: "Waiting for catalogd to ask the registry", hint: "catalogd has not looked at it, is it running?"}
 	}
 	progressing, synced := condition(c, v1beta1.ProgressingCondition), condition(c, v1beta1.PackagesSyncedCondition)
@@ -142,6 +144,12 @@ func (r *refresh) judge(c *v1beta1.CatalogSource) finding {
 		return finding{stage: "Trying again", detail: synced.Message}
 	}
 	return finding{done: true}
+}
+
+// isPolled tells whether there was a poll since it was asked for: for this request, or for one that was put in its place.
+func (r *refresh) isPolled(c *v1beta1.CatalogSource) bool {
+	asked := c.Annotations[v1beta1.PollRequestedAnnotation]
+	return c.Status.Poll != nil && (c.Status.Poll.Requested == r.request || c.Status.Poll.Requested == asked && asked != r.earlier)
 }
 
 // servedVersion is the version that the content service serves, from which on it can tell what changed.

@@ -14,8 +14,8 @@ import (
 
 func TestRefreshIsOver(t *testing.T) {
 	tests := []struct {
-		name, requested, progressing, synced string
-		done, failed                         bool
+		name, asked, requested, progressing, synced string
+		done, failed                                bool
 	}{
 		{name: "an earlier request was handled", requested: "1", progressing: "Succeeded", synced: "Synced"},
 		{name: "current", requested: "2", progressing: "Succeeded", synced: "Synced", done: true},
@@ -24,16 +24,23 @@ func TestRefreshIsOver(t *testing.T) {
 		{name: "packages are not written", requested: "2", progressing: "Succeeded", synced: "SyncFailed"},
 		{name: "an earlier failure", requested: "1", progressing: "Retrying", synced: "Synced"},
 		{name: "failed for now", requested: "2", progressing: "Retrying", synced: "Synced", failed: true},
+		{name: "somebody else asked since", asked: "3", requested: "3", progressing: "Succeeded", synced: "Synced", done: true},
+		{name: "somebody else asked since and waits", asked: "3", requested: "0", progressing: "Succeeded", synced: "Synced"},
+		{name: "as it was before it was asked for", asked: "1", requested: "1", progressing: "Succeeded", synced: "Synced"},
 		{name: "failed until somebody helps", requested: "2", progressing: "Blocked", synced: "Synced", failed: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &v1beta1.CatalogSource{}
+			c.Annotations = map[string]string{v1beta1.PollRequestedAnnotation: "2"}
+			if tt.asked != "" {
+				c.Annotations[v1beta1.PollRequestedAnnotation] = tt.asked
+			}
 			c.Status.Poll = &v1beta1.PollStatus{Requested: tt.requested}
 			c.Status.Conditions = []metav1.Condition{
 				{Type: v1beta1.ProgressingCondition, Reason: tt.progressing}, {Type: v1beta1.PackagesSyncedCondition, Reason: tt.synced},
 			}
-			got := (&refresh{request: "2"}).judge(c)
+			got := (&refresh{request: "2", earlier: "1"}).judge(c)
 			if got.done != tt.done || (got.err != nil) != tt.failed {
 				t.Errorf("got %+v", got)
 			}
