@@ -32,12 +32,14 @@ type follower struct {
 	told map[string]*v1beta1.CatalogSource
 }
 
-// run follows until each or synced returns an error, or ctx ends. A watch that ends is begun anew, and what was missed meanwhile is told.
+// run follows until each or synced returns an error, or ctx ends. A watch that ends is begun anew, and what was missed meanwhile is told. That
+// nothing can be listed at first is an error, lest somebody wait for a server that there is not.
 func (f *follower) run(ctx context.Context) error {
 	f.told = map[string]*v1beta1.CatalogSource{}
-	for {
+	for listed := false; ; {
 		from, err := f.relist(ctx)
 		if err == nil {
+			listed = true
 			err = f.watch(ctx, from)
 		}
 		switch {
@@ -45,7 +47,7 @@ func (f *follower) run(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && !passes(err):
+		case err != nil && (!listed || !passes(err)):
 			return err
 		}
 		select {

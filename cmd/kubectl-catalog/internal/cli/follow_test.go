@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -90,5 +91,13 @@ func TestFollowerEndsWithTheErrorOfWhoIsTold(t *testing.T) {
 	f := &follower{client: s, each: func(watch.EventType, *v1beta1.CatalogSource) error { return failed }}
 	if err := f.run(t.Context()); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
+	}
+}
+
+func TestFollowerEndsWhereThereIsNothingToFollow(t *testing.T) {
+	for _, args := range [][]string{{"list", "--watch"}, {"watch"}} {
+		if code, _, stderr := run(t, args...); code != exitFailure || !strings.Contains(stderr, "connection refused") {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
+		}
 	}
 }
