@@ -229,8 +229,32 @@ func (c *cluster) priority(catalog string) int32 {
 
 // awaited is the digest that a catalog's status names, as long as it is to be served.
 func (c *cluster) awaited(catalog string) string {
-	source := c.source(catalog)
-	if source == nil || !source.DeletionTimestamp.IsZero() || source.Spec.Availability == v1beta1.AvailabilityUnavailable {
+	if source := c.source(catalog); source != nil {
+		return awaitedDigest(source)
+	}
+	return ""
+}
+
+// expected are the catalogs whose status names a digest that is to be served.
+func (c *cluster) expected() (names []string) {
+	reader := c.cache.Load()
+	if reader == nil {
+		return nil
+	}
+	var list v1beta1.CatalogSourceList
+	if err := (*reader).List(context.Background(), &list, client.UnsafeDisableDeepCopy); err != nil { // from memory, as in source
+		return nil
+	}
+	for i := range list.Items {
+		if awaitedDigest(&list.Items[i]) != "" {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return names
+}
+
+func awaitedDigest(source *v1beta1.CatalogSource) string {
+	if !source.DeletionTimestamp.IsZero() || source.Spec.Availability == v1beta1.AvailabilityUnavailable {
 		return ""
 	}
 	return source.Status.Digest

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,5 +148,8 @@ func TestAwaited(t *testing.T) {
 		if got := c.awaited(catalog); got != want {
 			t.Errorf("%s: awaits %q, want %q", catalog, got, want)
 		}
+	}
+	if got, want := c.expected(), []string{"a"}; !slices.Equal(got, want) {
+		t.Errorf("expects %q, want %q", got, want)
 	}
 }

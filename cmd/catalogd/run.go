@@ -55,6 +55,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 		},
 		Priority: cluster.priority,
 		Awaited:  cluster.awaited,
+		Expected: cluster.expected,
 		Metrics:  own,
 		Tracer:   tracer,
 		Done:     ctx.Done(),

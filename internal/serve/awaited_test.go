@@ -2,6 +2,7 @@ package serve
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,6 +33,26 @@ func TestAwaited(t *testing.T) {
 		}
 		if waits := resp.StatusCode == http.StatusServiceUnavailable; waits != (resp.Header.Get("Retry-After") == "1") || waits != strings.Contains(body, "on its way to this replica") {
 			t.Errorf("%s: got %d, Retry-After %q: %s", path, resp.StatusCode, resp.Header.Get("Retry-After"), body)
+		}
+	}
+}
+
+// An answer about all catalogs says which are not here yet.
+func TestMissing(t *testing.T) {
+	cfg := testConfig(newTestStore(t))
+	expected := []string{"small", "new", "another"}
+	cfg.Expected = func() []string { return slices.Clone(expected) }
+	url := startServer(t, New(cfg))
+	for _, path := range []string{"/catalogs", "/api/v1/search?q=a", "/api/v1/graphql?query={catalogs{name}}"} {
+		for _, test := range []struct {
+			expected []string
+			want     string
+		}{{[]string{"small", "new", "another"}, "another, new"}, {[]string{"small"}, ""}, {nil, ""}} {
+			expected = test.expected
+			resp, _ := do(t, http.MethodGet, url+path, "")
+			if got := resp.Header.Get(MissingHeader); resp.StatusCode != http.StatusOK || got != test.want {
+				t.Errorf("%s with %q to be served: %d, %s %q, want %q", path, expected, resp.StatusCode, MissingHeader, got, test.want)
+			}
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -31,9 +33,26 @@ type catalogEntry struct {
 	URL             string    `json:"url"` // the content is below it, at /api/v1
 }
 
+// MissingHeader names the catalogs that other replicas serve and this one does not have yet, of an answer that is about all catalogs.
+const MissingHeader = "Catalogd-Missing"
+
+// all returns the catalogs that are served here, and says in the reply's header which are not here yet.
+func (s *server) all(w http.ResponseWriter) []store.Catalog {
+	missing := s.Expected()
+	catalogs := s.Catalogs.Catalogs()
+	for _, c := range catalogs {
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == c.Name })
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		w.Header().Set(MissingHeader, strings.Join(missing, ", "))
+	}
+	return catalogs
+}
+
 func (s *server) listCatalogs(w http.ResponseWriter, r *http.Request) error {
 	list := catalogList{Catalogs: []catalogEntry{}}
-	for _, c := range s.Catalogs.Catalogs() {
+	for _, c := range s.all(w) {
 		list.Catalogs = append(list.Catalogs, s.describe(c))
 	}
 	return s.sendJSON(w, r, list)

@@ -60,7 +60,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // contentHeaders describe the content that an error stands in for.
 var contentHeaders = []string{
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Location", "Content-Security-Policy",
-	"ETag", "Last-Modified", "X-Accel-Buffering", DigestHeader,
+	"ETag", "Last-Modified", "X-Accel-Buffering", DigestHeader, MissingHeader,
 }
 
 func writeError(w http.ResponseWriter, e *statusError) {

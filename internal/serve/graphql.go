@@ -13,7 +13,7 @@ import (
 // graphqlOfAll answers a query over all catalogs, as they are when it comes.
 func (s *server) graphqlOfAll(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-cache")
-	return s.answerQuery(w, r, s.Catalogs.Catalogs())
+	return s.answerQuery(w, r, s.all(w))
 }
 
 // graphqlOfCatalog answers no-cache below a version, too: the answer may name what does not belong to the version, such as the catalog's

@@ -86,7 +86,7 @@ func (s *server) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	catalogs := s.Catalogs.Catalogs()
+	catalogs := s.all(w)
 	if name := values.Get("catalog"); name != "" {
 		c, err := s.catalog(name)
 		if err != nil {

@@ -49,6 +49,7 @@ type Config struct {
 	Polls       Polls                       // nil: unknown
 	Priority    func(catalog string) int32  // of two packages that fit a search equally, the one of the higher comes first; nil: all 0
 	Awaited     func(catalog string) string // the digest that a catalog is to serve, here as elsewhere; "" if none is known. nil: there is nobody else
+	Expected    func() []string             // the catalogs that are to be served here, as elsewhere; nil: those that are
 	Authorize   Authorize                   // nil: everybody may read
 	BaseURL     string                      // where clients reach the service: scheme and host, no trailing slash
 	MaxQueries  int                         // how many requests that take work are answered at a time; default 32
@@ -92,6 +93,9 @@ func newServer(cfg Config) *server {
 	}
 	if cfg.Awaited == nil {
 		cfg.Awaited = func(string) string { return "" }
+	}
+	if cfg.Expected == nil {
+		cfg.Expected = func() []string { return nil }
 	}
 	s := &server{
 		Config:     cfg,

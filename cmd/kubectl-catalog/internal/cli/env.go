@@ -193,13 +193,13 @@ func (e *env) open(base, catalog string) (*content.Service, error) {
 	namespace := cmp.Or(at.Namespace, e.namespace)
 	mint := func(ctx context.Context) (string, error) { return e.token(ctx, namespace) }
 	if at.Name != "" {
-		return content.Proxied(config, at, mint)
+		return e.warning(content.Proxied(config, at, mint))
 	}
 	authorities, err := e.authorities()
 	if err != nil {
 		return nil, err
 	}
-	return content.Direct(config, at, content.Options{Authorities: authorities, Mint: mint})
+	return e.warning(content.Direct(config, at, content.Options{Authorities: authorities, Mint: mint}))
 }
 
 // direct returns the service at --server-url, which is sent the user's own credentials.
@@ -220,7 +220,18 @@ func (e *env) direct() (*content.Service, error) {
 		return nil, err
 	}
 	at.Name = "" // whatever the host looks like
-	return content.Direct(config, at, content.Options{Authorities: authorities, Credentials: true})
+	return e.warning(content.Direct(config, at, content.Options{Authorities: authorities, Credentials: true}))
+}
+
+// warning has a service say what its answers lack.
+func (e *env) warning(service *content.Service, err error) (*content.Service, error) {
+	if err != nil {
+		return nil, err
+	}
+	service.Missing = func(catalogs string) {
+		fmt.Fprintf(e.stderr, "%s the replica of catalogd that answered does not have yet: %s\n", e.stderr.Paint(term.Yellow, "warning:"), term.Line(catalogs))
+	}
+	return service, nil
 }
 
 func (e *env) authorities() ([]byte, error) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -21,7 +22,8 @@ type Error struct {
 	Message   string // a sentence for people, with the remedy
 	APIServer bool   // whether the API server said it
 
-	query []QueryError // what is wrong with a query, if that is it
+	retryAfter time.Duration // when to come again; 0: the service does not say
+	query      []QueryError  // what is wrong with a query, if that is it
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -58,7 +60,7 @@ func failure(s *Service, resp *http.Response) error {
 	if text == "" {
 		text = http.StatusText(resp.StatusCode)
 	}
-	return &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service answers %d: %s", resp.StatusCode, text)}
+	return &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service answers %d: %s", resp.StatusCode, text), retryAfter: retryAfter(resp.Header)}
 }
 
 func viaAPIServer(s *Service, code int, message string) string {

@@ -24,6 +24,9 @@ type Service struct {
 	http *http.Client
 	mint func(context.Context) (string, error) // makes a token for catalogd; nil: none is needed, or the client carries credentials
 
+	// Missing, if not nil, is told the catalogs that an answer about all of them lacks, as the replica that answers does not have them yet.
+	Missing func(catalogs string)
+
 	mu    sync.Mutex
 	token string // what mint gave, once the service had asked for it
 }
@@ -56,8 +59,8 @@ func (s *Service) JSON(ctx context.Context, path string, out any) error {
 	return nil
 }
 
-// do sends a request, once more with a token if the service wants to know who asks.
-func (s *Service) do(req *http.Request) (*http.Response, error) {
+// identified sends a request, once more with a token if the service wants to know who asks.
+func (s *Service) identified(req *http.Request) (*http.Response, error) {
 	resp, err := s.send(req)
 	var refused *Error
 	if !errors.As(err, &refused) || refused.Code != http.StatusUnauthorized || s.mint == nil {
@@ -65,11 +68,6 @@ func (s *Service) do(req *http.Request) (*http.Response, error) {
 	}
 	if err := s.identify(req.Context()); err != nil {
 		return nil, err
-	}
-	if req.GetBody != nil {
-		if req.Body, err = req.GetBody(); err != nil {
-			return nil, err
-		}
 	}
 	return s.send(req)
 }
@@ -80,6 +78,12 @@ func (s *Service) send(req *http.Request) (*http.Response, error) {
 	s.mu.Unlock()
 	if token != "" {
 		req.Header.Set(TokenHeader, "Bearer "+token)
+	}
+	if req.GetBody != nil { // it may have been sent before
+		var err error
+		if req.Body, err = req.GetBody(); err != nil {
+			return nil, err
+		}
 	}
 	resp, err := s.http.Do(req)
 	if err != nil {

@@ -1,0 +1,62 @@
+package content
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// How often a request is made, and how long is waited between two: of several replicas one may not have yet what others serve, and the next
+// request may reach another.
+const (
+	attempts = 6
+	pause    = 500 * time.Millisecond
+	longest  = 2 * time.Second // that a service may ask to wait; it is not waited longer for anything
+)
+
+// missingHeader names the catalogs that other replicas serve and the one that answers does not have yet.
+const missingHeader = "Catalogd-Missing"
+
+// do sends a request, again where the service asks for that, or lacks catalogs that others serve.
+func (s *Service) do(req *http.Request) (*http.Response, error) {
+	for attempt := 1; ; attempt++ {
+		resp, err := s.identified(req)
+		wait := later(resp, err)
+		if wait == 0 || attempt == attempts {
+			if err == nil && s.Missing != nil && resp.Header.Get(missingHeader) != "" {
+				s.Missing(resp.Header.Get(missingHeader))
+			}
+			return resp, err
+		}
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		select {
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// later is how long to wait before a request is made again; 0: it is not to be.
+func later(resp *http.Response, err error) time.Duration {
+	var refused *Error
+	switch {
+	case err == nil && resp.Header.Get(missingHeader) != "":
+		return pause
+	case errors.As(err, &refused) && refused.retryAfter > 0 && refused.retryAfter <= longest:
+		return refused.retryAfter
+	}
+	return 0
+}
+
+// retryAfter reads the header Retry-After, in seconds as catalogd sends it (RFC 9110, section 10.2.3).
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.Atoi(header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
