@@ -95,6 +95,7 @@ func TestPluginComplete(t *testing.T) {
 		"show skupper-operator --channel stable-1.6 --version ": "1.6.0 1.5.3",
 		"get packages --catalog ":                               "sample",
 		"providers DBaaSI":                                      "DBaaSInstance.dbaas.redhat.com DBaaSInventory.dbaas.redhat.com",
+		"path skupper-operator --channel stable-1.6 --from ":    "1.6.0 1.5.3",
 	} {
 		var names []string
 		for line := range strings.Lines(w.plugin(t, append([]string{"__complete"}, strings.Split(args, " ")...)...).must(t)) {
