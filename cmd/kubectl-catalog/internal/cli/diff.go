@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/local"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
 
@@ -50,13 +49,12 @@ longer), an image in a registry (REGISTRY/NAME:TAG), or a directory (./DIR).`,
 }
 
 func (e *env) diff(ctx context.Context, out *output, from, to string, opts diffOptions) (err error) {
-	access := local.Options{Insecure: opts.insecure, UserAgent: "kubectl-catalog/" + e.version}
-	a, closeA, err := e.outlineOf(ctx, from, access)
+	a, closeA, err := e.outlineOf(ctx, from, opts.insecure)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeA()) }()
-	b, closeB, err := e.outlineOf(ctx, to, access)
+	b, closeB, err := e.outlineOf(ctx, to, opts.insecure)
 	if err != nil {
 		return err
 	}

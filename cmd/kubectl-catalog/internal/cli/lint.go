@@ -105,20 +105,28 @@ func (e *env) lint(ctx context.Context, ref string, opts lintOptions) error {
 
 // check lints a directory or an image.
 func (e *env) check(ctx context.Context, ref string, insecure bool) (*local.Report, error) {
+	source, err := e.openLocal(ctx, ref, insecure)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	progress := e.stderr.Progress()
+	defer progress.End()
+	e.showLive(progress, "Checking "+ref)
+	return local.Lint(ctx, source)
+}
+
+// openLocal opens a directory or pulls an image.
+func (e *env) openLocal(ctx context.Context, ref string, insecure bool) (*local.Source, error) {
 	progress := e.stderr.Progress()
 	defer progress.End()
 	source, err := local.Open(ctx, ref, local.Options{
 		Insecure: insecure, UserAgent: e.userAgent(), Progress: transferred(progress, "Downloading "+ref),
 	})
 	if local.IsNotFound(err) {
-		return nil, notFoundError{err}
+		err = notFoundError{err}
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer source.Close()
-	e.showLive(progress, "Checking "+ref)
-	return local.Lint(ctx, source)
+	return source, err
 }
 
 // showLive tells of work that is short: to somebody who waits for it, but not to a log.

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"regexp"
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/local"
-	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
@@ -20,7 +18,7 @@ import (
 var catalogRef = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(@sha256:[0-9a-f]+(-[0-9a-f]+)?)?$`)
 
 // outlineOf reads what a catalog of the cluster, an image or a directory holds. free gives back what that took.
-func (e *env) outlineOf(ctx context.Context, ref string, opts local.Options) (o outline, free func() error, err error) {
+func (e *env) outlineOf(ctx context.Context, ref string, insecure bool) (o outline, free func() error, err error) {
 	if catalogRef.MatchString(ref) {
 		o, err = e.servedOutline(ctx, ref)
 		if info, statErr := os.Stat(ref); err != nil && statErr == nil && info.IsDir() {
@@ -28,15 +26,7 @@ func (e *env) outlineOf(ctx context.Context, ref string, opts local.Options) (o 
 		}
 		return o, func() error { return nil }, err
 	}
-	if _, err := os.Stat(ref); local.IsDir(ref) && errors.Is(err, fs.ErrNotExist) {
-		return outline{}, nil, notFoundf("there is no directory %s", ref)
-	}
-	progress := e.stderr.Progress()
-	defer progress.End()
-	opts.Progress = func(done, total int64) {
-		progress.Show("pulling "+ref, fmt.Sprintf("%s of %s", term.Bytes(done), term.Bytes(total)))
-	}
-	source, err := local.Open(ctx, ref, opts)
+	source, err := e.openLocal(ctx, ref, insecure)
 	if err != nil {
 		return outline{}, nil, err
 	}
