@@ -69,14 +69,17 @@ type Options struct {
 	Authorities []byte // PEM; instead of those of the system
 	Credentials bool   // whether the service is sent the user's own credentials for the API server, which is only done over TLS
 
-	// Mint makes a token for catalogd, if it wants one.
+	// Mint makes a token for catalogd, if it wants one, which is only sent over TLS, too.
 	Mint func(context.Context) (string, error)
 }
 
 // Direct returns the service at an address that can be reached from here. config is the user's for the API server.
 func Direct(config *rest.Config, a Address, opts Options) (*Service, error) {
 	own := rest.AnonymousClientConfig(config)
-	if opts.Credentials && a.URL.Scheme == "https" {
+	switch {
+	case a.URL.Scheme != "https":
+		opts.Mint = nil
+	case opts.Credentials:
 		own = rest.CopyConfig(config)
 	}
 	own.Host, own.APIPath = a.URL.String(), ""

@@ -37,6 +37,24 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// Whoever is on the way of plain HTTP gets no credentials.
+func TestCredentialsNeedTLS(t *testing.T) {
+	var sent http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent = r.Header
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	mint := func(context.Context) (string, error) { return "for catalogd", nil }
+	service, err := Direct(&rest.Config{BearerToken: "the user's own"}, address(t, server.URL), Options{Credentials: true, Mint: mint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := service.Get(t.Context(), "/catalogs", nil, nil); err == nil || sent.Get("Authorization")+sent.Get(TokenHeader) != "" {
+		t.Errorf("error %v, sent %v", err, sent)
+	}
+}
+
 func TestParseAddress(t *testing.T) {
 	for _, test := range []struct{ base, url, name, namespace string }{
 		{"https://catalogd.ns.svc/catalogs/sample", "https://catalogd.ns.svc", "catalogd", "ns"},
