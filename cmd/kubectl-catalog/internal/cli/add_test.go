@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -120,5 +121,30 @@ func TestRefusal(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// A ConfigMap that somebody else made is not to go with the catalog, even if it holds the same authorities.
+func TestBundleMapOfSomebodyElse(t *testing.T) {
+	for _, test := range []struct {
+		existed bool
+		manager string
+		want    bool
+	}{
+		{false, "", true},
+		{true, fieldManager, true}, // an attempt that was interrupted
+		{true, "kubectl-create", false},
+	} {
+		b := &bundleMap{existed: test.existed, object: &corev1.ConfigMap{}}
+		b.object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: test.manager}}
+		if got := b.isOurs(); got != test.want {
+			t.Errorf("%+v: got %v", test, got)
+		}
+		if test.want {
+			continue
+		}
+		if err := b.own(t.Context(), &v1beta1.CatalogSource{}); err != nil || b.object.OwnerReferences != nil {
+			t.Errorf("%+v: error %v, owners %v", test, err, b.object.OwnerReferences)
+		}
 	}
 }

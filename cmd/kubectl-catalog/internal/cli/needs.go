@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -113,8 +114,16 @@ func (e *env) createBundle(ctx context.Context, api client.Client, c *v1beta1.Ca
 	return b, nil
 }
 
-// own makes the catalog the owner, with which it is removed.
+// isOurs tells whether the plugin made it.
+func (b *bundleMap) isOurs() bool {
+	return !b.existed || slices.ContainsFunc(b.object.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Manager == fieldManager })
+}
+
+// own makes the catalog the owner, with which it is removed. What somebody else made under that name stays theirs.
 func (b *bundleMap) own(ctx context.Context, c *v1beta1.CatalogSource) error {
+	if !b.isOurs() {
+		return nil
+	}
 	was := b.object.DeepCopy()
 	b.object.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: v1beta1.GroupVersion.String(), Kind: "CatalogSource", Name: c.Name, UID: c.UID,
