@@ -41,6 +41,7 @@ type Changes struct {
 
 const (
 	firstWait = 5 * time.Second  // before coming again, unless the service says another time
+	minWait   = time.Second      // whatever it says: a feed that ends as soon as it is had would be asked for without a pause
 	maxWait   = time.Minute      // each time it cannot be reached the wait doubles, up to here
 	silence   = 90 * time.Second // after which a connection is taken to be dead: the service sends something every 25 s
 )
@@ -52,15 +53,8 @@ var errRemoved = errors.New("the catalog is not served any more")
 // error) or each returns an error, which is returned. since is the ID of the event seen last, if any: what changed from there is told first.
 // A feed that ends or breaks is continued; one that cannot be had at first, or not any more for a reason that will stay, is an error.
 func (s *Service) Watch(ctx context.Context, catalog, since string, each func(Event) error) error {
-	f := &feed{service: s.untimed(), catalog: catalog, id: since, each: each, wait: firstWait, silence: silence}
-	err := f.run(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, errRemoved):
-		return nil
-	}
-	return err
+	f := &feed{service: s.untimed(), catalog: catalog, id: since, each: each, wait: firstWait, minWait: minWait, silence: silence}
+	return f.watch(ctx)
 }
 
 // untimed returns the same service without the limit on how long a request takes, which a feed would reach.
@@ -80,7 +74,19 @@ type feed struct {
 	id      string // of the last event that is known; of an earlier call, at first
 	told    string // of the last event that each was called for
 	wait    time.Duration
+	minWait time.Duration
 	silence time.Duration
+}
+
+func (f *feed) watch(ctx context.Context) error {
+	err := f.run(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errRemoved):
+		return nil
+	}
+	return err
 }
 
 func (f *feed) run(ctx context.Context) error {
@@ -142,7 +148,7 @@ func (f *feed) read(from io.Reader) error {
 	for {
 		kind, data, err := events.next()
 		if events.retry > 0 {
-			f.wait = min(events.retry, maxWait)
+			f.wait = min(max(events.retry, f.minWait), maxWait)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrTooLong):

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,10 +93,11 @@ func TestWatch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s, ids := serveTurns(t, c.turns...)
 			var got []Event
-			err := s.Watch(t.Context(), "community", c.since, func(e Event) error {
+			f := &feed{service: s.untimed(), catalog: "community", id: c.since, wait: time.Millisecond, silence: silence, each: func(e Event) error {
 				got = append(got, e)
 				return nil
-			})
+			}}
+			err := f.watch(t.Context())
 			var refused *Error
 			if errors.As(err, &refused); (err != nil) != (c.code != 0) || refused != nil && refused.Code != c.code {
 				t.Errorf("error is %v, want code %d", err, c.code)
@@ -107,6 +109,16 @@ func TestWatch(t *testing.T) {
 				t.Errorf("Last-Event-ID: %s", diff)
 			}
 		})
+	}
+}
+
+// A server that says to come again at once is not asked without end.
+func TestWatchWaits(t *testing.T) {
+	for retry, want := range map[string]time.Duration{"": firstWait, "retry: 0": firstWait, "retry: 1": minWait, "retry: 3000": 3 * time.Second, "retry: 99999999": maxWait} {
+		f := &feed{wait: firstWait, minWait: minWait}
+		if err := f.read(strings.NewReader(retry + "\n\n")); err != nil || f.wait != want {
+			t.Errorf("%q: waits %s, want %s; %v", retry, f.wait, want, err)
+		}
 	}
 }
 
