@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -145,39 +144,6 @@ func (e *env) service(ctx context.Context, catalog string) (*content.Service, er
 		return nil, fmt.Errorf("nothing of catalog %q is served yet: %s", catalog, ready(c).Message)
 	}
 	return e.open(c.Status.URLs.Base, catalog)
-}
-
-// services returns the content services of all catalogs: mostly one, more where several installations of catalogd share the catalogs.
-func (e *env) services(ctx context.Context) ([]*content.Service, error) {
-	if e.serverURL != "" {
-		service, err := e.direct()
-		return []*content.Service{service}, err
-	}
-	c, err := e.client()
-	if err != nil {
-		return nil, err
-	}
-	var catalogs v1beta1.CatalogSourceList
-	if err := c.List(ctx, &catalogs); err != nil {
-		return nil, err
-	}
-	found := map[string]*content.Service{}
-	for _, c := range catalogs.Items {
-		if c.Status.URLs == nil {
-			continue
-		}
-		service, err := e.open(c.Status.URLs.Base, c.Name)
-		if err != nil {
-			return nil, err
-		}
-		found[service.String()] = service
-	}
-	services := make([]*content.Service, 0, len(found))
-	for _, service := range found {
-		services = append(services, service)
-	}
-	slices.SortFunc(services, func(a, b *content.Service) int { return cmp.Compare(a.String(), b.String()) })
-	return services, nil
 }
 
 // open returns the service at status.urls.base of a catalog.

@@ -236,30 +236,13 @@ func (e *env) find(ctx context.Context, k kind, opts getOptions) ([]listed, erro
 	if err != nil {
 		return nil, err
 	}
-	services, err := e.servicesFor(ctx, opts.catalog)
+	found, err := fromEach(ctx, e, opts.catalog, func(service *content.Service) ([]listed, error) { return k.list(ctx, service, opts) })
 	if err != nil {
 		return nil, err
-	}
-	var found []listed
-	for _, service := range services {
-		some, err := k.list(ctx, service, opts)
-		if err != nil {
-			return nil, missing(err, opts.catalog)
-		}
-		found = append(found, some...)
 	}
 	return slices.DeleteFunc(found, func(l listed) bool {
 		return (len(opts.names) > 0 && !slices.ContainsFunc(opts.names, l.is)) || (selected != nil && !selected[[2]string{l.catalog, l.pkg}])
 	}), nil
-}
-
-// servicesFor returns the content service of one catalog, or those of all.
-func (e *env) servicesFor(ctx context.Context, catalog string) ([]*content.Service, error) {
-	if catalog == "" {
-		return e.services(ctx)
-	}
-	service, err := e.service(ctx, catalog)
-	return []*content.Service{service}, err
 }
 
 // selectPackages returns the packages whose OperatorPackages the selectors match, by catalog and name; nil: all.

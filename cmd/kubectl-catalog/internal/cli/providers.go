@@ -97,17 +97,9 @@ type apiUser struct {
 }
 
 func (e *env) providers(ctx context.Context, out *output, catalog string, asked gvk) error {
-	services, err := e.servicesFor(ctx, catalog)
+	users, err := fromEach(ctx, e, catalog, func(service *content.Service) ([]apiUser, error) { return apiUsers(ctx, service, catalog, asked) })
 	if err != nil {
 		return err
-	}
-	var users []apiUser
-	for _, service := range services {
-		some, err := apiUsers(ctx, service, catalog, asked)
-		if err != nil {
-			return missing(err, catalog)
-		}
-		users = append(users, some...)
 	}
 	if len(users) == 0 {
 		return e.noAPI(ctx, catalog, asked)

@@ -138,20 +138,19 @@ func searchColumns(words []string) []term.Column {
 
 // searchAll asks the services, and puts together what they found. The services score alike, so the scores compare.
 func (e *env) searchAll(ctx context.Context, opts searchOptions) (*searchReply, error) {
-	services, err := e.servicesFor(ctx, opts.catalog)
-	if err != nil {
-		return nil, err
-	}
 	query := url.Values{"q": {strings.Join(opts.words, " ")}, "limit": {strconv.Itoa(opts.limit)}}
 	if opts.catalog != "" {
 		query.Set("catalog", opts.catalog)
 	}
-	all := &searchReply{}
-	for _, service := range services {
+	replies, err := fromEach(ctx, e, opts.catalog, func(service *content.Service) ([]*searchReply, error) {
 		reply, err := searchIn(ctx, service, query)
-		if err != nil {
-			return nil, missing(err, opts.catalog)
-		}
+		return []*searchReply{reply}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := &searchReply{}
+	for _, reply := range replies {
 		all.Results = append(all.Results, reply.Results...)
 		all.Incomplete = append(all.Incomplete, reply.Incomplete...)
 		all.Total += reply.Total

@@ -162,22 +162,17 @@ type placed struct {
 
 // place finds the package: in the catalog with the highest priority, and the others that have it.
 func (e *env) place(ctx context.Context, pkg, catalog string) ([]placed, error) {
-	services, err := e.servicesFor(ctx, catalog)
-	if err != nil {
-		return nil, err
-	}
 	const query = `query($filter: PackageFilter, $after: String) { packages(filter: $filter, first: 100, after: $after) {
 		nodes { version defaultChannel { name } catalog { name priority } } pageInfo { hasNextPage endCursor } } }`
-	var all []placed
-	for _, service := range services {
+	all, err := fromEach(ctx, e, catalog, func(service *content.Service) ([]placed, error) {
 		found, err := content.All[placed](ctx, service, "", "", query, map[string]any{"filter": given("name", pkg, "catalog", catalog)})
-		if err != nil {
-			return nil, missing(err, catalog)
+		for i := range found {
+			found[i].service = service
 		}
-		for _, p := range found {
-			p.service = service
-			all = append(all, p)
-		}
+		return found, err
+	})
+	if err != nil {
+		return nil, err
 	}
 	if len(all) == 0 {
 		return nil, e.noPackage(ctx, pkg, catalog)

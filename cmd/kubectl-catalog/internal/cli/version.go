@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -86,6 +87,7 @@ func (e *env) serverVersions(ctx context.Context, v *versions) error {
 	if len(services) == 0 {
 		v.Warnings = append(v.Warnings, "no catalog is served, so there is no catalogd to ask for its version")
 	}
+	var failed []error
 	for _, service := range services {
 		server := serverVersion{URL: service.String()}
 		switch err := service.JSON(ctx, "/version", &server); {
@@ -93,14 +95,15 @@ func (e *env) serverVersions(ctx context.Context, v *versions) error {
 			server.GitVersion = "of a release that does not tell its version"
 			v.Warnings = append(v.Warnings, fmt.Sprintf("catalogd at %s is of an older release than the plugin: some commands need a newer one", service))
 		case err != nil:
-			return err
+			failed = append(failed, err)
+			continue
 		}
 		v.Server = append(v.Server, server)
 		if warning := skew(e.version, server.GitVersion); warning != "" {
 			v.Warnings = append(v.Warnings, warning)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // servedVersions are the versions of catalogd's API that the API server has.

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+// apiServer is one that has catalogs, and says where they are served.
+func apiServer(t *testing.T, bases map[string]string) string {
+	t.Helper()
+	var all v1beta1.CatalogSourceList
+	for name, base := range bases {
+		c := v1beta1.CatalogSource{}
+		c.Name, c.Status.URLs = name, &v1beta1.CatalogSourceURLs{Base: base}
+		all.Items = append(all.Items, c)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if path.Base(r.URL.Path) == "catalogsources" {
+			_ = json.NewEncoder(w).Encode(all)
+			return
+		}
+		for _, c := range all.Items {
+			if c.Name == path.Base(r.URL.Path) {
+				_ = json.NewEncoder(w).Encode(c)
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// A catalog that is not served as it should be, and a service that is away, do not keep anybody from the others.
+func TestOneServiceForAll(t *testing.T) {
+	serves := contentServiceOf(t, map[string]string{
+		"/api/v1/graphql": `{"data":{"packages":{"nodes":[{"name":"etcd","version":"1.0.0","catalog":{"name":"fine"}}],"pageInfo":{}}}}`,
+		"/api/v1/search":  `{"results":[{"catalog":"fine","name":"etcd","score":5}],"total":1}`,
+	}) + "/catalogs/fine"
+	const away, wrong = "http://127.0.0.1:1/catalogs/away", "ftp://wrong"
+	commands := map[string][]string{"get": {"get", "packages"}, "search": {"search", "etcd"}}
+	for name, tt := range map[string]struct {
+		bases   map[string]string
+		args    []string
+		found   bool
+		stderrs []string
+	}{
+		"one fails":     {map[string]string{"fine": serves, "away": away, "wrong": wrong}, nil, true, []string{`warning: not all catalogs are looked at: where catalog "wrong"`, "warning: not all catalogs are looked at: the content service at http://127.0.0.1:1 cannot be reached"}},
+		"the one named": {map[string]string{"fine": serves, "away": away, "wrong": wrong}, []string{"--catalog", "away"}, false, []string{"error: the content service at http://127.0.0.1:1 cannot be reached"}},
+		"another named": {map[string]string{"fine": serves, "away": away, "wrong": wrong}, []string{"--catalog", "fine"}, true, nil},
+		"none is left":  {map[string]string{"away": away}, nil, false, []string{"error: the content service"}},
+		"all are wrong": {map[string]string{"wrong": wrong}, nil, false, []string{"error: where catalog"}},
+	} {
+		server := apiServer(t, tt.bases)
+		for command, args := range commands {
+			t.Run(name+"/"+command, func(t *testing.T) {
+				code, stdout, stderr := run(t, append(append(args, "--server", server), tt.args...)...)
+				if (code == exitDone) != tt.found || strings.Contains(stdout, "etcd") != tt.found {
+					t.Errorf("exit code %d: %s", code, stdout)
+				}
+				if got := strings.Count(stderr, "\n"); got != len(tt.stderrs) {
+					t.Errorf("%d lines on stderr, want %d: %s", got, len(tt.stderrs), stderr)
+				}
+				for _, want := range tt.stderrs {
+					if !strings.Contains(stderr, want) {
+						t.Errorf("stderr lacks %q: %s", want, stderr)
+					}
+				}
+			})
+		}
+		t.Run(name+"/place", func(t *testing.T) {
+			e := newEnv(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
+			e.kube.APIServer = &server
+			catalog := ""
+			if len(tt.args) > 0 {
+				catalog = tt.args[1]
+			}
+			places, err := e.place(t.Context(), "etcd", catalog)
+			if (err == nil) != tt.found || tt.found && (len(places) != 1 || places[0].service == nil) {
+				t.Errorf("found %v, %v", places, err)
+			}
+		})
+	}
+}
