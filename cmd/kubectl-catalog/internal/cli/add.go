@@ -116,7 +116,7 @@ func (e *env) add(ctx context.Context, ch *change, c *v1beta1.CatalogSource, opt
 			return err
 		}
 	}
-	added, err := e.wait(ctx, waiter{name: c.Name, timeout: opts.timeout, goal: "ready", judge: newMeter().readiness})
+	added, err := e.wait(ctx, waiter{name: c.Name, uid: c.UID, timeout: opts.timeout, goal: "ready", judge: newMeter().readiness})
 	if err != nil {
 		return err
 	}

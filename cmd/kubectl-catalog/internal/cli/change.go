@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	xterm "golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -76,6 +79,7 @@ func (e *env) tell(ch *change, c *v1beta1.CatalogSource, what string) error {
 }
 
 // patch sets fields of a catalog, and no others, so that whoever owns those keeps them. A field that is null is removed.
+// A uid among them has the API server refuse where the object is another one of the name by now.
 func (e *env) patch(ctx context.Context, ch *change, c *v1beta1.CatalogSource, fields map[string]any) error {
 	data, err := json.Marshal(fields)
 	if err != nil {
@@ -90,7 +94,11 @@ func (e *env) patch(ctx context.Context, ch *change, c *v1beta1.CatalogSource, f
 		return err
 	}
 	name := c.Name
-	return missing(api.Patch(ctx, c, client.RawPatch(types.MergePatchType, data), opts...), name)
+	err = api.Patch(ctx, c, client.RawPatch(types.MergePatchType, data), opts...)
+	if apierrors.IsInvalid(err) && slices.ContainsFunc(causes(err), func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" }) {
+		return madeAnew(name)
+	}
+	return missing(err, name)
 }
 
 // confirm asks a person whether to go on. Where nobody can answer, yes has to be said by the flag.

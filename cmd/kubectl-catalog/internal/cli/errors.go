@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 )
@@ -86,12 +87,8 @@ func refusal(err error) string {
 	if _, sentence, ok := strings.Cut(err.Error(), denied); ok {
 		return sentence
 	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return err.Error()
-	}
 	var sentences []string
-	for _, cause := range status.Status().Details.Causes {
+	for _, cause := range causes(err) {
 		if strings.Contains(cause.Message, "some validation rules were not checked") {
 			continue
 		}
@@ -105,6 +102,15 @@ func refusal(err error) string {
 		return err.Error()
 	}
 	return strings.Join(sentences, "; ")
+}
+
+// causes are what the API server says is wrong with fields of an object.
+func causes(err error) []metav1.StatusCause {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	return status.Status().Details.Causes
 }
 
 // missing tells a catalog that does not exist from other errors.

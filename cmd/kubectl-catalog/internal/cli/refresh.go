@@ -98,9 +98,10 @@ type refresh struct {
 func (r *refresh) ask(ctx context.Context, ch *change) error {
 	r.earlier = r.catalog.Annotations[v1beta1.PollRequestedAnnotation]
 	r.request = time.Now().UTC().Format(time.RFC3339Nano)
-	err := r.patch(ctx, ch, r.catalog, map[string]any{"metadata": map[string]any{"annotations": map[string]any{
-		v1beta1.PollRequestedAnnotation: r.request,
-	}}})
+	err := r.patch(ctx, ch, r.catalog, map[string]any{"metadata": map[string]any{
+		"uid":         r.catalog.UID,
+		"annotations": map[string]any{v1beta1.PollRequestedAnnotation: r.request},
+	}})
 	if err != nil {
 		return err
 	}
@@ -110,9 +111,8 @@ func (r *refresh) ask(ctx context.Context, ch *change) error {
 // finish waits until the poll is over, and tells what changed.
 func (r *refresh) finish(ctx context.Context, ch *change, timeout time.Duration) error {
 	meter := newMeter()
-	after, err := r.wait(ctx, waiter{name: r.catalog.Name, timeout: timeout, goal: "refreshed", judge: func(c *v1beta1.CatalogSource) finding {
-		return meter.refine(c, r.judge(c))
-	}})
+	judge := func(c *v1beta1.CatalogSource) finding { return meter.refine(c, r.judge(c)) }
+	after, err := r.wait(ctx, waiter{name: r.catalog.Name, uid: r.catalog.UID, timeout: timeout, goal: "refreshed", judge: judge})
 	if err != nil || !ch.isTold() {
 		return err
 	}

@@ -59,7 +59,7 @@ func (e *env) setSuspend(ctx context.Context, ch *change, names []string, all, s
 			}
 			continue
 		}
-		if err := e.patch(ctx, ch, c, map[string]any{"spec": map[string]any{"suspend": field}}); err != nil {
+		if err := e.patch(ctx, ch, c, map[string]any{"metadata": map[string]any{"uid": c.UID}, "spec": map[string]any{"suspend": field}}); err != nil {
 			return err
 		}
 		if err := e.tell(ch, c, done); err != nil {

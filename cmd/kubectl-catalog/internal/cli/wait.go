@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
@@ -26,6 +27,7 @@ type finding struct {
 // A waiter waits for a catalog.
 type waiter struct {
 	name    string
+	uid     types.UID // of the object that is waited for; empty: whichever has the name
 	timeout time.Duration
 	goal    string                               // what it is to be, for people
 	judge   func(*v1beta1.CatalogSource) finding // of nil where the catalog does not exist
@@ -48,7 +50,7 @@ func (e *env) wait(ctx context.Context, w waiter) (*v1beta1.CatalogSource, error
 		if grace != nil {
 			grace.Stop()
 		}
-		last, found = c, w.judge(c)
+		last, found = c, w.find(c)
 		switch {
 		case found.done:
 			return errEnough
@@ -66,6 +68,18 @@ func (e *env) wait(ctx context.Context, w waiter) (*v1beta1.CatalogSource, error
 		return nil, timedOut(w, found)
 	}
 	return last, err
+}
+
+// find judges a catalog, unless it is another one of the name.
+func (w waiter) find(c *v1beta1.CatalogSource) finding {
+	if c != nil && w.uid != "" && c.UID != w.uid {
+		return finding{err: madeAnew(w.name)}
+	}
+	return w.judge(c)
+}
+
+func madeAnew(name string) error {
+	return notFoundf("catalog %q was removed and made anew meanwhile: what is there now is another", name)
 }
 
 func timedOut(w waiter, found finding) error {

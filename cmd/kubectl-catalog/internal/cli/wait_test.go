@@ -1,10 +1,19 @@
 package cli
 
 import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
@@ -48,6 +57,58 @@ func TestReadiness(t *testing.T) {
 	}
 	if readiness(nil).err == nil {
 		t.Error("one that does not exist is waited for")
+	}
+}
+
+// A catalog that was made anew under its name is not the one that is waited for, however well it is.
+func TestWaiterTellsCatalogsApart(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		waitsFor types.UID
+		c        *v1beta1.CatalogSource
+		done     bool
+	}{
+		{"the same", "1", &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, true},
+		{"another", "1", &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, false},
+		{"any", "", &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, true},
+		{"none, which the judge knows what to say of", "1", nil, true},
+	} {
+		w := waiter{name: "sample", uid: tt.waitsFor, judge: func(*v1beta1.CatalogSource) finding { return finding{done: true} }}
+		got := w.find(tt.c)
+		var notFound notFoundError
+		if got.done != tt.done || errors.As(got.err, &notFound) == tt.done {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}
+
+// Nor is it refreshed or resumed: the API server is told which object is meant.
+func TestChangesAreOfOneObject(t *testing.T) {
+	is := v1beta1.CatalogSource{}
+	is.Name, is.UID, is.Spec.Suspend = "sample", "1", true
+	for _, args := range [][]string{{"refresh", "sample", "--wait"}, {"resume", "sample"}} {
+		is.Spec.Suspend = args[0] == "resume"
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.Method != http.MethodPatch {
+				_ = json.NewEncoder(w).Encode(is)
+				return
+			}
+			var patch metav1.PartialObjectMetadata
+			if err := json.NewDecoder(r.Body).Decode(&patch); err != nil || patch.UID != "1" {
+				t.Errorf("%q: the patch is of object %q, %v", args, patch.UID, err)
+			}
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			refused := field.Invalid(field.NewPath("metadata", "uid"), "1", "field is immutable") // as the API server has it
+			status := apierrors.NewInvalid(schema.GroupKind{}, "sample", field.ErrorList{refused}).Status()
+			status.APIVersion, status.Kind = "v1", "Status"
+			_ = json.NewEncoder(w).Encode(status)
+		}))
+		code, _, stderr := run(t, append(args, "--server", server.URL)...)
+		if code != exitNotFound || !strings.Contains(stderr, `catalog "sample" was removed and made anew meanwhile`) {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
+		}
+		server.Close()
 	}
 }
 
