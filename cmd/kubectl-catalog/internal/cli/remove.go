@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,7 +68,9 @@ func (e *env) remove(ctx context.Context, ch *change, names []string, opts remov
 		}
 	}
 	for i := range catalogs {
-		if err := e.removeOne(ctx, ch, &catalogs[i]); err != nil {
+		err := e.removeOne(ctx, ch, &catalogs[i])
+		var notFound notFoundError
+		if err != nil && (!opts.ignoreNotFound || !errors.As(err, &notFound)) { // somebody else may have removed it just now
 			return err
 		}
 	}
@@ -108,6 +111,9 @@ func (e *env) removeOne(ctx context.Context, ch *change, c *v1beta1.CatalogSourc
 		err = api.Delete(ctx, c, same)
 	case cmdutil.DryRunServer:
 		err = api.Delete(ctx, c, same, client.DryRunAll)
+	}
+	if apierrors.IsConflict(err) {
+		return errors.New(madeAnew(c.Name).Error()) // there is one, so nothing that --ignore-not-found is for
 	}
 	if err := missing(err, c.Name); err != nil {
 		return err
