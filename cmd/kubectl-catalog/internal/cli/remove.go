@@ -113,7 +113,7 @@ func (e *env) removeOne(ctx context.Context, ch *change, c *v1beta1.CatalogSourc
 		err = api.Delete(ctx, c, same, client.DryRunAll)
 	}
 	if apierrors.IsConflict(err) {
-		return errors.New(madeAnew(c.Name).Error()) // there is one, so nothing that --ignore-not-found is for
+		return madeAnew(c.Name)
 	}
 	if err := missing(err, c.Name); err != nil {
 		return err

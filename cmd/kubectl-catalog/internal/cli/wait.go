@@ -79,7 +79,7 @@ func (w waiter) find(c *v1beta1.CatalogSource) finding {
 }
 
 func madeAnew(name string) error {
-	return notFoundf("catalog %q was removed and made anew meanwhile: what is there now is another", name)
+	return fmt.Errorf("catalog %q was removed and made anew meanwhile: what is there now is another", name)
 }
 
 func timedOut(w waiter, found finding) error {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -75,8 +74,7 @@ func TestWaiterTellsCatalogsApart(t *testing.T) {
 	} {
 		w := waiter{name: "sample", uid: tt.waitsFor, judge: func(*v1beta1.CatalogSource) finding { return finding{done: true} }}
 		got := w.find(tt.c)
-		var notFound notFoundError
-		if got.done != tt.done || errors.As(got.err, &notFound) == tt.done {
+		if got.done != tt.done || (got.err == nil) != tt.done {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
@@ -105,7 +103,7 @@ func TestChangesAreOfOneObject(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(status)
 		}))
 		code, _, stderr := run(t, append(args, "--server", server.URL)...)
-		if code != exitNotFound || !strings.Contains(stderr, `catalog "sample" was removed and made anew meanwhile`) {
+		if code != exitFailure || !strings.Contains(stderr, `catalog "sample" was removed and made anew meanwhile`) {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 		server.Close()
