@@ -79,11 +79,12 @@ func TestFlags(t *testing.T) {
 		"argument":    {[]string{"x"}, "--help"},
 		"runs":        {[]string{"--runs", "0"}, "--runs"},
 		"regexp":      {[]string{"--only", "("}, "--only"},
-		"no row":      {[]string{"--catalogd", program, "--only", "nosuch"}, "--only matches no row"},
+		"no row":      {[]string{"--catalogd", program, "--plugin", program, "--only", "nosuch"}, "--only matches no row"},
 		"no catalogd": {[]string{"--catalogd", "nothing"}, "make build"},
-		"no nginx":    {[]string{"--catalogd", program, "--nginx", "/nothing/nginx"}, "--nginx"},
-		"no opm":      {[]string{"--catalogd", program, "--opm", "/nothing/opm"}, "--opm"},
-		"no marks":    {[]string{"--catalogd", program, "--write", "README.md"}, "bench: begin"},
+		"no plugin":   {[]string{"--catalogd", program, "--plugin", "nothing"}, "make plugin"},
+		"no nginx":    {[]string{"--catalogd", program, "--plugin", program, "--nginx", "/nothing/nginx"}, "--nginx"},
+		"no opm":      {[]string{"--catalogd", program, "--plugin", program, "--opm", "/nothing/opm"}, "--opm"},
+		"no marks":    {[]string{"--catalogd", program, "--plugin", program, "--write", "README.md"}, "bench: begin"},
 	} {
 		var out strings.Builder
 		_, err := parse(test.args, &out)
@@ -91,11 +92,11 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%s: %v, printed %q; want %q", name, err, out.String(), test.want)
 		}
 	}
-	if o, err := parse([]string{"--catalogd", program, "--only", "^poll$"}, io.Discard); err != nil || o.runs != 5 || !o.only.MatchString("poll") {
+	if o, err := parse([]string{"--catalogd", program, "--plugin", program, "--only", "^poll$"}, io.Discard); err != nil || o.runs != 5 || !o.only.MatchString("poll") {
 		t.Errorf("%+v, %v", o, err)
 	}
 	t.Setenv("KUBEBUILDER_ASSETS", "")
-	if _, err := parse([]string{"--catalogd", program}, io.Discard); err == nil || !strings.Contains(err.Error(), "hack/controlplane/build.sh") {
+	if _, err := parse([]string{"--catalogd", program, "--plugin", program}, io.Discard); err == nil || !strings.Contains(err.Error(), "hack/controlplane/build.sh") {
 		t.Errorf("without a control plane: %v", err)
 	}
 }
