@@ -28,7 +28,10 @@ func newDiffCmd(e *env) *cobra.Command {
 removed (-) on the way from A to B.
 
 Each is a catalog of the cluster (NAME), one of its versions (NAME@sha256:..., as long as catalogd keeps it: while it is served and 15 minutes
-longer), an image in a registry (REGISTRY/NAME:TAG), or a directory (./DIR).`,
+longer), an image in a registry (REGISTRY/NAME:TAG), or a directory (./DIR).
+
+With --exit-code, exit codes are 0 for no differences, 1 for differences, and more than 1 where that cannot be told: 2 the command line is
+wrong, 3 one of them does not exist, 4 any other failure.`,
 		Example: `  kubectl catalog diff sample ./my-catalog
   kubectl catalog diff sample registry.example.com/catalogs/sample:next
   kubectl catalog diff sample ./my-catalog --package skupper-operator --exit-code`,
@@ -38,12 +41,16 @@ longer), an image in a registry (REGISTRY/NAME:TAG), or a directory (./DIR).`,
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&opts.packages, "package", "p", nil, "compare only these `packages`")
 	flags.BoolVar(&opts.insecure, "insecure", false, "allow registries without TLS, or with certificates that nobody vouches for")
-	flags.BoolVar(&opts.exitCode, "exit-code", false, "exit with 1 if there are differences, 0 if there are none")
+	flags.BoolVar(&opts.exitCode, "exit-code", false, "exit with 1 if there are differences, 0 if there are none; a failure is 4 then")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 2 {
 			return usagef("say which two catalogs to compare: kubectl catalog diff A B, each a catalog of the cluster, an image or a directory")
 		}
-		return e.diff(cmd.Context(), out, args[0], args[1], opts)
+		err := e.diff(cmd.Context(), out, args[0], args[1], opts)
+		if opts.exitCode {
+			err = inTrouble(err)
+		}
+		return err
 	}
 	return cmd
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -81,13 +82,16 @@ func runIn(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 func TestDiffOfDirectories(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for dir, text := range map[string]string{"a": diffBefore, "b": diffAfter} {
+	for dir, text := range map[string]string{"a": diffBefore, "b": diffAfter, "broken": "{"} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, stderr, code := runIn(t, "diff", "./a", "./broken"); code != 1 || stderr == "" {
+		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	stdout, stderr, code := runIn(t, "diff", "./a", "./b")
 	if diff := cmp.Diff(wantDiff, stdout); diff != "" || code != 0 {
@@ -105,10 +109,22 @@ func TestDiffOfDirectories(t *testing.T) {
 		{[]string{"./a", "./b", "-p", "nope"}, 3},
 		{[]string{"./a"}, 2},
 		{[]string{"./a", "./nope"}, 3},
+		{[]string{"./a", "./nope", "--exit-code"}, 3},
+		{[]string{"./a", "--exit-code"}, 2},
+		{[]string{"./a", "./broken", "--exit-code"}, 4},
 	} {
 		stdout, stderr, code := runIn(t, append([]string{"diff"}, c.args...)...)
 		if code != c.code || (code == 1 && stderr != "") {
 			t.Errorf("%q: exit code %d, want %d; %s%s", c.args, code, c.code, stdout, stderr)
 		}
+	}
+}
+
+// Whoever interrupts it is not told that there are differences.
+func TestInterruptIsNoDifference(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code := exitCode(ctx, inTrouble(ctx.Err()), true); code != exitTrouble {
+		t.Errorf("exit code %d", code)
 	}
 }

@@ -19,6 +19,7 @@ const (
 	exitFailure  = 1
 	exitUsage    = 2 // the command line is wrong
 	exitNotFound = 3 // what was asked for does not exist
+	exitTrouble  = 4 // failure, where 1 is an answer
 )
 
 // A usageError says what is wrong with the command line.
@@ -38,21 +39,39 @@ func notFoundf(format string, args ...any) error {
 // A silentError is an exit code and no more: what there is to say was said.
 type silentError struct{ error }
 
+// A troubleError is a failure of a command whose exit code 1 is an answer.
+type troubleError struct{ error }
+
+func (e troubleError) Unwrap() error { return e.error }
+
+// inTrouble tells failures from the answer, which is silent, for such a command. Others have exit codes of their own.
+func inTrouble(err error) error {
+	var silent silentError
+	if err == nil || errors.As(err, &silent) {
+		return err
+	}
+	return troubleError{err}
+}
+
 // exitCode is that of a command that ended with err. started tells whether the command began, or the command line was wrong already.
 func exitCode(ctx context.Context, err error, started bool) int {
 	var usage usageError
 	var notFound notFoundError
+	failure := exitFailure
+	if _, ok := errors.AsType[troubleError](err); ok {
+		failure = exitTrouble
+	}
 	switch {
 	case err == nil:
 		return exitDone
 	case ctx.Err() != nil:
-		return exitFailure
+		return failure
 	case !started || errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &notFound):
 		return exitNotFound
 	}
-	return exitFailure
+	return failure
 }
 
 // explain adds to an error of a library what a person can do about it.
