@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -127,6 +129,9 @@ func (o *output) printer(to *term.Terminal) (printers.ResourcePrinter, error) {
 		}
 		err = usageError{err}
 	}
+	if *o.flags.OutputFormat == "yaml" {
+		printer = o.yamlPrinter()
+	}
 	if err != nil || !to.Live {
 		return printer, err
 	}
@@ -142,4 +147,33 @@ func (o *output) printer(to *term.Terminal) (printers.ResourcePrinter, error) {
 		_, err := io.WriteString(w, clean(b.String()))
 		return err
 	}), nil
+}
+
+// yamlPrinter is kubectl's own, but for texts with characters that it takes from JSON only if they are escaped there: it would print nothing.
+func (o *output) yamlPrinter() printers.ResourcePrinter {
+	ofJSON := &printers.YAMLPrinter{}
+	var printer printers.ResourcePrinter = printers.ResourcePrinterFunc(func(object runtime.Object, w io.Writer) error {
+		text, err := json.Marshal(object)
+		if err != nil {
+			return err
+		}
+		return ofJSON.PrintObj(&runtime.Unknown{Raw: escapeForYAML(text)}, w)
+	})
+	if !o.flags.JSONYamlPrintFlags.ShowManagedFields {
+		printer = &printers.OmitManagedFieldsPrinter{Delegate: printer}
+	}
+	return printer
+}
+
+// escapeForYAML escapes what YAML does not take as it stands, such as C1 characters, in a JSON text without white space between its values.
+func escapeForYAML(text []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		if r <= 0xFFFF && !unicode.IsGraphic(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
 }

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
@@ -40,5 +43,39 @@ func TestOutputOnATerminal(t *testing.T) {
 				t.Errorf("the JSON says something else: %q", b.String())
 			}
 		}
+	}
+}
+
+// YAML has every text, whatever characters it is of.
+func TestOutputAsYAML(t *testing.T) {
+	texts := map[string]string{
+		"C0": "a\x01\tb\x1b", "DEL": "a\x7f", "C1": "a\u0080\u0085\u009bb", "BOM": "a\ufeffb", "no characters": "\ufffe\uffff", "astral": "\U0001F600\U000E0001",
+		"bidi": "\u202e", "lines": "a\nb\u2028c", "quotes": `"a\b"`, "private": "\ue000",
+	}
+	object, err := view("Package", "p", map[string]any{"texts": texts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "somebody"}})
+	cmd := &cobra.Command{}
+	out := newOutput(cmd)
+	if err := cmd.Flags().Set("output", "yaml"); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := out.print(&term.Terminal{Writer: &b}, nil, []row{{object: object}, {object: object}}, false); err != nil {
+		t.Fatal(err)
+	}
+	var back struct {
+		Items []struct{ Texts map[string]string }
+	}
+	if err := yaml.Unmarshal(b.Bytes(), &back); err != nil || len(back.Items) != 2 {
+		t.Fatalf("%v; the YAML is %s", err, b.String())
+	}
+	if diff := cmp.Diff(texts, back.Items[1].Texts); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(b.String(), "managedFields") {
+		t.Errorf("managed fields are shown: %s", b.String())
 	}
 }
