@@ -161,7 +161,7 @@ func TestPluginAdds(t *testing.T) {
 	}
 	w.plugin(t, "add", "mine", ref).fails(t, 1, `there is a catalog "mine" already`)
 	w.plugin(t, "add", "wrong", ref, "--interval", "1ms").fails(t, 1, "error: pollingInterval must be at least 1s: choose a longer one\n")
-	w.plugin(t, "add", "a.b", ref).fails(t, 1, "error: metadata.name must be a DNS-1123 label")
+	w.plugin(t, "add", "a.b", ref).fails(t, 2, `error: "a.b" cannot be a catalog's name`)
 }
 
 // TestPluginAddFails ends at once where only a person can help, and at the time limit where it may pass.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
-	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,8 +73,11 @@ func (o addOptions) catalog(args []string) (*v1beta1.CatalogSource, error) {
 		return nil, usagef("say a name and an image only: %q is neither", args[2])
 	case len(args) == 2:
 		image = args[1]
-	case o.spec.imageTemplate == "":
+	case o.spec.imageTemplate == "" && !strings.ContainsAny(args[0], inImages):
 		return nil, usagef("say of which image catalog %q is: kubectl catalog add %s IMAGE", args[0], args[0])
+	}
+	if err := checkName(args[0]); err != nil {
+		return nil, err
 	}
 	c := &v1beta1.CatalogSource{}
 	c.Name = args[0]
@@ -90,11 +94,25 @@ func (o addOptions) catalog(args []string) (*v1beta1.CatalogSource, error) {
 	return c, nil
 }
 
+// inImages are characters that references of images have, and names of catalogs do not.
+const inImages = "/:@"
+
+// checkName refuses a name that the API server would refuse, in fewer words.
+func checkName(name string) error {
+	switch {
+	case strings.ContainsAny(name, inImages):
+		return usagef("the name comes first: kubectl catalog add NAME IMAGE")
+	case len(validation.IsDNS1123Label(name)) > 0:
+		return usagef("%q cannot be a catalog's name: use at most 63 lower-case letters, digits and '-', a letter or digit first and last", name)
+	}
+	return nil
+}
+
 func (e *env) add(ctx context.Context, ch *change, c *v1beta1.CatalogSource, opts addOptions) error {
 	var authorities []byte
 	if opts.caFile != "" {
 		var err error
-		if authorities, err = os.ReadFile(opts.caFile); err != nil {
+		if authorities, err = e.readFile(opts.caFile); err != nil {
 			return fmt.Errorf("--ca-file: %w", err)
 		}
 		if block, _ := pem.Decode(authorities); block == nil {

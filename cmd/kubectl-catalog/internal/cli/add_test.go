@@ -76,7 +76,11 @@ func TestAddRefuses(t *testing.T) {
 		{"mine a --interval soon", exitUsage, "--interval"},
 		{"mine a --dry-run=maybe", exitUsage, "dry-run"},
 		{"mine a --output=table", exitUsage, "table"},
-		{"mine a --ca-file testdata/none", exitFailure, "no such file"},
+		{"mine a --ca-file testdata/none", exitNotFound, `--ca-file: there is no file "testdata/none"`},
+		{"registry.example/c:v1 mine", exitUsage, "the name comes first: kubectl catalog add NAME IMAGE"},
+		{"registry.example/c:v1", exitUsage, "the name comes first"},
+		{"a.b c", exitUsage, `"a.b" cannot be a catalog's name`},
+		{"Mine c", exitUsage, "lower-case"},
 		{"mine a --ca-file add_test.go", exitFailure, "nothing in PEM form"},
 	}
 	for _, tt := range tests {

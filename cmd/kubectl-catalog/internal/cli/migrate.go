@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -226,9 +225,6 @@ func (e *env) legacyOfFiles(files []string) ([]*unstructured.Unstructured, error
 	var found []*unstructured.Unstructured
 	for _, file := range files {
 		text, err := e.readFile(file)
-		if os.IsNotExist(err) {
-			return nil, notFoundf("there is no file %s", file)
-		}
 		if err != nil {
 			return nil, err
 		}

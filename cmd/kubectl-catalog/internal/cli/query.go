@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -117,12 +118,16 @@ func variable(value string) any {
 	return value
 }
 
-// readFile reads a file, or with - standard input.
+// readFile reads a file, or with - standard input. That a file is not there is as with all that is asked for by name.
 func (e *env) readFile(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(e.In)
 	}
-	return os.ReadFile(name)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = notFoundf("there is no file %q", name)
+	}
+	return text, err
 }
 
 // printJSON prints data as it came, and with indents for people.

@@ -60,6 +60,14 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
+func TestQueryOfNoFile(t *testing.T) {
+	for _, args := range [][]string{{"query", "-f", "nope"}, {"query", "{ x }", "--var-file", "nope"}} {
+		if code, _, stderr := run(t, args...); code != exitNotFound || stderr != "error: there is no file \"nope\"\n" {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	if err := faults(nil); err != nil {
 		t.Error(err)
