@@ -111,10 +111,11 @@ func (e *env) checkBeforePush(ctx context.Context, dir string, force bool) error
 	if err != nil {
 		return err
 	}
+	summary := report.Summary()
 	if report.Errors() == 0 {
+		fmt.Fprintln(e.stderr, summary)
 		return nil
 	}
-	summary := report.Summary()
 	keepErrors(report)
 	if err := printReport(e.stderr, report, "text"); err != nil {
 		return err

@@ -87,6 +87,7 @@ func judge(t *testing.T, dir string, r *Report) judged {
 		file := strings.TrimPrefix(f.File, filepath.ToSlash(filepath.Clean(dir))+"/")
 		text := fmt.Sprintf("%s:%d:%d %s", file, f.Line, f.Column, f.Rule)
 		switch {
+		case f.Rule == "package-no-csv": // most of them are bare
 		case f.Severity == Error:
 			errors = append(errors, text)
 		case f.Rule != "no-csv" && f.Rule != "image-tag":
@@ -111,8 +112,14 @@ func compareWithOPM(t *testing.T, name, dir string, r *Report) {
 	}
 	out, err := exec.CommandContext(t.Context(), opm, "validate", dir).CombinedOutput()
 	accepts := err == nil
-	if other := accepts != (r.Errors() == 0); other != (elsewise[name] != "") {
-		t.Errorf("opm accepts it: %t; we find %d errors; known to differ: %t\n%s", accepts, r.Errors(), elsewise[name] != "", out)
+	errors := 0
+	for _, f := range r.Faults {
+		if f.Severity == Error && f.Rule != "package-no-csv" && f.Rule != "no-package" { // which opm does not ask
+			errors++
+		}
+	}
+	if other := accepts != (errors == 0); other != (elsewise[name] != "") {
+		t.Errorf("opm accepts it: %t; we find %d errors; known to differ: %t\n%s", accepts, errors, elsewise[name] != "", out)
 	}
 }
 

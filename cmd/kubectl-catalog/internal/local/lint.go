@@ -18,7 +18,7 @@ import (
 // Severity is how bad a Fault is.
 type Severity string
 
-// An error has catalogd refuse the image, or leave out the package. A warning is about what works and could be better.
+// An error has catalogd refuse the image, leave out the package, or publish nothing at all. A warning is about what works and could be better.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
@@ -77,8 +77,8 @@ type pending struct {
 	path []any // leads to what is at fault in the blob: keys and indexes
 }
 
-// Lint finds all that is wrong with a catalog. The verdicts are catalogd's: of a package that it finds sound there are no errors, and of
-// one that it does not, at least one. An error tells that the catalog could not be read, for no fault of its own.
+// Lint finds all that is wrong with a catalog. The verdicts are catalogd's: of a package that it publishes there are no errors, and of
+// one that it leaves out, at least one. An error tells that the catalog could not be read, for no fault of its own.
 func Lint(ctx context.Context, s *Source) (*Report, error) {
 	l := &linter{report: Report{Source: cmp.Or(s.Dir, s.Image)}}
 	if s.refused != nil {
@@ -102,6 +102,7 @@ func Lint(ctx context.Context, s *Source) (*Report, error) {
 		}
 	}
 	l.warnOfTags()
+	l.checkNotEmpty()
 	found, err := l.place()
 	if err != nil {
 		return nil, err
@@ -129,10 +130,20 @@ func (l *linter) readingFaults() {
 	if l.catalog.all == 0 && len(l.placed) == 0 {
 		l.report.Refused = true
 		l.placed = append(l.placed, Fault{Severity: Error, Rule: "empty", Message: "there is no file; give the directory that a catalog image has at /configs"})
-	} else if len(l.catalog.blobs) == 0 && len(l.placed) == 0 {
-		l.placed = append(l.placed, Fault{Severity: Warning, Rule: "no-package", Message: "the catalog has no package; does an .indexignore name all of its files?"})
 	}
 	l.report.Refused = l.report.Refused || len(l.catalog.odd)+len(l.catalog.faults) > 0
+}
+
+// checkNotEmpty is about a catalog that nothing is published of. Where there are other faults they say why.
+func (l *linter) checkNotEmpty() {
+	if l.report.Packages > 0 || len(l.placed) > 0 {
+		return
+	}
+	message := "there is no package in it, so catalogd would publish nothing"
+	if l.catalog.files == 0 {
+		message += "; does an .indexignore name all of its files?"
+	}
+	l.placed = append(l.placed, Fault{Severity: Error, Rule: "no-package", Message: message})
 }
 
 // yamlLine is how the YAML library begins its errors.

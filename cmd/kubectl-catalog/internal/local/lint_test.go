@@ -312,3 +312,32 @@ func addSeeds(f *testing.F) {
 	f.Add([]byte(fooPackage+fooChannel+fooBundle), false)
 	f.Add([]byte("---\n"+fooPackage+"---\n"+fooChannel+"---\n"+fooBundle), true)
 }
+
+// TestLintNothingPublished: a sound catalog that catalogd publishes nothing of is told of as an error.
+func TestLintNothingPublished(t *testing.T) {
+	withoutCSV := strings.Replace(fooBundle, `,{"type":"olm.csv.metadata","value":{}}`, "", 1)
+	for name, test := range map[string]struct {
+		files map[string]string
+		rules []string // of the errors
+		left  string   // in the summary
+	}{
+		"with a CSV":     {map[string]string{"c.json": fooPackage + fooChannel + fooBundle}, nil, "make 1 OperatorPackage"},
+		"without a CSV":  {map[string]string{"c.json": fooPackage + fooChannel + withoutCSV}, []string{"package-no-csv"}, "make 0 OperatorPackages; it leaves out foo"},
+		"custom blobs":   {map[string]string{"c.json": `{"schema":"example.com"}`}, []string{"no-package"}, "make 0 OperatorPackages"},
+		"an empty file":  {map[string]string{"c.json": ""}, []string{"no-package"}, "make 0 OperatorPackages"},
+		"an unread file": {map[string]string{"c.json": "{"}, []string{"syntax"}, "refuse"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, report := lintTree(t, test.files)
+			var rules []string
+			for _, f := range report.Faults {
+				if f.Severity == Error {
+					rules = append(rules, f.Rule)
+				}
+			}
+			if diff := cmp.Diff(test.rules, rules); diff != "" || !strings.Contains(report.Summary(), test.left) {
+				t.Errorf("rules (-want +got):\n%s%s", diff, report.Summary())
+			}
+		})
+	}
+}
