@@ -122,7 +122,7 @@ func (e *env) catalog(ctx context.Context, name string) (*v1beta1.CatalogSource,
 	}
 	var catalog v1beta1.CatalogSource
 	err = c.Get(ctx, client.ObjectKey{Name: name}, &catalog)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !isNoGroup(err) {
 		return nil, e.noCatalog(ctx, name)
 	}
 	if err != nil {

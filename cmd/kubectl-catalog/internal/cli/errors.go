@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 )
 
@@ -83,11 +85,41 @@ func explain(err error) string {
 	case isRefused(err):
 		return refusal(err)
 	case apierrors.IsForbidden(err):
-		return err.Error() + "; an admin can bind the ClusterRole catalogd-packages-viewer to you"
+		return err.Error() + missingRole(err)
+	case isNoGroup(err):
+		return noGroup
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not know who you are: log in again, or see --kubeconfig, --context and --token"
 	}
 	return err.Error()
+}
+
+// forbidden matches what the API server says that somebody may not do to objects of our group.
+var forbidden = regexp.MustCompile(`cannot (\w+) resource "(catalogsources|operatorpackages)"`)
+
+// missingRole says which role somebody lacks.
+func missingRole(err error) string {
+	found := forbidden.FindStringSubmatch(err.Error())
+	switch {
+	case found == nil:
+		return ""
+	case slices.Contains([]string{"get", "list", "watch"}, found[1]):
+		return "; an admin can bind the ClusterRole catalogd-packages-viewer to you"
+	}
+	return "; to change catalogs needs create, patch and delete on catalogsources: an admin can bind the ClusterRole catalogd-catalogs-editor to you"
+}
+
+// noGroup is said of a cluster without catalogd's CRDs.
+var noGroup = fmt.Sprintf("the API server knows no group %s: install catalogd, or another --context is meant", v1beta1.GroupVersion.Group)
+
+// isNoGroup tells that the API server does not know our group from that an object does not exist: the former it says in plain text.
+func isNoGroup(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) || !errors.As(err, &status) {
+		return false
+	}
+	asked := status.Status().Details
+	return asked.Group == v1beta1.GroupVersion.Group || asked.Kind == "" // as it is where only metadata is asked for, which we do of our group alone
 }
 
 // isRefused tells whether the API server says what is wrong with an object.
@@ -134,7 +166,7 @@ func causes(err error) []metav1.StatusCause {
 
 // missing tells a catalog that does not exist from other errors.
 func missing(err error, catalog string) error {
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !isNoGroup(err) {
 		return notFoundf("there is no catalog %q: kubectl catalog list shows those there are", catalog)
 	}
 	if content.IsNotFound(err) {

@@ -74,7 +74,7 @@ func (e *env) serverVersions(ctx context.Context, v *versions) error {
 			return err
 		}
 		if v.APIVersions = served; len(served) == 0 {
-			return fmt.Errorf("the API server knows no group %s: install catalogd's CRDs", v1beta1.GroupVersion.Group)
+			return errors.New(noGroup)
 		}
 		if !slices.Contains(served, v1beta1.GroupVersion.Version) {
 			v.Warnings = append(v.Warnings, fmt.Sprintf("the API server has not got %s, which the plugin uses: install the CRDs of the plugin's release", v1beta1.GroupVersion))
