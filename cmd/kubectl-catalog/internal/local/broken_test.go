@@ -156,3 +156,24 @@ func TestLintEndsWhenCancelled(t *testing.T) {
 		t.Error("got no error")
 	}
 }
+
+// TestBrokenWords: faults are told in the words of catalogs, not of the library that found them.
+func TestBrokenWords(t *testing.T) {
+	for name, want := range map[string]string{
+		"entries-wrong-type": `channel "stable": entries has to be a list`,
+		"bad-icon-base64":    `package "foo": base64data of the icon is not base64`,
+		"invalid-yaml":       "the YAML cannot be read: did not find expected '-' indicator",
+		"cyclic-replaces": `channel "stable": no channel head found in graph: foo.v0.1.0 -> foo.v0.2.0 -> foo.v0.1.0; ` +
+			"each entry is replaced or skipped by another; remove the edge that makes this a circle",
+	} {
+		var said []string
+		for _, f := range lintDir(t, filepath.Join(brokenDir(), name)).Faults {
+			if f.Severity == Error && f.Rule != "package-no-csv" {
+				said = append(said, f.Message)
+			}
+		}
+		if diff := cmp.Diff([]string{want}, said); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -31,7 +31,8 @@ func (p *pkg) readBundle(b *blob, text []byte) *bundle {
 	wrong := fbc.CheckBlob(text)
 	var says declcfg.Bundle
 	if fbc.CheckValues(text) != nil || json.Unmarshal(text, &says) != nil {
-		p.fault(b, "blob-malformed", fieldOf[declcfg.Bundle](text), "%s", oneLine(wrong))
+		path, words := malformed[declcfg.Bundle](text, wrong)
+		p.fault(b, "blob-malformed", path, "%s: %s", b.describe(), words)
 		return out
 	}
 	before := len(p.faults)

@@ -60,10 +60,30 @@ func (p *pkg) checkEntries(ch decoded[declcfg.Channel], known map[string]bool) {
 
 // graphRules are the rules that operator-registry has for the graph of a channel: how its error begins, and what to do.
 var graphRules = []struct{ begins, rule, remedy string }{
-	{"no channel head", "channel-head", "each entry is replaced or skipped by another; remove the edge that makes this a circle"},
+	{noHead, "channel-head", "each entry is replaced or skipped by another; remove the edge that makes this a circle"},
 	{"multiple channel heads", "channel-head", "have one of them replace or skip the others, or remove them"},
 	{"detected cycle", "channel-cycle", "remove one of these edges"},
 	{"channel contains one or more stranded", "channel-stranded", "have an entry on the way from the head replace or skip them"},
+}
+
+const noHead = "no channel head"
+
+// circle names entries that replace each other in a circle, as the error about others has them; empty if it takes skips to make one.
+func circle(entries []declcfg.ChannelEntry) string {
+	replaces := map[string]string{}
+	for _, e := range entries {
+		replaces[e.Name] = e.Replaces
+	}
+	for _, e := range entries {
+		names := []string{e.Name}
+		for at := replaces[e.Name]; at != "" && len(names) <= len(entries); at = replaces[at] {
+			names = append(names, at)
+			if at == e.Name {
+				return ": " + strings.Join(names, " -> ")
+			}
+		}
+	}
+	return ""
 }
 
 // checkGraph asks operator-registry about the graph alone: the bundles of the channel that it gets are sound.
@@ -90,6 +110,9 @@ func (p *pkg) checkGraph(ch decoded[declcfg.Channel]) {
 		text := strings.TrimSpace(strings.TrimLeft(line, "│├└─ "))
 		for _, r := range graphRules {
 			if strings.HasPrefix(text, r.begins) {
+				if r.begins == noHead {
+					text += circle(ch.says.Entries)
+				}
 				p.fault(ch.blob, r.rule, []any{"entries"}, "channel %s: %s; %s", quote(ch.name), text, r.remedy)
 			}
 		}

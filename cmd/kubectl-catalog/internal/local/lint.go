@@ -125,7 +125,7 @@ func (l *linter) readingFaults() {
 		l.placed = append(l.placed, Fault{File: name, Severity: Error, Rule: "not-a-file", Message: "this " + why})
 	}
 	for _, e := range l.catalog.faults {
-		l.placed = append(l.placed, Fault{File: e.Path, Line: lineOf(e), Severity: Error, Rule: readingRule(e), Message: oneLine(e.Err)})
+		l.placed = append(l.placed, Fault{File: e.Path, Line: lineOf(e), Severity: Error, Rule: readingRule(e), Message: withoutLine(e)})
 	}
 	if l.catalog.all == 0 && len(l.placed) == 0 {
 		l.report.Refused = true
@@ -155,6 +155,11 @@ func lineOf(e *fbc.Error) int {
 		return line
 	}
 	return e.Line
+}
+
+// withoutLine is what is wrong, without the line, which the fault tells by itself.
+func withoutLine(e *fbc.Error) string {
+	return yamlLine.ReplaceAllString(oneLine(e.Err), "the YAML cannot be read: ")
 }
 
 func readingRule(e *fbc.Error) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
@@ -78,31 +79,52 @@ func decode[T any](p *pkg, b *blob, text []byte) decoded[T] {
 	d := decoded[T]{blob: b}
 	if err := fbc.CheckBlob(text); err != nil {
 		d.malformed = true
-		p.fault(b, "blob-malformed", fieldOf[T](text), "%s", oneLine(err))
+		path, words := malformed[T](text, err)
+		p.fault(b, "blob-malformed", path, "%s: %s", b.describe(), words)
 		return d
 	}
 	d.malformed = json.Unmarshal(text, &d.says) != nil // never, as it was checked
 	return d
 }
 
-// fieldOf leads to the field that cannot be decoded, if that is what is wrong.
-func fieldOf[T any](text []byte) []any {
+// malformed leads to the field that cannot be decoded, and says what it has to be. Where no field is to blame it says what catalogd does.
+func malformed[T any](text []byte, verdict error) (path []any, words string) {
 	if fbc.CheckValues(text) != nil {
-		return nil
+		return nil, oneLine(verdict)
 	}
-	var path []any
 	err := json.Unmarshal(text, new(T))
 	if _, ok := errors.AsType[base64.CorruptInputError](err); ok {
-		return []any{"icon", "base64data"} // there is no other
+		return []any{"icon", "base64data"}, "base64data of the icon is not base64" // there is no other
 	}
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok || wrong.Field == "" {
-		return nil
+		return nil, oneLine(verdict)
 	}
 	for key := range strings.SplitSeq(wrong.Field, ".") {
 		path = append(path, key)
 	}
-	return path
+	return path, fmt.Sprintf("%s has to be %s", wrong.Field, jsonWord(wrong.Type))
+}
+
+// jsonWord is what JSON calls a value that becomes one of a type.
+func jsonWord(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "a string"
+		}
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Pointer:
+		return jsonWord(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	default:
+		return "a number"
+	}
 }
 
 func (p *pkg) check() {
@@ -206,6 +228,8 @@ func (b *blob) describe() string {
 		return "channel " + quote(b.name)
 	case fbc.SchemaBundle:
 		return "bundle " + quote(b.name)
+	case fbc.SchemaPackage:
+		return "package " + quote(b.name)
 	default:
 		return "deprecations"
 	}
