@@ -172,7 +172,11 @@ func TestPluginAddFails(t *testing.T) {
 		!strings.Contains(blocked.stderr, "error: Secret nope of spec.registry.pullSecrets is not in namespace") {
 		t.Errorf("exit code %d:\n%s", blocked.code, blocked.stderr)
 	}
-	late := w.plugin(t, "add", "late", w.registry.address+"/none:latest", "--wait", "--timeout", "2s")
+	none := w.plugin(t, "add", "none", w.registry.address+"/none:latest", "--wait")
+	if none.code != 1 || !strings.Contains(none.stderr, "error: Finding the digest") {
+		t.Errorf("exit code %d:\n%s", none.code, none.stderr)
+	}
+	late := w.plugin(t, "add", "late", "127.0.0.1:1/none:latest", "--wait", "--timeout", "2s")
 	if late.code != 1 || !strings.Contains(late.stderr, "Trying again: Finding the digest") || !strings.Contains(late.stderr, `catalog "late" is not ready after 2s: Finding`) {
 		t.Errorf("exit code %d:\n%s", late.code, late.stderr)
 	}
@@ -259,7 +263,7 @@ func TestPluginRefreshes(t *testing.T) {
 
 	w.registry.once(func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, "no", http.StatusForbidden) })
 	failed := w.plugin(t, "refresh", "sample", "--wait")
-	if failed.code != 1 || !strings.Contains(failed.stderr, "error: sample: Finding the digest") {
+	if failed.code != 1 || !strings.Contains(failed.stderr, `error: catalog "sample": Finding the digest`) {
 		t.Errorf("exit code %d:\n%s", failed.code, failed.stderr)
 	}
 	w.plugin(t, "refresh").fails(t, 2, "name a catalog, or say --all")

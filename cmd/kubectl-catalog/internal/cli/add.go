@@ -134,7 +134,7 @@ func (e *env) add(ctx context.Context, ch *change, c *v1beta1.CatalogSource, opt
 			return err
 		}
 	}
-	added, err := e.wait(ctx, waiter{name: c.Name, uid: c.UID, timeout: opts.timeout, goal: "ready", judge: newMeter().readiness})
+	added, err := e.wait(ctx, waiter{name: c.Name, uid: c.UID, timeout: opts.timeout, goal: "ready", judge: newMeter().readiness, goesOn: goesOn(c.Name)})
 	if err != nil {
 		return err
 	}
@@ -143,6 +143,11 @@ func (e *env) add(ctx context.Context, ch *change, c *v1beta1.CatalogSource, opt
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s\n", isNow(added))
 	return err
+}
+
+// goesOn says what becomes of a catalog that is not waited for any more.
+func goesOn(name string) string {
+	return fmt.Sprintf("it was created, and catalogd goes on with it: kubectl catalog describe %s says how it is, kubectl catalog remove %s removes it", name, name)
 }
 
 // create makes the catalog, and what it needs. As the ConfigMap comes first, catalogd finds it; with the catalog as its owner, it goes with it.
@@ -181,7 +186,7 @@ func isNow(c *v1beta1.CatalogSource) string {
 	is := ready(c)
 	switch {
 	case is.Status == metav1.ConditionTrue:
-		return fmt.Sprintf("catalog %q is ready: %s", c.Name, is.Message)
+		return fmt.Sprintf("catalog %q is ready: %s", c.Name, inOurWords(c, is.Message))
 	case c.Spec.Suspend:
 		return fmt.Sprintf("catalog %q is suspended: nothing is unpacked before kubectl catalog resume %s", c.Name, c.Name)
 	}

@@ -200,7 +200,7 @@ func (d *description) conditions(context.Context) error {
 		{Name: "type"}, {Name: "status", Style: statusStyle}, {Name: "reason"}, {Name: "since", Right: true}, {Name: "message", Least: 30},
 	}}
 	for _, c := range d.catalog.Status.Conditions {
-		table.Rows = append(table.Rows, []string{c.Type, string(c.Status), c.Reason, d.ago(c.LastTransitionTime.Time), c.Message})
+		table.Rows = append(table.Rows, []string{c.Type, string(c.Status), c.Reason, d.ago(c.LastTransitionTime.Time), whole(c.Message)})
 	}
 	return d.stdout.Print(table, term.Options{})
 }

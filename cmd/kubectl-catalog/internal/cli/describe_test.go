@@ -25,6 +25,8 @@ func TestVerdict(t *testing.T) {
 		{name: "changed", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Generation++ }, style: term.Yellow, text: "was changed", remedy: "get pods"},
 		{name: "removed", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.DeletionTimestamp = &deleted }, style: term.Yellow, text: "is being removed", remedy: "get pods"},
 		{name: "fine", ready: metav1.Condition{Status: yes}, style: term.Green, text: "is fine"},
+		{name: "empty", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Status.Content = &v1beta1.CatalogContent{} },
+			style: term.Yellow, text: "is served, but it is empty", remedy: "lint"},
 		{name: "with packages that are not", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) {
 			c.Status.Content = &v1beta1.CatalogContent{InvalidPackageCount: 1}
 		}, style: term.Yellow, text: "but for 1 package that cannot", remedy: "lint"},

@@ -124,7 +124,7 @@ func TestDiffOfDirectories(t *testing.T) {
 func TestInterruptIsNoDifference(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if code := exitCode(ctx, inTrouble(ctx.Err()), true); code != exitTrouble {
+	if code := exitCode(ctx, inTrouble(ctx.Err()), true); code != exitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -42,6 +42,7 @@ type env struct {
 	stdout, stderr *term.Terminal
 	kube           *genericclioptions.ConfigFlags
 	version        string
+	unpolled       bool // whether it was said that polls are not known
 	started        bool // whether the command line was understood, and a command began
 
 	serverURL string

@@ -22,6 +22,8 @@ const (
 	exitUsage    = 2 // the command line is wrong
 	exitNotFound = 3 // what was asked for does not exist
 	exitTrouble  = 4 // failure, where 1 is an answer
+
+	exitInterrupted = 130 // as shells have it for SIGINT
 )
 
 // A usageError says what is wrong with the command line.
@@ -59,21 +61,20 @@ func inTrouble(err error) error {
 func exitCode(ctx context.Context, err error, started bool) int {
 	var usage usageError
 	var notFound notFoundError
-	failure := exitFailure
-	if _, ok := errors.AsType[troubleError](err); ok {
-		failure = exitTrouble
-	}
+	var trouble troubleError
 	switch {
 	case err == nil:
 		return exitDone
 	case ctx.Err() != nil:
-		return failure
+		return exitInterrupted
 	case !started || errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &notFound):
 		return exitNotFound
+	case errors.As(err, &trouble):
+		return exitTrouble
 	}
-	return failure
+	return exitFailure
 }
 
 // explain adds to an error of a library what a person can do about it.

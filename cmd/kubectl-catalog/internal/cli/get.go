@@ -198,8 +198,7 @@ func (e *env) nothingListed(ctx context.Context, out *output, k kind, opts getOp
 	if !out.isTable() {
 		return out.print(e.stdout, k.columns, nil, false)
 	}
-	_, err := fmt.Fprintf(e.stderr, "There are no %s%s.\n", k.names[0], opts.where())
-	return err
+	return e.nothingFound(ctx, fmt.Sprintf("There are no %s%s.", k.names[0], opts.where()))
 }
 
 // mustHavePackage returns an error if there is no such package as --package names.

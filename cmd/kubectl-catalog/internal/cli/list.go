@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,21 +18,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
 
-// catalogColumns are those of `kubectl catalog list`.
-var catalogColumns = []term.Column{
-	{Name: "name"},
-	{Name: "image", Least: 20},
-	{Name: "digest"},
-	{Name: "packages", Right: true},
-	{Name: "ready", Style: term.ByValue(map[string]term.Style{"True": term.Green, "False": term.Red, "Unknown": term.Yellow})},
-	{Name: "last change", Right: true},
-	{Name: "next poll", Right: true},
-	{Name: "priority", Wide: true, Right: true},
-	{Name: "status", Wide: true},
+// catalogColumns are those of `kubectl catalog list`. Where all are ready, no reason is needed.
+func catalogColumns(allReady bool) []term.Column {
+	return []term.Column{
+		{Name: "name"},
+		{Name: "image", Least: 20},
+		{Name: "digest"},
+		{Name: "packages", Right: true},
+		{Name: "ready", Style: statusStyle},
+		{Name: "reason", Wide: allReady},
+		{Name: "last change", Right: true},
+		{Name: "next poll", Right: true},
+		{Name: "priority", Wide: true, Right: true},
+		{Name: "status", Wide: true},
+	}
 }
+
+func isReady(c v1beta1.CatalogSource) bool { return ready(&c).Status == metav1.ConditionTrue }
 
 func newListCmd(e *env) *cobra.Command {
 	cmd := &cobra.Command{
@@ -61,6 +68,20 @@ func newListCmd(e *env) *cobra.Command {
 	return cmd
 }
 
+// noCatalogs is said where there is nothing to list, to search or to change.
+const noCatalogs = "There are no catalogs. Add one: kubectl catalog add NAME IMAGE"
+
+// nothingFound says that nothing was found, or that there is nothing to find it in.
+func (e *env) nothingFound(ctx context.Context, text string) error {
+	if e.serverURL == "" {
+		if catalogs, err := e.catalogs(ctx, nil, "", ""); err == nil && len(catalogs) == 0 {
+			text = noCatalogs
+		}
+	}
+	_, err := fmt.Fprintln(e.stderr, text)
+	return err
+}
+
 // listOptions say which catalogs to list, and how.
 type listOptions struct {
 	names            []string
@@ -75,7 +96,7 @@ func (e *env) list(ctx context.Context, out *output, opts listOptions) error {
 		return err
 	}
 	if len(catalogs) == 0 && out.isTable() {
-		_, err := fmt.Fprintln(e.stderr, "There are no catalogs. Add one: kubectl catalog add NAME IMAGE")
+		_, err := fmt.Fprintln(e.stderr, noCatalogs)
 		return err
 	}
 	rows, err := e.catalogRows(ctx, out, catalogs)
@@ -85,13 +106,18 @@ func (e *env) list(ctx context.Context, out *output, opts listOptions) error {
 	if err := sortRows(rows, opts.sortBy); err != nil {
 		return err
 	}
-	return out.print(e.stdout, catalogColumns, rows, len(opts.names) == 1)
+	allReady := !slices.ContainsFunc(catalogs, func(c v1beta1.CatalogSource) bool { return !isReady(c) })
+	return out.print(e.stdout, catalogColumns(allReady), rows, len(opts.names) == 1)
 }
 
 func (e *env) catalogRows(ctx context.Context, out *output, catalogs []v1beta1.CatalogSource) ([]row, error) {
 	var polls map[string]pollTimes
 	if out.isTable() && len(catalogs) > 0 {
-		polls = e.polls(ctx)
+		var err error
+		if polls, err = e.polls(ctx); err != nil && ctx.Err() == nil && !e.unpolled {
+			e.unpolled = true
+			e.warn("when catalogs are polled next is not known: %v", err)
+		}
 	}
 	rows := make([]row, 0, len(catalogs))
 	for i := range catalogs {
@@ -115,7 +141,7 @@ func (e *env) watchList(ctx context.Context, out *output, opts listOptions) erro
 	if err != nil {
 		return err
 	}
-	printer, err := out.stream(e.stdout, catalogColumns)
+	printer, err := out.stream(e.stdout, catalogColumns(false))
 	if err != nil {
 		return err
 	}
@@ -183,25 +209,29 @@ type pollTimes struct {
 	NextPoll time.Time
 }
 
-// polls asks when catalogs are polled. Whoever may not read the content sees the rest of the list all the same.
-func (e *env) polls(ctx context.Context) map[string]pollTimes {
+// polls asks when catalogs are polled. Whoever may not read the content sees the rest of the list all the same; that is no error.
+func (e *env) polls(ctx context.Context) (map[string]pollTimes, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	services, err := e.services(ctx)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	times := map[string]pollTimes{}
+	var failed []error
 	for _, service := range services {
 		var answer struct{ Catalogs []pollTimes }
 		if err := service.JSON(ctx, "/catalogs", &answer); err != nil {
+			if !content.IsRefused(err) {
+				failed = append(failed, err)
+			}
 			continue
 		}
 		for _, c := range answer.Catalogs {
 			times[c.Name] = c
 		}
 	}
-	return times
+	return times, errors.Join(failed...)
 }
 
 func catalogRow(c *v1beta1.CatalogSource, polled pollTimes, now time.Time) (row, error) {
@@ -220,11 +250,14 @@ func catalogRow(c *v1beta1.CatalogSource, polled pollTimes, now time.Time) (row,
 	if c.Status.Poll != nil && c.Status.Poll.LastChangeTime != nil {
 		changed = duration.HumanDuration(now.Sub(c.Status.Poll.LastChangeTime.Time)) + " ago"
 	}
-	is := ready(c)
+	is, reason := ready(c), ""
+	if is.Status != metav1.ConditionTrue {
+		reason = is.Reason
+	}
 	return row{
 		cells: []string{
-			c.Name, imageOf(c), shortDigest(c.Status.Digest), packages, string(is.Status), changed, nextPoll(c, polled, now),
-			fmt.Sprint(c.Spec.Priority), is.Message,
+			c.Name, imageOf(c), shortDigest(c.Status.Digest), packages, string(is.Status), reason, changed, nextPoll(c, polled, now),
+			fmt.Sprint(c.Spec.Priority), inOurWords(c, is.Message),
 		},
 		object: &unstructured.Unstructured{Object: object},
 	}, nil
@@ -234,7 +267,7 @@ func nextPoll(c *v1beta1.CatalogSource, polled pollTimes, now time.Time) string 
 	switch {
 	case c.Spec.Suspend:
 		return "suspended"
-	case strings.Contains(imageOf(c), "@"):
+	case strings.Contains(imageOf(c), "@") && condition(c, v1beta1.ProgressingCondition).Reason != v1beta1.RetryingReason:
 		return "never"
 	case polled.NextPoll.IsZero():
 		return ""

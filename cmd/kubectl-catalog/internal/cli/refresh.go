@@ -78,10 +78,18 @@ func (e *env) refresh(ctx context.Context, ch *change, names []string, opts refr
 	var failed []error
 	for _, r := range refreshes {
 		if err := r.finish(ctx, ch, opts.timeout); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", r.catalog.Name, err))
+			failed = append(failed, r.named(err))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// named says whose an error is, if it does not say so itself.
+func (r *refresh) named(err error) error {
+	if catalog := fmt.Sprintf("catalog %q", r.catalog.Name); !strings.Contains(err.Error(), catalog) {
+		return fmt.Errorf("%s: %w", catalog, err)
+	}
+	return err
 }
 
 // A refresh is that of one catalog.
@@ -112,7 +120,8 @@ func (r *refresh) ask(ctx context.Context, ch *change) error {
 func (r *refresh) finish(ctx context.Context, ch *change, timeout time.Duration) error {
 	meter := newMeter()
 	judge := func(c *v1beta1.CatalogSource) finding { return meter.refine(c, r.judge(c)) }
-	after, err := r.wait(ctx, waiter{name: r.catalog.Name, uid: r.catalog.UID, timeout: timeout, goal: "refreshed", judge: judge})
+	after, err := r.wait(ctx, waiter{name: r.catalog.Name, uid: r.catalog.UID, timeout: timeout, goal: "refreshed", judge: judge,
+		goesOn: "catalogd polls it all the same: kubectl catalog describe " + r.catalog.Name + " says how it is"})
 	if err != nil || !ch.isTold() {
 		return err
 	}
@@ -137,7 +146,7 @@ func (r *refresh) judge(c *v1beta1.CatalogSource) finding {
 	progressing, synced := condition(c, v1beta1.ProgressingCondition), condition(c, v1beta1.PackagesSyncedCondition)
 	switch {
 	case progressing.Reason == v1beta1.BlockedReason, progressing.Reason == v1beta1.RetryingReason:
-		return finding{err: errors.New(progressing.Message)}
+		return finding{err: errors.New(inOurWords(c, progressing.Message))}
 	case synced.Reason == v1beta1.UnpackingReason:
 		return finding{stage: "Publishing", detail: synced.Message}
 	case synced.Reason == v1beta1.SyncFailedReason:

@@ -50,8 +50,8 @@ func newRootCmd(e *env) *cobra.Command {
 Catalogs are cluster-scoped. What they hold is read from catalogd through the API server, so whoever may use the one can use the other;
 --server-url calls catalogd directly.
 
-Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for does not exist;
-of diff --exit-code, 1 is that there are differences, and 4 failure.`,
+Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for does not exist,
+130 interrupted; of diff --exit-code, 1 is that there are differences, and 4 failure.`,
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl catalog"},
 		SilenceErrors:     true,
 		SilenceUsage:      true,

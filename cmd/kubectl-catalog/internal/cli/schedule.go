@@ -14,7 +14,8 @@ import (
 // schedule says in words when the catalog is polled.
 func (d *description) schedule(ctx context.Context) string {
 	text := scheduleOf(d.catalog)
-	polled := d.polls(ctx)[d.catalog.Name]
+	polls, _ := d.polls(ctx) // that catalogd cannot be asked is said with what else is asked of it
+	polled := polls[d.catalog.Name]
 	if !polled.LastPoll.IsZero() {
 		text += "; last " + d.ago(polled.LastPoll)
 	}

@@ -102,8 +102,7 @@ func (e *env) search(ctx context.Context, out *output, opts searchOptions) error
 		fmt.Fprintf(e.stderr, "Catalog %s cannot be read to its end, so packages of it may be missing.\n", term.Line(catalog))
 	}
 	if len(reply.Results) == 0 && out.isTable() {
-		_, err := fmt.Fprintf(e.stderr, "No package has %q%s: try fewer words, or parts of them.\n", strings.Join(opts.words, " "), getOptions{catalog: opts.catalog}.where())
-		return err
+		return e.nothingFound(ctx, fmt.Sprintf("No package has %q%s: try fewer words, or parts of them.", strings.Join(opts.words, " "), getOptions{catalog: opts.catalog}.where()))
 	}
 	var rows []row
 	for _, r := range reply.Results {

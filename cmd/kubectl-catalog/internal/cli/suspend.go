@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -78,5 +79,9 @@ func (e *env) chosen(ctx context.Context, names []string, all bool) ([]v1beta1.C
 	case !all && len(names) == 0:
 		return nil, usagef("name a catalog, or say --all: kubectl catalog list shows those there are")
 	}
-	return e.catalogs(ctx, names, "", "")
+	catalogs, err := e.catalogs(ctx, names, "", "")
+	if err == nil && len(catalogs) == 0 {
+		fmt.Fprintln(e.stderr, noCatalogs)
+	}
+	return catalogs, err
 }

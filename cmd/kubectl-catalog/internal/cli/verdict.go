@@ -23,7 +23,7 @@ type verdict struct {
 // verdictOn reads the conditions of a catalog. namespace is catalogd's.
 func verdictOn(c *v1beta1.CatalogSource, namespace string) verdict {
 	ready := condition(c, v1beta1.ReadyCondition)
-	v := verdict{style: term.Yellow, since: ready.LastTransitionTime.Time, why: ready.Message}
+	v := verdict{style: term.Yellow, since: ready.LastTransitionTime.Time, why: whole(ready.Message)}
 	running := "if that lasts, see whether catalogd runs: kubectl get pods --namespace " + namespace
 	switch {
 	case c.DeletionTimestamp != nil:
@@ -40,11 +40,16 @@ func verdictOn(c *v1beta1.CatalogSource, namespace string) verdict {
 	return v
 }
 
+// whole is a sentence of a status without the pointer to what stands below it here.
+func whole(message string) string {
+	return strings.TrimRight(strings.TrimSuffix(message, " See status.content.invalidPackages."), ": ")
+}
+
 // fine is of a catalog that is ready.
 func (v *verdict) fine(c *v1beta1.CatalogSource) {
-	invalid := 0
-	if c.Status.Content != nil {
-		invalid = int(c.Status.Content.InvalidPackageCount)
+	invalid, empty := 0, false
+	if has := c.Status.Content; has != nil {
+		invalid, empty = int(has.InvalidPackageCount), has.Packages == 0 && has.InvalidPackageCount == 0
 	}
 	switch {
 	case c.Spec.Suspend:
@@ -52,6 +57,8 @@ func (v *verdict) fine(c *v1beta1.CatalogSource) {
 	case invalid > 0:
 		v.text = fmt.Sprintf("is served but for %s that cannot be used", counted(invalid, "package", "packages"))
 		v.remedy = "tell who publishes the image what is said of them below; kubectl catalog lint IMAGE says it with file and line"
+	case empty:
+		v.text, v.remedy = "is served, but it is empty", "see whether this is the image that was meant, and what is in it: kubectl catalog lint "+imageOf(c)
 	default:
 		v.style, v.text = term.Green, "is fine"
 	}

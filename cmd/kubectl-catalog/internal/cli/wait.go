@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,12 +32,14 @@ type waiter struct {
 	timeout time.Duration
 	goal    string                               // what it is to be, for people
 	judge   func(*v1beta1.CatalogSource) finding // of nil where the catalog does not exist
+	goesOn  string                               // what an interrupt does not end, for people
 }
 
 var errTimeout = errors.New("timed out")
 
 // wait tells what is going on until it is over, and returns the catalog as it is then.
 func (e *env) wait(ctx context.Context, w waiter) (*v1beta1.CatalogSource, error) {
+	whole := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, errTimeout)
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
@@ -64,6 +67,11 @@ func (e *env) wait(ctx context.Context, w waiter) (*v1beta1.CatalogSource, error
 		}
 		return nil
 	})
+	if whole.Err() != nil && err != nil {
+		progress.End()
+		fmt.Fprintln(e.stderr, term.Line(interrupted(w, found)))
+		return nil, err
+	}
 	if errors.Is(err, errTimeout) {
 		return nil, timedOut(w, found)
 	}
@@ -83,11 +91,22 @@ func madeAnew(name string) error {
 }
 
 func timedOut(w waiter, found finding) error {
-	why := cmp.Or(found.hint, found.detail, found.stage)
+	why := cmp.Or(found.hint, found.detail, found.stage, unseen)
 	if found.err != nil {
 		why = found.err.Error()
 	}
 	return fmt.Errorf("catalog %q is not %s after %s: %s", w.name, w.goal, w.timeout, term.Line(why))
+}
+
+// interrupted says what was last known, as the line that told of it is gone, and what goes on all the same.
+func interrupted(w waiter, found finding) string {
+	last := cmp.Or(found.stage, unseen)
+	if found.err != nil {
+		last = found.err.Error()
+	} else if found.detail != "" {
+		last += ": " + found.detail
+	}
+	return fmt.Sprintf("interrupted: catalog %q is not %s yet (%s); %s", w.name, w.goal, last, w.goesOn)
 }
 
 // condition returns a condition of a catalog, Unknown where it has none.
@@ -121,13 +140,19 @@ func readiness(c *v1beta1.CatalogSource) finding {
 	case ready.Status == metav1.ConditionTrue, progressing.Reason == v1beta1.SuspendedReason, progressing.Reason == v1beta1.UserSpecifiedUnavailableReason:
 		return finding{done: true}
 	case progressing.Reason == v1beta1.BlockedReason:
-		return finding{err: errors.New(ready.Message), grace: settling(ready)}
-	case ready.Reason == v1beta1.InvalidPackagesReason:
-		return finding{err: errors.New(ready.Message)}
+		return finding{err: errors.New(inOurWords(c, ready.Message)), grace: settling(ready)}
+	case ready.Reason == v1beta1.InvalidPackagesReason, ready.Reason == v1beta1.ImageNotFoundReason: // which is tried again, but does not pass by itself
+		return finding{err: errors.New(inOurWords(c, ready.Message))}
 	case progressing.Reason == v1beta1.RetryingReason, ready.Reason == v1beta1.SyncFailedReason:
 		return finding{stage: "Trying again", detail: ready.Message}
 	}
 	return finding{stage: "Unpacking", detail: ready.Message}
+}
+
+// inOurWords is a sentence of a status that points to a command of ours, not to a field, and does not end where a registry said nothing more.
+func inOurWords(c *v1beta1.CatalogSource, message string) string {
+	message = strings.ReplaceAll(message, "See status.content.invalidPackages.", "kubectl catalog describe "+c.Name+" names them all.")
+	return strings.TrimRight(message, ": ")
 }
 
 // settling is how long catalogd may take to see a Secret or ConfigMap that was made just before the catalog that names it.

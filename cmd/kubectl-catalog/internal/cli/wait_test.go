@@ -35,6 +35,7 @@ func TestReadiness(t *testing.T) {
 		{name: "not offered", ready: metav1.Condition{Status: no}, progressing: metav1.Condition{Status: no, Reason: "UserSpecifiedUnavailable"}, done: true},
 		{name: "blocked", ready: metav1.Condition{Status: no, Reason: "BlobTooLarge"}, progressing: metav1.Condition{Status: no, Reason: "Blocked"}, failed: true},
 		{name: "without a sound package", ready: metav1.Condition{Status: no, Reason: "InvalidPackages"}, progressing: metav1.Condition{Status: yes, Reason: "Succeeded"}, failed: true},
+		{name: "no such image", ready: metav1.Condition{Status: no, Reason: "ImageNotFound"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"}, failed: true},
 		{name: "registry away", ready: metav1.Condition{Status: no, Reason: "RegistryUnreachable"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"}, stage: "Trying again"},
 		{name: "not published", ready: metav1.Condition{Status: no, Reason: "SyncFailed"}, progressing: metav1.Condition{Status: yes, Reason: "Succeeded"}, stage: "Trying again"},
 		{name: "removed", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.DeletionTimestamp = &deleted }, failed: true},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,12 @@ func (e *Error) isBadInput() bool {
 func IsNotFound(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == http.StatusNotFound && !e.APIServer
+}
+
+// IsRefused tells whether somebody may not read what was asked for.
+func IsRefused(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.Code == http.StatusForbidden || e.Code == http.StatusUnauthorized)
 }
 
 // failure makes an error of a reply: the service sends text, the status in its first line, GraphQL a JSON object, and the API server a Status.
@@ -75,6 +82,10 @@ func viaAPIServer(s *Service, code int, message string) string {
 	return fmt.Sprintf("the API server does not let through to the content service at %s: %s", s, message)
 }
 
+// unreachable is the error of a request that got no answer. That of net/http says the URL, and with it the whole query.
 func unreachable(s *Service, err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
 	return fmt.Errorf("the content service at %s cannot be reached: %w", s, err)
 }

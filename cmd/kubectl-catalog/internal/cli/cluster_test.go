@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+// cluster serves these catalogs as an API server does, and whatever is created; it calls watched when somebody follows them.
+func cluster(t *testing.T, watched func(), catalogs ...v1beta1.CatalogSource) string {
+	t.Helper()
+	list := v1beta1.CatalogSourceList{Items: catalogs}
+	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSourceList"))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Query().Has("watch"):
+			watched()
+			<-r.Context().Done()
+		case r.Method == http.MethodPost:
+			_ = json.NewEncoder(w).Encode(catalogs[0])
+		default:
+			_ = json.NewEncoder(w).Encode(list)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// missingImage is a catalog whose registry cannot be asked, at the moment.
+func missingImage(reason string) v1beta1.CatalogSource {
+	c := v1beta1.CatalogSource{}
+	c.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSource"))
+	c.Name, c.UID, c.Spec.Image = "mine", "1", "registry.example/mine:v1"
+	c.Status.Conditions = []metav1.Condition{
+		{Type: v1beta1.ReadyCondition, Status: metav1.ConditionFalse, Reason: reason, Message: "the registry does not answer:"},
+		{Type: v1beta1.ProgressingCondition, Status: metav1.ConditionTrue, Reason: v1beta1.RetryingReason},
+	}
+	return c
+}
+
+// Whoever does not wait any longer has to know what was the matter, and what goes on.
+func TestInterruptedWait(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	server := cluster(t, interrupt, missingImage(v1beta1.RegistryUnreachableReason))
+	var out, errs bytes.Buffer
+	code := Run(ctx, []string{"add", "mine", "registry.example/mine:v1", "--wait", "--server", server}, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, "test")
+	want := `interrupted: catalog "mine" is not ready yet (Trying again: the registry does not answer:); it was created, and catalogd goes on with it: ` +
+		"kubectl catalog describe mine says how it is, kubectl catalog remove mine removes it\n"
+	if code != exitInterrupted || !strings.HasSuffix(errs.String(), want) {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+}
+
+func TestImageNotFoundEndsAdd(t *testing.T) {
+	server := cluster(t, func() { t.Error("it is waited for") }, missingImage(v1beta1.ImageNotFoundReason))
+	code, _, stderr := run(t, "add", "mine", "registry.example/mine:v1", "--wait", "--server", server)
+	if code != exitFailure || stderr != "error: the registry does not answer\n" {
+		t.Errorf("exit code %d: %q", code, stderr)
+	}
+}
+
+func TestEmptyCluster(t *testing.T) {
+	server := cluster(t, nil)
+	for _, command := range []string{"list", "get packages", "search x", "refresh --all", "suspend --all", "resume --all"} {
+		code, stdout, stderr := run(t, append(strings.Fields(command), "--server", server)...)
+		if code != exitDone || stdout != "" || stderr != noCatalogs+"\n" {
+			t.Errorf("%s: exit code %d: %s%s", command, code, stdout, stderr)
+		}
+	}
+}
+
+// A list says why a catalog is not ready, and that catalogd was not reached, in few words.
+func TestListOfWhatIsAmiss(t *testing.T) {
+	c := missingImage(v1beta1.RegistryUnreachableReason)
+	c.Status.URLs = &v1beta1.CatalogSourceURLs{Base: "http://127.0.0.1:1/catalogs/mine"}
+	code, stdout, stderr := run(t, "list", "--server", cluster(t, nil, c))
+	if code != exitDone || !strings.Contains(stdout, "READY   REASON                LAST") || !strings.Contains(stdout, "False   RegistryUnreachable") {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
+	want := "warning: when catalogs are polled next is not known: the content service at http://127.0.0.1:1 cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused\n"
+	if stderr != want {
+		t.Errorf("got %q", stderr)
+	}
+}
+
+func TestInOurWords(t *testing.T) {
+	c := missingImage("")
+	for message, want := range map[string]string{
+		"0 packages are published. See status.content.invalidPackages.": "0 packages are published. kubectl catalog describe mine names them all.",
+		"Finding the digest: 404 Not Found:":                            "Finding the digest: 404 Not Found",
+	} {
+		if got := inOurWords(&c, message); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestRefreshNamesACatalogOnce(t *testing.T) {
+	c := missingImage("")
+	r := &refresh{catalog: &c}
+	if got := r.named(timedOut(waiter{name: "mine", goal: "refreshed"}, finding{})).Error(); strings.Count(got, "mine") != 1 || strings.HasSuffix(got, ": ") {
+		t.Error(got)
+	}
+	if got := r.named(context.DeadlineExceeded).Error(); got != `catalog "mine": context deadline exceeded` {
+		t.Error(got)
+	}
+}
