@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,5 +26,24 @@ func sortRows(rows []row, by string) error {
 	for i := range rows {
 		rows[i] = was[sorter.OriginalPosition(i)]
 	}
+	if isVersion(by) {
+		sortByVersion(rows, by)
+	}
 	return nil
+}
+
+// isVersion tells whether a path leads to a field that holds versions, as it is called.
+func isVersion(path string) bool {
+	path = strings.Trim(path, "{}")
+	return strings.EqualFold(path[strings.LastIndexByte(path, '.')+1:], "version")
+}
+
+// sortByVersion sorts rows by precedence of their versions, which as texts have 1.10 before 1.9. What is none comes first.
+func sortByVersion(rows []row, path string) {
+	fields := strings.Split(strings.Trim(path, "{}."), ".")
+	version := func(r row) string {
+		text, _, _ := unstructured.NestedString(r.object.Object, fields...) // empty where there is none
+		return text
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return compareVersions(version(a), version(b)) })
 }
