@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,10 +140,14 @@ func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) err
 	if err != nil {
 		return err
 	}
+	var missed []error // of names: those that there are, are listed all the same, as kubectl does
 	for _, name := range opts.names {
 		if !slices.ContainsFunc(found, func(l listed) bool { return l.is(name) }) {
-			return e.notListed(ctx, k, opts, name)
+			missed = append(missed, e.notListed(ctx, k, opts, name))
 		}
+	}
+	if len(found) == 0 && len(missed) > 0 {
+		return errors.Join(missed...)
 	}
 	if len(found) == 0 {
 		return e.nothingListed(ctx, out, k, opts)
@@ -154,7 +159,7 @@ func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) err
 	if err := sortRows(rows, opts.sortBy); err != nil {
 		return err
 	}
-	return out.print(e.stdout, k.columns, rows, len(opts.names) == 1)
+	return errors.Join(append(missed, out.print(e.stdout, k.columns, rows, len(opts.names) == 1))...)
 }
 
 // notListed is the error of a name that is not in the list.
