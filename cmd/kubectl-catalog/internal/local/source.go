@@ -59,8 +59,17 @@ func IsDir(ref string) bool {
 	return filepath.IsAbs(ref) || slashed == "." || slashed == ".." || strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || strings.HasSuffix(slashed, "/")
 }
 
+// namesRegistry tells whether ref begins as images do that say where they are.
+func namesRegistry(ref string) bool {
+	host, _, _ := strings.Cut(ref, "/")
+	return strings.ContainsAny(host, ".:") || host == "localhost"
+}
+
 // Open opens the directory ref, or pulls the image ref. An image that catalogd would refuse is no error: Lint says why.
 func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
+	if !IsDir(ref) && !namesRegistry(ref) {
+		return nil, missingDir(ref + " (an image is named with its registry)")
+	}
 	if !IsDir(ref) {
 		return pull(ctx, ref, opts)
 	}
