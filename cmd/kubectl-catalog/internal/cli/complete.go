@@ -106,8 +106,21 @@ func (e *env) completeFlags(cmd *cobra.Command) {
 	}
 }
 
+// completeNoFiles keeps shells from naming files where none is meant: they do that for all that nothing else is said of.
+func completeNoFiles(cmd *cobra.Command) {
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, name := range []string{"interval", "schedule", "timeout", "priority", "pull-secret", "proxy-secret", "client-certificate-secret", "selector", "field-selector", "sort-by"} {
+		if _, known := cmd.GetFlagCompletionFunc(name); !known && cmd.Flags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+		}
+	}
+}
+
 // completeKubeconfig has those flags that all commands have completed whose values the kubeconfig tells.
 func (e *env) completeKubeconfig(root *cobra.Command) {
+	_ = root.RegisterFlagCompletionFunc("namespace", cobra.NoFileCompletions)
 	for flag, names := range map[string]func(clientcmdapi.Config) []string{
 		"context": func(c clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Contexts)) },
 		"cluster": func(c clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Clusters)) },

@@ -46,6 +46,7 @@ func newQueryCmd(e *env) *cobra.Command {
 	flags.StringVar(&opts.operation, "operation", "", "`name` of the operation, where the query has several")
 	flags.StringArrayVarP(&opts.variables, "var", "v", nil, "value of a variable, `name=value`: JSON if it is that, else text")
 	flags.StringVar(&opts.varFile, "var-file", "", "`file` with a JSON object of variables")
+	e.completeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opts.text = strings.Join(args, "")
 		return e.query(cmd.Context(), opts)

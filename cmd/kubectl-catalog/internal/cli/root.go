@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -57,6 +58,7 @@ Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for
 		SilenceUsage:      true,
 		PersistentPreRun:  func(*cobra.Command, []string) { e.started = true },
 		DisableAutoGenTag: true,
+		Version:           e.version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true}, // kubectl has its own, which calls us
 	}
 	root.SetIn(e.In)
@@ -68,7 +70,7 @@ Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for
 	e.addFlags(root.PersistentFlags())
 	e.completeKubeconfig(root)
 	root.SetUsageTemplate(usage)
-	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.SetHelpCommand(newHelpCmd(root))
 	root.AddCommand(newOptionsCmd(root))
 	for _, group := range []struct {
 		id       string
@@ -82,6 +84,7 @@ Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for
 		for _, command := range group.commands {
 			c := command(e)
 			c.GroupID = group.id
+			completeNoFiles(c)
 			root.AddCommand(c)
 		}
 	}
@@ -110,6 +113,21 @@ Flags:
 
 {{if .HasAvailableSubCommands}}"{{.CommandPath}} COMMAND --help" says more of a command. {{end}}Flags that every command has, kubectl's own among them: kubectl catalog options
 `
+
+// newHelpCmd is for those who ask that way; --help says the same.
+func newHelpCmd(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:    "help [COMMAND]",
+		Hidden: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			of, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("there is no command %q: kubectl catalog --help lists those there are", strings.Join(args, " "))
+			}
+			return of.Help()
+		},
+	}
+}
 
 // newOptionsCmd lists the flags that all commands have.
 func newOptionsCmd(root *cobra.Command) *cobra.Command {
