@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,10 +33,10 @@ longer), an image in a registry (REGISTRY/NAME:TAG), or a directory (./DIR).
 
 With --exit-code, exit codes are 0 for no differences, 1 for differences, and more than 1 where that cannot be told: 2 the command line is
 wrong, 3 one of them does not exist, 4 any other failure.`,
-		Example: `  kubectl catalog diff sample ./my-catalog
+		Example: `  kubectl catalog diff sample ./config/samples/catalog/configs
   kubectl catalog diff sample registry.example.com/catalogs/sample:next
   kubectl catalog diff sample ./my-catalog --package skupper-operator --exit-code`,
-		ValidArgsFunction: e.completeCatalogs,
+		ValidArgsFunction: e.completeDiff,
 	}
 	out := newOutput(cmd)
 	flags := cmd.Flags()
@@ -43,7 +44,10 @@ wrong, 3 one of them does not exist, 4 any other failure.`,
 	flags.BoolVar(&opts.insecure, "insecure", false, "allow registries without TLS, or with certificates that nobody vouches for")
 	flags.BoolVar(&opts.exitCode, "exit-code", false, "exit with 1 if there are differences, 0 if there are none; a failure is 4 then")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 2 {
+		if len(args) > 2 {
+			return tooMuch(args[2:], "two catalogs are compared; packages are named by --package")
+		}
+		if len(args) < 2 {
 			return usagef("say which two catalogs to compare: kubectl catalog diff A B, each a catalog of the cluster, an image or a directory")
 		}
 		err := e.diff(cmd.Context(), out, args[0], args[1], opts)
@@ -53,6 +57,21 @@ wrong, 3 one of them does not exist, 4 any other failure.`,
 		return err
 	}
 	return cmd
+}
+
+// completeDiff completes catalogs, and directories where they are begun as such.
+func (e *env) completeDiff(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch {
+	case len(args) > 1:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case strings.ContainsAny(prefix, "./"):
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	found, directive := e.completeCatalogs(cmd, nil, prefix)
+	if len(found) == 0 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return found, directive
 }
 
 func (e *env) diff(ctx context.Context, out *output, from, to string, opts diffOptions) (err error) {

@@ -90,7 +90,7 @@ func (e *env) export(ctx context.Context, ref string, packages []string, output 
 		return err
 	}
 	if _, ok := to.(*stdoutSink); !ok {
-		fmt.Fprintf(e.stderr, "%s: %d packages, %d blobs of %s at %s\n", output, len(x.seen), x.blobs, catalog, x.version)
+		fmt.Fprintf(e.stderr, "%s: %s, %s of %s at %s\n", output, counted(len(x.seen), "package", "packages"), counted(x.blobs, "blob", "blobs"), catalog, x.version)
 	}
 	return nil
 }

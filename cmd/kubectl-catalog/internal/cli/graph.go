@@ -29,16 +29,17 @@ func newGraphCmd(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph PACKAGE",
 		Short: "Draw how the versions of a package upgrade",
-		Long: `Draw the upgrade graph of a channel of a package: in the terminal, newest on top, a lane from each version down to the one it replaces, and beside it
-what else it upgrades: the versions it skips, and the range of versions it may be installed over ("from"). The channel is the default one, unless
+		Long: `Draw the upgrade graph of a channel of a package: in the terminal, newest on top, each above the one it replaces, with lanes where that is not the
+next, and beside it what else it upgrades: the versions it skips, and the range of versions it may be installed over ("from"). The channel is the default one, unless
 --channel says another.
 
--o dot is for Graphviz, -o mermaid for Markdown, -o svg for a browser; -o json and yaml have the entries, and the edges with the reasons of each.`,
+-o dot is for Graphviz, -o mermaid for Markdown, -o svg for a browser; -o json and yaml have the entries, and the edges with the reasons of each.
+--all-channels is for text, json and yaml.`,
 		Example: `  kubectl catalog graph skupper-operator
   kubectl catalog graph skupper-operator --channel stable-1.6 -o mermaid
   kubectl catalog graph skupper-operator -o svg > skupper.svg
   kubectl catalog graph skupper-operator --all-channels`,
-		Args:              onePackage("graph PACKAGE"),
+		Args:              onePackage("graph PACKAGE", "channel"),
 		ValidArgsFunction: firstArgument(e.completePackages),
 	}
 	out := newOutput(cmd, "text", "dot", "mermaid", "svg")
@@ -55,14 +56,30 @@ what else it upgrades: the versions it skips, and the range of versions it may b
 	return cmd
 }
 
-// onePackage checks that a command is told which package.
-func onePackage(use string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
+// onePackage checks that a command is told which package, and that alone. What is more is likely to be meant for the flags.
+func onePackage(use string, flags ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 1:
+			return nil
+		case len(args) == 0:
 			return usagef("say which package, one of those that kubectl catalog get packages lists: kubectl catalog %s", use)
 		}
-		return nil
+		hint := ""
+		if extra := args[1:]; len(extra) <= len(flags) {
+			hint = fmt.Sprintf("; did you mean kubectl catalog %s %s", cmd.Name(), args[0])
+			for i, value := range extra {
+				hint += fmt.Sprintf(" --%s %s", flags[i], value)
+			}
+			hint += "?"
+		}
+		return tooMuch(args[1:], "one package at a time"+hint)
 	}
+}
+
+// tooMuch is the error of arguments that a command cannot use, and what it can.
+func tooMuch(extra []string, instead string) error {
+	return usagef("%s is too much: %s", strings.Join(extra, " "), instead)
 }
 
 func (e *env) graph(ctx context.Context, out *output, opts graphOptions) error {

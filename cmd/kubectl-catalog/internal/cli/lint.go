@@ -61,7 +61,9 @@ In a directory what git keeps in .git is left out, as kubectl catalog push does.
 			return e.printRules()
 		case opts.rules:
 			return usagef("--rules lists the rules, whatever the catalog: leave %s out", args[0])
-		case len(args) != 1:
+		case len(args) > 1:
+			return tooMuch(args[1:], "one catalog at a time")
+		case len(args) == 0:
 			return usagef("say what to check: kubectl catalog lint DIR, or kubectl catalog lint IMAGE")
 		case opts.strict && opts.noWarnings:
 			return usagef("say --strict or --no-warnings, not both: the one is about what the other does not list")

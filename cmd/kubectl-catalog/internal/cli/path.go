@@ -29,11 +29,11 @@ func newPathCmd(e *env) *cobra.Command {
 skipRange. The path that OLM takes by itself comes first, then the shortest if that is another.
 
 Without --channel all channels are tried: the default one is told of first, then those others that have a path, the shortest first. If there is
-no path at all the error says what is in the way, and the exit code is 1.`,
+no path at all the error says what is in the way, and the exit code is 1. Where one is there already, there is nothing to do.`,
 		Example: `  kubectl catalog path skupper-operator --from 1.8.0
   kubectl catalog path skupper-operator --from 1.5.3 --to 1.6.0 --channel stable-1.6
   kubectl catalog path skupper-operator --from skupper-operator.v1.8.0 -o yaml`,
-		Args:              onePackage("path PACKAGE --from VERSION"),
+		Args:              onePackage("path PACKAGE --from VERSION", "from", "to"),
 		ValidArgsFunction: firstArgument(e.completePackages),
 	}
 	out := newOutput(cmd)
@@ -75,7 +75,7 @@ func (e *env) path(ctx context.Context, out *output, opts pathOptions) error {
 	}
 	sortWays(ways, opts.channel)
 	shown := shownWays(ways, opts.channel)
-	if !slices.ContainsFunc(shown, way.isOpen) {
+	if !slices.ContainsFunc(shown, way.isOpen) && !ways[0].isDone() {
 		return blockedWays(ways)
 	}
 	if !out.isTable() {
@@ -116,6 +116,9 @@ func (e *env) tellWays(ways []way) error {
 }
 
 func (w way) isOpen() bool { return w.paths != nil }
+
+// isDone tells whether the upgrade starts where it is to end.
+func (w way) isDone() bool { return w.blocked != nil && w.blocked.Block == upgrade.Already }
 
 // shortest is a shortest path.
 func (w way) shortest() []upgrade.Step {
@@ -163,9 +166,6 @@ const maxBlocked = 3
 func blockedWays(ways []way) error {
 	first := ways[0].blocked
 	text := "there is no path: " + first.Words
-	if first.Block == upgrade.Already {
-		text = first.Words
-	}
 	var open []string
 	told := 0
 	for _, w := range ways[1:] {
@@ -185,6 +185,9 @@ func blockedWays(ways []way) error {
 
 // wayText tells people of a channel's paths.
 func (e *env) wayText(w way) string {
+	if w.isDone() {
+		return fmt.Sprintf("Nothing to do: %s.\n", w.blocked.Words)
+	}
 	if !w.isOpen() {
 		return fmt.Sprintf("There is no path: %s.\n", w.blocked.Words)
 	}
@@ -249,7 +252,7 @@ type pathView struct {
 	Package   named        `json:"package"`
 	Catalog   named        `json:"catalog"`
 	IsDefault bool         `json:"isDefault"`
-	OLM       []stepView   `json:"olm,omitempty"` // nothing if OLM does not go there by itself; olmNote says why
+	OLM       []stepView   `json:"olm,omitzero"` // nothing if OLM does not go there by itself; olmNote says why. No steps: there is nothing to do
 	OLMNote   string       `json:"olmNote,omitempty"`
 	Shortest  []stepView   `json:"shortest,omitempty"`
 	Others    int          `json:"otherPaths"`
@@ -294,10 +297,13 @@ func (e *env) printWays(out *output, ways []way, single bool) error {
 	var rows []row
 	for _, w := range ways {
 		v := pathView{Name: w.Name, Package: w.Package, Catalog: w.Catalog, IsDefault: w.IsDefault}
-		if w.isOpen() {
+		switch {
+		case w.isDone():
+			v.OLM, v.Notes = []stepView{}, []string{"nothing to do: " + w.blocked.Words}
+		case w.isOpen():
 			v.OLM, v.OLMNote, v.Shortest = stepViews(w.paths.OLM), w.paths.OLMNote, stepViews(w.shortest())
 			v.Others, v.More, v.Notes = w.paths.Others, w.paths.Uncounted, w.paths.Notes
-		} else {
+		default:
 			v.Blocked = &blockedView{w.blocked.Block, w.blocked.Words}
 		}
 		object, err := view("UpgradePath", w.Name, v)

@@ -123,7 +123,9 @@ func (o *output) stream(to *term.Terminal, columns []term.Column) (func([]row) e
 // printer is kubectl's own. What they leave as it stands in the objects would be no good for a terminal.
 func (o *output) printer(to *term.Terminal) (printers.ResourcePrinter, error) {
 	printer, err := o.flags.ToPrinter()
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
+	if *o.flags.OutputFormat == "yml" {
+		err = usagef("there is no format \"yml\": did you mean yaml?")
+	} else if genericclioptions.IsNoCompatiblePrinterError(err) {
 		if len(o.own) > 0 {
 			err = fmt.Errorf("%w,%s", err, strings.Join(o.own, ","))
 		}

@@ -55,11 +55,14 @@ The credentials are those of docker login. Registries of loopback addresses may 
 	flags.StringVar(&opts.dryRun, "dry-run", "none", "none, or client: tell the digest, and push nothing")
 	flags.BoolVar(&opts.force, "force", false, "push a catalog with errors all the same")
 	flags.BoolVar(&opts.insecure, "insecure", false, "push by plain HTTP as well, or to a registry whose certificate nobody vouches for")
+	flags.Lookup("dry-run").NoOptDefVal = "client" // registries know no other
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]cobra.Completion{"none", "client"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) != 2:
+		case len(args) > 2:
+			return tooMuch(args[2:], "one directory to one image")
+		case len(args) < 2:
 			return usagef("say what to push, and where to: kubectl catalog push DIR IMAGE")
 		case opts.output != "" && opts.output != "json":
 			return usagef("there is no format %q: use json", opts.output)

@@ -28,7 +28,7 @@ the highest priority has it, unless --catalog says which.`,
 		Example: `  kubectl catalog show skupper-operator
   kubectl catalog show skupper-operator --channel stable-1.6
   kubectl catalog show skupper-operator --version 1.8.0 -o yaml`,
-		Args:              onePackage("show PACKAGE"),
+		Args:              onePackage("show PACKAGE", "version"),
 		ValidArgsFunction: firstArgument(e.completePackages),
 	}
 	out := newOutput(cmd)

@@ -121,7 +121,7 @@ OLM takes 2 steps from 1.0.0 to 1.2.0:
      1.2.0 replaces 1.1.0
 
 Channel fast of package foo in catalog a
-Note: foo.v1.0.0 is no entry of channel "fast" of package "foo"; its version is taken from its name: 1.0.0.
+Note: foo.v1.0.0 is no entry of the channel; its version is taken from its name: 1.0.0.
 OLM takes 1 step from 1.0.0 to 3.0.0:
   1. 1.0.0 -> 3.0.0
      the skipRange of 3.0.0, ">=1.0.0 <3.0.0", covers 1.0.0
@@ -134,21 +134,26 @@ Channel same (deprecated) of package foo in catalog a
 		{args: "foo --from 1.0.0 --channel same", stdout: "Channel same (deprecated) of package foo in catalog a\n" + to110, stderr: alsoInB},
 		// The default channel is told of even if it has none.
 		{args: "foo --from 1.2.0", stdout: `Channel stable (default) of package foo in catalog a
-There is no path: 1.2.0 is the newest of channel "stable" of package "foo" already.
+Nothing to do: 1.2.0 is the newest of channel "stable" of package "foo" already.
 
 Channel fast of package foo in catalog a
-Note: 1.2.0 is no entry of channel "fast" of package "foo"; skipRanges cover it.
+Note: 1.2.0 is no entry of the channel; skipRanges cover it.
 OLM takes 1 step from 1.2.0 to 3.0.0:
   1. 1.2.0 -> 3.0.0
      the skipRange of 3.0.0, ">=1.0.0 <3.0.0", covers 1.2.0
 `, stderr: alsoInB},
 		{args: "foo --from 1.0.0 --to 1.1.0 -o jsonpath={.items[*].shortest[*].reasons[*].kind}", stdout: "replaces replaces", stderr: alsoInB},
-		{args: "foo --from 1.2.0 -o jsonpath={.items[0].blocked.reason}", stdout: "Already", stderr: alsoInB},
+		{args: "foo --from 1.2.0 -o jsonpath={.items[0].notes}", stdout: `["nothing to do: 1.2.0 is the newest of channel \"stable\" of package \"foo\" already"]`, stderr: alsoInB},
 		{args: "foo --from 1.0.0 --channel same -o jsonpath={.olm[0].to.deprecation.message}", stdout: "it \x1b[31mleaks", stderr: alsoInB},
 
 		{args: "foo --from 9.0.0", code: 1, stderr: alsoInB + "error: there is no path: " + unknown + "\n"},
-		{args: "foo --from 1.2.0 --channel stable", code: 1, stderr: alsoInB +
-			"error: 1.2.0 is the newest of channel \"stable\" of package \"foo\" already\nthere is one in fast: see --channel\n"},
+		// Who is there already has nothing to do.
+		{args: "foo --from 1.2.0 --channel stable", stdout: "Channel stable (default) of package foo in catalog a\n" +
+			"Nothing to do: 1.2.0 is the newest of channel \"stable\" of package \"foo\" already.\n", stderr: alsoInB},
+		{args: "foo --from 1.2.0 --channel stable -o jsonpath={.olm}", stdout: "[]", stderr: alsoInB},
+		{args: "foo 1.0.0", code: 2, stderr: "error: 1.0.0 is too much: one package at a time; did you mean kubectl catalog path foo --from 1.0.0?\n"},
+		{args: "foo 1.0.0 1.1.0", code: 2, stderr: "error: 1.0.0 1.1.0 is too much: one package at a time; did you mean kubectl catalog path foo --from 1.0.0 --to 1.1.0?\n"},
+		{args: "foo 1 2 3", code: 2, stderr: "error: 1 2 3 is too much: one package at a time\n"},
 		{args: "foo --from 1.1.0 --to 1.0.0", code: 1, stderr: alsoInB +
 			"error: there is no path: 1.1.0 is newer than 1.0.0, and no upgrade leads back\n"},
 		{args: "foo", code: 2, stderr: "error: say which version is installed: kubectl catalog path foo --from VERSION\n"},

@@ -183,7 +183,7 @@ func (w *walk) notes(text string) []string {
 	if w.from != outside {
 		return nil
 	}
-	no := fmt.Sprintf("%s is no entry of %s", clean(text), w.g.where())
+	no := clean(text) + " is no entry of the channel" // which is not named: equal ways of several channels are told of together
 	switch {
 	case w.fromName == "":
 		return []string{no + "; skipRanges cover it."}

@@ -93,17 +93,17 @@ func TestPathsWords(t *testing.T) {
 		{"a range covers a version that is no entry", "0.9.5", "1.1.0", words{
 			Steps: []string{`the skipRange of 1.1.0, ">=0.9.0 <1.1.0", covers 0.9.5`},
 			OLM:   "OLM v0 offers no upgrade from 0.9.5: what could take over, 1.1.0, is not on the chain of replaces from the head, or another entry skips it",
-			Notes: []string{`0.9.5 is no entry of channel "stable" of package "foo"; skipRanges cover it.`},
+			Notes: []string{`0.9.5 is no entry of the channel; skipRanges cover it.`},
 		}},
 		{"a version that entries name", "1.0.1", "1.1.0", words{
 			Steps: []string{"1.1.0 skips 1.0.1", `the skipRange of 1.1.0, ">=0.9.0 <1.1.0", covers 1.0.1`},
 			OLM:   "OLM v0 offers no upgrade from 1.0.1: what could take over, 1.1.0, is not on the chain of replaces from the head, or another entry skips it",
-			Notes: []string{`1.0.1 is no entry of channel "stable" of package "foo"; it is taken to be foo.v1.0.1, which entries of it name.`},
+			Notes: []string{`1.0.1 is no entry of the channel; it is taken to be foo.v1.0.1, which entries of it name.`},
 		}},
 		{"a name that ends with a version", "foo.v0.9.5", "1.1.0", words{
 			Steps: []string{`the skipRange of 1.1.0, ">=0.9.0 <1.1.0", covers 0.9.5`},
 			OLM:   "OLM v0 offers no upgrade from 0.9.5: what could take over, 1.1.0, is not on the chain of replaces from the head, or another entry skips it",
-			Notes: []string{`foo.v0.9.5 is no entry of channel "stable" of package "foo"; its version is taken from its name: 0.9.5.`},
+			Notes: []string{`foo.v0.9.5 is no entry of the channel; its version is taken from its name: 0.9.5.`},
 		}},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestArguments(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"show foo 1.8.0", 2, "1.8.0 is too much: one package at a time; did you mean kubectl catalog show foo --version 1.8.0?"},
+		{"graph foo stable", 2, "did you mean kubectl catalog graph foo --channel stable?"},
+		{"lint . ..", 2, ".. is too much: one catalog at a time"},
+		{"push . x.example/y z", 2, "z is too much: one directory to one image"},
+		{"diff a b c", 2, "c is too much: two catalogs"},
+		{"lint nosuch", 3, "there is no directory nosuch (an image is named with its registry)"},
+		{"diff nosuch/a nosuch/b", 3, "there is no directory nosuch/a (an image is named with its registry)"},
+		{"help show", 0, "Show a page about a package"},
+		{"help nosuch", 2, "there is no command \"nosuch\""},
+		{"--version", 0, "version test"},
+		{"get packages -o yml --server-url http://127.0.0.1:1", 1, "127.0.0.1:1"},
+		{"__complete add x ", 0, "ShellCompDirectiveNoFileComp"},
+		{"__complete add --interval ", 0, "ShellCompDirectiveNoFileComp"},
+		{"__complete add --ca-file ", 0, "ShellCompDirectiveDefault"},
+		{"__complete diff ./", 0, "ShellCompDirectiveFilterDirs"},
+	} {
+		args := strings.Split(test.args, " ")
+		code, stdout, stderr := run(t, args...)
+		if code != test.code || !strings.Contains(stdout+stderr, test.says) {
+			t.Errorf("%s: exit code %d, want %d, and %q in\n%s%s", test.args, code, test.code, test.says, stdout, stderr)
+		}
+	}
+}
+
+// TestGetSomeOfThese lists what there is of several names, and fails for the others.
+func TestGetSomeOfThese(t *testing.T) {
+	url := contentService(t, func(string, map[string]any) string {
+		return `{"data":{"packages":{"nodes":[{"name":"a","catalog":{"name":"c"},"version":"1.0.0"},{"name":"b","catalog":{"name":"c"}}],"pageInfo":{}}}}`
+	})
+	code, stdout, stderr := run(t, "get", "packages", "a", "nope", "b", "--no-headers", "-o", "custom-columns=N:.name", "--server-url", url)
+	if code != exitNotFound || stdout != "a\nb\n" || stderr != "error: there is no package \"nope\"\n" {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	code, _, stderr = run(t, "get", "packages", "-o", "yml", "--server-url", url)
+	if code != exitUsage || !strings.Contains(stderr, "did you mean yaml?") {
+		t.Errorf("-o yml: exit code %d, %s", code, stderr)
+	}
+}
+
+func TestSortByVersion(t *testing.T) {
+	for _, by := range []string{".version", "{.version}", ".head.version"} {
+		var rows []row
+		for _, version := range []string{"1.10.0", "1.9.0", "", "1.9.0-rc.1", "v2"} {
+			object := map[string]any{"version": version, "head": map[string]any{"version": version}}
+			rows = append(rows, row{cells: []string{version}, object: &unstructured.Unstructured{Object: object}})
+		}
+		if err := sortRows(rows, by); err != nil {
+			t.Fatal(err)
+		}
+		var sorted []string
+		for r := range slices.Values(rows) {
+			sorted = append(sorted, r.cells[0])
+		}
+		if diff := cmp.Diff([]string{"", "v2", "1.9.0-rc.1", "1.9.0", "1.10.0"}, sorted); diff != "" {
+			t.Errorf("by %s (-want +got):\n%s", by, diff)
+		}
+	}
+}
