@@ -110,6 +110,17 @@ type kind struct {
 	complete func(*env, *cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
 }
 
+// shown are the columns, of which that of the package is the first to go where all are of the same.
+func (k kind) shown(opts getOptions) []term.Column {
+	columns := slices.Clone(k.columns)
+	for i := range columns {
+		if columns[i].Name == "package" && opts.pkg != "" {
+			columns[i].Drop = 1
+		}
+	}
+	return columns
+}
+
 // completeGet completes what to list, and then its names.
 func (e *env) completeGet(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
@@ -159,7 +170,7 @@ func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) err
 	if err := sortRows(rows, opts.sortBy); err != nil {
 		return err
 	}
-	return errors.Join(append(missed, out.print(e.stdout, k.columns, rows, len(opts.names) == 1))...)
+	return errors.Join(append(missed, out.print(e.stdout, k.shown(opts), rows, len(opts.names) == 1))...)
 }
 
 // notListed is the error of a name that is not in the list.

@@ -39,7 +39,7 @@ func notes(isDefault bool, deprecated *deprecation) string {
 var packageKind = kind{
 	names: []string{"packages", "package", "pkg"},
 	columns: []term.Column{
-		{Name: "name", Least: 20}, {Name: "catalog"}, {Name: "display name", Least: 16}, {Name: "channel", Least: 8}, {Name: "version"}, note,
+		{Name: "name"}, {Name: "catalog"}, {Name: "display name", Least: 16, Drop: 3}, {Name: "channel", Least: 8, Drop: 5}, {Name: "version"}, note,
 		{Name: "provider", Wide: true}, {Name: "categories", Wide: true}, {Name: "capabilities", Wide: true},
 	},
 	list:     listPackages,
@@ -114,7 +114,7 @@ func withoutEmpty(names []string) []string {
 var channelKind = kind{
 	names: []string{"channels", "channel", "ch"},
 	columns: []term.Column{
-		{Name: "name", Least: 12}, {Name: "package", Least: 16}, {Name: "catalog"}, {Name: "head", Least: 16}, {Name: "version"}, note,
+		{Name: "name"}, {Name: "package", Least: 16, Drop: 5}, {Name: "catalog"}, {Name: "head", Least: 16, Drop: 4}, {Name: "version"}, note,
 	},
 	narrow:   true,
 	list:     listChannels,
@@ -169,7 +169,7 @@ func listChannels(ctx context.Context, s *content.Service, opts getOptions) ([]l
 var bundleKind = kind{
 	names: []string{"bundles", "bundle"},
 	columns: []term.Column{
-		{Name: "name", Least: 20}, {Name: "package", Least: 12}, {Name: "catalog"}, {Name: "version"}, {Name: "channels", Least: 12}, note,
+		{Name: "name"}, {Name: "package", Least: 12, Drop: 5}, {Name: "catalog"}, {Name: "version"}, {Name: "channels", Least: 12, Drop: 2}, note,
 		{Name: "image", Wide: true},
 	},
 	narrow:   true,

@@ -27,7 +27,7 @@ func catalogColumns(allReady bool) []term.Column {
 	return []term.Column{
 		{Name: "name"},
 		{Name: "image", Least: 20},
-		{Name: "digest"},
+		{Name: "digest", Drop: 1},
 		{Name: "packages", Right: true},
 		{Name: "ready", Style: statusStyle},
 		{Name: "reason", Wide: allReady},

@@ -13,6 +13,7 @@ type Column struct {
 	Wide  bool                    // shown only if all is wanted
 	Right bool                    // numbers
 	Least int                     // how narrow it may become where the terminal is too narrow; 0: it is never cut
+	Drop  int                     // when it is left out where not even cut columns fit: those with 1 first; 0: never
 	Style func(cell string) Style // nil: plain
 	Mark  []string                // what is bold wherever it stands in a cell, in any case
 }
@@ -71,11 +72,15 @@ func (s *Stream) Print(rows ...[]string) error {
 		}
 		lines = append(lines, cells)
 	}
+	cut := s.to.Width > 0 && !s.opts.Wide
+	if cut && s.widths == nil {
+		s.shown = drop(lines, s.columns, s.shown, s.to.Width)
+	}
 	widths := measure(lines, s.shown)
 	for n := range s.widths {
 		widths[n] = max(widths[n], s.widths[n])
 	}
-	if s.to.Width > 0 && !s.opts.Wide {
+	if cut {
 		shrink(widths, s.columns, s.shown, s.to.Width)
 	}
 	s.widths = widths
@@ -85,6 +90,29 @@ func (s *Stream) Print(rows ...[]string) error {
 		}
 	}
 	return nil
+}
+
+// drop leaves out columns until the others fit, if they are cut.
+func drop(lines [][]string, columns []Column, shown []int, most int) []int {
+	for {
+		widths := measure(lines, shown)
+		first := -1
+		total := gap * (len(shown) - 1)
+		for n, i := range shown {
+			c := columns[i]
+			if c.Least > 0 {
+				widths[n] = min(widths[n], max(c.Least, len(c.Name)))
+			}
+			total += widths[n]
+			if c.Drop > 0 && (first < 0 || c.Drop < columns[shown[first]].Drop) {
+				first = n
+			}
+		}
+		if total <= most || first < 0 {
+			return shown
+		}
+		shown = slices.Delete(slices.Clone(shown), first, first+1)
+	}
 }
 
 func headers(columns []Column) []string {
