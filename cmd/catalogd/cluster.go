@@ -227,15 +227,15 @@ func (c *cluster) priority(catalog string) int32 {
 	return 0
 }
 
-// awaited is the digest that a catalog's status names, as long as it is to be served.
+// awaited is the digest that a catalog's status names, as long as that is to be served here and is not.
 func (c *cluster) awaited(catalog string) string {
 	if source := c.source(catalog); source != nil {
-		return awaitedDigest(source)
+		return catalogsync.Awaited(source, c.store)
 	}
 	return ""
 }
 
-// expected are the catalogs whose status names a digest that is to be served.
+// expected are the catalogs of which awaited says something.
 func (c *cluster) expected() (names []string) {
 	reader := c.cache.Load()
 	if reader == nil {
@@ -246,16 +246,9 @@ func (c *cluster) expected() (names []string) {
 		return nil
 	}
 	for i := range list.Items {
-		if awaitedDigest(&list.Items[i]) != "" {
+		if catalogsync.Awaited(&list.Items[i], c.store) != "" {
 			names = append(names, list.Items[i].Name)
 		}
 	}
 	return names
-}
-
-func awaitedDigest(source *v1beta1.CatalogSource) string {
-	if !source.DeletionTimestamp.IsZero() || source.Spec.Availability == v1beta1.AvailabilityUnavailable {
-		return ""
-	}
-	return source.Status.Digest
 }

@@ -138,7 +138,10 @@ func TestAwaited(t *testing.T) {
 	served, gone, withdrawn := catalogSource("a", "sha256:1"), catalogSource("b", "sha256:2"), catalogSource("c", "sha256:3")
 	gone.DeletionTimestamp = &now
 	withdrawn.Spec.Availability = v1beta1.AvailabilityUnavailable
-	c := &cluster{}
+	st, err := store.Open(t.TempDir(), store.Options{})
+	must(t, err)
+	defer st.Close()
+	c := &cluster{store: st}
 	if got := c.awaited("a"); got != "" {
 		t.Errorf("not connected: awaits %q", got)
 	}

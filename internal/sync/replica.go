@@ -191,6 +191,18 @@ func isBehind(c *v1beta1.CatalogSource, served store.Catalog) bool {
 	return c.Status.Digest != "" && served.Snapshot.Info().Digest != c.Status.Digest && !isAhead(c, served)
 }
 
+// Awaited is the digest that a status names, as long as it is to be served here and is not: what is served is older, or nothing is. Empty: there is
+// none.
+func Awaited(c *v1beta1.CatalogSource, st *store.Store) string {
+	if !c.DeletionTimestamp.IsZero() || c.Spec.Availability == v1beta1.AvailabilityUnavailable {
+		return ""
+	}
+	if served, ok := st.Catalog(c.Name); ok && !isBehind(c, served) {
+		return ""
+	}
+	return c.Status.Digest
+}
+
 // lags tells whether a leader serves what is older than the status, or of another directory of the image than is wanted: what was published of
 // newer content is to stay then.
 func (r *CatalogReconciler) lags(rec *reconciliation, served store.Catalog) bool {
