@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,27 +38,32 @@ func (c *cluster) plugin(ctx context.Context, args ...string) (stdout, stderr st
 // TestPlugin: kubectl catalog reads the content through the API server's service proxy, for whom the API server lets.
 func TestPlugin(t *testing.T) {
 	eventually(t, "all replicas and catalogs are ready", installed.allReady)
-	packages := list("OperatorPackage")
-	must(t, installed.List(t.Context(), packages))
-	var want []string
-	for _, p := range packages.Items {
-		want = append(want, p.GetName())
-	}
-
-	out, complaint, code, err := installed.plugin(t.Context(), "get", "packages", "--no-headers", "-o", "custom-columns=:.name,:.catalog.name")
-	must(t, err)
-	if code != 0 {
-		t.Fatalf("exit code %d: %s", code, complaint)
-	}
-	var got []string
-	for line := range strings.Lines(out) {
-		if fields := strings.Fields(line); len(fields) == 2 {
-			got = append(got, strings.Join(fields, "."))
+	var out string
+	eventually(t, "the plugin lists the packages that are published", func(ctx context.Context) (err error) { // those of a catalog that is gone go later
+		packages := list("OperatorPackage")
+		if err := installed.List(ctx, packages); err != nil {
+			return err
 		}
-	}
-	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))); diff != "" {
-		t.Errorf("packages (-want +got):\n%s", diff)
-	}
+		var want, got []string
+		for _, p := range packages.Items {
+			want = append(want, p.GetName())
+		}
+		var complaint string
+		var code int
+		out, complaint, code, err = installed.plugin(ctx, "get", "packages", "--no-headers", "-o", "custom-columns=:.name,:.catalog.name")
+		if err != nil || code != 0 {
+			return fmt.Errorf("exit code %d: %w: %s", code, err, complaint)
+		}
+		for line := range strings.Lines(out) {
+			if fields := strings.Fields(line); len(fields) == 2 {
+				got = append(got, strings.Join(fields, "."))
+			}
+		}
+		if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))); diff != "" {
+			return fmt.Errorf("packages (-want +got):\n%s", diff)
+		}
+		return nil
+	})
 
 	const user = "catalog-user"
 	bind := func(kind, name string) {
@@ -72,7 +78,7 @@ func TestPlugin(t *testing.T) {
 		must(t, installed.Create(t.Context(), object))
 		t.Cleanup(func() { _ = installed.Delete(context.Background(), object) })
 	}
-	_, complaint, code, err = installed.plugin(t.Context(), "get", "packages", "--as", user)
+	_, complaint, code, err := installed.plugin(t.Context(), "get", "packages", "--as", user)
 	if must(t, err); code != 1 || !strings.Contains(complaint, "catalogd-packages-viewer") {
 		t.Errorf("without rights: exit code %d, %s", code, complaint)
 	}
