@@ -28,7 +28,7 @@ func newDiffCmd(e *env) *cobra.Command {
 		Long: `Tell what differs between two catalogs: the packages, channels (and their heads), bundles and deprecations that were added (+), changed (~) and
 removed (-) on the way from A to B.
 
-Each is a catalog of the cluster (NAME), one of its versions (NAME@sha256:..., as long as catalogd keeps it: while it is served and 15 minutes
+Each is a catalog of the cluster (NAME), one of its versions (NAME@DIGEST, of what is served 8 digits are enough; as long as catalogd keeps it: while it is served and 15 minutes
 longer), an image in a registry (REGISTRY/NAME:TAG), or a directory (./DIR).
 
 With --exit-code, exit codes are 0 for no differences, 1 for differences, and more than 1 where that cannot be told: 2 the command line is

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,6 +72,9 @@ func (e *env) export(ctx context.Context, ref string, packages []string, output 
 	if err != nil {
 		return err
 	}
+	if version, err = wholeVersion(ctx, service, catalog, version); err != nil {
+		return missing(err, catalog)
+	}
 	to, err := e.sink(output, force)
 	if err != nil {
 		return err
@@ -101,12 +105,29 @@ func cutVersion(ref string) (catalog, version string) {
 	return catalog, version
 }
 
+// shortVersion matches the first digits of a digest, as tables show them.
+var shortVersion = regexp.MustCompile(`^(?:sha256:)?([0-9a-f]{8,63})$`)
+
+// wholeVersion is the version that is meant by the first digits of its digest. What else is kept cannot be listed, so it is the one that is served.
+func wholeVersion(ctx context.Context, s *content.Service, catalog, version string) (string, error) {
+	short := shortVersion.FindStringSubmatch(version)
+	if short == nil {
+		return version, nil
+	}
+	served, err := s.Version(ctx, catalog)
+	if err != nil || strings.HasPrefix(served, "sha256:"+short[1]) {
+		return served, err
+	}
+	return "", notFoundf("catalog %q is at %s now, not at %s: name another version by its whole digest, which kubectl catalog list -o yaml showed in status.digest",
+		catalog, shortDigest(served), short[1])
+}
+
 // gone says of a version that is not there what can be done.
 func gone(err error, catalog, version string) error {
 	if version == "" || !content.IsNotFound(err) {
 		return err
 	}
-	return notFoundf("%w; a version is kept while it is served and 15 minutes longer: kubectl catalog list -o wide shows what is served of %q", err, catalog)
+	return notFoundf("catalog %q has no version %s: one is kept while it is served and 15 minutes longer", catalog, version)
 }
 
 // exporter hands the blobs of one version of a catalog to a sink.
@@ -148,6 +169,9 @@ func (x *exporter) packages(ctx context.Context, names []string) error {
 		version, err := x.service.Blobs(ctx, x.catalog, x.version, "packages/"+url.PathEscape(name), nil, x.put)
 		if content.IsNotFound(err) && asked == "" {
 			return x.noPackage(ctx, name, x.catalog)
+		}
+		if content.IsNotFound(err) {
+			return notFoundf("catalog %q has no package %q at %s, or no such version any more: one is kept while it is served and 15 minutes longer", x.catalog, name, x.version)
 		}
 		if err != nil {
 			return err

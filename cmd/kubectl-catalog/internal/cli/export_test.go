@@ -196,3 +196,27 @@ func TestNames(t *testing.T) {
 		t.Error("names that are good are changed")
 	}
 }
+
+// TestShortVersion: the first digits of a digest, as tables show them, are enough of the version that is served.
+func TestShortVersion(t *testing.T) {
+	const served = "sha256:ec6a8101d039aead203323a35a3077d2ffe58639500fb75aa4e1b65ac1f7d718"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Location", "/catalogs/sample/digests/"+served+"/api/v1/metas")
+	}))
+	defer server.Close()
+	streams, _, _, _ := genericiooptions.NewTestIOStreams()
+	e := newEnv(streams, func(string) string { return "" }, "test")
+	e.serverURL = server.URL
+	service, err := e.direct()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[string]string{
+		"": "", "ec6a8101d039": served, "sha256:ec6a8101": served, "ec6a810": "ec6a810", served: served, "deadbeef": "",
+	} {
+		got, err := wholeVersion(t.Context(), service, "sample", version)
+		if got != want || (err != nil) != (version == "deadbeef") {
+			t.Errorf("%q: got %q, want %q; error %v", version, got, want, err)
+		}
+	}
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // catalogRef matches what can be a catalog of the cluster: no image with its registry, and no path.
-var catalogRef = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(@sha256:[0-9a-f]+(-[0-9a-f]+)?)?$`)
+var catalogRef = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(@(sha256:)?[0-9a-f]+(-[0-9a-f]+)?)?$`)
 
 // outlineOf reads what a catalog of the cluster, an image or a directory holds. free gives back what that took.
 func (e *env) outlineOf(ctx context.Context, ref string, insecure bool) (o outline, free func() error, err error) {
@@ -47,9 +47,12 @@ func (e *env) servedOutline(ctx context.Context, ref string) (outline, error) {
 	}
 	o := outline{Name: ref, packages: map[string]packageOutline{}}
 	if version == "" {
-		if version, err = service.Version(ctx, catalog); err != nil {
-			return o, missing(err, catalog)
-		}
+		version, err = service.Version(ctx, catalog)
+	} else {
+		version, err = wholeVersion(ctx, service, catalog, version)
+	}
+	if err != nil {
+		return o, missing(err, catalog)
 	}
 	const known = `{ catalogs { digest invalidPackages { name reason hash } } }`
 	var info struct {

@@ -116,7 +116,9 @@ func (e *env) checkBeforePush(ctx context.Context, dir string, force bool) error
 	}
 	summary := report.Summary()
 	if report.Errors() == 0 {
-		fmt.Fprintln(e.stderr, summary)
+		if len(report.Faults) > 0 {
+			fmt.Fprintln(e.stderr, summary)
+		}
 		return nil
 	}
 	keepErrors(report)
