@@ -403,6 +403,33 @@ func TestIsAhead(t *testing.T) {
 	}
 }
 
+func TestAwaited(t *testing.T) {
+	w := newWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, nil)
+	ahead := w.settle() // what is served in the end was found for that
+	w.forward("latest", "bar")
+	w.requestPoll("1")
+	c := w.settle()
+	now := metav1.Now()
+	behind, withdrawn, gone, absent := c.DeepCopy(), c.DeepCopy(), c.DeepCopy(), c.DeepCopy()
+	behind.Status.Digest = "sha256:other"
+	withdrawn.Status.Digest, withdrawn.Spec.Availability = "sha256:other", v1beta1.AvailabilityUnavailable
+	gone.Status.Digest, gone.DeletionTimestamp = "sha256:other", &now
+	absent.Name = "absent"
+	for name, test := range map[string]struct {
+		c    *v1beta1.CatalogSource
+		want string
+	}{
+		"as the status says": {c, ""}, "behind": {behind, "sha256:other"}, "ahead": {ahead, ""}, "withdrawn": {withdrawn, ""}, "gone": {gone, ""},
+		"not here": {absent, c.Status.Digest},
+	} {
+		if got := Awaited(test.c, w.Store); got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 func withBasis(c store.Catalog, basis string) store.Catalog {
 	c.Basis = basis
 	return c
