@@ -144,7 +144,7 @@ type listed struct {
 }
 
 func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) error {
-	if k.narrow && !opts.all && opts.pkg == "" && opts.catalog == "" && opts.selector == "" && opts.fields == "" && len(opts.names) == 0 {
+	if k.narrow && !opts.all && opts.areOpen() {
 		return usagef("say of which package: kubectl catalog get %s --package NAME, or --all", k.names[0])
 	}
 	found, err := e.find(ctx, k, opts)
@@ -171,6 +171,11 @@ func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) err
 		return err
 	}
 	return errors.Join(append(missed, out.print(e.stdout, k.shown(opts), rows, len(opts.names) == 1))...)
+}
+
+// areOpen tells that nothing is said of which things to list.
+func (o getOptions) areOpen() bool {
+	return o.pkg == "" && o.catalog == "" && o.selector == "" && o.fields == "" && len(o.names) == 0
 }
 
 // notListed is the error of a name that is not in the list.
