@@ -189,3 +189,40 @@ func TestPluginTellsVersions(t *testing.T) {
 		t.Errorf("the platform is %q", got)
 	}
 }
+
+// TestPluginGetWatches has a list go on with the rows that change.
+func TestPluginGetWatches(t *testing.T) {
+	w := pluginWorld(t)
+	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "get", "channels", "-A", "--watch", "-o", "custom-columns=:.package.name,:.name,:.head.version", "--no-headers")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	next := func() string {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatalf("it ended: %v", lines.Err())
+		}
+		return strings.Join(strings.Fields(lines.Text()), " ")
+	}
+	blobs, err := readCatalog(sampleCatalog)
+	must(t, err)
+	for range countSchema(blobs, "olm.channel") {
+		next()
+	}
+	w.registry.push(t, "sample", catalogImage(t, changedSample(t)))
+	w.plugin(t, "refresh", "sample").must(t)
+	var got []string
+	for range 4 {
+		got = append(got, next())
+	}
+	want := []string{"new-operator alpha 2.0.0", "mercury-operator 1.0.x 1.0.1", "mercury-operator dev 1.0.2", "mercury-operator stable 1.0.2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the channels of a package that is new, and of one that is gone (-want +got):\n%s", diff)
+	}
+	must(t, cmd.Process.Signal(os.Interrupt))
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v", err)
+	}
+}

@@ -47,6 +47,7 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
   kubectl catalog get deprecations --catalog sample
   kubectl catalog get packages -l provider=Skupper --sort-by .version
   kubectl catalog get packages --watch
+  kubectl catalog get channels --package skupper-operator --watch
   kubectl catalog get --raw /catalogs
   kubectl catalog get --raw '/catalogs/sample/api/v1/metas?schema=olm.channel&package=skupper-operator'`,
 		Args:              cobra.ArbitraryArgs,
@@ -61,7 +62,7 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
 	flags.StringVarP(&opts.selector, "selector", "l", "", "only of packages whose OperatorPackage has these labels: key=value,...")
 	flags.StringVar(&opts.fields, "field-selector", "", "only of packages whose OperatorPackage has these fields: spec.catalog=value,...")
 	var watch bool
-	flags.BoolVarP(&watch, "watch", "w", false, "after the list of packages, a row for each that changes, until interrupted")
+	flags.BoolVarP(&watch, "watch", "w", false, "after the list, a row for each of them that changes, until interrupted")
 	flags.StringVar(&opts.sortBy, "sort-by", "", "sort by a `field` of what -o json shows, as a JSONPath: .version")
 	flags.StringVar(&opts.raw, "raw", "", "print what the content service answers at this `path`, which may have parameters")
 	e.completeFlags(cmd)
@@ -78,7 +79,7 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
 		}
 		opts.names, opts.full = args[1:], !out.isPlain()
 		if watch {
-			return e.watchPackages(cmd.Context(), out, kind, opts)
+			return e.getAndWatch(cmd.Context(), out, kind, opts)
 		}
 		return e.get(cmd.Context(), out, kind, opts)
 	}
@@ -101,10 +102,11 @@ var kinds = func() map[string]kind {
 
 // A kind of things that catalogs hold.
 type kind struct {
-	names   []string // plural, singular, short
-	columns []term.Column
-	narrow  bool // whether what to list has to be said: there are very many
-	list    func(context.Context, *content.Service, getOptions) ([]listed, error)
+	names      []string // plural, singular, short
+	columns    []term.Column
+	ofPackages bool // whether these are packages themselves
+	narrow     bool // whether what to list has to be said: there are very many
+	list       func(context.Context, *content.Service, getOptions) ([]listed, error)
 
 	// complete completes names of its things; nil: it cannot be done.
 	complete func(*env, *cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
@@ -141,11 +143,12 @@ func (e *env) completeGet(cmd *cobra.Command, args []string, prefix string) ([]c
 type listed struct {
 	row
 	catalog, pkg, name string
+	part               string // what it is of the package, where that and its name do not tell
 }
 
 func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) error {
-	if k.narrow && !opts.all && opts.areOpen() {
-		return usagef("say of which package: kubectl catalog get %s --package NAME, or --all", k.names[0])
+	if err := k.suits(opts); err != nil {
+		return err
 	}
 	found, err := e.find(ctx, k, opts)
 	if err != nil {
@@ -171,6 +174,14 @@ func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) err
 		return err
 	}
 	return errors.Join(append(missed, out.print(e.stdout, k.shown(opts), rows, len(opts.names) == 1))...)
+}
+
+// suits tells whether it is said which to list, of a kind of which there are very many.
+func (k kind) suits(opts getOptions) error {
+	if k.narrow && !opts.all && opts.areOpen() {
+		return usagef("say of which package: kubectl catalog get %s --package NAME, or --all", k.names[0])
+	}
+	return nil
 }
 
 // areOpen tells that nothing is said of which things to list.

@@ -5,14 +5,16 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
 
-// watchPackages lists packages, and from then on those that change, until it is interrupted. One that is removed has a last row.
-func (e *env) watchPackages(ctx context.Context, out *output, k kind, opts getOptions) error {
-	if k.names[0] != packageKind.names[0] {
-		return usagef("--watch is for packages; of %s, list those of the packages that kubectl catalog watch says have changed", k.names[0])
+// getAndWatch lists what catalogs hold, and from then on what changes of it, until it is interrupted. What is removed has a last row.
+func (e *env) getAndWatch(ctx context.Context, out *output, k kind, opts getOptions) error {
+	if err := k.suits(opts); err != nil {
+		return err
 	}
 	if opts.selector != "" || opts.fields != "" {
 		return usagef("--watch does not go with selectors: kubectl get operatorpackages --watch takes both")
@@ -30,82 +32,94 @@ func (e *env) watchPackages(ctx context.Context, out *output, k kind, opts getOp
 	if err != nil {
 		return err
 	}
-	p := &packageWatch{opts: opts, show: show, known: map[string]map[string]listed{}}
-	if err := p.first(found); err != nil {
+	w := &listWatch{kind: k, opts: opts, show: show, known: map[string]map[string]listed{}}
+	if err := w.first(found); err != nil {
 		return err
 	}
-	return e.eachEvent(ctx, withoutEmpty([]string{opts.catalog}), p.changed)
+	return e.eachEvent(ctx, withoutEmpty([]string{opts.catalog}), w.changed)
 }
 
-// A packageWatch prints packages that differ from what it knows.
-type packageWatch struct {
+// A listWatch prints what differs from what it knows.
+type listWatch struct {
+	kind  kind
 	opts  getOptions
 	show  func([]row) error
-	known map[string]map[string]listed // by catalog and name
+	known map[string]map[string]listed // by catalog and key
 }
 
+// key tells what is listed from the rest of its catalog.
+func (l listed) key() string { return strings.Join([]string{l.pkg, l.name, l.part}, "\x00") }
+
 // first prints what there is to begin with.
-func (p *packageWatch) first(found []listed) error {
+func (w *listWatch) first(found []listed) error {
 	rows := make([]row, len(found))
 	for i, l := range found {
 		rows[i] = l.row
-		if p.known[l.catalog] == nil {
-			p.known[l.catalog] = map[string]listed{}
+		if w.known[l.catalog] == nil {
+			w.known[l.catalog] = map[string]listed{}
 		}
-		p.known[l.catalog][l.name] = l
+		w.known[l.catalog][l.key()] = l
 	}
-	if err := sortRows(rows, p.opts.sortBy); err != nil || len(rows) == 0 {
+	if err := sortRows(rows, w.opts.sortBy); err != nil || len(rows) == 0 {
 		return err
 	}
-	return p.show(rows)
+	return w.show(rows)
 }
 
 // changed prints what an event changes. It compares the whole catalog, as the event may be of a version before or after what is known.
-func (p *packageWatch) changed(ctx context.Context, s *content.Service, event content.Event) error {
-	opts := p.opts
-	opts.catalog = event.Catalog
-	now := map[string]listed{}
-	if event.Type == content.Digest {
-		found, err := listPackages(ctx, s, opts)
-		if content.IsNotFound(err) {
-			return nil // it has just been removed, which the next event says
-		}
-		if err != nil {
-			return err
-		}
-		for _, l := range found {
-			if len(opts.names) == 0 || slices.ContainsFunc(opts.names, l.is) {
-				now[l.name] = l
-			}
-		}
+func (w *listWatch) changed(ctx context.Context, s *content.Service, event content.Event) error {
+	now, err := w.list(ctx, s, event)
+	if content.IsNotFound(err) {
+		return nil // it has just been removed, which the next event says
 	}
-	was := p.known[event.Catalog]
-	p.known[event.Catalog] = now
+	if err != nil {
+		return err
+	}
+	was := w.known[event.Catalog]
+	w.known[event.Catalog] = now
 	var rows []row
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		told := event.Changes != nil && slices.Contains(event.Changed, name) // in what a row does not show
-		if told || !reflect.DeepEqual(was[name].object, now[name].object) {
-			rows = append(rows, now[name].row)
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		// A package may have changed in what its row does not show.
+		told := w.kind.ofPackages && event.Changes != nil && slices.Contains(event.Changed, now[key].name)
+		if told || !reflect.DeepEqual(was[key].object, now[key].object) {
+			rows = append(rows, now[key].row)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(was)) {
-		if _, ok := now[name]; !ok {
-			rows = append(rows, removedPackage(was[name].row))
+	for _, key := range slices.Sorted(maps.Keys(was)) {
+		if _, ok := now[key]; !ok {
+			rows = append(rows, w.kind.removed(was[key].row))
 		}
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	return p.show(rows)
+	return w.show(rows)
 }
 
-// removedPackage is the last row of a package.
-func removedPackage(r row) row {
-	r.cells = slices.Clone(r.cells)
-	for i, column := range packageKind.columns {
-		if column.Name == note.Name {
-			r.cells[i] = "removed"
+// list is what a catalog holds after an event, by key.
+func (w *listWatch) list(ctx context.Context, s *content.Service, event content.Event) (map[string]listed, error) {
+	now := map[string]listed{}
+	if event.Type != content.Digest {
+		return now, nil
+	}
+	opts := w.opts
+	opts.catalog = event.Catalog
+	found, err := w.kind.list(ctx, s, opts)
+	for _, l := range found {
+		if len(opts.names) == 0 || slices.ContainsFunc(opts.names, l.is) {
+			now[l.key()] = l
 		}
 	}
+	return now, err
+}
+
+// removed is the last row of something: its note, or where it has none what stands last, says so.
+func (k kind) removed(r row) row {
+	r.cells = slices.Clone(r.cells)
+	at := slices.IndexFunc(k.columns, func(c term.Column) bool { return c.Name == note.Name })
+	if at < 0 {
+		at = len(r.cells) - 1
+	}
+	r.cells[at] = "removed"
 	return r
 }

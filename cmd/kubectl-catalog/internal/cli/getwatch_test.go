@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 )
 
-func TestPackageWatch(t *testing.T) {
+func TestListWatch(t *testing.T) {
 	versions := ""
 	url := contentService(t, func(string, map[string]any) string {
 		var nodes []string
@@ -30,7 +31,7 @@ func TestPackageWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	p := &packageWatch{known: map[string]map[string]listed{}, show: func(rows []row) error {
+	p := &listWatch{kind: packageKind, known: map[string]map[string]listed{}, show: func(rows []row) error {
 		for _, r := range rows {
 			got = append(got, strings.TrimSpace(r.cells[0]+" "+r.cells[4]+" "+r.cells[5]))
 		}
@@ -67,10 +68,19 @@ func TestPackageWatch(t *testing.T) {
 	}
 }
 
-func TestPackageWatchUsage(t *testing.T) {
-	for _, args := range []string{"get channels -A --watch", "get packages --watch -l a=b"} {
-		if code, _, stderr := run(t, strings.Fields(args)...); code != exitUsage || !strings.Contains(stderr, "--watch") {
+func TestListWatchUsage(t *testing.T) {
+	for _, args := range []string{"get channels --watch", "get packages --watch -l a=b"} {
+		if code, _, stderr := run(t, strings.Fields(args)...); code != exitUsage || (!strings.Contains(stderr, "--watch") && !strings.Contains(stderr, "--package")) {
 			t.Errorf("%s: exit code %d, stderr %q", args, code, stderr)
+		}
+	}
+}
+
+func TestRemovedRow(t *testing.T) {
+	for _, k := range allKinds {
+		r := row{cells: make([]string, len(k.columns))}
+		if got := k.removed(r); !slices.Contains(got.cells, "removed") || slices.Contains(r.cells, "removed") {
+			t.Errorf("%s: %q, of %q", k.names[0], got.cells, r.cells)
 		}
 	}
 }

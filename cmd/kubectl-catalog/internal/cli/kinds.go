@@ -37,7 +37,8 @@ func notes(isDefault bool, deprecated *deprecation) string {
 }
 
 var packageKind = kind{
-	names: []string{"packages", "package", "pkg"},
+	ofPackages: true,
+	names:      []string{"packages", "package", "pkg"},
 	columns: []term.Column{
 		{Name: "name"}, {Name: "catalog"}, {Name: "display name", Least: 16, Drop: 3}, {Name: "channel", Least: 8, Drop: 5}, {Name: "version"}, note,
 		{Name: "provider", Wide: true}, {Name: "categories", Wide: true}, {Name: "capabilities", Wide: true},
@@ -262,7 +263,7 @@ func listDeprecations(ctx context.Context, s *content.Service, opts getOptions) 
 		}
 	}
 	return rowsOf(found, "Deprecation", func(d deprecationView) listed {
-		return listed{catalog: d.Catalog.Name, pkg: d.Package.Name, name: d.Name, row: row{cells: []string{
+		return listed{catalog: d.Catalog.Name, pkg: d.Package.Name, name: d.Name, part: d.Kind, row: row{cells: []string{
 			d.Package.Name, d.Catalog.Name, d.Kind, d.Name, d.Message,
 		}}}
 	})
