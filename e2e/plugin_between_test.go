@@ -193,7 +193,7 @@ func TestPluginTellsVersions(t *testing.T) {
 // TestPluginGetWatches has a list go on with the rows that change.
 func TestPluginGetWatches(t *testing.T) {
 	w := pluginWorld(t)
-	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "get", "channels", "-A", "--watch", "-o", "custom-columns=:.package.name,:.name,:.head.version", "--no-headers")
+	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "get", "channels", "-l", "catalog=sample", "--watch", "-o", "custom-columns=:.package.name,:.name,:.head.version", "--no-headers")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
 	out, err := cmd.StdoutPipe()
 	must(t, err)

@@ -271,9 +271,14 @@ func (e *env) find(ctx context.Context, k kind, opts getOptions) ([]listed, erro
 	if err != nil {
 		return nil, err
 	}
+	return opts.chosen(found, selected), nil
+}
+
+// chosen takes what has another name, or is not of the selected packages, out of what was found; nil: all are.
+func (o getOptions) chosen(found []listed, selected map[[2]string]bool) []listed {
 	return slices.DeleteFunc(found, func(l listed) bool {
-		return (len(opts.names) > 0 && !slices.ContainsFunc(opts.names, l.is)) || (selected != nil && !selected[[2]string{l.catalog, l.pkg}])
-	}), nil
+		return (len(o.names) > 0 && !slices.ContainsFunc(o.names, l.is)) || (selected != nil && !selected[[2]string{l.catalog, l.pkg}])
+	})
 }
 
 // selectPackages returns the packages whose OperatorPackages the selectors match, by catalog and name; nil: all.

@@ -6,7 +6,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
@@ -15,9 +19,6 @@ import (
 func (e *env) getAndWatch(ctx context.Context, out *output, k kind, opts getOptions) error {
 	if err := k.suits(opts); err != nil {
 		return err
-	}
-	if opts.selector != "" || opts.fields != "" {
-		return usagef("--watch does not go with selectors: kubectl get operatorpackages --watch takes both")
 	}
 	found, err := e.find(ctx, k, opts)
 	if err != nil {
@@ -32,7 +33,7 @@ func (e *env) getAndWatch(ctx context.Context, out *output, k kind, opts getOpti
 	if err != nil {
 		return err
 	}
-	w := &listWatch{kind: k, opts: opts, show: show, known: map[string]map[string]listed{}}
+	w := &listWatch{kind: k, opts: opts, show: show, known: map[string]map[string]listed{}, selected: e.selectPublished}
 	if err := w.first(found); err != nil {
 		return err
 	}
@@ -45,6 +46,9 @@ type listWatch struct {
 	opts  getOptions
 	show  func([]row) error
 	known map[string]map[string]listed // by catalog and key
+
+	// selected tells which packages the selectors match, by catalog and name, once a version of a catalog is published; nil: all.
+	selected func(context.Context, getOptions, content.Event) (map[[2]string]bool, error)
 }
 
 // key tells what is listed from the rest of its catalog.
@@ -104,13 +108,49 @@ func (w *listWatch) list(ctx context.Context, s *content.Service, event content.
 	}
 	opts := w.opts
 	opts.catalog = event.Catalog
+	selected, err := w.selected(ctx, opts, event)
+	if err != nil {
+		return nil, err
+	}
 	found, err := w.kind.list(ctx, s, opts)
-	for _, l := range found {
-		if len(opts.names) == 0 || slices.ContainsFunc(opts.names, l.is) {
-			now[l.key()] = l
-		}
+	for _, l := range opts.chosen(found, selected) {
+		now[l.key()] = l
 	}
 	return now, err
+}
+
+// How long the packages of a version may take to be published after it is served, and how often it is looked.
+const (
+	publishTime = 2 * time.Minute
+	publishLook = 500 * time.Millisecond
+)
+
+// selectPublished is selectPackages, once the packages of what an event tells of are published: their labels are those of OperatorPackages.
+// What takes too long is selected as it is.
+func (e *env) selectPublished(ctx context.Context, opts getOptions, event content.Event) (map[[2]string]bool, error) {
+	if opts.selector == "" && opts.fields == "" {
+		return nil, nil
+	}
+	for end := time.Now().Add(publishTime); time.Now().Before(end); {
+		c, err := e.catalog(ctx, event.Catalog)
+		if err != nil {
+			return nil, err
+		}
+		if isPublished(c, event) {
+			break
+		}
+		if err := sleep(ctx, publishLook); err != nil {
+			return nil, err
+		}
+	}
+	return e.selectPackages(ctx, opts)
+}
+
+// isPublished tells whether the status is about what an event tells of, or newer, and the packages of that are published.
+func isPublished(c *v1beta1.CatalogSource, event content.Event) bool {
+	return c.Status.Poll != nil && c.Status.Poll.LastChangeTime != nil &&
+		!c.Status.Poll.LastChangeTime.Time.Before(event.LastModified.Truncate(time.Second)) &&
+		condition(c, v1beta1.PackagesSyncedCondition).Status == metav1.ConditionTrue
 }
 
 // removed is the last row of something: its note, or where it has none what stands last, says so.

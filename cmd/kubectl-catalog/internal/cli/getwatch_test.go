@@ -5,10 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 )
 
@@ -31,7 +34,7 @@ func TestListWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	p := &listWatch{kind: packageKind, known: map[string]map[string]listed{}, show: func(rows []row) error {
+	p := &listWatch{kind: packageKind, selected: new(env).selectPublished, known: map[string]map[string]listed{}, show: func(rows []row) error {
 		for _, r := range rows {
 			got = append(got, strings.TrimSpace(r.cells[0]+" "+r.cells[4]+" "+r.cells[5]))
 		}
@@ -69,10 +72,8 @@ func TestListWatch(t *testing.T) {
 }
 
 func TestListWatchUsage(t *testing.T) {
-	for _, args := range []string{"get channels --watch", "get packages --watch -l a=b"} {
-		if code, _, stderr := run(t, strings.Fields(args)...); code != exitUsage || (!strings.Contains(stderr, "--watch") && !strings.Contains(stderr, "--package")) {
-			t.Errorf("%s: exit code %d, stderr %q", args, code, stderr)
-		}
+	if code, _, stderr := run(t, "get", "channels", "--watch"); code != exitUsage || !strings.Contains(stderr, "--package") {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 }
 
@@ -81,6 +82,31 @@ func TestRemovedRow(t *testing.T) {
 		r := row{cells: make([]string, len(k.columns))}
 		if got := k.removed(r); !slices.Contains(got.cells, "removed") || slices.Contains(r.cells, "removed") {
 			t.Errorf("%s: %q, of %q", k.names[0], got.cells, r.cells)
+		}
+	}
+}
+
+func TestIsPublished(t *testing.T) {
+	at := time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
+	event := content.Event{LastModified: at.Add(300 * time.Millisecond)}
+	status := func(changed time.Time, synced metav1.ConditionStatus) *v1beta1.CatalogSource {
+		return &v1beta1.CatalogSource{Status: v1beta1.CatalogSourceStatus{
+			Poll:       &v1beta1.PollStatus{LastChangeTime: &metav1.Time{Time: changed}},
+			Conditions: []metav1.Condition{{Type: v1beta1.PackagesSyncedCondition, Status: synced}},
+		}}
+	}
+	for name, test := range map[string]struct {
+		c    *v1beta1.CatalogSource
+		want bool
+	}{
+		"nothing yet":        {&v1beta1.CatalogSource{}, false},
+		"the version before": {status(at.Add(-time.Second), metav1.ConditionTrue), false},
+		"this one":           {status(at, metav1.ConditionTrue), true},
+		"not whole":          {status(at, metav1.ConditionFalse), false},
+		"a later one":        {status(at.Add(time.Minute), metav1.ConditionTrue), true},
+	} {
+		if got := isPublished(test.c, event); got != test.want {
+			t.Errorf("%s: got %t", name, got)
 		}
 	}
 }
