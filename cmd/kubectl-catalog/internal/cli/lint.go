@@ -36,7 +36,8 @@ func newLintCmd(e *env) *cobra.Command {
 catalogd, which reads and checks with the same code; each fault is told with its file and line.
 
 An error has catalogd leave out the package, which it then names in the status of the CatalogSource, or refuse the whole image, of which it goes
-on to serve the one before: the last line says which. A package without a ClusterServiceVersion at the head of any channel is left out, too. A warning is about what works and could be better. --rules lists what is checked.
+on to serve the one before: the last line says which. A warning is about what is sound and could be better, or is sound and yet not
+published: a package without a ClusterServiceVersion at the head of any channel. --rules lists what is checked.
 
 -o github is for steps of GitHub workflows, which then show the faults beside the lines; -o sarif is SARIF 2.1.0, which code scanning reads. The
 exit code is 1 if there is an error or, with --strict, a warning.

@@ -115,17 +115,15 @@ func (e *env) checkBeforePush(ctx context.Context, dir string, force bool) error
 		return err
 	}
 	summary := report.Summary()
-	if report.Errors() == 0 {
-		if len(report.Faults) > 0 {
-			fmt.Fprintln(e.stderr, summary)
-		}
+	errors := report.Errors()
+	report.Faults = slices.DeleteFunc(report.Faults, func(f local.Fault) bool { return f.Severity != local.Error && !f.Hides() })
+	if errors == 0 && len(report.Faults) == 0 {
 		return nil
 	}
-	keepErrors(report)
 	if err := printReport(e.stderr, report, "text"); err != nil {
 		return err
 	}
-	if !force {
+	if errors > 0 && !force {
 		return fmt.Errorf("nothing is pushed: %s; correct what is listed, or push it all the same with --force", summary)
 	}
 	fmt.Fprintf(e.stderr, "%s %s\n", e.stderr.Paint(term.Yellow, "warning:"), summary)

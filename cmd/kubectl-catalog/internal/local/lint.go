@@ -18,7 +18,8 @@ import (
 // Severity is how bad a Fault is.
 type Severity string
 
-// An error has catalogd refuse the image, leave out the package, or publish nothing at all. A warning is about what works and could be better.
+// An error has catalogd refuse the image, or leave out the package as not sound. A warning is about what is sound and could be better, or is not
+// published though it is sound.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
@@ -77,8 +78,11 @@ type pending struct {
 	path []any // leads to what is at fault in the blob: keys and indexes
 }
 
-// Lint finds all that is wrong with a catalog. The verdicts are catalogd's: of a package that it publishes there are no errors, and of
-// one that it leaves out, at least one. An error tells that the catalog could not be read, for no fault of its own.
+// Hides tells that because of it catalogd publishes nothing of a package, or of all, that is sound.
+func (f Fault) Hides() bool { return f.Rule == "package-no-csv" || f.Rule == "no-package" }
+
+// Lint finds all that is wrong with a catalog. The verdicts are catalogd's: of a package that it finds sound there are no errors, and
+// of one that it does not, at least one. An error tells that the catalog could not be read, for no fault of its own.
 func Lint(ctx context.Context, s *Source) (*Report, error) {
 	l := &linter{report: Report{Source: cmp.Or(s.Dir, s.Image)}}
 	if s.refused != nil {
@@ -143,7 +147,7 @@ func (l *linter) checkNotEmpty() {
 	if l.catalog.files == 0 {
 		message += "; does an .indexignore name all of its files?"
 	}
-	l.placed = append(l.placed, Fault{Severity: Error, Rule: "no-package", Message: message})
+	l.placed = append(l.placed, Fault{Severity: Warning, Rule: "no-package", Message: message})
 }
 
 // yamlLine is how the YAML library begins its errors.

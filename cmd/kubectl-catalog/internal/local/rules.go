@@ -16,7 +16,7 @@ type Rule struct {
 var Rules = map[string]Rule{
 	"image":                      {Error, "An image is one that catalogd can read a catalog from."},
 	"empty":                      {Error, "A catalog has files."},
-	"no-package":                 {Error, "A catalog has packages."},
+	"no-package":                 {Warning, "A catalog has packages."},
 	"not-a-file":                 {Error, "A catalog consists of files and directories; catalogd follows no links."},
 	"indexignore":                {Error, "The .indexignore files are of a sane size."},
 	"syntax":                     {Error, "A file is a stream of JSON or YAML objects with unambiguous keys."},
@@ -24,7 +24,7 @@ var Rules = map[string]Rule{
 	"no-schema":                  {Error, "Each blob has a schema."},
 	"unknown-schema":             {Warning, "Names of schemas that begin with \"olm.\" are those that OLM defines."},
 	"blob-malformed":             {Error, "A blob can be decoded as what its schema says."},
-	"package-no-csv":             {Error, "The head of at least one channel of a package carries olm.csv.metadata: else there is no OperatorPackage of it."},
+	"package-no-csv":             {Warning, "The head of at least one channel of a package carries olm.csv.metadata: else there is no OperatorPackage of it."},
 	"package-invalid":            {Error, "A package keeps all rules of operator-registry."},
 	"package-name":               {Error, "A package has a name, which is a DNS label."},
 	"package-duplicate":          {Error, "There is one olm.package blob of each name."},

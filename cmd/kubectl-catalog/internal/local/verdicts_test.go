@@ -33,7 +33,7 @@ var broken = map[string]judged{
 	"duplicate-json-key":              {refused: true, errors: "foo/catalog.json:1:0 syntax"},
 	"duplicate-package":               {invalid: "foo", errors: "foo-again/catalog.json:3:11 package-duplicate"},
 	"duplicate-version":               {invalid: "foo", errors: "foo/catalog.json:92:17 version-duplicate"},
-	"empty-catalog":                   {errors: ":0:0 no-package"},
+	"empty-catalog":                   {warnings: ":0:0 no-package"},
 	"empty-channel":                   {invalid: "foo", errors: "foo/catalog.json:83:1 channel-empty"},
 	"empty-file":                      {},
 	"empty-schema":                    {refused: true, errors: "foo/catalog.json:83:0 no-schema"},

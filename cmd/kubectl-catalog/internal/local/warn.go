@@ -63,7 +63,7 @@ func (p *pkg) warnOfHeads(sound *fbc.Package, warn warner) (described bool, err 
 	}
 	if hidden == len(sound.Channels) {
 		p.report.Hidden = append(p.report.Hidden, p.name)
-		p.pending = append(p.pending, p.about(p.packages[0].blob, Error, "package-no-csv", nil,
+		p.pending = append(p.pending, p.about(p.packages[0].blob, Warning, "package-no-csv", nil,
 			"package %s will not be published: no channel has a head with a ClusterServiceVersion (olm.csv.metadata) that can be used; render the bundles again with opm", quote(p.name)))
 	}
 	return described, nil
