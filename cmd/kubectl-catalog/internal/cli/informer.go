@@ -42,7 +42,7 @@ func (w *watcher) eachCatalog(ctx context.Context, each func(*v1beta1.CatalogSou
 			},
 		},
 		ObjectType:   &v1beta1.CatalogSource{},
-		ResyncPeriod: again / 3,
+		ResyncPeriod: feedRetry / 3,
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc:    seen,
 			UpdateFunc: func(_, object any) { seen(object) },
