@@ -83,7 +83,7 @@ func isNamed(c *v1beta1.CatalogSource, served store.Catalog) bool {
 // dismiss takes a catalog out of service here that is being deleted or withdrawn.
 func (r *CatalogReconciler) dismiss(_ context.Context, rec *reconciliation) error {
 	c := rec.catalog
-	if c.DeletionTimestamp.IsZero() && c.Spec.Availability != v1beta1.AvailabilityUnavailable {
+	if !isWithdrawn(c) {
 		return nil
 	}
 	if err := r.Store.Remove(c.Name); err != nil {
@@ -191,10 +191,15 @@ func isBehind(c *v1beta1.CatalogSource, served store.Catalog) bool {
 	return c.Status.Digest != "" && served.Snapshot.Info().Digest != c.Status.Digest && !isAhead(c, served)
 }
 
+// isWithdrawn tells whether a catalog is not to be served, whatever its status names.
+func isWithdrawn(c *v1beta1.CatalogSource) bool {
+	return !c.DeletionTimestamp.IsZero() || c.Spec.Availability == v1beta1.AvailabilityUnavailable
+}
+
 // Awaited is the digest that a status names, as long as it is to be served here and is not: what is served is older, or nothing is. Empty: there is
 // none.
 func Awaited(c *v1beta1.CatalogSource, st *store.Store) string {
-	if !c.DeletionTimestamp.IsZero() || c.Spec.Availability == v1beta1.AvailabilityUnavailable {
+	if isWithdrawn(c) {
 		return ""
 	}
 	if served, ok := st.Catalog(c.Name); ok && !isBehind(c, served) {
@@ -230,7 +235,7 @@ func LagOf(ctx context.Context, reader client.Reader, st *store.Store, polls *po
 	}
 	for i := range list.Items {
 		c := &list.Items[i]
-		if c.Status.Digest == "" || !c.DeletionTimestamp.IsZero() || c.Spec.Availability == v1beta1.AvailabilityUnavailable {
+		if c.Status.Digest == "" || isWithdrawn(c) {
 			continue
 		}
 		failed := polls.Get(c.Name).Err != nil
