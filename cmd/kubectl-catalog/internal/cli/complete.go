@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/blang/semver/v4"
 	"github.com/spf13/cobra"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // completionTime is how long somebody who pressed the tab key is kept waiting.
@@ -195,7 +195,7 @@ func (e *env) versionNames(ctx context.Context, in completionScope) ([]cobra.Com
 	slices.SortStableFunc(names, func(a, b cobra.Completion) int {
 		va, _, _ := strings.Cut(a, "\t")
 		vb, _, _ := strings.Cut(b, "\t")
-		return compareVersions(vb, va)
+		return fbc.CompareVersions(vb, va)
 	})
 	return names, err
 }
@@ -226,19 +226,4 @@ func completionsOf[T any](ctx context.Context, e *env, catalog, query string, va
 		}
 	}
 	return names, err
-}
-
-// compareVersions compares two versions; what is none comes before all that are.
-func compareVersions(a, b string) int {
-	va, errA := semver.Parse(a)
-	vb, errB := semver.Parse(b)
-	switch {
-	case errA != nil && errB != nil:
-		return cmp.Compare(a, b)
-	case errA != nil:
-		return -1
-	case errB != nil:
-		return 1
-	}
-	return va.Compare(vb)
 }

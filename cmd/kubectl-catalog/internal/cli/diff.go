@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/diff"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
 
@@ -86,12 +87,12 @@ func (e *env) diff(ctx context.Context, out *output, from, to string, opts diffO
 	}
 	defer func() { err = errors.Join(err, closeB()) }()
 	for _, name := range opts.packages {
-		_, inA := a.packages[name]
-		if _, inB := b.packages[name]; !inA && !inB {
+		_, inA := a.Packages[name]
+		if _, inB := b.Packages[name]; !inA && !inB {
 			return notFoundf("neither %s nor %s has a package %q", from, to, name)
 		}
 	}
-	found, err := differ(a, b, opts.packages)
+	found, err := diff.Compare(a, b, opts.packages)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (e *env) diff(ctx context.Context, out *output, from, to string, opts diffO
 // errDiffer is how --exit-code ends where catalogs differ. What differs is told already.
 var errDiffer = silentError{errors.New("the catalogs differ")}
 
-func (e *env) printDifference(out *output, d *difference) error {
+func (e *env) printDifference(out *output, d *diff.Difference) error {
 	if !out.isTable() {
 		object, err := view("CatalogDifference", "", d)
 		if err != nil {
@@ -115,24 +116,24 @@ func (e *env) printDifference(out *output, d *difference) error {
 		}
 		return out.print(e.stdout, nil, []row{{object: object}}, true)
 	}
-	counts := map[string]int{}
+	counts := map[diff.Change]int{}
 	for _, p := range d.Packages {
 		counts[p.Change]++
 	}
 	p := printer{Terminal: e.stdout}
 	if len(d.Packages) == 0 {
-		p.printf("%s and %s have the same packages.\n", d.From.title(), d.To.title())
+		p.printf("%s and %s have the same packages.\n", titleOf(d.From), titleOf(d.To))
 		return p.err
 	}
-	p.printf("%s -> %s: packages: %d added, %d changed, %d removed\n", d.From.title(), d.To.title(), counts[added], counts[changed], counts[removed])
+	p.printf("%s -> %s: packages: %d added, %d changed, %d removed\n", titleOf(d.From), titleOf(d.To), counts[diff.Added], counts[diff.Changed], counts[diff.Removed])
 	for _, pkg := range d.Packages {
 		p.pkg(pkg)
 	}
 	return p.err
 }
 
-// title names a catalog, and which version of it there was.
-func (o outline) title() string {
+// titleOf names a catalog, and which version of it there was.
+func titleOf(o diff.Catalog) string {
 	name, _ := cutVersion(term.Line(o.Name))
 	if o.Digest == "" {
 		return name
@@ -153,33 +154,33 @@ func (p *printer) printf(format string, args ...any) {
 }
 
 // line is one of what differs, with its sign.
-func (p *printer) line(indent, change, text string) {
+func (p *printer) line(indent string, change diff.Change, text string) {
 	sign, style := "~", term.Yellow
 	switch change {
-	case added:
+	case diff.Added:
 		sign, style = "+", term.Green
-	case removed:
+	case diff.Removed:
 		sign, style = "-", term.Red
 	}
 	p.printf("%s%s\n", indent, p.Paint(style, sign+" "+term.Line(text)))
 }
 
-func (p *printer) pkg(d packageDifference) {
+func (p *printer) pkg(d diff.PackageDifference) {
 	p.printf("\n")
 	p.line("", d.Change, d.Name)
 	const indent = "    "
 	if d.Note != "" {
 		p.printf("%s%s\n", indent, term.Line(d.Note))
 	}
-	if d.Change == added {
+	if d.Change == diff.Added {
 		p.addition(indent, d)
 		return
 	}
 	if c := d.DefaultChannel; c != nil {
-		p.line(indent, changed, fmt.Sprintf("default channel: %s -> %s", orNothing(c.From), orNothing(c.To)))
+		p.line(indent, diff.Changed, fmt.Sprintf("default channel: %s -> %s", orNothing(c.From), orNothing(c.To)))
 	}
 	for _, c := range d.Channels {
-		p.line(indent, c.Change, "channel "+c.words())
+		p.line(indent, c.Change, "channel "+channelWords(c))
 	}
 	for _, b := range d.Bundles {
 		text := "bundle " + b.Name
@@ -189,18 +190,18 @@ func (p *printer) pkg(d packageDifference) {
 		p.line(indent, b.Change, text)
 	}
 	for _, by := range d.Deprecations {
-		p.line(indent, by.Change, by.words())
+		p.line(indent, by.Change, deprecationWords(by))
 	}
 }
 
 // addition tells in short what a new package brings.
-func (p *printer) addition(indent string, d packageDifference) {
+func (p *printer) addition(indent string, d diff.PackageDifference) {
 	if len(d.Channels) == 0 && len(d.Bundles) == 0 {
 		return
 	}
 	text := fmt.Sprintf("channels: %d, bundles: %d", len(d.Channels), len(d.Bundles))
 	if d.DefaultChannel != nil {
-		i := slices.IndexFunc(d.Channels, func(c channelDifference) bool { return c.Name == d.DefaultChannel.To })
+		i := slices.IndexFunc(d.Channels, func(c diff.ChannelDifference) bool { return c.Name == d.DefaultChannel.To })
 		if i >= 0 {
 			text += fmt.Sprintf("; %s in the default channel %s", cmp.Or(d.Channels[i].Head.To, "no head"), d.DefaultChannel.To)
 		}
@@ -208,11 +209,11 @@ func (p *printer) addition(indent string, d packageDifference) {
 	p.printf("%s%s\n", indent, term.Line(text))
 }
 
-func (c channelDifference) words() string {
+func channelWords(c diff.ChannelDifference) string {
 	switch {
-	case c.Change == added:
+	case c.Change == diff.Added:
 		return fmt.Sprintf("%s: head %s", c.Name, orNothing(c.Head.To))
-	case c.Change == removed:
+	case c.Change == diff.Removed:
 		return fmt.Sprintf("%s: head was %s", c.Name, orNothing(c.Head.From))
 	case c.Head.From == c.Head.To:
 		return fmt.Sprintf("%s: the same head %s, other entries or properties", c.Name, orNothing(c.Head.To))
@@ -220,7 +221,7 @@ func (c channelDifference) words() string {
 	return fmt.Sprintf("%s: head %s -> %s", c.Name, orNothing(c.Head.From), orNothing(c.Head.To))
 }
 
-func (d deprecated) words() string {
+func deprecationWords(d diff.DeprecationDifference) string {
 	text := "deprecation of " + d.Kind
 	if d.Name != "" {
 		text += " " + d.Name

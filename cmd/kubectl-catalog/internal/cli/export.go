@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/export"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
@@ -59,13 +61,6 @@ func (e *env) completeExport(cmd *cobra.Command, args []string, prefix string) (
 	})
 }
 
-// A sink takes the blobs of an export. Only commit makes them be seen; abort, which may come after it, takes back what is not committed.
-type sink interface {
-	put(pkg string, blob []byte) error
-	commit() error
-	abort()
-}
-
 func (e *env) export(ctx context.Context, ref string, packages []string, output string, force bool) error {
 	catalog, version := cutVersion(ref)
 	service, err := e.service(ctx, catalog)
@@ -75,11 +70,11 @@ func (e *env) export(ctx context.Context, ref string, packages []string, output 
 	if version, err = wholeVersion(ctx, service, catalog, version); err != nil {
 		return missing(err, catalog)
 	}
-	to, err := e.sink(output, force)
+	to, err := e.sinkOf(output, force)
 	if err != nil {
 		return err
 	}
-	defer to.abort()
+	defer to.Abort()
 	x := &exporter{env: e, service: service, catalog: catalog, version: version, to: to, progress: e.stderr.Progress(), seen: map[string]bool{}}
 	if len(packages) == 0 {
 		err = x.all(ctx)
@@ -90,13 +85,39 @@ func (e *env) export(ctx context.Context, ref string, packages []string, output 
 	if err != nil {
 		return missing(gone(err, catalog, version), catalog)
 	}
-	if err := to.commit(); err != nil {
+	if err := to.Commit(); err != nil {
 		return err
 	}
-	if _, ok := to.(*stdoutSink); !ok {
+	if !isStream(output) {
 		fmt.Fprintf(e.stderr, "%s: %s, %s of %s at %s\n", output, counted(len(x.seen), "package", "packages"), counted(x.blobs, "blob", "blobs"), catalog, x.version)
 	}
 	return nil
+}
+
+// isStream tells whether -o means standard output.
+func isStream(output string) bool { return output == "-" || output == "json" || output == "yaml" }
+
+// sinkOf returns what writes an export to where -o says. On a terminal nothing in it may mean anything to the terminal.
+func (e *env) sinkOf(output string, force bool) (export.Sink, error) {
+	if !isStream(output) {
+		to, err := export.ToPath(output, force)
+		var exists export.ExistsError
+		if errors.As(err, &exists) {
+			err = usageError{err}
+		}
+		return to, err
+	}
+	encode, clean := export.JSON, term.JSON
+	if output == "yaml" {
+		encode, clean = export.YAML, term.Text
+	}
+	return export.ToWriter(e.stdout, func(blob []byte) ([]byte, error) {
+		text, err := encode(blob)
+		if err == nil && e.stdout.Live {
+			text = []byte(clean(string(text)))
+		}
+		return text, err
+	}), nil
 }
 
 // cutVersion parts CATALOG@VERSION. A version begins with the digest.
@@ -135,7 +156,7 @@ type exporter struct {
 	*env
 	service          *content.Service
 	catalog, version string
-	to               sink
+	to               export.Sink
 	progress         *term.Progress
 	seen             map[string]bool
 	blobs            int
@@ -191,7 +212,7 @@ func (x *exporter) put(blob []byte) error {
 		x.seen[pkg] = true
 	}
 	x.blobs++
-	if err := x.to.put(pkg, blob); err != nil {
+	if err := x.to.Put(pkg, blob); err != nil {
 		return fmt.Errorf("writing the %s %q of package %q: %w", is.Schema, is.Name, pkg, err)
 	}
 	return nil

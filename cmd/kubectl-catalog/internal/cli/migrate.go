@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -15,15 +14,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/olmv0"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
-
-var legacyKind = schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "CatalogSource"}
 
 func newMigrateCmd(e *env) *cobra.Command {
 	var files []string
@@ -67,13 +64,10 @@ the exit code is then 1, after all others were.`,
 }
 
 func (e *env) migrate(found []*unstructured.Unstructured) error {
-	names := migratedNames(found)
-	secretName := secretNames(found)
 	var failed []string
-	for i, from := range found {
-		m := migrate(from, names[i], secretName)
-		if m.failed != "" {
-			failed = append(failed, fmt.Sprintf("%s cannot be migrated: %s", term.Line(m.title()), term.Line(m.failed)))
+	for _, m := range olmv0.Migrate(found) {
+		if m.Failed != "" {
+			failed = append(failed, fmt.Sprintf("%s cannot be migrated: %s", term.Line(m.Title()), term.Line(m.Failed)))
 			continue
 		}
 		text, err := e.migrated(m)
@@ -94,8 +88,8 @@ func (e *env) migrate(found []*unstructured.Unstructured) error {
 }
 
 // migrated is a document of YAML, with what there is to say of it as comments.
-func (e *env) migrated(m *migration) (string, error) {
-	object, err := m.object()
+func (e *env) migrated(m *olmv0.Migration) (string, error) {
+	object, err := m.Object()
 	if err != nil {
 		return "", err
 	}
@@ -106,18 +100,18 @@ func (e *env) migrated(m *migration) (string, error) {
 	var b strings.Builder
 	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# %s\n", term.Line(fmt.Sprintf(format, args...))) }
 	b.WriteString("---\n")
-	comment("From CatalogSource %s of OLM v0:", m.title())
-	for _, note := range m.notes {
+	comment("From CatalogSource %s of OLM v0:", m.Title())
+	for _, note := range m.Notes {
 		comment("- %s", note)
 	}
-	for _, as := range sortedKeys(m.secrets) {
+	for _, as := range slices.Sorted(maps.Keys(m.Secrets)) {
 		comment("- spec.secrets: catalogd reads Secrets of its own namespace; copy this one there:")
 		from := ""
-		if namespace := m.from.GetNamespace(); len(namespace) > 0 {
+		if namespace := m.From.GetNamespace(); len(namespace) > 0 {
 			from = " -n " + quoted(namespace)
 		}
 		comment(`  kubectl get secret%s %s -o 'jsonpath={.data.\.dockerconfigjson}' | base64 -d | kubectl create secret generic -n %s %s --type=kubernetes.io/dockerconfigjson --from-file=.dockerconfigjson=/dev/stdin`,
-			from, m.secrets[as], e.namespace, as)
+			from, m.Secrets[as], e.namespace, as)
 	}
 	b.Write(text)
 	return b.String(), nil
@@ -125,68 +119,6 @@ func (e *env) migrated(m *migration) (string, error) {
 
 // quoted is a word of a shell, whatever it is made of.
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-// migratedNames are names for the catalogs, of which each is one of a kind: there are no namespaces to tell them apart any more.
-func migratedNames(found []*unstructured.Unstructured) []string {
-	count := map[string]int{}
-	for _, from := range found {
-		count[label(from.GetName())]++
-	}
-	names, taken := make([]string, len(found)), map[string]bool{}
-	for i, from := range found {
-		name := label(from.GetName())
-		if count[name] > 1 && from.GetNamespace() != "" {
-			name = label(from.GetName() + "-" + from.GetNamespace())
-		}
-		for n := 2; taken[name]; n++ {
-			name = label(fmt.Sprintf("%s-%s-%d", from.GetName(), from.GetNamespace(), n))
-		}
-		names[i], taken[name] = name, true
-	}
-	return names
-}
-
-// maxLabel is how long the name of a CatalogSource may be.
-const maxLabel = 63
-
-// label makes a name that a CatalogSource can have of any text.
-func label(text string) string {
-	name := strings.Trim(strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return r - 'A' + 'a'
-		}
-		return '-'
-	}, text), "-")
-	if name == "" || len(name) > maxLabel {
-		name = strings.Trim(fmt.Sprintf("%s-%x", name[:min(len(name), maxLabel-9)], sha256.Sum256([]byte(text)))[:min(len(name), maxLabel-9)+9], "-")
-	}
-	return name
-}
-
-// secretNames tells how Secrets are to be called in catalogd's namespace: as they are, unless several namespaces have one of the name.
-func secretNames(found []*unstructured.Unstructured) func(namespace, name string) string {
-	namespaces := map[string]map[string]bool{}
-	for _, from := range found {
-		names, _, _ := unstructured.NestedStringSlice(from.Object, "spec", "secrets")
-		for _, name := range names {
-			if namespaces[name] == nil {
-				namespaces[name] = map[string]bool{}
-			}
-			namespaces[name][from.GetNamespace()] = true
-		}
-	}
-	return func(namespace, name string) string {
-		if len(namespaces[name]) > 1 {
-			return label(name + "-" + namespace)
-		}
-		return name
-	}
-}
 
 // legacyOfCluster reads the CatalogSources of OLM v0.
 func (e *env) legacyOfCluster(ctx context.Context, everywhere bool) ([]*unstructured.Unstructured, error) {
@@ -201,7 +133,7 @@ func (e *env) legacyOfCluster(ctx context.Context, everywhere bool) ([]*unstruct
 		}
 	}
 	var list unstructured.UnstructuredList
-	list.SetGroupVersionKind(legacyKind.GroupVersion().WithKind("CatalogSourceList"))
+	list.SetGroupVersionKind(olmv0.CatalogSource.GroupVersion().WithKind("CatalogSourceList"))
 	err = api.List(ctx, &list, client.InNamespace(namespace))
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
@@ -262,7 +194,7 @@ func (e *env) legacyIn(file string, object map[string]any) []*unstructured.Unstr
 			}
 		}
 		return found
-	case kind.GroupKind() != legacyKind.GroupKind():
+	case kind.GroupKind() != olmv0.CatalogSource.GroupKind():
 		e.warn("%s: %s %s is no CatalogSource of OLM v0, and is passed over", file, kind.GroupKind(), u.GetName())
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/diff"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/local"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
@@ -18,7 +19,7 @@ import (
 var catalogRef = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(@(sha256:)?[0-9a-f]+(-[0-9a-f]+)?)?$`)
 
 // outlineOf reads what a catalog of the cluster, an image or a directory holds. free gives back what that took.
-func (e *env) outlineOf(ctx context.Context, ref string, insecure bool) (o outline, free func() error, err error) {
+func (e *env) outlineOf(ctx context.Context, ref string, insecure bool) (o diff.Catalog, free func() error, err error) {
 	if catalogRef.MatchString(ref) {
 		o, err = e.servedOutline(ctx, ref)
 		if info, statErr := os.Stat(ref); err != nil && statErr == nil && info.IsDir() {
@@ -28,24 +29,24 @@ func (e *env) outlineOf(ctx context.Context, ref string, insecure bool) (o outli
 	}
 	source, err := e.openLocal(ctx, ref, insecure)
 	if err != nil {
-		return outline{}, nil, err
+		return diff.Catalog{}, nil, err
 	}
 	o, err = localOutline(ctx, source)
 	o.Name = ref
 	if err != nil {
-		return outline{}, nil, fmt.Errorf("%s: %w", ref, errors.Join(err, source.Close()))
+		return diff.Catalog{}, nil, fmt.Errorf("%s: %w", ref, errors.Join(err, source.Close()))
 	}
 	return o, source.Close, nil
 }
 
 // servedOutline asks the content service for the hashes of all packages, which is a few pages.
-func (e *env) servedOutline(ctx context.Context, ref string) (outline, error) {
+func (e *env) servedOutline(ctx context.Context, ref string) (diff.Catalog, error) {
 	catalog, version := cutVersion(ref)
 	service, err := e.service(ctx, catalog)
 	if err != nil {
-		return outline{}, err
+		return diff.Catalog{}, err
 	}
-	o := outline{Name: ref, packages: map[string]packageOutline{}}
+	o := diff.Catalog{Name: ref, Packages: map[string]diff.Package{}}
 	if version == "" {
 		version, err = service.Version(ctx, catalog)
 	} else {
@@ -67,14 +68,14 @@ func (e *env) servedOutline(ctx context.Context, ref string) (outline, error) {
 	for _, c := range info.Catalogs {
 		o.Digest = c.Digest
 		for _, p := range c.InvalidPackages {
-			o.packages[p.Name] = packageOutline{hash: p.Hash, unsound: p.Reason}
+			o.Packages[p.Name] = diff.Package{Hash: p.Hash, Unsound: p.Reason}
 		}
 	}
 	const query = `query($after: String) { packages(first: 100, after: $after) { nodes { name hash } pageInfo { hasNextPage endCursor } } }`
 	packages, err := content.All[struct{ Name, Hash string }](ctx, service, catalog, version, query, nil)
 	for _, p := range packages {
-		look := func() (*packageDetails, error) { return servedDetails(ctx, service, catalog, version, p.Name) }
-		o.packages[p.Name] = packageOutline{hash: p.Hash, look: look}
+		look := func() (*diff.Details, error) { return servedDetails(ctx, service, catalog, version, p.Name) }
+		o.Packages[p.Name] = diff.Package{Hash: p.Hash, Look: look}
 	}
 	return o, err
 }
@@ -87,7 +88,7 @@ func tooOld(err error) error {
 	return err
 }
 
-func servedDetails(ctx context.Context, s *content.Service, catalog, version, pkg string) (*packageDetails, error) {
+func servedDetails(ctx context.Context, s *content.Service, catalog, version, pkg string) (*diff.Details, error) {
 	const inPackage = `query($p: String!) { package(name: $p) { defaultChannel { name } deprecation { message }
 		channels { name hash head { name } deprecation { message } } } }`
 	var is struct {
@@ -105,11 +106,11 @@ func servedDetails(ctx context.Context, s *content.Service, catalog, version, pk
 		return nil, err
 	}
 	d := newPackageDetails()
-	d.defaultChannel = is.Package.DefaultChannel.Name
-	d.deprecate(reference{Kind: "package"}, is.Package.Deprecation)
+	d.DefaultChannel = is.Package.DefaultChannel.Name
+	deprecate(d, diff.Reference{Kind: "package"}, is.Package.Deprecation)
 	for _, c := range is.Package.Channels {
-		d.channels[c.Name] = channelDetails{c.Hash, c.Head.Name}
-		d.deprecate(reference{"channel", c.Name}, c.Deprecation)
+		d.Channels[c.Name] = diff.Channel{Hash: c.Hash, Head: c.Head.Name}
+		deprecate(d, diff.Reference{Kind: "channel", Name: c.Name}, c.Deprecation)
 	}
 	const ofBundles = `query($p: String!, $after: String) { bundles(filter: { package: $p }, first: 100, after: $after) {
 		nodes { name hash version deprecation { message } } pageInfo { hasNextPage endCursor } } }`
@@ -119,48 +120,48 @@ func servedDetails(ctx context.Context, s *content.Service, catalog, version, pk
 	}
 	bundles, err := content.All[bundle](ctx, s, catalog, version, ofBundles, map[string]any{"p": pkg})
 	for _, b := range bundles {
-		d.bundles[b.Name] = bundleDetails{b.Hash, b.Version}
-		d.deprecate(reference{"bundle", b.Name}, b.Deprecation)
+		d.Bundles[b.Name] = diff.Bundle{Hash: b.Hash, Version: b.Version}
+		deprecate(d, diff.Reference{Kind: "bundle", Name: b.Name}, b.Deprecation)
 	}
 	return d, err
 }
 
-func newPackageDetails() *packageDetails {
-	return &packageDetails{channels: map[string]channelDetails{}, bundles: map[string]bundleDetails{}, deprecations: map[reference]string{}}
+func newPackageDetails() *diff.Details {
+	return &diff.Details{Channels: map[string]diff.Channel{}, Bundles: map[string]diff.Bundle{}, Deprecations: map[diff.Reference]string{}}
 }
 
-func (d *packageDetails) deprecate(of reference, by *deprecation) {
+func deprecate(d *diff.Details, of diff.Reference, by *deprecation) {
 	if by != nil {
-		d.deprecations[of] = by.Message
+		d.Deprecations[of] = by.Message
 	}
 }
 
-func localOutline(ctx context.Context, source *local.Source) (outline, error) {
+func localOutline(ctx context.Context, source *local.Source) (diff.Catalog, error) {
 	read, err := local.NewOutline(ctx, source)
 	if err != nil {
-		return outline{}, err
+		return diff.Catalog{}, err
 	}
 	_, digest, _ := strings.Cut(source.Image, "@")
-	o := outline{Digest: digest, packages: map[string]packageOutline{}}
+	o := diff.Catalog{Digest: digest, Packages: map[string]diff.Package{}}
 	for name, p := range read.Packages {
-		o.packages[name] = packageOutline{hash: p.Hash, look: func() (*packageDetails, error) { return localDetails(read, name) }}
+		o.Packages[name] = diff.Package{Hash: p.Hash, Look: func() (*diff.Details, error) { return localDetails(read, name) }}
 	}
 	return o, nil
 }
 
-func localDetails(read *local.Outline, pkg string) (*packageDetails, error) {
+func localDetails(read *local.Outline, pkg string) (*diff.Details, error) {
 	p := read.Packages[pkg]
 	d := newPackageDetails()
-	d.defaultChannel = p.DefaultChannel
+	d.DefaultChannel = p.DefaultChannel
 	for name, b := range p.Bundles {
-		d.bundles[name] = bundleDetails{b.Hash, b.Version}
+		d.Bundles[name] = diff.Bundle{Hash: b.Hash, Version: b.Version}
 	}
 	for name, hash := range p.Channels {
 		blob, err := read.Blob(fbc.SchemaChannel, pkg, name)
 		if err != nil {
 			return nil, err
 		}
-		d.channels[name] = channelDetails{hash, headOf(blob)}
+		d.Channels[name] = diff.Channel{Hash: hash, Head: headOf(blob)}
 	}
 	blob, err := read.Blob(fbc.SchemaDeprecations, pkg, "")
 	if err != nil || blob == nil {
@@ -176,7 +177,7 @@ func localDetails(read *local.Outline, pkg string) (*packageDetails, error) {
 		return nil, fmt.Errorf("package %q: reading its deprecations: %w", pkg, err)
 	}
 	for _, entry := range says.Entries {
-		d.deprecations[reference{strings.TrimPrefix(entry.Reference.Schema, "olm."), entry.Reference.Name}] = entry.Message
+		d.Deprecations[diff.Reference{Kind: strings.TrimPrefix(entry.Reference.Schema, "olm."), Name: entry.Reference.Name}] = entry.Message
 	}
 	return d, nil
 }

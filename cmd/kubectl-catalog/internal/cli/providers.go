@@ -13,6 +13,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 func newProvidersCmd(e *env) *cobra.Command {
@@ -260,10 +261,10 @@ func usersOf(ctx context.Context, s *content.Service, catalog, query string, fil
 
 // add counts a version of the package in; current is its version now.
 func (u *apiUser) add(version, current string) {
-	if compareVersions(version, u.From) < 0 {
+	if fbc.CompareVersions(version, u.From) < 0 {
 		u.From = version
 	}
-	if compareVersions(version, u.To) > 0 {
+	if fbc.CompareVersions(version, u.To) > 0 {
 		u.To = version
 	}
 	u.Versions++

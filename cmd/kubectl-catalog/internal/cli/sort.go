@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubectl/pkg/cmd/get"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // sortRows sorts rows by a field of their objects: a JSONPath, as --sort-by of kubectl get takes it. With an empty path they stay as they are.
@@ -45,5 +47,5 @@ func sortByVersion(rows []row, path string) {
 		text, _, _ := unstructured.NestedString(r.object.Object, fields...) // empty where there is none
 		return text
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return compareVersions(version(a), version(b)) })
+	slices.SortStableFunc(rows, func(a, b row) int { return fbc.CompareVersions(version(a), version(b)) })
 }

@@ -1,4 +1,4 @@
-package cli
+package export
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ func readBack(t *testing.T, text []byte) string {
 	return string(got)
 }
 
-func TestToYAML(t *testing.T) {
+func TestYAML(t *testing.T) {
 	for name, object := range map[string]string{
 		"key order":         `{"schema":"olm.bundle","z":1,"a":2}`,
 		"numbers":           `{"schema":"x","n":[0,-1,1.0,1.50,9007199254740993,123456789012345678901234567890,0.1,1e3,-2.5e-7]}`,
@@ -42,7 +42,7 @@ func TestToYAML(t *testing.T) {
 		"lines under lists": `{"schema":"x","n":[{"a":"x\ny","b":["x\ny",{"c":"x\ny\n"}]}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := toYAML([]byte(object))
+			text, err := YAML([]byte(object))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func FuzzYAMLString(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoded, err := toYAML(object)
+		encoded, err := YAML(object)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,8 +105,8 @@ func FuzzYAMLString(f *testing.F) {
 	})
 }
 
-func TestToYAMLRefuses(t *testing.T) {
-	if _, err := toYAML([]byte(`{"schema":"x","n":{"a":1,"a":2}}`)); err == nil {
+func TestYAMLRefuses(t *testing.T) {
+	if _, err := YAML([]byte(`{"schema":"x","n":{"a":1,"a":2}}`)); err == nil {
 		t.Error("a key stands twice")
 	}
 }

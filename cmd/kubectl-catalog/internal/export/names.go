@@ -1,4 +1,4 @@
-package cli
+package export
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package cli
+package export
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// toYAML writes a JSON object as a document of YAML: keys in their order, numbers as they are spelled. YAML that comes by way of Go's numbers
+// YAML writes a JSON object as a document of YAML: keys in their order, numbers as they are spelled. YAML that comes by way of Go's numbers
 // would lose digits.
-func toYAML(object []byte) ([]byte, error) {
+func YAML(object []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	decoder.UseNumber()
 	node, err := yamlOf(decoder)

@@ -1,27 +1,30 @@
-package cli
+// Package export writes blobs of a catalog as a file-based catalog: to a directory, a file or a stream.
+package export
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
 
-// sink returns what writes an export to where -o says.
-func (e *env) sink(output string, force bool) (sink, error) {
-	switch output {
-	case "-", "json":
-		return &stdoutSink{to: e.stdout, encode: toJSON, clean: term.JSON}, nil
-	case "yaml":
-		return &stdoutSink{to: e.stdout, encode: toYAML, clean: term.Text}, nil
-	}
-	path, err := filepath.Abs(output)
+// A Sink takes the blobs of a catalog, of which pkg is the package they belong to; empty if to none. Only Commit makes them be seen; Abort, which
+// may come after it, takes back what is not committed.
+type Sink interface {
+	Put(pkg string, blob []byte) error
+	Commit() error
+	Abort()
+}
+
+// ToPath returns what writes to a path: one file where its suffix is .json, .yaml or .yml, else a directory with one for each package. What is
+// there is replaced if force says so, else it is an ExistsError.
+func ToPath(path string, force bool) (Sink, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
@@ -30,17 +33,27 @@ func (e *env) sink(output string, force bool) (sink, error) {
 	}
 	aside := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))
 	p := pending{path: path, aside: aside}
-	switch strings.ToLower(filepath.Ext(output)) {
+	switch strings.ToLower(filepath.Ext(path)) {
 	case ".json":
-		return newFileSink(p, toJSON)
+		return newFileSink(p, JSON)
 	case ".yaml", ".yml":
-		return newFileSink(p, toYAML)
+		return newFileSink(p, YAML)
 	}
 	return newDirSink(p)
 }
 
-// toJSON writes a blob as opm does. Only white space is added.
-func toJSON(blob []byte) ([]byte, error) {
+// ToWriter returns what writes blobs as encode has them, and cannot take them back.
+func ToWriter(w io.Writer, encode func(blob []byte) ([]byte, error)) Sink {
+	return &streamSink{w, encode}
+}
+
+// An ExistsError says that there is something at the path that is not to be replaced.
+type ExistsError struct{ error }
+
+func existsf(format string, args ...any) error { return ExistsError{fmt.Errorf(format, args...)} }
+
+// JSON writes a blob as opm does. Only white space is added.
+func JSON(blob []byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := json.Indent(&b, blob, "", "    "); err != nil {
 		return nil, err
@@ -56,16 +69,16 @@ func mayReplace(path string, force bool) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err == nil && holdsWorkingDirectory(path):
-		return usagef("%s holds the directory you are in, and would be replaced by another: name a new one", path)
+		return existsf("%s holds the directory you are in, and would be replaced by another: name a new one", path)
 	case (err == nil && len(entries) == 0) || force:
 		return nil
 	case err == nil:
-		return usagef("%s is not empty: name a new directory, or --force to replace it with all that is in it", path)
+		return existsf("%s is not empty: name a new directory, or --force to replace it with all that is in it", path)
 	}
 	if _, err := os.Lstat(path); err != nil {
 		return err
 	}
-	return usagef("%s is there already: name another, or --force to replace it", path)
+	return existsf("%s is there already: name another, or --force to replace it", path)
 }
 
 func holdsWorkingDirectory(path string) bool {
@@ -110,7 +123,7 @@ func newFileSink(p pending, encode func([]byte) ([]byte, error)) (*fileSink, err
 	return &fileSink{p, file, encode}, err
 }
 
-func (s *fileSink) put(_ string, blob []byte) error {
+func (s *fileSink) Put(_ string, blob []byte) error {
 	text, err := s.encode(blob)
 	if err != nil {
 		return err
@@ -119,14 +132,14 @@ func (s *fileSink) put(_ string, blob []byte) error {
 	return err
 }
 
-func (s *fileSink) commit() error {
+func (s *fileSink) Commit() error {
 	if err := s.file.Close(); err != nil {
 		return err
 	}
 	return s.pending.commit()
 }
 
-func (s *fileSink) abort() {
+func (s *fileSink) Abort() {
 	_ = s.file.Close()
 	s.pending.abort()
 }
@@ -151,13 +164,13 @@ func newDirSink(p pending) (*dirSink, error) {
 	return &dirSink{pending: p, root: root, names: names{taken: map[string]bool{"catalog.json": true}, of: map[string]string{}}}, nil
 }
 
-func (s *dirSink) put(pkg string, blob []byte) error {
+func (s *dirSink) Put(pkg string, blob []byte) error {
 	if s.file == nil || pkg != s.pkg {
 		if err := s.open(pkg); err != nil {
 			return err
 		}
 	}
-	text, err := toJSON(blob)
+	text, err := JSON(blob)
 	if err != nil {
 		return err
 	}
@@ -195,36 +208,32 @@ func (s *dirSink) close() error {
 	return err
 }
 
-func (s *dirSink) commit() error {
+func (s *dirSink) Commit() error {
 	if err := errors.Join(s.close(), s.root.Close()); err != nil {
 		return err
 	}
 	return s.pending.commit()
 }
 
-func (s *dirSink) abort() {
+func (s *dirSink) Abort() {
 	_ = errors.Join(s.close(), s.root.Close())
 	s.pending.abort()
 }
 
-// stdoutSink writes what cannot be taken back.
-type stdoutSink struct {
-	to     *term.Terminal
+// streamSink writes to whoever reads.
+type streamSink struct {
+	to     io.Writer
 	encode func([]byte) ([]byte, error)
-	clean  func(string) string // for terminals
 }
 
-func (s *stdoutSink) put(_ string, blob []byte) error {
+func (s *streamSink) Put(_ string, blob []byte) error {
 	text, err := s.encode(blob)
 	if err != nil {
 		return err
-	}
-	if s.to.Live {
-		text = []byte(s.clean(string(text)))
 	}
 	_, err = s.to.Write(text)
 	return err
 }
 
-func (s *stdoutSink) commit() error { return nil }
-func (s *stdoutSink) abort()        {}
+func (s *streamSink) Commit() error { return nil }
+func (s *streamSink) Abort()        {}

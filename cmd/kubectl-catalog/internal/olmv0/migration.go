@@ -1,8 +1,10 @@
-package cli
+// Package olmv0 makes CatalogSources of catalogd from those of OLM v0.
+package olmv0
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -43,45 +46,58 @@ type legacySpec struct {
 // legacyFields are those of the spec.
 var legacyFields = []string{"sourceType", "priority", "configMap", "address", "image", "grpcPodConfig", "updateStrategy", "secrets", "displayName", "description", "publisher", "icon"}
 
+// CatalogSource is the kind of OLM v0's.
+var CatalogSource = schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "CatalogSource"}
+
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// A migration makes a CatalogSource of catalogd from one of OLM v0.
-type migration struct {
-	from    *unstructured.Unstructured
-	to      v1beta1.CatalogSource
-	notes   []string          // what became of fields that have no counterpart
-	secrets map[string]string // the pull secrets, by the name they have to get in catalogd's namespace
-	failed  string            // why it cannot be migrated
+// A Migration is a CatalogSource of catalogd that was made from one of OLM v0.
+type Migration struct {
+	From    *unstructured.Unstructured
+	To      v1beta1.CatalogSource
+	Notes   []string          // what became of fields that have no counterpart
+	Secrets map[string]string // the pull secrets, by the name they have to get in catalogd's namespace
+	Failed  string            // why it cannot be migrated; empty if it can
 }
 
-func (m *migration) note(format string, args ...any) {
-	m.notes = append(m.notes, fmt.Sprintf(format, args...))
-}
-
-// title names what is migrated.
-func (m *migration) title() string {
-	if m.from.GetNamespace() == "" {
-		return m.from.GetName()
+// Migrate makes a CatalogSource of each, in their order.
+func Migrate(found []*unstructured.Unstructured) []*Migration {
+	names, secretName := names(found), secretNames(found)
+	made := make([]*Migration, len(found))
+	for i, from := range found {
+		made[i] = migrate(from, names[i], secretName)
 	}
-	return m.from.GetNamespace() + "/" + m.from.GetName()
+	return made
+}
+
+func (m *Migration) note(format string, args ...any) {
+	m.Notes = append(m.Notes, fmt.Sprintf(format, args...))
+}
+
+// Title names what is migrated.
+func (m *Migration) Title() string {
+	if m.From.GetNamespace() == "" {
+		return m.From.GetName()
+	}
+	return m.From.GetNamespace() + "/" + m.From.GetName()
 }
 
 // migrate makes one CatalogSource, under a name that no other has. secretName says how a Secret of its namespace is to be called.
-func migrate(from *unstructured.Unstructured, name string, secretName func(namespace, name string) string) *migration {
-	m := &migration{from: from, secrets: map[string]string{}}
-	m.to.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSource"))
-	m.to.Name = name
+func migrate(from *unstructured.Unstructured, name string, secretName func(namespace, name string) string) *Migration {
+	m := &Migration{From: from, Secrets: map[string]string{}}
+	m.To.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSource"))
+	m.To.Name = name
 	encoded, err := json.Marshal(from.Object["spec"])
 	var spec legacySpec
 	if err == nil {
 		err = json.Unmarshal(encoded, &spec)
 	}
 	if err != nil {
-		m.failed = "its spec cannot be read: " + err.Error()
+		m.Failed = "its spec cannot be read: " + err.Error()
 		return m
 	}
 	m.metadata()
-	if m.source(spec); m.failed != "" {
+	if m.source(spec); m.Failed != "" {
 		return m
 	}
 	m.polling(spec)
@@ -92,22 +108,22 @@ func migrate(from *unstructured.Unstructured, name string, secretName func(names
 	return m
 }
 
-func (m *migration) metadata() {
-	if m.to.Name != m.from.GetName() {
-		m.note("metadata.name: %s here, as catalogd's catalogs have no namespace and their names have no dots and at most 63 characters", m.to.Name)
+func (m *Migration) metadata() {
+	if m.To.Name != m.From.GetName() {
+		m.note("metadata.name: %s here, as catalogd's catalogs have no namespace and their names have no dots and at most 63 characters", m.To.Name)
 	}
-	if m.from.GetNamespace() != "" {
+	if m.From.GetNamespace() != "" {
 		m.note("metadata.namespace: not needed, catalogs of catalogd are there for the whole cluster")
 	}
-	m.to.Labels = m.from.GetLabels()
-	annotations := m.from.GetAnnotations()
+	m.To.Labels = m.From.GetLabels()
+	annotations := m.From.GetAnnotations()
 	delete(annotations, lastApplied)
-	m.to.Spec.ImageTemplate = annotations[v1beta1.ImageTemplateAnnotation]
+	m.To.Spec.ImageTemplate = annotations[v1beta1.ImageTemplateAnnotation]
 	delete(annotations, v1beta1.ImageTemplateAnnotation)
 	if len(annotations) > 0 {
-		m.to.Annotations = annotations
+		m.To.Annotations = annotations
 	}
-	for _, owner := range m.from.GetOwnerReferences() {
+	for _, owner := range m.From.GetOwnerReferences() {
 		m.note("metadata.ownerReferences: left out; %s %s, which made the old one, knows nothing of this one", owner.Kind, owner.Name)
 	}
 }
@@ -118,13 +134,13 @@ var templateVariable = regexp.MustCompile(`\{[^{}]*\}`)
 var templateVariables = []string{"{kube_major_version}", "{kube_minor_version}", "{kube_patch_version}"}
 
 // source finds out what the catalog is made of.
-func (m *migration) source(spec legacySpec) {
+func (m *Migration) source(spec legacySpec) {
 	m.template()
-	if m.failed = m.noImage(spec); m.failed != "" {
+	if m.Failed = m.noImage(spec); m.Failed != "" {
 		return
 	}
-	if m.to.Spec.ImageTemplate == "" {
-		m.to.Spec.Image = spec.Image
+	if m.To.Spec.ImageTemplate == "" {
+		m.To.Spec.Image = spec.Image
 	} else if spec.Image != "" {
 		m.note("spec.image: not needed, the template gives it (it was %s)", spec.Image)
 	}
@@ -138,12 +154,12 @@ func (m *migration) source(spec legacySpec) {
 }
 
 // template leaves out an image template that catalogd could not fill in.
-func (m *migration) template() {
-	template := m.to.Spec.ImageTemplate
+func (m *Migration) template() {
+	template := m.To.Spec.ImageTemplate
 	for _, variable := range templateVariable.FindAllString(template, -1) {
 		if !slices.Contains(templateVariables, variable) {
 			m.note("annotation %s: left out, catalogd knows no variable %s (%s)", v1beta1.ImageTemplateAnnotation, variable, template)
-			m.to.Spec.ImageTemplate = ""
+			m.To.Spec.ImageTemplate = ""
 			return
 		}
 	}
@@ -153,11 +169,11 @@ func (m *migration) template() {
 }
 
 // noImage says why there is no image that catalogd could read; empty if there is one.
-func (m *migration) noImage(spec legacySpec) string {
+func (m *Migration) noImage(spec legacySpec) string {
 	switch {
 	case spec.SourceType == "configmap" || spec.SourceType == "internal":
 		return fmt.Sprintf("sourceType %s: catalogd reads images only. Make one of the packages in ConfigMap %q (opm migrate or render, then kubectl catalog push), and name it", spec.SourceType, spec.ConfigMap)
-	case spec.Image != "" || m.to.Spec.ImageTemplate != "":
+	case spec.Image != "" || m.To.Spec.ImageTemplate != "":
 		return ""
 	case spec.Address != "":
 		return fmt.Sprintf("address %s: catalogd reads images only, no servers. Name the image that is served there", spec.Address)
@@ -165,9 +181,9 @@ func (m *migration) noImage(spec legacySpec) string {
 	return "it names no image"
 }
 
-func (m *migration) polling(spec legacySpec) {
+func (m *Migration) polling(spec legacySpec) {
 	poll := spec.UpdateStrategy.RegistryPoll
-	byDigest := strings.Contains(m.to.Spec.Image, "@")
+	byDigest := strings.Contains(m.To.Spec.Image, "@")
 	switch {
 	case byDigest && poll != nil:
 		m.note("spec.updateStrategy: not needed, an image that is named by digest never changes")
@@ -185,13 +201,13 @@ func (m *migration) polling(spec legacySpec) {
 	case interval < time.Second:
 		m.note("spec.updateStrategy.registryPoll.interval: %s is less than catalogd allows, 1s; left out", poll.Interval)
 	default:
-		m.to.Spec.PollingInterval = &metav1.Duration{Duration: interval}
+		m.To.Spec.PollingInterval = &metav1.Duration{Duration: interval}
 	}
 }
 
 // pod maps what OLM wants to know of the pod that serves a catalog: catalogd needs none.
-func (m *migration) pod(config map[string]json.RawMessage) {
-	for _, field := range sortedKeys(config) {
+func (m *Migration) pod(config map[string]json.RawMessage) {
+	for _, field := range slices.Sorted(maps.Keys(config)) {
 		if field != "extractContent" {
 			m.note("spec.grpcPodConfig.%s: not needed, catalogd runs no pod for a catalog", field)
 			continue
@@ -208,7 +224,7 @@ func (m *migration) pod(config map[string]json.RawMessage) {
 		case slices.Contains(strings.Split(extract.CatalogDir, "/"), ".."):
 			m.note("spec.grpcPodConfig.extractContent.catalogDir: left out, catalogd takes no path with '..' (%s)", extract.CatalogDir)
 		case extract.CatalogDir != "":
-			m.to.Spec.ExtractContent = &v1beta1.ExtractContent{ConfigDir: extract.CatalogDir}
+			m.To.Spec.ExtractContent = &v1beta1.ExtractContent{ConfigDir: extract.CatalogDir}
 		}
 	}
 }
@@ -216,35 +232,35 @@ func (m *migration) pod(config map[string]json.RawMessage) {
 // maxSecrets is how many pull secrets a CatalogSource may name.
 const maxSecrets = 16
 
-func (m *migration) pullSecrets(names []string, secretName func(namespace, name string) string) {
+func (m *Migration) pullSecrets(names []string, secretName func(namespace, name string) string) {
 	for i, name := range names {
 		if i >= maxSecrets || len(validation.IsDNS1123Subdomain(name)) > 0 {
 			m.note("spec.secrets: %q left out, catalogd takes at most %d, by names that Secrets can have", name, maxSecrets)
 			continue
 		}
-		if m.to.Spec.Registry == nil {
-			m.to.Spec.Registry = &v1beta1.RegistryAccess{}
+		if m.To.Spec.Registry == nil {
+			m.To.Spec.Registry = &v1beta1.RegistryAccess{}
 		}
-		as := secretName(m.from.GetNamespace(), name)
-		m.secrets[as] = name
-		m.to.Spec.Registry.PullSecrets = append(m.to.Spec.Registry.PullSecrets, v1beta1.SecretReference{Name: as})
+		as := secretName(m.From.GetNamespace(), name)
+		m.Secrets[as] = name
+		m.To.Spec.Registry.PullSecrets = append(m.To.Spec.Registry.PullSecrets, v1beta1.SecretReference{Name: as})
 	}
 }
 
-func (m *migration) texts(spec legacySpec) {
-	m.to.Spec.DisplayName = m.text("displayName", spec.DisplayName, 256)
-	m.to.Spec.Publisher = m.text("publisher", spec.Publisher, 256)
-	m.to.Spec.Description = m.text("description", spec.Description, 4096)
+func (m *Migration) texts(spec legacySpec) {
+	m.To.Spec.DisplayName = m.text("displayName", spec.DisplayName, 256)
+	m.To.Spec.Publisher = m.text("publisher", spec.Publisher, 256)
+	m.To.Spec.Description = m.text("description", spec.Description, 4096)
 	if spec.Icon.Data != "" {
 		m.note("spec.icon: left out, catalogd's catalogs have none; packages have")
 	}
 	if spec.Priority < math.MinInt32 || spec.Priority > math.MaxInt32 {
 		m.note("spec.priority: %d needs more than 32 bits; the nearest is taken", spec.Priority)
 	}
-	m.to.Spec.Priority = int32(min(max(spec.Priority, math.MinInt32), math.MaxInt32))
+	m.To.Spec.Priority = int32(min(max(spec.Priority, math.MinInt32), math.MaxInt32))
 }
 
-func (m *migration) text(field, value string, most int) string {
+func (m *Migration) text(field, value string, most int) string {
 	runes := []rune(value)
 	if len(runes) <= most {
 		return value
@@ -254,9 +270,9 @@ func (m *migration) text(field, value string, most int) string {
 }
 
 // unknown names the fields that OLM's type has not got, such as those of other releases.
-func (m *migration) unknown() {
-	spec, _, _ := unstructured.NestedMap(m.from.Object, "spec")
-	for _, field := range sortedKeys(spec) {
+func (m *Migration) unknown() {
+	spec, _, _ := unstructured.NestedMap(m.From.Object, "spec")
+	for _, field := range slices.Sorted(maps.Keys(spec)) {
 		switch {
 		case slices.Contains(legacyFields, field):
 		case field == "runAsRoot":
@@ -267,9 +283,9 @@ func (m *migration) unknown() {
 	}
 }
 
-// object is the CatalogSource without fields that are only there because Go has them.
-func (m *migration) object() (map[string]any, error) {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m.to)
+// Object is the CatalogSource without fields that are only there because Go has them.
+func (m *Migration) Object() (map[string]any, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m.To)
 	if err != nil {
 		return nil, err
 	}
