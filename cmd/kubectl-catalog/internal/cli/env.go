@@ -151,7 +151,7 @@ func (e *env) service(ctx context.Context, catalog string) (*content.Service, er
 func (e *env) open(base, catalog string) (*content.Service, error) {
 	at, err := content.ParseAddress(base, catalog)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("where catalog %q is served cannot be told: %w", catalog, err)
 	}
 	config, err := e.config()
 	if err != nil {

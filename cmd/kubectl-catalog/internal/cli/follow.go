@@ -26,8 +26,9 @@ type follower struct {
 	list   metav1.ListOptions // which catalogs
 	each   func(watch.EventType, *v1beta1.CatalogSource) error
 
-	// synced, if not nil, is called whenever each has been told of all there are.
+	// synced, if not nil, is called whenever each has been told of all there are; every so often besides, unless that is 0.
 	synced func() error
+	every  time.Duration
 
 	told map[string]*v1beta1.CatalogSource
 }
@@ -134,17 +135,37 @@ func (f *follower) watch(ctx context.Context, from string) error {
 		return err
 	}
 	defer events.Stop()
-	for event := range events.ResultChan() {
-		switch object := event.Object.(type) {
-		case *v1beta1.CatalogSource:
-			if err := f.tell(event.Type, object); err != nil {
+	var tick <-chan time.Time
+	if f.every > 0 {
+		ticker := time.NewTicker(f.every)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		select {
+		case event, ok := <-events.ResultChan():
+			if !ok { // it was cut off, as all are after a while
+				return nil
+			}
+			if err := f.event(event); err != nil {
 				return err
 			}
-		case *metav1.Status:
-			return apierrors.FromObject(object)
+		case <-tick:
+			if err := f.synced(); err != nil {
+				return tellError{err}
+			}
 		}
 	}
-	return nil // it was cut off, as all are after a while
+}
+
+func (f *follower) event(event watch.Event) error {
+	switch object := event.Object.(type) {
+	case *v1beta1.CatalogSource:
+		return f.tell(event.Type, object)
+	case *metav1.Status:
+		return apierrors.FromObject(object)
+	}
+	return nil
 }
 
 // followOne calls each for one catalog; with nil where it does not exist, or not any more.

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -33,7 +32,7 @@ func (e *env) services(ctx context.Context) ([]*content.Service, error) {
 		}
 		service, err := e.open(c.Status.URLs.Base, c.Name)
 		if err != nil {
-			failed = append(failed, fmt.Errorf("where catalog %q is served cannot be told: %w", c.Name, err))
+			failed = append(failed, err)
 			continue
 		}
 		found[service.String()] = service

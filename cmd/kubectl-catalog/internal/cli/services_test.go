@@ -24,6 +24,11 @@ func apiServer(t *testing.T, bases map[string]string) string {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Has("watch") {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done() // nothing changes
+			return
+		}
 		if path.Base(r.URL.Path) == "catalogsources" {
 			_ = json.NewEncoder(w).Encode(all)
 			return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
@@ -55,7 +56,7 @@ func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
 // eachEvent calls each for the events of the catalogs of these names, or of all, one at a time until it is interrupted, which is no error.
 func (e *env) eachEvent(ctx context.Context, names []string, each func(context.Context, *content.Service, content.Event) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	w := &watcher{env: e, each: each, group: group, feeds: map[string]*watchedFeed{}}
+	w := &watcher{env: e, each: each, group: group, feeds: map[string]*watchedFeed{}, services: map[string]*content.Service{}}
 	if e.serverURL == "" {
 		group.Go(func() error { return w.followCluster(ctx, names) })
 	} else {
@@ -73,9 +74,11 @@ type watcher struct {
 	each  func(context.Context, *content.Service, content.Event) error
 	group *errgroup.Group
 
-	mu    sync.Mutex // one is told of at a time
-	feeds map[string]*watchedFeed
-	came  bool // whether there was an event at all
+	mu       sync.Mutex // one is told of at a time
+	feeds    map[string]*watchedFeed
+	services map[string]*content.Service // by where they are: a token for one is good for all its catalogs
+	running  int                         // of the feeds
+	came     bool                        // whether there was an event at all
 }
 
 // watchedFeed is what is known of one catalog's feed.
@@ -86,10 +89,8 @@ type watchedFeed struct {
 	tried   time.Time
 }
 
-// start follows a catalog, unless it is followed already or cannot be just now.
-func (w *watcher) start(ctx context.Context, catalog string, service *content.Service) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// start follows a catalog, unless it is followed already or cannot be just now. The caller holds mu.
+func (w *watcher) start(ctx context.Context, catalog string, open func() (*content.Service, error)) {
 	f := w.feeds[catalog]
 	if f == nil {
 		f = &watchedFeed{}
@@ -99,29 +100,48 @@ func (w *watcher) start(ctx context.Context, catalog string, service *content.Se
 		return
 	}
 	f.running = true
+	w.running++
 	since := f.last
 	w.group.Go(func() error {
-		err := service.Watch(ctx, catalog, since, func(event content.Event) error { return w.show(ctx, service, f, event) })
+		service, err := w.shared(open)
+		if err == nil {
+			err = service.Watch(ctx, catalog, since, func(event content.Event) error { return w.show(ctx, service, f, event) })
+		}
 		return w.ended(ctx, catalog, f, err)
 	})
 }
 
-// ended notes that a feed did. As long as nothing came from any, what is wrong with one is the end of all.
+// shared opens a service, or takes the one that is there already.
+func (w *watcher) shared(open func() (*content.Service, error)) (*content.Service, error) {
+	service, err := open()
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.services[service.String()] == nil {
+		w.services[service.String()] = service
+	}
+	return w.services[service.String()], nil
+}
+
+// ended notes that a feed did. Where nothing came from any and none is left, what is wrong with it is the end of all.
 func (w *watcher) ended(ctx context.Context, catalog string, f *watchedFeed, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f.running = false
+	w.running--
 	if err == nil { // removed; it may come back at once
 		f.failed = ""
 		return nil
 	}
 	f.tried = time.Now()
-	if ctx.Err() != nil || !w.came {
+	if ctx.Err() != nil || (!w.came && w.running == 0) {
 		return missing(err, catalog)
 	}
 	if text := err.Error(); text != f.failed {
 		f.failed = text
-		fmt.Fprintf(w.stderr, "%s: %s\n", catalog, term.Line(text))
+		fmt.Fprintf(w.stderr, "%s: %s; trying again\n", catalog, term.Line(text))
 	}
 	return nil
 }
@@ -218,11 +238,13 @@ func (w *watcher) followServer(ctx context.Context, names []string) error {
 				return notFoundf("there is no catalog %q: kubectl catalog get --raw /catalogs shows those that %s has", name, service)
 			}
 		}
+		w.mu.Lock()
 		for _, c := range served.Catalogs {
 			if len(names) == 0 || slices.Contains(names, c.Name) {
-				w.start(ctx, c.Name, service)
+				w.start(ctx, c.Name, func() (*content.Service, error) { return service, nil })
 			}
 		}
+		w.mu.Unlock()
 		if err := sleep(ctx, feedRetry/3); err != nil {
 			return err
 		}
@@ -255,20 +277,31 @@ func (w *watcher) followCluster(ctx context.Context, names []string) error {
 	if len(catalogs) == 0 {
 		fmt.Fprintln(w.stderr, "There are no catalogs yet.")
 	}
-	services := map[string]*content.Service{} // by where they are: a token for one is good for all its catalogs
-	return w.eachCatalog(ctx, func(c *v1beta1.CatalogSource) error {
-		if c.Status.URLs == nil || (len(names) > 0 && !slices.Contains(names, c.Name)) {
+	api, err := w.client()
+	if err != nil {
+		return err
+	}
+	f := &follower{client: api, every: feedRetry / 3}
+	start := func() error {
+		w.mu.Lock() // none ends before all have begun
+		defer w.mu.Unlock()
+		for _, c := range f.told {
+			if c.Status.URLs != nil && (len(names) == 0 || slices.Contains(names, c.Name)) {
+				w.start(ctx, c.Name, func() (*content.Service, error) { return w.open(c.Status.URLs.Base, c.Name) })
+			}
+		}
+		return nil
+	}
+	listed := false
+	f.each = func(watch.EventType, *v1beta1.CatalogSource) error {
+		if !listed {
 			return nil
 		}
-		service, err := w.open(c.Status.URLs.Base, c.Name)
-		if err != nil {
-			return err
-		}
-		if known := services[service.String()]; known != nil {
-			service = known
-		}
-		services[service.String()] = service
-		w.start(ctx, c.Name, service)
-		return nil
-	})
+		return start()
+	}
+	f.synced = func() error {
+		listed = true
+		return start()
+	}
+	return f.run(ctx)
 }

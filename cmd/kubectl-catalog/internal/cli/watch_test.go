@@ -1,8 +1,15 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
@@ -35,4 +42,56 @@ func TestLineOfChange(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A catalog that cannot be followed is told of, and the others are followed; it is an error only where there is no other.
+func TestWatchWithoutOneThatFails(t *testing.T) {
+	feed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "event: digest\nid: 1\ndata: {\"catalog\":\"fine\",\"digest\":\"sha256:0123\"}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer feed.Close()
+	for name, bases := range map[string]map[string]string{
+		"one of two": {"fine": feed.URL + "/catalogs/fine", "wrong": "ftp://wrong"},
+		"the only":   {"wrong": "ftp://wrong"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := apiServer(t, bases)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			came := make(chan string, 10)
+			e := newEnv(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
+			e.kube.APIServer, e.stderr = &server, &term.Terminal{Writer: writerFunc(func(text []byte) { came <- string(text) })}
+			ended := make(chan error, 1)
+			go func() {
+				ended <- e.eachEvent(ctx, nil, func(_ context.Context, _ *content.Service, event content.Event) error {
+					came <- event.Catalog
+					return nil
+				})
+			}()
+			if len(bases) == 1 {
+				if err := <-ended; err == nil || !strings.Contains(err.Error(), `where catalog "wrong"`) {
+					t.Errorf("it ended with %v", err)
+				}
+				return
+			}
+			first, second := <-came, <-came
+			if both := first + second; !strings.Contains(both, "fine") || !strings.Contains(both, "wrong: ") {
+				t.Errorf("got %q, then %q", first, second)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(text []byte) (int, error) {
+	f(text)
+	return len(text), nil
 }
