@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,7 +95,7 @@ type describer struct {
 // verdict is what is found out of a package, as the lines that say so.
 type verdict struct {
 	first, second []byte
-	content       hash
+	content       fbc.Hash
 	err           error
 }
 
@@ -221,13 +220,14 @@ func (d *describer) examine(g packageGroup) (v verdict) {
 }
 
 // contentOf is the hash of some blobs: that of their hashes.
-func (s *Snapshot) contentOf(blobs []uint32) hash {
-	sum := sha256.New()
-	for _, n := range blobs {
-		h := s.index.hash(n)
-		sum.Write(h[:])
-	}
-	return hash(sum.Sum(nil)[:hashSize])
+func (s *Snapshot) contentOf(blobs []uint32) fbc.Hash {
+	return fbc.HashOfBlobs(func(yield func(fbc.Hash) bool) {
+		for _, n := range blobs {
+			if !yield(s.index.hash(n)) {
+				return
+			}
+		}
+	})
 }
 
 // takeKnown takes the lines of a package from the snapshot before, if they are there and sound.

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // CatalogAt returns the catalog of a name as it serves the content of a version or, as long as that snapshot is kept, as it
@@ -156,11 +158,11 @@ func (s *Snapshot) ChangesSince(old *Snapshot) Changes {
 
 // contents gives the name and the hash of each package, sound or not, in the order of the names. Blobs that fail to say which
 // they belong to make none.
-func (s *Snapshot) contents() iter.Seq2[[]byte, hash] {
+func (s *Snapshot) contents() iter.Seq2[[]byte, fbc.Hash] {
 	if !s.Described() {
 		return s.undescribedContents()
 	}
-	return func(yield func([]byte, hash) bool) {
+	return func(yield func([]byte, fbc.Hash) bool) {
 		for p, r := range s.records() {
 			if name := p.name(r); len(name) > 0 && !yield(name, r.content) {
 				return
@@ -170,8 +172,8 @@ func (s *Snapshot) contents() iter.Seq2[[]byte, hash] {
 }
 
 // undescribedContents are contents, of the index alone.
-func (s *Snapshot) undescribedContents() iter.Seq2[[]byte, hash] {
-	return func(yield func([]byte, hash) bool) {
+func (s *Snapshot) undescribedContents() iter.Seq2[[]byte, fbc.Hash] {
+	return func(yield func([]byte, fbc.Hash) bool) {
 		for _, g := range s.packageBlobs() {
 			if name := s.index.key(g.key); len(name) > 0 && !yield(name, s.contentOf(g.blobs)) {
 				return

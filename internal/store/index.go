@@ -3,15 +3,15 @@ package store
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"iter"
 	"slices"
 	"sort"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // The index of a snapshot says where in catalog.jsonl the blobs are. It is one byte slice, checked when it is opened
@@ -35,10 +35,9 @@ const (
 	indexMagic = "fbcindex"
 	countCount = 7
 	headerSize = 8 + 4 + 4 + countCount*4
-	blobSize   = 8 + 4 + 4*4 + hashSize
+	blobSize   = 8 + 4 + 4*4 + fbc.HashSize
 	pairSize   = 4 + 4
-	fileSize   = hashSize + 4 + 4
-	hashSize   = 16
+	fileSize   = fbc.HashSize + 4 + 4
 )
 
 // The fields of a blob record, as offsets into it; also the three lists, in this order. There is no list of versions.
@@ -56,17 +55,6 @@ const (
 	factAPI
 	factCount
 )
-
-// hash is the first half of a SHA-256: of the bytes of a file, of a blob, or of the hashes of the blobs of a package.
-type hash [hashSize]byte
-
-// String is its 32 hex digits.
-func (h hash) String() string { return hex.EncodeToString(h[:]) }
-
-func hashOf(b []byte) hash {
-	sum := sha256.Sum256(b)
-	return hash(sum[:hashSize])
-}
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -145,7 +133,7 @@ func (ix *index) check() error {
 		}
 	}
 	for i := 0; i < len(ix.files); i += fileSize {
-		first, count := le.Uint32(ix.files[i+hashSize:]), le.Uint32(ix.files[i+hashSize+4:])
+		first, count := le.Uint32(ix.files[i+fbc.HashSize:]), le.Uint32(ix.files[i+fbc.HashSize+4:])
 		if uint64(first)+uint64(count) > uint64(ix.blobCount()) {
 			return errors.New("the index is damaged: a file names unknown blobs")
 		}
@@ -230,8 +218,8 @@ func (ix *index) extent(i uint32) (offset uint64, size uint32) {
 }
 
 // hash is that of the content of blob i.
-func (ix *index) hash(i uint32) hash {
-	return hash(ix.blobs[int(i)*blobSize+fieldHash:][:hashSize])
+func (ix *index) hash(i uint32) fbc.Hash {
+	return fbc.Hash(ix.blobs[int(i)*blobSize+fieldHash:][:fbc.HashSize])
 }
 
 // blobKey is the number of a key of blob i.
@@ -351,12 +339,12 @@ func (ix *index) byBlob(kind int) []pair {
 }
 
 // file returns the blobs that a file of this content gave.
-func (ix *index) file(content hash) (first, count uint32, ok bool) {
+func (ix *index) file(content fbc.Hash) (first, count uint32, ok bool) {
 	n := len(ix.files) / fileSize
-	i := sort.Search(n, func(i int) bool { return bytes.Compare(ix.files[i*fileSize:][:hashSize], content[:]) >= 0 })
-	if i == n || !bytes.Equal(ix.files[i*fileSize:][:hashSize], content[:]) {
+	i := sort.Search(n, func(i int) bool { return bytes.Compare(ix.files[i*fileSize:][:fbc.HashSize], content[:]) >= 0 })
+	if i == n || !bytes.Equal(ix.files[i*fileSize:][:fbc.HashSize], content[:]) {
 		return 0, 0, false
 	}
-	r := ix.files[i*fileSize+hashSize:]
+	r := ix.files[i*fileSize+fbc.HashSize:]
 	return le.Uint32(r), le.Uint32(r[4:]), true
 }

@@ -16,9 +16,9 @@ import (
 func smallIndex() (data []byte, catalogSize int64) {
 	keys := newKeyTable()
 	record := func(size uint32, schema, pkg, name, version string) blobRecord {
-		return blobRecord{size: size, keys: [4]uint32{keys.number(schema), keys.number(pkg), keys.number(name), keys.number(version)}, hash: hash{byte(size)}}
+		return blobRecord{size: size, keys: [4]uint32{keys.number(schema), keys.number(pkg), keys.number(name), keys.number(version)}, hash: fbc.Hash{byte(size)}}
 	}
-	first := &readFile{content: hash{9}, blobs: []blobRecord{record(20, "olm.package", "", "foo", ""), record(300, "olm.bundle", "foo", "foo.v1", "1.0.0")}}
+	first := &readFile{content: fbc.Hash{9}, blobs: []blobRecord{record(20, "olm.package", "", "foo", ""), record(300, "olm.bundle", "foo", "foo.v1", "1.0.0")}}
 	for _, typ := range []string{"olm.gvk", "olm.package"} {
 		first.facts[factProperty] = append(first.facts[factProperty], pair{keys.number(typ), 1})
 	}
@@ -27,7 +27,7 @@ func smallIndex() (data []byte, catalogSize int64) {
 	}
 	b := indexBuilder{keys: keys}
 	b.add(first)
-	b.add(&readFile{content: hash{1}, blobs: []blobRecord{record(2, "example.com", "foo", "", ""), record(2, "example.com", "", "", "")}})
+	b.add(&readFile{content: fbc.Hash{1}, blobs: []blobRecord{record(2, "example.com", "foo", "", ""), record(2, "example.com", "", "", "")}})
 	return b.bytes([]byte("info")), int64(b.size)
 }
 
@@ -154,7 +154,7 @@ func FuzzIndex(f *testing.F) {
 		}
 		snap.packageBlobs()
 		for i := 0; i < len(ix.files); i += fileSize {
-			ix.file(hash(ix.files[i : i+hashSize]))
+			ix.file(fbc.Hash(ix.files[i : i+fbc.HashSize]))
 		}
 	})
 }

@@ -47,11 +47,11 @@ type blobRecord struct {
 	offset uint64
 	size   uint32
 	keys   [4]uint32 // schema, package, name, version
-	hash   hash
+	hash   fbc.Hash
 }
 
 type fileRecord struct {
-	content      hash
+	content      fbc.Hash
 	first, count uint32
 }
 

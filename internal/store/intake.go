@@ -53,7 +53,7 @@ type intake struct {
 
 // readFile is what a file gave. The numbers of its blobs count from the first of the file.
 type readFile struct {
-	content    hash
+	content    fbc.Hash
 	start, end uint64 // of its lines in the spool
 	blobs      []blobRecord
 	facts      [factCount][]pair
@@ -186,7 +186,7 @@ func (f *readFile) factCount() int { return len(f.facts[factProperty]) + len(f.f
 func (f *readFile) add(keys *keyTable, b fbc.Blob) {
 	number := uint32(len(f.blobs))
 	f.blobs = append(f.blobs, blobRecord{
-		size: uint32(len(b.JSON)), hash: hashOf(b.JSON),
+		size: uint32(len(b.JSON)), hash: fbc.HashOf(b.JSON),
 		keys: [4]uint32{keys.number(b.Schema), keys.number(b.Package), keys.number(b.Name), keys.number(b.Bundle.Version)},
 	})
 	for _, typ := range b.Bundle.Properties {

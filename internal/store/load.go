@@ -7,11 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"path"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // load reads a file, and tells what file system to read it from again: one that holds it in the buffer, until the next is loaded,
 // unless it is too large for that.
-func (in *intake) load(name string) (fsys fs.FS, content hash, err error) {
+func (in *intake) load(name string) (fsys fs.FS, content fbc.Hash, err error) {
 	f, err := in.fsys.Open(name)
 	if err != nil {
 		return nil, content, err
@@ -31,7 +33,7 @@ func (in *intake) load(name string) (fsys fs.FS, content hash, err error) {
 	if err != nil {
 		return nil, content, err
 	}
-	return fsys, hash(sum.Sum(nil)[:hashSize]), nil
+	return fsys, fbc.Hash(sum.Sum(nil)[:fbc.HashSize]), nil
 }
 
 // heldFile is a file system of one file, by whatever name: its content.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // A file is the same to whoever reads it, held or not, and is told by its content and its extension.
@@ -16,7 +18,7 @@ func TestLoad(t *testing.T) {
 		in := &intake{fsys: fstest.MapFS{"a.json": {Data: []byte(content)}}, buffer: make([]byte, most)}
 		fsys, got, err := in.load("a.json")
 		must(t, err)
-		if sum := sha256.Sum256([]byte(".json\x00" + content)); got != hash(sum[:hashSize]) {
+		if sum := sha256.Sum256([]byte(".json\x00" + content)); got != fbc.Hash(sum[:fbc.HashSize]) {
 			t.Errorf("%d bytes: got another hash", size)
 		}
 		for range 2 {

@@ -24,7 +24,7 @@ import (
 //	          footer so far, magic "fbcpacks"
 const (
 	packagesMagic = "fbcpacks"
-	recordSize    = 4 + hashSize + 8 + 4*4
+	recordSize    = 4 + fbc.HashSize + 8 + 4*4
 	footerSize    = 4 + 4 + 4 + 8
 )
 
@@ -53,7 +53,7 @@ type packages struct {
 // packageRecord is what the table has of a package.
 type packageRecord struct {
 	key     uint32
-	content hash
+	content fbc.Hash
 	first   extent // the summary, or why it is not sound
 	second  extent // the package; of one that is not sound it is empty
 }
@@ -160,8 +160,8 @@ func (p *packages) count() int { return len(p.records) / recordSize }
 
 func (p *packages) at(i int) packageRecord {
 	b := p.records[i*recordSize:]
-	r := packageRecord{key: le.Uint32(b), content: hash(b[4:][:hashSize])}
-	b = b[4+hashSize:]
+	r := packageRecord{key: le.Uint32(b), content: fbc.Hash(b[4:][:fbc.HashSize])}
+	b = b[4+fbc.HashSize:]
 	r.first = extent{le.Uint64(b), le.Uint32(b[8:]), le.Uint32(b[12:])}
 	r.second = extent{r.first.next(), le.Uint32(b[16:]), le.Uint32(b[20:])}
 	return r

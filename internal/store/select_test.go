@@ -282,7 +282,7 @@ func TestInvalidPackages(t *testing.T) {
 		if diff := cmp.Diff(invalid, got); diff != "" || err != nil || snap.InvalidPackageCount() != 2 {
 			t.Errorf("error %v, -want +got:\n%s", err, diff)
 		}
-		if got := snap.Packages(); len(got) != 1 || got[0].Name != "foo" || len(got[0].Hash) != 2*hashSize {
+		if got := snap.Packages(); len(got) != 1 || got[0].Name != "foo" || len(got[0].Hash) != 2*fbc.HashSize {
 			t.Errorf("got the packages %+v, want foo", got)
 		}
 		if got := snap.Select(Query{Name: "bar"}).Len(); got != 1 {

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 const (
@@ -176,7 +178,7 @@ func (s *Snapshot) Version() string {
 
 // Proves tells whether the JSON of a blob is what was unpacked, by the hash that the index has: what is read of the volume may not be.
 func (s *Snapshot) Proves(number uint32, content []byte) bool {
-	return hashOf(content) == s.index.hash(number)
+	return fbc.HashOf(content) == s.index.hash(number)
 }
 
 // BlobHash returns the hash of a blob as it was unpacked: the first 16 bytes of the SHA-256 of its JSON, in hex.

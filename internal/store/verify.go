@@ -7,6 +7,8 @@ import (
 	"fmt"
 	gohash "hash"
 	"slices"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // damage is what is known to be wrong with a snapshot.
@@ -117,7 +119,7 @@ func (v *verifier) Write(p []byte) (int, error) {
 			continue
 		}
 		v.sum.Write(part[:n-1])
-		if h := v.index.hash(v.blob); part[n-1] != '\n' || string(v.sum.Sum(nil)[:hashSize]) != string(h[:]) {
+		if h := v.index.hash(v.blob); part[n-1] != '\n' || string(v.sum.Sum(nil)[:fbc.HashSize]) != string(h[:]) {
 			v.bad++
 		}
 		v.blob++

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,23 +14,13 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// hashSize is how much of a SHA-256 is kept, as catalogd does.
-const hashSize = sha256.Size / 2
-
-type hash [hashSize]byte
-
-func hashOf(b []byte) hash {
-	sum := sha256.Sum256(b)
-	return hash(sum[:hashSize])
-}
-
 // blob says where a blob stands, and where its compact JSON lies in the spool.
 type blob struct {
 	schema, pkg, name string
 	version           string
 	file              string
 	at                fbc.Position
-	hash              hash
+	hash              fbc.Hash
 	offset            int64
 	size              int
 }
@@ -169,7 +158,7 @@ func (c *catalog) add(file string, b fbc.Blob, at fbc.Position) error {
 	}
 	c.blobs = append(c.blobs, &blob{
 		schema: b.Schema, pkg: b.Package, name: b.Name, version: b.Bundle.Version,
-		file: file, at: at, hash: hashOf(b.JSON), offset: c.size, size: len(b.JSON),
+		file: file, at: at, hash: fbc.HashOf(b.JSON), offset: c.size, size: len(b.JSON),
 	})
 	c.size += int64(len(b.JSON))
 	return nil

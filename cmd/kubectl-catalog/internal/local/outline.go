@@ -2,17 +2,14 @@ package local
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// Outline is what is in a catalog, by names and hashes: enough to tell what differs from another one. The hashes are catalogd's, in
-// hexadecimal: of a blob, the first half of the SHA-256 of its compact JSON; of a package, the same of the hashes of its blobs, in the order
-// in which they stand in the catalog.
+// Outline is what is in a catalog, by names and hashes: enough to tell what differs from another one. The hashes are those that
+// catalogd tells: fbc.Hash of each blob, and of the blobs of each package.
 type Outline struct {
 	Packages map[string]OutlinePackage
 
@@ -32,8 +29,6 @@ type OutlinePackage struct {
 type OutlineBundle struct{ Version, Hash string }
 
 type key struct{ schema, pkg, name string }
-
-func (h hash) String() string { return hex.EncodeToString(h[:]) }
 
 // NewOutline reads a catalog. One that catalogd would refuse is an error: nobody knows what is in it.
 func NewOutline(ctx context.Context, s *Source) (*Outline, error) {
@@ -61,9 +56,7 @@ func NewOutline(ctx context.Context, s *Source) (*Outline, error) {
 
 func (o *Outline) outline(name string, blobs []*blob) (OutlinePackage, error) {
 	p := OutlinePackage{Channels: map[string]string{}, Bundles: map[string]OutlineBundle{}}
-	sum := sha256.New()
 	for _, b := range blobs {
-		sum.Write(b.hash[:])
 		k := key{b.schema, name, b.name}
 		if b.schema == fbc.SchemaDeprecations {
 			k.name = "" // what it may say means nothing
@@ -86,7 +79,13 @@ func (o *Outline) outline(name string, blobs []*blob) (OutlinePackage, error) {
 			p.DefaultChannel = says.DefaultChannel
 		}
 	}
-	p.Hash = hash(sum.Sum(nil)[:hashSize]).String()
+	p.Hash = fbc.HashOfBlobs(func(yield func(fbc.Hash) bool) {
+		for _, b := range blobs {
+			if !yield(b.hash) {
+				return
+			}
+		}
+	}).String()
 	return p, nil
 }
 
