@@ -60,6 +60,14 @@ func pluginBinary(t *testing.T) string {
 	return bin
 }
 
+// kubectl is a call of it as the administrator.
+func (w *world) kubectl(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
+	return cmd
+}
+
 // must returns what the plugin printed, which has to have ended well.
 func (r pluginRun) must(t *testing.T) string {
 	t.Helper()
@@ -125,9 +133,8 @@ func pluginWorld(t *testing.T) *world {
 // TestPluginIsFound calls the plugin as people do: by kubectl.
 func TestPluginIsFound(t *testing.T) {
 	w := pluginWorld(t)
-	kubectl := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), "catalog", "get", "packages", "-o", "name")
-	kubectl.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig,
-		"PATH="+filepath.Dir(pluginBinary(t))+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	kubectl := w.kubectl(t, "catalog", "get", "packages", "-o", "name")
+	kubectl.Env = append(kubectl.Env, "PATH="+filepath.Dir(pluginBinary(t))+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	out, err := kubectl.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
