@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # fuzz.sh [TIME]: runs every fuzz target of the module for TIME each (a duration of go test; default 60s), one after another. A finding
-# fails the run, and go test leaves it in the package's testdata/fuzz.
+# fails the run, and is left in the package's testdata/fuzz.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,18 +10,26 @@ targets=$(grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' --with-file
 	echo "fuzz: found no target" >&2
 	exit 1
 }
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+log=$scratch/log
 
-# endedLate tells whether a run failed only because its time was over while a worker was busy, which go test before 1.27 takes for a failure
-# of the target now and then (golang/go#75804). A finding is written to a file, and go test says to which.
+# endedLate tells whether a run failed only because its time was over while a worker was busy, which Go before 1.27 takes for a failure
+# of the target now and then (golang/go#75804). A finding is written to a file, and the run says to which.
 endedLate() { grep -qx '    context deadline exceeded' "$log" && ! grep -q 'Failing input written' "$log"; }
 
+# `go test -fuzz` would link the tests of a package anew for each of its targets.
+built=
 for target in $targets; do
-	package=./$(dirname "${target%%:*}")
+	package=$(dirname "${target%%:*}")
 	name=${target##*:}
-	echo "== fuzz: $name of $package for $time"
+	if [ "$package" != "$built" ]; then
+		go test -toolexec "'$PWD/hack/fuzztool.sh'" -fuzz . -c -o "$scratch/test" "./$package"
+		built=$package
+	fi
+	echo "== fuzz: $name of ./$package for $time"
 	# What makes an input interesting is minimised for 10 tries, else for 60 s, which a short run does not have.
-	go test -toolexec "'$PWD/hack/fuzztool.sh'" -run '^$' -fuzz "^$name\$" -fuzztime "$time" -fuzzminimizetime 10x "$package" | tee "$log" || endedLate
+	(cd "$package" && "$scratch/test" -test.run '^$' -test.fuzz "^$name\$" -test.fuzztime "$time" -test.fuzzminimizetime 10x \
+		-test.fuzzcachedir "$(go env GOCACHE)/fuzz/$(go list .)") | tee "$log" || endedLate
 done
 echo "fuzz: $(wc -w <<<"$targets") targets ran for $time each and found nothing"
