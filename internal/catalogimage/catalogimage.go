@@ -37,7 +37,7 @@ var architectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
 // owners are, with the same version of this program. It was created in 1970, or when SOURCE_DATE_EPOCH says. What .git holds is left out: see
 // Tree.
 //
-// The layer lies in a temporary file that has no name any more, so there is nothing to remove. Memory does not depend on the size of the
+// The layer lies in a TempFile, so there is nothing to remove. Memory does not depend on the size of the
 // catalog.
 func Build(dir string) (v1.ImageIndex, error) {
 	created, err := sourceDate()
@@ -49,7 +49,7 @@ func Build(dir string) (v1.ImageIndex, error) {
 		return nil, fmt.Errorf("opening the catalog directory: %w", err)
 	}
 	defer root.Close()
-	file, err := unnamedFile()
+	file, err := TempFile()
 	if err != nil {
 		return nil, fmt.Errorf("making a temporary file for the layer: %w", err)
 	}
@@ -192,12 +192,4 @@ func Oddity(mode fs.FileMode) string {
 	default:
 		return "is a device; a catalog may have files and directories only"
 	}
-}
-
-func unnamedFile() (*os.File, error) {
-	file, err := os.CreateTemp("", "catalog-image-")
-	if err != nil {
-		return nil, err
-	}
-	return file, os.Remove(file.Name())
 }

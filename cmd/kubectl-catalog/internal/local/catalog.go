@@ -25,7 +25,7 @@ type blob struct {
 	size              int
 }
 
-// catalog is what a source holds. Blobs lie in a temporary file that has no name any more, so memory does not depend on their size.
+// catalog is what a source holds. Blobs lie in a temporary file, so memory does not depend on their size.
 type catalog struct {
 	fsys   fs.FS
 	spool  *os.File
@@ -61,19 +61,11 @@ func (s *Source) read(ctx context.Context) (*catalog, error) {
 }
 
 func newCatalog(fsys fs.FS) (*catalog, error) {
-	spool, err := unnamedFile()
+	spool, err := catalogimage.TempFile()
 	if err != nil {
 		return nil, fmt.Errorf("making a temporary file: %w", err)
 	}
 	return &catalog{fsys: fsys, spool: spool, broken: map[string]bool{}, odd: map[string]string{}}, nil
-}
-
-func unnamedFile() (*os.File, error) {
-	file, err := os.CreateTemp("", "kubectl-catalog-")
-	if err != nil {
-		return nil, err
-	}
-	return file, os.Remove(file.Name())
 }
 
 func (c *catalog) readAll(ctx context.Context) error {

@@ -1,0 +1,16 @@
+package catalogimage
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+)
+
+// deleteOnClose is FILE_FLAG_DELETE_ON_CLOSE of CreateFile, which os.OpenFile passes on. Windows removes no file that is open.
+const deleteOnClose = 0x04000000
+
+// TempFile returns a file that is gone once it is closed, or the program ends in whatever way.
+func TempFile() (*os.File, error) {
+	name := filepath.Join(os.TempDir(), "kubectl-catalog-"+rand.Text())
+	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|deleteOnClose, 0o600)
+}
