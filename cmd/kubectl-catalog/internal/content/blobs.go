@@ -16,8 +16,8 @@ import (
 // maxBlob is how long a blob may be. catalogd takes none of more than 64 MiB, unless it is told to.
 const maxBlob = 1 << 30
 
-// fixed is where a reply says at which URL it stays; the part behind digests is the version.
-var fixed = regexp.MustCompile(`/digests/([^/]+)/`)
+// fixed is where a reply says at which URL it stays; the part behind digests is the version. A catalog may be called digests, too.
+var fixed = regexp.MustCompile(`/catalogs/[^/]+/digests/([^/]+)/`)
 
 // Blobs calls each for the blobs of a view that answers with JSON lines: "all", "packages/NAME". It returns the version of the catalog that
 // they are of: the one given or, if that is empty, the one that is served. progress, if not nil, is told how many bytes of JSON were read.
