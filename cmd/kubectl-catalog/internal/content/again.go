@@ -22,11 +22,13 @@ const missingHeader = "Catalogd-Missing"
 func (s *Service) do(req *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
 		resp, err := s.identified(req)
-		wait := later(resp, err)
+		lacking := ""
+		if err == nil {
+			lacking = resp.Header.Get(missingHeader)
+		}
+		wait := s.later(lacking, err)
 		if wait == 0 || attempt == attempts {
-			if err == nil && s.Missing != nil && resp.Header.Get(missingHeader) != "" {
-				s.Missing(resp.Header.Get(missingHeader))
-			}
+			s.tellMissing(lacking)
 			return resp, err
 		}
 		if err == nil {
@@ -40,16 +42,32 @@ func (s *Service) do(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// later is how long to wait before a request is made again; 0: it is not to be.
-func later(resp *http.Response, err error) time.Duration {
+// later is how long to wait before a request is made again; 0: it is not to be. What was waited for in vain is not waited for with each page of
+// a list.
+func (s *Service) later(lacking string, err error) time.Duration {
 	var refused *Error
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
-	case err == nil && resp.Header.Get(missingHeader) != "":
+	case lacking != "" && lacking != s.lacking:
 		return pause
 	case errors.As(err, &refused) && refused.retryAfter > 0 && refused.retryAfter <= longest:
 		return refused.retryAfter
 	}
 	return 0
+}
+
+// tellMissing tells once of the catalogs that answers lack.
+func (s *Service) tellMissing(lacking string) {
+	s.mu.Lock()
+	known := lacking == "" || lacking == s.lacking
+	if !known {
+		s.lacking = lacking
+	}
+	s.mu.Unlock()
+	if !known && s.Missing != nil {
+		s.Missing(lacking)
+	}
 }
 
 // retryAfter reads the header Retry-After, in seconds as catalogd sends it (RFC 9110, section 10.2.3).

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -64,5 +65,43 @@ func TestAgain(t *testing.T) {
 				t.Errorf("asked %d times, told %q, error %v; want %d, %q, %d", asked, told, err, test.asked, test.told, test.code)
 			}
 		})
+	}
+}
+
+// What lacks everywhere is waited for and told of once, not with each page.
+func TestMissingIsWaitedForOnce(t *testing.T) {
+	asked, told := 0, 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.Header().Set(missingHeader, r.URL.Query().Get("lacks"))
+	}))
+	defer server.Close()
+	at, err := ParseAddress(server.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := Direct(&rest.Config{}, at, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service.Missing = func(string) { told++ }
+	service.lacking = "old" // was waited for
+	for range 3 {
+		resp, err := service.Get(t.Context(), "/catalogs", url.Values{"lacks": {"old"}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	if asked != 3 || told != 0 {
+		t.Errorf("asked %d times, told %d times", asked, told)
+	}
+	resp, err := service.Get(t.Context(), "/catalogs", url.Values{"lacks": {"new"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if asked != 3+attempts || told != 1 || service.lacking != "new" {
+		t.Errorf("of another: asked %d times, told %d times", asked-3, told)
 	}
 }

@@ -24,11 +24,12 @@ type Service struct {
 	http *http.Client
 	mint func(context.Context) (string, error) // makes a token for catalogd; nil: none is needed, or the client carries credentials
 
-	// Missing, if not nil, is told the catalogs that an answer about all of them lacks, as the replica that answers does not have them yet.
+	// Missing, if not nil, is told once the catalogs that answers about all of them lack, as the replica that answers does not have them yet.
 	Missing func(catalogs string)
 
-	mu    sync.Mutex
-	token string // what mint gave, once the service had asked for it
+	mu      sync.Mutex
+	token   string // what mint gave, once the service had asked for it
+	lacking string // the catalogs that an answer lacked to the last attempt
 }
 
 // Get asks for a path of the service, such as /catalogs/community/api/v1/all. The reply is a success, and its body has to be closed. An
