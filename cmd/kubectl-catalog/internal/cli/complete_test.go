@@ -92,6 +92,7 @@ func TestComplete(t *testing.T) {
 		{[]string{"get", "bundles", "-p", "etcd", "-c", "main", "--channel", "beta", ""}, `["main","etcd","beta"]` + "\t1.2.3\n" + names},
 		{[]string{"get", "bundles", ""}, `[null,null,null]` + "\t1.2.3\n" + names},
 		{[]string{"get", "packages", "--context", ""}, "here\nthere\n" + fixed},
+		{[]string{"diff", "main", "./dir", "--package", "g"}, "grafana\tGrafana\n" + names},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			code, stdout, stderr := run(t, append([]string{"__complete", "--server-url", url}, test.args...)...)
@@ -99,6 +100,18 @@ func TestComplete(t *testing.T) {
 				t.Errorf("exit code %d, stderr %q, completions (-want +got):\n%s", code, stderr, diff)
 			}
 		})
+	}
+}
+
+// Every command that takes the name of a catalog completes it.
+func TestCompleteCatalogs(t *testing.T) {
+	server := cluster(t, nil, missingImage(""))
+	for _, command := range []string{"list", "describe", "refresh", "suspend", "resume", "remove", "watch", "export", "diff", "diff ./dir", "get packages --catalog"} {
+		args := append([]string{"__complete", "--server", server}, strings.Fields(command)...)
+		code, stdout, stderr := run(t, append(args, "mi")...)
+		if want := "mine\tregistry.example/mine:v1\n:36\n"; code != 0 || stdout != want {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", command, code, stdout, stderr)
+		}
 	}
 }
 

@@ -44,6 +44,7 @@ wrong, 3 one of them does not exist, 4 any other failure.`,
 	flags.StringSliceVarP(&opts.packages, "package", "p", nil, "compare only these `packages`")
 	flags.BoolVar(&opts.insecure, "insecure", false, "allow registries without TLS, or with certificates that nobody vouches for")
 	flags.BoolVar(&opts.exitCode, "exit-code", false, "exit with 1 if there are differences, 0 if there are none; a failure is 4 then")
+	e.completeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 2 {
 			return tooMuch(args[2:], "two catalogs are compared; packages are named by --package")

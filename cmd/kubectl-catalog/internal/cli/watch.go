@@ -31,6 +31,7 @@ A line has the time since which the digest is served, the catalog, the digest, a
 		Example: `  kubectl catalog watch
   kubectl catalog watch sample
   kubectl catalog watch -o json`,
+		ValidArgsFunction: e.completeCatalogs,
 	}
 	var format string
 	cmd.Flags().StringVarP(&format, "output", "o", "", "`format`: json, an object a line")
