@@ -19,6 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,6 +67,15 @@ func (e *env) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&e.serverURL, "server-url", "", "`URL` of catalogd's content service, to call it directly with your own credentials (default: where status.urls of the catalogs says, through the API server)")
 	flags.StringVar(&e.serverCA, "server-ca", "", "`file` with the authorities that a content service called directly is to be signed by (default: those of this system)")
 	flags.StringVar(&e.namespace, "catalogd-namespace", "catalogd-system", "`namespace` of catalogd, where the catalogs do not tell")
+}
+
+// start is called when the command line is understood.
+func (e *env) start() error {
+	if _, err := clientcmd.ParseTimeout(*e.kube.Timeout); err != nil {
+		return usagef("--request-timeout %q: %w", *e.kube.Timeout, err)
+	}
+	e.started = true
+	return nil
 }
 
 func (e *env) config() (*rest.Config, error) {

@@ -67,15 +67,20 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
 	flags.StringVar(&opts.raw, "raw", "", "print what the content service answers at this `path`, which may have parameters")
 	e.completeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if opts.raw != "" {
+		switch {
+		case opts.raw != "" && len(args) > 0:
+			return tooMuch(args, "--raw prints what is at its path")
+		case opts.raw != "":
 			return e.getRaw(cmd.Context(), opts.raw, opts.catalog)
-		}
-		if len(args) == 0 {
+		case len(args) == 0:
 			return usagef("say what to list: kubectl catalog get packages, channels, bundles or deprecations")
 		}
 		kind, ok := kinds[args[0]]
 		if !ok {
 			return usagef("%q is nothing that catalogs hold: packages, channels, bundles and deprecations are", args[0])
+		}
+		if err := checkSelectors(opts.selector, opts.fields); err != nil {
+			return err
 		}
 		opts.names, opts.full = args[1:], !out.isPlain()
 		if watch {
@@ -176,8 +181,11 @@ func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) err
 	return errors.Join(append(missed, out.print(e.stdout, k.shown(opts), rows, len(opts.names) == 1))...)
 }
 
-// suits tells whether it is said which to list, of a kind of which there are very many.
+// suits tells whether the options can be said of the kind, and whether it is said which to list, of one of which there are very many.
 func (k kind) suits(opts getOptions) error {
+	if k.ofPackages && opts.channel != "" {
+		return usagef("packages are in no channel: leave --channel out, or say kubectl catalog get channels %s --all, which tells the package of each", opts.channel)
+	}
 	if k.narrow && !opts.all && opts.areOpen() {
 		return usagef("say of which package: kubectl catalog get %s --package NAME, or --all", k.names[0])
 	}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/watch"
@@ -59,13 +61,29 @@ func newListCmd(e *env) *cobra.Command {
 	flags.StringVar(&opts.sortBy, "sort-by", "", "sort by a `field` of the objects, as a JSONPath: .spec.priority")
 	flags.BoolVarP(&opts.watch, "watch", "w", false, "after the list, a row for each catalog that changes, until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		opts.names = names
+		if opts.names = names; len(names) > 0 && opts.selector+opts.fields != "" {
+			return usagef("name catalogs, or select them by --selector and --field-selector, not both")
+		}
+		if err := checkSelectors(opts.selector, opts.fields); err != nil {
+			return err
+		}
 		if opts.watch {
 			return e.watchList(cmd.Context(), out, opts)
 		}
 		return e.list(cmd.Context(), out, opts)
 	}
 	return cmd
+}
+
+// checkSelectors returns an error if --selector or --field-selector cannot be read, before anything is asked.
+func checkSelectors(selector, fieldSelector string) error {
+	if _, err := labels.Parse(selector); err != nil {
+		return usagef("--selector %q: %w", selector, err)
+	}
+	if _, err := fields.ParseSelector(fieldSelector); err != nil {
+		return usagef("--field-selector %q: %w", fieldSelector, err)
+	}
+	return nil
 }
 
 // noCatalogs is said where there is nothing to list, to search or to change.

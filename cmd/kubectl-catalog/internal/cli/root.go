@@ -56,7 +56,7 @@ Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl catalog"},
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRun:  func(*cobra.Command, []string) { e.started = true },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return e.start() },
 		DisableAutoGenTag: true,
 		Version:           e.version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true}, // kubectl has its own, which calls us
