@@ -45,7 +45,7 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
   kubectl catalog get channels --all
   kubectl catalog get bundles --package skupper-operator --channel stable-1.6 -o wide
   kubectl catalog get deprecations --catalog sample
-  kubectl catalog get packages -l provider=Skupper --sort-by .version
+  kubectl catalog get packages -l operatorframework.io/arch.arm64=supported --sort-by .version
   kubectl catalog get packages --watch
   kubectl catalog get channels --package skupper-operator --watch
   kubectl catalog get --raw /catalogs
