@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,5 +31,23 @@ func TestMigrate(t *testing.T) {
 	}
 	if _, _, code := runIn(t, "migrate", "-f", "nope.yaml"); code != 3 {
 		t.Errorf("no file: exit code %d, want 3", code)
+	}
+}
+
+// OLM polls every 15 minutes where registryPoll is there without an interval, and not at all where it is not.
+func TestMigrateNotes(t *testing.T) {
+	for spec, want := range map[string]string{
+		`updateStrategy: {registryPoll: {}}`: `# - spec.updateStrategy.registryPoll.interval: "" is no duration, for which OLM takes 15m; so does catalogd without pollingInterval`,
+		`updateStrategy: {}`:                 `# - spec.updateStrategy: there was none, and`,
+		`publisher: x`:                       `# - metadata.finalizers: left out; who set a/b, c/d waits for the end of the old one`,
+	} {
+		file := filepath.Join(t.TempDir(), "in.yaml")
+		const object = "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {name: x, finalizers: [a/b, c/d]}\nspec: {sourceType: grpc, image: 'r.example/x:y', %s}\n"
+		if err := os.WriteFile(file, fmt.Appendf(nil, object, spec), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if stdout, stderr, code := runIn(t, "migrate", "-f", file); code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%s: exit code %d, %s\n%s", spec, code, stderr, stdout)
+		}
 	}
 }

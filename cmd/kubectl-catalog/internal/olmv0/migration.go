@@ -123,6 +123,9 @@ func (m *Migration) metadata() {
 	if len(annotations) > 0 {
 		m.To.Annotations = annotations
 	}
+	if finalizers := m.From.GetFinalizers(); len(finalizers) > 0 {
+		m.note("metadata.finalizers: left out; who set %s waits for the end of the old one", strings.Join(finalizers, ", "))
+	}
 	for _, owner := range m.From.GetOwnerReferences() {
 		m.note("metadata.ownerReferences: left out; %s %s, which made the old one, knows nothing of this one", owner.Kind, owner.Name)
 	}
@@ -190,7 +193,7 @@ func (m *Migration) polling(spec legacySpec) {
 		return
 	case byDigest:
 		return
-	case poll == nil || poll.Interval == "":
+	case poll == nil:
 		m.note("spec.updateStrategy: there was none, and OLM looked at the image only when the pod began; catalogd polls it every 15 minutes, or as pollingInterval says")
 		return
 	}
