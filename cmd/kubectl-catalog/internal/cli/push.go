@@ -148,6 +148,6 @@ func (e *env) tellPushed(tag name.Tag, digest string, opts pushOptions) error {
 		fmt.Fprintln(e.stderr, "nothing is pushed (dry run)")
 		return nil
 	}
-	fmt.Fprintf(e.stderr, "next, to have a cluster offer it: kubectl catalog add %s %s --wait\n", path.Base(tag.RepositoryStr()), tag)
+	fmt.Fprintf(e.stderr, "next, to have a cluster offer it: kubectl catalog add %s %s --wait\n", label(path.Base(tag.RepositoryStr())), tag)
 	return nil
 }

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+)
+
+// What is said to come next works as it stands, though repositories have names that catalogs cannot have.
+func TestNextAfterPush(t *testing.T) {
+	for image, want := range map[string]string{
+		"r.example/team/mine:v1":         "kubectl catalog add mine r.example/team/mine:v1 --wait\n",
+		"r.example/team/my_catalog.4:v1": "kubectl catalog add my-catalog-4 r.example/team/my_catalog.4:v1 --wait\n",
+	} {
+		tag, err := name.NewTag(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out, errs strings.Builder
+		e := &env{stdout: &term.Terminal{Writer: &out}, stderr: &term.Terminal{Writer: &errs}}
+		if err := e.tellPushed(tag, "sha256:0123", pushOptions{}); err != nil || !strings.HasSuffix(errs.String(), want) {
+			t.Errorf("%v: %s", err, errs.String())
+		}
+	}
+}
