@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/local"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/olmv0"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 )
@@ -148,6 +149,6 @@ func (e *env) tellPushed(tag name.Tag, digest string, opts pushOptions) error {
 		fmt.Fprintln(e.stderr, "nothing is pushed (dry run)")
 		return nil
 	}
-	fmt.Fprintf(e.stderr, "next, to have a cluster offer it: kubectl catalog add %s %s --wait\n", label(path.Base(tag.RepositoryStr())), tag)
+	fmt.Fprintf(e.stderr, "next, to have a cluster offer it: kubectl catalog add %s %s --wait\n", olmv0.Label(path.Base(tag.RepositoryStr())), tag)
 	return nil
 }

@@ -165,8 +165,11 @@ func (w *watcher) show(ctx context.Context, service *content.Service, f *watched
 		_, err := fmt.Fprintf(w.stderr, "%s: %s; trying again\n", event.Catalog, term.Line(event.Err.Error()))
 		return err
 	}
+	if err := w.each(ctx, service, event); err != nil {
+		return err // the feed is begun anew from the event before, lest what this one tells be lost
+	}
 	f.last, f.failed = event.ID, ""
-	return w.each(ctx, service, event)
+	return nil
 }
 
 func (e *env) printEvent(event content.Event, asJSON bool) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -94,4 +95,18 @@ type writerFunc func([]byte)
 func (f writerFunc) Write(text []byte) (int, error) {
 	f(text)
 	return len(text), nil
+}
+
+// An event that could not be told is told again, with all that changed since the one before.
+func TestWatchLosesNoEvent(t *testing.T) {
+	failure := errors.New("the list could not be had")
+	w := &watcher{each: func(context.Context, *content.Service, content.Event) error { return failure }}
+	f := &watchedFeed{last: "1", failed: "same"}
+	if err := w.show(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); !errors.Is(err, failure) || f.last != "1" || f.failed != "same" {
+		t.Errorf("%v, %+v", err, f)
+	}
+	failure = nil
+	if err := w.show(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); err != nil || f.last != "2" || f.failed != "" {
+		t.Errorf("%v, %+v", err, f)
+	}
 }

@@ -33,12 +33,12 @@ func TestFieldsOfLegacySpec(t *testing.T) {
 
 func TestLabel(t *testing.T) {
 	for text, want := range map[string]string{"a": "a", "a.b": "a-b", "A_b": "a-b", "-a-": "a"} {
-		if got := label(text); got != want {
+		if got := Label(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
 	for _, text := range []string{"", "...", strings.Repeat("x", 64), strings.Repeat("x-", 100), strings.Repeat("é", 100)} {
-		if got := label(text); len(validation.IsDNS1123Label(got)) > 0 {
+		if got := Label(text); len(validation.IsDNS1123Label(got)) > 0 {
 			t.Errorf("%q becomes %q, which is no name", text, got)
 		}
 	}

@@ -12,16 +12,16 @@ import (
 func names(found []*unstructured.Unstructured) []string {
 	count := map[string]int{}
 	for _, from := range found {
-		count[label(from.GetName())]++
+		count[Label(from.GetName())]++
 	}
 	names, taken := make([]string, len(found)), map[string]bool{}
 	for i, from := range found {
-		name := label(from.GetName())
+		name := Label(from.GetName())
 		if count[name] > 1 && from.GetNamespace() != "" {
-			name = label(from.GetName() + "-" + from.GetNamespace())
+			name = Label(from.GetName() + "-" + from.GetNamespace())
 		}
 		for n := 2; taken[name]; n++ {
-			name = label(fmt.Sprintf("%s-%s-%d", from.GetName(), from.GetNamespace(), n))
+			name = Label(fmt.Sprintf("%s-%s-%d", from.GetName(), from.GetNamespace(), n))
 		}
 		names[i], taken[name] = name, true
 	}
@@ -31,8 +31,8 @@ func names(found []*unstructured.Unstructured) []string {
 // maxLabel is how long the name of a CatalogSource may be.
 const maxLabel = 63
 
-// label makes a name that a CatalogSource can have of any text.
-func label(text string) string {
+// Label makes a name that a CatalogSource can have, and a Secret, of any text: a DNS label (RFC 1123).
+func Label(text string) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
@@ -62,7 +62,7 @@ func secretNames(found []*unstructured.Unstructured) func(namespace, name string
 	}
 	return func(namespace, name string) string {
 		if len(namespaces[name]) > 1 {
-			return label(name + "-" + namespace)
+			return Label(name + "-" + namespace)
 		}
 		return name
 	}
