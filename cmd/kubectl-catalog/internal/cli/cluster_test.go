@@ -26,7 +26,9 @@ func cluster(t *testing.T, watched func(), catalogs ...v1beta1.CatalogSource) st
 		case r.URL.Query().Has("watch"):
 			watched()
 			<-r.Context().Done()
-		case r.Method == http.MethodPost:
+		case r.Method == http.MethodPatch:
+			t.Error("a catalog is patched")
+		case r.Method == http.MethodPost, len(catalogs) > 0 && strings.HasSuffix(r.URL.Path, "/catalogsources/"+catalogs[0].Name):
 			_ = json.NewEncoder(w).Encode(catalogs[0])
 		default:
 			_ = json.NewEncoder(w).Encode(list)

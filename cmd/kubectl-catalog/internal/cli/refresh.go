@@ -36,7 +36,7 @@ func newRefreshCmd(e *env) *cobra.Command {
 		ValidArgsFunction: e.completeCatalogs,
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&opts.all, "all", false, "all catalogs that are not suspended")
+	flags.BoolVar(&opts.all, "all", false, "all catalogs that are offered and not suspended")
 	flags.BoolVar(&opts.wait, "wait", false, "wait until they are current, and tell what changed")
 	flags.DurationVar(&opts.timeout, "timeout", 10*time.Minute, "how long to wait for each")
 	ch := newChange(cmd)
@@ -57,9 +57,9 @@ func (e *env) refresh(ctx context.Context, ch *change, names []string, opts refr
 	refreshes := make([]*refresh, 0, len(catalogs))
 	for i := range catalogs {
 		c := &catalogs[i]
-		if c.Spec.Suspend {
+		if err := atRest(c); err != nil {
 			if !opts.all {
-				return fmt.Errorf("catalog %q is suspended, so nothing would look at it: kubectl catalog resume %s", c.Name, c.Name)
+				return err
 			}
 			continue
 		}
@@ -82,6 +82,17 @@ func (e *env) refresh(ctx context.Context, ch *change, names []string, opts refr
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// atRest is why nobody would look for new content of a catalog; nil if somebody would.
+func atRest(c *v1beta1.CatalogSource) error {
+	switch {
+	case c.Spec.Availability == v1beta1.AvailabilityUnavailable:
+		return fmt.Errorf("catalog %q is not offered, so nothing would look at it: set its spec.availability to Available (kubectl edit catalogsource %s)", c.Name, c.Name)
+	case c.Spec.Suspend:
+		return fmt.Errorf("catalog %q is suspended, so nothing would look at it: kubectl catalog resume %s", c.Name, c.Name)
+	}
+	return nil
 }
 
 // named says whose an error is, if it does not say so itself.
@@ -141,6 +152,9 @@ func (r *refresh) judge(c *v1beta1.CatalogSource) finding {
 		return readiness(c)
 	}
 	if !r.isPolled(c) {
+		if err := atRest(c); err != nil { // since it was asked for
+			return finding{err: err}
+		}
 		return finding{stage: "Waiting for catalogd to ask the registry", hint: "catalogd has not looked at it, is it running?"}
 	}
 	progressing, synced := condition(c, v1beta1.ProgressingCondition), condition(c, v1beta1.PackagesSyncedCondition)

@@ -59,3 +59,25 @@ func TestRefreshTellsWhatChanged(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A poll is not asked for, nor waited for, where nobody would make it.
+func TestRefreshAtRest(t *testing.T) {
+	suspended, unavailable := missingImage(""), missingImage("")
+	suspended.Spec.Suspend, unavailable.Spec.Availability = true, v1beta1.AvailabilityUnavailable
+	for want, c := range map[string]v1beta1.CatalogSource{"is suspended": suspended, "is not offered": unavailable} {
+		server := cluster(t, nil, c)
+		if code, stdout, stderr := run(t, "refresh", "mine", "--wait", "--server", server); code != exitFailure || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d: %s%s", want, code, stdout, stderr)
+		}
+		if code, stdout, stderr := run(t, "refresh", "--all", "--wait", "--server", server); code != exitDone || stdout+stderr != "" {
+			t.Errorf("all: %s: exit code %d: %s%s", want, code, stdout, stderr)
+		}
+		r := &refresh{request: "now"}
+		if found := r.judge(&c); found.err == nil || !strings.Contains(found.err.Error(), want) {
+			t.Errorf("meanwhile: %s: %+v", want, found)
+		}
+		if got := scheduleOf(&c); !strings.HasPrefix(got, "not while it ") {
+			t.Errorf("%s: it is polled %s", want, got)
+		}
+	}
+}

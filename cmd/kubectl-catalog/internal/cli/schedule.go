@@ -27,6 +27,8 @@ func (d *description) schedule(ctx context.Context) string {
 
 func scheduleOf(c *v1beta1.CatalogSource) string {
 	switch {
+	case c.Spec.Availability == v1beta1.AvailabilityUnavailable:
+		return "not while it is not offered"
 	case c.Spec.Suspend:
 		return "not while it is suspended"
 	case strings.Contains(imageOf(c), "@"):
