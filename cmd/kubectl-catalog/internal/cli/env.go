@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -49,6 +50,9 @@ type env struct {
 	serverURL string
 	serverCA  string
 	namespace string // catalogd's, where it cannot be seen from the catalogs
+
+	mu     sync.Mutex
+	opened map[string]*content.Service // by where they are: a token for one is good for all its catalogs, and as long as a command takes
 }
 
 func newEnv(streams genericiooptions.IOStreams, getenv func(string) string, version string) *env {
@@ -163,6 +167,24 @@ func (e *env) open(base, catalog string) (*content.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("where catalog %q is served cannot be told: %w", catalog, err)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	where := at.URL.String()
+	if known := e.opened[where]; known != nil {
+		return known, nil
+	}
+	service, err := e.openAt(at)
+	if err != nil {
+		return nil, err
+	}
+	if e.opened == nil {
+		e.opened = map[string]*content.Service{}
+	}
+	e.opened[where] = service
+	return service, nil
+}
+
+func (e *env) openAt(at content.Address) (*content.Service, error) {
 	config, err := e.config()
 	if err != nil {
 		return nil, err

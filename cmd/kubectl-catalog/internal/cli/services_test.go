@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 )
 
 // apiServer is one that has catalogs, and says where they are served.
@@ -92,5 +93,44 @@ func TestOneServiceForAll(t *testing.T) {
 				t.Errorf("found %v, %v", places, err)
 			}
 		})
+	}
+}
+
+// A command makes one token for all that it asks of a content service.
+func TestOneTokenForAll(t *testing.T) {
+	tokens := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/token"):
+			tokens++
+			_, _ = w.Write([]byte(`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":"known"}}`))
+		case r.Header.Get(content.TokenHeader) != "Bearer known":
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			_, _ = w.Write([]byte(`{"catalogs":[]}`))
+		}
+	}))
+	defer server.Close()
+	e := newEnv(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
+	e.kube.APIServer = &server.URL
+	for range 2 {
+		for _, catalog := range []string{"a", "b"} {
+			service, err := e.open("http://catalogd.ns.svc/catalogs/"+catalog, catalog)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answer any
+			if err := service.JSON(t.Context(), "/catalogs", &answer); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if tokens != 1 {
+		t.Errorf("%d tokens were made", tokens)
+	}
+	other, err := e.open("http://catalogd.other.svc/catalogs/c", "c")
+	if err != nil || len(e.opened) != 2 {
+		t.Errorf("of another installation: %v, %v", other, err)
 	}
 }

@@ -57,7 +57,7 @@ func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
 // eachEvent calls each for the events of the catalogs of these names, or of all, one at a time until it is interrupted, which is no error.
 func (e *env) eachEvent(ctx context.Context, names []string, each func(context.Context, *content.Service, content.Event) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	w := &watcher{env: e, each: each, group: group, feeds: map[string]*watchedFeed{}, services: map[string]*content.Service{}}
+	w := &watcher{env: e, each: each, group: group, feeds: map[string]*watchedFeed{}}
 	if e.serverURL == "" {
 		group.Go(func() error { return w.followCluster(ctx, names) })
 	} else {
@@ -75,11 +75,10 @@ type watcher struct {
 	each  func(context.Context, *content.Service, content.Event) error
 	group *errgroup.Group
 
-	mu       sync.Mutex // one is told of at a time
-	feeds    map[string]*watchedFeed
-	services map[string]*content.Service // by where they are: a token for one is good for all its catalogs
-	running  int                         // of the feeds
-	came     bool                        // whether there was an event at all
+	mu      sync.Mutex // one is told of at a time
+	feeds   map[string]*watchedFeed
+	running int  // of the feeds
+	came    bool // whether there was an event at all
 }
 
 // watchedFeed is what is known of one catalog's feed.
@@ -104,26 +103,12 @@ func (w *watcher) start(ctx context.Context, catalog string, open func() (*conte
 	w.running++
 	since := f.last
 	w.group.Go(func() error {
-		service, err := w.shared(open)
+		service, err := open()
 		if err == nil {
 			err = service.Watch(ctx, catalog, since, func(event content.Event) error { return w.show(ctx, service, f, event) })
 		}
 		return w.ended(ctx, catalog, f, err)
 	})
-}
-
-// shared opens a service, or takes the one that is there already.
-func (w *watcher) shared(open func() (*content.Service, error)) (*content.Service, error) {
-	service, err := open()
-	if err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.services[service.String()] == nil {
-		w.services[service.String()] = service
-	}
-	return w.services[service.String()], nil
 }
 
 // ended notes that a feed did. Where nothing came from any and none is left, what is wrong with it is the end of all.
