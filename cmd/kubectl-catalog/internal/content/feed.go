@@ -61,9 +61,7 @@ func (s *Service) Watch(ctx context.Context, catalog, since string, each func(Ev
 func (s *Service) untimed() *Service {
 	client := *s.http
 	client.Timeout = 0
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &Service{base: s.base, http: &client, mint: s.mint, token: s.token}
+	return &Service{base: s.base, http: &client, tokens: s.tokens}
 }
 
 // feed is what Watch knows.

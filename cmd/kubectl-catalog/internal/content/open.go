@@ -61,7 +61,11 @@ func Proxied(config *rest.Config, a Address, mint func(context.Context) (string,
 func newService(base *url.URL, client *http.Client, mint func(context.Context) (string, error)) *Service {
 	own := *client // it may be that of the whole process
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Service{base: base, http: &own, mint: mint}
+	s := &Service{base: base, http: &own}
+	if mint != nil {
+		s.tokens = &tokens{mint: mint}
+	}
+	return s
 }
 
 // Options say how a service is called directly.

@@ -20,16 +20,47 @@ const TokenHeader = "Catalogd-Authorization"
 
 // A Service answers for the catalogs of one installation of catalogd. It may be used by many at a time.
 type Service struct {
-	base *url.URL // paths are relative to it
-	http *http.Client
-	mint func(context.Context) (string, error) // makes a token for catalogd; nil: none is needed, or the client carries credentials
+	base   *url.URL // paths are relative to it
+	http   *http.Client
+	tokens *tokens // nil: none is needed, or the client carries credentials
 
 	// Missing, if not nil, is told once the catalogs that answers about all of them lack, as the replica that answers does not have them yet.
 	Missing func(catalogs string)
 
 	mu      sync.Mutex
-	token   string // what mint gave, once the service had asked for it
 	lacking string // the catalogs that an answer lacked to the last attempt
+}
+
+// tokens has the token for catalogd that all who ask a service share.
+type tokens struct {
+	mint func(context.Context) (string, error)
+
+	mu    sync.Mutex
+	token string // what mint gave, once the service had asked for it
+}
+
+// newer returns a token other than one that was refused. Of many who want it at a time one makes it.
+func (t *tokens) newer(ctx context.Context, refused string) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.token != refused {
+		return t.token, nil
+	}
+	token, err := t.mint(ctx)
+	if err != nil {
+		return "", err
+	}
+	t.token = token
+	return token, nil
+}
+
+func (t *tokens) last() string {
+	if t == nil {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.token
 }
 
 // Get asks for a path of the service, such as /catalogs/community/api/v1/all. The reply is a success, and its body has to be closed. An
@@ -62,21 +93,19 @@ func (s *Service) JSON(ctx context.Context, path string, out any) error {
 
 // identified sends a request, once more with a token if the service wants to know who asks.
 func (s *Service) identified(req *http.Request) (*http.Response, error) {
-	resp, err := s.send(req)
+	token := s.tokens.last()
+	resp, err := s.send(req, token)
 	var refused *Error
-	if !errors.As(err, &refused) || refused.Code != http.StatusUnauthorized || s.mint == nil {
+	if !errors.As(err, &refused) || refused.Code != http.StatusUnauthorized || s.tokens == nil {
 		return resp, err
 	}
-	if err := s.identify(req.Context()); err != nil {
+	if token, err = s.tokens.newer(req.Context(), token); err != nil {
 		return nil, err
 	}
-	return s.send(req)
+	return s.send(req, token)
 }
 
-func (s *Service) send(req *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	token := s.token
-	s.mu.Unlock()
+func (s *Service) send(req *http.Request, token string) (*http.Response, error) {
 	if token != "" {
 		req.Header.Set(TokenHeader, "Bearer "+token)
 	}
@@ -95,17 +124,6 @@ func (s *Service) send(req *http.Request) (*http.Response, error) {
 		return nil, failure(s, resp)
 	}
 	return resp, nil
-}
-
-func (s *Service) identify(ctx context.Context) error {
-	token, err := s.mint(ctx)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.token = token
-	return nil
 }
 
 // String is where the service is, for people.
