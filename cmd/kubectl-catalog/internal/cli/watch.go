@@ -84,6 +84,7 @@ type watcher struct {
 // watchedFeed is what is known of one catalog's feed.
 type watchedFeed struct {
 	running bool
+	removed bool   // whether its last event said that the catalog is not served any more
 	last    string // the id of its last event
 	failed  string // what is said to be wrong with it
 	tried   time.Time
@@ -122,10 +123,13 @@ func (w *watcher) ended(ctx context.Context, catalog string, f *watchedFeed, err
 		return nil
 	}
 	f.tried = time.Now()
-	if ctx.Err() != nil || (!w.came && w.running == 0) {
+	text := err.Error()
+	switch {
+	case ctx.Err() != nil, !w.came && w.running == 0:
 		return missing(err, catalog)
-	}
-	if text := err.Error(); text != f.failed {
+	case f.removed && content.IsNotFound(err): // which was told; the status says it a moment later
+		f.failed = ""
+	case f.failed != text:
 		f.failed = text
 		fmt.Fprintf(w.stderr, "%s: %s; trying again\n", catalog, term.Line(text))
 	}
@@ -153,7 +157,7 @@ func (w *watcher) show(ctx context.Context, service *content.Service, f *watched
 	if err := w.each(ctx, service, event); err != nil {
 		return err // the feed is begun anew from the event before, lest what this one tells be lost
 	}
-	f.last, f.failed = event.ID, ""
+	f.last, f.failed, f.removed = event.ID, "", event.Type == content.Removed
 	return nil
 }
 

@@ -110,3 +110,19 @@ func TestWatchLosesNoEvent(t *testing.T) {
 		t.Errorf("%v, %+v", err, f)
 	}
 }
+
+// That a catalog is not served any more is told once, though it may be asked for before its status says so.
+func TestWatchTellsOfARemovalOnce(t *testing.T) {
+	var errs strings.Builder
+	w := &watcher{env: &env{stderr: &term.Terminal{Writer: &errs}}, each: func(context.Context, *content.Service, content.Event) error { return nil }}
+	f := &watchedFeed{}
+	gone := &content.Error{Code: http.StatusNotFound, Message: "not here"}
+	for _, kind := range []string{content.Removed, content.Digest} {
+		if err := errors.Join(w.show(t.Context(), nil, f, content.Event{Type: kind}), w.ended(t.Context(), "mine", f, gone)); err != nil {
+			t.Error(err)
+		}
+		if want := map[string]string{content.Removed: "", content.Digest: "mine: not here\n"}[kind]; errs.String() != want {
+			t.Errorf("after %s: %q", kind, errs.String())
+		}
+	}
+}
