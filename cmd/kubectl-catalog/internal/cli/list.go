@@ -109,11 +109,19 @@ type listOptions struct {
 }
 
 func (e *env) list(ctx context.Context, out *output, opts listOptions) error {
-	catalogs, err := e.catalogs(ctx, opts.names, opts.selector, opts.fields)
-	if err != nil {
-		return err
+	var catalogs []v1beta1.CatalogSource
+	var missed, err error // of names: those that there are, are listed all the same, as kubectl does
+	if len(opts.names) > 0 {
+		catalogs, missed, err = e.existing(ctx, opts.names)
+	} else {
+		catalogs, err = e.catalogs(ctx, nil, opts.selector, opts.fields)
 	}
-	if len(catalogs) == 0 && out.isTable() {
+	switch {
+	case err != nil:
+		return err
+	case len(catalogs) == 0 && missed != nil:
+		return missed
+	case len(catalogs) == 0 && out.isTable():
 		_, err := fmt.Fprintln(e.stderr, noCatalogs)
 		return err
 	}
@@ -125,7 +133,7 @@ func (e *env) list(ctx context.Context, out *output, opts listOptions) error {
 		return err
 	}
 	allReady := !slices.ContainsFunc(catalogs, func(c v1beta1.CatalogSource) bool { return !isReady(c) })
-	return out.print(e.stdout, catalogColumns(allReady), rows, len(opts.names) == 1)
+	return errors.Join(missed, out.print(e.stdout, catalogColumns(allReady), rows, len(opts.names) == 1))
 }
 
 func (e *env) catalogRows(ctx context.Context, out *output, catalogs []v1beta1.CatalogSource) ([]row, error) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -37,8 +39,13 @@ func apiServer(t *testing.T, bases map[string]string) string {
 		for _, c := range all.Items {
 			if c.Name == path.Base(r.URL.Path) {
 				_ = json.NewEncoder(w).Encode(c)
+				return
 			}
 		}
+		none := apierrors.NewNotFound(schema.GroupResource{Group: v1beta1.GroupVersion.Group, Resource: "catalogsources"}, path.Base(r.URL.Path)).Status()
+		none.APIVersion, none.Kind = "v1", "Status"
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(none)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
