@@ -121,7 +121,7 @@ func TestWatchTellsOfARemovalOnce(t *testing.T) {
 		if err := errors.Join(w.show(t.Context(), nil, f, content.Event{Type: kind}), w.ended(t.Context(), "mine", f, gone)); err != nil {
 			t.Error(err)
 		}
-		if want := map[string]string{content.Removed: "", content.Digest: "mine: not here\n"}[kind]; errs.String() != want {
+		if want := map[string]string{content.Removed: "", content.Digest: "mine: not here; trying again\n"}[kind]; errs.String() != want {
 			t.Errorf("after %s: %q", kind, errs.String())
 		}
 	}
