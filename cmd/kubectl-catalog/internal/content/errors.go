@@ -29,15 +29,15 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// isBadInput tells whether GraphQL says that an argument cannot be used.
-func (e *Error) isBadInput() bool {
-	return slices.ContainsFunc(e.query, func(q QueryError) bool { return q.Extensions.Code == badInput })
+// hasCode tells whether GraphQL says that something of this code is wrong.
+func (e *Error) hasCode(code string) bool {
+	return slices.ContainsFunc(e.query, func(q QueryError) bool { return q.Extensions.Code == code })
 }
 
 // IsNotFound tells whether the content service says that there is no such thing.
 func IsNotFound(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Code == http.StatusNotFound && !e.APIServer
+	return errors.As(err, &e) && (e.Code == http.StatusNotFound && !e.APIServer || e.hasCode(notFound))
 }
 
 // IsRefused tells whether somebody may not read what was asked for.

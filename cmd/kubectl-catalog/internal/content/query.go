@@ -16,8 +16,11 @@ import (
 // maxURL is how long a query may make a URL; a longer one is posted, for which the API server's proxy wants the right to `create`.
 const maxURL = 6 << 10
 
-// badInput is the code of an argument that cannot be used, such as a cursor of another version.
-const badInput = "BAD_USER_INPUT"
+// Codes of what is wrong with a question.
+const (
+	badInput = "BAD_USER_INPUT" // an argument that cannot be used, such as a cursor of another version
+	notFound = "NOT_FOUND"      // a catalog that is not served
+)
 
 // A Question is asked in GraphQL.
 type Question struct {
@@ -152,7 +155,7 @@ func list[T any](ctx context.Context, s *Service, catalog, version, query string
 		var data map[string]page[T]
 		if err := s.Query(ctx, catalog, version, query, asked, &data); err != nil {
 			// The arguments were good enough for the first page, so it is the cursor that is not.
-			if e, ok := errors.AsType[*Error](err); ok && e.isBadInput() && asked["after"] != nil {
+			if e, ok := errors.AsType[*Error](err); ok && e.hasCode(badInput) && asked["after"] != nil {
 				err = errChanged
 			}
 			return nil, err

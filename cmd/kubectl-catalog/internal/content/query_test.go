@@ -55,14 +55,16 @@ func TestAllOfWhatKeepsChanging(t *testing.T) {
 
 // What is wrong with the first page is told as it is.
 func TestAllRefused(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprint(w, `{"errors":[{"message":"versionRange is no range","extensions":{"code":"BAD_USER_INPUT"}}]}`)
-	}))
-	defer server.Close()
-	base, _ := url.Parse(server.URL)
-	_, err := All[string](t.Context(), &Service{base: base, http: server.Client()}, "", "", "{ things }", nil)
-	if err == nil || err.Error() != "versionRange is no range" {
-		t.Errorf("got %v", err)
+	for code, missing := range map[string]bool{"BAD_USER_INPUT": false, "NOT_FOUND": true} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"errors":[{"message":"that cannot be","extensions":{"code":%q}}]}`, code)
+		}))
+		defer server.Close()
+		base, _ := url.Parse(server.URL)
+		_, err := All[string](t.Context(), &Service{base: base, http: server.Client()}, "", "", "{ things }", nil)
+		if err == nil || err.Error() != "that cannot be" || IsNotFound(err) != missing {
+			t.Errorf("%s: got %v", code, err)
+		}
 	}
 }

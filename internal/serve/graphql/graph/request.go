@@ -21,6 +21,7 @@ import (
 // The codes of errors, in extensions.code, beside those of gqlgen for what does not parse or fit the schema.
 const (
 	CodeInput    = "BAD_USER_INPUT"        // an argument cannot be used; the message says which and why
+	CodeNotFound = "NOT_FOUND"             // an argument names a catalog that is not served
 	CodeLimit    = "LIMIT_EXCEEDED"        // the message says the limit and what to do
 	CodeContent  = "INVALID_CONTENT"       // the catalog holds something that cannot be read
 	CodeInternal = "INTERNAL_SERVER_ERROR" // the log has the cause
@@ -159,7 +160,7 @@ func (r *Request) scope(catalog *string) ([]*source, error) {
 			return []*source{s}, nil
 		}
 	}
-	return nil, badInput("catalog %q is not served here; {catalogs{name}} lists the catalogs that are", name)
+	return nil, &Error{CodeNotFound, fmt.Sprintf("catalog %q is not served here; {catalogs{name}} lists the catalogs that are", name)}
 }
 
 // deref takes what is not given for empty.
