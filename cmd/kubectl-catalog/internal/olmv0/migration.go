@@ -115,8 +115,8 @@ func (m *Migration) metadata() {
 	if m.From.GetNamespace() != "" {
 		m.note("metadata.namespace: not needed, catalogs of catalogd are there for the whole cluster")
 	}
-	m.To.Labels = m.From.GetLabels()
-	annotations := m.From.GetAnnotations()
+	m.To.Labels = m.untied("labels", m.From.GetLabels())
+	annotations := m.untied("annotations", m.From.GetAnnotations())
 	delete(annotations, lastApplied)
 	m.To.Spec.ImageTemplate = annotations[v1beta1.ImageTemplateAnnotation]
 	delete(annotations, v1beta1.ImageTemplateAnnotation)
@@ -129,6 +129,21 @@ func (m *Migration) metadata() {
 	for _, owner := range m.From.GetOwnerReferences() {
 		m.note("metadata.ownerReferences: left out; %s %s, which made the old one, knows nothing of this one", owner.Kind, owner.Name)
 	}
+}
+
+// tie matches the keys of labels and annotations by which tools find what they made. One that found a CatalogSource of catalogd by these would
+// take it for its own, and might delete it as nothing it knows of.
+var tie = regexp.MustCompile(`^(argocd\.argoproj\.io/.*|meta\.helm\.sh/.*|(kustomize|helm)\.toolkit\.fluxcd\.io/.*|app\.kubernetes\.io/(instance|managed-by))$`)
+
+// untied are labels or annotations without those that tie an object to a tool.
+func (m *Migration) untied(field string, all map[string]string) map[string]string {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if tie.MatchString(key) {
+			m.note("metadata.%s: %s left out, a tool finds by it what it made", field, key)
+			delete(all, key)
+		}
+	}
+	return all
 }
 
 // templateVariable matches the variables of an image template.
