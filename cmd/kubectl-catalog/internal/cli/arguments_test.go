@@ -54,7 +54,7 @@ func TestGetSomeOfThese(t *testing.T) {
 		return `{"data":{"packages":{"nodes":[{"name":"a","catalog":{"name":"c"},"version":"1.0.0"},{"name":"b","catalog":{"name":"c"}}],"pageInfo":{}}}}`
 	})
 	code, stdout, stderr := run(t, "get", "packages", "a", "nope", "b", "--no-headers", "-o", "custom-columns=N:.name", "--server-url", url)
-	if code != exitNotFound || stdout != "a\nb\n" || stderr != "error: there is no package \"nope\"\n" {
+	if code != exitNotFound || stdout != "a\nb\n" || stderr != "error: there is no package \"nope\": kubectl catalog search WORDS finds packages\n" {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	code, _, stderr = run(t, "get", "packages", "-o", "yml", "--server-url", url)

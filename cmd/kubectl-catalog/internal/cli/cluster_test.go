@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -30,8 +33,19 @@ func cluster(t *testing.T, watched func(), catalogs ...v1beta1.CatalogSource) st
 			t.Error("a catalog is patched")
 		case r.Method == http.MethodPost, len(catalogs) > 0 && strings.HasSuffix(r.URL.Path, "/catalogsources/"+catalogs[0].Name):
 			_ = json.NewEncoder(w).Encode(catalogs[0])
-		default:
+		case strings.HasSuffix(r.URL.Path, "/catalogsources"):
 			_ = json.NewEncoder(w).Encode(list)
+		default:
+			name := path.Base(r.URL.Path)
+			i := slices.IndexFunc(catalogs, func(c v1beta1.CatalogSource) bool { return c.Name == name })
+			if i < 0 {
+				w.WriteHeader(http.StatusNotFound)
+				status := apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("catalogsources").GroupResource(), name).Status()
+				status.Kind, status.APIVersion = "Status", "v1"
+				_ = json.NewEncoder(w).Encode(status)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(catalogs[i])
 		}
 	}))
 	t.Cleanup(server.Close)

@@ -87,11 +87,12 @@ func (e *env) diff(ctx context.Context, out *output, from, to string, opts diffO
 		return err
 	}
 	defer func() { err = errors.Join(err, closeB()) }()
-	for _, name := range opts.packages {
-		_, inA := a.Packages[name]
-		if _, inB := b.Packages[name]; !inA && !inB {
+	for i, name := range opts.packages {
+		known := slices.IndexFunc(namesMeant(name), func(pkg string) bool { return has(a, name, pkg) || has(b, name, pkg) })
+		if known < 0 {
 			return notFoundf("neither %s nor %s has a package %q", from, to, name)
 		}
+		opts.packages[i] = namesMeant(name)[known]
 	}
 	found, err := diff.Compare(a, b, opts.packages)
 	if err != nil {
@@ -104,6 +105,13 @@ func (e *env) diff(ctx context.Context, out *output, from, to string, opts diffO
 		return errDiffer
 	}
 	return nil
+}
+
+// has tells whether a catalog has a package of a name, which may be PACKAGE.CATALOG.
+func has(c diff.Catalog, name, pkg string) bool {
+	catalog, _ := cutVersion(c.Name)
+	_, ok := c.Packages[pkg]
+	return ok && isMeant(name, pkg, catalog)
 }
 
 // errDiffer is how --exit-code ends where catalogs differ. What differs is told already.

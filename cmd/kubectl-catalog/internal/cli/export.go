@@ -187,7 +187,7 @@ func (x *exporter) packages(ctx context.Context, names []string) error {
 			continue
 		}
 		x.progress.Show("exporting "+x.catalog, fmt.Sprintf("package %s (%d of %d)", name, i+1, len(names)))
-		version, err := x.service.Blobs(ctx, x.catalog, x.version, "packages/"+url.PathEscape(name), nil, x.put)
+		version, err := x.one(ctx, name)
 		if content.IsNotFound(err) && asked == "" {
 			return x.noPackage(ctx, name, x.catalog)
 		}
@@ -200,6 +200,20 @@ func (x *exporter) packages(ctx context.Context, names []string) error {
 		x.version = cmp.Or(version, x.version)
 	}
 	return nil
+}
+
+// one exports a package, which may be named PACKAGE.CATALOG.
+func (x *exporter) one(ctx context.Context, name string) (version string, err error) {
+	for _, pkg := range namesMeant(name) {
+		if !isMeant(name, pkg, x.catalog) {
+			break
+		}
+		version, err = x.service.Blobs(ctx, x.catalog, x.version, "packages/"+url.PathEscape(pkg), nil, x.put)
+		if !content.IsNotFound(err) {
+			break
+		}
+	}
+	return version, err
 }
 
 func (x *exporter) put(blob []byte) error {

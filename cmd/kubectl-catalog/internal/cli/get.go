@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,8 @@ func newGetCmd(e *env) *cobra.Command {
 		Long: `List what the catalogs hold: packages, channels, bundles (the versions of a package) or deprecations.
 
 Of packages that are in several catalogs all are listed, those of the catalog with the highest priority first. Packages that are not sound are
-not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as their OperatorPackages are called, is the package of one catalog.`,
+not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as their OperatorPackages are called, is the package of one catalog, here and
+wherever a package is named. TYPE/NAME does as well as TYPE NAME.`,
 		Example: `  kubectl catalog get packages
   kubectl catalog get package skupper-operator -o yaml
   kubectl catalog get channels --package skupper-operator
@@ -75,20 +77,47 @@ not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as the
 		case len(args) == 0:
 			return usagef("say what to list: kubectl catalog get packages, channels, bundles or deprecations")
 		}
-		kind, ok := kinds[args[0]]
-		if !ok {
-			return usagef("%q is nothing that catalogs hold: packages, channels, bundles and deprecations are", args[0])
+		kind, names, err := kindAndNames(args)
+		if err != nil {
+			return err
 		}
 		if err := checkSelectors(opts.selector, opts.fields); err != nil {
 			return err
 		}
-		opts.names, opts.full = args[1:], !out.isPlain()
+		opts.names, opts.full = names, !out.isPlain()
 		if watch {
 			return e.getAndWatch(cmd.Context(), out, kind, opts)
 		}
 		return e.get(cmd.Context(), out, kind, opts)
 	}
 	return cmd
+}
+
+// kindAndNames reads TYPE NAME... and, as kubectl takes it and -o name prints it, TYPE/NAME...
+func kindAndNames(args []string) (kind, []string, error) {
+	var names []string
+	word, name, isPair := strings.Cut(args[0], "/")
+	if isPair {
+		names = append(names, name)
+	}
+	for _, arg := range args[1:] {
+		of, name, ok := strings.Cut(arg, "/")
+		if ok != isPair || ok && of != word {
+			return kind{}, nil, usagef("%s does not go with %s: name things of one kind, as TYPE NAME... or as TYPE/NAME...", arg, args[0])
+		}
+		if !isPair {
+			name = arg
+		}
+		names = append(names, name)
+	}
+	k, ok := kinds[strings.TrimSuffix(word, "."+viewGroup)]
+	switch {
+	case ok:
+		return k, names, nil
+	case slices.Contains([]string{"catalogs", "catalog", "catalogsources", "catalogsource"}, word):
+		return k, nil, usagef("%q is nothing that catalogs hold: kubectl catalog list lists catalogs", word)
+	}
+	return k, nil, usagef("%q is nothing that catalogs hold: packages, channels, bundles and deprecations are", word)
 }
 
 // allKinds are what can be listed.
@@ -155,6 +184,10 @@ func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) err
 	if err := k.suits(opts); err != nil {
 		return err
 	}
+	opts, err := e.scoped(ctx, opts)
+	if err != nil {
+		return err
+	}
 	found, err := e.find(ctx, k, opts)
 	if err != nil {
 		return err
@@ -179,6 +212,18 @@ func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) err
 		return err
 	}
 	return errors.Join(append(missed, out.print(e.stdout, k.shown(opts), rows, len(opts.names) == 1))...)
+}
+
+// scoped has --package PACKAGE.CATALOG mean the package of one catalog.
+func (e *env) scoped(ctx context.Context, opts getOptions) (getOptions, error) {
+	if !strings.Contains(opts.pkg, ".") {
+		return opts, nil
+	}
+	places, err := e.places(ctx, opts.pkg, opts.catalog)
+	if err == nil && len(places) > 0 && places[0].Name != opts.pkg {
+		opts.pkg, opts.catalog = places[0].Name, places[0].Catalog.Name
+	}
+	return opts, err
 }
 
 // suits tells whether the options can be said of the kind, and whether it is said which to list, of one of which there are very many.
@@ -215,7 +260,14 @@ func (e *env) notListed(ctx context.Context, k kind, opts getOptions, name strin
 			names = append(names, l.name)
 		}
 	}
-	return notFoundf("there is no %s %q%s%s", k.names[1], name, opts.where(), didYouMean(name, names))
+	hint := ""
+	if k.ofPackages {
+		hint = e.packageHint(ctx, name, names)
+	} else {
+		instead := "kubectl catalog get " + k.names[0]
+		hint = cmp.Or(e.orPackage(ctx, name, instead+" -p "+name), e.orCatalog(ctx, name, instead+" -c "+name), didYouMean(name, names))
+	}
+	return notFoundf("there is no %s %q%s%s", k.names[1], name, opts.where(), hint)
 }
 
 // nothingListed ends a list that is empty. That is an error only if what was to be searched does not exist.
@@ -255,7 +307,7 @@ func (e *env) mustHavePackage(ctx context.Context, opts getOptions) error {
 
 // is tells whether a name is the thing's. That of a package is the one of its OperatorPackage, too, which says which catalog is meant.
 func (l listed) is(name string) bool {
-	return l.name == name || (l.name == l.pkg && name == l.pkg+"."+l.catalog)
+	return l.name == name || (l.name == l.pkg && isMeant(name, l.pkg, l.catalog))
 }
 
 // where says which part of the catalogs was searched, behind a noun.

@@ -20,6 +20,10 @@ func (e *env) getAndWatch(ctx context.Context, out *output, k kind, opts getOpti
 	if err := k.suits(opts); err != nil {
 		return err
 	}
+	opts, err := e.scoped(ctx, opts)
+	if err != nil {
+		return err
+	}
 	found, err := e.find(ctx, k, opts)
 	if err != nil {
 		return err

@@ -67,10 +67,9 @@ func listPackages(ctx context.Context, s *content.Service, opts getOptions) ([]l
 	}
 	var names []string
 	for _, name := range append(slices.Clone(opts.names), opts.pkg) {
-		pkg, _, _ := cutLast(name, ".") // the name may be PACKAGE.CATALOG
-		names = append(names, name, pkg)
+		names = append(names, namesMeant(name)...)
 	}
-	if names = withoutEmpty(names); len(names) > 0 {
+	if len(names) > 0 {
 		filter["names"] = names
 	}
 	const query = `query($filter: PackageFilter, $after: String) { packages(filter: $filter, first: 100, after: $after) {

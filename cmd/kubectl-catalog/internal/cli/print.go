@@ -20,7 +20,10 @@ import (
 
 // viewVersion is the apiVersion of what the plugin prints with -o that is no object of the API server: packages, channels and the like, as
 // the content service has them.
-const viewVersion = "content.catalogd.operatorframework.io/v1"
+const (
+	viewGroup   = "content.catalogd.operatorframework.io"
+	viewVersion = viewGroup + "/v1"
+)
 
 // An output prints a list as -o asks for: a table for people, or with kubectl's own printers.
 type output struct {

@@ -139,7 +139,9 @@ func (e *env) noAPI(ctx context.Context, catalog string, asked gvk) error {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return notFoundf("no package%s provides or needs %q%s", getOptions{catalog: catalog}.where(), asked.name(), didYouMean(asked.name(), slices.Compact(names)))
+	hint := cmp.Or(e.orPackage(ctx, asked.name(), "kubectl catalog show "+asked.name()+" lists what it provides and needs"),
+		didYouMean(asked.name(), slices.Compact(names)), ": kubectl catalog search WORDS finds packages by the kinds that they provide, too")
+	return notFoundf("no package%s provides or needs %q%s", getOptions{catalog: catalog}.where(), asked.name(), hint)
 }
 
 // apiNames are the APIs that the current versions of the packages provide.

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -149,40 +148,6 @@ type pageCSV struct {
 	} `json:"customResourceDefinitions"`
 }
 
-// placed is a package in a catalog, by which the one to show is found.
-type placed struct {
-	Version        string
-	DefaultChannel named
-	Catalog        struct {
-		Name     string
-		Priority int32
-	}
-	service *content.Service
-}
-
-// place finds the package: in the catalog with the highest priority, and the others that have it.
-func (e *env) place(ctx context.Context, pkg, catalog string) ([]placed, error) {
-	const query = `query($filter: PackageFilter, $after: String) { packages(filter: $filter, first: 100, after: $after) {
-		nodes { version defaultChannel { name } catalog { name priority } } pageInfo { hasNextPage endCursor } } }`
-	all, err := fromEach(ctx, e, catalog, func(service *content.Service) ([]placed, error) {
-		found, err := content.All[placed](ctx, service, "", "", query, map[string]any{"filter": given("name", pkg, "catalog", catalog)})
-		for i := range found {
-			found[i].service = service
-		}
-		return found, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(all) == 0 {
-		return nil, e.noPackage(ctx, pkg, catalog)
-	}
-	slices.SortStableFunc(all, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(b.Catalog.Priority, a.Catalog.Priority), cmp.Compare(a.Catalog.Name, b.Catalog.Name))
-	})
-	return all, nil
-}
-
 const pageQuery = `query($name: String!, $catalog: String!) { package(name: $name, catalog: $catalog) {
 	name catalog { name } displayName shortDescription description provider keywords categories capabilities version iconUrl
 	defaultChannel { name } deprecation { message }
@@ -195,7 +160,7 @@ func (e *env) page(ctx context.Context, opts showOptions) (*packagePage, error) 
 		return nil, err
 	}
 	at := places[0]
-	opts.catalog = at.Catalog.Name
+	opts.pkg, opts.catalog = at.Name, at.Catalog.Name
 	var answer struct{ Package *packagePage }
 	if err := at.service.Query(ctx, "", "", pageQuery, map[string]any{"name": opts.pkg, "catalog": opts.catalog}, &answer); err != nil {
 		return nil, err

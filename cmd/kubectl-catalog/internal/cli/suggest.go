@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,34 +41,4 @@ func didYouMean(name string, all []string) string {
 		return ""
 	}
 	return ": did you mean " + strings.Join(quoted, " or ") + "?"
-}
-
-// noPackage is the error of a package that is not in a catalog, or with an empty catalog in any.
-func (e *env) noPackage(ctx context.Context, name, catalog string) error {
-	completions, err := e.packageNames(ctx, completionScope{catalog: catalog})
-	if err != nil {
-		return missing(err, catalog)
-	}
-	names := make([]string, len(completions))
-	for i, c := range completions {
-		names[i], _, _ = strings.Cut(c, "\t")
-	}
-	hint := didYouMean(name, names)
-	if hint == "" {
-		hint = ": kubectl catalog search WORDS finds packages"
-	}
-	return notFoundf("there is no package %q%s%s", name, getOptions{catalog: catalog}.where(), hint)
-}
-
-// noCatalog is the error of a catalog that does not exist.
-func (e *env) noCatalog(ctx context.Context, name string) error {
-	var names []string
-	catalogs, _ := e.catalogs(ctx, nil, "", "")
-	for _, c := range catalogs {
-		names = append(names, c.Name)
-	}
-	if hint := didYouMean(name, names); hint != "" {
-		return notFoundf("there is no catalog %q%s", name, hint)
-	}
-	return notFoundf("there is no catalog %q: kubectl catalog list shows those there are", name)
 }

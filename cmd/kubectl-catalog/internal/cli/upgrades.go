@@ -51,6 +51,7 @@ func (e *env) upgrades(ctx context.Context, opts upgradesOptions) ([]channelUpgr
 		return nil, err
 	}
 	at := places[0]
+	opts.pkg = at.Name
 	catalog, channel := at.Catalog.Name, cmp.Or(opts.channel, at.DefaultChannel.Name)
 	var answer struct {
 		Package *struct {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,11 +28,11 @@ func upgradesService(t *testing.T) string {
 		switch name, _ := variables["channel"].(string); {
 		case strings.Contains(query, "packages("):
 			filter, _ := variables["filter"].(map[string]any)
-			if filter["name"] != "foo" {
+			if names, _ := filter["names"].([]any); !slices.Contains(names, "foo") {
 				return `{"data":{"packages":{"nodes":[],"pageInfo":{}}}}`
 			}
-			return `{"data":{"packages":{"nodes":[{"version":"1.2.0","defaultChannel":{"name":"stable"},"catalog":{"name":"b","priority":1}},
-				{"version":"1.2.0","defaultChannel":{"name":"stable"},"catalog":{"name":"a","priority":2}}],"pageInfo":{}}}}`
+			return `{"data":{"packages":{"nodes":[{"name":"foo","version":"1.2.0","defaultChannel":{"name":"stable"},"catalog":{"name":"b","priority":1}},
+				{"name":"foo","version":"1.2.0","defaultChannel":{"name":"stable"},"catalog":{"name":"a","priority":2}}],"pageInfo":{}}}}`
 		case variables["catalog"] != "a":
 			t.Errorf("catalog %v is asked, want a", variables["catalog"])
 			return `{"data":{"package":null}}`
