@@ -160,7 +160,8 @@ func TestPluginAdds(t *testing.T) {
 		t.Errorf("a dry run: %q", got)
 	}
 	w.plugin(t, "add", "mine", ref).fails(t, 1, `there is a catalog "mine" already`)
-	w.plugin(t, "add", "wrong", ref, "--interval", "1ms").fails(t, 1, "error: pollingInterval must be at least 1s: choose a longer one\n")
+	w.plugin(t, "add", "wrong", ref, "--interval", "1ms").fails(t, 2, "error: --interval must be at least 1s: choose a longer one\n")
+	w.plugin(t, "add", "wrong", sampleCatalog).fails(t, 2, "is on this machine, and catalogd pulls images")
 	w.plugin(t, "add", "a.b", ref).fails(t, 2, `error: "a.b" cannot be a catalog's name`)
 }
 
@@ -173,7 +174,7 @@ func TestPluginAddFails(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", blocked.code, blocked.stderr)
 	}
 	none := w.plugin(t, "add", "none", w.registry.address+"/none:latest", "--wait")
-	if none.code != 1 || !strings.Contains(none.stderr, "error: Finding the digest") {
+	if none.code != 1 || !strings.Contains(none.stderr, "error: Finding the digest") || !strings.Contains(none.stderr, "\nit was created, and catalogd goes on with it: ") {
 		t.Errorf("exit code %d:\n%s", none.code, none.stderr)
 	}
 	late := w.plugin(t, "add", "late", "127.0.0.1:1/none:latest", "--wait", "--timeout", "2s")
@@ -199,7 +200,7 @@ func TestPluginAddMakesAConfigMapOfAuthorities(t *testing.T) {
 		t.Errorf("its owners are %v", owners)
 	}
 	// The API server refuses the catalog: nothing is left behind.
-	w.plugin(t, "add", "refused", "https://none", "--ca-file", ca).fails(t, 1, "image must not begin with a scheme")
+	w.plugin(t, "add", "refused", "https://none", "--ca-file", ca).fails(t, 2, "image must not begin with a scheme")
 	left := system.NewObject(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "refused-ca")
 	if err := w.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "refused-ca"}, left); err == nil {
 		t.Error("ConfigMap refused-ca is left behind")

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/local"
 )
 
 // addOptions say which catalog to add, and how.
@@ -71,6 +73,8 @@ func (o addOptions) catalog(args []string) (*v1beta1.CatalogSource, error) {
 		return nil, usagef("say how the catalog is to be called, and of which image it is: kubectl catalog add NAME IMAGE")
 	case len(args) > 2:
 		return nil, usagef("say a name and an image only: %q is neither", args[2])
+	case len(args) == 2 && local.IsDir(args[1]):
+		return nil, usagef("%s is on this machine, and catalogd pulls images: kubectl catalog push %s REGISTRY/NAME:TAG makes one of a directory", args[1], args[1])
 	case len(args) == 2:
 		image = args[1]
 	case o.spec.imageTemplate == "" && !strings.ContainsAny(args[0], inImages):
@@ -136,13 +140,23 @@ func (e *env) add(ctx context.Context, ch *change, c *v1beta1.CatalogSource, opt
 	}
 	added, err := e.wait(ctx, waiter{name: c.Name, uid: c.UID, timeout: opts.timeout, goal: "ready", judge: newMeter().readiness, goesOn: goesOn(c.Name)})
 	if err != nil {
-		return err
+		return stays(ctx, c.Name, err)
 	}
 	if !ch.isTold() {
 		return e.tell(ch, added, "created")
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s\n", isNow(added))
 	return err
+}
+
+// stays tells whoever learns why a catalog is not ready that it was created all the same. If they gave up waiting, they know already.
+func stays(ctx context.Context, name string, err error) error {
+	var removed notFoundError
+	var another anotherError
+	if ctx.Err() != nil || errors.As(err, &removed) || errors.As(err, &another) {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, goesOn(name))
 }
 
 // goesOn says what becomes of a catalog that is not waited for any more.
@@ -170,8 +184,12 @@ func (e *env) create(ctx context.Context, ch *change, c *v1beta1.CatalogSource, 
 		if bundle != nil {
 			bundle.remove(ctx, ch)
 		}
-		if apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("there is a catalog %q already: choose another name, or change that one with kubectl edit catalogsource %s", c.Name, c.Name)
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			return fmt.Errorf("there is a catalog %q already: choose another name, or change that one with kubectl edit catalogsource %s; "+
+				"kubectl catalog refresh %s has it look for a new image", c.Name, c.Name, c.Name)
+		case isRefused(err):
+			return usagef("%s", asFlags.Replace(refusal(err)))
 		}
 		return err
 	}

@@ -80,7 +80,7 @@ func TestInterruptedWait(t *testing.T) {
 func TestImageNotFoundEndsAdd(t *testing.T) {
 	server := cluster(t, func() { t.Error("it is waited for") }, missingImage(v1beta1.ImageNotFoundReason))
 	code, _, stderr := run(t, "add", "mine", "registry.example/mine:v1", "--wait", "--server", server)
-	if code != exitFailure || stderr != "error: the registry does not answer\n" {
+	if code != exitFailure || stderr != "error: the registry does not answer\n"+goesOn("mine")+"\n" {
 		t.Errorf("exit code %d: %q", code, stderr)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"sync"
 
@@ -46,6 +47,7 @@ type env struct {
 	version        string
 	unpolled       bool // whether it was said that polls are not known
 	started        bool // whether the command line was understood, and a command began
+	apiServer      *url.URL
 
 	serverURL string
 	serverCA  string
@@ -85,6 +87,9 @@ func (e *env) start() error {
 func (e *env) config() (*rest.Config, error) {
 	config, err := e.kube.ToRESTConfig()
 	if err != nil {
+		return nil, e.misled(err)
+	}
+	if e.apiServer, _, err = rest.DefaultServerUrlFor(config); err != nil {
 		return nil, err
 	}
 	config.UserAgent = e.userAgent()

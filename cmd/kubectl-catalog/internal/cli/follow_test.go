@@ -96,7 +96,7 @@ func TestFollowerEndsWithTheErrorOfWhoIsTold(t *testing.T) {
 
 func TestFollowerEndsWhereThereIsNothingToFollow(t *testing.T) {
 	for _, args := range [][]string{{"list", "--watch"}, {"watch"}} {
-		if code, _, stderr := run(t, args...); code != exitFailure || !strings.Contains(stderr, "connection refused") {
+		if code, _, stderr := run(t, args...); code != exitFailure || !strings.Contains(stderr, "was refused") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}

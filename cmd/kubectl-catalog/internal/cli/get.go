@@ -353,7 +353,7 @@ func (e *env) selectPackages(ctx context.Context, opts getOptions) (map[[2]strin
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackageList"))
 	if err := c.List(ctx, &list, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: opts.selector, FieldSelector: opts.fields}}); err != nil {
-		return nil, err
+		return nil, selectorError(err, "spec.catalog, spec.packageName, spec.priority or metadata.name, which is PACKAGE.CATALOG")
 	}
 	selected := map[[2]string]bool{}
 	for _, p := range list.Items { // named PACKAGE.CATALOG, and catalogs have no dots in their names

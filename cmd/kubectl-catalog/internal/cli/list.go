@@ -195,7 +195,7 @@ func (e *env) watchList(ctx context.Context, out *output, opts listOptions) erro
 		}
 		return flush()
 	}
-	return stopped(ctx, f.run(ctx))
+	return stopped(ctx, selectorError(f.run(ctx), catalogFields))
 }
 
 // stopped makes no error of an interrupt that is the way to end a command.
@@ -225,8 +225,11 @@ func (e *env) catalogs(ctx context.Context, names []string, selector, fields str
 	}
 	var list v1beta1.CatalogSourceList
 	err = c.List(ctx, &list, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector, FieldSelector: fields}})
-	return list.Items, err
+	return list.Items, selectorError(err, catalogFields)
 }
+
+// catalogFields are the fields by which catalogs are selected.
+const catalogFields = "metadata.name"
 
 // pollTimes are what the content service says of when a catalog is polled; the API server does not know.
 type pollTimes struct {

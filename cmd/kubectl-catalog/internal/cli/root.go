@@ -32,7 +32,7 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams,
 	err := root.ExecuteContext(ctx)
 	var silent silentError
 	if err != nil && ctx.Err() == nil && !errors.As(err, &silent) {
-		fmt.Fprintf(streams.ErrOut, "%s %v\n", e.stderr.Paint(term.Red, "error:"), term.Text(explain(err)))
+		fmt.Fprintf(streams.ErrOut, "%s %v\n", e.stderr.Paint(term.Red, "error:"), term.Text(e.explain(err)))
 	}
 	return exitCode(ctx, err, e.started)
 }

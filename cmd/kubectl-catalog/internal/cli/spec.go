@@ -51,6 +51,16 @@ func (s *specFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.insecure, "insecure", false, "let plain HTTP do, and certificates that nobody trusted signed")
 }
 
+// asFlags has sentences on the spec say which flags are meant.
+var asFlags = strings.NewReplacer(
+	"spec.imageTemplate", "--image-template", "imageTemplate", "--image-template",
+	"spec.pollingInterval", "--interval", "pollingInterval", "--interval", "spec.pollingSchedule", "--schedule", "pollingSchedule", "--schedule",
+	"spec.displayName", "--display-name", "spec.publisher", "--publisher", "spec.description", "--description", "spec.priority", "--priority",
+	"spec.extractContent.configDir", "--config-dir", "configDir", "--config-dir",
+	"spec.registry.pullSecrets", "--pull-secret", "spec.registry.caBundle", "--ca-bundle", "spec.registry.mirrors", "--mirror",
+	"spec.registry.clientCertificate", "--client-certificate-secret", "spec.registry.proxy", "--proxy-secret",
+)
+
 // apply sets the fields of the spec that were asked for, and leaves the others to the API server.
 func (s *specFlags) apply(c *v1beta1.CatalogSource) error {
 	if s.imageTemplate != "" && c.Spec.Image != "" {

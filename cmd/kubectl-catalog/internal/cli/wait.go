@@ -87,8 +87,11 @@ func (w waiter) find(c *v1beta1.CatalogSource) finding {
 }
 
 func madeAnew(name string) error {
-	return fmt.Errorf("catalog %q was removed and made anew meanwhile: what is there now is another", name)
+	return anotherError{fmt.Errorf("catalog %q was removed and made anew meanwhile: what is there now is another", name)}
 }
+
+// An anotherError says that an object is another one than before.
+type anotherError struct{ error }
 
 func timedOut(w waiter, found finding) error {
 	why := cmp.Or(found.hint, found.detail, found.stage, unseen)

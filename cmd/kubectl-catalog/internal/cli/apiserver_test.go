@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+func TestWrongAPIServer(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"list --server https://127.0.0.1:1", 1, "error: The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n"},
+		{"list --context nope", 2, `context "nope" does not exist: kubectl config view shows`},
+		{"list --cluster nope", 2, `cluster "nope" does not exist`},
+		{"list --user nope", 2, `auth info "nope" does not exist`},
+		{"list --kubeconfig testdata/none", 3, `--kubeconfig: there is no file "testdata/none"`},
+		{"get packages --server-url http://127.0.0.1:1", 1, "the content service at http://127.0.0.1:1 cannot be reached"},
+	} {
+		code, _, stderr := run(t, strings.Fields(test.args)...)
+		if code != test.code || !strings.Contains(stderr, test.says) {
+			t.Errorf("%s: exit code %d, want %d, and %q in %s", test.args, code, test.code, test.says, stderr)
+		}
+	}
+}
+
+// Where no kubeconfig names a server, whatever listens at the default one has nothing to say of catalogs.
+func TestNoKubeconfig(t *testing.T) {
+	refused := &url.Error{Op: "Get", URL: "http://localhost:8080/apis", Err: errors.New("connection refused")}
+	noPage := apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", v1beta1.GroupVersion.WithResource("catalogsources").GroupResource(), "", "404", 0, true)
+	for _, test := range []struct {
+		server string
+		err    error
+		want   bool
+	}{
+		{"", refused, true},
+		{"", noPage, true},
+		{"http://localhost:8080", noPage, false},
+		{"", usagef("--limit"), false},
+	} {
+		e := newEnv(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
+		*e.kube.KubeConfig, *e.kube.APIServer = "/dev/null", test.server
+		if _, err := e.config(); err != nil {
+			t.Fatal(err)
+		}
+		got := e.explain(test.err)
+		if strings.HasPrefix(got, "no kubeconfig says where the cluster is, so localhost:8080 was asked: export KUBECONFIG") != test.want {
+			t.Errorf("%v of server %q: %s", test.err, test.server, got)
+		}
+	}
+}
+
+// What the API server refuses of the command line is wrong with the command line, and said in its words.
+func TestRefusedCommandLine(t *testing.T) {
+	var status metav1.Status
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(int(status.Code))
+		_ = json.NewEncoder(w).Encode(status)
+	}))
+	defer server.Close()
+	answer := func(err *apierrors.StatusError) metav1.Status {
+		err.ErrStatus.Kind, err.ErrStatus.APIVersion = "Status", "v1"
+		return err.ErrStatus
+	}
+	invalid := func(message string) metav1.Status {
+		err := apierrors.NewInvalid(v1beta1.GroupVersion.WithKind("CatalogSource").GroupKind(), "mine", nil)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Field: "spec", Message: "Invalid value: " + message}}
+		return answer(err)
+	}
+	for _, test := range []struct {
+		args   string
+		status metav1.Status
+		says   string
+	}{
+		{"add mine x --interval 1h --schedule @daily", invalid("pollingInterval and pollingSchedule exclude each other: remove one of them"),
+			"error: --interval and --schedule exclude each other: remove one of them\n"},
+		{"add mine x", answer(apierrors.NewForbidden(v1beta1.GroupVersion.WithResource("catalogsources").GroupResource(), "mine",
+			errors.New(`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: spec.pollingSchedule has minute "x": write numbers`))),
+			`error: --schedule has minute "x": write numbers` + "\n"},
+		{"get packages --field-selector catalog=sample", answer(apierrors.NewBadRequest("field label not supported: catalog")),
+			"error: --field-selector: field label not supported: catalog; use spec.catalog, spec.packageName, "},
+		{"list --field-selector x=y", answer(apierrors.NewBadRequest("field label not supported: x")), "error: --field-selector: field label not supported: x; use metadata.name\n"},
+		{"list --watch --selector a=b,", answer(apierrors.NewBadRequest("unable to parse requirement: x")), "error: --selector: unable to parse requirement"},
+	} {
+		status = test.status
+		code, _, stderr := run(t, append(strings.Fields(test.args), "--server", server.URL)...)
+		if code != exitUsage || !strings.Contains(stderr, test.says) {
+			t.Errorf("%s: exit code %d: %s", test.args, code, stderr)
+		}
+	}
+}
+
+// A directory is no image; it is not asked for at some registry.
+func TestAddOfADirectory(t *testing.T) {
+	for _, dir := range []string{"testdata", "./nosuch", "/nosuch", "../cli"} {
+		code, out, stderr := runPlugin(t, "add", "mine", dir, "--dry-run=client")
+		if want := dir + " is on this machine, and catalogd pulls images: kubectl catalog push " + dir; code != exitUsage || out != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d: %s%s", dir, code, out, stderr)
+		}
+	}
+}
+
+func TestFailedAddStays(t *testing.T) {
+	failed := errors.New("nobody answers")
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, test := range []struct {
+		ctx  context.Context
+		err  error
+		want bool
+	}{
+		{t.Context(), failed, true},
+		{t.Context(), notFoundf("removed"), false},
+		{t.Context(), madeAnew("mine"), false},
+		{done, failed, false},
+	} {
+		if got := stays(test.ctx, "mine", test.err); !errors.Is(got, test.err) || strings.Contains(got.Error(), "kubectl catalog remove mine") != test.want {
+			t.Errorf("of %v: %v", test.err, got)
+		}
+	}
+}
