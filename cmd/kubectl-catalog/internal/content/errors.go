@@ -1,6 +1,7 @@
 package content
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxErrorBody is how much of an error's text is read.
-const maxErrorBody = 64 << 10
+// How much of an error's text is read, and how much is told of one that no content service wrote.
+const (
+	maxErrorBody = 64 << 10
+	maxAlien     = 200
+)
 
 // Error is a reply that is no success: of the content service, or of the API server on the way to it.
 type Error struct {
@@ -23,6 +27,7 @@ type Error struct {
 	Message   string // a sentence for people, with the remedy
 	APIServer bool   // whether the API server said it
 
+	alien      bool          // whether no content service said it, nor the API server
 	retryAfter time.Duration // when to come again; 0: the service does not say
 	query      []QueryError  // what is wrong with a query, if that is it
 }
@@ -37,7 +42,7 @@ func (e *Error) hasCode(code string) bool {
 // IsNotFound tells whether the content service says that there is no such thing.
 func IsNotFound(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && (e.Code == http.StatusNotFound && !e.APIServer || e.hasCode(notFound))
+	return errors.As(err, &e) && (e.Code == http.StatusNotFound && !e.APIServer && !e.alien || e.hasCode(notFound))
 }
 
 // IsRefused tells whether somebody may not read what was asked for.
@@ -57,17 +62,32 @@ func failure(s *Service, resp *http.Response) error {
 		return &Error{Code: resp.StatusCode, Message: viaAPIServer(s, resp.StatusCode, status.Message), APIServer: true}
 	}
 	var graphql struct{ Errors []QueryError }
-	if err := json.Unmarshal(body, &graphql); err == nil && len(graphql.Errors) > 0 {
+	if err := json.Unmarshal(body, &graphql); err == nil && slices.ContainsFunc(graphql.Errors, QueryError.isCoded) {
 		return refused(resp.StatusCode, graphql.Errors)
 	}
-	text := strings.TrimSpace(string(body))
-	if first, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(first, fmt.Sprint(resp.StatusCode)) {
-		text = strings.TrimSpace(rest)
+	first, rest, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	e := &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service answers %d: %s", resp.StatusCode, strings.TrimSpace(rest)), retryAfter: retryAfter(resp.Header)}
+	if status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)); first != status {
+		e.Message, e.alien = fmt.Sprintf("%s: it answers %s: %s", noService(s), status, cmp.Or(first[:min(len(first), maxAlien)], "nothing more")), true
 	}
-	if text == "" {
-		text = http.StatusText(resp.StatusCode)
+	return e
+}
+
+// noService is said of what answers as no content service does: another server, or something on the way to one.
+func noService(s *Service) string {
+	return fmt.Sprintf("what answers at %s is no content service of catalogd", s)
+}
+
+// decode reads a reply that is to be JSON.
+func decode(s *Service, resp *http.Response, out any) error {
+	err := json.NewDecoder(resp.Body).Decode(out)
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("%s: %w", noService(s), err)
 	}
-	return &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service answers %d: %s", resp.StatusCode, text), retryAfter: retryAfter(resp.Header)}
+	if err != nil {
+		return fmt.Errorf("reading what %s answers: %w", s, err)
+	}
+	return nil
 }
 
 func viaAPIServer(s *Service, code int, message string) string {

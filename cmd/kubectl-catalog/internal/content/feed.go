@@ -210,7 +210,9 @@ func (f *feed) reopen(ctx context.Context) (*stream, error) {
 func passes(err error) bool {
 	code := http.StatusServiceUnavailable // not even an answer
 	if ours, ok := errors.AsType[*Error](err); ok {
-		code = ours.Code
+		if code = ours.Code; ours.alien && code == http.StatusNotFound { // of a gateway whose service is away
+			return true
+		}
 	}
 	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests
 }

@@ -26,7 +26,9 @@ func sends(text string) turn {
 }
 
 func refuses(code int) turn {
-	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) }
+	return func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, fmt.Sprintf("%d %s\nno", code, http.StatusText(code)), code)
+	}
 }
 
 // hangs sends text and then nothing, until the client goes away.
@@ -86,6 +88,7 @@ func TestWatch(t *testing.T) {
 		{"an event of a later release", "", []turn{sends("event: news\ndata: 1\n\n" + digestOf("1", "") + removedText)}, []Event{one, gone}, []string{""}, 0},
 		{"away for a while", "", []turn{sends(digestOf("1", "")), refuses(503), refuses(429), sends(twoText + removedText)}, []Event{one, lost, two, gone}, []string{"", "1", "1", "1"}, 0},
 		{"removed meanwhile", "", []turn{sends(digestOf("1", "")), refuses(404)}, []Event{one, gone}, []string{"", "1"}, 0},
+		{"away behind a gateway", "", []turn{sends(digestOf("1", "")), http.NotFound, sends(twoText + removedText)}, []Event{one, lost, two, gone}, []string{"", "1", "1"}, 0},
 		{"may no longer read", "", []turn{sends(digestOf("1", "")), refuses(403)}, []Event{one}, []string{"", "1"}, 403},
 		{"no such catalog", "", []turn{refuses(404)}, nil, []string{""}, 404},
 		{"not there at first", "", []turn{refuses(503)}, nil, []string{""}, 503},

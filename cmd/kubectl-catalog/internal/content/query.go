@@ -42,6 +42,9 @@ type QueryError struct {
 	Extensions struct{ Code string }
 }
 
+// isCoded tells whether a fault has a code, as all have that the content service finds. Errors of registries look alike, but for that.
+func (e QueryError) isCoded() bool { return e.Extensions.Code != "" }
+
 // refused makes an error of what an answer says of faults.
 func refused(status int, errs []QueryError) error {
 	texts := make([]string, len(errs))
@@ -61,6 +64,9 @@ func (s *Service) Query(ctx context.Context, catalog, version, query string, var
 	if len(answer.Errors) > 0 {
 		return refused(http.StatusOK, answer.Errors)
 	}
+	if len(answer.Data) == 0 {
+		return fmt.Errorf("%s: it answers nothing to a query", noService(s))
+	}
 	return json.Unmarshal(answer.Data, out)
 }
 
@@ -76,10 +82,7 @@ func (s *Service) Ask(ctx context.Context, catalog, version string, q Question) 
 	}
 	defer resp.Body.Close()
 	var answer Answer
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("reading what %s answers to a query: %w", s, err)
-	}
-	return &answer, nil
+	return &answer, decode(s, resp, &answer)
 }
 
 func (s *Service) ask(ctx context.Context, path string, q Question) (*http.Response, error) {

@@ -6,7 +6,6 @@ package content
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -85,10 +84,7 @@ func (s *Service) JSON(ctx context.Context, path string, out any) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return fmt.Errorf("reading %s of %s: %w", path, s, err)
-	}
-	return nil
+	return decode(s, resp, out)
 }
 
 // identified sends a request, once more with a token if the service wants to know who asks.
