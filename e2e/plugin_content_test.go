@@ -28,7 +28,9 @@ func TestPluginShow(t *testing.T) {
 	w.plugin(t, "show", "skuper-operator").fails(t, 3, `did you mean "skupper-operator"`)
 	w.plugin(t, "show", "skupper-operator", "-c", "nope").fails(t, 3, `no catalog "nope"`)
 	w.plugin(t, "show", "skupper-operator", "--channel", "stabel").fails(t, 3, `did you mean "stable"`)
-	w.plugin(t, "show", "skupper-operator", "--version", "0.0.1").fails(t, 3, `no version "0.0.1"`)
+	w.plugin(t, "show", "skupper-operator", "--version", "9.99").fails(t, 3, `no version "9.99" in package "skupper-operator" in catalog "sample": there are 1.9.6, 1.9.4, `)
+	w.plugin(t, "show", "skupper-operator", "--channel", "nightly").fails(t, 3, `has no channel "nightly": there are alpha, stable, stable-1, `)
+	w.plugin(t, "get", "bundles", "skupper-operator").fails(t, 3, `which is a package: kubectl catalog get bundles -p skupper-operator`)
 	w.plugin(t, "show", "skupper-operator", "--version", "1.8.0", "--channel", "stable-1.6").fails(t, 3, `no version "1.8.0" in channel "stable-1.6"`)
 
 	// Of two catalogs the one with the higher priority is shown, and the other is named.

@@ -26,37 +26,36 @@ func (e *env) misled(err error) error {
 // explain is explain, and knows which API server was asked, and why.
 func (e *env) explain(err error) string {
 	text := explain(err)
-	var status apierrors.APIStatus
+	server := e.apiServer.Load()
+	if server == nil {
+		return text
+	}
 	failed, lost := errors.AsType[*url.Error](err)
-	if lost = lost && e.isAPIServer(failed.URL); lost {
+	if lost = lost && isAt(failed.URL, server); lost {
 		text, _ = cmdutil.StandardErrorMessage(failed) // as kubectl has it
 	}
-	if (lost || errors.As(err, &status)) && e.isByDefault() {
-		return fmt.Sprintf("no kubeconfig says where the cluster is, so %s was asked: export KUBECONFIG=FILE, or give --kubeconfig FILE (%s)", e.apiServer.Host, text)
+	var status apierrors.APIStatus
+	if (lost || errors.As(err, &status)) && server.Host == "localhost:8080" && e.namesNoServer() {
+		return fmt.Sprintf("no kubeconfig says where the cluster is, so %s was asked: export KUBECONFIG=FILE, or give --kubeconfig FILE (%s)", server.Host, text)
 	}
 	return text
 }
 
-func (e *env) isAPIServer(asked string) bool {
+func isAt(asked string, server *url.URL) bool {
 	u, err := url.Parse(asked)
-	return err == nil && e.apiServer != nil && u.Host == e.apiServer.Host
+	return err == nil && u.Host == server.Host
 }
 
-// isByDefault tells whether the API server was asked that is for want of another.
-func (e *env) isByDefault() bool {
+// namesNoServer tells whether neither the command line nor a kubeconfig names an API server.
+func (e *env) namesNoServer() bool {
 	config, err := e.kube.ToRawKubeConfigLoader().RawConfig()
-	return err == nil && len(config.Clusters) == 0 && *e.kube.APIServer == "" && e.apiServer != nil && e.apiServer.Host == "localhost:8080"
+	return err == nil && len(config.Clusters) == 0 && *e.kube.APIServer == ""
 }
 
-// selectorError says what is wrong with --selector or --field-selector, if that is what the API server does not understand. It selects by fields.
-func selectorError(err error, fields string) error {
-	switch {
-	case err == nil || !apierrors.IsBadRequest(err):
-		return err
-	case strings.Contains(err.Error(), "field label not supported"):
-		return usagef("--field-selector: %w; use %s", err, fields)
-	case strings.Contains(err.Error(), "invalid selector"):
-		return usagef("--field-selector: %w", err)
+// selectorError says by which fields the API server selects, if it does not know the one that --field-selector names.
+func selectorError(err error, known string) error {
+	if err != nil && apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "field label not supported") {
+		return usagef("--field-selector: %w; use %s", err, known)
 	}
-	return usagef("--selector: %w", err)
+	return err
 }

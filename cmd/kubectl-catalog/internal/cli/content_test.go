@@ -60,6 +60,22 @@ func TestSearchMatched(t *testing.T) {
 	}
 }
 
+// Who finds nothing may have mistyped the name of a package, and who finds too much is told what helps.
+func TestSearchHints(t *testing.T) {
+	server := namedWorld(t)
+	if code, _, stderr := run(t, "search", "fou", "--server", server); code != exitDone || stderr != "No package has \"fou\": did you mean \"foo\"?\n" {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if _, _, stderr := run(t, "search", "else", "--server", server); stderr != "No package has \"else\": try fewer words, or parts of them.\n" {
+		t.Errorf("got %s", stderr)
+	}
+	for shown, want := range map[int]string{20: "20 of 250 packages; --limit shows more, up to 100.", 100: "100 of 250 packages, the best; more words find fewer."} {
+		if got := more(shown, 250); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // What two services find is put together, best first.
 func TestSearchReply(t *testing.T) {
 	url := contentServiceOf(t, map[string]string{"/api/v1/search": `{"results":[
@@ -72,7 +88,7 @@ func TestSearchReply(t *testing.T) {
 	if diff := cmp.Diff(want, stdout); diff != "" || code != 0 {
 		t.Errorf("exit code %d, output (-want +got):\n%s", code, diff)
 	}
-	if want := "Catalog c cannot be read to its end, so packages of it may be missing.\n2 of 7 packages; --limit shows more.\n"; stderr != want {
+	if want := "Catalog c cannot be read to its end, so packages of it may be missing.\n2 of 7 packages; --limit shows more, up to 100.\n"; stderr != want {
 		t.Errorf("stderr %q, want %q", stderr, want)
 	}
 	if _, stdout, _ = run(t, "search", "--server-url", url, "x", "-o", "jsonpath={.items[1].shortDescription}"); stdout != "short" {

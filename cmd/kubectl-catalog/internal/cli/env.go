@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -45,9 +46,9 @@ type env struct {
 	stdout, stderr *term.Terminal
 	kube           *genericclioptions.ConfigFlags
 	version        string
-	unpolled       bool // whether it was said that polls are not known
-	started        bool // whether the command line was understood, and a command began
-	apiServer      *url.URL
+	unpolled       bool                    // whether it was said that polls are not known
+	started        bool                    // whether the command line was understood, and a command began
+	apiServer      atomic.Pointer[url.URL] // once a command has to do with it
 
 	serverURL string
 	serverCA  string
@@ -89,9 +90,11 @@ func (e *env) config() (*rest.Config, error) {
 	if err != nil {
 		return nil, e.misled(err)
 	}
-	if e.apiServer, _, err = rest.DefaultServerUrlFor(config); err != nil {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
 		return nil, err
 	}
+	e.apiServer.Store(server)
 	config.UserAgent = e.userAgent()
 	config.QPS = -1 // one person's commands
 	return config, nil

@@ -264,8 +264,12 @@ func (e *env) notListed(ctx context.Context, k kind, opts getOptions, name strin
 	if k.ofPackages {
 		hint = e.packageHint(ctx, name, names)
 	} else {
+		near := didYouMean
+		if opts.pkg != "" {
+			near = orListed
+		}
 		instead := "kubectl catalog get " + k.names[0]
-		hint = cmp.Or(e.orPackage(ctx, name, instead+" -p "+name), e.orCatalog(ctx, name, instead+" -c "+name), didYouMean(name, names))
+		hint = cmp.Or(e.orPackage(ctx, name, instead+" -p "+name), e.orCatalog(ctx, name, instead+" -c "+name), near(name, names))
 	}
 	return notFoundf("there is no %s %q%s%s", k.names[1], name, opts.where(), hint)
 }

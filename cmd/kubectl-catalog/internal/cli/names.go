@@ -76,11 +76,7 @@ func (e *env) noPackage(ctx context.Context, name, catalog string) error {
 	if err != nil {
 		return missing(err, catalog)
 	}
-	names := make([]string, len(completions))
-	for i, c := range completions {
-		names[i], _, _ = strings.Cut(c, "\t")
-	}
-	return notFoundf("there is no package %q%s%s", name, getOptions{catalog: catalog}.where(), e.packageHint(ctx, name, names))
+	return notFoundf("there is no package %q%s%s", name, getOptions{catalog: catalog}.where(), e.packageHint(ctx, name, namesOf(completions)))
 }
 
 // packageHint ends the sentence on a package that is none of these.

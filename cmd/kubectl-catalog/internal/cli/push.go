@@ -65,6 +65,8 @@ The credentials are those of docker login. Registries of loopback addresses may 
 			return tooMuch(args[2:], "one directory to one image")
 		case len(args) < 2:
 			return usagef("say what to push, and where to: kubectl catalog push DIR IMAGE")
+		case !local.IsDir(args[0]) && local.IsDir(args[1]):
+			return usagef("the directory comes first: kubectl catalog push %s %s", args[1], args[0])
 		case opts.output != "" && opts.output != "json":
 			return usagef("there is no format %q: use json", opts.output)
 		case opts.dryRun == "server":

@@ -49,7 +49,7 @@ func newRootCmd(e *env) *cobra.Command {
 		Long: `See, query and manage the catalogs of operators that catalogd serves on a cluster, and make catalogs without one.
 
 Catalogs are cluster-scoped. What they hold is read from catalogd through the API server, so whoever may use the one can use the other;
---server-url calls catalogd directly.
+--server-url calls catalogd directly. Operators are installed by other programs, such as OLM.
 
 Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for does not exist,
 130 interrupted; of diff --exit-code, 1 is that there are differences, and 4 failure.`,
@@ -71,7 +71,7 @@ Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for
 	e.completeKubeconfig(root)
 	root.SetUsageTemplate(usage)
 	root.SetHelpCommand(newHelpCmd(root))
-	root.AddCommand(newOptionsCmd(root))
+	root.AddCommand(newOptionsCmd(root), newInstallCmd())
 	for _, group := range []struct {
 		id       string
 		commands []func(*env) *cobra.Command
@@ -125,6 +125,20 @@ func newHelpCmd(root *cobra.Command) *cobra.Command {
 				return usagef("there is no command %q: kubectl catalog --help lists those there are", strings.Join(args, " "))
 			}
 			return of.Help()
+		},
+	}
+}
+
+// newInstallCmd is for those who look for it here.
+func newInstallCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:                "install",
+		Aliases:            []string{"uninstall", "upgrade"},
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usagef("there is no %s: catalogd keeps catalogs, and what installs operators is another program, such as OLM; "+
+				"kubectl catalog show PACKAGE tells what to install: package, channel, version and image", cmd.CalledAs())
 		},
 	}
 }

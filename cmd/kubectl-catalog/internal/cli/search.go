@@ -102,7 +102,7 @@ func (e *env) search(ctx context.Context, out *output, opts searchOptions) error
 		fmt.Fprintf(e.stderr, "Catalog %s cannot be read to its end, so packages of it may be missing.\n", term.Line(catalog))
 	}
 	if len(reply.Results) == 0 && out.isTable() {
-		return e.nothingFound(ctx, fmt.Sprintf("No package has %q%s: try fewer words, or parts of them.", strings.Join(opts.words, " "), getOptions{catalog: opts.catalog}.where()))
+		return e.nothingFound(ctx, e.noResults(ctx, opts))
 	}
 	var rows []row
 	for _, r := range reply.Results {
@@ -122,9 +122,24 @@ func (e *env) search(ctx context.Context, out *output, opts searchOptions) error
 		return err
 	}
 	if out.isTable() && reply.Total > len(rows) {
-		fmt.Fprintf(e.stderr, "%d of %d packages; --limit shows more.\n", len(rows), reply.Total)
+		fmt.Fprintln(e.stderr, more(len(rows), reply.Total))
 	}
 	return nil
+}
+
+// more says how to see packages that were found and are not shown.
+func more(shown, total int) string {
+	if shown >= maxSearchLimit {
+		return fmt.Sprintf("%d of %d packages, the best; more words find fewer.", shown, total)
+	}
+	return fmt.Sprintf("%d of %d packages; --limit shows more, up to %d.", shown, total, maxSearchLimit)
+}
+
+// noResults says that nothing was found, and what may have been meant.
+func (e *env) noResults(ctx context.Context, opts searchOptions) string {
+	packages, _ := e.packageNames(ctx, completionScope{catalog: opts.catalog}) // without them nothing can be guessed
+	hint := cmp.Or(didYouMean(strings.Join(opts.words, "-"), namesOf(packages)), ": try fewer words, or parts of them.")
+	return fmt.Sprintf("No package has %q%s%s", strings.Join(opts.words, " "), getOptions{catalog: opts.catalog}.where(), hint)
 }
 
 func searchColumns(words []string) []term.Column {
@@ -178,13 +193,7 @@ func (r searchResult) matched(words []string) string {
 	for _, word := range words {
 		all = append(all, r.place(strings.ToLower(word)))
 	}
-	var places []string
-	for _, place := range all {
-		if !slices.Contains(places, place) {
-			places = append(places, place)
-		}
-	}
-	return strings.Join(places, ", ")
+	return strings.Join(distinct(all), ", ")
 }
 
 func (r searchResult) place(word string) string {

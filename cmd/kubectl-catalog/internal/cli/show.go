@@ -3,11 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // showOptions say of what to show a page.
@@ -217,8 +219,9 @@ func (e *env) pageBundleName(ctx context.Context, service *content.Service, p *p
 		}
 		versions = append(versions, b.Version)
 	}
+	slices.SortStableFunc(versions, func(a, b string) int { return fbc.CompareVersions(b, a) })
 	in := getOptions{channel: opts.channel, pkg: p.Name, catalog: p.Catalog.Name}.where()
-	return "", notFoundf("there is no version %q%s%s", opts.version, in, didYouMean(opts.version, versions))
+	return "", notFoundf("there is no version %q%s%s", opts.version, in, orListed(opts.version, versions))
 }
 
 const bundleQuery = `query($filter: BundleFilter) { bundles(filter: $filter, first: 1) { nodes {

@@ -7,12 +7,16 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+	"github.com/spf13/cobra"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
 
-// maxSuggested is how many names a suggestion has.
-const maxSuggested = 3
+// How many names a suggestion has, and a list of all there are.
+const (
+	maxSuggested = 3
+	maxListed    = 8
+)
 
 // didYouMean is the end of a sentence on a name that there is not, with those of all names that may have been meant; empty if none may.
 func didYouMean(name string, all []string) string {
@@ -22,8 +26,12 @@ func didYouMean(name string, all []string) string {
 	}
 	var near []candidate
 	for _, other := range all {
-		distance := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(other))
-		within := len(name) > 2 && strings.Contains(strings.ToLower(other), strings.ToLower(name))
+		lower, asked := strings.ToLower(other), strings.ToLower(name)
+		distance := levenshtein.ComputeDistance(asked, lower)
+		within := len(name) > 2 && strings.Contains(lower, asked)
+		if first, _, ok := strings.Cut(lower, "-"); ok && len(name) > maxSuggested { // skuper: skupper-operator
+			within = within || levenshtein.ComputeDistance(asked, first) <= 1
+		}
 		if within || distance <= max(min(2, len(name)/2), len(name)/4) {
 			near = append(near, candidate{other, distance})
 		}
@@ -41,4 +49,46 @@ func didYouMean(name string, all []string) string {
 		return ""
 	}
 	return ": did you mean " + strings.Join(quoted, " or ") + "?"
+}
+
+// distinct leaves out what stood before.
+func distinct(names []string) []string {
+	var kept []string
+	for _, name := range names {
+		if !slices.Contains(kept, name) {
+			kept = append(kept, name)
+		}
+	}
+	return kept
+}
+
+// namesOf are the names that completions complete to.
+func namesOf(completions []cobra.Completion) []string {
+	names := make([]string, len(completions))
+	for i, c := range completions {
+		names[i], _, _ = strings.Cut(c, "\t")
+	}
+	return names
+}
+
+// orListed is didYouMean or, where no name is like the one that was asked for, the first of those that there are.
+func orListed(name string, all []string) string {
+	if near := didYouMean(name, all); near != "" || len(all) == 0 {
+		return near
+	}
+	all = distinct(all) // several catalogs may have the same
+	text := ": there is "
+	if len(all) > 1 {
+		text = ": there are "
+	}
+	for i, other := range all[:min(len(all), maxListed)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += term.Line(other)
+	}
+	if len(all) > maxListed {
+		text += fmt.Sprintf(" and %d more", len(all)-maxListed)
+	}
+	return text
 }

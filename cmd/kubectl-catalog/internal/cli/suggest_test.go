@@ -9,6 +9,7 @@ func TestDidYouMean(t *testing.T) {
 		"Skupper":         `: did you mean "skupper-operator"?`,
 		"stabl-1.6":       `: did you mean "stable-1.6" or "stable-1.7" or "stable-1.8"?`,
 		"alhpa":           `: did you mean "alpha"?`,
+		"skuper":          `: did you mean "skupper-operator"?`,
 		"alph":            `: did you mean "alpha"?`,
 		"a[2J":            ": did you mean \"a\ufffd[2J\"?",
 		"postgresql":      "",
@@ -17,6 +18,23 @@ func TestDidYouMean(t *testing.T) {
 	} {
 		if got := didYouMean(name, all); got != want {
 			t.Errorf("didYouMean(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestOrListed(t *testing.T) {
+	for _, test := range []struct {
+		all  []string
+		want string
+	}{
+		{nil, ""},
+		{[]string{"a"}, ": there is a"},
+		{[]string{"b", "a\x1b", "b"}, ": there are b, a\ufffd"},
+		{[]string{"foo", "b"}, `: did you mean "foo"?`},
+		{[]string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}, ": there are 1, 2, 3, 4, 5, 6, 7, 8 and 2 more"},
+	} {
+		if got := orListed("fooo", test.all); got != test.want {
+			t.Errorf("of %q: %q", test.all, got)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func noChannel(name string, all []named, pkg, catalog string) error {
 	for _, n := range all {
 		names = append(names, n.Name)
 	}
-	return notFoundf("package %q of catalog %q has no channel %q%s", pkg, catalog, name, didYouMean(name, names))
+	return notFoundf("package %q of catalog %q has no channel %q%s", pkg, catalog, name, orListed(name, names))
 }
 
 // sayAlso tells of which catalog a package is taken, if several have it.
