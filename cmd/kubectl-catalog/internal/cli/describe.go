@@ -197,7 +197,7 @@ func (d *description) conditions(context.Context) error {
 		return err
 	}
 	table := term.Table{Columns: []term.Column{
-		{Name: "type"}, {Name: "status", Style: statusStyle}, {Name: "reason"}, {Name: "since", Right: true}, {Name: "message", Least: 30},
+		{Name: "type"}, {Name: "status", Style: statusStyle}, {Name: "reason"}, {Name: "since", Drop: 1, Right: true}, {Name: "message", Least: 20, Drop: 2},
 	}}
 	for _, c := range d.catalog.Status.Conditions {
 		table.Rows = append(table.Rows, []string{c.Type, string(c.Status), c.Reason, d.ago(c.LastTransitionTime.Time), whole(c.Message)})

@@ -151,7 +151,7 @@ func (k kind) shown(opts getOptions) []term.Column {
 	columns := slices.Clone(k.columns)
 	for i := range columns {
 		if columns[i].Name == "package" && opts.pkg != "" {
-			columns[i].Drop, columns[i].Least = 1, 0
+			columns[i].Drop = 1
 		}
 	}
 	return columns

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,7 +34,15 @@ func (e *env) getAndWatch(ctx context.Context, out *output, k kind, opts getOpti
 			return e.notListed(ctx, k, opts, name)
 		}
 	}
-	show, err := out.stream(e.stdout, k.columns)
+	columns := k.shown(opts)
+	for i := range columns { // where removals are told is the last to be left out
+		if at := k.tells(); i == at {
+			columns[i].Drop = 0
+		} else if columns[i].Drop == 0 {
+			columns[i].Drop = math.MaxInt - 1
+		}
+	}
+	show, err := out.stream(e.stdout, columns)
 	if err != nil {
 		return err
 	}
@@ -157,13 +166,18 @@ func isPublished(c *v1beta1.CatalogSource, event content.Event) bool {
 		condition(c, v1beta1.PackagesSyncedCondition).Status == metav1.ConditionTrue
 }
 
-// removed is the last row of something: its note, or where it has none what stands last, says so.
+// removed is the last row of something, which says so.
 func (k kind) removed(r row) row {
 	r.cells = slices.Clone(r.cells)
+	r.cells[k.tells()] = "removed"
+	return r
+}
+
+// tells is the column that tells what was removed: the note, or where there is none what stands last.
+func (k kind) tells() int {
 	at := slices.IndexFunc(k.columns, func(c term.Column) bool { return c.Name == note.Name })
 	if at < 0 {
-		at = len(r.cells) - 1
+		at = len(k.columns) - 1
 	}
-	r.cells[at] = "removed"
-	return r
+	return at
 }

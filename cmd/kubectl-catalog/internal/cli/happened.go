@@ -39,8 +39,8 @@ func (d *description) events(ctx context.Context) error {
 	}
 	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return seen(a).Compare(seen(b)) })
 	table := term.Table{Columns: []term.Column{
-		{Name: "last seen"}, {Name: "type", Style: term.ByValue(map[string]term.Style{"Warning": term.Yellow})}, {Name: "reason"},
-		{Name: "message", Least: 30},
+		{Name: "last seen"}, {Name: "type", Drop: 1, Style: term.ByValue(map[string]term.Style{"Warning": term.Yellow})}, {Name: "reason", Drop: 2},
+		{Name: "message", Least: 20},
 	}}
 	for _, event := range list.Items[max(0, len(list.Items)-lastEvents):] {
 		table.Rows = append(table.Rows, []string{d.when(event), event.Type, event.Reason, event.Note})

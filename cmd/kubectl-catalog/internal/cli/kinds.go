@@ -10,7 +10,7 @@ import (
 )
 
 // note says at the end of a row what is particular about it.
-var note = term.Column{Name: "note", Style: func(cell string) term.Style {
+var note = term.Column{Name: "note", Drop: 3, Style: func(cell string) term.Style {
 	if strings.Contains(cell, "deprecated") {
 		return term.Yellow
 	}
@@ -40,7 +40,7 @@ var packageKind = kind{
 	ofPackages: true,
 	names:      []string{"packages", "package", "pkg"},
 	columns: []term.Column{
-		{Name: "name"}, {Name: "catalog"}, {Name: "display name", Least: 16, Drop: 3}, {Name: "channel", Least: 8, Drop: 5}, {Name: "version"}, note,
+		{Name: "name", Least: 26}, {Name: "catalog", Drop: 4}, {Name: "display name", Least: 16, Drop: 1}, {Name: "channel", Drop: 2}, {Name: "version"}, note,
 		{Name: "provider", Wide: true}, {Name: "categories", Wide: true}, {Name: "capabilities", Wide: true},
 	},
 	list:     listPackages,
@@ -114,7 +114,7 @@ func withoutEmpty(names []string) []string {
 var channelKind = kind{
 	names: []string{"channels", "channel", "ch"},
 	columns: []term.Column{
-		{Name: "name"}, {Name: "package", Least: 16, Drop: 5}, {Name: "catalog"}, {Name: "head", Least: 16, Drop: 4}, {Name: "version"}, note,
+		{Name: "name"}, {Name: "package", Least: 20}, {Name: "catalog", Drop: 4}, {Name: "head", Least: 16, Drop: 1}, {Name: "version", Drop: 5}, note,
 	},
 	narrow:   true,
 	list:     listChannels,
@@ -169,7 +169,7 @@ func listChannels(ctx context.Context, s *content.Service, opts getOptions) ([]l
 var bundleKind = kind{
 	names: []string{"bundles", "bundle"},
 	columns: []term.Column{
-		{Name: "name"}, {Name: "package", Least: 12, Drop: 5}, {Name: "catalog"}, {Name: "version"}, {Name: "channels", Least: 12, Drop: 2}, note,
+		{Name: "name", Least: 26}, {Name: "package", Least: 16, Drop: 1}, {Name: "catalog", Drop: 4}, {Name: "version"}, {Name: "channels", Least: 12, Drop: 2}, note,
 		{Name: "image", Wide: true},
 	},
 	narrow:   true,
@@ -217,7 +217,7 @@ func listBundles(ctx context.Context, s *content.Service, opts getOptions) ([]li
 var deprecationKind = kind{
 	names: []string{"deprecations", "deprecation"},
 	columns: []term.Column{
-		{Name: "package", Least: 16}, {Name: "catalog"}, {Name: "kind"}, {Name: "name", Least: 16}, {Name: "message", Least: 20},
+		{Name: "package", Least: 16}, {Name: "catalog", Drop: 2}, {Name: "kind", Drop: 3}, {Name: "name", Least: 20}, {Name: "message", Least: 16, Drop: 1},
 	},
 	list: listDeprecations,
 }

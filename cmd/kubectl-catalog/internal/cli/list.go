@@ -28,13 +28,13 @@ import (
 func catalogColumns(allReady bool) []term.Column {
 	return []term.Column{
 		{Name: "name"},
-		{Name: "image", Least: 20},
+		{Name: "image", Least: 20, Drop: 4},
 		{Name: "digest", Drop: 1},
-		{Name: "packages", Right: true},
+		{Name: "packages", Drop: 5, Right: true},
 		{Name: "ready", Style: statusStyle},
 		{Name: "reason", Wide: allReady},
-		{Name: "last change", Right: true},
-		{Name: "next poll", Right: true},
+		{Name: "last change", Drop: 3, Right: true},
+		{Name: "next poll", Drop: 2, Right: true},
 		{Name: "priority", Wide: true, Right: true},
 		{Name: "status", Wide: true},
 	}

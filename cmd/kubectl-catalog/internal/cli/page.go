@@ -146,7 +146,7 @@ func (e *env) printChannels(p *packagePage) error {
 		}
 		rows = append(rows, []string{c.Name, c.Head.Version, c.Head.Name, notes(c.Name == p.DefaultChannel.Name, deprecated)})
 	}
-	return e.section("Channels", []term.Column{{Name: "channel", Least: 12}, {Name: "version"}, {Name: "head", Least: 16}, note}, rows)
+	return e.section("Channels", []term.Column{{Name: "channel"}, {Name: "version"}, {Name: "head", Least: 16, Drop: 1}, note}, rows)
 }
 
 func (e *env) printAPIs(p *packagePage) error {
@@ -161,7 +161,7 @@ func (e *env) printAPIs(p *packagePage) error {
 	for _, api := range p.Bundle.Provides {
 		rows = append(rows, []string{api.Kind, api.Version, api.Group, about[api]})
 	}
-	columns := []term.Column{{Name: "kind"}, {Name: "version"}, {Name: "group", Least: 16}, {Name: "description", Least: 20}}
+	columns := []term.Column{{Name: "kind", Least: 16}, {Name: "version"}, {Name: "group", Least: 16, Drop: 2}, {Name: "description", Least: 16, Drop: 1}}
 	return e.section("Provides", columns, rows)
 }
 

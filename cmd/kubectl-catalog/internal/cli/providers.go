@@ -47,8 +47,8 @@ which packages no longer do in their current version.`,
 }
 
 var providerColumns = []term.Column{
-	{Name: "package", Least: 20}, {Name: "catalog"}, {Name: "does", Style: term.ByValue(map[string]term.Style{provides: term.Green, requires: term.Yellow})},
-	{Name: "API", Least: 20}, {Name: "from"}, {Name: "to"}, {Name: "note"},
+	{Name: "package", Least: 20}, {Name: "catalog", Drop: 2}, {Name: "does", Style: term.ByValue(map[string]term.Style{provides: term.Green, requires: term.Yellow})},
+	{Name: "API", Least: 20}, {Name: "from", Drop: 1}, {Name: "to", Drop: 4}, note,
 }
 
 // What a package does with an API.

@@ -144,8 +144,8 @@ func (e *env) noResults(ctx context.Context, opts searchOptions) string {
 
 func searchColumns(words []string) []term.Column {
 	return []term.Column{
-		{Name: "name", Least: 20, Mark: words}, {Name: "catalog"}, {Name: "version"}, {Name: "display name", Least: 16, Mark: words},
-		{Name: "matched", Least: 16, Mark: words}, note,
+		{Name: "name", Least: 20, Mark: words}, {Name: "catalog", Drop: 4}, {Name: "version", Drop: 5}, {Name: "display name", Least: 16, Drop: 2, Mark: words},
+		{Name: "matched", Least: 16, Drop: 1, Mark: words}, note,
 		{Name: "channel", Wide: true}, {Name: "provider", Wide: true}, {Name: "description", Wide: true, Mark: words},
 	}
 }

@@ -1,7 +1,6 @@
 package term
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
@@ -53,7 +52,6 @@ func TestMarkdownColours(t *testing.T) {
 func FuzzMarkdown(f *testing.F) {
 	f.Add("# a\n* b\n  > `c` [d](e) <f>\n\n|a|b|\n|-|-|\n|1|2|\n")
 	f.Add("&#27;[2J\x1b[2J\x9b2J &#x202e;")
-	styles := regexp.MustCompile("\x1b\\[[0-9;]+m")
 	f.Fuzz(func(t *testing.T, in string) {
 		for _, term := range []*Terminal{{}, {Width: 10}, {Width: 80, Colours: true}} {
 			out := term.Markdown(in)

@@ -1,7 +1,9 @@
 package term
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,11 +14,14 @@ type Column struct {
 	Name  string
 	Wide  bool                    // shown only if all is wanted
 	Right bool                    // numbers
-	Least int                     // how narrow it may become where the terminal is too narrow; 0: it is never cut
-	Drop  int                     // when it is left out where not even cut columns fit: those with 1 first; 0: never
+	Least int                     // how narrow it may become before any is left out; 0: usualLeast
+	Drop  int                     // when it is left out where not even cut columns fit: those with 1 first; 0: last
 	Style func(cell string) Style // nil: plain
 	Mark  []string                // what is bold wherever it stands in a cell, in any case
 }
+
+// usualLeast is enough of most cells to know them by.
+const usualLeast = 10
 
 // gap is what stands between two columns, as in kubectl's tables.
 const gap = 3
@@ -33,9 +38,12 @@ type Options struct {
 	NoHeaders bool
 }
 
-// Print writes a table: aligned by what the characters take on the screen, and not wider than the terminal where columns may be cut.
+// Print writes a table: aligned by what the characters take on the screen, and not wider than the terminal. Where it would be, empty columns
+// are left out, cells are cut, and if that is not enough columns are left out by what they are worth.
 func (t *Terminal) Print(table Table, opts Options) error {
-	return t.Stream(table.Columns, opts).Print(table.Rows...)
+	s := t.Stream(table.Columns, opts)
+	s.whole = true
+	return s.Print(table.Rows...)
 }
 
 // A Stream is a table whose rows come one after another.
@@ -43,6 +51,7 @@ type Stream struct {
 	to      *Terminal
 	columns []Column
 	opts    Options
+	whole   bool  // whether the first rows are all
 	shown   []int // which columns are
 	widths  []int // of these; nil before the first rows
 }
@@ -74,14 +83,14 @@ func (s *Stream) Print(rows ...[]string) error {
 	}
 	cut := s.to.Width > 0 && !s.opts.Wide
 	if cut && s.widths == nil {
-		s.shown = drop(lines, s.columns, s.shown, s.to.Width)
+		s.leaveOut(lines, lines[len(lines)-len(rows):])
 	}
 	widths := measure(lines, s.shown)
 	for n := range s.widths {
 		widths[n] = max(widths[n], s.widths[n])
 	}
 	if cut {
-		shrink(widths, s.columns, s.shown, s.to.Width)
+		shrink(widths, s.leasts(widths), s.to.Width)
 	}
 	s.widths = widths
 	for n, line := range lines {
@@ -92,27 +101,56 @@ func (s *Stream) Print(rows ...[]string) error {
 	return nil
 }
 
-// drop leaves out columns until the others fit, if they are cut.
-func drop(lines [][]string, columns []Column, shown []int, most int) []int {
-	for {
-		widths := measure(lines, shown)
-		first := -1
-		total := gap * (len(shown) - 1)
-		for n, i := range shown {
-			c := columns[i]
-			if c.Least > 0 {
-				widths[n] = min(widths[n], max(c.Least, len(c.Name)))
+// leaveOut leaves out columns that are empty until the others fit, and then more until those fit, if they are cut. The first is never left
+// out, and of those that are worth the same the last is.
+func (s *Stream) leaveOut(lines, rows [][]string) {
+	for len(s.shown) > 1 {
+		widths := measure(lines, s.shown)
+		if total(widths) <= s.to.Width {
+			return
+		}
+		first, isEmpty := 1, false
+		for n := 1; n < len(s.shown); n++ {
+			if s.whole && !slices.ContainsFunc(rows, func(row []string) bool { return row[s.shown[n]] != "" }) {
+				first, isEmpty = n, true
+				break
 			}
-			total += widths[n]
-			if c.Drop > 0 && (first < 0 || c.Drop < columns[shown[first]].Drop) {
+			if s.worth(n) <= s.worth(first) {
 				first = n
 			}
 		}
-		if total <= most || first < 0 {
-			return shown
+		if !isEmpty && total(s.leasts(widths)) <= s.to.Width {
+			return
 		}
-		shown = slices.Delete(slices.Clone(shown), first, first+1)
+		s.shown = slices.Delete(s.shown, first, first+1)
 	}
+}
+
+// worth is how late the nth column is left out.
+func (s *Stream) worth(n int) int {
+	if drop := s.columns[s.shown[n]].Drop; drop > 0 {
+		return drop
+	}
+	return math.MaxInt
+}
+
+// leasts are how narrow columns of these widths may become before any is left out.
+func (s *Stream) leasts(widths []int) []int {
+	leasts := make([]int, len(widths))
+	for n, i := range s.shown {
+		c := s.columns[i]
+		leasts[n] = max(1, min(widths[n], max(cmp.Or(c.Least, usualLeast), len(c.Name))))
+	}
+	return leasts
+}
+
+// total is the width of a line.
+func total(widths []int) int {
+	sum := gap * (len(widths) - 1)
+	for _, w := range widths {
+		sum += w
+	}
+	return sum
 }
 
 func headers(columns []Column) []string {
@@ -133,20 +171,19 @@ func measure(lines [][]string, shown []int) []int {
 	return widths
 }
 
-// shrink takes from the widest column that may be cut, until all fit or none gives way any more.
-func shrink(widths []int, columns []Column, shown []int, most int) {
-	total := gap * (len(widths) - 1)
-	for _, w := range widths {
-		total += w
+// shrink takes from the widest column until all fit: from those that are wider than the least they need, and if there are none from any.
+func shrink(widths, leasts []int, most int) {
+	for n := range widths {
+		widths[n] = min(widths[n], most) // lest it take forever
 	}
-	for ; total > most; total-- {
-		widest := -1
-		for n, i := range shown {
-			if least := columns[i].Least; least > 0 && widths[n] > max(least, len(columns[i].Name)) && (widest < 0 || widths[n] > widths[widest]) {
-				widest = n
+	for over := total(widths) - most; over > 0; over-- {
+		widest, spare := 0, false
+		for n, w := range widths {
+			if s := w > leasts[n]; (s && !spare) || (s == spare && w > widths[widest]) {
+				widest, spare = n, s
 			}
 		}
-		if widest < 0 {
+		if widths[widest] <= 1 {
 			return
 		}
 		widths[widest]--
