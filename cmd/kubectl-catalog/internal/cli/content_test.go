@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,7 +95,58 @@ func TestSearchReply(t *testing.T) {
 	if want := "Catalog c cannot be read to its end, so packages of it may be missing.\n2 of 7 packages; --limit shows more, up to 100.\n"; stderr != want {
 		t.Errorf("stderr %q, want %q", stderr, want)
 	}
-	if _, stdout, _ = run(t, "search", "--server-url", url, "x", "-o", "jsonpath={.items[1].shortDescription}"); stdout != "short" {
-		t.Errorf("the short description is %q", stdout)
+}
+
+// TestSearchObjects: with -o a result is the package as get prints it, with the score besides, and has one name in however many catalogs it is.
+func TestSearchObjects(t *testing.T) {
+	packages := `{"name":"x","version":"1.0.0","catalog":{"name":"a"},"defaultChannel":{"name":"stable"}},{"name":"x","version":"2.0.0","catalog":{"name":"b"}}`
+	url := contentServiceOf(t, map[string]string{
+		"/api/v1/search":  `{"results":[{"catalog":"b","name":"x","score":40,"kinds":["X"]},{"catalog":"gone","name":"x","score":6},{"catalog":"a","name":"x","score":5}],"total":3}`,
+		"/api/v1/graphql": `{"data":{"packages":{"nodes":[` + packages + `],"pageInfo":{}}}}`,
+	})
+	item := func(n int, args ...string) map[string]any {
+		code, stdout, stderr := run(t, append(args, "--server-url", url, "-o", "json")...)
+		var list struct{ Items []map[string]any }
+		if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != 0 || len(list.Items) != 2 {
+			t.Fatalf("%v, exit code %d: %s%s", err, code, stdout, stderr)
+		}
+		return list.Items[n]
+	}
+	got, want := item(1, "search", "x"), item(0, "get", "packages")
+	for field, value := range map[string]any{"score": 5.0, "keywords": []any{}, "kinds": []any{}} {
+		if diff := cmp.Diff(value, got[field]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", field, diff)
+		}
+		delete(got, field)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("search prints something else than get (-want +got):\n%s", diff)
+	}
+	for _, args := range [][]string{{"search", "x"}, {"get", "packages"}} {
+		if _, stdout, _ := run(t, append(args, "--server-url", url, "-o", "name")...); stdout != "package.content.catalogd.operatorframework.io/x\n" {
+			t.Errorf("%s -o name: %q", args[0], stdout)
+		}
+	}
+}
+
+// TestListOrder: the newest version of a package is first, and numbers in the names of channels are numbers.
+func TestListOrder(t *testing.T) {
+	for kind, test := range map[string]struct{ node, want string }{
+		"bundles": {`{"name":"p.v%s","version":%[1]q,"package":{"name":"p"},"catalog":{"name":"c"}}`,
+			"p.v1.10.0 p c <none>\np.v1.9.0 p c <none>\np.v1.2.0 p c <none>\n"},
+		"channels": {`{"name":"v%s","package":{"name":"p","catalog":{"name":"c"},"defaultChannel":{"name":"v1.2.0"}}}`,
+			"v1.2.0 p c true\nv1.9.0 p c false\nv1.10.0 p c false\n"},
+	} {
+		var nodes []string
+		for _, version := range []string{"1.9.0", "1.10.0", "1.2.0"} {
+			nodes = append(nodes, fmt.Sprintf(test.node, version))
+		}
+		url := contentServiceOf(t, map[string]string{
+			"/api/v1/graphql": fmt.Sprintf(`{"data":{%q:{"nodes":[%s],"pageInfo":{}}}}`, kind, strings.Join(nodes, ",")),
+		})
+		_, stdout, _ := run(t, "get", kind, "-p", "p", "--server-url", url, "--no-headers", "-o", "custom-columns=:.name,:.package.name,:.catalog.name,:.isDefault")
+		if diff := cmp.Diff(test.want, regexp.MustCompile(` +`).ReplaceAllString(stdout, " ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", kind, diff)
+		}
 	}
 }

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // note says at the end of a row what is particular about it.
@@ -73,7 +75,7 @@ func listPackages(ctx context.Context, s *content.Service, opts getOptions) ([]l
 		filter["names"] = names
 	}
 	const query = `query($filter: PackageFilter, $after: String) { packages(filter: $filter, first: 100, after: $after) {
-		nodes { name catalog { name } displayName provider categories capabilities version defaultChannel { name } deprecation { message } }
+		nodes { name catalog { name } displayName shortDescription provider categories capabilities version defaultChannel { name } deprecation { message } }
 		pageInfo { hasNextPage endCursor } } }`
 	found, err := content.All[packageView](ctx, s, "", "", query, map[string]any{"filter": filter})
 	if err != nil {
@@ -122,13 +124,11 @@ var channelKind = kind{
 }
 
 type channelView struct {
-	Name    string `json:"name"`
-	Package struct {
-		Name           string `json:"name"`
-		Catalog        named  `json:"catalog"`
-		DefaultChannel named  `json:"defaultChannel"`
-	} `json:"package"`
-	Head struct {
+	Name      string `json:"name"`
+	Package   named  `json:"package"`
+	Catalog   named  `json:"catalog"`
+	IsDefault bool   `json:"isDefault"`
+	Head      struct {
 		Name    string `json:"name"`
 		Version string `json:"version"`
 	} `json:"head"`
@@ -155,13 +155,28 @@ func listChannels(ctx context.Context, s *content.Service, opts getOptions) ([]l
 	const query = `query($filter: ChannelFilter, $after: String) { channels(filter: $filter, first: 100, after: $after) {
 		nodes { name package { name catalog { name } defaultChannel { name } } head { name version } deprecation { message } }
 		pageInfo { hasNextPage endCursor } } }`
-	found, err := content.All[channelView](ctx, s, "", "", query, map[string]any{"filter": filter})
+	type channel struct {
+		channelView
+		Package struct {
+			Name                    string
+			Catalog, DefaultChannel named
+		} `json:"package"` // which hides the other
+	}
+	answer, err := content.All[channel](ctx, s, "", "", query, map[string]any{"filter": filter})
 	if err != nil {
 		return nil, err
 	}
+	found := make([]channelView, len(answer))
+	for i, c := range answer {
+		found[i] = c.channelView
+		found[i].Package, found[i].Catalog, found[i].IsDefault = named{c.Package.Name}, c.Package.Catalog, c.Name == c.Package.DefaultChannel.Name
+	}
+	slices.SortStableFunc(found, func(a, b channelView) int {
+		return cmp.Or(cmp.Compare(a.Catalog.Name, b.Catalog.Name), cmp.Compare(a.Package.Name, b.Package.Name), compareNames(a.Name, b.Name))
+	})
 	return rowsOf(found, "Channel", func(c channelView) listed {
-		return listed{catalog: c.Package.Catalog.Name, pkg: c.Package.Name, name: c.Name, row: row{cells: []string{
-			c.Name, c.Package.Name, c.Package.Catalog.Name, c.Head.Name, c.Head.Version, notes(c.Name == c.Package.DefaultChannel.Name, c.Deprecation),
+		return listed{catalog: c.Catalog.Name, pkg: c.Package.Name, name: c.Name, row: row{cells: []string{
+			c.Name, c.Package.Name, c.Catalog.Name, c.Head.Name, c.Head.Version, notes(c.IsDefault, c.Deprecation),
 		}}}
 	})
 }
@@ -203,6 +218,9 @@ func listBundles(ctx context.Context, s *content.Service, opts getOptions) ([]li
 	if err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(found, func(a, b bundleView) int {
+		return cmp.Or(cmp.Compare(a.Catalog.Name, b.Catalog.Name), cmp.Compare(a.Package.Name, b.Package.Name), fbc.CompareVersions(b.Version, a.Version))
+	})
 	return rowsOf(found, "Bundle", func(b bundleView) listed {
 		var channels []string
 		for _, c := range b.Channels {

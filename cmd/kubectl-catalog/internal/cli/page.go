@@ -59,7 +59,7 @@ func (e *env) printFacts(p *packagePage) error {
 	if len(p.Also) > 0 {
 		var others []string
 		for _, o := range p.Also {
-			others = append(others, o.Catalog+" "+o.Version)
+			others = append(others, o.Catalog.Name+" "+o.Version)
 		}
 		catalog += " (also in " + strings.Join(others, ", ") + ")"
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -92,6 +93,14 @@ func (o *output) print(to *term.Terminal, columns []term.Column, rows []row, sin
 	printer, err := o.printer(to)
 	if err != nil {
 		return err
+	}
+	if *o.flags.OutputFormat == "name" { // what is in several catalogs has one name
+		seen := map[string]bool{}
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r row) bool {
+			was := seen[r.object.GetName()]
+			seen[r.object.GetName()] = true
+			return was
+		})
 	}
 	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{}}}
 	for _, r := range rows {

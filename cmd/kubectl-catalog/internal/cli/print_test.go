@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -77,5 +78,17 @@ func TestOutputAsYAML(t *testing.T) {
 	}
 	if strings.Contains(b.String(), "managedFields") {
 		t.Errorf("managed fields are shown: %s", b.String())
+	}
+}
+
+// What -o prints names its package and its catalog in one way, whatever it is.
+func TestViewsNameAlike(t *testing.T) {
+	for _, v := range []any{packageView{}, packagePage{}, pageOther{}, channelView{}, bundleView{}, deprecationView{}, apiUser{}, graphView{}, pathView{}} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			tag := field.Tag.Get("json")
+			if (tag == "catalog" || tag == "package") && field.Type != reflect.TypeFor[named]() {
+				t.Errorf("%T: %s is a %s", v, tag, field.Type)
+			}
+		}
 	}
 }

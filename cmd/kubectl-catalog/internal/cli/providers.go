@@ -87,7 +87,7 @@ func (g gvk) matches(asked gvk) bool {
 
 // apiUser is a package that provides or needs an API, in the versions from the lowest to the highest that do.
 type apiUser struct {
-	Package  string `json:"package"`
+	Package  named  `json:"package"`
 	Catalog  named  `json:"catalog"`
 	Does     string `json:"does"`
 	API      gvk    `json:"api"`
@@ -107,11 +107,11 @@ func (e *env) providers(ctx context.Context, out *output, catalog string, asked 
 	}
 	slices.SortFunc(users, func(a, b apiUser) int {
 		return cmp.Or(-cmp.Compare(a.Does, b.Does), cmp.Compare(a.API.Kind, b.API.Kind), cmp.Compare(a.API.Group, b.API.Group),
-			cmp.Compare(a.Package, b.Package), cmp.Compare(a.Catalog.Name, b.Catalog.Name), cmp.Compare(a.API.Version, b.API.Version))
+			cmp.Compare(a.Package.Name, b.Package.Name), cmp.Compare(a.Catalog.Name, b.Catalog.Name), cmp.Compare(a.API.Version, b.API.Version))
 	})
 	var rows []row
 	for _, u := range users {
-		object, err := view("Provider", u.Package, u)
+		object, err := view("Provider", u.Package.Name, u)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (e *env) providers(ctx context.Context, out *output, catalog string, asked 
 		if !u.Current {
 			no = "no longer"
 		}
-		rows = append(rows, row{object: object, cells: []string{u.Package, u.Catalog.Name, u.Does, u.API.String(), u.From, u.To, no}})
+		rows = append(rows, row{object: object, cells: []string{u.Package.Name, u.Catalog.Name, u.Does, u.API.String(), u.From, u.To, no}})
 	}
 	return out.print(e.stdout, providerColumns, rows, false)
 }
@@ -248,7 +248,7 @@ func usersOf(ctx context.Context, s *content.Service, catalog, query string, fil
 			at := key{b.Catalog.Name, b.Package.Name, api}
 			u := found[at]
 			if u == nil {
-				u = &apiUser{Package: b.Package.Name, Catalog: b.Catalog, Does: does, API: api, From: b.Version, To: b.Version}
+				u = &apiUser{Package: named{b.Package.Name}, Catalog: b.Catalog, Does: does, API: api, From: b.Version, To: b.Version}
 				found[at] = u
 			}
 			u.add(b.Version, b.Package.Version)

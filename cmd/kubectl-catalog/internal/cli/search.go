@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
@@ -26,6 +27,7 @@ type searchOptions struct {
 	words   []string
 	catalog string
 	limit   int
+	full    bool // whether the packages are wanted as objects, too
 }
 
 func newSearchCmd(e *env) *cobra.Command {
@@ -68,32 +70,15 @@ type searchReply struct {
 }
 
 type searchResult struct {
-	Name        string   `json:"name"`
-	Catalog     string   `json:"catalog"`
-	DisplayName string   `json:"displayName,omitempty"`
-	Description string   `json:"shortDescription,omitempty"`
-	Provider    string   `json:"provider,omitempty"`
-	Keywords    []string `json:"keywords,omitempty"`
-	Kinds       []string `json:"kinds,omitempty"`
-	Channel     string   `json:"channel"`
-	Version     string   `json:"version"`
-	Deprecation string   `json:"deprecation,omitempty"`
-	Score       int      `json:"score"`
-}
-
-// UnmarshalJSON reads the result of the service, in which the short description has another name than in lists of packages.
-func (r *searchResult) UnmarshalJSON(data []byte) error {
-	type plain searchResult
-	reply := struct {
-		*plain
-		Description string `json:"description"`
-	}{plain: (*plain)(r)}
-	err := json.Unmarshal(data, &reply)
-	r.Description = reply.Description
-	return err
+	Name, Catalog, DisplayName, Description, Provider string
+	Keywords, Kinds                                   []string
+	Channel, Version, Deprecation                     string
+	Score                                             int
+	object                                            *unstructured.Unstructured
 }
 
 func (e *env) search(ctx context.Context, out *output, opts searchOptions) error {
+	opts.full = !out.isTable()
 	reply, err := e.searchAll(ctx, opts)
 	if err != nil {
 		return err
@@ -106,15 +91,11 @@ func (e *env) search(ctx context.Context, out *output, opts searchOptions) error
 	}
 	var rows []row
 	for _, r := range reply.Results {
-		object, err := view("Package", r.Name, r)
-		if err != nil {
-			return err
-		}
 		deprecated := ""
 		if r.Deprecation != "" {
 			deprecated = "deprecated"
 		}
-		rows = append(rows, row{object: object, cells: []string{
+		rows = append(rows, row{object: r.object, cells: []string{
 			r.Name, r.Catalog, r.Version, r.DisplayName, r.matched(opts.words), deprecated, r.Channel, r.Provider, r.Description,
 		}})
 	}
@@ -158,6 +139,9 @@ func (e *env) searchAll(ctx context.Context, opts searchOptions) (*searchReply, 
 	}
 	replies, err := fromEach(ctx, e, opts.catalog, func(service *content.Service) ([]*searchReply, error) {
 		reply, err := searchIn(ctx, service, query)
+		if err == nil && opts.full {
+			err = reply.complete(ctx, service)
+		}
 		return []*searchReply{reply}, err
 	})
 	if err != nil {
@@ -185,6 +169,37 @@ func searchIn(ctx context.Context, service *content.Service, query url.Values) (
 		return nil, fmt.Errorf("reading what %s has found: %w", service, err)
 	}
 	return reply, nil
+}
+
+// complete has the results be packages as lists of them have them, with what was found besides. One that was removed just now is none.
+func (r *searchReply) complete(ctx context.Context, service *content.Service) error {
+	if len(r.Results) == 0 {
+		return nil
+	}
+	var names []string
+	for _, result := range r.Results {
+		names = append(names, result.Name)
+	}
+	packages, err := listPackages(ctx, service, getOptions{names: names})
+	if err != nil {
+		return err
+	}
+	for i := range r.Results {
+		result := &r.Results[i]
+		at := slices.IndexFunc(packages, func(p listed) bool { return p.name == result.Name && p.catalog == result.Catalog })
+		if at < 0 {
+			continue
+		}
+		result.object = packages[at].object
+		result.object.Object["score"] = int64(result.Score)
+		for field, values := range map[string][]string{"keywords": result.Keywords, "kinds": result.Kinds} {
+			if err := unstructured.SetNestedStringSlice(result.object.Object, values, field); err != nil {
+				return err
+			}
+		}
+	}
+	r.Results = slices.DeleteFunc(r.Results, func(result searchResult) bool { return result.object == nil })
+	return nil
 }
 
 // matched says where the words stand: each in the first of these places that has it.

@@ -82,7 +82,7 @@ type pageChannel struct {
 
 // pageOther is a package of the same name elsewhere.
 type pageOther struct {
-	Catalog string `json:"catalog"`
+	Catalog named  `json:"catalog"`
 	Version string `json:"version"`
 }
 
@@ -171,8 +171,9 @@ func (e *env) page(ctx context.Context, opts showOptions) (*packagePage, error) 
 	if p == nil {
 		return nil, e.noPackage(ctx, opts.pkg, opts.catalog) // it has just been removed
 	}
+	slices.SortStableFunc(p.Channels, func(a, b pageChannel) int { return compareNames(a.Name, b.Name) })
 	for _, other := range places[1:] {
-		p.Also = append(p.Also, pageOther{other.Catalog.Name, other.Version})
+		p.Also = append(p.Also, pageOther{named{other.Catalog.Name}, other.Version})
 	}
 	name, err := e.pageBundleName(ctx, at.service, p, opts)
 	if err != nil {

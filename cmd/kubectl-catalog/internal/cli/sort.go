@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,6 +41,14 @@ func sortRows(rows []row, by string) error {
 func isVersion(path string) bool {
 	path = strings.Trim(path, "{}")
 	return strings.EqualFold(path[strings.LastIndexByte(path, '.')+1:], "version")
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// compareNames orders names as people read them, numbers by what they are worth: stable-1.9 comes before stable-1.10.
+func compareNames(a, b string) int {
+	aligned := func(number string) string { return fmt.Sprintf("%20s", number) }
+	return cmp.Compare(digits.ReplaceAllStringFunc(a, aligned), digits.ReplaceAllStringFunc(b, aligned))
 }
 
 // sortByVersion sorts rows by precedence of their versions, which as texts have 1.10 before 1.9. What is none comes first.
