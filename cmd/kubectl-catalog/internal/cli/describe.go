@@ -67,7 +67,8 @@ type description struct {
 
 func (d *description) verdict(context.Context) error {
 	v := verdictOn(d.catalog, d.namespace)
-	if _, err := fmt.Fprintf(d.stdout, "Catalog %q %s.\n", d.catalog.Name, d.stdout.Paint(v.style, v.text)); err != nil {
+	text := fmt.Sprintf("Catalog %q %s.", d.catalog.Name, d.stdout.Paint(v.style, v.text))
+	if _, err := fmt.Fprintln(d.stdout, strings.Join(d.stdout.Wrap(text, 0), "\n")); err != nil {
 		return err
 	}
 	since := ""
@@ -113,7 +114,7 @@ func labelsOf(c *v1beta1.CatalogSource) string {
 	if len(c.Labels) == 0 {
 		return ""
 	}
-	return labels.FormatLabels(c.Labels)
+	return strings.ReplaceAll(labels.FormatLabels(c.Labels), ",", ", ")
 }
 
 // atWork says how far catalogd is with new content.

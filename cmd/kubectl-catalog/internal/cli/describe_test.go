@@ -76,13 +76,13 @@ func TestScheduleInWords(t *testing.T) {
 		spec v1beta1.CatalogSourceSpec
 		want string
 	}{
-		{v1beta1.CatalogSourceSpec{Image: "c:v1"}, "as often as catalogd's --default-polling-interval says, 15m unless it was changed"},
+		{v1beta1.CatalogSourceSpec{Image: "c:v1"}, "about every 15m, unless catalogd's --default-polling-interval says something else"},
 		{v1beta1.CatalogSourceSpec{Image: "c@sha256:00"}, "never, as the image is named by digest"},
 		{v1beta1.CatalogSourceSpec{Image: "c:v1", Suspend: true}, "not while it is suspended"},
-		{every(time.Minute), "every 1m"},
-		{every(time.Hour), "every 1h"},
-		{every(90 * time.Second), "every 1m30s"},
-		{every(10 * time.Hour), "every 10h"},
+		{every(time.Minute), "about every 1m"},
+		{every(time.Hour), "about every 1h"},
+		{every(90 * time.Second), "about every 1m30s"},
+		{every(10 * time.Hour), "about every 10h"},
 		{at("0 3 * * *"), "every day at 03:00 (UTC)"},
 		{at("CRON_TZ=Europe/Prague  5 13 * * 7"), "every Sunday at 13:05 (Europe/Prague)"},
 		{at("*/10 * * * *"), "every 10 minutes of the hour (UTC)"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,15 +37,14 @@ func (d *description) invalidPackages(ctx context.Context) error {
 	for _, p := range has.InvalidPackages {
 		reasons[p.Name] = p.Reason
 	}
-	table := term.Table{Columns: []term.Column{{Name: "name", Style: func(string) term.Style { return term.Red }}, {Name: "reason"}}}
-	for name, reason := range reasons {
-		table.Rows = append(table.Rows, []string{cmp.Or(name, "(of no package)"), reason})
+	var pairs [][2]string
+	for _, name := range slices.Sorted(maps.Keys(reasons)) {
+		pairs = append(pairs, [2]string{term.Line(cmp.Or(name, "(of no package)")), cmp.Or(term.Line(reasons[name]), "?")})
 	}
-	slices.SortFunc(table.Rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
 	if err := d.title(fmt.Sprintf("Packages that cannot be used (%d)", has.InvalidPackageCount)); err != nil {
 		return err
 	}
-	return d.stdout.Print(table, term.Options{Wide: true}) // the reasons whole
+	return d.stdout.Fields(0, pairs...)
 }
 
 type unsoundPackage struct{ Name, Reason string }
@@ -87,11 +87,11 @@ func (d *description) largestPackages(ctx context.Context) error {
 		return nil
 	}
 	slices.SortFunc(sized, func(a, b sizedPackage) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name)) })
-	table := term.Table{Columns: []term.Column{{Name: "name", Least: 20}, {Name: "bundles", Right: true}, {Name: "bytes", Right: true}}}
+	table := term.Table{Columns: []term.Column{{Name: "name", Least: 20}, {Name: "size", Right: true}, {Name: "bundles", Right: true}}}
 	for _, p := range sized[:min(len(sized), fewLargest)] {
-		table.Rows = append(table.Rows, []string{p.name, fmt.Sprint(p.bundles), term.Bytes(p.bytes)})
+		table.Rows = append(table.Rows, []string{p.name, term.Bytes(p.bytes), fmt.Sprint(p.bundles)})
 	}
-	if err := d.title("Largest packages, by their bundles"); err != nil {
+	if err := d.title("Largest packages"); err != nil {
 		return err
 	}
 	return d.stdout.Print(table, term.Options{})

@@ -34,11 +34,11 @@ func scheduleOf(c *v1beta1.CatalogSource) string {
 	case strings.Contains(imageOf(c), "@"):
 		return "never, as the image is named by digest"
 	case c.Spec.PollingInterval != nil:
-		return "every " + short(c.Spec.PollingInterval.Duration)
+		return "about every " + short(c.Spec.PollingInterval.Duration)
 	case c.Spec.PollingSchedule != "":
 		return inWords(c.Spec.PollingSchedule)
 	}
-	return "as often as catalogd's --default-polling-interval says, 15m unless it was changed"
+	return "about every 15m, unless catalogd's --default-polling-interval says something else"
 }
 
 // short is a duration without the zeros at its end: 1h, not 1h0m0s.

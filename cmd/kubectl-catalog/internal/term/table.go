@@ -233,20 +233,3 @@ func (t *Terminal) mark(text string, words []string) string {
 func ByValue(styles map[string]Style) func(string) Style {
 	return func(cell string) Style { return styles[cell] }
 }
-
-// Fields writes labels and values below each other, as `kubectl describe` does. Empty values are left out.
-func (t *Terminal) Fields(indent int, pairs ...[2]string) error {
-	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p [2]string) bool { return p[1] == "" })
-	widest := 0
-	for _, p := range pairs {
-		widest = max(widest, width(p[0]))
-	}
-	for _, p := range pairs {
-		label := p[0] + ":" + strings.Repeat(" ", widest-width(p[0]))
-		value := strings.ReplaceAll(strings.TrimRight(p[1], "\n"), "\n", "\n"+strings.Repeat(" ", indent+widest+3))
-		if _, err := fmt.Fprintf(t, "%s%s  %s\n", strings.Repeat(" ", indent), t.Paint(Bold, label), value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
