@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,9 +50,56 @@ A line has the time since which the digest is served, the catalog, the digest, a
 const feedRetry = 30 * time.Second
 
 func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
-	return e.eachEvent(ctx, names, func(_ context.Context, _ *content.Service, event content.Event) error {
-		return e.printEvent(event, asJSON)
+	first := &firstEvents{}
+	first.print = func(event content.Event) error { return e.printEvent(event, asJSON, first.widest) }
+	err := e.eachEvent(ctx, names, func(_ context.Context, _ *content.Service, event content.Event) error { return first.add(event) })
+	return cmp.Or(err, first.end())
+}
+
+// firstTime is how long the first lines may take to come, of which each is of another feed.
+const firstTime = 500 * time.Millisecond
+
+// firstEvents has the events that come in the first moment printed in the order of their times.
+type firstEvents struct {
+	print func(content.Event) error
+
+	mu     sync.Mutex
+	held   []content.Event
+	widest int // of the catalogs' names so far
+	timer  *time.Timer
+	ended  bool
+	err    error // of printing them
+}
+
+func (f *firstEvents) add(event content.Event) error {
+	if event.LastModified.IsZero() {
+		event.LastModified = time.Now().Truncate(time.Second)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.widest = max(f.widest, len(event.Catalog))
+	if f.ended {
+		return cmp.Or(f.err, f.print(event))
+	}
+	f.held = append(f.held, event)
+	if f.timer == nil {
+		f.timer = time.AfterFunc(firstTime, func() { _ = f.end() })
+	}
+	return nil
+}
+
+// end prints what is held, unless that has been done.
+func (f *firstEvents) end() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slices.SortStableFunc(f.held, func(a, b content.Event) int {
+		return cmp.Or(a.LastModified.Compare(b.LastModified), cmp.Compare(a.Catalog, b.Catalog))
 	})
+	for _, event := range f.held {
+		f.err = cmp.Or(f.err, f.print(event))
+	}
+	f.held, f.ended = nil, true
+	return f.err
 }
 
 // eachEvent calls each for the events of the catalogs of these names, or of all, one at a time until it is interrupted, which is no error.
@@ -161,21 +209,18 @@ func (w *watcher) show(ctx context.Context, service *content.Service, f *watched
 	return nil
 }
 
-func (e *env) printEvent(event content.Event, asJSON bool) error {
+func (e *env) printEvent(event content.Event, asJSON bool, widest int) error {
 	c := feedChange{Type: event.Type, Time: event.LastModified, Catalog: event.Catalog, Digest: event.Digest, URL: event.URL, Changes: event.Changes}
-	if c.Time.IsZero() {
-		c.Time = time.Now().Truncate(time.Second)
-	}
 	if asJSON {
 		return json.NewEncoder(e.Out).Encode(c)
 	}
-	_, err := fmt.Fprintln(e.stdout, e.changeLine(c))
+	_, err := fmt.Fprintln(e.stdout, e.changeLine(c, widest))
 	return err
 }
 
-// changeLine is a change for people. On a terminal it has as many names as there is room for.
-func (e *env) changeLine(c feedChange) string {
-	head := fmt.Sprintf("%s  %s  ", c.Time.Local().Format(time.DateTime), term.Line(c.Catalog))
+// changeLine is a change for people, with room for the widest name of a catalog. On a terminal it has as many names as there is room for.
+func (e *env) changeLine(c feedChange, widest int) string {
+	head := fmt.Sprintf("%s  %-*s  ", c.Time.Local().Format(time.DateTime), widest, term.Line(c.Catalog))
 	if c.Type == content.Removed {
 		return head + e.stdout.Paint(term.Red, "is not served any more")
 	}
