@@ -158,13 +158,15 @@ func TestPluginGet(t *testing.T) {
 		"bundles-of-channel":      "get bundles -p skupper-operator --channel stable-1.6 -o wide",
 		"bundles-names":           "get bundles -p skupper-operator -o name",
 		"deprecations":            "get deprecations -c sample",
-		"packages-by-label":       "get packages -l provider=Skupper",
+		"packages-by-label":       "get packages -l operatorframework.io/arch.arm64=supported",
 		"packages-custom-columns": "get pkg -o custom-columns=NAME:.metadata.name,VERSION:.version",
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkGolden(t, "get/"+name+".txt", w.plugin(t, strings.Fields(args)...).must(t))
 		})
 	}
+	w.plugin(t, "get", "packages", "-l", "provider=Nobody", "-c", "sample").fails(t, 0, `no packages with the labels "provider=Nobody" in catalog "sample"`, "-o wide")
+	w.plugin(t, "get", "packages", "-l", "provider=Red Hat").fails(t, 2, `--selector "provider=Red Hat": `)
 	w.plugin(t, "get").fails(t, 2, "say what to list")
 	w.plugin(t, "get", "cats").fails(t, 2, `"cats"`, "packages")
 	w.plugin(t, "get", "bundles").fails(t, 2, "--package", "--all")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -40,7 +41,10 @@ func newGetCmd(e *env) *cobra.Command {
 
 Of packages that are in several catalogs all are listed, those of the catalog with the highest priority first. Packages that are not sound are
 not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as their OperatorPackages are called, is the package of one catalog, here and
-wherever a package is named. TYPE/NAME does as well as TYPE NAME.`,
+wherever a package is named. TYPE/NAME does as well as TYPE NAME.
+
+Packages have the labels of their OperatorPackages, which kubectl get operatorpackages --show-labels shows. The name of a provider is one only where
+it can be, which "Red Hat, Inc." cannot: -o wide shows all of them.`,
 		Example: `  kubectl catalog get packages
   kubectl catalog get package skupper-operator -o yaml
   kubectl catalog get channels --package skupper-operator
@@ -294,7 +298,11 @@ func (e *env) nothingListed(ctx context.Context, out *output, k kind, opts getOp
 	if !out.isTable() {
 		return out.print(e.stdout, k.columns, nil, false)
 	}
-	return e.nothingFound(ctx, fmt.Sprintf("There are no %s%s.", k.names[0], opts.where()))
+	text := fmt.Sprintf("There are no %s%s.", k.names[0], opts.where())
+	if strings.Contains(opts.selector, v1beta1.ProviderLabel) {
+		text += " Most providers are no labels, as their names cannot be: kubectl catalog get packages -o wide shows them all."
+	}
+	return e.nothingFound(ctx, text)
 }
 
 // mustHavePackage returns an error if there is no such package as --package names.
@@ -317,6 +325,12 @@ func (l listed) is(name string) bool {
 // where says which part of the catalogs was searched, behind a noun.
 func (o getOptions) where() string {
 	var b strings.Builder
+	if o.selector != "" {
+		fmt.Fprintf(&b, " with the labels %q", o.selector)
+	}
+	if o.fields != "" {
+		fmt.Fprintf(&b, " with the fields %q", o.fields)
+	}
 	for _, part := range [][2]string{{"channel", o.channel}, {"package", o.pkg}, {"catalog", o.catalog}} {
 		if part[1] != "" {
 			fmt.Fprintf(&b, " in %s %q", part[0], part[1])
@@ -349,6 +363,9 @@ func (o getOptions) chosen(found []listed, selected map[[2]string]bool) []listed
 func (e *env) selectPackages(ctx context.Context, opts getOptions) (map[[2]string]bool, error) {
 	if opts.selector == "" && opts.fields == "" {
 		return nil, nil
+	}
+	if _, err := labels.Parse(opts.selector); err != nil {
+		return nil, usagef("--selector %q: %w", opts.selector, err)
 	}
 	c, err := e.client()
 	if err != nil {
