@@ -308,7 +308,7 @@ func TestPluginRemoves(t *testing.T) {
 		t.Fatal("it is gone, though nothing said that it should")
 	}
 	got := w.plugin(t, "rm", "sample", "none", "--yes", "--ignore-not-found").must(t)
-	if got != "catalogsource.catalogd.operatorframework.io/sample removed\n" {
+	if got != "catalogsource.catalogd.operatorframework.io/sample removed\ncatalog \"sample\" is gone.\n" {
 		t.Errorf("got %q", got)
 	}
 	must(t, w.gone(t, "sample"))

@@ -120,6 +120,7 @@ func (e *env) confirm(ctx context.Context, question string) error {
 		}
 		return fmt.Errorf("nothing is done, as the answer is no")
 	case <-ctx.Done():
+		fmt.Fprintln(e.stderr) // the question waits in its line
 		return ctx.Err()
 	}
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
@@ -50,5 +53,16 @@ func TestNoGroup(t *testing.T) {
 		if code != exitFailure || stderr != "error: "+noGroup+"\n" {
 			t.Errorf("%s: exit code %d: %s", command, code, stderr)
 		}
+	}
+}
+
+// Whoever interrupts a command is told that it did not come to its end.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stderr bytes.Buffer
+	code := Run(ctx, []string{"get", "packages", "--server-url", "http://127.0.0.1:1"}, genericiooptions.IOStreams{In: &stderr, Out: &stderr, ErrOut: &stderr}, "test")
+	if code != exitInterrupted || stderr.String() != "interrupted\n" {
+		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
 }

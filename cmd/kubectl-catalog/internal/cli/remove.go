@@ -79,6 +79,9 @@ func (e *env) remove(ctx context.Context, ch *change, names []string, opts remov
 			if err := e.waitGone(ctx, &catalogs[i], opts.timeout); err != nil {
 				return err
 			}
+			if ch.isTold() {
+				fmt.Fprintf(e.stdout, "catalog %q is gone.\n", catalogs[i].Name)
+			}
 		}
 	}
 	return nil
@@ -132,7 +135,7 @@ func (e *env) removeOne(ctx context.Context, ch *change, c *v1beta1.CatalogSourc
 }
 
 func (e *env) waitGone(ctx context.Context, was *v1beta1.CatalogSource, timeout time.Duration) error {
-	_, err := e.wait(ctx, waiter{name: was.Name, timeout: timeout, goal: "gone", judge: func(c *v1beta1.CatalogSource) finding {
+	_, err := e.wait(ctx, waiter{name: was.Name, timeout: timeout, goal: "gone", goesOn: "catalogd goes on with it", judge: func(c *v1beta1.CatalogSource) finding {
 		if c == nil || c.UID != was.UID {
 			return finding{done: true}
 		}

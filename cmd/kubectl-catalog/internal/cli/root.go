@@ -31,7 +31,11 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams,
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var silent silentError
-	if err != nil && ctx.Err() == nil && !errors.As(err, &silent) {
+	switch {
+	case err == nil || errors.As(err, &silent):
+	case ctx.Err() != nil:
+		fmt.Fprintln(streams.ErrOut, "interrupted")
+	default:
 		fmt.Fprintf(streams.ErrOut, "%s %v\n", e.stderr.Paint(term.Red, "error:"), term.Text(e.explain(err)))
 	}
 	return exitCode(ctx, err, e.started)

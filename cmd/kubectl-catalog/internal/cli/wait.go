@@ -70,7 +70,7 @@ func (e *env) wait(ctx context.Context, w waiter) (*v1beta1.CatalogSource, error
 	if whole.Err() != nil && err != nil {
 		progress.End()
 		fmt.Fprintln(e.stderr, term.Line(interrupted(w, found)))
-		return nil, err
+		return nil, silentError{err}
 	}
 	if errors.Is(err, errTimeout) {
 		return nil, timedOut(w, found)
