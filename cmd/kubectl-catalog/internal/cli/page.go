@@ -127,14 +127,14 @@ func (e *env) printDescription(p *packagePage) error {
 }
 
 // section prints a table below a heading, unless it has no rows.
-func (e *env) section(title string, columns []term.Column, rows [][]string) error {
+func (e *env) section(p *packagePage, title string, columns []term.Column, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	if err := e.heading(title); err != nil {
 		return err
 	}
-	return e.stdout.Print(term.Table{Columns: columns, Rows: rows}, term.Options{})
+	return e.stdout.Print(term.Table{Columns: columns, Rows: rows}, term.Options{Wide: p.wide})
 }
 
 func (e *env) printChannels(p *packagePage) error {
@@ -146,7 +146,7 @@ func (e *env) printChannels(p *packagePage) error {
 		}
 		rows = append(rows, []string{c.Name, c.Head.Version, c.Head.Name, notes(c.Name == p.DefaultChannel.Name, deprecated)})
 	}
-	return e.section("Channels", []term.Column{{Name: "channel"}, {Name: "version"}, {Name: "head", Least: 16, Drop: 1}, note}, rows)
+	return e.section(p, "Channels", []term.Column{{Name: "channel"}, {Name: "version"}, {Name: "head", Least: 16, Drop: 1}, note}, rows)
 }
 
 func (e *env) printAPIs(p *packagePage) error {
@@ -162,7 +162,7 @@ func (e *env) printAPIs(p *packagePage) error {
 		rows = append(rows, []string{api.Kind, api.Version, api.Group, about[api]})
 	}
 	columns := []term.Column{{Name: "kind", Least: 16}, {Name: "version"}, {Name: "group", Least: 16, Drop: 2}, {Name: "description", Least: 16, Drop: 1}}
-	return e.section("Provides", columns, rows)
+	return e.section(p, "Provides", columns, rows)
 }
 
 func (e *env) printNeeds(p *packagePage) error {
@@ -173,17 +173,25 @@ func (e *env) printNeeds(p *packagePage) error {
 	for _, api := range p.Bundle.Requires {
 		rows = append(rows, []string{"API", api.Kind, strings.TrimSuffix(api.Version+" of "+api.Group, " of ")})
 	}
-	return e.section("Needs", []term.Column{{Name: "what"}, {Name: "name"}, {Name: "version"}}, rows)
+	return e.section(p, "Needs", []term.Column{{Name: "what"}, {Name: "name"}, {Name: "version"}}, rows)
 }
 
 func (e *env) printImages(p *packagePage) error {
-	rows := [][]string{{"bundle", p.Bundle.Image}}
+	if err := e.heading("Images"); err != nil {
+		return err
+	}
+	lines := []string{"bundle: " + p.Bundle.Image} // no table, in which they might be cut
 	for _, image := range p.Bundle.Images {
 		if image.Image != p.Bundle.Image {
-			rows = append(rows, []string{image.Name, image.Image})
+			lines = append(lines, strings.Join(withoutEmpty([]string{image.Name, image.Image}), ": "))
 		}
 	}
-	return e.section("Images", []term.Column{{Name: "name"}, {Name: "image"}}, rows)
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(e.stdout, term.Line(line)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *env) printLinks(p *packagePage) error {
@@ -210,7 +218,7 @@ func (e *env) printCommands(p *packagePage) error {
 	if len(p.Also) > 0 {
 		of += " -c " + p.Catalog.Name
 	}
-	return e.stdout.Print(term.Table{Columns: []term.Column{{Name: "command"}, {Name: "what"}}, Rows: [][]string{
+	return e.stdout.Print(term.Table{Columns: []term.Column{{Name: "command", Least: 200}, {Name: "what", Drop: 1}}, Rows: [][]string{
 		{"kubectl catalog get bundles -p " + of, "its versions"},
 		{"kubectl catalog graph " + of, "how they upgrade"},
 		{"kubectl catalog path " + of + " --from VERSION", "the way from the one you have"},

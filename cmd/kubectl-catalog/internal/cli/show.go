@@ -50,6 +50,7 @@ func (e *env) show(ctx context.Context, out *output, opts showOptions) error {
 		return err
 	}
 	if out.isTable() {
+		p.wide = !out.isPlain()
 		return e.printPage(p)
 	}
 	object, err := view("Package", p.Name, p)
@@ -68,6 +69,8 @@ type packagePage struct {
 	Channels    []pageChannel `json:"channels"`
 	Bundle      pageBundle    `json:"bundle"`
 	Also        []pageOther   `json:"otherCatalogs,omitempty"`
+
+	wide bool // whether nothing is cut
 }
 
 type pageChannel struct {
