@@ -51,7 +51,7 @@ func TestFirstEvents(t *testing.T) {
 	var got []string
 	first := &firstEvents{print: func(e content.Event) error { got = append(got, e.Catalog); return nil }}
 	for i, catalog := range []string{"c", "a", "b", "now", "late"} {
-		event := content.Event{Catalog: catalog, LastModified: time.Unix(int64([]int{3, 1, 2, 0, 1}[i]), 0)}
+		event := content.Event{Catalog: catalog, LastModified: time.Unix(int64([]int{2, 3, 1, 0, 1}[i]), 0)}
 		if catalog == "now" { // removed
 			event.LastModified = time.Time{}
 		}
@@ -64,7 +64,7 @@ func TestFirstEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff([]string{"a", "b", "c", "now", "late"}, got); diff != "" || first.widest != 4 {
+	if diff := cmp.Diff([]string{"b", "c", "a", "now", "late"}, got); diff != "" || first.widest != 4 {
 		t.Errorf("widest name %d, (-want +got):\n%s", first.widest, diff)
 	}
 }

@@ -36,18 +36,22 @@ func TestNarrowTable(t *testing.T) {
 	}
 }
 
-// TestNarrowStream: what comes later may be wider than what the columns were chosen by, or no longer empty.
+// TestNarrowStream: what comes later may be wider than what the columns were chosen by, or in a column that was empty.
 func TestNarrowStream(t *testing.T) {
-	var b bytes.Buffer
-	s := (&Terminal{Writer: &b, Width: 30}).Stream([]Column{{Name: "name"}, {Name: "version"}, {Name: "note"}}, Options{})
-	for _, row := range [][]string{{"a", "1", ""}, {"a-name-of-20-columns", "1.0.0-of-18-columns", "removed"}} {
-		if err := s.Print(row); err != nil {
-			t.Fatal(err)
+	for width, want := range map[int]string{
+		30: "NAME   VERSION   NOTE\na      1\na-name-…   1.0.0-of…   removed\n",
+		20: "NAME   NOTE\na\na-name-of…   removed\n",
+	} {
+		var b bytes.Buffer
+		s := (&Terminal{Writer: &b, Width: width}).Stream([]Column{{Name: "name"}, {Name: "version", Drop: 1}, {Name: "note"}}, Options{})
+		for _, row := range [][]string{{"a", "1", ""}, {"a-name-of-20-columns", "1.0.0-of-18-columns", "removed"}} {
+			if err := s.Print(row); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	want := "NAME   VERSION   NOTE\na      1\na-name-…   1.0.0-of…   removed\n"
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, b.String()); diff != "" {
+			t.Errorf("%d columns (-want +got):\n%s", width, diff)
+		}
 	}
 }
 
