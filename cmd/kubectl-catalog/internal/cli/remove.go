@@ -76,11 +76,8 @@ func (e *env) remove(ctx context.Context, ch *change, names []string, opts remov
 	}
 	for i := range catalogs {
 		if opts.wait && !ch.isDry() {
-			if err := e.waitGone(ctx, &catalogs[i], opts.timeout); err != nil {
+			if err := e.waitGone(ctx, ch, &catalogs[i], opts.timeout); err != nil {
 				return err
-			}
-			if ch.isTold() {
-				fmt.Fprintf(e.stdout, "catalog %q is gone.\n", catalogs[i].Name)
 			}
 		}
 	}
@@ -134,7 +131,7 @@ func (e *env) removeOne(ctx context.Context, ch *change, c *v1beta1.CatalogSourc
 	return e.tell(ch, c, "removed")
 }
 
-func (e *env) waitGone(ctx context.Context, was *v1beta1.CatalogSource, timeout time.Duration) error {
+func (e *env) waitGone(ctx context.Context, ch *change, was *v1beta1.CatalogSource, timeout time.Duration) error {
 	_, err := e.wait(ctx, waiter{name: was.Name, timeout: timeout, goal: "gone", goesOn: "catalogd goes on with it", judge: func(c *v1beta1.CatalogSource) finding {
 		if c == nil || c.UID != was.UID {
 			return finding{done: true}
@@ -142,6 +139,9 @@ func (e *env) waitGone(ctx context.Context, was *v1beta1.CatalogSource, timeout 
 		return finding{stage: fmt.Sprintf("Waiting for catalogd to take away packages and content of %q", was.Name),
 			hint: "the object waits for its finalizer " + strings.Join(c.Finalizers, ", ") + "; if catalogd runs no more, remove that by hand"}
 	}})
+	if err == nil && ch.isTold() {
+		_, err = fmt.Fprintf(e.stdout, "catalog %q is gone.\n", was.Name)
+	}
 	return err
 }
 

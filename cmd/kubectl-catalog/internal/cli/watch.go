@@ -51,7 +51,7 @@ const feedRetry = 30 * time.Second
 
 func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
 	first := &firstEvents{}
-	first.print = func(event content.Event) error { return e.printEvent(event, asJSON, first.widest) }
+	first.show = func(event content.Event) error { return e.printEvent(event, asJSON, first.widest) }
 	err := e.eachEvent(ctx, names, func(_ context.Context, _ *content.Service, event content.Event) error { return first.add(event) })
 	return cmp.Or(err, first.end())
 }
@@ -61,7 +61,7 @@ const firstTime = 500 * time.Millisecond
 
 // firstEvents has the events that come in the first moment printed in the order of their times.
 type firstEvents struct {
-	print func(content.Event) error
+	show func(content.Event) error
 
 	mu     sync.Mutex
 	held   []content.Event
@@ -79,7 +79,7 @@ func (f *firstEvents) add(event content.Event) error {
 	defer f.mu.Unlock()
 	f.widest = max(f.widest, len(event.Catalog))
 	if f.ended {
-		return cmp.Or(f.err, f.print(event))
+		return cmp.Or(f.err, f.show(event))
 	}
 	f.held = append(f.held, event)
 	if f.timer == nil {
@@ -96,7 +96,7 @@ func (f *firstEvents) end() error {
 		return cmp.Or(a.LastModified.Compare(b.LastModified), cmp.Compare(a.Catalog, b.Catalog))
 	})
 	for _, event := range f.held {
-		f.err = cmp.Or(f.err, f.print(event))
+		f.err = cmp.Or(f.err, f.show(event))
 	}
 	f.held, f.ended = nil, true
 	return f.err

@@ -49,7 +49,7 @@ func TestLineOfChange(t *testing.T) {
 // The first lines come in the order of their times, whichever feed is there first, and the later ones as they come.
 func TestFirstEvents(t *testing.T) {
 	var got []string
-	first := &firstEvents{print: func(e content.Event) error { got = append(got, e.Catalog); return nil }}
+	first := &firstEvents{show: func(e content.Event) error { got = append(got, e.Catalog); return nil }}
 	for i, catalog := range []string{"c", "a", "b", "now", "late"} {
 		event := content.Event{Catalog: catalog, LastModified: time.Unix(int64([]int{2, 3, 1, 0, 1}[i]), 0)}
 		if catalog == "now" { // removed
