@@ -64,7 +64,7 @@ func (ch *change) printer(what string) (printers.ResourcePrinter, error) {
 	flags.NamePrintFlags = &name
 	printer, err := cmdutil.PrintFlagsWithDryRunStrategy(&flags, ch.dryRun).ToPrinter()
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		err = usageError{err}
+		err = noFormat(*ch.flags.OutputFormat, ch.flags.AllowedFormats())
 	}
 	return printer, err
 }

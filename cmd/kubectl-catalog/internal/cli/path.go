@@ -236,6 +236,9 @@ func (e *env) stepsText(who string, steps []upgrade.Step) string {
 		for _, why := range s.Words {
 			fmt.Fprintf(&b, "%s%s\n", indent, e.stdout.Paint(term.Faint, why))
 		}
+		if s.IsDown {
+			fmt.Fprintf(&b, "%s%s\n", indent, e.stdout.Paint(term.Yellow, "this is a downgrade: "+to+" is lower than "+bundleLabel(s.From)))
+		}
 		if s.To.Deprecated != "" {
 			fmt.Fprintf(&b, "%s%s\n", indent, e.stdout.Paint(term.Yellow, to+" is deprecated: "+term.Line(s.To.Deprecated)))
 		}
@@ -270,6 +273,7 @@ type stepView struct {
 	From    pathBundle   `json:"from"`
 	To      pathBundle   `json:"to"`
 	Reasons []reasonView `json:"reasons"`
+	IsDown  bool         `json:"isDowngrade,omitempty"`
 }
 
 type pathBundle struct {
@@ -288,7 +292,7 @@ func stepViews(steps []upgrade.Step) []stepView {
 	}
 	var views []stepView
 	for _, s := range steps {
-		views = append(views, stepView{bundle(s.From), bundle(s.To), reasonViews(s.Reasons)})
+		views = append(views, stepView{bundle(s.From), bundle(s.To), reasonViews(s.Reasons), s.IsDown})
 	}
 	return views
 }

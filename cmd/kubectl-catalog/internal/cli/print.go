@@ -138,10 +138,7 @@ func (o *output) printer(to *term.Terminal) (printers.ResourcePrinter, error) {
 	if *o.flags.OutputFormat == "yml" {
 		err = usagef("there is no format \"yml\": did you mean yaml?")
 	} else if genericclioptions.IsNoCompatiblePrinterError(err) {
-		if len(o.own) > 0 {
-			err = fmt.Errorf("%w,%s", err, strings.Join(o.own, ","))
-		}
-		err = usageError{err}
+		err = noFormat(*o.flags.OutputFormat, append(o.own[:len(o.own):len(o.own)], o.flags.AllowedFormats()...))
 	}
 	if *o.flags.OutputFormat == "yaml" {
 		printer = o.yamlPrinter()
@@ -161,6 +158,11 @@ func (o *output) printer(to *term.Terminal) (printers.ResourcePrinter, error) {
 		_, err := io.WriteString(w, clean(b.String()))
 		return err
 	}), nil
+}
+
+// noFormat is the error of a format that there is not.
+func noFormat(format string, all []string) error {
+	return usagef("there is no format %q: use one of %s", format, strings.Join(all, ", "))
 }
 
 // yamlPrinter is kubectl's own, but for texts with characters that it takes from JSON only if they are escaped there: it would print nothing.

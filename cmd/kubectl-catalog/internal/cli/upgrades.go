@@ -116,7 +116,7 @@ func (e *env) sayAlso(pkg string, places []placed) error {
 
 // graph is the upgrade graph.
 func (c *channelUpgrades) graph() *upgrade.Graph {
-	channel := upgrade.Channel{Package: c.Package.Name, Name: c.Name, Head: c.Head.Name}
+	channel := upgrade.Channel{Catalog: c.Catalog.Name, Package: c.Package.Name, Name: c.Name, Head: c.Head.Name}
 	for _, e := range c.Entries {
 		entry := upgrade.Entry{Name: e.Name, Version: e.Version, Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange}
 		if e.Deprecation != nil {

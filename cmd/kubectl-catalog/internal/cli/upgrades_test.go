@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/upgrade"
 )
 
 // upgradesService serves package foo of catalog a, which catalog b has, too. Channel fast has what is not in stable, and names that are
@@ -93,7 +96,7 @@ Channel same (deprecated) of package foo in catalog a: 2 versions
 			t.Errorf("graph %s (-want +got):\n%s", c.args, diff)
 		}
 	}
-	if code, _, stderr := run(t, "graph", "--server-url", url, "foo", "-o", "xml"); code != 2 || !strings.Contains(stderr, "yaml,text,dot,mermaid,svg") {
+	if code, _, stderr := run(t, "graph", "--server-url", url, "foo", "-o", "xml"); code != 2 || !strings.Contains(stderr, "use one of text, dot, mermaid, svg, json, yaml") {
 		t.Errorf("-o xml: exit code %d, %s", code, stderr)
 	}
 }
@@ -168,5 +171,26 @@ OLM takes 1 step from 1.2.0 to 3.0.0:
 		if diff := cmp.Diff(c.stdout+c.stderr, stdout+stderr); diff != "" {
 			t.Errorf("path %s (-want +got):\n%s", c.args, diff)
 		}
+	}
+}
+
+// A step to a lower version is marked: a catalog with a slip in replaces has them.
+func TestPathMarksDowngrades(t *testing.T) {
+	e := &env{stdout: &term.Terminal{}}
+	graph := upgrade.New(upgrade.Channel{Package: "foo", Name: "stable", Entries: []upgrade.Entry{{Name: "foo.v1.5.3", Version: "1.5.3", Replaces: "foo.v1.9.5"}}})
+	paths, err := graph.Paths("1.9.5", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `OLM takes 1 step from 1.9.5 to 1.5.3:
+  1. 1.9.5 -> 1.5.3
+     1.5.3 replaces 1.9.5
+     this is a downgrade: 1.5.3 is lower than 1.9.5
+`
+	if diff := cmp.Diff(want, e.stepsText("OLM takes", paths.OLM)); diff != "" {
+		t.Error(diff)
+	}
+	if views := stepViews(paths.OLM); !views[0].IsDown {
+		t.Errorf("-o json does not tell of the downgrade: %+v", views)
 	}
 }

@@ -3,6 +3,8 @@ package upgrade
 import (
 	"slices"
 	"strings"
+
+	"github.com/blang/semver/v4"
 )
 
 // Layout places the entries of a channel as git does commits: a row each, the newest on top, and lanes that lead down from each to the one it
@@ -32,6 +34,7 @@ func (g *Graph) Layout() *Layout {
 	var lanes []string // which entry each lane leads down to; empty if it is free
 	for i, n := range g.nodes {
 		row := Row{Entry: n.Entry, Label: g.label(n.Name), IsHead: n.Name == g.Channel.Head, Lane: -1}
+		row.Skips = g.newestFirst(n.Entry.Skips)
 		for lane, to := range lanes {
 			switch {
 			case to == "":
@@ -59,6 +62,17 @@ func (g *Graph) Layout() *Layout {
 	}
 	l.Lanes = len(lanes)
 	return l
+}
+
+// newestFirst sorts names of bundles by their versions, which may be known only from how the names end. Those without one are last.
+func (g *Graph) newestFirst(names []string) []string {
+	version := func(name string) *semver.Version {
+		if i, ok := g.index[name]; ok {
+			return g.nodes[i].version
+		}
+		return versionIn(name)
+	}
+	return slices.SortedStableFunc(slices.Values(names), func(a, b string) int { return compareVersions(version(b), version(a)) })
 }
 
 // remarks say of a row what its lanes do not: its name unless it follows from the version, and its ways in beside the lane.

@@ -21,6 +21,7 @@ type Step struct {
 	From, To Bundle
 	Reasons  []Reason
 	Words    []string // the reasons as sentences without a full stop
+	IsDown   bool     // the version that it leads to is lower
 }
 
 // Paths are the ways from one bundle to another. There is at least one.
@@ -277,7 +278,9 @@ func (w *walk) steps(path []int) []Step {
 	var steps []Step
 	for k := 1; k < len(path); k++ {
 		name, version := w.identity(path[k-1])
-		s := Step{From: w.bundle(path[k-1]), To: w.bundle(path[k]), Reasons: w.g.nodes[path[k]].reasons(name, version)}
+		to := &w.g.nodes[path[k]]
+		s := Step{From: w.bundle(path[k-1]), To: w.bundle(path[k]), Reasons: to.reasons(name, version)}
+		s.IsDown = version != nil && to.version != nil && to.version.LT(*version)
 		for _, r := range s.Reasons {
 			s.Words = append(s.Words, w.words(path[k-1], path[k], r))
 		}

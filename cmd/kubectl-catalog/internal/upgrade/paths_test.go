@@ -16,7 +16,11 @@ func route(steps []Step) string {
 		if i == 0 {
 			b.WriteString(s.From.Version)
 		}
-		b.WriteString(" > " + s.To.Version)
+		sign := " > "
+		if s.IsDown {
+			sign = " down to "
+		}
+		b.WriteString(sign + s.To.Version)
 	}
 	return b.String()
 }
@@ -46,7 +50,8 @@ func TestPaths(t *testing.T) {
 		{"no entry, by a name whose version is covered", ranges, "foo.v1.0.7", "", "1.0.7 > 1.2.0 > 1.3.0;;0"},
 		{"a circle", channel("1.0.0 replaces 1.1.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0"), "1.0.0", "", ";1.0.0 > 1.1.0 > 1.2.0;0"},
 		{"two heads", channel("1.0.0", "1.1.0 replaces 1.0.0", "2.0.0"), "1.0.0", "1.1.0", ";1.0.0 > 1.1.0;0"},
-		{"down, as a range covers what is newer", channel("1.0.0 range <9.0.0", "1.1.0 replaces 1.0.0"), "1.1.0", "1.0.0", "1.1.0 > 1.0.0;;0+"},
+		{"down, as a range covers what is newer", channel("1.0.0 range <9.0.0", "1.1.0 replaces 1.0.0"), "1.1.0", "1.0.0", "1.1.0 down to 1.0.0;;0+"},
+		{"down, as an entry replaces what is newer and no entry", channel("1.5.3 replaces 1.9.5", "1.6.0 replaces 1.5.3"), "1.9.5", "", "1.9.5 down to 1.5.3 > 1.6.0;;0"},
 		{"what lies behind the target does not count", channel("1.0.0", "1.1.0 replaces 1.0.0 range >1.1.0", "1.2.0 replaces 1.1.0"), "1.0.0", "1.1.0",
 			"1.0.0 > 1.1.0;;0"},
 		{"a version apart from its build", channel("1.0.0+1", "1.1.0 replaces 1.0.0+1"), "1.0.0", "", "1.0.0+1 > 1.1.0;;0"},

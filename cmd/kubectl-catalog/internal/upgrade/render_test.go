@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // graphs are those of the golden files.
 var graphs = map[string]Channel{
-	"linear": channel("1.0.0", "1.1.0 replaces 1.0.0 deprecated gone", "1.2.0 replaces 1.1.0"),
+	"linear": inCatalog("sample", "1.0.0", "1.1.0 replaces 1.0.0 deprecated gone", "1.2.0 replaces 1.1.0"),
 	"skips": channel("1.0.0 replaces 0.9.0", "1.0.1 replaces 1.0.0", "1.1.0 replaces 1.0.0 skips 1.0.1", "1.1.1 replaces 1.1.0", "1.1.2 replaces 1.1.0 skips 1.1.1",
 		"1.2.0 replaces 1.1.0 skips 1.1.1,1.1.2,1.1.5"),
 	"ranges":  channel("1.0.0", "1.1.0 replaces 1.0.0 range >=1.0.0 <1.1.0", "1.2.0 replaces 1.1.0 range >=1.0.0 <1.2.0", "2.0.0 replaces 1.2.0 range >=1.1.0 <2.0.0"),
@@ -31,6 +31,12 @@ var graphs = map[string]Channel{
 		{Name: "漢字`\\", Replaces: "a\"];\n</title><script>alert(1)</script>", Skips: []string{"x\x00\xff"}, SkipRange: `<"1" |#quot;|`},
 	}},
 	"empty": {Package: "foo", Name: "stable"},
+}
+
+func inCatalog(name string, versions ...string) Channel {
+	c := channel(versions...)
+	c.Catalog = name
+	return c
 }
 
 // renderers write the golden files, named by what is behind the dot.

@@ -11,18 +11,19 @@ import (
 
 // The measures of the picture, in pixels.
 const (
-	svgMaxWidth  = 1600
-	svgMinWidth  = 720
-	svgMargin    = 28
-	svgHeader    = 96
-	svgRow       = 24
-	svgLane      = 22  // between two lanes, unless they are many
-	svgAllLanes  = 440 // of all lanes together
-	svgArcs      = 240 // how far arcs reach out at most
-	svgVersionPx = 8.5 // of a column of the version, at most
-	svgRemarkPx  = 6.6 // of a column of the remarks, on average
-	svgTitlePx   = 15
-	svgLegend    = 300
+	svgMaxWidth   = 1600
+	svgMinWidth   = 720
+	svgMargin     = 28
+	svgHeader     = 96
+	svgRow        = 24
+	svgLane       = 22  // between two lanes, unless they are many
+	svgAllLanes   = 440 // of all lanes together
+	svgArcs       = 240 // how far arcs reach out at most
+	svgVersionPx  = 8.5 // of a column of the version, at most
+	svgRemarkPx   = 6.6 // of a column of the remarks, on average
+	svgTitlePx    = 15
+	svgSubtitlePx = 7.5
+	svgLegend     = 300
 )
 
 // maxHighlights bounds the names that elements get so that a row highlights what belongs to it: they are one for each end of each edge.
@@ -82,7 +83,7 @@ func newSVG(l *Layout) *svg {
 	s.version = s.lane0 + float64(max(0, l.Lanes-1))*s.laneStep + 24
 	s.tags = s.version + float64(label)*svgVersionPx + 14
 	s.remarksAt = s.tags + tags
-	title := float64(displayWidth(clean(l.graph.Channel.Package)))*svgTitlePx + svgLegend
+	title := svgLegend + math.Max(float64(displayWidth(clean(l.graph.Channel.Package)))*svgTitlePx, float64(displayWidth(clean(s.subtitle())))*svgSubtitlePx)
 	text := s.remarksAt + float64(remark)*svgRemarkPx
 	s.width = math.Ceil(math.Min(svgMaxWidth, math.Max(svgMinWidth, math.Max(text, title)+svgMargin)))
 	return s
@@ -108,12 +109,13 @@ func (s *svg) open() {
 	height := svgHeader + float64(len(s.Rows))*svgRow + svgMargin
 	name := s.graph.Channel
 	s.p(`<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %[1]s %[2]s" role="img">`+"\n", px(s.width), px(height))
-	s.p("<title>Upgrade graph of package %s, channel %s</title>\n", esc(name.Package), esc(name.Name))
+	s.p("<title>Upgrade graph of package %s, channel %s%s</title>\n", esc(name.Package), esc(name.Name), esc(s.inCatalog()))
 	s.p("<style>\n%s%s</style>\n", svgStyle, s.highlightStyle())
 	s.p(`<rect class="bg" width="100%%" height="100%%"/>` + "\n")
 	most := int((s.width - svgLegend - svgMargin) / svgTitlePx)
 	s.p(`<text class="h1" x="%d" y="42">%s</text>`+"\n", svgMargin, esc(truncate(clean(name.Package), most, "…")))
-	s.p(`<text class="h2" x="%d" y="68">%s</text>`+"\n", svgMargin, esc(s.subtitle()))
+	most = int((s.width - svgLegend - svgMargin) / svgSubtitlePx)
+	s.p(`<text class="h2" x="%d" y="68">%s</text>`+"\n", svgMargin, esc(truncate(clean(s.subtitle()), most, "…")))
 	s.legend()
 }
 
@@ -126,7 +128,15 @@ func (s *svg) subtitle() string {
 	if len(s.Rows) > 0 && s.Rows[0].IsHead {
 		text += ", head " + s.Rows[0].Label
 	}
-	return text
+	return text + s.inCatalog()
+}
+
+// inCatalog names the catalog behind the channel; empty if it is not known.
+func (s *svg) inCatalog() string {
+	if s.graph.Channel.Catalog == "" {
+		return ""
+	}
+	return ", catalog " + s.graph.Channel.Catalog
 }
 
 // legend says at the right what the lines mean, of those there are.

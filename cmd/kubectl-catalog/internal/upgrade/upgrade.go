@@ -15,6 +15,7 @@ import (
 
 // Channel is what a catalog says of a channel.
 type Channel struct {
+	Catalog string // may be empty: pictures name it
 	Package string
 	Name    string
 	Head    string // the name of the newest bundle; where it is no entry, the highest that no other replaces or skips
