@@ -39,6 +39,11 @@ const (
 		`{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{}}]}` + "\n"
 )
 
+// bundleOf is fooBundle of another version, named by it.
+func bundleOf(version string) string {
+	return strings.NewReplacer("foo.v1", "foo.v"+version, "1.0.0", version).Replace(fooBundle)
+}
+
 // lintTree gives what Lint finds, without the warning about tags.
 func lintTree(t *testing.T, files map[string]string) (judged, *Report) {
 	t.Helper()
@@ -146,6 +151,20 @@ entries:
 		"warnings": {
 			map[string]string{"foo/c.json": strings.Replace(`{"schema":"olm.package","name":"foo","defaultChannel":"a"}`+"\n"+fooChannel+fooBundle, "csv.metadata", "bundle.object", 1)},
 			judged{warnings: "foo/c.json:1:1 no-description\nfoo/c.json:1:1 no-icon\nfoo/c.json:3:81 bundle-objects"},
+		},
+		"downgrades": { // of an entry, of a name that is no entry, and not: of another stem, published again, in order
+			map[string]string{"foo/c.json": fooPackage + strings.Join([]string{
+				`{"schema":"olm.channel","package":"foo","name":"a","entries":[`,
+				`{"name":"foo.v1","replaces":"foo.v1.9.5"},`,
+				`{"name":"foo.v1.2.0","replaces":"foo.v1"},`,
+				`{"name":"foo.v1.1.0","replaces":"foo.v1.2.0"},`,
+				`{"name":"foo.v1.1.0-1","replaces":"foo.v1.1.0"},`,
+				`{"name":"foo.v2.0.0","replaces":"foo.v1.1.0-1","skips":["foo.v9.0.0"]}]}`,
+				`{"schema":"olm.channel","package":"foo","name":"b","entries":[`,
+				`{"name":"foo.v1.2.0","replaces":"foo.v1.9.5"},`,
+				`{"name":"foo.v2.0.0","replaces":"bar.v3.0.0","skips":["foo.v1.2.0"]}]}`}, "\n") +
+				fooBundle + bundleOf("1.2.0") + bundleOf("1.1.0") + bundleOf("1.1.0-1") + bundleOf("2.0.0")},
+			judged{warnings: "foo/c.json:5:33 entry-downgrade\nfoo/c.json:9:33 entry-downgrade"},
 		},
 		"columns are characters": {
 			map[string]string{

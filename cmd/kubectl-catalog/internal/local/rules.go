@@ -37,6 +37,7 @@ var Rules = map[string]Rule{
 	"channel-head":               {Error, "A channel has exactly one entry that no other replaces or skips."},
 	"channel-cycle":              {Error, "No entry of a channel replaces itself, directly or by way of others."},
 	"channel-stranded":           {Error, "Each entry of a channel is skipped, or replaced on the way from the head."},
+	"entry-downgrade":            {Warning, "What an entry replaces is of a lower version."},
 	"entry-duplicate":            {Error, "A channel lists each bundle once."},
 	"entry-unknown-bundle":       {Error, "Entries of channels are bundles of the package."},
 	"entry-skips":                {Error, "What an entry skips has a name."},

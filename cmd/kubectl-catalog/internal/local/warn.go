@@ -34,6 +34,7 @@ func (p *pkg) warn(sound *fbc.Package) error {
 			}
 		}
 	}
+	p.warnOfDowngrades(warn)
 	p.warnOfBundles(warn)
 	return nil
 }

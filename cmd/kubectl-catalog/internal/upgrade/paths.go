@@ -21,7 +21,7 @@ type Step struct {
 	From, To Bundle
 	Reasons  []Reason
 	Words    []string // the reasons as sentences without a full stop
-	IsDown   bool     // the version that it leads to is lower
+	IsDown   bool     // the version that it leads to is lower, whatever stands behind a hyphen: some write 1.0.1-1 where 1.0.1 is published again
 }
 
 // Paths are the ways from one bundle to another. There is at least one.
@@ -280,7 +280,7 @@ func (w *walk) steps(path []int) []Step {
 		name, version := w.identity(path[k-1])
 		to := &w.g.nodes[path[k]]
 		s := Step{From: w.bundle(path[k-1]), To: w.bundle(path[k]), Reasons: to.reasons(name, version)}
-		s.IsDown = version != nil && to.version != nil && to.version.LT(*version)
+		s.IsDown = version != nil && to.version != nil && to.version.FinalizeVersion() != version.FinalizeVersion() && to.version.LT(*version)
 		for _, r := range s.Reasons {
 			s.Words = append(s.Words, w.words(path[k-1], path[k], r))
 		}

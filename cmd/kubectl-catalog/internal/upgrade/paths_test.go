@@ -52,6 +52,7 @@ func TestPaths(t *testing.T) {
 		{"two heads", channel("1.0.0", "1.1.0 replaces 1.0.0", "2.0.0"), "1.0.0", "1.1.0", ";1.0.0 > 1.1.0;0"},
 		{"down, as a range covers what is newer", channel("1.0.0 range <9.0.0", "1.1.0 replaces 1.0.0"), "1.1.0", "1.0.0", "1.1.0 down to 1.0.0;;0+"},
 		{"down, as an entry replaces what is newer and no entry", channel("1.5.3 replaces 1.9.5", "1.6.0 replaces 1.5.3"), "1.9.5", "", "1.9.5 down to 1.5.3 > 1.6.0;;0"},
+		{"not down, but published again", channel("1.0.1", "1.0.1-1 replaces 1.0.1"), "1.0.1", "", "1.0.1 > 1.0.1-1;;0"},
 		{"what lies behind the target does not count", channel("1.0.0", "1.1.0 replaces 1.0.0 range >1.1.0", "1.2.0 replaces 1.1.0"), "1.0.0", "1.1.0",
 			"1.0.0 > 1.1.0;;0"},
 		{"a version apart from its build", channel("1.0.0+1", "1.1.0 replaces 1.0.0+1"), "1.0.0", "", "1.0.0+1 > 1.1.0;;0"},
