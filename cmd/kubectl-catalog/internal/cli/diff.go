@@ -26,8 +26,8 @@ func newDiffCmd(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Tell what differs between two catalogs",
-		Long: `Tell what differs between two catalogs: the packages, channels (and their heads), bundles and deprecations that were added (+), changed (~) and
-removed (-) on the way from A to B.
+		Long: `Tell what differs between two catalogs: the packages, channels (their heads, and the entries that upgrade otherwise), bundles and
+deprecations that were added (+), changed (~) and removed (-) on the way from A to B.
 
 Each is a catalog of the cluster (NAME), one of its versions (NAME@DIGEST, of what is served 8 digits are enough; as long as catalogd keeps it: while it is served and 15 minutes
 longer), an image in a registry (REGISTRY/NAME:TAG), or a directory (./DIR).
@@ -94,7 +94,7 @@ func (e *env) diff(ctx context.Context, out *output, from, to string, opts diffO
 		}
 		opts.packages[i] = namesMeant(name)[known]
 	}
-	found, err := diff.Compare(a, b, opts.packages)
+	found, err := diff.Compare(ctx, a, b, opts.packages)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,13 @@ func (e *env) printDifference(out *output, d *diff.Difference) error {
 		return p.err
 	}
 	p.printf("%s -> %s: packages: %d added, %d changed, %d removed\n", titleOf(d.From), titleOf(d.To), counts[diff.Added], counts[diff.Changed], counts[diff.Removed])
+	apart := true // what has details is set apart
 	for _, pkg := range d.Packages {
+		detailed := pkg.Change != diff.Removed || pkg.Note != ""
+		if apart || detailed {
+			p.printf("\n")
+		}
+		apart = detailed
 		p.pkg(pkg)
 	}
 	return p.err
@@ -175,7 +181,6 @@ func (p *printer) line(indent string, change diff.Change, text string) {
 }
 
 func (p *printer) pkg(d diff.PackageDifference) {
-	p.printf("\n")
 	p.line("", d.Change, d.Name)
 	const indent = "    "
 	if d.Note != "" {
@@ -190,6 +195,7 @@ func (p *printer) pkg(d diff.PackageDifference) {
 	}
 	for _, c := range d.Channels {
 		p.line(indent, c.Change, "channel "+channelWords(c))
+		p.entries(indent+indent, c.Entries)
 	}
 	for _, b := range d.Bundles {
 		text := "bundle " + b.Name
@@ -224,10 +230,70 @@ func channelWords(c diff.ChannelDifference) string {
 		return fmt.Sprintf("%s: head %s", c.Name, orNothing(c.Head.To))
 	case c.Change == diff.Removed:
 		return fmt.Sprintf("%s: head was %s", c.Name, orNothing(c.Head.From))
+	case c.Head.From == c.Head.To && len(c.Entries) == 0:
+		return fmt.Sprintf("%s: the same head %s, the same entries; other properties, or another order", c.Name, orNothing(c.Head.To))
 	case c.Head.From == c.Head.To:
-		return fmt.Sprintf("%s: the same head %s, other entries or properties", c.Name, orNothing(c.Head.To))
+		return fmt.Sprintf("%s: the same head %s", c.Name, orNothing(c.Head.To))
 	}
 	return fmt.Sprintf("%s: head %s -> %s", c.Name, orNothing(c.Head.From), orNothing(c.Head.To))
+}
+
+// fewEntries is how many entries of a channel are told of in words, and fewSkips how many skips of an entry.
+const (
+	fewEntries = 5
+	fewSkips   = 3
+)
+
+// entries tells of those of a channel that differ. First of those that were there before: what is new may be a bundle that is told of below.
+func (p *printer) entries(indent string, all []diff.EntryDifference) {
+	order := []diff.Change{diff.Changed, diff.Removed, diff.Added}
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b diff.EntryDifference) int {
+		return cmp.Compare(slices.Index(order, a.Change), slices.Index(order, b.Change))
+	})
+	for i, e := range all {
+		if i == fewEntries {
+			p.printf("%sand %d more; -o json has all\n", indent, len(all)-i)
+			return
+		}
+		text := e.Name
+		if words := entryWords(e); words != "" && e.Change != diff.Removed {
+			text += ": " + words
+		}
+		p.line(indent, e.Change, text)
+	}
+}
+
+// entryWords says what an entry upgrades now, as far as that differs.
+func entryWords(e diff.EntryDifference) string {
+	var words []string
+	edge := func(kind string, is *diff.FromTo) {
+		switch {
+		case is == nil:
+		case is.To == "":
+			words = append(words, fmt.Sprintf("no %s, was %s", kind, is.From))
+		case is.From == "":
+			words = append(words, kind+" "+is.To)
+		default:
+			words = append(words, fmt.Sprintf("%s %s, was %s", kind, is.To, is.From))
+		}
+	}
+	edge("replaces", e.Replaces)
+	if s := e.Skips; s != nil && len(s.Added) > 0 {
+		words = append(words, "skips "+few(s.Added, fewSkips))
+	}
+	if s := e.Skips; s != nil && len(s.Removed) > 0 {
+		words = append(words, "skips no longer "+few(s.Removed, fewSkips))
+	}
+	edge("skipRange", e.SkipRange)
+	return strings.Join(words, "; ")
+}
+
+// few names the first of some, and how many more there are.
+func few(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 func deprecationWords(d diff.DeprecationDifference) string {

@@ -74,7 +74,9 @@ func (e *env) servedOutline(ctx context.Context, ref string) (diff.Catalog, erro
 	const query = `query($after: String) { packages(first: 100, after: $after) { nodes { name hash } pageInfo { hasNextPage endCursor } } }`
 	packages, err := content.All[struct{ Name, Hash string }](ctx, service, catalog, version, query, nil)
 	for _, p := range packages {
-		look := func() (*diff.Details, error) { return servedDetails(ctx, service, catalog, version, p.Name) }
+		look := func(ctx context.Context) (*diff.Details, error) {
+			return servedDetails(ctx, service, catalog, version, p.Name)
+		}
 		o.Packages[p.Name] = diff.Package{Hash: p.Hash, Look: look}
 	}
 	return o, err
@@ -90,7 +92,7 @@ func tooOld(err error) error {
 
 func servedDetails(ctx context.Context, s *content.Service, catalog, version, pkg string) (*diff.Details, error) {
 	const inPackage = `query($p: String!) { package(name: $p) { defaultChannel { name } deprecation { message }
-		channels { name hash head { name } deprecation { message } } } }`
+		channels { name hash head { name } entries { name replaces skips skipRange } deprecation { message } } } }`
 	var is struct {
 		Package struct {
 			DefaultChannel named
@@ -98,6 +100,7 @@ func servedDetails(ctx context.Context, s *content.Service, catalog, version, pk
 			Channels       []struct {
 				Name, Hash  string
 				Head        named
+				Entries     []channelEntry
 				Deprecation *deprecation
 			}
 		}
@@ -109,7 +112,7 @@ func servedDetails(ctx context.Context, s *content.Service, catalog, version, pk
 	d.DefaultChannel = is.Package.DefaultChannel.Name
 	deprecate(d, diff.Reference{Kind: "package"}, is.Package.Deprecation)
 	for _, c := range is.Package.Channels {
-		d.Channels[c.Name] = diff.Channel{Hash: c.Hash, Head: c.Head.Name}
+		d.Channels[c.Name] = diff.Channel{Hash: c.Hash, Head: c.Head.Name, Entries: entriesOf(c.Entries)}
 		deprecate(d, diff.Reference{Kind: "channel", Name: c.Name}, c.Deprecation)
 	}
 	const ofBundles = `query($p: String!, $after: String) { bundles(filter: { package: $p }, first: 100, after: $after) {
@@ -144,7 +147,7 @@ func localOutline(ctx context.Context, source *local.Source) (diff.Catalog, erro
 	_, digest, _ := strings.Cut(source.Image, "@")
 	o := diff.Catalog{Digest: digest, Packages: map[string]diff.Package{}}
 	for name, p := range read.Packages {
-		o.Packages[name] = diff.Package{Hash: p.Hash, Look: func() (*diff.Details, error) { return localDetails(read, name) }}
+		o.Packages[name] = diff.Package{Hash: p.Hash, Look: func(context.Context) (*diff.Details, error) { return localDetails(read, name) }}
 	}
 	return o, nil
 }
@@ -161,7 +164,9 @@ func localDetails(read *local.Outline, pkg string) (*diff.Details, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.Channels[name] = diff.Channel{Hash: hash, Head: headOf(blob)}
+		var says struct{ Entries []channelEntry }
+		_ = json.Unmarshal(blob, &says) // what cannot be read has no entries
+		d.Channels[name] = diff.Channel{Hash: hash, Head: headOf(says.Entries), Entries: entriesOf(says.Entries)}
 	}
 	blob, err := read.Blob(fbc.SchemaDeprecations, pkg, "")
 	if err != nil || blob == nil {
@@ -182,24 +187,31 @@ func localDetails(read *local.Outline, pkg string) (*diff.Details, error) {
 	return d, nil
 }
 
-// headOf is the entry of a channel that no other replaces or skips; empty if there is not one.
-func headOf(channel []byte) string {
-	var is struct {
-		Entries []struct {
-			Name, Replaces string
-			Skips          []string
-		}
+// channelEntry is an entry, as the content service has it and as it stands in a catalog.
+type channelEntry struct {
+	Name, Replaces, SkipRange string
+	Skips                     []string
+}
+
+func entriesOf(list []channelEntry) map[string]diff.Entry {
+	entries := make(map[string]diff.Entry, len(list))
+	for _, e := range list {
+		entries[e.Name] = diff.Entry{Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange}
 	}
-	_ = json.Unmarshal(channel, &is) // what cannot be read has no head
+	return entries
+}
+
+// headOf is the entry of a channel that no other replaces or skips; empty if there is not one.
+func headOf(entries []channelEntry) string {
 	below := map[string]bool{}
-	for _, entry := range is.Entries {
+	for _, entry := range entries {
 		below[entry.Replaces] = true
 		for _, skipped := range entry.Skips {
 			below[skipped] = true
 		}
 	}
 	head := ""
-	for _, entry := range is.Entries {
+	for _, entry := range entries {
 		if below[entry.Name] {
 			continue
 		}

@@ -4,9 +4,12 @@ package diff
 
 import (
 	"cmp"
+	"context"
 	"iter"
 	"maps"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
@@ -31,8 +34,10 @@ type Catalog struct {
 // Package is what is known of a package without looking into it.
 type Package struct {
 	Hash    string
-	Unsound string                   // why it is not sound; empty if it is
-	Look    func() (*Details, error) // is not called where it is not sound
+	Unsound string // why it is not sound; empty if it is
+
+	// Look is not called where it is not sound. Those of several packages may be called at a time.
+	Look func(context.Context) (*Details, error)
 }
 
 // Details is what is in a package.
@@ -42,9 +47,6 @@ type Details struct {
 	Bundles        map[string]Bundle
 	Deprecations   map[Reference]string // messages
 }
-
-// Channel is a channel, and the bundle that is its head.
-type Channel struct{ Hash, Head string }
 
 // Bundle is a bundle.
 type Bundle struct{ Hash, Version string }
@@ -79,13 +81,6 @@ type FromTo struct {
 	To   string `json:"to,omitempty"`
 }
 
-// ChannelDifference is a channel that differs, by its entries or properties where both heads are the same.
-type ChannelDifference struct {
-	Name   string `json:"name"`
-	Change Change `json:"change"`
-	Head   FromTo `json:"head"`
-}
-
 // BundleDifference is a bundle that differs, with the version that it has now, or had.
 type BundleDifference struct {
 	Name    string `json:"name"`
@@ -100,62 +95,64 @@ type DeprecationDifference struct {
 	Message string `json:"message,omitempty"`
 }
 
+// atOnce is how many packages are looked into at a time: a look is to wait for a service, mostly.
+const atOnce = 8
+
 // Compare compares two catalogs, or of these some packages.
-func Compare(from, to Catalog, only []string) (*Difference, error) {
+func Compare(ctx context.Context, from, to Catalog, only []string) (*Difference, error) {
 	d := &Difference{From: from, To: to, Packages: []PackageDifference{}}
 	same := func(a, b Package) bool { return a.Hash == b.Hash }
 	for name, change := range differing(from.Packages, to.Packages, cmp.Compare, same) {
-		if len(only) > 0 && !slices.Contains(only, name) {
-			continue
+		if len(only) == 0 || slices.Contains(only, name) {
+			d.Packages = append(d.Packages, PackageDifference{Name: name, Change: change})
 		}
-		p, err := comparePackages(name, change, from.Packages[name], to.Packages[name])
-		if err != nil {
-			return nil, err
-		}
-		d.Packages = append(d.Packages, p)
 	}
-	return d, nil
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range d.Packages {
+		p := &d.Packages[i]
+		group.Go(func() error { return p.look(ctx, from.Packages[p.Name], to.Packages[p.Name]) })
+	}
+	return d, group.Wait()
 }
 
-func comparePackages(name string, change Change, from, to Package) (PackageDifference, error) {
-	p := PackageDifference{Name: name, Change: change}
+// look finds out what differs in a package.
+func (p *PackageDifference) look(ctx context.Context, from, to Package) error {
 	switch {
 	case to.Unsound != "":
 		p.Note = "not sound: " + to.Unsound
-	case from.Unsound != "" && change == Changed:
+	case from.Unsound != "" && p.Change == Changed:
 		p.Note = "sound now, which it was not: " + from.Unsound
 	}
-	if p.Note != "" || change == Removed {
-		return p, nil
+	if p.Note != "" || p.Change == Removed || ctx.Err() != nil {
+		return ctx.Err()
 	}
 	a := &Details{}
-	if change == Changed {
+	if p.Change == Changed {
 		var err error
-		if a, err = from.Look(); err != nil {
-			return p, err
+		if a, err = from.Look(ctx); err != nil {
+			return err
 		}
 	}
-	b, err := to.Look()
+	b, err := to.Look(ctx)
 	if err != nil {
-		return p, err
+		return err
 	}
 	p.compare(a, b)
 	if p.DefaultChannel == nil && p.Channels == nil && p.Bundles == nil && p.Deprecations == nil {
 		p.Note = "the same channels, bundles and deprecations; what differs is its icon or description, blobs of other schemas, or the order of its blobs"
 	}
-	return p, nil
+	return nil
 }
 
 func (p *PackageDifference) compare(a, b *Details) {
-	if a.DefaultChannel != b.DefaultChannel {
-		p.DefaultChannel = &FromTo{a.DefaultChannel, b.DefaultChannel}
-	}
-	for name, change := range differing(a.Channels, b.Channels, cmp.Compare, func(x, y Channel) bool { return x.Hash == y.Hash }) {
-		p.Channels = append(p.Channels, ChannelDifference{name, change, FromTo{a.Channels[name].Head, b.Channels[name].Head}})
-	}
+	p.DefaultChannel = fromTo(a.DefaultChannel, b.DefaultChannel)
 	bundle := func(name string) Bundle { return cmp.Or(b.Bundles[name], a.Bundles[name]) }
 	byVersion := func(x, y string) int {
 		return cmp.Or(fbc.CompareVersions(bundle(x).Version, bundle(y).Version), cmp.Compare(x, y))
+	}
+	for name, change := range differing(a.Channels, b.Channels, cmp.Compare, func(x, y Channel) bool { return x.Hash == y.Hash }) {
+		p.Channels = append(p.Channels, compareChannels(name, change, a.Channels[name], b.Channels[name], byVersion))
 	}
 	for name, change := range differing(a.Bundles, b.Bundles, byVersion, func(x, y Bundle) bool { return x.Hash == y.Hash }) {
 		p.Bundles = append(p.Bundles, BundleDifference{name, bundle(name).Version, change})
