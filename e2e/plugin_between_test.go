@@ -72,6 +72,42 @@ func TestPluginWatches(t *testing.T) {
 	w.plugin(t, "watch", "-o", "yaml").fails(t, 2, "json")
 }
 
+// TestPluginTellsWhatIsLost has an update break a package: it is told of as left out, wherever somebody misses it.
+func TestPluginTellsWhatIsLost(t *testing.T) {
+	w := pluginWorld(t)
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
+	file := filepath.Join(dir, "skupper-operator", "catalog.json")
+	must(t, os.WriteFile(file, []byte(strings.Replace(readText(t, file), `"defaultChannel": "stable"`, `"defaultChannel": "stabel"`, 1)), 0o644))
+	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "watch")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	watched := bufio.NewScanner(out)
+	watched.Scan() // what is served at first
+
+	w.registry.push(t, "sample", catalogImage(t, dir))
+	const why = `there is no channel "stabel", which the package names as its default`
+	told := w.plugin(t, "refresh", "sample", "--wait").must(t)
+	if want := "  ! skupper-operator: left out: " + why + "\n0 packages added, 0 changed, 0 removed; 1 package is left out\n"; !strings.HasSuffix(told, want) {
+		t.Errorf("refresh tells\n%s", told)
+	}
+	if watched.Scan(); !strings.HasSuffix(watched.Text(), "  !skupper-operator") {
+		t.Errorf("watch tells %q", watched.Text())
+	}
+	if list := w.plugin(t, "list").must(t); !strings.Contains(list, " 9 (1 left out) ") {
+		t.Errorf("list tells\n%s", list)
+	}
+	for _, args := range []string{
+		"show skupper-operator", "graph skupper-operator.sample", "path skupper-operator --from 1.8.0 -c sample", "get package skupper-operator", "get channels -p skupper-operator",
+	} {
+		w.plugin(t, strings.Fields(args)...).fails(t, 3, `package "skupper-operator" of catalog "sample" is left out: `+why+"; see kubectl catalog describe sample")
+	}
+	must(t, cmd.Process.Signal(os.Interrupt))
+	must(t, cmd.Wait())
+}
+
 // TestPluginQueries asks the API itself.
 func TestPluginQueries(t *testing.T) {
 	w := pluginWorld(t)

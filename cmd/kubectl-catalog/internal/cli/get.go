@@ -249,6 +249,11 @@ func (o getOptions) areOpen() bool {
 // notListed is the error of a name that is not in the list.
 func (e *env) notListed(ctx context.Context, k kind, opts getOptions, name string) error {
 	opts.names = nil
+	if k.ofPackages {
+		if err := e.ifLeftOut(ctx, name, opts.catalog); err != nil {
+			return err
+		}
+	}
 	var names []string
 	if !k.narrow || opts.pkg != "" {
 		all, err := e.find(ctx, k, opts)

@@ -4,65 +4,33 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
 
-const (
-	contentTime = 15 * time.Second // for what describe asks the content service
-	fewLargest  = 5
-)
+// fewLargest is how many of the largest packages are listed.
+const fewLargest = 5
 
-// invalidPackages lists what cannot be used. The status has only the first of many, and the content service only those that are not sound,
-// not those that are and have nothing to show: so both are asked.
+// invalidPackages lists what cannot be used.
 func (d *description) invalidPackages(ctx context.Context) error {
-	has := d.catalog.Status.Content
-	if has == nil || has.InvalidPackageCount == 0 {
+	all, err := d.leftOutOf(ctx, d.catalog)
+	if len(all) == 0 {
 		return nil
 	}
-	reasons := map[string]string{}
-	if int(has.InvalidPackageCount) > len(has.InvalidPackages) {
-		found, err := d.unsound(ctx)
-		if err != nil {
-			d.warn("of %d packages that cannot be used only %d are shown: %v", has.InvalidPackageCount, len(has.InvalidPackages), err)
-		}
-		for _, p := range found {
-			reasons[p.Name] = p.Reason
-		}
-	}
-	for _, p := range has.InvalidPackages {
-		reasons[p.Name] = p.Reason
+	count := d.catalog.Status.Content.InvalidPackageCount
+	if err != nil {
+		d.warn("of %d packages that cannot be used only %d are shown: %v", count, len(all), err)
 	}
 	var pairs [][2]string
-	for _, name := range slices.Sorted(maps.Keys(reasons)) {
-		pairs = append(pairs, [2]string{term.Line(cmp.Or(name, "(of no package)")), cmp.Or(term.Line(reasons[name]), "?")})
+	for _, p := range all {
+		pairs = append(pairs, [2]string{term.Line(cmp.Or(p.Name, "(of no package)")), cmp.Or(term.Line(p.Reason), "?")})
 	}
-	if err := d.title(fmt.Sprintf("Packages that cannot be used (%d)", has.InvalidPackageCount)); err != nil {
+	if err := d.title(fmt.Sprintf("Packages that cannot be used (%d)", count)); err != nil {
 		return err
 	}
 	return d.stdout.Fields(0, pairs...)
-}
-
-type unsoundPackage struct{ Name, Reason string }
-
-func (d *description) unsound(ctx context.Context) ([]unsoundPackage, error) {
-	ctx, cancel := context.WithTimeout(ctx, contentTime)
-	defer cancel()
-	s, err := d.service(ctx, d.catalog.Name)
-	if err != nil {
-		return nil, err
-	}
-	var answer struct {
-		Catalogs []struct{ InvalidPackages []unsoundPackage }
-	}
-	if err := s.Query(ctx, d.catalog.Name, "", "{ catalogs { invalidPackages { name reason } } }", nil, &answer); err != nil || len(answer.Catalogs) == 0 {
-		return nil, err
-	}
-	return answer.Catalogs[0].InvalidPackages, nil
 }
 
 // A sizedPackage is a package by the bytes of its bundles, which are nearly all of it.

@@ -275,6 +275,9 @@ func catalogRow(c *v1beta1.CatalogSource, polled pollTimes, now time.Time) (row,
 	packages, changed := "", ""
 	if c.Status.Content != nil {
 		packages = fmt.Sprint(c.Status.Content.Packages)
+		if n := c.Status.Content.InvalidPackageCount; n > 0 {
+			packages += fmt.Sprintf(" (%d left out)", n)
+		}
 	}
 	if c.Status.Poll != nil && c.Status.Poll.LastChangeTime != nil {
 		changed = duration.HumanDuration(now.Sub(c.Status.Poll.LastChangeTime.Time)) + " ago"

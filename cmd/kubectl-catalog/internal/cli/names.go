@@ -72,6 +72,9 @@ func isMeant(name, pkg, catalog string) bool { return name == pkg || name == pkg
 
 // noPackage is the error of a package that is not in a catalog, or with an empty catalog in any.
 func (e *env) noPackage(ctx context.Context, name, catalog string) error {
+	if err := e.ifLeftOut(ctx, name, catalog); err != nil {
+		return err
+	}
 	completions, err := e.packageNames(ctx, completionScope{catalog: catalog})
 	if err != nil {
 		return missing(err, catalog)

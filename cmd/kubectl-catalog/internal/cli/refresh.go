@@ -30,7 +30,7 @@ func newRefreshCmd(e *env) *cobra.Command {
 		Use:   "refresh NAME...",
 		Short: "Have catalogs polled now",
 		Long: `Have catalogs polled now, whenever their next poll is due. With --wait it is told what changed: the digest, and the packages that were added
-(+), changed (~) and removed (-).`,
+(+), changed (~) and removed (-), and those that are left out as they cannot be used (!).`,
 		Example: `  kubectl catalog refresh sample --wait
   kubectl catalog refresh --all`,
 		ValidArgsFunction: e.completeCatalogs,
@@ -143,7 +143,7 @@ func (r *refresh) finish(ctx context.Context, ch *change, timeout time.Duration)
 	if _, err := fmt.Fprintf(r.stdout, "catalog %q: %s -> %s\n", after.Name, orNothing(shortDigest(r.before)), shortDigest(after.Status.Digest)); err != nil {
 		return err
 	}
-	return r.tellChanges(ctx, after.Status.Digest)
+	return r.tellChanges(ctx, after)
 }
 
 // judge tells whether the poll is over. An attempt that failed is an error: what was asked for is not done.
@@ -185,11 +185,11 @@ func (r *refresh) servedVersion(ctx context.Context) string {
 }
 
 // tellChanges prints which packages differ. Whoever may not read the content knows the digests all the same.
-func (r *refresh) tellChanges(ctx context.Context, digest string) error {
+func (r *refresh) tellChanges(ctx context.Context, after *v1beta1.CatalogSource) error {
 	if r.version == "" {
 		return nil
 	}
-	event, err := r.event(ctx, r.version, func(e content.Event) bool { return e.Digest == digest })
+	event, err := r.event(ctx, r.version, func(e content.Event) bool { return e.Digest == after.Status.Digest })
 	if err != nil {
 		r.warn("what changed in catalog %q is not known: %v", r.catalog.Name, err)
 		return nil
@@ -198,7 +198,11 @@ func (r *refresh) tellChanges(ctx context.Context, digest string) error {
 		r.warn("what changed in catalog %q is not known: what it was before is not kept any more", r.catalog.Name)
 		return nil
 	}
-	_, err = fmt.Fprint(r.stdout, r.describe(*event.Changes))
+	left, err := r.leftOutOf(ctx, after)
+	if err != nil {
+		r.warn("which packages of catalog %q are left out is not all known: %v", r.catalog.Name, err)
+	}
+	_, err = fmt.Fprint(r.stdout, r.describe(*event.Changes, left))
 	return err
 }
 
@@ -226,9 +230,10 @@ func (r *refresh) event(ctx context.Context, since string, wanted func(content.E
 	return found, err
 }
 
-// describe has a line for each package that differs, and one that counts them.
-func (r *refresh) describe(changes content.Changes) string {
+// describe has a line for each package that differs, and one that counts them. left is all that is left out, as it was before or now.
+func (r *refresh) describe(changes content.Changes, left []leftOut) string {
 	var b strings.Builder
+	changes, lost := apart(changes, left)
 	for _, group := range []struct {
 		sign  string
 		style term.Style
@@ -238,8 +243,17 @@ func (r *refresh) describe(changes content.Changes) string {
 			fmt.Fprintf(&b, "  %s\n", r.stdout.Paint(group.style, group.sign+" "+term.Line(name)))
 		}
 	}
-	fmt.Fprintf(&b, "%s added, %d changed, %d removed\n", counted(len(changes.Added), "package", "packages"), len(changes.Changed), len(changes.Removed))
-	return b.String()
+	for _, p := range lost {
+		fmt.Fprintf(&b, "  %s\n", r.stdout.Paint(term.Red, p.words()))
+	}
+	fmt.Fprintf(&b, "%s added, %d changed, %d removed", counted(len(changes.Added), "package", "packages"), len(changes.Changed), len(changes.Removed))
+	switch {
+	case len(left) > len(lost):
+		fmt.Fprintf(&b, "; %s left out, which kubectl catalog describe %s names", counted(len(left), "package is", "packages are"), r.catalog.Name)
+	case len(left) > 0:
+		fmt.Fprintf(&b, "; %s left out", counted(len(left), "package is", "packages are"))
+	}
+	return b.String() + "\n"
 }
 
 func orNothing(text string) string {

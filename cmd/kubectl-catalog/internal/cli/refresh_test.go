@@ -52,11 +52,23 @@ func TestRefreshIsOver(t *testing.T) {
 }
 
 func TestRefreshTellsWhatChanged(t *testing.T) {
-	r := &refresh{env: &env{stdout: &term.Terminal{Writer: &strings.Builder{}}}}
-	got := r.describe(content.Changes{Added: []string{"b", "a\x1b[2J"}, Removed: []string{"c"}})
-	want := "  + a\uFFFD[2J\n  + b\n  - c\n2 packages added, 0 changed, 1 removed\n"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	r := &refresh{env: &env{stdout: &term.Terminal{Writer: &strings.Builder{}}}, catalog: &v1beta1.CatalogSource{}}
+	r.catalog.Name = "sample"
+	for name, c := range map[string]struct {
+		changes content.Changes
+		left    []leftOut
+		want    string
+	}{
+		"usual": {content.Changes{Added: []string{"b", "a\x1b[2J"}, Removed: []string{"c"}}, nil,
+			"  + a\uFFFD[2J\n  + b\n  - c\n2 packages added, 0 changed, 1 removed\n"},
+		"lost": {content.Changes{Added: []string{"a", "b"}, Changed: []string{"c", "d"}}, []leftOut{{"a", "no\nhead"}, {"c", "no channel"}},
+			"  + b\n  ~ d\n  ! a: left out: no head\n  ! c: left out: no channel\n1 package added, 1 changed, 0 removed; 2 packages are left out\n"},
+		"lost before": {content.Changes{Changed: []string{"c", "d"}}, []leftOut{{"x", "no head"}},
+			"  ~ c\n  ~ d\n0 packages added, 2 changed, 0 removed; 1 package is left out, which kubectl catalog describe sample names\n"},
+	} {
+		if diff := cmp.Diff(c.want, r.describe(c.changes, c.left)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }
 

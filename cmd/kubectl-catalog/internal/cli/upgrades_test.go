@@ -36,6 +36,8 @@ func upgradesService(t *testing.T) string {
 			}
 			return `{"data":{"packages":{"nodes":[{"name":"foo","version":"1.2.0","defaultChannel":{"name":"stable"},"catalog":{"name":"b","priority":1}},
 				{"name":"foo","version":"1.2.0","defaultChannel":{"name":"stable"},"catalog":{"name":"a","priority":2}}],"pageInfo":{}}}}`
+		case strings.Contains(query, "invalidPackages"):
+			return `{"data":{"catalogs":[{"name":"b","invalidPackages":[]},{"name":"a","invalidPackages":[{"name":"broken","reason":"no head"}]}]}}`
 		case variables["catalog"] != "a":
 			t.Errorf("catalog %v is asked, want a", variables["catalog"])
 			return `{"data":{"package":null}}`
@@ -83,6 +85,8 @@ Channel same (deprecated) of package foo in catalog a: 2 versions
 		{args: "foo -o jsonpath={.edges[0]}", stdout: `{"from":"foo.v1.1.0","reasons":[{"kind":"replaces"}],"to":"foo.v1.2.0"}`, stderr: alsoInB},
 		{args: "foo --all-channels -o jsonpath={.items[*].isDefault}", stdout: "true false false", stderr: alsoInB},
 		{args: "foo --channel fats", code: 3, stderr: "error: package \"foo\" of catalog \"a\" has no channel \"fats\": did you mean \"fast\"?\n"},
+		{args: "broken", code: 3, stderr: "error: package \"broken\" of catalog \"a\" is left out: no head; see kubectl catalog describe a\n"},
+		{args: "broken.a", code: 3, stderr: "error: package \"broken\" of catalog \"a\" is left out: no head; see kubectl catalog describe a\n"},
 		{args: "bar", code: 3, stderr: "error: there is no package \"bar\": kubectl catalog search WORDS finds packages\n"},
 		{args: "", code: 2, stderr: "error: say which package, one of those that kubectl catalog get packages lists: kubectl catalog graph PACKAGE\n"},
 		{args: "foo --all-channels --channel fast", code: 2, stderr: "error: give --channel or --all-channels, not both\n"},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +27,7 @@ func newWatchCmd(e *env) *cobra.Command {
 is interrupted (Ctrl-C).
 
 A line has the time since which the digest is served, the catalog, the digest, and the packages that were added (+), changed (~) and removed
-(-). A catalog that is created later is followed, too. With -o json each line is a JSON object with the whole digest and all names.`,
+(-), and those that are left out as they are not sound (!). A catalog that is created later is followed, too. With -o json each line is a JSON object with the whole digest and all names.`,
 		Example: `  kubectl catalog watch
   kubectl catalog watch sample
   kubectl catalog watch -o json`,
@@ -50,10 +49,9 @@ A line has the time since which the digest is served, the catalog, the digest, a
 const feedRetry = 30 * time.Second
 
 func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
-	first := &firstEvents{}
-	first.show = func(event content.Event) error { return e.printEvent(event, asJSON, first.widest) }
-	err := e.eachEvent(ctx, names, func(_ context.Context, _ *content.Service, event content.Event) error { return first.add(event) })
-	return cmp.Or(err, first.end())
+	return e.eachEvent(ctx, names, func(ctx context.Context, service *content.Service, event content.Event) error {
+		return e.printEvent(ctx, service, event, asJSON)
+	})
 }
 
 // eachEvent calls each for the events of the catalogs of these names, or of all, one at a time until it is interrupted, which is no error.
@@ -146,6 +144,7 @@ type feedChange struct {
 	Digest  string    `json:"digest,omitempty"`
 	URL     string    `json:"url,omitempty"`
 	*content.Changes
+	LeftOut []leftOut `json:"leftOut,omitempty"` // and in none of the Changes
 }
 
 func (w *watcher) show(ctx context.Context, service *content.Service, f *watchedFeed, event content.Event) error {
@@ -163,18 +162,31 @@ func (w *watcher) show(ctx context.Context, service *content.Service, f *watched
 	return nil
 }
 
-func (e *env) printEvent(event content.Event, asJSON bool, widest int) error {
+func (e *env) printEvent(ctx context.Context, service *content.Service, event content.Event, asJSON bool) error {
 	c := feedChange{Type: event.Type, Time: event.LastModified, Catalog: event.Catalog, Digest: event.Digest, URL: event.URL, Changes: event.Changes}
+	if c.Time.IsZero() {
+		c.Time = time.Now().Truncate(time.Second)
+	}
+	if event.Changes != nil && len(event.Added)+len(event.Changed) > 0 {
+		found, _ := unsound(ctx, service, event.Catalog, event.ID) // where that is not known, they are told of as any
+		for _, in := range found {
+			changes, left := apart(*event.Changes, in.InvalidPackages)
+			c.Changes, c.LeftOut = &changes, left
+		}
+	}
 	if asJSON {
 		return json.NewEncoder(e.Out).Encode(c)
 	}
-	_, err := fmt.Fprintln(e.stdout, e.changeLine(c, widest))
+	_, err := fmt.Fprintln(e.stdout, e.changeLine(c))
 	return err
 }
 
-// changeLine is a change for people, with room for the widest name of a catalog. On a terminal it has as many names as there is room for.
-func (e *env) changeLine(c feedChange, widest int) string {
-	head := fmt.Sprintf("%s  %-*s  ", c.Time.Local().Format(time.DateTime), widest, term.Line(c.Catalog))
+// nameWidth has the names of most catalogs stand in a column.
+const nameWidth = 16
+
+// changeLine is a change for people. On a terminal it has as many names as there is room for.
+func (e *env) changeLine(c feedChange) string {
+	head := fmt.Sprintf("%s  %-*s  ", c.Time.Local().Format(time.DateTime), nameWidth, term.Line(c.Catalog))
 	if c.Type == content.Removed {
 		return head + e.stdout.Paint(term.Red, "is not served any more")
 	}
@@ -191,7 +203,7 @@ func (e *env) changeLine(c feedChange, widest int) string {
 		sign  string
 		names []string
 		style term.Style
-	}{{"+", c.Added, term.Green}, {"~", c.Changed, term.Yellow}, {"-", c.Removed, term.Red}} {
+	}{{"!", leftOutNames(c.LeftOut), term.Red}, {"+", c.Added, term.Green}, {"~", c.Changed, term.Yellow}, {"-", c.Removed, term.Red}} {
 		for _, name := range part.names {
 			words = append(words, word{part.sign + term.Line(name), part.style})
 		}

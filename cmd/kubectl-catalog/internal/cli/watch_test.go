@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
@@ -28,9 +27,10 @@ func TestLineOfChange(t *testing.T) {
 	}{
 		{"first", term.Terminal{}, feedChange{Type: content.Digest, Digest: "sha256:0123456789abcdef"}, "0123456789ab  is served"},
 		{"changes", term.Terminal{}, feedChange{Digest: "sha256:0123", Changes: changes}, "0123  +alpha ~beta ~gamma -delta"},
+		{"lost", term.Terminal{}, feedChange{Digest: "sha256:0123", Changes: changes, LeftOut: []leftOut{{"omega", "no head"}}}, "0123  !omega +alpha ~beta ~gamma -delta"},
 		{"coloured", term.Terminal{Colours: true}, feedChange{Digest: "sha256:0123", Changes: changes},
 			"0123  \x1b[32m+alpha\x1b[0m \x1b[33m~beta\x1b[0m \x1b[33m~gamma\x1b[0m \x1b[31m-delta\x1b[0m"},
-		{"as wide as it has to be", term.Terminal{Width: 64}, feedChange{Digest: "sha256:0123", Changes: changes}, "0123  +alpha ~beta and 2 more"},
+		{"as wide as it has to be", term.Terminal{Width: 72}, feedChange{Digest: "sha256:0123", Changes: changes}, "0123  +alpha ~beta and 2 more"},
 		{"at least one", term.Terminal{Width: 10}, feedChange{Digest: "sha256:0123", Changes: changes}, "0123  +alpha and 3 more"},
 		{"none", term.Terminal{}, feedChange{Digest: "sha256:0123", Changes: &content.Changes{}}, "0123  no package differs"},
 		{"removed", term.Terminal{}, feedChange{Type: content.Removed}, "is not served any more"},
@@ -39,33 +39,10 @@ func TestLineOfChange(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.change.Time, c.change.Catalog = at, "sample"
 			e := &env{stdout: &c.terminal}
-			if got, want := e.changeLine(c.change, 8), "2026-11-22 09:30:00  sample    "+c.want; got != want {
+			if got, want := e.changeLine(c.change), "2026-11-22 09:30:00  sample            "+c.want; got != want {
 				t.Errorf("got\n%q, want\n%q", got, want)
 			}
 		})
-	}
-}
-
-// The first lines come in the order of their times, whichever feed is there first, and the later ones as they come.
-func TestFirstEvents(t *testing.T) {
-	var got []string
-	first := &firstEvents{show: func(e content.Event) error { got = append(got, e.Catalog); return nil }}
-	for i, catalog := range []string{"c", "a", "b", "now", "late"} {
-		event := content.Event{Catalog: catalog, LastModified: time.Unix(int64([]int{2, 3, 1, 0, 1}[i]), 0)}
-		if catalog == "now" { // removed
-			event.LastModified = time.Time{}
-		}
-		if catalog == "late" {
-			if err := first.end(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := first.add(event); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff([]string{"b", "c", "a", "now", "late"}, got); diff != "" || first.widest != 4 {
-		t.Errorf("widest name %d, (-want +got):\n%s", first.widest, diff)
 	}
 }
 
