@@ -104,6 +104,28 @@ func TestPluginTellsWhatIsLost(t *testing.T) {
 	} {
 		w.plugin(t, strings.Fields(args)...).fails(t, 3, `package "skupper-operator" of catalog "sample" is left out: `+why+"; see kubectl catalog describe sample")
 	}
+
+	must(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("broken: ["), 0o644))
+	ref, _ := w.registry.push(t, "sample", catalogImage(t, dir))
+	if run := w.plugin(t, "refresh", "sample", "--wait"); run.code != 1 {
+		t.Errorf("exit code %d: %s", run.code, run.stderr)
+	}
+	if told := w.plugin(t, "describe", "sample").must(t); !strings.Contains(told, "What to do:     kubectl catalog lint "+ref+" finds") {
+		t.Errorf("describe tells\n%s", told)
+	}
+	if watched.Scan(); !strings.Contains(watched.Text(), "  sample  cannot be brought up to date: Cannot unpack ") {
+		t.Errorf("watch tells %q", watched.Text())
+	}
+	w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
+	w.plugin(t, "refresh", "sample", "--wait").must(t)
+	both := ""
+	for range 2 { // in either order
+		watched.Scan()
+		both += watched.Text()
+	}
+	if !strings.Contains(both, "  sample  is well again") || !strings.Contains(both, "  ~skupper-operator") {
+		t.Errorf("watch tells %q", both)
+	}
 	must(t, cmd.Process.Signal(os.Interrupt))
 	must(t, cmd.Wait())
 }

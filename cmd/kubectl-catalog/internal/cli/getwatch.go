@@ -50,7 +50,7 @@ func (e *env) getAndWatch(ctx context.Context, out *output, k kind, opts getOpti
 	if err := w.first(found); err != nil {
 		return err
 	}
-	return e.eachEvent(ctx, withoutEmpty([]string{opts.catalog}), w.changed)
+	return e.eachEvent(ctx, withoutEmpty([]string{opts.catalog}), w.changed, nil)
 }
 
 // A listWatch prints what differs from what it knows.

@@ -90,12 +90,13 @@ func (v *verdict) amiss(c *v1beta1.CatalogSource, ready metav1.Condition) {
 		v.style, v.text = term.Red, "cannot be used at the moment; catalogd tries again"
 	}
 	if v.remedy == "" {
-		v.remedy = strings.ReplaceAll(remedies[ready.Reason], "NAME", c.Name)
+		v.remedy = strings.NewReplacer("NAME", c.Name, "IMAGE", imageOf(c)).Replace(remedies[ready.Reason])
 	}
 }
 
-// remedies are commands for what catalogd's own sentence does not spell out. NAME is the catalog's.
+// remedies are commands for what catalogd's own sentence does not spell out. NAME is the catalog's, IMAGE what it is made of.
 var remedies = map[string]string{
+	v1beta1.BlockedReason:               "kubectl catalog lint IMAGE finds all that is wrong with it; once it is pushed anew: kubectl catalog refresh NAME --wait",
 	v1beta1.UnauthorizedReason:          "kubectl create secret docker-registry --help makes a Secret; name it in spec.registry.pullSecrets: kubectl edit catalogsource NAME",
 	v1beta1.CertificateNotTrustedReason: "put the authority's certificate into a ConfigMap and name it in spec.registry.caBundle: kubectl edit catalogsource NAME",
 	v1beta1.ImageNotFoundReason:         "once the image is there: kubectl catalog refresh NAME --wait",

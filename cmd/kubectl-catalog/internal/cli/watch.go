@@ -27,7 +27,8 @@ func newWatchCmd(e *env) *cobra.Command {
 is interrupted (Ctrl-C).
 
 A line has the time since which the digest is served, the catalog, the digest, and the packages that were added (+), changed (~) and removed
-(-), and those that are left out as they are not sound (!). A catalog that is created later is followed, too. With -o json each line is a JSON object with the whole digest and all names.`,
+(-), and those that are left out as they are not sound (!). A catalog that is created later is followed, too. That a catalog cannot be used, or not be brought up to date, is told with
+the reason when it comes to that, and when it is well again. With -o json each line is a JSON object with the whole digest and all names.`,
 		Example: `  kubectl catalog watch
   kubectl catalog watch sample
   kubectl catalog watch -o json`,
@@ -51,13 +52,14 @@ const feedRetry = 30 * time.Second
 func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
 	return e.eachEvent(ctx, names, func(ctx context.Context, service *content.Service, event content.Event) error {
 		return e.printEvent(ctx, service, event, asJSON)
-	})
+	}, func(c feedChange) error { return e.printChange(c, asJSON) })
 }
 
-// eachEvent calls each for the events of the catalogs of these names, or of all, one at a time until it is interrupted, which is no error.
-func (e *env) eachEvent(ctx context.Context, names []string, each func(context.Context, *content.Service, content.Event) error) error {
+// eachEvent calls each for the events of the catalogs of these names, or of all, one at a time until it is interrupted, which is no error. trouble,
+// if not nil, is called when one gets into trouble, and when it is well again.
+func (e *env) eachEvent(ctx context.Context, names []string, each func(context.Context, *content.Service, content.Event) error, trouble func(feedChange) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	w := &watcher{env: e, each: each, group: group, feeds: map[string]*watchedFeed{}}
+	w := &watcher{env: e, each: each, trouble: trouble, group: group, feeds: map[string]*watchedFeed{}}
 	if e.serverURL == "" {
 		group.Go(func() error { return w.followCluster(ctx, names) })
 	} else {
@@ -72,8 +74,9 @@ func (e *env) eachEvent(ctx context.Context, names []string, each func(context.C
 // A watcher follows the feeds of several catalogs as one.
 type watcher struct {
 	*env
-	each  func(context.Context, *content.Service, content.Event) error
-	group *errgroup.Group
+	each    func(context.Context, *content.Service, content.Event) error
+	trouble func(feedChange) error
+	group   *errgroup.Group
 
 	mu      sync.Mutex // one is told of at a time
 	feeds   map[string]*watchedFeed
@@ -145,6 +148,10 @@ type feedChange struct {
 	URL     string    `json:"url,omitempty"`
 	*content.Changes
 	LeftOut []leftOut `json:"leftOut,omitempty"` // and in none of the Changes
+
+	Reason   string `json:"reason,omitempty"` // of trouble, as the condition Ready has it
+	Message  string `json:"message,omitempty"`
+	isServed bool   // all the same
 }
 
 func (w *watcher) show(ctx context.Context, service *content.Service, f *watchedFeed, event content.Event) error {
@@ -162,6 +169,15 @@ func (w *watcher) show(ctx context.Context, service *content.Service, f *watched
 	return nil
 }
 
+func (w *watcher) tellTrouble(c *feedChange) error {
+	if c == nil || w.trouble == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trouble(*c)
+}
+
 func (e *env) printEvent(ctx context.Context, service *content.Service, event content.Event, asJSON bool) error {
 	c := feedChange{Type: event.Type, Time: event.LastModified, Catalog: event.Catalog, Digest: event.Digest, URL: event.URL, Changes: event.Changes}
 	if c.Time.IsZero() {
@@ -174,6 +190,10 @@ func (e *env) printEvent(ctx context.Context, service *content.Service, event co
 			c.Changes, c.LeftOut = &changes, left
 		}
 	}
+	return e.printChange(c, asJSON)
+}
+
+func (e *env) printChange(c feedChange, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(e.Out).Encode(c)
 	}
@@ -189,6 +209,9 @@ func (e *env) changeLine(c feedChange) string {
 	head := fmt.Sprintf("%s  %-*s  ", c.Time.Local().Format(time.DateTime), nameWidth, term.Line(c.Catalog))
 	if c.Type == content.Removed {
 		return head + e.stdout.Paint(term.Red, "is not served any more")
+	}
+	if c.Type == inTroubleNow || c.Type == recovered {
+		return head + e.troubleWords(c)
 	}
 	head += shortDigest(c.Digest) + "  "
 	if c.Changes == nil {
@@ -273,14 +296,7 @@ func (w *watcher) followCluster(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	for i := range catalogs {
-		if c := &catalogs[i]; c.Status.URLs == nil {
-			fmt.Fprintf(w.stderr, "%s: nothing is served yet: %s\n", c.Name, term.Line(ready(c).Message))
-		}
-	}
-	if len(catalogs) == 0 {
-		fmt.Fprintln(w.stderr, "There are no catalogs yet.")
-	}
+	w.sayUnserved(catalogs)
 	api, err := w.client()
 	if err != nil {
 		return err
@@ -297,9 +313,13 @@ func (w *watcher) followCluster(ctx context.Context, names []string) error {
 		return nil
 	}
 	listed := false
-	f.each = func(watch.EventType, *v1beta1.CatalogSource) error {
-		if !listed {
+	known := &troubles{known: map[string]string{}, since: time.Now()}
+	f.each = func(event watch.EventType, c *v1beta1.CatalogSource) error {
+		if len(names) > 0 && !slices.Contains(names, c.Name) {
 			return nil
+		}
+		if err := w.tellTrouble(known.change(event, c)); err != nil || !listed {
+			return err
 		}
 		return start()
 	}
@@ -308,4 +328,16 @@ func (w *watcher) followCluster(ctx context.Context, names []string) error {
 		return start()
 	}
 	return f.run(ctx)
+}
+
+// sayUnserved says of which catalogs there is nothing to tell yet.
+func (w *watcher) sayUnserved(catalogs []v1beta1.CatalogSource) {
+	for i := range catalogs {
+		if c := &catalogs[i]; c.Status.URLs == nil && (w.trouble == nil || !isTroubled(c)) {
+			fmt.Fprintf(w.stderr, "%s: nothing is served yet: %s\n", c.Name, term.Line(ready(c).Message))
+		}
+	}
+	if len(catalogs) == 0 {
+		fmt.Fprintln(w.stderr, "There are no catalogs yet.")
+	}
 }

@@ -71,7 +71,7 @@ func TestWatchWithoutOneThatFails(t *testing.T) {
 				ended <- e.eachEvent(ctx, nil, func(_ context.Context, _ *content.Service, event content.Event) error {
 					came <- event.Catalog
 					return nil
-				})
+				}, nil)
 			}()
 			if len(bases) == 1 {
 				if err := <-ended; err == nil || !strings.Contains(err.Error(), `where catalog "wrong"`) {
