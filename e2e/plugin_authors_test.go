@@ -130,7 +130,7 @@ func TestPluginPush(t *testing.T) {
 	image := w.registry.address + "/catalogs/mine:v1"
 	run := w.clusterless(t, "push", sampleCatalog, image)
 	reference := strings.TrimSpace(run.must(t))
-	if next := "kubectl catalog add mine " + image + " --wait"; !strings.Contains(run.stderr, next) {
+	if next := "kubectl catalog add mine " + image + " --wait\nif it is there already: kubectl catalog refresh mine --wait\n"; !strings.Contains(run.stderr, next) {
 		t.Errorf("it does not say %q, but\n%s", next, run.stderr)
 	}
 	_, digest, _ := strings.Cut(reference, "@")
@@ -246,5 +246,8 @@ func TestPluginPushRefuses(t *testing.T) {
 	}
 	if err := w.registryHas("faulty", pushed.Digest); err != nil {
 		t.Error(err)
+	}
+	if run := w.clusterless(t, "push", dir, image, "--force"); !strings.Contains(run.stderr, "catalogd would refuse") || strings.Contains(run.stderr, "next") {
+		t.Errorf("of a catalog that catalogd would refuse it says\n%s", run.stderr)
 	}
 }

@@ -185,8 +185,10 @@ func TestPluginExports(t *testing.T) {
 			t.Errorf("%s: opm validate: %v: %s", output, err, text)
 		}
 		if !strings.HasSuffix(output, ".yaml") { // which has no escapes of JSON
-			w.plugin(t, "diff", "sample", root, "--exit-code").must(t) // by hashes, which are of all bytes
+			w.plugin(t, "diff", "sample", path, "--exit-code").must(t) // by hashes, which are of all bytes
 		}
+		w.plugin(t, "lint", path).must(t) // a file is a catalog as a directory is
+		w.plugin(t, "push", path, w.registry.address+"/exported:latest").must(t)
 		w.plugin(t, "export", "sample", "-o", path).fails(t, 2, "--force")
 		w.plugin(t, "export", "sample", "-o", path, "--force").must(t)
 	}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -32,30 +33,30 @@ const (
 // architectures are those that OLM runs on. A catalog is the same on all, but container runtimes take no image of another one.
 var architectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
 
-// Build returns the image of the catalog in a directory: an index with an image for each architecture, all with the same layer, which has
+// Build returns the image of the catalog in a directory, or in a file: an index with an image for each architecture, all with the same layer, which has
 // the files at /configs and nothing to run. It is reproducible: the same files give the same digest, whatever their times, modes and
 // owners are, with the same version of this program. It was created in 1970, or when SOURCE_DATE_EPOCH says. What .git holds is left out: see
-// Tree.
+// Open.
 //
 // The layer lies in a TempFile, so there is nothing to remove. Memory does not depend on the size of the
 // catalog.
-func Build(dir string) (v1.ImageIndex, error) {
+func Build(from string) (v1.ImageIndex, error) {
 	created, err := sourceDate()
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(dir)
+	root, tree, err := Open(from)
 	if err != nil {
-		return nil, fmt.Errorf("opening the catalog directory: %w", err)
+		return nil, err
 	}
 	defer root.Close()
 	file, err := TempFile()
 	if err != nil {
 		return nil, fmt.Errorf("making a temporary file for the layer: %w", err)
 	}
-	size, err := writeLayer(file, Tree(root.FS()))
+	size, err := writeLayer(file, tree)
 	if err != nil {
-		return nil, fmt.Errorf("packing %s: %w", dir, err)
+		return nil, fmt.Errorf("packing %s: %w", from, err)
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(io.NewSectionReader(file, 0, size)), nil
@@ -169,9 +170,40 @@ func addFile(archive *tar.Writer, tree fs.FS, name, target string) error {
 	return nil
 }
 
-// Tree is what of a directory goes into its image: all but .git, wherever that is. Git keeps its own files there, which are no part of a catalog
-// and not the same in two clones.
-func Tree(dir fs.FS) fs.FS { return tree{dir} }
+// Open opens what goes into an image: of a directory all but .git, wherever that is, as git keeps its own files there, which are no part of a
+// catalog and not the same in two clones; of a file, such as an export, that alone. The root has to be closed.
+func Open(from string) (*os.Root, fs.FS, error) {
+	dir, name := from, ""
+	if info, err := os.Stat(from); err == nil && info.Mode().IsRegular() {
+		dir, name = filepath.Dir(from), filepath.Base(from)
+	}
+	root, err := os.OpenRoot(dir)
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("opening the catalog: %w", err)
+	case name != "":
+		return root, single{root.FS(), name}, nil
+	}
+	return root, tree{root.FS()}, nil
+}
+
+// single is a directory of which there is one file.
+type single struct {
+	fs.FS
+	name string
+}
+
+func (s single) Open(name string) (fs.File, error) {
+	if name != "." && name != s.name {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return s.FS.Open(name)
+}
+
+func (s single) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(s.FS, name)
+	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return entry.Name() != s.name }), err
+}
 
 type tree struct{ fs.FS }
 

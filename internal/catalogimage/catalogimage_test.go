@@ -126,6 +126,25 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// The image of a file is that of a directory with nothing else in it, whatever stands beside the file.
+func TestBuildOfAFile(t *testing.T) {
+	beside := writeTree(t, map[string]string{"c.json": "{}", "d.json": "{}", ".indexignore": "c.json", "e/f.json": "{}"})
+	digest := func(from string) v1.Hash {
+		index, err := Build(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := index.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digest
+	}
+	if got, want := digest(filepath.Join(beside, "c.json")), digest(writeTree(t, map[string]string{"c.json": "{}"})); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestBuildRefuses(t *testing.T) {
 	linked := writeTree(t, map[string]string{"foo/c.json": "{}"})
 	if err := os.Symlink("c.json", filepath.Join(linked, "foo", "d.json")); err != nil {
@@ -137,7 +156,7 @@ func TestBuildRefuses(t *testing.T) {
 	}
 	onlyGit := writeTree(t, map[string]string{".git/config": "x"})
 	for dir, want := range map[string]string{
-		filepath.Join(linked, "nosuch"): "opening the catalog directory",
+		filepath.Join(linked, "nosuch"): "opening the catalog",
 		linked:                          "foo/d.json is a symbolic link",
 		piped:                           ".indexignore is a named pipe",
 		t.TempDir():                     "holds no file",

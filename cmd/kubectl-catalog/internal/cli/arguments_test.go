@@ -41,7 +41,7 @@ func TestArguments(t *testing.T) {
 		{"__complete add x ", 0, "ShellCompDirectiveNoFileComp"},
 		{"__complete add --interval ", 0, "ShellCompDirectiveNoFileComp"},
 		{"__complete add --ca-file ", 0, "ShellCompDirectiveDefault"},
-		{"__complete diff ./", 0, "ShellCompDirectiveFilterDirs"},
+		{"__complete diff ./", 0, "ShellCompDirectiveDefault"},
 	} {
 		args := strings.Split(test.args, " ")
 		code, stdout, stderr := run(t, args...)

@@ -30,7 +30,7 @@ func newDiffCmd(e *env) *cobra.Command {
 deprecations that were added (+), changed (~) and removed (-) on the way from A to B.
 
 Each is a catalog of the cluster (NAME), one of its versions (NAME@DIGEST, of what is served 8 digits are enough; as long as catalogd keeps it: while it is served and 15 minutes
-longer), an image in a registry (REGISTRY/NAME:TAG), or a directory (./DIR).
+longer), an image in a registry (REGISTRY/NAME:TAG), or a directory or a file (./DIR).
 
 With --exit-code, exit codes are 0 for no differences, 1 for differences, and more than 1 where that cannot be told: 2 the command line is
 wrong, 3 one of them does not exist, 4 any other failure.`,
@@ -61,17 +61,17 @@ wrong, 3 one of them does not exist, 4 any other failure.`,
 	return cmd
 }
 
-// completeDiff completes catalogs, and directories where they are begun as such.
+// completeDiff completes catalogs, and paths where they are begun as such.
 func (e *env) completeDiff(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch {
 	case len(args) > 1:
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	case strings.ContainsAny(prefix, "./"):
-		return nil, cobra.ShellCompDirectiveFilterDirs
+		return nil, cobra.ShellCompDirectiveDefault
 	}
 	found, directive := e.completeCatalogs(cmd, nil, prefix)
 	if len(found) == 0 {
-		return nil, cobra.ShellCompDirectiveFilterDirs
+		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return found, directive
 }

@@ -32,7 +32,7 @@ func newLintCmd(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint DIR|IMAGE",
 		Short: "Find all that is wrong with a catalog, without a cluster",
-		Long: `Find all that is wrong with a catalog: a directory with a file-based catalog, or an image of one. No cluster is asked. The verdicts are those of
+		Long: `Find all that is wrong with a catalog: a directory or a file with a file-based catalog, or an image of one. No cluster is asked. The verdicts are those of
 catalogd, which reads and checks with the same code; each fault is told with its file and line.
 
 An error has catalogd leave out the package, which it then names in the status of the CatalogSource, or refuse the whole image, of which it goes
@@ -47,7 +47,7 @@ In a directory what git keeps in .git is left out, as kubectl catalog push does.
   kubectl catalog lint quay.io/operatorhubio/catalog:latest --no-warnings
   kubectl catalog lint my-catalog -o github --strict
   kubectl catalog lint --rules`,
-		ValidArgsFunction: completeDirectory,
+		ValidArgsFunction: completePath,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&opts.output, "output", "o", "text", "`format`: "+strings.Join(local.Formats, ", "))
@@ -76,12 +76,12 @@ In a directory what git keeps in .git is left out, as kubectl catalog push does.
 	return cmd
 }
 
-// completeDirectory completes the first argument; images are in registries, which nobody lists.
-func completeDirectory(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completePath completes the first argument; images are in registries, which nobody lists.
+func completePath(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return nil, cobra.ShellCompDirectiveFilterDirs
+	return nil, cobra.ShellCompDirectiveDefault
 }
 
 func (e *env) lint(ctx context.Context, ref string, opts lintOptions) error {

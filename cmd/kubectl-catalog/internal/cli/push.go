@@ -36,7 +36,7 @@ func newPushCmd(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push DIR IMAGE",
 		Short: "Make a catalog image of a directory, and push it",
-		Long: `Make a catalog image of a directory with a file-based catalog, and push it. Of a catalog with errors nothing is pushed, but all of them are listed,
+		Long: `Make a catalog image of a directory, or a file, with a file-based catalog, and push it. Of a catalog with errors nothing is pushed, but all of them are listed,
 with file and line; kubectl catalog lint DIR lists warnings, too.
 
 The image is reproducible: the same files give the same digest, whatever their times, modes and owners are. It was created in 1970, or when
@@ -49,7 +49,7 @@ The credentials are those of docker login. Registries of loopback addresses may 
 		Example: `  kubectl catalog push config/samples/catalog/configs 127.0.0.1:5005/catalogd/mine:latest
   kubectl catalog push my-catalog quay.io/example/catalog:v1 --dry-run=client
   kubectl catalog push my-catalog quay.io/example/catalog:v1 -o json`,
-		ValidArgsFunction: completeDirectory,
+		ValidArgsFunction: completePath,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&opts.output, "output", "o", "", "`format`: json")
@@ -86,7 +86,8 @@ func (e *env) push(ctx context.Context, dir, image string, opts pushOptions) err
 	if err != nil {
 		return usageError{err}
 	}
-	if err := e.checkBeforePush(ctx, dir, opts.force); err != nil {
+	isRefused, err := e.checkBeforePush(ctx, dir, opts.force)
+	if err != nil {
 		return err
 	}
 	defer progress.End()
@@ -105,35 +106,36 @@ func (e *env) push(ctx context.Context, dir, image string, opts pushOptions) err
 		}
 	}
 	progress.End()
-	return e.tellPushed(tag, digest.String(), opts)
+	return e.tellPushed(tag, digest.String(), isRefused, opts)
 }
 
-// checkBeforePush refuses a catalog with errors, which it lists, unless it is forced to take it.
-func (e *env) checkBeforePush(ctx context.Context, dir string, force bool) error {
+// checkBeforePush refuses a catalog with errors, which it lists, unless it is forced to take it. It tells whether catalogd would refuse it.
+func (e *env) checkBeforePush(ctx context.Context, dir string, force bool) (isRefused bool, err error) {
 	if !local.IsDir(dir) {
-		return notFoundf("there is no directory %s", dir)
+		return false, notFoundf("there is no directory %s", dir)
 	}
 	report, err := e.check(ctx, dir, false)
 	if err != nil {
-		return err
+		return false, err
 	}
 	summary := report.Summary()
 	errors := report.Errors()
 	report.Faults = slices.DeleteFunc(report.Faults, func(f local.Fault) bool { return f.Severity != local.Error && !f.Hides() })
 	if errors == 0 && len(report.Faults) == 0 {
-		return nil
+		return false, nil
 	}
 	if err := printReport(e.stderr, report, "text"); err != nil {
-		return err
+		return false, err
 	}
 	if errors > 0 && !force {
-		return fmt.Errorf("nothing is pushed: %s; correct what is listed, or push it all the same with --force", summary)
+		return report.Refused, fmt.Errorf("nothing is pushed: %s; correct what is listed, or push it all the same with --force", summary)
 	}
 	fmt.Fprintf(e.stderr, "%s %s\n", e.stderr.Paint(term.Yellow, "warning:"), summary)
-	return nil
+	return report.Refused, nil
 }
 
-func (e *env) tellPushed(tag name.Tag, digest string, opts pushOptions) error {
+// tellPushed says what was pushed, and what comes next, unless catalogd would refuse it.
+func (e *env) tellPushed(tag name.Tag, digest string, isRefused bool, opts pushOptions) error {
 	reference := tag.Context().Digest(digest).String()
 	dry := opts.dryRun == "client"
 	if opts.output == "json" {
@@ -147,10 +149,11 @@ func (e *env) tellPushed(tag name.Tag, digest string, opts pushOptions) error {
 	if _, err := fmt.Fprintln(e.stdout, reference); err != nil {
 		return err
 	}
-	if dry {
+	switch catalog := olmv0.Label(path.Base(tag.RepositoryStr())); {
+	case dry:
 		fmt.Fprintln(e.stderr, "nothing is pushed (dry run)")
-		return nil
+	case !isRefused:
+		fmt.Fprintf(e.stderr, "next, to have a cluster offer it: kubectl catalog add %s %s --wait\nif it is there already: kubectl catalog refresh %[1]s --wait\n", catalog, tag)
 	}
-	fmt.Fprintf(e.stderr, "next, to have a cluster offer it: kubectl catalog add %s %s --wait\n", olmv0.Label(path.Base(tag.RepositoryStr())), tag)
 	return nil
 }

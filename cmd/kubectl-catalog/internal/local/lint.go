@@ -116,8 +116,8 @@ func Lint(ctx context.Context, s *Source) (*Report, error) {
 	for i := range l.report.Faults {
 		f := &l.report.Faults[i]
 		f.Message = printable(f.Message)
-		if s.Dir != "" && f.File != "" {
-			f.File = filepath.ToSlash(filepath.Join(s.Dir, filepath.FromSlash(f.File)))
+		if s.base != "" && f.File != "" {
+			f.File = filepath.ToSlash(filepath.Join(s.base, filepath.FromSlash(f.File)))
 		}
 	}
 	return &l.report, nil

@@ -52,6 +52,15 @@ func lintTree(t *testing.T, files map[string]string) (judged, *Report) {
 	return judge(t, dir, report), report
 }
 
+// A file is a catalog by itself, whatever stands beside it.
+func TestLintOfAFile(t *testing.T) {
+	t.Chdir(writeTree(t, map[string]string{"a/foo.json": fooPackage + fooChannel, "a/rest.json": fooBundle, "a/.indexignore": "foo.json", "a/b/c.json": "{"}))
+	report := lintDir(t, "a/foo.json")
+	if report.Source != "a/foo.json" || report.Files != 1 || len(report.Faults) != 1 || report.Faults[0].File != "a/foo.json" || report.Faults[0].Rule != "entry-unknown-bundle" {
+		t.Errorf("got %+v", report)
+	}
+}
+
 func TestLintFindsEveryFault(t *testing.T) {
 	for name, test := range map[string]struct {
 		files map[string]string

@@ -51,8 +51,15 @@ func Push(ctx context.Context, index v1.ImageIndex, tag name.Tag, opts Options) 
 func explainPush(tag name.Tag, err error) error {
 	explained := registry.Explain(fmt.Sprintf("pushing to %s", tag), tag, err)
 	answer, ok := errors.AsType[*transport.Error](err)
-	if ok && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
+	switch {
+	case !ok:
+		return explained
+	case answer.StatusCode == http.StatusUnauthorized, answer.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("%w; log in first: docker login %s", explained, tag.RegistryStr())
+	case answer.StatusCode == http.StatusNotFound && len(answer.Errors) > 0: // as registries say it
+		return fmt.Errorf("pushing to %s: registry %s has no repository %s: create it there first", tag, tag.RegistryStr(), tag.RepositoryStr())
+	case answer.StatusCode == http.StatusNotFound, answer.StatusCode == http.StatusMethodNotAllowed:
+		return fmt.Errorf("pushing to %s: %s does not answer like a registry (%d %s): is it one?", tag, tag.RegistryStr(), answer.StatusCode, http.StatusText(answer.StatusCode))
 	}
 	return explained
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -158,7 +159,6 @@ func TestOpenTellsWhatItWasGiven(t *testing.T) {
 		"../nosuch":                 "there is no directory ../nosuch",
 		"nosuch/":                   "there is no directory nosuch/",
 		"/nosuch":                   "there is no directory /nosuch",
-		"file":                      "file is a file; give the directory",
 		"Not An Image":              "there is no directory Not An Image (an image is named with its registry)",
 		"registry.example/An Image": "neither a directory here nor an image",
 		host + "/catalog:nosuch":    "if " + host + "/catalog:nosuch should be a directory: there is none",
@@ -183,9 +183,24 @@ func TestOpenTellsWhatItWasGiven(t *testing.T) {
 func TestPushRefuses(t *testing.T) {
 	index := build(t, writeTree(t, map[string]string{"foo/c.json": fooPackage}))
 	private := startRegistry(t, true)
+	answering := func(status int, body string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v2/" {
+				w.WriteHeader(status)
+			}
+			fmt.Fprint(w, body)
+		}))
+		t.Cleanup(server.Close)
+		return strings.TrimPrefix(server.URL, "http://")
+	}
+	other, posts := answering(http.StatusNotFound, "404 page not found"), answering(http.StatusMethodNotAllowed, "")
+	strict := answering(http.StatusNotFound, `{"errors":[{"code":"NAME_UNKNOWN","message":"create it"}]}`)
 	for ref, want := range map[string]string{
 		"Not An Image":       "write it by tag, like",
 		private + "/catalog": "log in first: docker login " + private,
+		other + "/a/b:c":     other + " does not answer like a registry (404 Not Found)",
+		posts + "/a/b:c":     posts + " does not answer like a registry (405 Method Not Allowed)",
+		strict + "/a/b:c":    "registry " + strict + " has no repository a/b: create it there first",
 	} {
 		if _, err := push(t, index, ref, Options{Keychain: keychain{"user", "wrong"}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one that says %q", ref, err, want)

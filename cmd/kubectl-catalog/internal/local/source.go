@@ -1,4 +1,4 @@
-// Package local works on catalogs that no cluster has: a directory on this machine, or an image in a registry. It finds every fault with
+// Package local works on catalogs that no cluster has: a directory or a file on this machine, or an image in a registry. It finds every fault with
 // its file and line, builds images and pushes them, and lists what is in a catalog so that two can be compared.
 //
 // It knows no Kubernetes. What it says of a catalog is what catalogd would say: it reads and checks with the same code.
@@ -40,8 +40,10 @@ type Options struct {
 
 // Source is a catalog to be read. Close has to be called.
 type Source struct {
-	// Dir is the directory as it was named, "" of an image; Image is the reference of the image by digest, "" of a directory.
+	// Dir is the directory, or the file, as it was named, "" of an image; Image is the reference of the image by digest, "" of a directory.
 	Dir, Image string
+
+	base string // what the names of the files are below, as they can be opened from here; "" of an image
 
 	root    *os.Root
 	files   fs.FS  // of the catalog
@@ -50,7 +52,7 @@ type Source struct {
 	catalog *catalog
 }
 
-// IsDir tells whether Open would take ref for a directory: there is one, or only one can be meant. All else names an image.
+// IsDir tells whether Open would take ref for a directory, or a file: there is one, or only one can be meant. All else names an image.
 func IsDir(ref string) bool {
 	if _, err := os.Stat(ref); err == nil {
 		return true
@@ -65,7 +67,7 @@ func namesRegistry(ref string) bool {
 	return strings.ContainsAny(host, ".:") || host == "localhost"
 }
 
-// Open opens the directory ref, or pulls the image ref. An image that catalogd would refuse is no error: Lint says why.
+// Open opens the directory or the file ref, or pulls the image ref. An image that catalogd would refuse is no error: Lint says why.
 func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
 	if !IsDir(ref) && !namesRegistry(ref) {
 		return nil, missingDir(ref + " (an image is named with its registry)")
@@ -79,14 +81,18 @@ func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
 		return nil, missingDir(ref)
 	case err != nil:
 		return nil, err
-	case !info.IsDir():
-		return nil, fmt.Errorf("%s is a file; give the directory that holds the catalog, or an image reference", ref)
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s %s", ref, catalogimage.Oddity(info.Mode()))
 	}
-	root, err := os.OpenRoot(ref)
+	root, files, err := catalogimage.Open(ref)
 	if err != nil {
-		return nil, fmt.Errorf("opening the catalog directory: %w", err)
+		return nil, err
 	}
-	return &Source{Dir: ref, root: root, files: catalogimage.Tree(root.FS())}, nil
+	s := &Source{Dir: ref, base: ref, root: root, files: files}
+	if !info.IsDir() {
+		s.base = filepath.Dir(ref)
+	}
+	return s, nil
 }
 
 // missingDir is the name of a directory that there is not.
