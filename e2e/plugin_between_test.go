@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,7 +113,7 @@ func TestPluginTellsWhatIsLost(t *testing.T) {
 	if told := w.plugin(t, "describe", "sample").must(t); !strings.Contains(told, "What to do:     kubectl catalog lint "+ref+" finds") {
 		t.Errorf("describe tells\n%s", told)
 	}
-	if watched.Scan(); !strings.Contains(watched.Text(), "  sample  cannot be brought up to date: Cannot unpack ") {
+	if watched.Scan(); !strings.Contains(watched.Text(), "  sample            cannot be brought up to date: Cannot unpack ") {
 		t.Errorf("watch tells %q", watched.Text())
 	}
 	w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
@@ -123,7 +123,7 @@ func TestPluginTellsWhatIsLost(t *testing.T) {
 		watched.Scan()
 		both += watched.Text()
 	}
-	if !strings.Contains(both, "  sample  is well again") || !strings.Contains(both, "  ~skupper-operator") {
+	if !strings.Contains(both, "  sample            is well again") || !strings.Contains(both, "  ~skupper-operator") {
 		t.Errorf("watch tells %q", both)
 	}
 	must(t, cmd.Process.Signal(os.Interrupt))
@@ -257,7 +257,7 @@ func TestPluginMigratesCluster(t *testing.T) {
 		must(t, w.Delete(context.Background(), olm)) // and its objects
 		eventually(t, "the CRD is gone", func() error {
 			if err := w.Get(context.Background(), client.ObjectKeyFromObject(olm), olm); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("got %v", err)
+				return errors.Join(errors.New("it is not"), err)
 			}
 			return nil
 		})

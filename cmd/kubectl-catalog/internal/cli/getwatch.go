@@ -83,15 +83,17 @@ func (w *listWatch) first(found []listed) error {
 	return w.show(rows)
 }
 
-// changed prints what an event changes. It compares the whole catalog, as the event may be of a version before or after what is known.
-func (w *listWatch) changed(ctx context.Context, s *content.Service, event content.Event) error {
+// changed lists the catalog of an event, and returns what prints how it differs from what is known: of the whole catalog, as the event may be of
+// a version before or after that.
+func (w *listWatch) changed(ctx context.Context, s *content.Service, event content.Event) (tell func() error, err error) {
 	now, err := w.list(ctx, s, event)
 	if content.IsNotFound(err) {
-		return nil // it has just been removed, which the next event says
+		return func() error { return nil }, nil // it has just been removed, which the next event says
 	}
-	if err != nil {
-		return err
-	}
+	return func() error { return w.tell(event, now) }, err
+}
+
+func (w *listWatch) tell(event content.Event, now map[string]listed) error {
 	was := w.known[event.Catalog]
 	w.known[event.Catalog] = now
 	var rows []row

@@ -62,7 +62,11 @@ func TestListWatch(t *testing.T) {
 	} {
 		versions, got = step.versions, nil
 		step.event.Catalog = "main"
-		if err := p.changed(t.Context(), service, step.event); err != nil {
+		tell, err := p.changed(t.Context(), service, step.event)
+		if err == nil {
+			err = tell()
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(step.want, got); diff != "" {

@@ -57,7 +57,7 @@ func TestTroubles(t *testing.T) {
 			if step.status == no && step.message != "Cannot unpack 2." { // it may be old when it is heard of
 				at = began
 			}
-			step.want = fmt.Sprintf("%s  mine  %s", at.Format(time.DateOnly), step.want)
+			step.want = fmt.Sprintf("%s  mine              %s", at.Format(time.DateOnly), step.want)
 			got = got[:len(time.DateOnly)] + got[len(time.DateTime):]
 		}
 		if diff := cmp.Diff(step.want, got); diff != "" {

@@ -50,14 +50,18 @@ the reason when it comes to that, and when it is well again. With -o json each l
 const feedRetry = 30 * time.Second
 
 func (e *env) watch(ctx context.Context, names []string, asJSON bool) error {
-	return e.eachEvent(ctx, names, func(ctx context.Context, service *content.Service, event content.Event) error {
-		return e.printEvent(ctx, service, event, asJSON)
+	return e.eachEvent(ctx, names, func(ctx context.Context, service *content.Service, event content.Event) (func() error, error) {
+		c := changeOf(ctx, service, event)
+		return func() error { return e.printChange(c, asJSON) }, nil
 	}, func(c feedChange) error { return e.printChange(c, asJSON) })
 }
 
-// eachEvent calls each for the events of the catalogs of these names, or of all, one at a time until it is interrupted, which is no error. trouble,
-// if not nil, is called when one gets into trouble, and when it is well again.
-func (e *env) eachEvent(ctx context.Context, names []string, each func(context.Context, *content.Service, content.Event) error, trouble func(feedChange) error) error {
+// An eventFunc finds out what there is to tell of an event, and returns what tells it. An error is of finding out, which is tried again.
+type eventFunc func(context.Context, *content.Service, content.Event) (tell func() error, err error)
+
+// eachEvent calls each for the events of the catalogs of these names, or of all, until it is interrupted, which is no error. Events are told of one
+// at a time. trouble, if not nil, is called when a catalog gets into trouble, and when it is well again.
+func (e *env) eachEvent(ctx context.Context, names []string, each eventFunc, trouble func(feedChange) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	w := &watcher{env: e, each: each, trouble: trouble, group: group, feeds: map[string]*watchedFeed{}}
 	if e.serverURL == "" {
@@ -74,7 +78,7 @@ func (e *env) eachEvent(ctx context.Context, names []string, each func(context.C
 // A watcher follows the feeds of several catalogs as one.
 type watcher struct {
 	*env
-	each    func(context.Context, *content.Service, content.Event) error
+	each    eventFunc
 	trouble func(feedChange) error
 	group   *errgroup.Group
 
@@ -127,7 +131,10 @@ func (w *watcher) ended(ctx context.Context, catalog string, f *watchedFeed, err
 	}
 	f.tried = time.Now()
 	text := err.Error()
+	var told tellError
 	switch {
+	case errors.As(err, &told): // nobody reads any more
+		return err
 	case ctx.Err() != nil, !w.came && w.running == 0:
 		return missing(err, catalog)
 	case f.removed && content.IsNotFound(err): // which was told; the status says it a moment later
@@ -155,17 +162,25 @@ type feedChange struct {
 }
 
 func (w *watcher) show(ctx context.Context, service *content.Service, f *watchedFeed, event content.Event) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.came = true
-	if event.Type == content.Lost {
+	tell := func() error {
 		_, err := fmt.Fprintf(w.stderr, "%s: %s; trying again\n", event.Catalog, term.Line(event.Err.Error()))
 		return err
 	}
-	if err := w.each(ctx, service, event); err != nil {
-		return err // the feed is begun anew from the event before, lest what this one tells be lost
+	if event.Type != content.Lost {
+		var err error
+		if tell, err = w.each(ctx, service, event); err != nil {
+			return err // the feed is begun anew from the event before, lest what this one tells be lost
+		}
 	}
-	f.last, f.failed, f.removed = event.ID, "", event.Type == content.Removed
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.came = true
+	if err := tell(); err != nil {
+		return tellError{err}
+	}
+	if event.Type != content.Lost {
+		f.last, f.failed, f.removed = event.ID, "", event.Type == content.Removed
+	}
 	return nil
 }
 
@@ -178,19 +193,21 @@ func (w *watcher) tellTrouble(c *feedChange) error {
 	return w.trouble(*c)
 }
 
-func (e *env) printEvent(ctx context.Context, service *content.Service, event content.Event, asJSON bool) error {
+// changeOf is what an event tells, with what it does not: which packages are left out.
+func changeOf(ctx context.Context, service *content.Service, event content.Event) feedChange {
 	c := feedChange{Type: event.Type, Time: event.LastModified, Catalog: event.Catalog, Digest: event.Digest, URL: event.URL, Changes: event.Changes}
 	if c.Time.IsZero() {
 		c.Time = time.Now().Truncate(time.Second)
 	}
-	if event.Changes != nil && len(event.Added)+len(event.Changed) > 0 {
-		found, _ := unsound(ctx, service, event.Catalog, event.ID) // where that is not known, they are told of as any
-		for _, in := range found {
-			changes, left := apart(*event.Changes, in.InvalidPackages)
-			c.Changes, c.LeftOut = &changes, left
-		}
+	if event.Changes == nil || len(event.Added)+len(event.Changed) == 0 {
+		return c
 	}
-	return e.printChange(c, asJSON)
+	found, _ := unsound(ctx, service, event.Catalog, event.ID) // where that is not known, they are told of as any
+	for _, in := range found {
+		changes, left := apart(*event.Changes, in.InvalidPackages)
+		c.Changes, c.LeftOut = &changes, left
+	}
+	return c
 }
 
 func (e *env) printChange(c feedChange, asJSON bool) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -68,9 +69,8 @@ func TestWatchWithoutOneThatFails(t *testing.T) {
 			e.kube.APIServer, e.stderr = &server, &term.Terminal{Writer: writerFunc(func(text []byte) { came <- string(text) })}
 			ended := make(chan error, 1)
 			go func() {
-				ended <- e.eachEvent(ctx, nil, func(_ context.Context, _ *content.Service, event content.Event) error {
-					came <- event.Catalog
-					return nil
+				ended <- e.eachEvent(ctx, nil, func(_ context.Context, _ *content.Service, event content.Event) (func() error, error) {
+					return func() error { came <- event.Catalog; return nil }, nil
 				}, nil)
 			}()
 			if len(bases) == 1 {
@@ -98,10 +98,26 @@ func (f writerFunc) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// Where what there is to tell cannot be written, it is the end of all feeds, and not tried again.
+func TestWatchEndsWhereNobodyReads(t *testing.T) {
+	closed := errors.New("the pipe is closed")
+	w := &watcher{env: &env{stderr: &term.Terminal{Writer: io.Discard}}, came: true, running: 2}
+	w.each = func(context.Context, *content.Service, content.Event) (func() error, error) {
+		return func() error { return closed }, nil
+	}
+	f := &watchedFeed{}
+	err := w.show(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "1"})
+	if err = w.ended(t.Context(), "a", f, err); !errors.Is(err, closed) {
+		t.Errorf("it ends with %v, want %v", err, closed)
+	}
+}
+
 // An event that could not be told is told again, with all that changed since the one before.
 func TestWatchLosesNoEvent(t *testing.T) {
 	failure := errors.New("the list could not be had")
-	w := &watcher{each: func(context.Context, *content.Service, content.Event) error { return failure }}
+	w := &watcher{each: func(context.Context, *content.Service, content.Event) (func() error, error) {
+		return func() error { return nil }, failure
+	}}
 	f := &watchedFeed{last: "1", failed: "same"}
 	if err := w.show(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); !errors.Is(err, failure) || f.last != "1" || f.failed != "same" {
 		t.Errorf("%v, %+v", err, f)
@@ -115,7 +131,9 @@ func TestWatchLosesNoEvent(t *testing.T) {
 // That a catalog is not served any more is told once, though it may be asked for before its status says so.
 func TestWatchTellsOfARemovalOnce(t *testing.T) {
 	var errs strings.Builder
-	w := &watcher{env: &env{stderr: &term.Terminal{Writer: &errs}}, each: func(context.Context, *content.Service, content.Event) error { return nil }}
+	w := &watcher{env: &env{stderr: &term.Terminal{Writer: &errs}}, each: func(context.Context, *content.Service, content.Event) (func() error, error) {
+		return func() error { return nil }, nil
+	}}
 	f := &watchedFeed{}
 	gone := &content.Error{Code: http.StatusNotFound, Message: "not here"}
 	for _, kind := range []string{content.Removed, content.Digest} {
