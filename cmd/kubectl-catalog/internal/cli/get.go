@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +29,20 @@ type getOptions struct {
 	fields   string // by their fields
 	raw      string
 	sortBy   string
+	watch    bool
 	full     bool // whether what is costly is shown, too
+}
+
+func (o *getOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVarP(&o.catalog, "catalog", "c", "", "only of this `catalog`")
+	flags.StringVarP(&o.pkg, "package", "p", "", "only of this `package`")
+	flags.StringVar(&o.channel, "channel", "", "only of this `channel`")
+	flags.BoolVarP(&o.all, "all", "A", false, "of all packages")
+	flags.StringVarP(&o.selector, "selector", "l", "", "only of packages whose OperatorPackage has these labels: key=value,...")
+	flags.StringVar(&o.fields, "field-selector", "", "only of packages whose OperatorPackage has these fields: spec.catalog=value,...")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "after the list, a row for each of them that changes, until interrupted")
+	flags.StringVar(&o.sortBy, "sort-by", "", "sort by a `field` of what -o json shows, as a JSONPath: .version")
+	flags.StringVar(&o.raw, "raw", "", "print what the content service answers at this `path`, which may have parameters")
 }
 
 func newGetCmd(e *env) *cobra.Command {
@@ -60,17 +73,7 @@ it can be, which "Red Hat, Inc." cannot: -o wide shows all of them.`,
 		ValidArgsFunction: e.completeGet,
 	}
 	out := newOutput(cmd)
-	flags := cmd.Flags()
-	flags.StringVarP(&opts.catalog, "catalog", "c", "", "only of this `catalog`")
-	flags.StringVarP(&opts.pkg, "package", "p", "", "only of this `package`")
-	flags.StringVar(&opts.channel, "channel", "", "only of this `channel`")
-	flags.BoolVarP(&opts.all, "all", "A", false, "of all packages")
-	flags.StringVarP(&opts.selector, "selector", "l", "", "only of packages whose OperatorPackage has these labels: key=value,...")
-	flags.StringVar(&opts.fields, "field-selector", "", "only of packages whose OperatorPackage has these fields: spec.catalog=value,...")
-	var watch bool
-	flags.BoolVarP(&watch, "watch", "w", false, "after the list, a row for each of them that changes, until interrupted")
-	flags.StringVar(&opts.sortBy, "sort-by", "", "sort by a `field` of what -o json shows, as a JSONPath: .version")
-	flags.StringVar(&opts.raw, "raw", "", "print what the content service answers at this `path`, which may have parameters")
+	opts.addFlags(cmd.Flags())
 	e.completeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -89,7 +92,7 @@ it can be, which "Red Hat, Inc." cannot: -o wide shows all of them.`,
 			return err
 		}
 		opts.names, opts.full = names, !out.isPlain()
-		if watch {
+		if opts.watch {
 			return e.getAndWatch(cmd.Context(), out, kind, opts)
 		}
 		return e.get(cmd.Context(), out, kind, opts)
@@ -244,82 +247,6 @@ func (k kind) suits(opts getOptions) error {
 // areOpen tells that nothing is said of which things to list.
 func (o getOptions) areOpen() bool {
 	return o.pkg == "" && o.catalog == "" && o.selector == "" && o.fields == "" && len(o.names) == 0
-}
-
-// notListed is the error of a name that is not in the list.
-func (e *env) notListed(ctx context.Context, k kind, opts getOptions, name string) error {
-	opts.names = nil
-	if k.ofPackages {
-		if err := e.ifLeftOut(ctx, name, opts.catalog); err != nil {
-			return err
-		}
-	}
-	var names []string
-	if !k.narrow || opts.pkg != "" {
-		all, err := e.find(ctx, k, opts)
-		if err != nil {
-			return err
-		}
-		if len(all) == 0 && opts.pkg != "" {
-			if err := e.mustHavePackage(ctx, opts); err != nil {
-				return err
-			}
-		}
-		for _, l := range all {
-			names = append(names, l.name)
-		}
-	}
-	hint := ""
-	if k.ofPackages {
-		hint = e.packageHint(ctx, name, names)
-	} else {
-		near := didYouMean
-		if opts.pkg != "" {
-			near = orListed
-		}
-		instead := "kubectl catalog get " + k.names[0]
-		hint = cmp.Or(e.orPackage(ctx, name, instead+" -p "+name), e.orCatalog(ctx, name, instead+" -c "+name), near(name, names))
-	}
-	return notFoundf("there is no %s %q%s%s", k.names[1], name, opts.where(), hint)
-}
-
-// nothingListed ends a list that is empty. That is an error only if what was to be searched does not exist.
-func (e *env) nothingListed(ctx context.Context, out *output, k kind, opts getOptions) error {
-	if err := e.mustHavePackage(ctx, opts); err != nil {
-		return err
-	}
-	if opts.channel != "" && opts.pkg != "" {
-		channels := opts
-		channels.names = []string{opts.channel}
-		found, err := e.find(ctx, channelKind, channels)
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 {
-			channels.channel = ""
-			return e.notListed(ctx, channelKind, channels, opts.channel)
-		}
-	}
-	if !out.isTable() {
-		return out.print(e.stdout, k.columns, nil, false)
-	}
-	text := fmt.Sprintf("There are no %s%s.", k.names[0], opts.where())
-	if strings.Contains(opts.selector, v1beta1.ProviderLabel) {
-		text += " Most providers are no labels, as their names cannot be: kubectl catalog get packages -o wide shows them all."
-	}
-	return e.nothingFound(ctx, text)
-}
-
-// mustHavePackage returns an error if there is no such package as --package names.
-func (e *env) mustHavePackage(ctx context.Context, opts getOptions) error {
-	if opts.pkg == "" {
-		return nil
-	}
-	found, err := e.find(ctx, packageKind, getOptions{catalog: opts.catalog, names: []string{opts.pkg}})
-	if err != nil || len(found) > 0 {
-		return err
-	}
-	return e.noPackage(ctx, opts.pkg, opts.catalog)
 }
 
 // is tells whether a name is the thing's. That of a package is the one of its OperatorPackage, too, which says which catalog is meant.
