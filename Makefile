@@ -93,7 +93,7 @@ test: ## Run everything CI runs: unit and API server tests with -race, then e2e,
 	@$(MAKE) --no-print-directory -j3 e2e e2e-node # side by side, as they mostly wait
 
 # They stop one goroutine at each of its steps, in which there is no race to be found; -race makes them take five times as long.
-MATRICES := ^Test(Crash|Failure)Matrix$$$$
+MATRICES := ^Test(Crash|Failure)Matrix$$
 
 # A release that lays out its volume in another way, for the tests of upgrades.
 .PHONY: next
