@@ -147,7 +147,7 @@ func firstArgument(function cobra.CompletionFunc) cobra.CompletionFunc {
 }
 
 func (e *env) catalogNames(ctx context.Context, _ completionScope) ([]cobra.Completion, error) {
-	catalogs, err := e.catalogs(ctx, nil, "", "")
+	catalogs, err := e.catalogs(ctx)
 	var names []cobra.Completion
 	for i := range catalogs {
 		names = append(names, completion(catalogs[i].Name, cmp.Or(catalogs[i].Spec.DisplayName, imageOf(&catalogs[i]))))

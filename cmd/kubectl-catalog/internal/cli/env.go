@@ -137,23 +137,6 @@ func (e *env) client() (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
 }
 
-// catalog returns a CatalogSource.
-func (e *env) catalog(ctx context.Context, name string) (*v1beta1.CatalogSource, error) {
-	c, err := e.client()
-	if err != nil {
-		return nil, err
-	}
-	var catalog v1beta1.CatalogSource
-	err = c.Get(ctx, client.ObjectKey{Name: name}, &catalog)
-	if apierrors.IsNotFound(err) && !isNoGroup(err) {
-		return nil, e.noCatalog(ctx, name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &catalog, nil
-}
-
 // service returns the content service that serves a catalog.
 func (e *env) service(ctx context.Context, catalog string) (*content.Service, error) {
 	if e.serverURL != "" {

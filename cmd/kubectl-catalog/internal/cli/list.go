@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
@@ -92,7 +91,7 @@ const noCatalogs = "There are no catalogs. Add one: kubectl catalog add NAME IMA
 // nothingFound says that nothing was found, or that there is nothing to find it in.
 func (e *env) nothingFound(ctx context.Context, text string) error {
 	if e.serverURL == "" {
-		if catalogs, err := e.catalogs(ctx, nil, "", ""); err == nil && len(catalogs) == 0 {
+		if catalogs, err := e.catalogs(ctx); err == nil && len(catalogs) == 0 {
 			text = noCatalogs
 		}
 	}
@@ -110,12 +109,14 @@ type listOptions struct {
 
 func (e *env) list(ctx context.Context, out *output, opts listOptions) error {
 	var catalogs []v1beta1.CatalogSource
-	var missed, err error // of names: those that there are, are listed all the same, as kubectl does
+	var missing []string // those that there are, are listed all the same, as kubectl does
+	var err error
 	if len(opts.names) > 0 {
-		catalogs, missed, err = e.existing(ctx, opts.names)
+		catalogs, missing, err = e.existing(ctx, opts.names)
 	} else {
-		catalogs, err = e.catalogs(ctx, nil, opts.selector, opts.fields)
+		catalogs, err = e.selectCatalogs(ctx, opts.selector, opts.fields)
 	}
+	missed := e.noCatalogs(ctx, missing)
 	switch {
 	case err != nil:
 		return err
@@ -205,31 +206,6 @@ func stopped(ctx context.Context, err error) error {
 	}
 	return err
 }
-
-// catalogs returns the CatalogSources of these names, or those that the selectors match.
-func (e *env) catalogs(ctx context.Context, names []string, selector, fields string) ([]v1beta1.CatalogSource, error) {
-	if len(names) > 0 {
-		var catalogs []v1beta1.CatalogSource
-		for _, name := range names {
-			c, err := e.catalog(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			catalogs = append(catalogs, *c)
-		}
-		return catalogs, nil
-	}
-	c, err := e.client()
-	if err != nil {
-		return nil, err
-	}
-	var list v1beta1.CatalogSourceList
-	err = c.List(ctx, &list, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector, FieldSelector: fields}})
-	return list.Items, selectorError(err, catalogFields)
-}
-
-// catalogFields are the fields by which catalogs are selected.
-const catalogFields = "metadata.name"
 
 // pollTimes are what the content service says of when a catalog is polled; the API server does not know.
 type pollTimes struct {

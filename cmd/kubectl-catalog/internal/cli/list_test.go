@@ -1,6 +1,11 @@
 package cli
 
-import "testing"
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
 
 // Of several names those that there are, are listed, as kubectl does.
 func TestListSomeOfThese(t *testing.T) {
@@ -13,5 +18,22 @@ func TestListSomeOfThese(t *testing.T) {
 	code, stdout, stderr = run(t, "list", "nope", "--server", server)
 	if code != exitNotFound || stdout != "" || stderr != want {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+// Who names a catalog that may be gone is not asked what else was meant, and so no content service is.
+func TestIgnoredNamesAskNobody(t *testing.T) {
+	asked := 0
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer service.Close()
+	server := apiServer(t, map[string]string{"a": service.URL + "/catalogs/a"})
+	code, stdout, stderr := run(t, "remove", "nope", "gone", "--yes", "--ignore-not-found", "--server", server)
+	if code != exitDone || stdout+stderr != "" || asked > 0 {
+		t.Errorf("exit code %d, asked %d times: %s%s", code, asked, stdout, stderr)
+	}
+	code, _, stderr = run(t, "remove", "nope", "aa", "--yes", "--server", server)
+	const want = "there is no catalog \"nope\": kubectl catalog list shows those there are\nthere is no catalog \"aa\": did you mean \"a\"?\n"
+	if code != exitNotFound || !strings.HasSuffix(stderr, want) || asked == 0 {
+		t.Errorf("exit code %d, asked %d times: %s", code, asked, stderr)
 	}
 }

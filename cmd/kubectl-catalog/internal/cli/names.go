@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,15 +96,22 @@ func (e *env) packageHint(ctx context.Context, name string, names []string) stri
 	return cmp.Or(e.orCatalog(ctx, name, list), near, ": kubectl catalog search WORDS finds packages")
 }
 
-// noCatalog is the error of a catalog that does not exist.
-func (e *env) noCatalog(ctx context.Context, name string) error {
-	var names []string
-	catalogs, _ := e.catalogs(ctx, nil, "", "")
-	for _, c := range catalogs {
-		names = append(names, c.Name)
+// noCatalogs is the error of catalogs that do not exist; nil if there are no names.
+func (e *env) noCatalogs(ctx context.Context, names []string) error {
+	if len(names) == 0 {
+		return nil
 	}
-	hint := cmp.Or(e.orPackage(ctx, name, "kubectl catalog show "+name), didYouMean(name, names), ": kubectl catalog list shows those there are")
-	return notFoundf("there is no catalog %q%s", name, hint)
+	var known []string
+	catalogs, _ := e.catalogs(ctx)
+	for _, c := range catalogs {
+		known = append(known, c.Name)
+	}
+	var all []error
+	for _, name := range names {
+		hint := cmp.Or(e.orPackage(ctx, name, "kubectl catalog show "+name), didYouMean(name, known), ": kubectl catalog list shows those there are")
+		all = append(all, notFoundf("there is no catalog %q%s", name, hint))
+	}
+	return errors.Join(all...)
 }
 
 // isCatalog tells whether there is a catalog of a name, as far as that can be told.
@@ -111,7 +119,7 @@ func (e *env) isCatalog(ctx context.Context, name string) bool {
 	if e.serverURL != "" { // which may be all that can be reached
 		return false
 	}
-	catalogs, _ := e.catalogs(ctx, nil, "", "")
+	catalogs, _ := e.catalogs(ctx)
 	return slices.ContainsFunc(catalogs, func(c v1beta1.CatalogSource) bool { return c.Name == name })
 }
 

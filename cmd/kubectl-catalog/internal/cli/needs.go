@@ -18,7 +18,7 @@ import (
 
 // daemonNamespace is where catalogd runs, as far as the catalogs tell.
 func (e *env) daemonNamespace(ctx context.Context) string {
-	catalogs, err := e.catalogs(ctx, nil, "", "")
+	catalogs, err := e.catalogs(ctx)
 	if err != nil {
 		return e.namespace
 	}

@@ -55,7 +55,10 @@ func (e *env) remove(ctx context.Context, ch *change, names []string, opts remov
 	if len(names) == 0 {
 		return usagef("name a catalog to remove: kubectl catalog list shows those there are")
 	}
-	catalogs, err := e.toRemove(ctx, names, opts.ignoreNotFound)
+	catalogs, missing, err := e.existing(ctx, names)
+	if err == nil && !opts.ignoreNotFound {
+		err = e.noCatalogs(ctx, missing)
+	}
 	if err != nil {
 		return err
 	}
@@ -82,32 +85,6 @@ func (e *env) remove(ctx context.Context, ch *change, names []string, opts remov
 		}
 	}
 	return nil
-}
-
-// toRemove returns the catalogs of these names. One that does not exist is an error, or left out.
-func (e *env) toRemove(ctx context.Context, names []string, leaveOut bool) ([]v1beta1.CatalogSource, error) {
-	catalogs, missed, err := e.existing(ctx, names)
-	if err == nil && !leaveOut {
-		err = missed
-	}
-	return catalogs, err
-}
-
-// existing returns the catalogs of these names, and what there is to say of those that do not exist.
-func (e *env) existing(ctx context.Context, names []string) (catalogs []v1beta1.CatalogSource, missed, err error) {
-	for _, name := range names {
-		c, err := e.catalog(ctx, name)
-		var notFound notFoundError
-		switch {
-		case err == nil:
-			catalogs = append(catalogs, *c)
-		case errors.As(err, &notFound):
-			missed = errors.Join(missed, err)
-		default:
-			return nil, nil, err
-		}
-	}
-	return catalogs, missed, nil
 }
 
 func (e *env) removeOne(ctx context.Context, ch *change, c *v1beta1.CatalogSource) error {

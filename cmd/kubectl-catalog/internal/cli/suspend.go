@@ -79,7 +79,10 @@ func (e *env) chosen(ctx context.Context, names []string, all bool) ([]v1beta1.C
 	case !all && len(names) == 0:
 		return nil, usagef("name a catalog, or say --all: kubectl catalog list shows those there are")
 	}
-	catalogs, err := e.catalogs(ctx, names, "", "")
+	if !all {
+		return e.catalogsNamed(ctx, names)
+	}
+	catalogs, err := e.catalogs(ctx)
 	if err == nil && len(catalogs) == 0 {
 		fmt.Fprintln(e.stderr, noCatalogs)
 	}

@@ -309,7 +309,13 @@ func sleep(ctx context.Context, how time.Duration) error {
 
 // followCluster follows the catalogs of the cluster as they come to be served.
 func (w *watcher) followCluster(ctx context.Context, names []string) error {
-	catalogs, err := w.catalogs(ctx, names, "", "")
+	var catalogs []v1beta1.CatalogSource
+	var err error
+	if len(names) > 0 {
+		catalogs, err = w.catalogsNamed(ctx, names)
+	} else {
+		catalogs, err = w.catalogs(ctx)
+	}
 	if err != nil {
 		return err
 	}
