@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -28,6 +27,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/content"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/olmv0"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
 
@@ -124,7 +124,7 @@ var mapper = func() meta.RESTMapper {
 	}
 	m.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
 	m.Add(eventsv1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
-	m.Add(schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "CatalogSource"}, meta.RESTScopeNamespace)
+	m.Add(olmv0.CatalogSource, meta.RESTScopeNamespace)
 	return m
 }()
 

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -295,9 +294,6 @@ func (o getOptions) chosen(found []listed, selected map[[2]string]bool) []listed
 func (e *env) selectPackages(ctx context.Context, opts getOptions) (map[[2]string]bool, error) {
 	if opts.selector == "" && opts.fields == "" {
 		return nil, nil
-	}
-	if _, err := labels.Parse(opts.selector); err != nil {
-		return nil, usagef("--selector %q: %w", opts.selector, err)
 	}
 	c, err := e.client()
 	if err != nil {
