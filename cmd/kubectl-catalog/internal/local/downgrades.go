@@ -4,10 +4,12 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // warnOfDowngrades warns of entries that replace what is newer. Catalogs have such slips, which are sound: OLM then leads those who have that
-// back to the lower version. What stands behind a hyphen does not count: some write 1.0.1-1 where 1.0.1 is published again.
+// back to the lower version.
 func (p *pkg) warnOfDowngrades(warn warner) {
 	versions := map[string]string{}
 	for _, b := range p.bundles {
@@ -21,7 +23,7 @@ func (p *pkg) warnOfDowngrades(warn warner) {
 			}
 			from, errFrom := semver.Parse(replaced)
 			to, errTo := semver.Parse(versions[e.Name])
-			if errFrom == nil && errTo == nil && to.FinalizeVersion() != from.FinalizeVersion() && to.LT(from) {
+			if errFrom == nil && errTo == nil && fbc.IsDowngrade(from, to) {
 				warn(ch.blob, "entry-downgrade", []any{"entries", i, "replaces"},
 					"channel %s: entry %s replaces %s, which is newer, so that its upgrade is a downgrade: name an older one, or leave replaces out",
 					quote(ch.name), quote(e.Name), quote(e.Replaces))

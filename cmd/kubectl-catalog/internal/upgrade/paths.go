@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // Bundle is an end of a step.
@@ -21,7 +23,7 @@ type Step struct {
 	From, To Bundle
 	Reasons  []Reason
 	Words    []string // the reasons as sentences without a full stop
-	IsDown   bool     // the version that it leads to is lower, whatever stands behind a hyphen: some write 1.0.1-1 where 1.0.1 is published again
+	IsDown   bool     // the version that it leads to is lower, as fbc.IsDowngrade has it
 }
 
 // Paths are the ways from one bundle to another. There is at least one.
@@ -280,7 +282,7 @@ func (w *walk) steps(path []int) []Step {
 		name, version := w.identity(path[k-1])
 		to := &w.g.nodes[path[k]]
 		s := Step{From: w.bundle(path[k-1]), To: w.bundle(path[k]), Reasons: to.reasons(name, version)}
-		s.IsDown = version != nil && to.version != nil && to.version.FinalizeVersion() != version.FinalizeVersion() && to.version.LT(*version)
+		s.IsDown = version != nil && to.version != nil && fbc.IsDowngrade(*version, *to.version)
 		for _, r := range s.Reasons {
 			s.Words = append(s.Words, w.words(path[k-1], path[k], r))
 		}
