@@ -80,6 +80,15 @@ func TestSearchHints(t *testing.T) {
 	}
 }
 
+// What answers a search as no content service would is told as that, as where anything else is asked.
+func TestSearchOfNoService(t *testing.T) {
+	url := contentServiceOf(t, map[string]string{"/api/v1/search": "<html></html>"})
+	code, _, stderr := run(t, "search", "foo", "--server-url", url)
+	if code != exitFailure || !strings.HasPrefix(stderr, "error: what answers at "+url+" is no content service of catalogd: ") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
 // What two services find is put together, best first.
 func TestSearchReply(t *testing.T) {
 	url := contentServiceOf(t, map[string]string{"/api/v1/search": `{"results":[

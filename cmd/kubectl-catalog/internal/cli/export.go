@@ -164,7 +164,7 @@ type exporter struct {
 
 func (x *exporter) all(ctx context.Context) error {
 	var info struct{ Bytes int64 }
-	if err := x.service.JSON(ctx, "/catalogs/"+url.PathEscape(x.catalog), &info); err != nil {
+	if err := x.service.JSON(ctx, "/catalogs/"+url.PathEscape(x.catalog), nil, &info); err != nil {
 		return err
 	}
 	told := int64(0)

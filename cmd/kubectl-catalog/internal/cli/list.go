@@ -226,7 +226,7 @@ func (e *env) polls(ctx context.Context) (map[string]pollTimes, error) {
 	var failed []error
 	for _, service := range services {
 		var answer struct{ Catalogs []pollTimes }
-		if err := service.JSON(ctx, "/catalogs", &answer); err != nil {
+		if err := service.JSON(ctx, "/catalogs", nil, &answer); err != nil {
 			if !content.IsRefused(err) {
 				failed = append(failed, err)
 			}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -138,7 +137,8 @@ func (e *env) searchAll(ctx context.Context, opts searchOptions) (*searchReply, 
 		query.Set("catalog", opts.catalog)
 	}
 	replies, err := fromEach(ctx, e, opts.catalog, func(service *content.Service) ([]*searchReply, error) {
-		reply, err := searchIn(ctx, service, query)
+		reply := &searchReply{}
+		err := service.JSON(ctx, content.Path("", "", "search"), query, reply)
 		if err == nil && opts.full {
 			err = reply.complete(ctx, service)
 		}
@@ -156,19 +156,6 @@ func (e *env) searchAll(ctx context.Context, opts searchOptions) (*searchReply, 
 	slices.SortStableFunc(all.Results, func(a, b searchResult) int { return cmp.Compare(b.Score, a.Score) })
 	all.Results = all.Results[:min(len(all.Results), opts.limit)]
 	return all, nil
-}
-
-func searchIn(ctx context.Context, service *content.Service, query url.Values) (*searchReply, error) {
-	resp, err := service.Get(ctx, content.Path("", "", "search"), query, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	reply := &searchReply{}
-	if err := json.NewDecoder(resp.Body).Decode(reply); err != nil {
-		return nil, fmt.Errorf("reading what %s has found: %w", service, err)
-	}
-	return reply, nil
 }
 
 // complete has the results be packages as lists of them have them, with what was found besides. One that was removed just now is none.

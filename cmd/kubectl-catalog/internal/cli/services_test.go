@@ -128,7 +128,7 @@ func TestOneTokenForAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			var answer any
-			if err := service.JSON(t.Context(), "/catalogs", &answer); err != nil {
+			if err := service.JSON(t.Context(), "/catalogs", nil, &answer); err != nil {
 				t.Error(err)
 			}
 		}

@@ -90,7 +90,7 @@ func (e *env) serverVersions(ctx context.Context, v *versions) error {
 	var failed []error
 	for _, service := range services {
 		server := serverVersion{URL: service.String()}
-		switch err := service.JSON(ctx, "/version", &server); {
+		switch err := service.JSON(ctx, "/version", nil, &server); {
 		case content.IsNotFound(err):
 			server.GitVersion = "of a release that does not tell its version"
 			v.Warnings = append(v.Warnings, fmt.Sprintf("catalogd at %s is of an older release than the plugin: some commands need a newer one", service))

@@ -274,7 +274,7 @@ func (w *watcher) followServer(ctx context.Context, names []string) error {
 	}
 	for first := true; ; first = false {
 		var served struct{ Catalogs []named }
-		if err := service.JSON(ctx, "/catalogs", &served); err != nil && first {
+		if err := service.JSON(ctx, "/catalogs", nil, &served); err != nil && first {
 			return err
 		}
 		for _, name := range names {

@@ -78,8 +78,8 @@ func (s *Service) Get(ctx context.Context, path string, query url.Values, header
 }
 
 // JSON reads a path that answers with JSON.
-func (s *Service) JSON(ctx context.Context, path string, out any) error {
-	resp, err := s.Get(ctx, path, nil, nil)
+func (s *Service) JSON(ctx context.Context, path string, query url.Values, out any) error {
+	resp, err := s.Get(ctx, path, query, nil)
 	if err != nil {
 		return err
 	}
