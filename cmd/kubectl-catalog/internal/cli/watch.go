@@ -141,9 +141,15 @@ func (w *watcher) ended(ctx context.Context, catalog string, f *watchedFeed, err
 		f.failed = ""
 	case f.failed != text:
 		f.failed = text
-		fmt.Fprintf(w.stderr, "%s: %s; trying again\n", catalog, term.Line(text))
+		return w.sayAgain(catalog, err)
 	}
 	return nil
+}
+
+// sayAgain says what is wrong with a feed that is tried again. The name may be what somebody's server has.
+func (w *watcher) sayAgain(catalog string, err error) error {
+	_, err = fmt.Fprintf(w.stderr, "%s: %s; trying again\n", term.Line(catalog), term.Line(err.Error()))
+	return err
 }
 
 // feedChange is an event as -o json has it.
@@ -162,10 +168,7 @@ type feedChange struct {
 }
 
 func (w *watcher) show(ctx context.Context, service *content.Service, f *watchedFeed, event content.Event) error {
-	tell := func() error {
-		_, err := fmt.Fprintf(w.stderr, "%s: %s; trying again\n", event.Catalog, term.Line(event.Err.Error()))
-		return err
-	}
+	tell := func() error { return w.sayAgain(event.Catalog, event.Err) }
 	if event.Type != content.Lost {
 		var err error
 		if tell, err = w.each(ctx, service, event); err != nil {

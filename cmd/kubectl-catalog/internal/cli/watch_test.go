@@ -128,6 +128,18 @@ func TestWatchLosesNoEvent(t *testing.T) {
 	}
 }
 
+// A server that is named by --server-url may say what it likes of what it has.
+func TestWatchOfAHostileName(t *testing.T) {
+	var errs strings.Builder
+	w := &watcher{env: &env{stderr: &term.Terminal{Writer: &errs}}, came: true}
+	const name = "a\x1b[2Jb"
+	lost := w.show(t.Context(), nil, &watchedFeed{}, content.Event{Type: content.Lost, Catalog: name, Err: errors.New("away")})
+	failed := w.ended(t.Context(), name, &watchedFeed{}, errors.New("gone\a"))
+	if want := "a\ufffd[2Jb: away; trying again\na\ufffd[2Jb: gone\ufffd; trying again\n"; lost != nil || failed != nil || errs.String() != want {
+		t.Errorf("%v, %v: %q", lost, failed, errs.String())
+	}
+}
+
 // That a catalog is not served any more is told once, though it may be asked for before its status says so.
 func TestWatchTellsOfARemovalOnce(t *testing.T) {
 	var errs strings.Builder
