@@ -75,7 +75,7 @@ func (d *description) verdict(context.Context) error {
 	if !v.since.IsZero() {
 		since = d.ago(v.since)
 	}
-	return d.stdout.Fields(2, [2]string{"Since", since}, [2]string{"catalogd says", term.Line(v.why)}, [2]string{"What to do", v.remedy})
+	return d.stdout.Fields(2, [2]string{"Since", since}, [2]string{"catalogd says", term.Line(v.why)}, [2]string{"What to do", term.Line(v.remedy)})
 }
 
 // ago is how long ago something was. The clock of the cluster may be ahead of ours.
@@ -96,10 +96,10 @@ func (d *description) fields(ctx context.Context) error {
 		{"Publisher", term.Line(c.Spec.Publisher)},
 		{"Description", term.Text(c.Spec.Description)},
 		{"Labels", labelsOf(c)},
-		{"Image", imageOf(c)},
-		{"Template", templateOf(c)},
+		{"Image", term.Line(imageOf(c))},
+		{"Template", term.Line(templateOf(c))},
 		{"Digest", c.Status.Digest},
-		{"Directory", directoryOf(c)},
+		{"Directory", term.Line(directoryOf(c))},
 		{"At work", atWork(c)},
 		{"Priority", fmt.Sprint(c.Spec.Priority)},
 		{"Polled", d.schedule(ctx)},
@@ -147,7 +147,7 @@ func (d *description) served(ctx context.Context) [][2]string {
 		pairs = append(pairs, [2]string{"Content", fmt.Sprintf("%s, %s, %s, %s, %s as JSON",
 			counted(int(content.Packages), "package", "packages"), counted(int(content.Channels), "channel", "channels"),
 			counted(int(content.Bundles), "bundle", "bundles"), counted(int(content.Blobs), "blob", "blobs"), term.Bytes(content.Bytes))},
-			[2]string{"Found at", content.Source})
+			[2]string{"Found at", term.Line(content.Source)})
 		if content.UnpackedAt != nil {
 			pairs = append(pairs, [2]string{"Unpacked", d.ago(content.UnpackedAt.Time)})
 		}
@@ -169,7 +169,7 @@ func (d *description) access(ctx context.Context) string {
 		state := string(is)
 		switch {
 		case err != nil:
-			state = err.Error()
+			state = term.Line(err.Error())
 		case is == absent:
 			state = d.stdout.Paint(term.Red, state+" in namespace "+d.namespace)
 		}
@@ -181,7 +181,7 @@ func (d *description) access(ctx context.Context) string {
 			if m.Source != "" {
 				from = m.Source
 			}
-			lines = append(lines, fmt.Sprintf("mirror %s of %s", m.Location, from))
+			lines = append(lines, term.Line(fmt.Sprintf("mirror %s of %s", m.Location, from)))
 		}
 		if access.Insecure {
 			lines = append(lines, d.stdout.Paint(term.Yellow, "insecure: whoever is on the way to the registry can replace the catalog"))

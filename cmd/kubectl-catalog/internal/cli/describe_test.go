@@ -101,3 +101,18 @@ func TestScheduleInWords(t *testing.T) {
 		}
 	}
 }
+
+// What somebody wrote into a catalog does nothing to the terminal of whoever looks at it.
+func TestDescribeOfAHostileCatalog(t *testing.T) {
+	c := missingImage("")
+	c.Spec = v1beta1.CatalogSourceSpec{
+		ExtractContent: &v1beta1.ExtractContent{ConfigDir: "a\x1b[2J"},
+		Registry:       &v1beta1.RegistryAccess{Mirrors: []v1beta1.RegistryMirror{{Location: "b\x1b[2J"}}},
+	}
+	c.Annotations = map[string]string{v1beta1.ImageTemplateAnnotation: "c\x1b[2J"}
+	c.Status.Content = &v1beta1.CatalogContent{Source: "d\x1b[2J", InvalidPackageCount: 1}
+	code, stdout, stderr := run(t, "describe", "mine", "--server", cluster(t, nil, c))
+	if code != exitDone || strings.ContainsRune(stdout+stderr, '\x1b') || strings.Count(stdout, "\ufffd[2J") < 5 {
+		t.Errorf("exit code %d: %q %q", code, stdout, stderr)
+	}
+}
