@@ -28,8 +28,8 @@ func TestVerdict(t *testing.T) {
 		{name: "empty", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Status.Content = &v1beta1.CatalogContent{} },
 			style: term.Yellow, text: "is served, but it is empty", remedy: "lint"},
 		{name: "with packages that are not", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) {
-			c.Status.Content = &v1beta1.CatalogContent{InvalidPackageCount: 1}
-		}, style: term.Yellow, text: "but for 1 package that cannot", remedy: "lint"},
+			c.Spec.Image, c.Status.Content = "host/a:b", &v1beta1.CatalogContent{InvalidPackageCount: 1}
+		}, style: term.Yellow, text: "but for 1 package that cannot", remedy: "kubectl catalog lint host/a:b says"},
 		{name: "suspended", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true }, style: term.Yellow, text: "suspended", remedy: "resume mine"},
 		{name: "suspended at once", ready: metav1.Condition{Status: no, Reason: "Unavailable"}, progressing: metav1.Condition{Status: no, Reason: "Suspended"},
 			edit: func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true }, style: term.Yellow, text: "nothing of it was unpacked", remedy: "resume mine"},

@@ -56,7 +56,7 @@ func (v *verdict) fine(c *v1beta1.CatalogSource) {
 		v.text, v.remedy = "is served, but suspended: nobody looks for newer content", "kubectl catalog resume "+c.Name
 	case invalid > 0:
 		v.text = fmt.Sprintf("is served but for %s that cannot be used", counted(invalid, "package", "packages"))
-		v.remedy = "tell who publishes the image what is said of them below; kubectl catalog lint IMAGE says it with file and line"
+		v.remedy = "tell who publishes the image what is said of them below; kubectl catalog lint " + imageOf(c) + " says it with file and line"
 	case empty:
 		v.text, v.remedy = "is served, but it is empty", "see whether this is the image that was meant, and what is in it: kubectl catalog lint "+imageOf(c)
 	default:
