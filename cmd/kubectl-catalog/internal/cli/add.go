@@ -73,8 +73,8 @@ func (o addOptions) catalog(args []string) (*v1beta1.CatalogSource, error) {
 		return nil, usagef("say how the catalog is to be called, and of which image it is: kubectl catalog add NAME IMAGE")
 	case len(args) > 2:
 		return nil, usagef("say a name and an image only: %q is neither", args[2])
-	case len(args) == 2 && local.IsDir(args[1]):
-		return nil, usagef("%s is on this machine, and catalogd pulls images: kubectl catalog push %s REGISTRY/NAME:TAG makes one of a directory", args[1], args[1])
+	case len(args) == 2 && local.IsPath(args[1]):
+		return nil, usagef("%s is on this machine, and catalogd pulls images: kubectl catalog push %s REGISTRY/NAME:TAG makes one of it", args[1], args[1])
 	case len(args) == 2:
 		image = args[1]
 	case o.spec.imageTemplate == "" && !strings.ContainsAny(args[0], inImages):

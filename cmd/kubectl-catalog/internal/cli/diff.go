@@ -50,7 +50,7 @@ wrong, 3 one of them does not exist, 4 any other failure.`,
 			return tooMuch(args[2:], "two catalogs are compared; packages are named by --package")
 		}
 		if len(args) < 2 {
-			return usagef("say which two catalogs to compare: kubectl catalog diff A B, each a catalog of the cluster, an image or a directory")
+			return usagef("say which two catalogs to compare: kubectl catalog diff A B, each a catalog of the cluster, an image, a directory or a file")
 		}
 		err := e.diff(cmd.Context(), out, args[0], args[1], opts)
 		if opts.exitCode {

@@ -18,12 +18,12 @@ import (
 // catalogRef matches what can be a catalog of the cluster: no image with its registry, and no path.
 var catalogRef = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(@(sha256:)?[0-9a-f]+(-[0-9a-f]+)?)?$`)
 
-// outlineOf reads what a catalog of the cluster, an image or a directory holds. free gives back what that took.
+// outlineOf reads what a catalog of the cluster, an image, a directory or a file holds. free gives back what that took.
 func (e *env) outlineOf(ctx context.Context, ref string, insecure bool) (o diff.Catalog, free func() error, err error) {
 	if catalogRef.MatchString(ref) {
 		o, err = e.servedOutline(ctx, ref)
-		if info, statErr := os.Stat(ref); err != nil && statErr == nil && info.IsDir() {
-			err = fmt.Errorf("%w; the directory is ./%s", err, ref)
+		if _, statErr := os.Stat(ref); err != nil && statErr == nil {
+			err = fmt.Errorf("%w; what has that name here is ./%s", err, ref)
 		}
 		return o, func() error { return nil }, err
 	}

@@ -62,11 +62,11 @@ The credentials are those of docker login. Registries of loopback addresses may 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 2:
-			return tooMuch(args[2:], "one directory to one image")
+			return tooMuch(args[2:], "one directory or file to one image")
 		case len(args) < 2:
 			return usagef("say what to push, and where to: kubectl catalog push DIR IMAGE")
-		case !local.IsDir(args[0]) && local.IsDir(args[1]):
-			return usagef("the directory comes first: kubectl catalog push %s %s", args[1], args[0])
+		case !local.IsPath(args[0]) && local.IsPath(args[1]):
+			return usagef("what to push comes first: kubectl catalog push %s %s", args[1], args[0])
 		case opts.output != "" && opts.output != "json":
 			return usagef("there is no format %q: use json", opts.output)
 		case opts.dryRun == "server":
@@ -111,8 +111,8 @@ func (e *env) push(ctx context.Context, dir, image string, opts pushOptions) err
 
 // checkBeforePush refuses a catalog with errors, which it lists, unless it is forced to take it. It tells whether catalogd would refuse it.
 func (e *env) checkBeforePush(ctx context.Context, dir string, force bool) (isRefused bool, err error) {
-	if !local.IsDir(dir) {
-		return false, notFoundf("there is no directory %s", dir)
+	if !local.IsPath(dir) {
+		return false, notFoundf("there is no directory or file %s", dir)
 	}
 	report, err := e.check(ctx, dir, false)
 	if err != nil {

@@ -155,13 +155,15 @@ func TestOpenTellsWhatItWasGiven(t *testing.T) {
 	for ref, want := range map[string]string{
 		"catalog":                   "",
 		"./catalog":                 "",
-		"./nosuch":                  "there is no directory ./nosuch",
-		"../nosuch":                 "there is no directory ../nosuch",
-		"nosuch/":                   "there is no directory nosuch/",
-		"/nosuch":                   "there is no directory /nosuch",
-		"Not An Image":              "there is no directory Not An Image (an image is named with its registry)",
-		"registry.example/An Image": "neither a directory here nor an image",
-		host + "/catalog:nosuch":    "if " + host + "/catalog:nosuch should be a directory: there is none",
+		"./nosuch":                  "there is no directory or file ./nosuch",
+		"../nosuch":                 "there is no directory or file ../nosuch",
+		"nosuch/":                   "there is no directory or file nosuch/",
+		"/nosuch":                   "there is no directory or file /nosuch",
+		"nosuch.yaml":               "there is no directory or file nosuch.yaml", // which nobody would call an image
+		"nosuch/a.yaml":             "there is no directory or file nosuch/a.yaml (an image is named with its registry)",
+		"Not An Image":              "there is no directory or file Not An Image (an image is named with its registry)",
+		"registry.example/An Image": "neither a directory or a file here, nor an image",
+		host + "/catalog:nosuch":    "if " + host + "/catalog:nosuch should be a directory or a file: there is none",
 		private + "/catalog:latest": "Unauthorized",
 		strings.TrimPrefix(closed.URL, "http://") + "/c": "resolving",
 	} {

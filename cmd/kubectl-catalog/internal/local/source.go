@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -52,12 +53,15 @@ type Source struct {
 	catalog *catalog
 }
 
-// IsDir tells whether Open would take ref for a directory, or a file: there is one, or only one can be meant. All else names an image.
-func IsDir(ref string) bool {
+// IsPath tells whether Open would take ref for a directory, or a file: there is one, or only one can be meant. All else names an image.
+func IsPath(ref string) bool {
 	if _, err := os.Stat(ref); err == nil {
 		return true
 	}
 	slashed := filepath.ToSlash(ref)
+	if !strings.Contains(slashed, "/") && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(ref)) {
+		return true
+	}
 	return filepath.IsAbs(ref) || slashed == "." || slashed == ".." || strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || strings.HasSuffix(slashed, "/")
 }
 
@@ -69,16 +73,16 @@ func namesRegistry(ref string) bool {
 
 // Open opens the directory or the file ref, or pulls the image ref. An image that catalogd would refuse is no error: Lint says why.
 func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
-	if !IsDir(ref) && !namesRegistry(ref) {
-		return nil, missingDir(ref + " (an image is named with its registry)")
+	if !IsPath(ref) && !namesRegistry(ref) {
+		return nil, missingPath(ref + " (an image is named with its registry)")
 	}
-	if !IsDir(ref) {
+	if !IsPath(ref) {
 		return pull(ctx, ref, opts)
 	}
 	info, err := os.Stat(ref)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, missingDir(ref)
+		return nil, missingPath(ref)
 	case err != nil:
 		return nil, err
 	case !info.IsDir() && !info.Mode().IsRegular():
@@ -95,13 +99,13 @@ func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
 	return s, nil
 }
 
-// missingDir is the name of a directory that there is not.
-type missingDir string
+// missingPath is the name of a directory or a file that there is not.
+type missingPath string
 
-func (m missingDir) Error() string        { return "there is no directory " + string(m) }
-func (m missingDir) Is(target error) bool { return target == fs.ErrNotExist }
+func (m missingPath) Error() string        { return "there is no directory or file " + string(m) }
+func (m missingPath) Is(target error) bool { return target == fs.ErrNotExist }
 
-// IsNotFound tells whether there is no such directory, or no such image.
+// IsNotFound tells whether there is no such directory or file, or no such image.
 func IsNotFound(err error) bool {
 	answer, ok := errors.AsType[*transport.Error](err)
 	return errors.Is(err, fs.ErrNotExist) || ok && answer.StatusCode == http.StatusNotFound
@@ -123,13 +127,13 @@ func (s *Source) Close() error {
 func pull(ctx context.Context, text string, opts Options) (*Source, error) {
 	ref, err := name.ParseReference(text, opts.name()...)
 	if err != nil {
-		return nil, fmt.Errorf("%s is neither a directory here nor an image: %w", text, err)
+		return nil, fmt.Errorf("%s is neither a directory or a file here, nor an image: %w", text, err)
 	}
 	moved := &meter{tell: opts.Progress}
 	access := append(opts.remote(moved), remote.WithContext(ctx))
 	descriptor, err := remote.Get(ref, access...)
 	if err != nil {
-		return nil, fmt.Errorf("%w; if %s should be a directory: there is none of that name", registry.Explain("resolving "+text, ref, err), text)
+		return nil, fmt.Errorf("%w; if %s should be a directory or a file: there is none of that name", registry.Explain("resolving "+text, ref, err), text)
 	}
 	moved.total = totalBytes(descriptor)
 	temp, err := os.MkdirTemp("", "kubectl-catalog-")
