@@ -32,8 +32,8 @@ func newLintCmd(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint DIR|IMAGE",
 		Short: "Find all that is wrong with a catalog, without a cluster",
-		Long: `Find all that is wrong with a catalog: a directory or a file with a file-based catalog, or an image of one. No cluster is asked. The verdicts are those of
-catalogd, which reads and checks with the same code; each fault is told with its file and line.
+		Long: `Find all that is wrong with a catalog: a directory or a file with a file-based catalog, or an image of one. No cluster is asked. The verdicts
+are those of catalogd, which reads and checks with the same code; each fault is told with its file and line.
 
 An error has catalogd leave out the package, which it then names in the status of the CatalogSource, or refuse the whole image, of which it goes
 on to serve the one before: the last line says which. A warning is about what is sound and could be better, or is sound and yet not

@@ -36,8 +36,8 @@ func newPushCmd(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push DIR IMAGE",
 		Short: "Make a catalog image of a directory, and push it",
-		Long: `Make a catalog image of a directory, or a file, with a file-based catalog, and push it. Of a catalog with errors nothing is pushed, but all of them are listed,
-with file and line; kubectl catalog lint DIR lists warnings, too.
+		Long: `Make a catalog image of a directory, or a file, with a file-based catalog, and push it. Of a catalog with errors nothing is pushed, but all of
+them are listed, with file and line; kubectl catalog lint DIR lists warnings, too.
 
 The image is reproducible: the same files give the same digest, whatever their times, modes and owners are. It was created in 1970, or when
 SOURCE_DATE_EPOCH says. What git keeps in .git is left out. The image by digest is printed.

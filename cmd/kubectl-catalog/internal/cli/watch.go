@@ -27,8 +27,10 @@ func newWatchCmd(e *env) *cobra.Command {
 is interrupted (Ctrl-C).
 
 A line has the time since which the digest is served, the catalog, the digest, and the packages that were added (+), changed (~) and removed
-(-), and those that are left out as they are not sound (!). A catalog that is created later is followed, too. That a catalog cannot be used, or not be brought up to date, is told with
-the reason when it comes to that, and when it is well again. With -o json each line is a JSON object with the whole digest and all names.`,
+(-), and those that are left out as they are not sound (!). A catalog that is created later is followed, too. That a catalog cannot be used, or
+not be brought up to date, is told with the reason when it comes to that, and when it is well again.
+
+With -o json each line is a JSON object with the whole digest and all names; its type is digest, removed, trouble or recovered.`,
 		Example: `  kubectl catalog watch
   kubectl catalog watch sample
   kubectl catalog watch -o json`,
