@@ -55,15 +55,9 @@ func (e *env) remove(ctx context.Context, ch *change, names []string, opts remov
 	if len(names) == 0 {
 		return usagef("name a catalog to remove: kubectl catalog list shows those there are")
 	}
-	catalogs, missing, err := e.existing(ctx, names)
-	if err == nil && !opts.ignoreNotFound {
-		err = e.noCatalogs(ctx, missing)
-	}
-	if err != nil {
+	catalogs, err := e.toRemove(ctx, names, opts.ignoreNotFound)
+	if err != nil || len(catalogs) == 0 {
 		return err
-	}
-	if len(catalogs) == 0 {
-		return nil
 	}
 	if !opts.yes && !ch.isDry() {
 		if err := e.confirm(ctx, whatGoes(catalogs)); err != nil {
@@ -85,6 +79,15 @@ func (e *env) remove(ctx context.Context, ch *change, names []string, opts remov
 		}
 	}
 	return nil
+}
+
+// toRemove returns the catalogs of these names. One that does not exist is an error, or left out.
+func (e *env) toRemove(ctx context.Context, names []string, leaveOut bool) ([]v1beta1.CatalogSource, error) {
+	catalogs, missing, err := e.existing(ctx, names)
+	if err == nil && !leaveOut {
+		err = e.noCatalogs(ctx, missing)
+	}
+	return catalogs, err
 }
 
 func (e *env) removeOne(ctx context.Context, ch *change, c *v1beta1.CatalogSource) error {
