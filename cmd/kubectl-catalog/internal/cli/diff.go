@@ -135,13 +135,13 @@ func (e *env) printDifference(out *output, d *diff.Difference) error {
 		return p.err
 	}
 	p.printf("%s -> %s: packages: %d added, %d changed, %d removed\n", titleOf(d.From), titleOf(d.To), counts[diff.Added], counts[diff.Changed], counts[diff.Removed])
-	apart := true // what has details is set apart
+	afterDetails := true // what has details is set apart
 	for _, pkg := range d.Packages {
 		detailed := pkg.Change != diff.Removed || pkg.Note != ""
-		if apart || detailed {
+		if afterDetails || detailed {
 			p.printf("\n")
 		}
-		apart = detailed
+		afterDetails = detailed
 		p.pkg(pkg)
 	}
 	return p.err

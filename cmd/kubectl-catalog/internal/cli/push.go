@@ -86,7 +86,7 @@ func (e *env) push(ctx context.Context, dir, image string, opts pushOptions) err
 	if err != nil {
 		return usageError{err}
 	}
-	isRefused, err := e.checkBeforePush(ctx, dir, opts.force)
+	wouldRefuse, err := e.checkBeforePush(ctx, dir, opts.force)
 	if err != nil {
 		return err
 	}
@@ -106,11 +106,11 @@ func (e *env) push(ctx context.Context, dir, image string, opts pushOptions) err
 		}
 	}
 	progress.End()
-	return e.tellPushed(tag, digest.String(), isRefused, opts)
+	return e.tellPushed(tag, digest.String(), wouldRefuse, opts)
 }
 
 // checkBeforePush refuses a catalog with errors, which it lists, unless it is forced to take it. It tells whether catalogd would refuse it.
-func (e *env) checkBeforePush(ctx context.Context, dir string, force bool) (isRefused bool, err error) {
+func (e *env) checkBeforePush(ctx context.Context, dir string, force bool) (wouldRefuse bool, err error) {
 	if !local.IsPath(dir) {
 		return false, notFoundf("there is no directory or file %s", dir)
 	}
@@ -135,7 +135,7 @@ func (e *env) checkBeforePush(ctx context.Context, dir string, force bool) (isRe
 }
 
 // tellPushed says what was pushed, and what comes next, unless catalogd would refuse it.
-func (e *env) tellPushed(tag name.Tag, digest string, isRefused bool, opts pushOptions) error {
+func (e *env) tellPushed(tag name.Tag, digest string, wouldRefuse bool, opts pushOptions) error {
 	reference := tag.Context().Digest(digest).String()
 	dry := opts.dryRun == "client"
 	if opts.output == "json" {
@@ -152,7 +152,7 @@ func (e *env) tellPushed(tag name.Tag, digest string, isRefused bool, opts pushO
 	switch catalog := olmv0.Label(path.Base(tag.RepositoryStr())); {
 	case dry:
 		fmt.Fprintln(e.stderr, "nothing is pushed (dry run)")
-	case !isRefused:
+	case !wouldRefuse:
 		fmt.Fprintf(e.stderr, "next, to have a cluster offer it: kubectl catalog add %s %s --wait\nif it is there already: kubectl catalog refresh %[1]s --wait\n", catalog, tag)
 	}
 	return nil
