@@ -11,8 +11,8 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// namedWorld is a cluster with catalogs one and two, which both have package foo; two has packages a.one and foo.one besides, named like those of
-// catalogs.
+// namedWorld is a cluster with catalogs one and two, which both have package foo; two has package a.one besides, which is named like one of catalog
+// one.
 func namedWorld(t *testing.T) string {
 	t.Helper()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
