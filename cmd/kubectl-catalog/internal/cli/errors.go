@@ -96,7 +96,7 @@ func explain(err error) string {
 }
 
 // forbidden matches what the API server says that somebody may not do to objects of our group.
-var forbidden = regexp.MustCompile(`cannot (\w+) resource "(catalogsources|operatorpackages)"`)
+var forbidden = regexp.MustCompile(`cannot (\w+) resource "(?:catalogsources|operatorpackages)" in API group "` + regexp.QuoteMeta(v1beta1.GroupVersion.Group) + `"`)
 
 // missingRole says which role somebody lacks.
 func missingRole(err error) string {

@@ -25,6 +25,7 @@ func TestMissingRole(t *testing.T) {
 		{v1beta1.GroupVersion.Group, "catalogsources", "patch", "ClusterRole catalogd-catalogs-editor"},
 		{v1beta1.GroupVersion.Group, "catalogsources", "delete", "ClusterRole catalogd-catalogs-editor"},
 		{"", "configmaps", "create", ""},
+		{"operators.coreos.com", "catalogsources", "list", ""},
 	} {
 		why := errors.New(`User "jane" cannot ` + test.verb + ` resource "` + test.resource + `" in API group "` + test.group + `" at the cluster scope`)
 		got := explain(apierrors.NewForbidden(schema.GroupResource{Group: test.group, Resource: test.resource}, "", why))
