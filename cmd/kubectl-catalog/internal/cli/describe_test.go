@@ -68,6 +68,34 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// A catalog that is ready may have been so long before it got the content of which the verdict is.
+func TestVerdictSince(t *testing.T) {
+	at := func(minute int) metav1.Time { return metav1.NewTime(time.Unix(int64(60*minute), 0)) }
+	condition := func(of string, is metav1.ConditionStatus, reason string, since metav1.Time) metav1.Condition {
+		return metav1.Condition{Type: of, Status: is, Reason: reason, LastTransitionTime: since}
+	}
+	unpacked := at(3)
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		suspend    bool
+		want       time.Time
+	}{
+		"content newer than the condition": {[]metav1.Condition{condition(v1beta1.ReadyCondition, "True", "Available", at(1))}, false, at(3).Time},
+		"condition newer than the content": {[]metav1.Condition{condition(v1beta1.ReadyCondition, "True", "Available", at(5))}, false, at(5).Time},
+		"suspended":                        {[]metav1.Condition{condition(v1beta1.ReadyCondition, "True", "Available", at(5))}, true, time.Time{}},
+		"blocked after it was retried": {[]metav1.Condition{condition(v1beta1.ReadyCondition, "False", "Blocked", at(5)),
+			condition(v1beta1.ProgressingCondition, "False", "Blocked", at(6))}, false, at(6).Time},
+	} {
+		c := &v1beta1.CatalogSource{}
+		c.Spec.Suspend = test.suspend
+		c.Status.Conditions = test.conditions
+		c.Status.Content = &v1beta1.CatalogContent{InvalidPackageCount: 1, UnpackedAt: &unpacked}
+		if got := verdictOn(c, "catalogd-system").since; !got.Equal(test.want) {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
 func TestScheduleInWords(t *testing.T) {
 	every := func(d time.Duration) v1beta1.CatalogSourceSpec {
 		return v1beta1.CatalogSourceSpec{Image: "c:v1", PollingInterval: &metav1.Duration{Duration: d}}

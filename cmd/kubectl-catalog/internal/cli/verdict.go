@@ -49,11 +49,15 @@ func whole(message string) string {
 func (v *verdict) fine(c *v1beta1.CatalogSource) {
 	invalid, empty := 0, false
 	if has := c.Status.Content; has != nil {
+		if at := has.UnpackedAt; at != nil && at.After(v.since) { // of what it was before the same need not be true
+			v.since = at.Time
+		}
 		invalid, empty = int(has.InvalidPackageCount), has.Packages == 0 && has.InvalidPackageCount == 0
 	}
 	switch {
 	case c.Spec.Suspend:
 		v.text, v.remedy = "is served, but suspended: nobody looks for newer content", "kubectl catalog resume "+c.Name
+		v.since = time.Time{} // which nobody notes down
 	case invalid > 0:
 		v.text = fmt.Sprintf("is served but for %s that cannot be used", counted(invalid, "package", "packages"))
 		v.remedy = "tell who publishes the image what is said of them below; kubectl catalog lint " + imageOf(c) + " says it with file and line"
@@ -81,6 +85,9 @@ func (v *verdict) amiss(c *v1beta1.CatalogSource, ready metav1.Condition) {
 		v.style, v.text = term.Red, "is served, but none of its packages can be used"
 	case progressing.Reason == v1beta1.BlockedReason:
 		v.style, v.text = term.Red, "cannot be used before somebody does something about it"
+		if at := progressing.LastTransitionTime.Time; at.After(v.since) {
+			v.since = at
+		}
 		if served {
 			v.text = "is served as it was before: it cannot be brought up to date before somebody does something about it"
 		}
