@@ -200,7 +200,7 @@ func TestPluginAddMakesAConfigMapOfAuthorities(t *testing.T) {
 		t.Errorf("its owners are %v", owners)
 	}
 	// The API server refuses the catalog: nothing is left behind.
-	w.plugin(t, "add", "refused", "https://none", "--ca-file", ca).fails(t, 2, "image must not begin with a scheme")
+	w.plugin(t, "add", "refused", "none.example/c", "--interval", "1ms", "--ca-file", ca).fails(t, 2, "--interval must be at least 1s")
 	left := system.NewObject(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "refused-ca")
 	if err := w.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "refused-ca"}, left); err == nil {
 		t.Error("ConfigMap refused-ca is left behind")

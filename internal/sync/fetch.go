@@ -60,8 +60,7 @@ func badReference(rec *reconciliation) error {
 	if templateOf(rec.catalog) != "" {
 		field = "the image template"
 	}
-	return fmt.Errorf("the image reference %q of %s cannot be read: write registry/repository:tag, in lower case but for the tag, "+
-		"or registry/repository@sha256: and 64 hex digits", rec.image, field)
+	return fmt.Errorf("the image reference %q of %s cannot be read: %s", rec.image, field, registry.ReferenceForm)
 }
 
 // poll asks the image's registry, or a mirror of it, which digest the image has.

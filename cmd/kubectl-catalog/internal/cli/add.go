@@ -89,6 +89,11 @@ func (o addOptions) catalog(args []string) (*v1beta1.CatalogSource, error) {
 	if err := o.spec.apply(c); err != nil {
 		return nil, err
 	}
+	if image != "" {
+		if _, err := local.ParseImage(image, local.Options{}); err != nil {
+			return nil, badReference(err)
+		}
+	}
 	if o.caFile != "" && o.spec.caBundle != "" {
 		return nil, usagef("name authorities by --ca-file or by --ca-bundle, not both")
 	}

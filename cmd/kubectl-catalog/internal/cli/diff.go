@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/diff"
+	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/local"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
 
@@ -51,6 +52,12 @@ wrong, 3 one of them does not exist, 4 any other failure.`,
 		}
 		if len(args) < 2 {
 			return usagef("say which two catalogs to compare: kubectl catalog diff A B, each a catalog of the cluster, an image, a directory or a file")
+		}
+		for _, ref := range args {
+			if strings.Contains(ref, "://") {
+				_, err := local.ParseImage(ref, local.Options{})
+				return badReference(err)
+			}
 		}
 		err := e.diff(cmd.Context(), out, args[0], args[1], opts)
 		if opts.exitCode {

@@ -129,7 +129,15 @@ func (e *env) openLocal(ctx context.Context, ref string, insecure bool) (*local.
 	if local.IsNotFound(err) {
 		err = notFoundError{err}
 	}
-	return source, err
+	return source, badReference(err)
+}
+
+// badReference tells what names no image, which is an error of the command line, from other errors.
+func badReference(err error) error {
+	if _, ok := errors.AsType[*local.ReferenceError](err); ok {
+		return usageError{err}
+	}
+	return err
 }
 
 // showLive tells of work that is short: to somebody who waits for it, but not to a log.

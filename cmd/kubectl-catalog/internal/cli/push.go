@@ -84,7 +84,7 @@ func (e *env) push(ctx context.Context, dir, image string, opts pushOptions) err
 	access := local.Options{Insecure: opts.insecure, UserAgent: e.userAgent(), Progress: transferred(progress, "Pushing "+image)}
 	tag, err := local.ParseTag(image, access)
 	if err != nil {
-		return usageError{err}
+		return badReference(err)
 	}
 	wouldRefuse, err := e.checkBeforePush(ctx, dir, opts.force)
 	if err != nil {

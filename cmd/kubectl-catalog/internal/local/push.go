@@ -14,13 +14,20 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
-// ParseTag reads where to push to: an image reference by tag (without one: latest).
+// ParseTag reads where to push to: an image reference by tag (without one: latest), with its registry.
 func ParseTag(ref string, opts Options) (name.Tag, error) {
-	tag, err := name.NewTag(ref, opts.name()...)
+	parsed, err := ParseImage(ref, opts)
 	if err != nil {
-		err = fmt.Errorf("reading the image reference: %w; write it by tag, like quay.io/example/catalog:latest", err)
+		return name.Tag{}, err
 	}
-	return tag, err
+	tag, ok := parsed.(name.Tag)
+	switch {
+	case !namesRegistry(ref):
+		return tag, &ReferenceError{ref, "names no registry: write registry/repository:tag"}
+	case !ok:
+		return tag, &ReferenceError{ref, "is by digest, which nobody can choose: write registry/repository:tag"}
+	}
+	return tag, nil
 }
 
 // Push pushes an image, as catalogimage builds it, and returns the reference by digest under which it stands there now. Registries of loopback

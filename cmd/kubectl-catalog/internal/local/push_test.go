@@ -162,8 +162,9 @@ func TestOpenTellsWhatItWasGiven(t *testing.T) {
 		"nosuch.yaml":               "there is no directory or file nosuch.yaml", // which nobody would call an image
 		"nosuch/a.yaml":             "there is no directory or file nosuch/a.yaml (an image is named with its registry)",
 		"Not An Image":              "there is no directory or file Not An Image (an image is named with its registry)",
-		"registry.example/An Image": "neither a directory or a file here, nor an image",
+		"registry.example/An Image": `"registry.example/An Image" is no image reference: write`,
 		host + "/catalog:nosuch":    "if " + host + "/catalog:nosuch should be a directory or a file: there is none",
+		"https://registry.example/": "write registry/repository:tag, without https://",
 		private + "/catalog:latest": "Unauthorized",
 		strings.TrimPrefix(closed.URL, "http://") + "/c": "resolving",
 	} {
@@ -198,7 +199,7 @@ func TestPushRefuses(t *testing.T) {
 	other, posts := answering(http.StatusNotFound, "404 page not found"), answering(http.StatusMethodNotAllowed, "")
 	strict := answering(http.StatusNotFound, `{"errors":[{"code":"NAME_UNKNOWN","message":"create it"}]}`)
 	for ref, want := range map[string]string{
-		"Not An Image":       "write it by tag, like",
+		"Not An Image":       "is no image reference",
 		private + "/catalog": "log in first: docker login " + private,
 		other + "/a/b:c":     other + " does not answer like a registry (404 Not Found)",
 		posts + "/a/b:c":     posts + " does not answer like a registry (405 Method Not Allowed)",

@@ -58,8 +58,15 @@ func IsPath(ref string) bool {
 	if _, err := os.Stat(ref); err == nil {
 		return true
 	}
+	return isPath(ref)
+}
+
+func isPath(ref string) bool {
 	slashed := filepath.ToSlash(ref)
-	if !strings.Contains(slashed, "/") && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(ref)) {
+	switch {
+	case strings.Contains(slashed, "://"):
+		return false
+	case !strings.Contains(slashed, "/") && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(ref)):
 		return true
 	}
 	return filepath.IsAbs(ref) || slashed == "." || slashed == ".." || strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || strings.HasSuffix(slashed, "/")
@@ -125,9 +132,9 @@ func (s *Source) Close() error {
 }
 
 func pull(ctx context.Context, text string, opts Options) (*Source, error) {
-	ref, err := name.ParseReference(text, opts.name()...)
+	ref, err := ParseImage(text, opts)
 	if err != nil {
-		return nil, fmt.Errorf("%s is neither a directory or a file here, nor an image: %w", text, err)
+		return nil, err
 	}
 	moved := &meter{tell: opts.Progress}
 	access := append(opts.remote(moved), remote.WithContext(ctx))
