@@ -9,6 +9,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
 func TestVerdict(t *testing.T) {
@@ -46,6 +47,14 @@ func TestVerdict(t *testing.T) {
 		{name: "blocked by an image that cannot be read", ready: metav1.Condition{Status: no, Reason: "Blocked"}, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
 			edit: func(c *v1beta1.CatalogSource) { c.Spec.Image = "host/a:b" }, style: term.Red, text: "cannot be used before somebody",
 			remedy: "kubectl catalog lint host/a:b finds all that is wrong with it; once it is pushed anew: kubectl catalog refresh mine --wait"},
+		{name: "blocked by a reference that cannot be read", ready: metav1.Condition{Status: no, Reason: "Blocked", Message: "the image reference cannot be read: " + registry.ReferenceForm},
+			progressing: metav1.Condition{Status: no, Reason: "Blocked"}, style: term.Red, text: "cannot be used before somebody",
+			remedy: "correct spec.image: kubectl edit catalogsource mine"},
+		{name: "blocked by a template of such a one", ready: metav1.Condition{Status: no, Reason: "Blocked", Message: "it cannot be read: " + registry.ReferenceForm},
+			edit: func(c *v1beta1.CatalogSource) { c.Spec.ImageTemplate = "host/A" }, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
+			style: term.Red, text: "cannot be used before somebody", remedy: "correct spec.imageTemplate"},
+		{name: "not there", ready: metav1.Condition{Status: no, Reason: "ImageNotFound"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
+			style: term.Red, text: "tries again", remedy: "correct spec.image: kubectl edit catalogsource mine"},
 		{name: "retrying", ready: metav1.Condition{Status: no, Reason: "RegistryUnreachable"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
 			style: term.Red, text: "tries again", remedy: "refresh mine"},
 		{name: "retrying and served", ready: metav1.Condition{Status: no, Reason: "RateLimited"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
+	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
 // A verdict says of a catalog whether it is as it should be.
@@ -97,8 +98,20 @@ func (v *verdict) amiss(c *v1beta1.CatalogSource, ready metav1.Condition) {
 		v.style, v.text = term.Red, "cannot be used at the moment; catalogd tries again"
 	}
 	if v.remedy == "" {
-		v.remedy = strings.NewReplacer("NAME", c.Name, "IMAGE", imageOf(c)).Replace(remedies[ready.Reason])
+		v.remedy = remedyOf(c, ready)
 	}
+}
+
+// remedyOf is what a person can do about what the condition Ready says.
+func remedyOf(c *v1beta1.CatalogSource, ready metav1.Condition) string {
+	if !strings.Contains(ready.Message, registry.ReferenceForm) {
+		return strings.NewReplacer("NAME", c.Name, "IMAGE", imageOf(c)).Replace(remedies[ready.Reason])
+	}
+	field := "spec.image" // which names no image that could be looked into
+	if templateOf(c) != "" {
+		field = "spec.imageTemplate"
+	}
+	return fmt.Sprintf("correct %s: kubectl edit catalogsource %s", field, c.Name)
 }
 
 // remedies are commands for what catalogd's own sentence does not spell out. NAME is the catalog's, IMAGE what it is made of.
@@ -106,7 +119,7 @@ var remedies = map[string]string{
 	v1beta1.BlockedReason:               "kubectl catalog lint IMAGE finds all that is wrong with it; once it is pushed anew: kubectl catalog refresh NAME --wait",
 	v1beta1.UnauthorizedReason:          "kubectl create secret docker-registry --help makes a Secret; name it in spec.registry.pullSecrets: kubectl edit catalogsource NAME",
 	v1beta1.CertificateNotTrustedReason: "put the authority's certificate into a ConfigMap and name it in spec.registry.caBundle: kubectl edit catalogsource NAME",
-	v1beta1.ImageNotFoundReason:         "once the image is there: kubectl catalog refresh NAME --wait",
+	v1beta1.ImageNotFoundReason:         "push the image, and then: kubectl catalog refresh NAME --wait; or, if another was meant, correct spec.image: kubectl edit catalogsource NAME",
 	v1beta1.RegistryUnreachableReason:   "once it answers: kubectl catalog refresh NAME --wait",
 	v1beta1.ProxyFailedReason:           "once it answers: kubectl catalog refresh NAME --wait",
 }
