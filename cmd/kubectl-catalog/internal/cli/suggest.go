@@ -24,24 +24,28 @@ func didYouMean(name string, all []string) string {
 		name     string
 		distance int
 	}
-	var near []candidate
+	var sharing, near []candidate
 	for _, other := range all {
 		lower, asked := strings.ToLower(other), strings.ToLower(name)
-		distance := levenshtein.ComputeDistance(asked, lower)
-		within := len(name) > 2 && strings.Contains(lower, asked)
-		if first, _, ok := strings.Cut(lower, "-"); ok && len(name) > maxSuggested { // skuper: skupper-operator
-			within = within || levenshtein.ComputeDistance(asked, first) <= 1
-		}
-		if within || distance <= max(min(2, len(name)/2), len(name)/4) {
-			near = append(near, candidate{other, distance})
+		c := candidate{other, levenshtein.ComputeDistance(asked, lower)}
+		first, _, isLonger := strings.Cut(lower, "-")
+		switch {
+		case len(name) > 2 && strings.Contains(lower, asked), len(other) > 2 && strings.Contains("-"+asked+"-", "-"+lower+"-"):
+			sharing = append(sharing, c)
+		case c.distance <= max(min(2, len(name)/2), len(name)/4),
+			isLonger && len(name) > maxSuggested && levenshtein.ComputeDistance(asked, first) <= 1: // skuper: skupper-operator
+			near = append(near, c)
 		}
 	}
-	slices.SortFunc(near, func(a, b candidate) int {
+	byDistance := func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
-	})
+	}
+	slices.SortFunc(sharing, byDistance)
+	slices.SortFunc(near, byDistance)
+	near = slices.DeleteFunc(near, func(c candidate) bool { return c.distance > near[0].distance+1 }) // of a slip of the finger the nearest is meant
 	var quoted []string
-	for _, c := range slices.Compact(near) {
-		if len(quoted) < maxSuggested && c.distance <= near[0].distance+1 { // of a slip of the finger the nearest is meant
+	for _, c := range slices.Compact(append(sharing, near...)) {
+		if len(quoted) < maxSuggested {
 			quoted = append(quoted, fmt.Sprintf("%q", term.Line(c.name)))
 		}
 	}
