@@ -152,13 +152,11 @@ type kind struct {
 	complete func(*env, *cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
 }
 
-// shown are the columns, of which that of the package is the first to go where all are of the same.
-func (k kind) shown(opts getOptions) []term.Column {
-	columns := slices.Clone(k.columns)
-	for i := range columns {
-		if columns[i].Name == "package" && opts.pkg != "" {
-			columns[i].Drop = 1
-		}
+// known are columns, with those that say what the options did.
+func (o getOptions) known(columns []term.Column) []term.Column {
+	columns = slices.Clone(columns)
+	for i, c := range columns {
+		columns[i].Known = (c.Name == "package" && o.pkg != "") || (c.Name == "catalog" && o.catalog != "")
 	}
 	return columns
 }
@@ -217,7 +215,7 @@ func (e *env) get(ctx context.Context, out *output, k kind, opts getOptions) err
 	if err := sortRows(rows, opts.sortBy); err != nil {
 		return err
 	}
-	return errors.Join(append(missed, out.print(e.stdout, k.shown(opts), rows, len(opts.names) == 1))...)
+	return errors.Join(append(missed, out.print(e.stdout, opts.known(k.columns), rows, len(opts.names) == 1))...)
 }
 
 // scoped has --package PACKAGE.CATALOG mean the package of one catalog.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"maps"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,14 +33,8 @@ func (e *env) getAndWatch(ctx context.Context, out *output, k kind, opts getOpti
 			return e.notListed(ctx, k, opts, name)
 		}
 	}
-	columns := k.shown(opts)
-	for i := range columns { // where removals are told is the last to be left out
-		if at := k.tells(); i == at {
-			columns[i].Drop = 0
-		} else if columns[i].Drop == 0 {
-			columns[i].Drop = math.MaxInt - 1
-		}
-	}
+	columns := opts.known(k.columns)
+	columns[k.tells()].Drop = 0 // where removals are told is left out last
 	show, err := out.stream(e.stdout, columns)
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func (d *description) largestPackages(ctx context.Context) error {
 		return nil
 	}
 	slices.SortFunc(sized, func(a, b sizedPackage) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name)) })
-	table := term.Table{Columns: []term.Column{{Name: "name", Least: 20}, {Name: "size", Right: true}, {Name: "bundles", Right: true}}}
+	table := term.Table{Columns: []term.Column{{Name: "name"}, {Name: "size", Right: true}, {Name: "bundles", Right: true}}}
 	for _, p := range sized[:min(len(sized), fewLargest)] {
 		table.Rows = append(table.Rows, []string{p.name, term.Bytes(p.bytes), fmt.Sprint(p.bundles)})
 	}

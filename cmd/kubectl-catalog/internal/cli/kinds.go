@@ -12,12 +12,15 @@ import (
 )
 
 // note says at the end of a row what is particular about it.
-var note = term.Column{Name: "note", Drop: 3, Style: func(cell string) term.Style {
+var note = term.Column{Name: "note", Least: 10, Drop: 3, Style: func(cell string) term.Style {
 	if strings.Contains(cell, "deprecated") {
 		return term.Yellow
 	}
 	return term.Plain
 }}
+
+// inCatalog says where something is.
+var inCatalog = term.Column{Name: "catalog", Drop: 4, Apart: true}
 
 type named struct {
 	Name string `json:"name"`
@@ -42,7 +45,7 @@ var packageKind = kind{
 	ofPackages: true,
 	names:      []string{"packages", "package", "pkg"},
 	columns: []term.Column{
-		{Name: "name", Least: 26}, {Name: "catalog", Drop: 4}, {Name: "display name", Least: 16, Drop: 1}, {Name: "channel", Drop: 2}, {Name: "version"}, note,
+		{Name: "name"}, inCatalog, {Name: "display name", Least: 16, Drop: 1}, {Name: "channel", Least: 10, Drop: 2}, {Name: "version"}, note,
 		{Name: "provider", Wide: true}, {Name: "categories", Wide: true}, {Name: "capabilities", Wide: true},
 	},
 	list:     listPackages,
@@ -116,7 +119,7 @@ func withoutEmpty(names []string) []string {
 var channelKind = kind{
 	names: []string{"channels", "channel", "ch"},
 	columns: []term.Column{
-		{Name: "name"}, {Name: "package", Least: 20}, {Name: "catalog", Drop: 4}, {Name: "head", Least: 16, Drop: 1}, {Name: "version", Drop: 5}, note,
+		{Name: "name"}, {Name: "package"}, inCatalog, {Name: "head", Least: 16, Drop: 1}, {Name: "version", Drop: 5}, note,
 	},
 	narrow:   true,
 	list:     listChannels,
@@ -184,7 +187,7 @@ func listChannels(ctx context.Context, s *content.Service, opts getOptions) ([]l
 var bundleKind = kind{
 	names: []string{"bundles", "bundle"},
 	columns: []term.Column{
-		{Name: "name", Least: 26}, {Name: "package", Least: 16, Drop: 1}, {Name: "catalog", Drop: 4}, {Name: "version"}, {Name: "channels", Least: 12, Drop: 2}, note,
+		{Name: "name"}, {Name: "package", Drop: 1, Apart: true}, inCatalog, {Name: "version"}, {Name: "channels", Least: 10, Drop: 2}, note,
 		{Name: "image", Wide: true},
 	},
 	narrow:   true,
@@ -235,7 +238,7 @@ func listBundles(ctx context.Context, s *content.Service, opts getOptions) ([]li
 var deprecationKind = kind{
 	names: []string{"deprecations", "deprecation"},
 	columns: []term.Column{
-		{Name: "package", Least: 16}, {Name: "catalog", Drop: 2}, {Name: "kind", Drop: 3}, {Name: "name", Least: 20}, {Name: "message", Least: 16, Drop: 1},
+		{Name: "package"}, inCatalog, {Name: "kind", Drop: 5}, {Name: "name"}, {Name: "message", Least: 10, Drop: 1},
 	},
 	list: listDeprecations,
 }

@@ -221,7 +221,7 @@ func position(f local.Fault) string {
 }
 
 func (e *env) printRules() error {
-	table := term.Table{Columns: []term.Column{{Name: "rule", Least: 24}, {Name: "severity", Drop: 1}, {Name: "asks", Least: 20}}}
+	table := term.Table{Columns: []term.Column{{Name: "rule"}, {Name: "severity", Drop: 1}, {Name: "asks", Least: 20}}}
 	for _, name := range slices.Sorted(maps.Keys(local.Rules)) {
 		rule := local.Rules[name]
 		table.Rows = append(table.Rows, []string{name, string(rule.Severity), rule.Asks})

@@ -161,7 +161,7 @@ func (e *env) printAPIs(p *packagePage) error {
 	for _, api := range p.Bundle.Provides {
 		rows = append(rows, []string{api.Kind, api.Version, api.Group, about[api]})
 	}
-	columns := []term.Column{{Name: "kind", Least: 16}, {Name: "version"}, {Name: "group", Least: 16, Drop: 2}, {Name: "description", Least: 16, Drop: 1}}
+	columns := []term.Column{{Name: "kind"}, {Name: "version"}, {Name: "group", Least: 16, Drop: 2}, {Name: "description", Least: 16, Drop: 1}}
 	return e.section(p, "Provides", columns, rows)
 }
 
@@ -218,7 +218,7 @@ func (e *env) printCommands(p *packagePage) error {
 	if len(p.Also) > 0 {
 		of += " -c " + p.Catalog.Name
 	}
-	return e.stdout.Print(term.Table{Columns: []term.Column{{Name: "command", Least: 200}, {Name: "what", Drop: 1}}, Rows: [][]string{
+	return e.stdout.Print(term.Table{Columns: []term.Column{{Name: "command"}, {Name: "what", Least: 10, Drop: 1}}, Rows: [][]string{
 		{"kubectl catalog get bundles -p " + of, "its versions"},
 		{"kubectl catalog graph " + of, "how they upgrade"},
 		{"kubectl catalog path " + of + " --from VERSION", "the way from the one you have"},

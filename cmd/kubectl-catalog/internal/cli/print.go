@@ -80,10 +80,25 @@ func view(kind, name string, fields any) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
+func cellsOf(rows []row) [][]string {
+	cells := make([][]string, len(rows))
+	for i, r := range rows {
+		cells[i] = r.cells
+	}
+	return cells
+}
+
+func (o *output) tableOptions() term.Options {
+	return term.Options{Wide: *o.flags.OutputFormat == "wide", NoHeaders: *o.flags.NoHeaders}
+}
+
 // print writes a list to the terminal. single has other formats print the one row as an object rather than as a list, as kubectl does for a
 // name.
 func (o *output) print(to *term.Terminal, columns []term.Column, rows []row, single bool) error {
-	if o.isTable() || (single && len(rows) == 1) {
+	if o.isTable() {
+		return to.Print(term.Table{Columns: columns, Rows: cellsOf(rows)}, o.tableOptions())
+	}
+	if single && len(rows) == 1 {
 		write, err := o.stream(to, columns)
 		if err != nil {
 			return err
@@ -112,14 +127,8 @@ func (o *output) print(to *term.Terminal, columns []term.Column, rows []row, sin
 // stream returns what writes rows that come one after another: to a table, in other formats each as an object of its own.
 func (o *output) stream(to *term.Terminal, columns []term.Column) (func([]row) error, error) {
 	if o.isTable() {
-		table := to.Stream(columns, term.Options{Wide: *o.flags.OutputFormat == "wide", NoHeaders: *o.flags.NoHeaders})
-		return func(rows []row) error {
-			cells := make([][]string, len(rows))
-			for i, r := range rows {
-				cells[i] = r.cells
-			}
-			return table.Print(cells...)
-		}, nil
+		table := to.Stream(columns, o.tableOptions())
+		return func(rows []row) error { return table.Print(cellsOf(rows)...) }, nil
 	}
 	printer, err := o.printer(to)
 	return func(rows []row) error {

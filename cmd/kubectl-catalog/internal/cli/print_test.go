@@ -15,6 +15,35 @@ import (
 	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/term"
 )
 
+// On a narrow terminal rows can be told apart, and what was asked for by name goes first.
+func TestNarrowListOfBundles(t *testing.T) {
+	var rows []row
+	for _, version := range []string{"0.51.0", "0.50.1"} {
+		rows = append(rows, row{cells: []string{"strimzi-cluster-operator.v" + version, "strimzi-kafka-operator", "community", version, "stable, strimzi-0.x", "", ""}})
+	}
+	for _, c := range []struct {
+		opts getOptions
+		want string
+	}{
+		{getOptions{pkg: "strimzi-kafka-operator", catalog: "community"}, `NAME                               VERSION   CHANNELS
+strimzi-cluster-operator.v0.51.0   0.51.0    stable, s…
+strimzi-cluster-operator.v0.50.1   0.50.1    stable, s…
+`},
+		{getOptions{all: true}, `NAME                               CATALOG     VERSION
+strimzi-cluster-operator.v0.51.0   community   0.51.0
+strimzi-cluster-operator.v0.50.1   community   0.50.1
+`},
+	} {
+		var b bytes.Buffer
+		if err := newOutput(&cobra.Command{}).print(&term.Terminal{Writer: &b, Width: 55}, c.opts.known(bundleKind.columns), rows, false); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, b.String()); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", c.opts, diff)
+		}
+	}
+}
+
 // What is no table is harmless on a terminal, too, and is what it is elsewhere.
 func TestOutputOnATerminal(t *testing.T) {
 	const evil = "a\x1b[2J\u202eb"

@@ -47,8 +47,8 @@ which packages no longer do in their current version.`,
 }
 
 var providerColumns = []term.Column{
-	{Name: "package", Least: 20}, {Name: "catalog", Drop: 2}, {Name: "does", Style: term.ByValue(map[string]term.Style{provides: term.Green, requires: term.Yellow})},
-	{Name: "API", Least: 20}, {Name: "from", Drop: 1}, {Name: "to", Drop: 4}, note,
+	{Name: "package"}, inCatalog, {Name: "does", Style: term.ByValue(map[string]term.Style{provides: term.Green, requires: term.Yellow})},
+	{Name: "API"}, {Name: "from", Drop: 1}, {Name: "to", Drop: 2}, note,
 }
 
 // What a package does with an API.
@@ -121,7 +121,7 @@ func (e *env) providers(ctx context.Context, out *output, catalog string, asked 
 		}
 		rows = append(rows, row{object: object, cells: []string{u.Package.Name, u.Catalog.Name, u.Does, u.API.String(), u.From, u.To, no}})
 	}
-	return out.print(e.stdout, providerColumns, rows, false)
+	return out.print(e.stdout, getOptions{catalog: catalog}.known(providerColumns), rows, false)
 }
 
 // noAPI is the error of an API that is in no catalog.

@@ -98,7 +98,7 @@ func (e *env) search(ctx context.Context, out *output, opts searchOptions) error
 			r.Name, r.Catalog, r.Version, r.DisplayName, r.matched(opts.words), deprecated, r.Channel, r.Provider, r.Description,
 		}})
 	}
-	if err := out.print(e.stdout, searchColumns(opts.words), rows, false); err != nil {
+	if err := out.print(e.stdout, getOptions{catalog: opts.catalog}.known(searchColumns(opts.words)), rows, false); err != nil {
 		return err
 	}
 	if out.isTable() && reply.Total > len(rows) {
@@ -124,7 +124,7 @@ func (e *env) noResults(ctx context.Context, opts searchOptions) string {
 
 func searchColumns(words []string) []term.Column {
 	return []term.Column{
-		{Name: "name", Least: 20, Mark: words}, {Name: "catalog", Drop: 4}, {Name: "version", Drop: 5}, {Name: "display name", Least: 16, Drop: 2, Mark: words},
+		{Name: "name", Mark: words}, inCatalog, {Name: "version", Drop: 5}, {Name: "display name", Least: 16, Drop: 2, Mark: words},
 		{Name: "matched", Least: 16, Drop: 1, Mark: words}, note,
 		{Name: "channel", Wide: true}, {Name: "provider", Wide: true}, {Name: "description", Wide: true, Mark: words},
 	}

@@ -1,7 +1,6 @@
 package term
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -9,19 +8,21 @@ import (
 	"strings"
 )
 
-// A Column of a table.
+// A Column of a table. Rows are told apart by columns without Drop: these are the last to be cut.
 type Column struct {
 	Name  string
 	Wide  bool                    // shown only if all is wanted
 	Right bool                    // numbers
-	Least int                     // how narrow it may become before any is left out; 0: usualLeast
+	Least int                     // how narrow it may become before any is left out; 0: it is not cut before
 	Drop  int                     // when it is left out where not even cut columns fit: those with 1 first; 0: last
+	Apart bool                    // whether it counts as one without Drop unless all its cells are the same
+	Known bool                    // whether whoever asked has said what is in it: it is left out as one that is empty
 	Style func(cell string) Style // nil: plain
 	Mark  []string                // what is bold wherever it stands in a cell, in any case
 }
 
-// usualLeast is enough of most cells to know them by.
-const usualLeast = 10
+// enough of most cells is there to tell rows apart by them.
+const enough = 10
 
 // gap is what stands between two columns, as in kubectl's tables.
 const gap = 3
@@ -38,8 +39,8 @@ type Options struct {
 	NoHeaders bool
 }
 
-// Print writes a table: aligned by what the characters take on the screen, and not wider than the terminal. Where it would be, empty columns
-// are left out, cells are cut, and if that is not enough columns are left out by what they are worth.
+// Print writes a table: aligned by what the characters take on the screen, and not wider than the terminal. Where it would be, columns
+// that tell nothing are left out, texts are cut, if that is not enough columns are left out by what they are worth, and at last names are cut.
 func (t *Terminal) Print(table Table, opts Options) error {
 	s := t.Stream(table.Columns, opts)
 	s.whole = true
@@ -101,45 +102,60 @@ func (s *Stream) Print(rows ...[]string) error {
 	return nil
 }
 
-// leaveOut leaves out columns that are empty until the others fit, and then more until those fit, if they are cut. The first is never left
-// out, and of those that are worth the same the last is.
+// leaveOut leaves out columns that tell nothing until the others fit, and then more until those fit, if they are cut. Of those that are worth
+// the same the last is left out.
 func (s *Stream) leaveOut(lines, rows [][]string) {
 	for len(s.shown) > 1 {
 		widths := measure(lines, s.shown)
 		if total(widths) <= s.to.Width {
 			return
 		}
-		first, isEmpty := 1, false
-		for n := 1; n < len(s.shown); n++ {
-			if s.whole && !slices.ContainsFunc(rows, func(row []string) bool { return row[s.shown[n]] != "" }) {
-				first, isEmpty = n, true
-				break
-			}
-			if s.worth(n) <= s.worth(first) {
-				first = n
-			}
-		}
-		if !isEmpty && total(s.leasts(widths)) <= s.to.Width {
+		n := slices.IndexFunc(s.shown, func(i int) bool { return s.columns[i].Known || (i > 0 && s.whole && isEmpty(rows, i)) })
+		if n < 0 && total(s.leasts(widths)) <= s.to.Width {
 			return
 		}
-		s.shown = slices.Delete(s.shown, first, first+1)
+		if n < 0 {
+			n = s.leastWorth(rows)
+		}
+		if n < 0 {
+			for n = range widths {
+				widths[n] = min(widths[n], enough)
+			}
+			if total(widths) <= s.to.Width {
+				return
+			}
+			for n = len(widths) - 1; n > 1 && s.columns[s.shown[n]].Least > 0; { // a text tells something even if it is cut
+				n--
+			}
+		}
+		s.shown = slices.Delete(s.shown, n, n+1)
 	}
 }
 
-// worth is how late the nth column is left out.
-func (s *Stream) worth(n int) int {
-	if drop := s.columns[s.shown[n]].Drop; drop > 0 {
-		return drop
+func isEmpty(rows [][]string, column int) bool {
+	return !slices.ContainsFunc(rows, func(row []string) bool { return row[column] != "" })
+}
+
+// leastWorth is which of the columns is the next to be left out; -1 if rows are told apart by all.
+func (s *Stream) leastWorth(rows [][]string) int {
+	least, worth := -1, math.MaxInt
+	for n := 1; n < len(s.shown); n++ {
+		c := s.columns[s.shown[n]]
+		differs := func(row []string) bool { return row[s.shown[n]] != rows[0][s.shown[n]] }
+		if c.Drop > 0 && c.Drop <= worth && (!c.Apart || !slices.ContainsFunc(rows, differs)) {
+			least, worth = n, c.Drop
+		}
 	}
-	return math.MaxInt
+	return least
 }
 
 // leasts are how narrow columns of these widths may become before any is left out.
 func (s *Stream) leasts(widths []int) []int {
-	leasts := make([]int, len(widths))
+	leasts := slices.Clone(widths)
 	for n, i := range s.shown {
-		c := s.columns[i]
-		leasts[n] = max(1, min(widths[n], max(cmp.Or(c.Least, usualLeast), len(c.Name))))
+		if c := s.columns[i]; c.Least > 0 {
+			leasts[n] = min(widths[n], max(c.Least, len(c.Name)))
+		}
 	}
 	return leasts
 }
@@ -193,7 +209,7 @@ func shrink(widths, leasts []int, most int) {
 func (t *Terminal) line(columns []Column, shown, widths []int, cells []string, header bool) string {
 	var b strings.Builder
 	for n, i := range shown {
-		text := Cut(cells[i], widths[n])
+		text := cutCell(cells[i], widths[n])
 		space := strings.Repeat(" ", widths[n]-width(text))
 		painted := text
 		switch {

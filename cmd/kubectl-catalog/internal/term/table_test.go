@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestNarrowTable: empty columns are left out first, then cells are cut, and then columns are left out by what they are worth. What is left is
-// cut further.
+// TestNarrowTable: empty columns are left out first, then texts are cut, and then columns are left out by what they are worth. What rows are
+// told apart by is cut last.
 func TestNarrowTable(t *testing.T) {
 	table := Table{
-		Columns: []Column{{Name: "name", Least: 20}, {Name: "package", Least: 8, Drop: 2}, {Name: "note", Drop: 3}, {Name: "channels", Least: 9, Drop: 1}, {Name: "version"}},
+		Columns: []Column{{Name: "name"}, {Name: "package", Least: 8, Drop: 2}, {Name: "note", Drop: 3}, {Name: "channels", Least: 9, Drop: 1}, {Name: "version"}},
 		Rows:    [][]string{{"a-name-of-20-columns", "a-package", "", "stable, alpha", "1.0.0"}},
 	}
 	for width, want := range map[int]string{
@@ -23,24 +23,40 @@ func TestNarrowTable(t *testing.T) {
 		54: "NAME                   PACKAGE     CHANNELS    VERSION\na-name-of-20-columns   a-package   stable, …   1.0.0\n",
 		44: "NAME                   PACKAGE     VERSION\na-name-of-20-columns   a-package   1.0.0\n",
 		30: "NAME                   VERSION\na-name-of-20-columns   1.0.0\n",
-		28: "NAME\na-name-of-20-columns\n",
-		10: "NAME\na-name-of…\n",
+		28: "NAME                 VERSION\na-name-o…0-columns   1.0.0\n",
+		19: "NAME\na-name-of…0-columns\n",
+		10: "NAME\na-na…lumns\n",
 	} {
-		var b bytes.Buffer
-		if err := (&Terminal{Writer: &b, Width: width}).Print(table, Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, b.String()); diff != "" {
-			t.Errorf("%d columns (-want +got):\n%s", width, diff)
-		}
+		checkTable(t, table, width, want)
 	}
+}
+
+func checkTable(t *testing.T, table Table, width int, want string) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := (&Terminal{Writer: &b, Width: width}).Print(table, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("%d columns (-want +got):\n%s", width, diff)
+	}
+}
+
+// TestRowsApart: what tells rows apart stays, and what whoever asks has said goes first.
+func TestRowsApart(t *testing.T) {
+	columns := []Column{{Name: "package", Known: true}, {Name: "name"}, {Name: "catalog", Drop: 1, Apart: true}, {Name: "channels", Least: 8, Drop: 2}}
+	same := [][]string{{"a-package", "a.v1.0.0", "sample", "stable-v1"}, {"a-package", "a.v1.0.1", "sample", "stable-v1"}}
+	checkTable(t, Table{columns, same}, 40, "NAME       CATALOG   CHANNELS\na.v1.0.0   sample    stable-v1\na.v1.0.1   sample    stable-v1\n")
+	checkTable(t, Table{columns, same}, 26, "NAME       CHANNELS\na.v1.0.0   stable-v1\na.v1.0.1   stable-v1\n")
+	several := [][]string{{"a-package", "a.v1.0.0", "sample", "stable-v1"}, {"a-package", "a.v1.0.0", "other", "stable-v1"}}
+	checkTable(t, Table{columns, several}, 26, "NAME       CATALOG\na.v1.0.0   sample\na.v1.0.0   other\n")
 }
 
 // TestNarrowStream: what comes later may be wider than what the columns were chosen by, or in a column that was empty.
 func TestNarrowStream(t *testing.T) {
 	for width, want := range map[int]string{
 		30: "NAME   VERSION   NOTE\na      1\na-name-…   1.0.0-of…   removed\n",
-		20: "NAME   NOTE\na\na-name-of…   removed\n",
+		20: "NAME   NOTE\na\na-na…lumns   removed\n",
 	} {
 		var b bytes.Buffer
 		s := (&Terminal{Writer: &b, Width: width}).Stream([]Column{{Name: "name"}, {Name: "version", Drop: 1}, {Name: "note"}}, Options{})

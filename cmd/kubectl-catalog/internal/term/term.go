@@ -126,3 +126,12 @@ func Cut(text string, most int) string {
 	}
 	return narrow.Truncate(text, most, "…")
 }
+
+// cutCell shortens a name in the middle, as names begin alike and end with a version, and other texts at their end.
+func cutCell(text string, most int) string {
+	if width(text) <= most || most < enough || strings.Contains(text, " ") {
+		return Cut(text, most)
+	}
+	begin := narrow.Truncate(text, (most-1)/2, "")
+	return begin + narrow.TruncatePrefix(text, most-width(begin), "…")
+}
