@@ -33,6 +33,8 @@ func cluster(t *testing.T, watched func(), catalogs ...v1beta1.CatalogSource) st
 			t.Error("a catalog is patched")
 		case r.Method == http.MethodPost, len(catalogs) > 0 && strings.HasSuffix(r.URL.Path, "/catalogsources/"+catalogs[0].Name):
 			_ = json.NewEncoder(w).Encode(catalogs[0])
+		case r.URL.Query().Has("labelSelector"): // none has labels
+			_ = json.NewEncoder(w).Encode(v1beta1.CatalogSourceList{TypeMeta: list.TypeMeta})
 		case strings.HasSuffix(r.URL.Path, "/catalogsources"):
 			_ = json.NewEncoder(w).Encode(list)
 		default:

@@ -123,8 +123,7 @@ func (e *env) list(ctx context.Context, out *output, opts listOptions) error {
 	case len(catalogs) == 0 && missed != nil:
 		return missed
 	case len(catalogs) == 0 && out.isTable():
-		_, err := fmt.Fprintln(e.stderr, noCatalogs)
-		return err
+		return e.noneListed(ctx, opts)
 	}
 	rows, err := e.catalogRows(ctx, out, catalogs)
 	if err != nil {
@@ -135,6 +134,14 @@ func (e *env) list(ctx context.Context, out *output, opts listOptions) error {
 	}
 	allReady := !slices.ContainsFunc(catalogs, func(c v1beta1.CatalogSource) bool { return !isReady(c) })
 	return errors.Join(missed, out.print(e.stdout, catalogColumns(allReady), rows, len(opts.names) == 1))
+}
+
+func (e *env) noneListed(ctx context.Context, opts listOptions) error {
+	text := noCatalogs
+	if opts.selector+opts.fields != "" {
+		text = fmt.Sprintf("There are no catalogs%s.", getOptions{selector: opts.selector, fields: opts.fields}.where())
+	}
+	return e.nothingFound(ctx, text)
 }
 
 func (e *env) catalogRows(ctx context.Context, out *output, catalogs []v1beta1.CatalogSource) ([]row, error) {

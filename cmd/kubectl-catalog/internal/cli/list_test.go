@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
 // Of several names those that there are, are listed, as kubectl does.
@@ -35,5 +37,14 @@ func TestIgnoredNamesAskNobody(t *testing.T) {
 	const want = "there is no catalog \"nope\": kubectl catalog list shows those there are\nthere is no catalog \"aa\": did you mean \"a\"?\n"
 	if code != exitNotFound || !strings.HasSuffix(stderr, want) || asked == 0 {
 		t.Errorf("exit code %d, asked %d times: %s", code, asked, stderr)
+	}
+}
+
+// Where no catalog has the labels, that is what is said, and not that there is none.
+func TestListOfNoneWithTheseLabels(t *testing.T) {
+	server := cluster(t, nil, missingImage(v1beta1.ImageNotFoundReason))
+	code, stdout, stderr := run(t, "list", "-l", "a=b", "--server", server)
+	if code != exitDone || stdout != "" || stderr != "There are no catalogs with the labels \"a=b\".\n" {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 }
