@@ -27,8 +27,9 @@ func newWatchCmd(e *env) *cobra.Command {
 is interrupted (Ctrl-C).
 
 A line has the time since which the digest is served, the catalog, the digest, and the packages that were added (+), changed (~) and removed
-(-), and those that are left out as they are not sound (!). A catalog that is created later is followed, too. That a catalog cannot be used, or
-not be brought up to date, is told with the reason when it comes to that, and when it is well again.
+(-), and those that are left out as they are not sound (!). Where a terminal has no room for all names, it counts them first. A catalog that is
+created later is followed, too. That a catalog cannot be used, or not be brought up to date, is told with the reason when it comes to that, and when
+it is well again.
 
 With -o json each line is a JSON object with the whole digest and all names; its type is digest, removed, trouble or recovered.`,
 		Example: `  kubectl catalog watch
@@ -226,7 +227,7 @@ func (e *env) printChange(c feedChange, asJSON bool) error {
 // nameWidth has the names of most catalogs stand in a column.
 const nameWidth = 16
 
-// changeLine is a change for people. On a terminal it has as many names as there is room for.
+// changeLine is a change for people.
 func (e *env) changeLine(c feedChange) string {
 	head := fmt.Sprintf("%s  %-*s  ", c.Time.Local().Format(time.DateTime), nameWidth, term.Line(c.Catalog))
 	if c.Type == content.Removed {
@@ -239,36 +240,58 @@ func (e *env) changeLine(c feedChange) string {
 	if c.Changes == nil {
 		return head + "is served"
 	}
+	return head + e.packageWords(c, e.stdout.Width-len(head))
+}
+
+// packageWords names the packages that differ. On a terminal it has as many names as there is room for, and says first how many there are.
+func (e *env) packageWords(c feedChange, room int) string {
 	type word struct {
 		text  string
 		style term.Style
 	}
-	var words []word
+	var names, counts []word
+	width := -1
 	for _, part := range []struct {
 		sign  string
 		names []string
 		style term.Style
 	}{{"!", leftOutNames(c.LeftOut), term.Red}, {"+", c.Added, term.Green}, {"~", c.Changed, term.Yellow}, {"-", c.Removed, term.Red}} {
 		for _, name := range part.names {
-			words = append(words, word{part.sign + term.Line(name), part.style})
+			text := part.sign + term.Line(name)
+			names = append(names, word{text, part.style})
+			width += len(text) + 1
+		}
+		if len(part.names) > 0 {
+			counts = append(counts, word{fmt.Sprint(part.sign, len(part.names)), part.style})
 		}
 	}
-	if len(words) == 0 {
-		return head + "no package differs"
+	if len(names) == 0 {
+		return "no package differs"
 	}
 	var line strings.Builder
-	line.WriteString(head)
-	used := len(head)
-	for i, word := range words {
-		rest := fmt.Sprintf("and %d more", len(words)-i)
-		if i > 0 && e.stdout.Width > 0 && used+len(word.text)+1+len(rest) > e.stdout.Width {
-			line.WriteString(rest)
+	write := func(w word) {
+		line.WriteString(e.stdout.Paint(w.style, w.text) + " ")
+		room -= len(w.text) + 1
+	}
+	if e.stdout.Width == 0 || width <= room {
+		for _, name := range names {
+			write(name)
+		}
+		return strings.TrimSuffix(line.String(), " ")
+	}
+	for i, count := range counts {
+		if i == len(counts)-1 {
+			count.text += ":"
+		}
+		write(count)
+	}
+	for i, name := range names {
+		if i > 0 && len(name.text)+2 > room { // a blank, and the ellipsis
 			break
 		}
-		line.WriteString(e.stdout.Paint(word.style, word.text) + " ")
-		used += len(word.text) + 1
+		write(name)
 	}
-	return strings.TrimRight(line.String(), " ")
+	return line.String() + "…"
 }
 
 // followServer follows the catalogs of --server-url, which may be all there is to ask.
