@@ -28,7 +28,7 @@ func newDiffCmd(e *env) *cobra.Command {
 		Use:   "diff A B",
 		Short: "Tell what differs between two catalogs",
 		Long: `Tell what differs between two catalogs: the packages, channels (their heads, and the entries that upgrade otherwise), bundles and
-deprecations that were added (+), changed (~) and removed (-) on the way from A to B.
+deprecations that were added (+), changed (~) and removed (-) on the way from A to B. Packages that are not sound in B, which catalogd leaves out, are marked (!).
 
 Each is a catalog of the cluster (NAME), one of its versions (NAME@DIGEST, of what is served 8 digits are enough; as long as catalogd keeps it: while it is served and 15 minutes
 longer), an image in a registry (REGISTRY/NAME:TAG), or a directory or a file (./DIR).
@@ -132,16 +132,23 @@ func (e *env) printDifference(out *output, d *diff.Difference) error {
 		}
 		return out.print(e.stdout, nil, []row{{object: object}}, true)
 	}
-	counts := map[diff.Change]int{}
+	counts, unsound := map[diff.Change]int{}, 0
 	for _, p := range d.Packages {
 		counts[p.Change]++
+		if p.Unsound {
+			unsound++
+		}
 	}
 	p := printer{Terminal: e.stdout}
 	if len(d.Packages) == 0 {
 		p.printf("%s and %s have the same packages.\n", titleOf(d.From), titleOf(d.To))
 		return p.err
 	}
-	p.printf("%s -> %s: packages: %d added, %d changed, %d removed\n", titleOf(d.From), titleOf(d.To), counts[diff.Added], counts[diff.Changed], counts[diff.Removed])
+	p.printf("%s -> %s: packages: %d added, %d changed, %d removed", titleOf(d.From), titleOf(d.To), counts[diff.Added], counts[diff.Changed], counts[diff.Removed])
+	if unsound > 0 {
+		p.printf("; %d not sound", unsound)
+	}
+	p.printf("\n")
 	afterDetails := true // what has details is set apart
 	for _, pkg := range d.Packages {
 		detailed := pkg.Change != diff.Removed || pkg.Note != ""
@@ -188,7 +195,11 @@ func (p *printer) line(indent string, change diff.Change, text string) {
 }
 
 func (p *printer) pkg(d diff.PackageDifference) {
-	p.line("", d.Change, d.Name)
+	if d.Unsound {
+		p.printf("%s\n", p.Paint(term.Red, "! "+term.Line(d.Name)))
+	} else {
+		p.line("", d.Change, d.Name)
+	}
 	const indent = "    "
 	if d.Note != "" {
 		p.printf("%s%s\n", indent, term.Line(d.Note))

@@ -79,6 +79,28 @@ const wantDiff = `./a -> ./b: packages: 1 added, 2 changed, 1 removed
     the same channels, bundles and deprecations; what differs is its icon or description, blobs of other schemas, or the order of its blobs
 `
 
+// A package that catalogd would leave out is told of as such, as it is of a catalog that is served.
+func TestDiffOfUnsound(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"a.json": diffBefore,
+		"b.json": strings.Replace(diffBefore, `"name":"gone","defaultChannel":"c"`, `"name":"gone","defaultChannel":"stabel"`, 1),
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string]string{
+		"./a.json ./b.json": "./a.json -> ./b.json: packages: 0 added, 1 changed, 0 removed; 1 not sound\n\n! gone\n    not sound: ",
+		"./b.json ./a.json": "./b.json -> ./a.json: packages: 0 added, 1 changed, 0 removed\n\n~ gone\n    sound now, which it was not: ",
+	} {
+		stdout, stderr, code := runIn(t, append([]string{"diff"}, strings.Fields(args)...)...)
+		if reason, ok := strings.CutPrefix(stdout, want); !ok || !strings.Contains(reason, "stabel") || code != 0 {
+			t.Errorf("diff %s: exit code %d: %s%s", args, code, stdout, stderr)
+		}
+	}
+}
+
 // runIn runs the plugin, without a cluster.
 func runIn(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()

@@ -68,7 +68,7 @@ func (e *env) servedOutline(ctx context.Context, ref string) (diff.Catalog, erro
 	for _, c := range info.Catalogs {
 		o.Digest = c.Digest
 		for _, p := range c.InvalidPackages {
-			o.Packages[p.Name] = diff.Package{Hash: p.Hash, Unsound: p.Reason}
+			o.Packages[p.Name] = diff.Package{Hash: p.Hash, Look: func(context.Context) (*diff.Details, error) { return &diff.Details{Unsound: p.Reason}, nil }}
 		}
 	}
 	const query = `query($after: String) { packages(first: 100, after: $after) { nodes { name hash } pageInfo { hasNextPage endCursor } } }`
@@ -153,6 +153,9 @@ func localOutline(ctx context.Context, source *local.Source) (diff.Catalog, erro
 }
 
 func localDetails(read *local.Outline, pkg string) (*diff.Details, error) {
+	if reason, err := read.Unsound(pkg); err != nil || reason != "" {
+		return &diff.Details{Unsound: reason}, err
+	}
 	p := read.Packages[pkg]
 	d := newPackageDetails()
 	d.DefaultChannel = p.DefaultChannel

@@ -33,15 +33,15 @@ type Catalog struct {
 
 // Package is what is known of a package without looking into it.
 type Package struct {
-	Hash    string
-	Unsound string // why it is not sound; empty if it is
+	Hash string
 
-	// Look is not called where it is not sound. Those of several packages may be called at a time.
+	// Look looks into it. Those of several packages may be called at a time.
 	Look func(context.Context) (*Details, error)
 }
 
 // Details is what is in a package.
 type Details struct {
+	Unsound        string // why it is not sound, in which case nothing else is told; empty if it is
 	DefaultChannel string
 	Channels       map[string]Channel
 	Bundles        map[string]Bundle
@@ -68,7 +68,8 @@ type Difference struct {
 type PackageDifference struct {
 	Name           string                  `json:"name"`
 	Change         Change                  `json:"change"`
-	Note           string                  `json:"note,omitempty"` // what there is to say instead of details
+	Unsound        bool                    `json:"unsound,omitempty"` // now
+	Note           string                  `json:"note,omitempty"`    // what there is to say instead of details
 	DefaultChannel *FromTo                 `json:"defaultChannel,omitempty"`
 	Channels       []ChannelDifference     `json:"channels,omitempty"`
 	Bundles        []BundleDifference      `json:"bundles,omitempty"`
@@ -118,25 +119,26 @@ func Compare(ctx context.Context, from, to Catalog, only []string) (*Difference,
 
 // look finds out what differs in a package.
 func (p *PackageDifference) look(ctx context.Context, from, to Package) error {
-	switch {
-	case to.Unsound != "":
-		p.Note = "not sound: " + to.Unsound
-	case from.Unsound != "" && p.Change == Changed:
-		p.Note = "sound now, which it was not: " + from.Unsound
-	}
-	if p.Note != "" || p.Change == Removed || ctx.Err() != nil {
+	if p.Change == Removed || ctx.Err() != nil {
 		return ctx.Err()
-	}
-	a := &Details{}
-	if p.Change == Changed {
-		var err error
-		if a, err = from.Look(ctx); err != nil {
-			return err
-		}
 	}
 	b, err := to.Look(ctx)
 	if err != nil {
 		return err
+	}
+	if b.Unsound != "" {
+		p.Unsound, p.Note = true, "not sound: "+b.Unsound
+		return nil
+	}
+	a := &Details{}
+	if p.Change == Changed {
+		if a, err = from.Look(ctx); err != nil {
+			return err
+		}
+	}
+	if a.Unsound != "" {
+		p.Note = "sound now, which it was not: " + a.Unsound
+		return nil
 	}
 	p.compare(a, b)
 	if p.DefaultChannel == nil && p.Channels == nil && p.Bundles == nil && p.Deprecations == nil {

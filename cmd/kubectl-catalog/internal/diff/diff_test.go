@@ -30,10 +30,10 @@ func TestCompare(t *testing.T) {
 		Deprecations:   map[Reference]string{{Kind: "package"}: "move on now", {"channel", "alpha"}: "old"},
 	}
 	from := Catalog{Packages: map[string]Package{
-		"same": never, "removed": never, "sound": {Hash: "1", Unsound: "no channel"}, "unsound": looking("1", old, nil), "order": looking("1", old, nil), "all": looking("1", old, nil),
+		"same": never, "removed": never, "sound": looking("1", &Details{Unsound: "no channel"}, nil), "unsound": looking("1", old, nil), "order": looking("1", old, nil), "all": looking("1", old, nil),
 	}}
 	to := Catalog{Packages: map[string]Package{
-		"same": never, "added": looking("1", now, nil), "sound": looking("2", now, nil), "unsound": {Hash: "2", Unsound: "no head"}, "order": looking("2", old, nil), "all": looking("2", now, nil),
+		"same": never, "added": looking("1", now, nil), "sound": looking("2", now, nil), "unsound": looking("2", &Details{Unsound: "no head"}, nil), "order": looking("2", old, nil), "all": looking("2", now, nil),
 	}}
 	got, err := Compare(t.Context(), from, to, nil)
 	if err != nil {
@@ -60,7 +60,7 @@ func TestCompare(t *testing.T) {
 		{Name: "order", Change: Changed, Note: "the same channels, bundles and deprecations; what differs is its icon or description, blobs of other schemas, or the order of its blobs"},
 		{Name: "removed", Change: Removed},
 		{Name: "sound", Change: Changed, Note: "sound now, which it was not: no channel"},
-		{Name: "unsound", Change: Changed, Note: "not sound: no head"},
+		{Name: "unsound", Change: Changed, Unsound: true, Note: "not sound: no head"},
 	}
 	if diff := cmp.Diff(want, got.Packages); diff != "" {
 		t.Error(diff)

@@ -192,7 +192,7 @@ func (l *linter) checkGroup(name string, g *group) error {
 		return err
 	}
 	p.check()
-	sound, invalid, err := l.load(name, g.blobs)
+	sound, invalid, err := l.catalog.load(name, g.blobs)
 	switch {
 	case err != nil:
 		return err
@@ -209,13 +209,13 @@ func (l *linter) checkGroup(name string, g *group) error {
 }
 
 // load asks for the verdict of catalogd.
-func (l *linter) load(name string, blobs []*blob) (sound *fbc.Package, invalid *fbc.InvalidPackageError, err error) {
+func (c *catalog) load(name string, blobs []*blob) (sound *fbc.Package, invalid *fbc.InvalidPackageError, err error) {
 	defer func() {
 		if r := recover(); r != nil { // of a rule; catalogd has the same verdict of that
 			invalid, err = &fbc.InvalidPackageError{Name: name, Reason: fmt.Sprintf("checking it failed: %v", r)}, nil
 		}
 	}()
-	sound, err = fbc.LoadPackage(name, l.catalog.texts(blobs))
+	sound, err = fbc.LoadPackage(name, c.texts(blobs))
 	if invalid, ok := errors.AsType[*fbc.InvalidPackageError](err); ok {
 		return nil, invalid, nil
 	}

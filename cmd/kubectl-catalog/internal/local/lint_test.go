@@ -296,7 +296,7 @@ func FuzzLint(f *testing.F) {
 				t.Fatal(err)
 			}
 			p.check()
-			sound, _, err := l.load(name, g.blobs)
+			sound, _, err := l.catalog.load(name, g.blobs)
 			if err != nil {
 				t.Fatal(err)
 			}

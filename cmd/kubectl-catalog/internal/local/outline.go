@@ -14,6 +14,7 @@ type Outline struct {
 	Packages map[string]OutlinePackage
 
 	catalog *catalog
+	groups  map[string]*group
 	found   map[key]*blob
 }
 
@@ -42,8 +43,8 @@ func NewOutline(ctx context.Context, s *Source) (*Outline, error) {
 	if len(c.faults) > 0 {
 		return nil, fmt.Errorf("the catalog cannot be read: %w", c.faults[0])
 	}
-	o := &Outline{Packages: map[string]OutlinePackage{}, catalog: c, found: map[key]*blob{}}
-	for name, g := range c.groups() {
+	o := &Outline{Packages: map[string]OutlinePackage{}, catalog: c, groups: c.groups(), found: map[key]*blob{}}
+	for name, g := range o.groups {
 		if !g.required {
 			continue
 		}
@@ -87,6 +88,15 @@ func (o *Outline) outline(name string, blobs []*blob) (OutlinePackage, error) {
 		}
 	}).String()
 	return p, nil
+}
+
+// Unsound is why catalogd would find a package not sound; empty if it is.
+func (o *Outline) Unsound(pkg string) (reason string, err error) {
+	_, invalid, err := o.catalog.load(pkg, o.groups[pkg].blobs)
+	if invalid != nil {
+		reason = invalid.Reason
+	}
+	return reason, err
 }
 
 // Blob is the compact JSON of a blob; nil if there is none. Of an olm.package blob, pkg and name are the same, and olm.deprecations have no
