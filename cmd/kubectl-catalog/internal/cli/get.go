@@ -55,7 +55,8 @@ Of packages that are in several catalogs all are listed, those of the catalog wi
 not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, as their OperatorPackages are called, is the package of one catalog, here and
 wherever a package is named. TYPE/NAME does as well as TYPE NAME.
 
-Packages have the labels of their OperatorPackages, which kubectl get operatorpackages --show-labels shows. The name of a provider is one only where
+Packages have the labels of their OperatorPackages, which kubectl get operatorpackages --show-labels shows; -o json here is what the content
+service has of them, which has no labels. The name of a provider is one only where
 it can be, which "Red Hat, Inc." cannot: -o wide shows all of them.`,
 		Example: `  kubectl catalog get packages
   kubectl catalog get package skupper-operator -o yaml

@@ -70,6 +70,9 @@ func (e *env) nothingListed(ctx context.Context, out *output, k kind, opts getOp
 	if strings.Contains(opts.selector, v1beta1.ProviderLabel) {
 		text += " Most providers are no labels, as their names cannot be: kubectl catalog get packages -o wide shows them all."
 	}
+	if strings.Contains(opts.fields, "metadata.name") {
+		text += " metadata.name is PACKAGE.CATALOG; the name of the package alone is spec.packageName."
+	}
 	return e.nothingFound(ctx, text)
 }
 

@@ -44,6 +44,21 @@ strimzi-cluster-operator.v0.50.1   community   0.50.1
 	}
 }
 
+// By metadata.name nobody finds a package by its own name, and is told what does.
+func TestNoneOfThisMetadataName(t *testing.T) {
+	for fields, wanted := range map[string]bool{"metadata.name=argocd-operator": true, "spec.packageName=argocd-operator": false} {
+		var b bytes.Buffer
+		e := &env{stderr: &term.Terminal{Writer: &b}, serverURL: "http://127.0.0.1:1"}
+		if err := e.nothingListed(t.Context(), newOutput(&cobra.Command{}), packageKind, getOptions{fields: fields}); err != nil {
+			t.Fatal(err)
+		}
+		want := "There are no packages with the fields \"" + fields + "\"."
+		if got := b.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "metadata.name is PACKAGE.CATALOG; the name of the package alone is spec.packageName.") != wanted {
+			t.Errorf("%s: %s", fields, got)
+		}
+	}
+}
+
 // What is no table is harmless on a terminal, too, and is what it is elsewhere.
 func TestOutputOnATerminal(t *testing.T) {
 	const evil = "a\x1b[2J\u202eb"
