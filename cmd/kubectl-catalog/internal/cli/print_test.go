@@ -44,6 +44,26 @@ strimzi-cluster-operator.v0.50.1   community   0.50.1
 	}
 }
 
+// What provides an API and what needs it is told apart by the API's version, too, in 60 columns.
+func TestNarrowListOfProviders(t *testing.T) {
+	rows := []row{
+		{cells: []string{"strimzi-kafka-operator", "community", provides, "Kafka.v1.kafka.strimzi.io", "0.49.0", "1.2.0", ""}},
+		{cells: []string{"strimzi-kafka-operator", "sample", provides, "Kafka.v1beta2.kafka.strimzi.io", "0.23.0", "0.51.0", "no longer"}},
+	}
+	const want = `PACKAGE              CATALOG     DOES    API
+strimzi-…-operator   community   prov…   Kafka.v1.…trimzi.io
+strimzi-…-operator   sample      prov…   Kafka.v1b…trimzi.io
+`
+	var b bytes.Buffer
+	out := newOutput(&cobra.Command{})
+	if err := out.print(&term.Terminal{Writer: &b, Width: 60}, providerColumns, rows, false); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // By metadata.name nobody finds a package by its own name, and is told what does.
 func TestNoneOfThisMetadataName(t *testing.T) {
 	for fields, wanted := range map[string]bool{"metadata.name=argocd-operator": true, "spec.packageName=argocd-operator": false} {

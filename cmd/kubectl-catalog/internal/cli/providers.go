@@ -47,7 +47,7 @@ which packages no longer do in their current version.`,
 }
 
 var providerColumns = []term.Column{
-	{Name: "package"}, inCatalog, {Name: "does", Style: term.ByValue(map[string]term.Style{provides: term.Green, requires: term.Yellow})},
+	{Name: "package"}, inCatalog, {Name: "does", Least: 5, Style: term.ByValue(map[string]term.Style{provides: term.Green, requires: term.Yellow})},
 	{Name: "API"}, {Name: "from", Drop: 1}, {Name: "to", Drop: 2}, note,
 }
 
