@@ -258,8 +258,17 @@ func TestPluginRefreshes(t *testing.T) {
 		t.Errorf("got\n%s", unchanged)
 	}
 	_, digest := w.registry.push(t, "sample", catalogImage(t, changedSample(t)))
-	changed := regexp.MustCompile(`\b[0-9a-f]{12}\b`).ReplaceAllString(w.plugin(t, "refresh", "--all", "--wait").must(t), "DIGEST")
+	run := w.plugin(t, "refresh", "--all", "--wait")
+	changed := regexp.MustCompile(`\b[0-9a-f]{12}\b`).ReplaceAllString(run.must(t), "DIGEST")
 	checkGolden(t, "catalogs/refresh.txt", changed)
+	// The digest of before is told whole, as it cannot be had elsewhere any more.
+	more := regexp.MustCompile(`(?m)^more, for 15 minutes: kubectl catalog (diff sample@sha256:.* sample)$`).FindStringSubmatch(run.stderr)
+	if more == nil {
+		t.Fatalf("refresh says no command that tells more:\n%s", run.stderr)
+	}
+	if text := w.plugin(t, strings.Fields(more[1])...).must(t); !strings.Contains(text, "packages: ") {
+		t.Errorf("%s says\n%s", more[1], text)
+	}
 	must(t, wantString(w.catalog(t, "sample"), digest, "status", "digest"))
 
 	w.registry.once(func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, "no", http.StatusForbidden) })

@@ -139,8 +139,8 @@ func wholeVersion(ctx context.Context, s *content.Service, catalog, version stri
 	if err != nil || strings.HasPrefix(served, "sha256:"+short[1]) {
 		return served, err
 	}
-	return "", notFoundf("catalog %q is at %s now, not at %s: name another version by its whole digest, which kubectl catalog list -o yaml showed in status.digest",
-		catalog, shortDigest(served), short[1])
+	return "", notFoundf("catalog %q is at %s now, not at %s: name another version by its whole digest, which refresh --wait tells, and the events below kubectl catalog describe %s",
+		catalog, shortDigest(served), short[1], catalog)
 }
 
 // gone says of a version that is not there what can be done.

@@ -202,8 +202,11 @@ func (r *refresh) tellChanges(ctx context.Context, after *v1beta1.CatalogSource)
 	if err != nil {
 		r.warn("which packages of catalog %q are left out is not all known: %v", r.catalog.Name, err)
 	}
-	_, err = fmt.Fprint(r.stdout, r.describe(*event.Changes, left))
-	return err
+	if _, err := fmt.Fprint(r.stdout, r.describe(*event.Changes, left)); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.stderr, "more, for 15 minutes: kubectl catalog diff %s@%s %[1]s\n", r.catalog.Name, r.version)
+	return nil
 }
 
 // event returns the first event of the catalog's feed that is wanted.
