@@ -40,7 +40,7 @@ wrong, 3 one of them does not exist, 4 any other failure.`,
   kubectl catalog diff sample ./my-catalog --package skupper-operator --exit-code`,
 		ValidArgsFunction: e.completeDiff,
 	}
-	out := newOutput(cmd)
+	out := newNamelessOutput(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&opts.packages, "package", "p", nil, "compare only these `packages`")
 	flags.BoolVar(&opts.insecure, "insecure", false, "allow registries without TLS, or with certificates that nobody vouches for")

@@ -124,7 +124,7 @@ func kindAndNames(args []string) (kind, []string, error) {
 	case slices.Contains([]string{"catalogs", "catalog", "catalogsources", "catalogsource"}, word):
 		return k, nil, usagef("%q is nothing that catalogs hold: kubectl catalog list lists catalogs", word)
 	}
-	return k, nil, usagef("%q is nothing that catalogs hold: packages, channels, bundles and deprecations are", word)
+	return k, nil, usagef("%q is nothing that catalogs hold: packages, channels, bundles and deprecations are; if it is a package: kubectl catalog get package %s", word, word)
 }
 
 // allKinds are what can be listed.

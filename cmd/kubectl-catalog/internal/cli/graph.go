@@ -61,6 +61,9 @@ func onePackage(use string, flags ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 1:
+			if kind, name, ok := strings.Cut(args[0], "/"); ok && kinds[strings.TrimSuffix(kind, "."+viewGroup)].ofPackages {
+				args[0] = name // as -o name prints it
+			}
 			return nil
 		case len(args) == 0:
 			return usagef("say which package, one of those that kubectl catalog get packages lists: kubectl catalog %s", use)

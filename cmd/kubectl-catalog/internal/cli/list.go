@@ -59,6 +59,8 @@ func newListCmd(e *env) *cobra.Command {
 	flags.StringVar(&opts.fields, "field-selector", "", "only catalogs with these fields: metadata.name=value")
 	flags.StringVar(&opts.sortBy, "sort-by", "", "sort by a `field` of the objects, as a JSONPath: .spec.priority")
 	flags.BoolVarP(&opts.watch, "watch", "w", false, "after the list, a row for each catalog that changes, until interrupted")
+	flags.BoolP("all-namespaces", "A", false, "catalogs are in no namespace: as kubectl takes it for such objects")
+	_ = flags.MarkHidden("all-namespaces")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if opts.names = names; len(names) > 0 && opts.selector+opts.fields != "" {
 			return usagef("name catalogs, or select them by --selector and --field-selector, not both")

@@ -68,6 +68,8 @@ func TestNames(t *testing.T) {
 		says string
 	}{
 		{"graph foo.two -o json", 0, `"catalog": {\n        "name": "two"\n    }`},
+		{"graph package.content.catalogd.operatorframework.io/foo -c two -o json", 0, `"name": "two"`},
+		{"graph package/foo.two -o json", 0, `"name": "two"`},
 		{"graph foo -c two -o json", 0, `"name": "two"`},
 		{"graph a.one -o json", 0, `"package": {\n        "name": "a.one"\n    }`},
 		{"graph foo.nope", 3, `there is no package "foo.nope"`},

@@ -30,21 +30,43 @@ const (
 type output struct {
 	flags *get.PrintFlags
 	own   []string // formats that the command prints itself
+
+	nameless bool // whether what is printed has no name
 }
 
 // newOutput adds -o and what belongs to it to a command, which may have formats of its own.
 func newOutput(cmd *cobra.Command, own ...string) *output {
-	o := &output{flags: get.NewGetPrintFlags(), own: own}
+	return addOutput(cmd, &output{flags: get.NewGetPrintFlags(), own: own})
+}
+
+// newNamelessOutput is newOutput for what has no name to print.
+func newNamelessOutput(cmd *cobra.Command) *output {
+	o := addOutput(cmd, &output{flags: get.NewGetPrintFlags(), nameless: true})
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if *o.flags.OutputFormat == "name" {
+			return noFormat("name", o.formats())
+		}
+		return nil
+	}
+	return o
+}
+
+// formats are those that there are.
+func (o *output) formats() []string {
+	return slices.DeleteFunc(slices.Concat(o.own, o.flags.AllowedFormats()), func(format string) bool { return o.nameless && format == "name" })
+}
+
+func addOutput(cmd *cobra.Command, o *output) *output {
 	o.flags.JSONYamlPrintFlags.AddFlags(cmd)
 	o.flags.TemplateFlags.AddFlags(cmd)
-	formats := o.flags.AllowedFormats()
+	formats := o.formats()
 	usage := "`format`: "
-	if len(own) > 0 {
-		usage += strings.Join(own, ", ") + "; or "
+	if len(o.own) > 0 {
+		usage += strings.Join(o.own, ", ") + "; or "
 	}
-	cmd.Flags().StringVarP(o.flags.OutputFormat, "output", "o", "", usage+strings.Join(formats, ", ")+" (as kubectl get has them)")
+	cmd.Flags().StringVarP(o.flags.OutputFormat, "output", "o", "", usage+strings.Join(formats[len(o.own):], ", ")+" (as kubectl get has them)")
 	cmd.Flags().BoolVar(o.flags.NoHeaders, "no-headers", false, "print no headers above a table")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(own, formats...), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	return o
 }
 
@@ -147,7 +169,7 @@ func (o *output) printer(to *term.Terminal) (printers.ResourcePrinter, error) {
 	if *o.flags.OutputFormat == "yml" {
 		err = usagef("there is no format \"yml\": did you mean yaml?")
 	} else if genericclioptions.IsNoCompatiblePrinterError(err) {
-		err = noFormat(*o.flags.OutputFormat, append(o.own[:len(o.own):len(o.own)], o.flags.AllowedFormats()...))
+		err = noFormat(*o.flags.OutputFormat, o.formats())
 	}
 	if *o.flags.OutputFormat == "yaml" {
 		printer = o.yamlPrinter()

@@ -27,8 +27,9 @@ type refreshOptions struct {
 func newRefreshCmd(e *env) *cobra.Command {
 	var opts refreshOptions
 	cmd := &cobra.Command{
-		Use:   "refresh NAME...",
-		Short: "Have catalogs polled now",
+		Use:        "refresh NAME...",
+		SuggestFor: []string{"update", "poll", "sync"},
+		Short:      "Have catalogs polled now",
 		Long: `Have catalogs polled now, whenever their next poll is due. With --wait it is told what changed: the digest, and the packages that were added
 (+), changed (~) and removed (-), and those that are left out as they cannot be used (!).`,
 		Example: `  kubectl catalog refresh sample --wait

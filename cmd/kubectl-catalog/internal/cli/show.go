@@ -20,8 +20,9 @@ type showOptions struct {
 func newShowCmd(e *env) *cobra.Command {
 	var opts showOptions
 	cmd := &cobra.Command{
-		Use:   "show PACKAGE",
-		Short: "Show a page about a package",
+		Use:        "show PACKAGE",
+		SuggestFor: []string{"info", "view"},
+		Short:      "Show a page about a package",
 		Long: `Show a page about a package: what it is and who provides it, its channels, the APIs it provides and needs, its images.
 
 It is of the head of the default channel, unless --version or --channel say another. A package that several catalogs have is shown as the one with

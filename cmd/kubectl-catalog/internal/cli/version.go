@@ -50,7 +50,7 @@ func newVersionCmd(e *env) *cobra.Command {
   kubectl catalog version --client`,
 		Args: cobra.NoArgs,
 	}
-	out := newOutput(cmd)
+	out := newNamelessOutput(cmd)
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "only that of the plugin, without asking a cluster")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		v := versions{Client: clientVersion{e.version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}}
