@@ -35,7 +35,8 @@ strimzi-cluster-operator.v0.50.1   community   0.50.1
 `},
 	} {
 		var b bytes.Buffer
-		if err := newOutput(&cobra.Command{}).print(&term.Terminal{Writer: &b, Width: 55}, c.opts.known(bundleKind.columns), rows, false); err != nil {
+		out := newOutput(&cobra.Command{})
+		if err := out.print(&term.Terminal{Writer: &b, Width: 55}, c.opts.known(bundleKind.columns), rows, false); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(c.want, b.String()); diff != "" {
