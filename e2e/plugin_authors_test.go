@@ -99,14 +99,14 @@ func TestPluginLintSays(t *testing.T) {
 		{"lint " + sound + " --no-warnings", 0, "0 errors, 2 warnings"},
 		{"lint " + sound + " --strict", 1, "--strict allows no warnings"},
 		{"lint testdata/broken/00-control", 0, "make 0 OperatorPackages; it leaves out foo"},
-		{"lint testdata/nosuch/", 3, "there is no directory testdata/nosuch/"},
+		{"lint testdata/nosuch/", 3, "there is no directory or file testdata/nosuch/"},
 		{"lint " + w.registry.address + "/nosuch", 3, "there is none of that name"},
 		{"lint", 2, "say what to check"},
 		{"lint " + heads + " -o xml", 2, `no format "xml"`},
 		{"lint " + heads + " --strict --no-warnings", 2, "--strict or --no-warnings"},
 		{"push " + heads, 2, "kubectl catalog push DIR IMAGE"},
-		{"push testdata/nosuch x.example/y", 3, "there is no directory testdata/nosuch"},
-		{"push " + heads + " Not/An/Image", 2, "write it by tag"},
+		{"push testdata/nosuch x.example/y", 3, "there is no directory or file testdata/nosuch"},
+		{"push " + heads + " Not/An/Image", 2, "is no image reference"},
 		{"push " + heads + " x.example/y --dry-run=server", 2, "--dry-run=client"},
 	} {
 		run := w.clusterless(t, strings.Fields(test.args)...)

@@ -228,7 +228,7 @@ func TestPluginDiffs(t *testing.T) {
 	}
 	w.plugin(t, "diff", "sample@sha256:"+strings.Repeat("0", 64), "sample").fails(t, 3, "15 minutes")
 	w.plugin(t, "diff", "sample").fails(t, 2, "which two")
-	w.plugin(t, "diff", "sample", "./nope").fails(t, 3, "no directory ./nope")
+	w.plugin(t, "diff", "sample", "./nope").fails(t, 3, "no directory or file ./nope")
 }
 
 // TestPluginMigrates applies what it made of a CatalogSource of OLM v0.
