@@ -88,12 +88,13 @@ verify: ## Generate, format, vet, lint and tidy; fail if that changes a file
 test: ## Run everything CI runs: unit and API server tests with -race, then e2e, then e2e-node
 	@echo "== test tier 1 of 3: unit tests, and tests against a real kube-apiserver (go test -race)"
 	assets=$$($(ASSETS)); packages=$$(go list ./... | grep -v /e2e); \
-		CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$assets go test -race -timeout 20m -skip '$(MATRICES)' $$packages
-	go test -run '$(MATRICES)' ./internal/store
+		CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$assets go test -race -timeout 20m -skip '$(SINGLE)' $$packages
+	go test -run '$(SINGLE)' ./internal/store ./internal/unpack
 	@$(MAKE) --no-print-directory -j3 e2e e2e-node # side by side, as they mostly wait
 
-# They stop one goroutine at each of its steps, in which there is no race to be found; -race makes them take five times as long.
-MATRICES := ^Test(Crash|Failure)Matrix$$
+# They try one goroutine at each of its steps, with each byte damaged, or with each schema of SQLite: there is no race to be found, and -race
+# makes them take five times as long.
+SINGLE := ^Test(CrashMatrix|FailureMatrix|EveryByte|OwnSchemas|ForeignSchemas|HostileDatabases)$$
 
 # A release that lays out its volume in another way, for the tests of upgrades.
 .PHONY: next
