@@ -91,7 +91,7 @@ it can be, which "Red Hat, Inc." cannot: -o wide shows all of them.`,
 		if err := checkSelectors(opts.selector, opts.fields); err != nil {
 			return err
 		}
-		opts.names, opts.full = names, !out.isPlain()
+		opts.names, opts.full = names, !out.isPlain() || opts.sortBy != ""
 		if opts.watch {
 			return e.getAndWatch(cmd.Context(), out, kind, opts)
 		}

@@ -77,10 +77,10 @@ func listPackages(ctx context.Context, s *content.Service, opts getOptions) ([]l
 	if len(names) > 0 {
 		filter["names"] = names
 	}
-	const query = `query($filter: PackageFilter, $after: String) { packages(filter: $filter, first: 100, after: $after) {
-		nodes { name catalog { name } displayName shortDescription provider categories capabilities version defaultChannel { name } deprecation { message } }
+	const query = `query($filter: PackageFilter, $after: String, $full: Boolean!) { packages(filter: $filter, first: 100, after: $after) {
+		nodes { name catalog { name } displayName shortDescription @include(if: $full) provider categories capabilities version defaultChannel { name } deprecation { message } }
 		pageInfo { hasNextPage endCursor } } }`
-	found, err := content.All[packageView](ctx, s, "", "", query, map[string]any{"filter": filter})
+	found, err := content.All[packageView](ctx, s, "", "", query, map[string]any{"filter": filter, "full": opts.full})
 	if err != nil {
 		return nil, err
 	}

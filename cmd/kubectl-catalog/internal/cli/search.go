@@ -167,7 +167,7 @@ func (r *searchReply) complete(ctx context.Context, service *content.Service) er
 	for _, result := range r.Results {
 		names = append(names, result.Name)
 	}
-	packages, err := listPackages(ctx, service, getOptions{names: names})
+	packages, err := listPackages(ctx, service, getOptions{names: names, full: true})
 	if err != nil {
 		return err
 	}
