@@ -158,13 +158,17 @@ func (e *env) open(base, catalog string) (*content.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("where catalog %q is served cannot be told: %w", catalog, err)
 	}
+	return e.once(at.URL.String(), func() (*content.Service, error) { return e.openAt(at) })
+}
+
+// once opens a service, unless this command did so already.
+func (e *env) once(where string, open func() (*content.Service, error)) (*content.Service, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	where := at.URL.String()
 	if known := e.opened[where]; known != nil {
 		return known, nil
 	}
-	service, err := e.openAt(at)
+	service, err := open()
 	if err != nil {
 		return nil, err
 	}
@@ -194,6 +198,10 @@ func (e *env) openAt(at content.Address) (*content.Service, error) {
 
 // direct returns the service at --server-url, which is sent the user's own credentials.
 func (e *env) direct() (*content.Service, error) {
+	return e.once("--server-url", e.openDirect) // no URL, as others there go without these credentials
+}
+
+func (e *env) openDirect() (*content.Service, error) {
 	at, err := content.ParseAddress(e.serverURL, "")
 	if err != nil {
 		return nil, usagef("--server-url: %w", err)

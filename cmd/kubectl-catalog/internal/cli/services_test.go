@@ -140,4 +140,9 @@ func TestOneTokenForAll(t *testing.T) {
 	if err != nil || len(e.opened) != 2 {
 		t.Errorf("of another installation: %v, %v", other, err)
 	}
+	e.serverURL = "http://catalogd.ns.svc"
+	direct, err := e.direct()
+	if again, _ := e.direct(); err != nil || direct != again || len(e.opened) != 3 {
+		t.Errorf("of --server-url: %v, %v", direct, err)
+	}
 }
