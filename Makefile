@@ -74,7 +74,7 @@ generate: ## Generate deepcopy code, CRDs, the RBAC role, the chart's copies of 
 	cp config/prometheus/rules.yaml charts/catalogd/files/
 	$(TOOL) gqlgen generate --config internal/serve/graphql/gqlgen.yml
 	go run ./hack/dashboard >config/prometheus/dashboard.json
-	go run ./cmd/kubectl-catalog/internal/gendocs docs/cli
+	go run ./internal/cli/gendocs docs/cli
 
 .PHONY: lint
 lint: ## Lint: import arrows, complexity, error handling, format (see .golangci.yaml)

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/operator-catalogs/catalogd/cmd/kubectl-catalog/internal/cli"
+	"github.com/operator-catalogs/catalogd/internal/cli"
 )
 
 // version is stamped in by the build.

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	local "github.com/operator-catalogs/catalogd/internal/authoring"
+	term "github.com/operator-catalogs/catalogd/internal/cli/output"
+)
+
+var faulty = &local.Report{Source: "dir", Faults: []local.Fault{
+	{Severity: local.Warning, Rule: "no-package", Message: "none"},
+	{File: "dir/a.json", Severity: local.Error, Rule: "not-a-file", Message: "a pipe"},
+	{File: "dir/b.json", Line: 3, Severity: local.Error, Rule: "syntax", Message: "odd"},
+	{File: "dir/b.json", Line: 12, Column: 7, Severity: local.Warning, Rule: "no-icon", Message: "blank\x1b[2J"},
+}}
+
+// TestReportOnATerminal has the faults below their files; elsewhere each line says all, for grep.
+func TestReportOnATerminal(t *testing.T) {
+	for name, test := range map[string]struct {
+		live bool
+		want string
+	}{
+		"terminal": {true, "dir\n" +
+			"           warning none no-package\n\n" +
+			"dir/a.json\n" +
+			"           error   a pipe not-a-file\n\n" +
+			"dir/b.json\n" +
+			"  3        error   odd syntax\n" +
+			"  12:7     warning blank\ufffd[2J no-icon\n"},
+		"file": {false, "dir: warning: none [no-package]\n" +
+			"dir/a.json: error: a pipe [not-a-file]\n" +
+			"dir/b.json:3: error: odd [syntax]\n" +
+			"dir/b.json:12:7: warning: blank\x1b[2J [no-icon]\n"}, // Lint itself leaves none in messages
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			to := &term.Terminal{Writer: &out, Live: test.live}
+			if err := printReport(to, faulty, "text"); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, out.String()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReportIsHarmless writes what a catalog says to a terminal in every format.
+func TestReportIsHarmless(t *testing.T) {
+	for _, format := range local.Formats {
+		var out strings.Builder
+		if err := printReport(&term.Terminal{Writer: &out, Live: true}, faulty, format); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsRune(out.String(), '\x1b') || out.Len() == 0 {
+			t.Errorf("%s: got %q", format, out.String())
+		}
+	}
+}
+
+func TestColoursOfFaults(t *testing.T) {
+	var out strings.Builder
+	if err := printReport(&term.Terminal{Writer: &out, Live: true, Colours: true}, faulty, "text"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\x1b[1mdir/b.json\x1b[0m", "\x1b[31merror  \x1b[0m", "\x1b[33mwarning\x1b[0m"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q in %q", want, out.String())
+		}
+	}
+}

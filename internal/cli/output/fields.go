@@ -1,0 +1,61 @@
+package output
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Fields writes labels and values below each other, as `kubectl describe` does, values that are too long for the terminal in several lines.
+// Empty values are left out.
+func (t *Terminal) Fields(indent int, pairs ...[2]string) error {
+	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p [2]string) bool { return p[1] == "" })
+	widest := 0
+	for _, p := range pairs {
+		widest = max(widest, width(p[0]))
+	}
+	begin := indent + widest + 3
+	for _, p := range pairs {
+		label := p[0] + ":" + strings.Repeat(" ", widest-width(p[0]))
+		lines := t.Wrap(strings.TrimRight(p[1], "\n"), begin)
+		value := strings.Join(lines, "\n"+strings.Repeat(" ", begin))
+		if _, err := fmt.Fprintf(t, "%s%s  %s\n", strings.Repeat(" ", indent), t.Paint(Bold, label), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leastText is how narrow a text becomes at most.
+const leastText = 20
+
+// Wrap makes lines of a text that begins behind as many columns, broken at spaces. A word that is longer than a line stays whole: it is an
+// address or a digest, mostly, which somebody may want to copy.
+func (t *Terminal) Wrap(text string, begin int) []string {
+	lines := strings.Split(text, "\n")
+	if t.Width == 0 {
+		return lines
+	}
+	most := max(t.Width-begin, leastText)
+	var wrapped []string
+	for _, line := range lines {
+		words := strings.Split(line, " ")
+		now := words[0]
+		for _, word := range words[1:] {
+			if width(unpainted(now+" "+word)) > most {
+				wrapped = append(wrapped, now)
+				now = word
+			} else {
+				now += " " + word
+			}
+		}
+		wrapped = append(wrapped, now)
+	}
+	return wrapped
+}
+
+var painting = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// unpainted is a text without what Paint adds to it.
+func unpainted(text string) string { return painting.ReplaceAllString(text, "") }
