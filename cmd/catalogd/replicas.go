@@ -90,7 +90,7 @@ func (c *cluster) fit(ctx context.Context) error {
 	if !c.working.Load() {
 		return errors.New("the API server does not give all that is watched")
 	}
-	return c.store.Answers(ctx)
+	return c.store.Ping(ctx)
 }
 
 // leadingMetric is 1 as long as this replica leads.

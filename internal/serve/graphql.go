@@ -30,7 +30,7 @@ func (s *server) answerQuery(w http.ResponseWriter, r *http.Request, catalogs []
 	if err := readBody(w, r); err != nil {
 		return err
 	}
-	catalogs, err := described(catalogs)
+	catalogs, err := validated(catalogs)
 	if err != nil {
 		return err
 	}

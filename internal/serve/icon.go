@@ -80,7 +80,7 @@ func readIcon(ctx context.Context, c store.Catalog, name string) (data []byte, m
 		return nil, "", notFound("the icon of package %q in catalog %q is not served: its olm.package blob has %d bytes, more than %d",
 			name, c.Name, blobs.Size(), maxIconBlob)
 	}
-	for blob, err := range blobs.Sound(ctx) {
+	for blob, err := range blobs.Verified(ctx) {
 		if err != nil {
 			return nil, "", fmt.Errorf("reading package %q of catalog %q: %w", name, c.Name, err)
 		}

@@ -94,7 +94,7 @@ func (s *server) search(w http.ResponseWriter, r *http.Request) error {
 		}
 		catalogs = []store.Catalog{c}
 	}
-	if catalogs, err = described(catalogs); err != nil {
+	if catalogs, err = validated(catalogs); err != nil {
 		return err
 	}
 	body, err := s.runSearch(r, catalogs, query, limit)

@@ -9,9 +9,9 @@ import (
 // answerTime is how long a volume may take to answer a small question.
 const answerTime = 5 * time.Second
 
-// Answers tells whether the volume still answers: one over a network can leave whoever asks waiting for good. One that says that something
+// Ping tells whether the volume still answers: one over a network can leave whoever asks waiting for good. One that says that something
 // is wrong answers, too. Nothing is written, and no more than one question waits.
-func (s *Store) Answers(ctx context.Context) error {
+func (s *Store) Ping(ctx context.Context) error {
 	answered := s.ask()
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

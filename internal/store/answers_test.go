@@ -9,14 +9,14 @@ import (
 func TestAnswers(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	for range 3 {
-		must(t, s.Answers(t.Context()))
+		must(t, s.Ping(t.Context()))
 	}
 	s.mu.Lock()
 	s.asked = make(chan struct{}) // a question that waits for good
 	s.mu.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Answers(ctx); err == nil || !strings.Contains(err.Error(), "the volume does not answer") {
+	if err := s.Ping(ctx); err == nil || !strings.Contains(err.Error(), "the volume does not answer") {
 		t.Errorf("got %v, want that the volume does not answer", err)
 	}
 }

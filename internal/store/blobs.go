@@ -176,9 +176,9 @@ func (b *Blobs) All() iter.Seq2[[]byte, error] {
 	return readBlobs(b.snapshot.catalog.Load(), b.numbers, b.snapshot.index.extent)
 }
 
-// Sound is All for who relies on the bytes: it also compares each blob with its checksum. One that is not what was unpacked, or cannot
+// Verified is All for who relies on the bytes: it also compares each blob with its checksum. One that is not what was unpacked, or cannot
 // be read, is a *DamagedError, and noted: the snapshot is to be unpacked again then.
-func (b *Blobs) Sound(ctx context.Context) iter.Seq2[[]byte, error] {
+func (b *Blobs) Verified(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if err := b.Check(); err != nil {
 			yield(nil, err)
@@ -201,7 +201,7 @@ func (s *Snapshot) soundBlobs(numbers []uint32) iter.Seq2[[]byte, error] {
 			switch {
 			case err != nil:
 				err = &DamagedError{fmt.Errorf("reading blob %d of %s/%s: %w", numbers[i], s.key, catalogFile, err)}
-			case !s.Proves(numbers[i], blob):
+			case !s.Matches(numbers[i], blob):
 				blob, err = nil, &DamagedError{fmt.Errorf("blob %d of %s/%s is not what was unpacked", numbers[i], s.key, catalogFile)}
 			}
 			if !yield(blob, err) || err != nil {

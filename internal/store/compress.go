@@ -178,9 +178,9 @@ func (s *Store) polite(ctx context.Context, w io.Writer) io.Writer {
 	})
 }
 
-// Urgent tells that the caller has work to do that somebody waits for, and has what is not urgent leave the processors to it until it
+// Prioritize tells that the caller has work to do that somebody waits for, and has what is not urgent leave the processors to it until it
 // calls what is returned.
-func (s *Store) Urgent() (end func()) {
+func (s *Store) Prioritize() (end func()) {
 	s.urgent.Add(1)
 	return func() { s.urgent.Add(-1) }
 }

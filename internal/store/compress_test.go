@@ -378,7 +378,7 @@ func TestCompressingIsPolite(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		one, two := s.Urgent(), s.Urgent()
+		one, two := s.Prioritize(), s.Prioritize()
 		one()
 		if got := waited(); got == 0 {
 			t.Error("it does not wait for urgent work")

@@ -190,7 +190,7 @@ func TestDamageThatSoundFinds(t *testing.T) {
 	s := open(t, v.dir, newClock())
 	snap := commit(t, s, "cat", 1, files{"c.json": soundFoo + unsoundBar})
 	read := func(pkg string) (blobs int, err error) {
-		for blob, err := range snap.Package(pkg).Sound(t.Context()) {
+		for blob, err := range snap.Package(pkg).Verified(t.Context()) {
 			if err != nil {
 				if blob != nil {
 					t.Errorf("the error %v comes with %q", err, blob)
@@ -225,7 +225,7 @@ func TestDamageThatRedescribeFinds(t *testing.T) {
 	s := open(t, v.dir, newClock())
 	snap := commit(t, s, "cat", 1, files{"c.json": soundFoo})
 	v.replace(`"name":"foo"`, `"name":"f0o"`)
-	if err := s.Redescribe(t.Context(), snap); !errors.As(err, new(*DamagedError)) || !snap.Damaged() {
+	if err := s.Revalidate(t.Context(), snap); !errors.As(err, new(*DamagedError)) || !snap.Damaged() {
 		t.Errorf("got error %v; noted: %v", err, snap.Damaged())
 	}
 }

@@ -23,14 +23,14 @@ import (
 func (s *Store) describe(ctx context.Context, snap, previous *Snapshot) error {
 	snap.describing.Lock()
 	defer snap.describing.Unlock()
-	if snap.Described() {
+	if snap.Validated() {
 		return nil
 	}
 	return s.writePackages(ctx, snap, previous)
 }
 
-// Redescribe replaces a description that is damaged. It needs nothing but the volume. An error may be a *DamagedError, as of describe.
-func (s *Store) Redescribe(ctx context.Context, snap *Snapshot) error {
+// Revalidate replaces a description that is damaged. It needs nothing but the volume. An error may be a *DamagedError, as of describe.
+func (s *Store) Revalidate(ctx context.Context, snap *Snapshot) error {
 	snap.describing.Lock()
 	defer snap.describing.Unlock()
 	return s.writePackages(ctx, snap, nil)

@@ -159,7 +159,7 @@ func (s *Snapshot) ChangesSince(old *Snapshot) Changes {
 // contents gives the name and the hash of each package, sound or not, in the order of the names. Blobs that fail to say which
 // they belong to make none.
 func (s *Snapshot) contents() iter.Seq2[[]byte, fbc.Hash] {
-	if !s.Described() {
+	if !s.Validated() {
 		return s.undescribedContents()
 	}
 	return func(yield func([]byte, fbc.Hash) bool) {

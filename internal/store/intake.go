@@ -211,7 +211,7 @@ func (in *intake) copyUnchanged(f *readFile) bool {
 		}
 		line := in.spool.grow(int(size))
 		_, err := in.previous.catalog.Load().ReadAt(line, int64(offset))
-		if err != nil || !in.previous.Proves(n, line) || in.ctx.Err() != nil {
+		if err != nil || !in.previous.Matches(n, line) || in.ctx.Err() != nil {
 			return false // what was added stays in the spool, as of a file that was replaced
 		}
 		in.copyRecord(f, n)

@@ -84,7 +84,7 @@ func TestReadErrorWhileDescribing(t *testing.T) {
 		if !errors.As(err, &damaged) || !errors.Is(err, syscall.EIO) || !strings.HasPrefix(err.Error(), where) {
 			t.Errorf("got error %v, want %s", err, where)
 		}
-		if snap.Described() || snap.Check() == nil {
+		if snap.Validated() || snap.Check() == nil {
 			t.Error("the new content counts as sound")
 		}
 		serves(t, s, "other", "other")
@@ -96,7 +96,7 @@ func TestReadErrorWhileDescribing(t *testing.T) {
 			serves(t, s, "cat", "one")
 		}
 		s.volume.step = nil
-		if snap := commit(t, s, "cat", 2, files{"c.json": soundFoo}); !snap.IsSound("foo") {
+		if snap := commit(t, s, "cat", 2, files{"c.json": soundFoo}); !snap.IsValid("foo") {
 			t.Error("it is not healed by the next attempt")
 		}
 	}

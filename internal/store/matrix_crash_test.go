@@ -211,7 +211,7 @@ func (m *matrix) checkContent(c Catalog) error {
 			return fmt.Errorf("%s is not whole: it has %s, want one of %q", c.Name, content, m.contents[snap.Key()])
 		}
 	}
-	if !snap.Described() {
+	if !snap.Validated() {
 		if len(snap.Packages()) > 0 {
 			return fmt.Errorf("%s has packages, and is not described", c.Name)
 		}

@@ -204,7 +204,7 @@ func (m *matrix) note(s *Store, c *clock, dir string) {
 				m.contents[key] = append(m.contents[key], content)
 			}
 		}
-		if c.Snapshot.Described() {
+		if c.Snapshot.Validated() {
 			m.described[key] = append(m.described[key], readPackages(c.Snapshot))
 		}
 	}

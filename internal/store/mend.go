@@ -72,12 +72,12 @@ func (s *Store) rebuild(key, dir string, why error) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; it cannot be made of %s: %w", why, catalogFile, err)
 	}
-	if snap.openDescription(); snap.Described() {
+	if snap.openDescription(); snap.Validated() {
 		snap.verified.Do(func() {})
 	} else {
 		snap.damage.Store(&damage{whole: true, err: why})
 	}
-	s.opts.Logger.Warn("the index of a stored catalog was damaged; it is made again of the catalog", "key", key, "proven", snap.Described(), "error", why)
+	s.opts.Logger.Warn("the index of a stored catalog was damaged; it is made again of the catalog", "key", key, "proven", snap.Validated(), "error", why)
 	return snap, nil
 }
 
@@ -203,7 +203,7 @@ func (s *Store) mendCatalog(ctx context.Context, c Catalog) bool {
 
 // mendPackages describes the packages again if what the volume has of that is missing or damaged.
 func (s *Store) mendPackages(ctx context.Context, c Catalog) {
-	snap, mend := c.Snapshot, s.Redescribe
+	snap, mend := c.Snapshot, s.Revalidate
 	switch known := snap.description.Load(); {
 	case known == nil:
 		mend = func(ctx context.Context, snap *Snapshot) error { return s.describe(ctx, snap, nil) }

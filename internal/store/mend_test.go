@@ -77,7 +77,7 @@ func TestMendWithoutProof(t *testing.T) {
 		if _, ok := s.Snapshot(key); ok || slices.Contains(names(t, v.path("snapshots", key)), packagesFile) {
 			t.Error("it counts as sound, or will")
 		}
-		if !c.Snapshot.Described() || len(c.Snapshot.Packages()) == 0 {
+		if !c.Snapshot.Validated() || len(c.Snapshot.Packages()) == 0 {
 			t.Error("its packages are not described")
 		}
 		summaries(t, c.Snapshot)

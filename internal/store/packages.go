@@ -100,9 +100,9 @@ func appendFooter(records []byte, ix *index) []byte {
 	return append(out, packagesMagic...)
 }
 
-// ErrPackagesDamaged says that what the volume has of the description of the packages cannot be read, or is not what was written.
-// Redescribe makes it again.
-var ErrPackagesDamaged = errors.New("the description of the packages is damaged")
+// ErrValidationDamaged says that what the volume has of the description of the packages cannot be read, or is not what was written.
+// Revalidate makes it again.
+var ErrValidationDamaged = errors.New("the description of the packages is damaged")
 
 // openPackages opens a file packages and checks its table, so that nothing read from that later can be out of bounds.
 func openPackages(v *volume, name string, ix *index) (_ *packages, err error) {
@@ -126,7 +126,7 @@ func openPackages(v *volume, name string, ix *index) (_ *packages, err error) {
 	size := int64(le.Uint32(footer[:]))*recordSize + footerSize
 	start := stat.Size() - size
 	if string(footer[footerSize-8:]) != packagesMagic || le.Uint32(footer[4:]) != ix.sum || start < 0 {
-		return nil, ErrPackagesDamaged
+		return nil, ErrValidationDamaged
 	}
 	table := make([]byte, size)
 	if _, err := f.ReadAt(table, start); err != nil {
@@ -134,7 +134,7 @@ func openPackages(v *volume, name string, ix *index) (_ *packages, err error) {
 	}
 	records, count := table[:size-footerSize], table[:size-footerSize+8]
 	if crc32.Checksum(count, castagnoli) != le.Uint32(footer[8:]) {
-		return nil, ErrPackagesDamaged
+		return nil, ErrValidationDamaged
 	}
 	p := &packages{file: f, size: stat.Size(), table: table, records: records, index: ix}
 	return p, p.check(uint64(start))
@@ -146,12 +146,12 @@ func (p *packages) check(end uint64) error {
 	for i := range p.count() {
 		r := p.at(i)
 		if r.first.offset != next || r.key >= p.index.keyCount() || (i > 0 && p.at(i-1).key >= r.key) {
-			return ErrPackagesDamaged
+			return ErrValidationDamaged
 		}
 		next = r.end()
 	}
 	if next != end {
-		return ErrPackagesDamaged
+		return ErrValidationDamaged
 	}
 	return nil
 }
@@ -189,11 +189,11 @@ func (p *packages) line(r packageRecord, at extent) ([]byte, error) {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, fmt.Errorf("%w: %w", ErrPackagesDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrValidationDamaged, err)
 	}
 	line, newline := line[:at.size], line[at.size]
 	if crc32.Checksum(line, castagnoli) != at.sum || newline != '\n' {
-		return nil, fmt.Errorf("%w: that of package %q", ErrPackagesDamaged, p.name(r))
+		return nil, fmt.Errorf("%w: that of package %q", ErrValidationDamaged, p.name(r))
 	}
 	return line, nil
 }
@@ -213,10 +213,10 @@ func (p *packages) verify() error {
 
 // Described tells whether it is known which packages are sound and what they are. It is, but for a few seconds after a
 // catalog began to serve its first content, or after a crash in them.
-func (s *Snapshot) Described() bool { return s.description.Load() != nil }
+func (s *Snapshot) Validated() bool { return s.description.Load() != nil }
 
-// ErrNotDescribed says that the packages of a snapshot are not described yet.
-var ErrNotDescribed = errors.New("the packages of the catalog are not known yet")
+// ErrNotValidated says that the packages of a snapshot are not described yet.
+var ErrNotValidated = errors.New("the packages of the catalog are not validated yet")
 
 // Packages lists the sound packages, sorted by name; none while they are not described.
 func (s *Snapshot) Packages() []PackageVersion {
@@ -239,8 +239,8 @@ func (s *Snapshot) PackageHash(name string) string {
 	return ""
 }
 
-// SoundNames lists the names of the sound packages, sorted; none while they are not described.
-func (s *Snapshot) SoundNames() []string {
+// ValidNames lists the names of the sound packages, sorted; none while they are not described.
+func (s *Snapshot) ValidNames() []string {
 	var out []string
 	for p, r := range s.records() {
 		if r.sound() {
@@ -250,8 +250,8 @@ func (s *Snapshot) SoundNames() []string {
 	return out
 }
 
-// IsSound tells whether a package is there and sound; not while that is not described.
-func (s *Snapshot) IsSound(name string) bool {
+// IsValid tells whether a package is there and sound; not while that is not described.
+func (s *Snapshot) IsValid(name string) bool {
 	p := s.description.Load()
 	if p == nil {
 		return false
@@ -302,11 +302,11 @@ func (s *Snapshot) records() iter.Seq2[*packages, packageRecord] {
 }
 
 // Summaries gives the summaries of the sound packages, sorted by name. They are read from a file of the snapshot one
-// by one; nothing is held. An error ends the sequence: ErrNotDescribed, for one.
+// by one; nothing is held. An error ends the sequence: ErrNotValidated, for one.
 func (s *Snapshot) Summaries() iter.Seq2[fbc.Summary, error] {
 	return func(yield func(fbc.Summary, error) bool) {
-		if !s.Described() {
-			yield(fbc.Summary{}, ErrNotDescribed)
+		if !s.Validated() {
+			yield(fbc.Summary{}, ErrNotValidated)
 			return
 		}
 		for p, r := range s.records() {
@@ -321,11 +321,11 @@ func (s *Snapshot) Summaries() iter.Seq2[fbc.Summary, error] {
 	}
 }
 
-// Summary returns the summary of a sound package, reading no other. An error may be ErrNotDescribed.
+// Summary returns the summary of a sound package, reading no other. An error may be ErrNotValidated.
 func (s *Snapshot) Summary(name string) (summary fbc.Summary, ok bool, err error) {
 	p := s.description.Load()
 	if p == nil {
-		return summary, false, ErrNotDescribed
+		return summary, false, ErrNotValidated
 	}
 	r, ok := p.find(name)
 	if !ok || !r.sound() {
@@ -343,11 +343,11 @@ func (p *packages) summary(r packageRecord) (summary fbc.Summary, err error) {
 	return summary, json.Unmarshal(line, &summary)
 }
 
-// LoadPackage returns what fbc.LoadPackage returned of a sound package when it was described. An error may be ErrNotDescribed.
+// LoadPackage returns what fbc.LoadPackage returned of a sound package when it was described. An error may be ErrNotValidated.
 func (s *Snapshot) LoadPackage(name string) (*fbc.Package, error) {
 	p := s.description.Load()
 	if p == nil {
-		return nil, ErrNotDescribed
+		return nil, ErrNotValidated
 	}
 	r, ok := p.find(name)
 	if !ok || !r.sound() {

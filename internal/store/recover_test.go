@@ -83,15 +83,15 @@ func TestPanicWhileDescribing(t *testing.T) {
 	snap.description.Store(nil)
 
 	must(t, s.describe(t.Context(), snap, previous))
-	if diff := cmp.Diff([]string{"aaa", "foo"}, snap.SoundNames()); diff != "" {
+	if diff := cmp.Diff([]string{"aaa", "foo"}, snap.ValidNames()); diff != "" {
 		t.Errorf("sound packages, -want +got:\n%s", diff)
 	}
 	invalid, err := snap.InvalidPackages()
 	if err != nil || len(invalid) != 1 || invalid[0].Name != "zzz" || !strings.HasPrefix(invalid[0].Reason, "checking it failed: runtime error: ") {
 		t.Errorf("got the invalid packages %+v, %v", invalid, err)
 	}
-	must(t, s.Redescribe(context.Background(), snap))
-	if !snap.IsSound("zzz") {
+	must(t, s.Revalidate(context.Background(), snap))
+	if !snap.IsValid("zzz") {
 		t.Error("it is not found sound the next time")
 	}
 }

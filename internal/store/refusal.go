@@ -8,9 +8,9 @@ type Refusal struct {
 	Message string `json:"message"`          // for people
 }
 
-// Refuse notes why the image of a key cannot become a snapshot, so that the same digest is not fetched again at every poll.
+// RecordRefusal notes why the image of a key cannot become a snapshot, so that the same digest is not fetched again at every poll.
 // The note is a saving, no promise: it is gone with the process, and losing it costs one more attempt.
-func (s *Store) Refuse(key string, refusal Refusal) {
+func (s *Store) RecordRefusal(key string, refusal Refusal) {
 	note, err := json.Marshal(refusal)
 	if err == nil {
 		err = s.volume.writeFile(refusedDir+"/"+key, bytesOf(note))
@@ -29,7 +29,7 @@ func (s *Store) Refused(key string) (refusal Refusal, refused bool) {
 	return refusal, true
 }
 
-// Forgive drops the note that Refuse made, for another attempt.
-func (s *Store) Forgive(key string) {
+// ForgetRefusal drops the note that RecordRefusal made, for another attempt.
+func (s *Store) ForgetRefusal(key string) {
 	_ = s.volume.Remove(refusedDir + "/" + key) // mostly there is none
 }

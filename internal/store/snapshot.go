@@ -177,7 +177,7 @@ func (s *Snapshot) Version() string {
 }
 
 // Proves tells whether the JSON of a blob is what was unpacked, by the hash that the index has: what is read of the volume may not be.
-func (s *Snapshot) Proves(number uint32, content []byte) bool {
+func (s *Snapshot) Matches(number uint32, content []byte) bool {
 	return fbc.HashOf(content) == s.index.hash(number)
 }
 

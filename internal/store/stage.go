@@ -62,7 +62,7 @@ func (s *Store) Stage(name, image string) (_ *Stage, err error) {
 	if st.files, err = s.volume.OpenRoot(st.path("files")); err != nil {
 		return nil, errors.Join(err, blobs.Close())
 	}
-	st.discarded = sync.OnceFunc(s.Urgent())
+	st.discarded = sync.OnceFunc(s.Prioritize())
 	st.intake = newIntake(st.files.FS(), newSpool(blobs), previous, s.opts.MaxBlobBytes)
 	st.intake.room, st.intake.noRoom = uint64(st.Room()), st.NoRoom()
 	return st, nil

@@ -365,13 +365,13 @@ func TestRefuse(t *testing.T) {
 	if _, refused := s.Refused(one); refused {
 		t.Error("refused from the start")
 	}
-	s.Refuse(one, Refusal{Reason: "NoCatalog", Message: "it is no catalog"})
-	s.Refuse(two, Refusal{Message: "nor is this"})
+	s.RecordRefusal(one, Refusal{Reason: "NoCatalog", Message: "it is no catalog"})
+	s.RecordRefusal(two, Refusal{Message: "nor is this"})
 	if reason, refused := s.Refused(one); !refused || reason != (Refusal{"NoCatalog", "it is no catalog"}) {
 		t.Errorf("got %q %v", reason, refused)
 	}
-	s.Forgive(one)
-	s.Forgive(one)
+	s.ForgetRefusal(one)
+	s.ForgetRefusal(one)
 	if reason, refused := s.Refused(one); refused {
 		t.Errorf("still refused: %q", reason)
 	}

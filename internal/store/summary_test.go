@@ -104,7 +104,7 @@ func TestSummariesOfADamagedFile(t *testing.T) {
 			v.write(harm(v.read("snapshots", key, packagesFile)), "snapshots", key, packagesFile)
 			count := 0
 			for _, err := range snap.Summaries() {
-				if count++; !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, ErrPackagesDamaged) {
+				if count++; !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, ErrValidationDamaged) {
 					t.Errorf("got error %v", err)
 				}
 			}
@@ -144,7 +144,7 @@ func TestEarlierLayoutIsUnpackedAgain(t *testing.T) {
 	if damaged, err := s.Scrub(t.Context()); err != nil || len(damaged) != 1 {
 		t.Errorf("Scrub: got %q %v, want the catalog to be unpacked again", damaged, err)
 	}
-	if !earlier.Snapshot.Described() {
+	if !earlier.Snapshot.Validated() {
 		t.Error("its packages are not described")
 	}
 	wantNames(t, v.path("snapshots", key), before...) // the next start would take a description for a proof

@@ -68,7 +68,7 @@ func (s *Snapshot) verify(ctx context.Context) error {
 		}
 		offset, size := s.index.extent(n)
 		buf = slices.Grow(buf[:0], int(size)+1)[:size+1]
-		if _, err := s.catalog.Load().ReadAt(buf, int64(offset)); err != nil || buf[size] != '\n' || !s.Proves(n, buf[:size]) {
+		if _, err := s.catalog.Load().ReadAt(buf, int64(offset)); err != nil || buf[size] != '\n' || !s.Matches(n, buf[:size]) {
 			bad = append(bad, n)
 		}
 	}

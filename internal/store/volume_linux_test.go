@@ -90,7 +90,7 @@ func TestFullVolume(t *testing.T) {
 			if !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("new content on a full volume: error %v", err)
 			}
-			s.Refuse("key", Refusal{Message: "wrong"})
+			s.RecordRefusal("key", Refusal{Message: "wrong"})
 			if reason, refused := s.Refused("key"); refused {
 				t.Errorf("refused for the reason %q, which did not fit", reason)
 			}

@@ -24,16 +24,16 @@ func (r *CatalogReconciler) description(ctx context.Context, snap *store.Snapsho
 	return description{snap, func(why error) error {
 		once.Do(func() {
 			logf.FromContext(ctx).Error(why, "what is known of the packages is damaged; examining them again")
-			failed = r.Store.Redescribe(ctx, snap)
+			failed = r.Store.Revalidate(ctx, snap)
 		})
 		return failed
 	}}
 }
 
-// invalidPackages are the packages that are not sound. The error is store.ErrNotDescribed while that is not known yet.
+// invalidPackages are the packages that are not sound. The error is store.ErrNotValidated while that is not known yet.
 func (d description) invalidPackages() ([]store.InvalidPackage, error) {
-	if !d.Described() {
-		return nil, store.ErrNotDescribed
+	if !d.Validated() {
+		return nil, store.ErrNotValidated
 	}
 	return readOrExamine(d, d.InvalidPackages)
 }
@@ -45,7 +45,7 @@ func (d description) load(name string) (*fbc.Package, error) {
 
 func readOrExamine[T any](d description, read func() (T, error)) (T, error) {
 	out, err := read()
-	if !errors.Is(err, store.ErrPackagesDamaged) {
+	if !errors.Is(err, store.ErrValidationDamaged) {
 		return out, err
 	}
 	if err := d.examineAgain(err); err != nil {

@@ -88,7 +88,7 @@ func TestNobodys(t *testing.T) {
 	w.settle()
 	served, _ := w.Store.Catalog(w.catalog)
 	nobodys := store.Source{Image: served.Image, Digest: digest}
-	must(t, w.Store.Point(w.catalog, nobodys, served.Snapshot))
+	must(t, w.Store.Serve(t.Context(), w.catalog, nobodys, served.Snapshot))
 	w.restart()
 	w.registry.refuse(everything)
 	w.reconcile()

@@ -190,7 +190,7 @@ func (r *CatalogReconciler) unpack(ctx context.Context, rec *reconciliation) err
 // is one for people, but for that of ctx.
 func (r *CatalogReconciler) obtain(ctx context.Context, rec *reconciliation, src store.Source, shared *store.Snapshot) (err error) {
 	if rec.isAskedFor() {
-		r.Store.Forgive(src.Key())
+		r.Store.ForgetRefusal(src.Key())
 	}
 	if refusal, refused := r.Store.Refused(src.Key()); refused {
 		return refusedError(rec, &reasonedError{refusal.Reason, errors.New(refusal.Message)})
@@ -334,7 +334,7 @@ func (r *CatalogReconciler) unpackFailed(ctx context.Context, rec *reconciliatio
 	var invalidFile *fbc.Error
 	if errors.As(err, &invalidImage) || errors.As(err, &invalidFile) {
 		err = fmt.Errorf("%w%s", err, imageRemedy(err))
-		r.Store.Refuse(r.source(rec).Key(), store.Refusal{Reason: reasonOf(err), Message: err.Error()})
+		r.Store.RecordRefusal(r.source(rec).Key(), store.Refusal{Reason: reasonOf(err), Message: err.Error()})
 		return refusedError(rec, err)
 	}
 	told := rec.withRemedy(fmt.Errorf("cannot unpack %s: %w", rec.wantedImage(), err))

@@ -124,7 +124,7 @@ func readHeads(ctx context.Context, snap *store.Snapshot, pkg *fbc.Package) (map
 			continue
 		}
 		query := store.Query{Schema: fbc.SchemaBundle, Package: pkg.Name, Name: ch.Head}
-		for blob, err := range snap.Select(query).Sound(ctx) {
+		for blob, err := range snap.Select(query).Verified(ctx) {
 			if err != nil {
 				return nil, err
 			}

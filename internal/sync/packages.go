@@ -49,7 +49,7 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 			return ctx.Err() // we are told to stop
 		}
 		rec.unexamined = true
-		if !errors.Is(err, store.ErrNotDescribed) {
+		if !errors.Is(err, store.ErrNotValidated) {
 			rec.syncErr = fmt.Errorf("finding out which packages of %s are not valid: %w", c.Name, err)
 		}
 		return nil
@@ -59,7 +59,7 @@ func (r *CatalogReconciler) publish(ctx context.Context, rec *reconciliation) er
 		return err
 	}
 	p := &publication{r: r, catalog: c, known: known, invalid: invalid, progress: rec.progress}
-	defer r.Store.Urgent()()
+	defer r.Store.Prioritize()()
 
 	var group errgroup.Group // of its own: one package that fails does not stop the others
 	group.SetLimit(parallelWrites)

@@ -135,10 +135,10 @@ func (r *CatalogReconciler) dropOlder(ctx context.Context) error {
 // scrub checks the content of the store. What is damaged, and what has its packages examined only now, is to be looked at again: those
 // packages are not published yet.
 func (r *CatalogReconciler) scrub(ctx context.Context, again chan<- event.GenericEvent) {
-	undescribed := slices.DeleteFunc(r.Store.Catalogs(), func(c store.Catalog) bool { return c.Snapshot.Described() })
+	unvalidated := slices.DeleteFunc(r.Store.Catalogs(), func(c store.Catalog) bool { return c.Snapshot.Validated() })
 	names, _ := r.Store.Scrub(ctx) // its only error is that of ctx
-	for _, c := range undescribed {
-		if c.Snapshot.Described() {
+	for _, c := range unvalidated {
+		if c.Snapshot.Validated() {
 			names = append(names, c.Name)
 		}
 	}

@@ -185,7 +185,7 @@ func TestDamagedHead(t *testing.T) {
 // Only a description that is damaged is examined again.
 func TestOtherErrorsOfDescription(t *testing.T) {
 	known := description{examineAgain: func(why error) error { t.Errorf("examined again after %v", why); return nil }}
-	if _, err := readOrExamine(known, func() (int, error) { return 0, store.ErrNotDescribed }); !errors.Is(err, store.ErrNotDescribed) {
+	if _, err := readOrExamine(known, func() (int, error) { return 0, store.ErrNotValidated }); !errors.Is(err, store.ErrNotValidated) {
 		t.Errorf("got error %v", err)
 	}
 }

@@ -107,7 +107,7 @@ func (c *Channel) findHead() (string, error) {
 		return "", err
 	}
 	head := headOf(channel)
-	if c.src.at.Snapshot.Proves(c.entry.Number, c.json) { // the bytes were read as they are on the volume
+	if c.src.at.Snapshot.Matches(c.entry.Number, c.json) { // the bytes were read as they are on the volume
 		c.src.note(key, keptChannel{head, fbc.CountValues(c.json)}, int64(len(head)))
 	}
 	return head, nil
@@ -127,8 +127,8 @@ func (s *source) soundNames() []string {
 	if names, ok := s.r.Kept.get(key); ok {
 		return names.([]string)
 	}
-	known := s.at.Snapshot.Described() // asked before: they may become known meanwhile
-	names := s.at.Snapshot.SoundNames()
+	known := s.at.Snapshot.Validated() // asked before: they may become known meanwhile
+	names := s.at.Snapshot.ValidNames()
 	if known {
 		s.note(key, names, sizeOfTexts(names))
 	}

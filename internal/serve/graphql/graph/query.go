@@ -68,7 +68,7 @@ func (resolver) Package(ctx context.Context, name string, catalog *string) (*Pac
 		return nil, err
 	}
 	for _, s := range scope {
-		if s.at.Snapshot.IsSound(name) && (best == nil || s.priority > best.priority) {
+		if s.at.Snapshot.IsValid(name) && (best == nil || s.priority > best.priority) {
 			best = s
 		}
 	}

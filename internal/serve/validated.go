@@ -7,11 +7,11 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// described returns what a request that needs to know the packages of catalogs can be answered from. A catalog serves its first content
+// validated returns what a request that needs to know the packages of catalogs can be answered from. A catalog serves its first content
 // some seconds before it is known which of its packages are sound: among others it is left out meanwhile, and asked for alone it is an
 // error, 503.
-func described(catalogs []store.Catalog) ([]store.Catalog, error) {
-	unknown := func(c store.Catalog) bool { return !c.Snapshot.Described() }
+func validated(catalogs []store.Catalog) ([]store.Catalog, error) {
+	unknown := func(c store.Catalog) bool { return !c.Snapshot.Validated() }
 	if len(catalogs) == 1 && unknown(catalogs[0]) {
 		return nil, &statusError{
 			code:    http.StatusServiceUnavailable,
