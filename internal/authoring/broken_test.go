@@ -18,7 +18,7 @@ func brokenDir() string {
 	if dir := os.Getenv("BROKEN_CATALOGS"); dir != "" {
 		return dir
 	}
-	return filepath.Join("..", "..", "..", "..", "internal", "fbc", "testdata", "broken")
+	return filepath.Join("..", "..", "internal", "fbc", "testdata", "broken")
 }
 
 // judged is what Lint has to say of a catalog.

@@ -236,7 +236,7 @@ func TestInsecure(t *testing.T) {
 // TestHostileArchives lints images of which a layer is one of the corpus' archives: those that catalogd refuses have a fault that says why.
 func TestHostileArchives(t *testing.T) {
 	host := startRegistry(t, false)
-	dir := filepath.Join("..", "..", "..", "..", "e2e", "testdata", "broken", "archives")
+	dir := filepath.Join("..", "..", "e2e", "testdata", "broken", "archives")
 	if corpus := os.Getenv("BROKEN_CATALOGS"); corpus != "" {
 		dir = filepath.Join(corpus, "archives")
 	}

@@ -14,7 +14,7 @@ import (
 
 // TestRulesAreDocumented compares the table of docs/lint.md with Rules.
 func TestRulesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "lint.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "lint.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // sampleCatalog is the catalog of the quick start.
-const sampleCatalog = "../../../../config/samples/catalog/configs"
+const sampleCatalog = "../../config/samples/catalog/configs"
 
 // readCatalog reads the channels of a catalog, sound or not.
 func readCatalog(tb testing.TB, dir string) []Channel {
