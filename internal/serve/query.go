@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -156,14 +155,9 @@ func knownParams(known []string) string {
 	return "known are " + strings.Join(known, ", ")
 }
 
-// queryTag names a selection of a snapshot's content: equal tags, equal bytes.
+// queryTag names the result of a query on a snapshot: equal tags mean equal bytes. It covers every field of the query.
 func queryTag(c store.Catalog, q store.Query) string {
-	var buf [256]byte
-	text := buf[:0]
-	for _, field := range [...]string{q.Schema, q.Package, q.Name} {
-		text = append(strconv.AppendInt(text, int64(len(field)), 10), ':') // so that no two queries have the same text
-		text = append(text, field...)
-	}
-	sum := sha256.Sum256(strconv.AppendBool(text, q.Custom))
+	var buf [512]byte
+	sum := sha256.Sum256(fmt.Appendf(buf[:0], "%#v", q)) // names every field and quotes strings, so it is unambiguous
 	return c.Snapshot.Key() + "-" + hex.EncodeToString(sum[:8])
 }

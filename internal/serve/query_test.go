@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 type blobKeys struct{ Schema, Package, Name string }
@@ -113,4 +116,51 @@ func FuzzRequest(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// A field of store.Query that does not change the tag would give replies of different bytes one strong ETag.
+func TestQueryTagCoversEveryField(t *testing.T) {
+	c, ok := newTestStore(t).Catalog("small")
+	if !ok {
+		t.Fatal("no catalog")
+	}
+	queries := map[string]store.Query{"none": {}}
+	var walk func(q *store.Query, field reflect.Value, name string)
+	walk = func(q *store.Query, field reflect.Value, name string) {
+		switch field.Kind() {
+		case reflect.Struct:
+			for i := range field.NumField() {
+				walk(q, field.Field(i), name+"."+field.Type().Field(i).Name)
+			}
+			return
+		case reflect.String:
+			field.SetString("value")
+		case reflect.Bool:
+			field.SetBool(true)
+		default:
+			t.Fatalf("%s: set a field of kind %s here, too", name, field.Kind())
+		}
+		queries[name] = *q
+		field.SetZero()
+	}
+	var q store.Query
+	walk(&q, reflect.ValueOf(&q).Elem(), "Query")
+	queries["shifted"] = store.Query{Schema: "val", Package: "ue"} // the same text in other fields
+	queries["quoted"] = store.Query{Schema: `val", Package:"ue`}
+	queries["invalid UTF-8"], queries["other invalid UTF-8"] = store.Query{Name: "\xff"}, store.Query{Name: "\xfe"}
+	tags := map[string]string{}
+	for name, q := range queries {
+		tag := queryTag(c, q)
+		if other, ok := tags[tag]; ok {
+			t.Errorf("%s and %s have one tag, %s", name, other, tag)
+		}
+		tags[tag] = name
+	}
+}
+
+func BenchmarkQueryTag(b *testing.B) {
+	c, _ := newTestStore(b).Catalog("small")
+	for b.Loop() {
+		queryTag(c, store.Query{Schema: "olm.bundle", Package: "some-operator", Name: "some-operator.v1.2.3"})
+	}
 }
