@@ -155,7 +155,7 @@ soak: build ## Kill catalogd 200 times under load, then 10 minutes of faults; SO
 
 .PHONY: bench
 bench: build plugin ## Measure catalogd against its yardsticks; ARGS=--help shows what can be chosen
-	assets=$$($(ASSETS)); KUBEBUILDER_ASSETS=$$assets go run ./hack/bench $(ARGS)
+	assets=$$($(ASSETS)); KUBEBUILDER_ASSETS=$$assets go run ./bench $(ARGS)
 
 .PHONY: clean
 clean: ## Remove bin and .run (the built control plane stays in the user's cache)

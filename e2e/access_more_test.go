@@ -14,12 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // withRegistry sets fields of spec.registry.
 func withRegistry(t *testing.T, fields map[string]any) func(*unstructured.Unstructured) {
 	return func(c *unstructured.Unstructured) {
-		must(t, unstructured.SetNestedMap(c.Object, fields, "spec", "registry"))
+		must.Succeed(t, unstructured.SetNestedMap(c.Object, fields, "spec", "registry"))
 	}
 }
 
@@ -110,7 +111,7 @@ func TestPasswordRotation(t *testing.T) {
 	w.createCatalog(t, "private", ref, withRegistry(t, map[string]any{"pullSecrets": []any{map[string]any{"name": "rotated"}}}))
 	w.waitReady(t, "private", digest)
 
-	must(t, os.WriteFile(registry.users, []byte(registryUser+":"+rotatedHash+"\n"), 0o600))
+	must.Succeed(t, os.WriteFile(registry.users, []byte(registryUser+":"+rotatedHash+"\n"), 0o600))
 	w.askForPoll(t, "private", "rotated")
 	w.waitMessage(t, "private", registry.address, "rotated", "401")
 	c := w.catalog(t, "private")
@@ -160,7 +161,7 @@ func TestProxyOfEnvironment(t *testing.T) {
 	registry := newDistribution(t, distributionConfig{auth: noAuth, tls: ownCA, authority: authority, hosts: []string{host}})
 	ref, digest := registry.push(t, "ns/catalog", catalogImage(t, soundDir))
 	_, port, err := net.SplitHostPort(registry.address)
-	must(t, err)
+	must.Succeed(t, err)
 	named := net.JoinHostPort(host, port)
 	proxy := newProxy(t, "", "")
 	proxy.names = map[string]string{named: registry.address}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // accessWorld is a world with a registry of each kind, each with an image of its own, and a proxy that wants to know who asks.
@@ -154,7 +156,7 @@ func newAccessWorld(t *testing.T) *accessWorld {
 			w.registries[kind] = newDistribution(t, distributionConfig{auth: auth, tls: tls, authority: w.authority})
 			dir := soundWith(t, fmt.Sprintf("%s, %s", auth, tls))
 			blobs, err := readCatalog(dir)
-			must(t, err)
+			must.Succeed(t, err)
 			ref, digest := w.registries[kind].push(t, "ns/catalog", catalogImage(t, dir))
 			w.images[kind] = accessImage{ref, digest, blobs}
 		}
@@ -183,7 +185,7 @@ func (w *accessWorld) createAccess(t *testing.T, r way, catalog string, c creden
 			registry["proxy"] = map[string]any{"name": catalog + "-proxy"}
 		}
 		if len(registry) > 0 {
-			must(t, unstructured.SetNestedMap(object.Object, registry, "spec", "registry"))
+			must.Succeed(t, unstructured.SetNestedMap(object.Object, registry, "spec", "registry"))
 		}
 	})
 }
@@ -219,7 +221,7 @@ func (w *accessWorld) checkNamed(t *testing.T, tw twin) {
 func soundWith(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.CopyFS(dir, os.DirFS(soundDir)))
+	must.Succeed(t, os.CopyFS(dir, os.DirFS(soundDir)))
 	writeFile(t, dir, "text.json", fmt.Appendf(nil, `{"schema":"example.com.text","name":"text","text":%q}`, text))
 	return dir
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // hurried is rules as they are, but for how long a state has to last, and how far they look back: seconds, where it is minutes and hours.
@@ -50,7 +53,7 @@ func TestMonitoring(t *testing.T) {
 	for _, name := range []string{"sound", "worse", "stale"} {
 		w.waitReady(t, name, "")
 	}
-	eventually(t, "what was before is known", p.has(`catalogd_invalid_packages{catalog="worse"} offset 10s == 0`))
+	eventually.Succeeds(t, "what was before is known", p.has(`catalogd_invalid_packages{catalog="worse"} offset 10s == 0`))
 	w.registry.push(t, "worse", brokenImage(t, "multiple-heads"))
 	w.requestPoll(t, "worse", "now")
 	w.registry.push(t, "stale", brokenImage(t, "invalid-yaml"))
@@ -63,7 +66,7 @@ func TestMonitoring(t *testing.T) {
 		"CatalogdStoreNearlyFull":     {""},
 		"CatalogdCertificateExpiring": {""},
 	}
-	eventually(t, "all that is amiss has its alert", got.fired(p, want))
+	eventually.Succeeds(t, "all that is amiss has its alert", got.fired(p, want))
 	t.Run("dashboard", func(t *testing.T) {
 		reader := newReader(&tls.Config{RootCAs: ca.pool()}, "")
 		checkDashboard(t, w, p, func() { reader.get(t, "https://"+w.content+"/catalogs") })
@@ -74,7 +77,7 @@ func TestMonitoring(t *testing.T) {
 	w.signal(t, syscall.SIGTERM)
 	w.wait(t, patience)
 	want["CatalogdDown"] = []string{""}
-	eventually(t, "a catalogd that is gone has its alert", got.fired(p, want))
+	eventually.Succeeds(t, "a catalogd that is gone has its alert", got.fired(p, want))
 	w.start(t) // to clean up
 
 	for _, rule := range readRules(t).alerts() {
@@ -99,7 +102,7 @@ func TestReplicaAlerts(t *testing.T) {
 	f.registry.stop()
 	others[0].signal(t, syscall.SIGCONT)
 	got, want := alerts{}, alerts{"CatalogdReplicaBehind": {"sample"}}
-	eventually(t, "the replica that is behind has its alert", got.fired(p, want))
+	eventually.Succeeds(t, "the replica that is behind has its alert", got.fired(p, want))
 	f.registry.start(t)
 	f.allServe(t, "sample", second)
 
@@ -107,7 +110,7 @@ func TestReplicaAlerts(t *testing.T) {
 		r.api.set(func(*http.Request) gateVerdict { return gateVerdict{breaks: true} })
 	}
 	want["CatalogdNoLeader"] = []string{""}
-	eventually(t, "that nobody leads has its alert", got.fired(p, want))
+	eventually.Succeeds(t, "that nobody leads has its alert", got.fired(p, want))
 	for _, r := range f.replicas {
 		r.api.set(nil)
 	}
@@ -132,7 +135,7 @@ func monitoredArgs(t *testing.T, ca authority) []string {
 
 func everySecond(t *testing.T) func(*unstructured.Unstructured) {
 	return func(c *unstructured.Unstructured) {
-		must(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
+		must.Succeed(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // sampleCatalog is the small real catalog that `make run` serves.
@@ -59,7 +60,7 @@ func testCatalog(t *testing.T, name, dir string) {
 	w.createCatalog(t, name, ref, func(c *unstructured.Unstructured) {
 		c.SetLabels(catalogLabels())
 		for field, value := range map[string]any{"displayName": displayName, "publisher": publisher, "priority": int64(priority)} {
-			must(t, unstructured.SetNestedField(c.Object, value, "spec", field))
+			must.Succeed(t, unstructured.SetNestedField(c.Object, value, "spec", field))
 		}
 	})
 	if out, err := w.Kubectl(t.Context(), "wait", "--for=condition=Ready", "--timeout=5m", "catalogsource/"+name); err != nil {
@@ -79,13 +80,6 @@ func catalogLabels() map[string]string {
 		"catalog":           "not-mine-to-say", // catalogd's own label wins
 		"provider":          "overridden",
 		"example.com/stage": "test",
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

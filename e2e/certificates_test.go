@@ -12,6 +12,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // authority signs certificates.
@@ -27,13 +29,13 @@ type keyPair struct{ certificate, key []byte }
 func newAuthority(t *testing.T, name string) authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Succeed(t, err)
 	template := certificateTemplate(t, name)
 	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
+	must.Succeed(t, err)
 	certificate, err := x509.ParseCertificate(der)
-	must(t, err)
+	must.Succeed(t, err)
 	return authority{certificate, key, encodePEM("CERTIFICATE", der)}
 }
 
@@ -41,7 +43,7 @@ func newAuthority(t *testing.T, name string) authority {
 func (a authority) issue(t *testing.T, name string, hosts ...string) keyPair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Succeed(t, err)
 	template := certificateTemplate(t, name)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
@@ -53,16 +55,16 @@ func (a authority) issue(t *testing.T, name string, hosts ...string) keyPair {
 		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
-	must(t, err)
+	must.Succeed(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
+	must.Succeed(t, err)
 	return keyPair{encodePEM("CERTIFICATE", der), encodePEM("PRIVATE KEY", private)}
 }
 
 func certificateTemplate(t *testing.T, name string) *x509.Certificate {
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	must(t, err)
+	must.Succeed(t, err)
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name},
@@ -84,6 +86,6 @@ func (a authority) pool() *x509.CertPool {
 func (p keyPair) tls(t *testing.T) tls.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair(p.certificate, p.key)
-	must(t, err)
+	must.Succeed(t, err)
 	return pair
 }

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const (
@@ -71,7 +73,7 @@ func (w *world) writePullSecret(t *testing.T, name string, passwords map[string]
 		auths[registry] = map[string]string{"auth": basicForm(registryUser, password)}
 	}
 	content, err := json.Marshal(map[string]any{"auths": auths})
-	must(t, err)
+	must.Succeed(t, err)
 	w.writeSecret(t, name, corev1.SecretTypeDockerConfigJson, map[string][]byte{corev1.DockerConfigJsonKey: content})
 }
 
@@ -135,7 +137,7 @@ func (w *world) checkSecrets(t *testing.T, secrets []string) {
 	}
 	for _, kind := range []string{"events", "catalogsources", "operatorpackages"} {
 		out, err := w.Kubectl(t.Context(), "get", kind, "-A", "-o", "json")
-		must(t, err)
+		must.Succeed(t, err)
 		told["the "+kind] = out
 	}
 	for where, text := range told {

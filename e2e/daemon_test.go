@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // daemon is one catalogd on ports and a data directory that outlive its process, so that it can be started again.
@@ -38,7 +39,7 @@ func (d *daemon) start(t *testing.T) {
 	t.Helper()
 	var err error
 	d.cmd, d.exited, err = system.StartProgram(cmp.Or(d.program, os.Getenv("CATALOGD_BIN")), d.args, &d.log)
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 func (d *daemon) alive() bool {

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // panel is one of the dashboard that has a query.
@@ -29,11 +32,11 @@ var (
 func checkDashboard(t *testing.T, w *world, p *prometheus, ask func()) {
 	ask()
 	content, err := os.ReadFile(filepath.Join(monitoringDir, "dashboard.json"))
-	must(t, err)
+	must.Succeed(t, err)
 	var dashboard struct {
 		Panels []panel `json:"panels"`
 	}
-	must(t, json.Unmarshal(content, &dashboard))
+	must.Succeed(t, json.Unmarshal(content, &dashboard))
 	exposed := w.exposedMetrics(t)
 	queries := 0
 	for _, panel := range dashboard.Panels {
@@ -45,7 +48,7 @@ func checkDashboard(t *testing.T, w *world, p *prometheus, ask func()) {
 				}
 			}
 			has := p.has(variables.Replace(target.Expr))
-			eventually(t, "there is data for "+panel.Title, func() error {
+			eventually.Succeeds(t, "there is data for "+panel.Title, func() error {
 				ask() // a rate is one of several scrapes
 				return has()
 			})
@@ -74,7 +77,7 @@ var documentedMetric = regexp.MustCompile("(?m)^\\| `(catalogd_[a-z_]+)` \\|")
 // checkMetricsAreDocumented compares the metrics of docs/operations.md with those that a catalogd has to which everything happened.
 func checkMetricsAreDocumented(t *testing.T, w *world) {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))
-	must(t, err)
+	must.Succeed(t, err)
 	documented, exposed := map[string]bool{}, map[string]bool{}
 	for _, match := range documentedMetric.FindAllStringSubmatch(string(page), -1) {
 		documented[match[1]] = true

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const (
@@ -84,8 +86,8 @@ func newDistribution(t *testing.T, config distributionConfig) *distribution {
 		"http":    server,
 		"auth":    d.authentication(t, dir, certificate),
 	})
-	must(t, err)
-	must(t, os.WriteFile(file, content, 0o600))
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(file, content, 0o600))
 	d.run(t, file)
 	return d
 }
@@ -140,7 +142,7 @@ func (d *distribution) run(t *testing.T, config string) {
 	if d.transport.TLSClientConfig != nil {
 		scheme = "https"
 	}
-	eventually(t, "the registry answers", func() error {
+	eventually.Succeeds(t, "the registry answers", func() error {
 		response, err := (&http.Client{Transport: d.transport, Timeout: patience}).Get(scheme + "://" + d.address + "/v2/")
 		if err != nil {
 			return err
@@ -160,7 +162,7 @@ func (d *distribution) push(t *testing.T, repository string, what pushable) (ref
 	t.Helper()
 	ref = d.address + "/" + repository + ":latest"
 	tag, err := name.NewTag(ref)
-	must(t, err)
+	must.Succeed(t, err)
 	options := []remote.Option{remote.WithContext(t.Context()), remote.WithTransport(d.transport)}
 	if d.auth != noAuth {
 		options = append(options, remote.WithAuth(&authn.Basic{Username: registryUser, Password: registryPassword}))
@@ -169,7 +171,7 @@ func (d *distribution) push(t *testing.T, repository string, what pushable) (ref
 		t.Fatalf("pushing %s: %v", ref, err)
 	}
 	hash, err := what.Digest()
-	must(t, err)
+	must.Succeed(t, err)
 	return ref, hash.String()
 }
 
@@ -186,6 +188,6 @@ func needed(t *testing.T, variable, script string) string {
 func writeFile(t *testing.T, dir, file string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, file)
-	must(t, os.WriteFile(path, content, 0o600))
+	must.Succeed(t, os.WriteFile(path, content, 0o600))
 	return path
 }

@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // An example is a command of a document and what it prints, as they stand there.
@@ -23,7 +26,7 @@ type example struct {
 func examplesOf(t *testing.T, file, section string) (found []example) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	must(t, err)
+	must.Succeed(t, err)
 	heading, inBlock, open := "", false, false
 	for i, line := range strings.Split(string(text), "\n") {
 		switch {
@@ -123,7 +126,7 @@ const protected = "A protected service"
 func sectionsOf(t *testing.T, file string) (found []string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	must(t, err)
+	must.Succeed(t, err)
 	heading := ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
@@ -141,7 +144,7 @@ func sectionsOf(t *testing.T, file string) (found []string) {
 func (w *world) waitCompressed(t *testing.T, catalog string) {
 	t.Helper()
 	for _, encoding := range []string{"zstd", "gzip"} {
-		eventually(t, "the "+encoding+" form is made", func() error {
+		eventually.Succeeds(t, "the "+encoding+" form is made", func() error {
 			r, err := tryGetWith(w.contentURL(catalog, "/api/v1/all"), map[string]string{"Accept-Encoding": encoding})
 			if err == nil && r.header.Get("Content-Encoding") != encoding {
 				err = fmt.Errorf("Content-Encoding is %q", r.header.Get("Content-Encoding"))

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestRateLimit has a registry ask for patience: it gets no request before that is over, whatever is due or asked for, while
@@ -23,7 +26,7 @@ func TestRateLimit(t *testing.T) {
 	w := newWorld(t, shared)
 	other := newRegistry(t)
 	eachSecond := func(c *unstructured.Unstructured) {
-		must(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
+		must.Succeed(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
 	}
 	ref, digest := w.registry.push(t, "limited", catalogImage(t, soundDir))
 	free, freeDigest := other.push(t, "free", catalogImage(t, soundDir))
@@ -51,7 +54,7 @@ func TestRateLimit(t *testing.T) {
 		t.Error(err)
 	}
 	w.waitReady(t, "limited", digest)
-	eventually(t, "the registry is polled again", w.registry.polledSince(start, 1))
+	eventually.Succeeds(t, "the registry is polled again", w.registry.polledSince(start, 1))
 	if got := w.registry.log(start)[0].at.Sub(asked); got < patienceAskedFor {
 		t.Errorf("the registry was asked again after %s; it had asked for %s", got, patienceAskedFor)
 	}
@@ -98,9 +101,9 @@ func TestTransferResumed(t *testing.T) {
 	image := catalogImage(t, largeCatalog(t))
 	ref, digest := registry.push(t, "ns/catalog", image)
 	layers, err := image.Layers()
-	must(t, err)
+	must.Succeed(t, err)
 	layer, err := layers[0].Digest()
-	must(t, err)
+	must.Succeed(t, err)
 	cutter := &cutter{registry: registry.address, blob: "/v2/ns/catalog/blobs/" + layer.String()}
 	w := newWorld(t, shared)
 	w.registry.handler = cutter

@@ -21,6 +21,8 @@ import (
 	"testing"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // leaseTimes make a leader that is gone missed soon.
@@ -52,7 +54,7 @@ func newFleet(t *testing.T, size int, args ...string) *fleet {
 	f.daemon = f.replicas[0].daemon
 	t.Cleanup(func() { f.close(t) })
 	for i, r := range f.replicas {
-		eventually(t, fmt.Sprintf("replica %d is ready", i), r.ready)
+		eventually.Succeeds(t, fmt.Sprintf("replica %d is ready", i), r.ready)
 	}
 	return f
 }
@@ -83,7 +85,7 @@ func (r *replica) leave(t *testing.T, end func(*testing.T)) {
 func (r *replica) rejoin(t *testing.T) {
 	t.Helper()
 	r.start(t)
-	eventually(t, "the replica is ready again", r.ready)
+	eventually.Succeeds(t, "the replica is ready again", r.ready)
 	r.out.Store(false)
 }
 
@@ -99,7 +101,7 @@ func (r *replica) endInPeace(t *testing.T) {
 // leader waits until one replica of those that are alive leads, and no other does; none of those that are not to.
 func (f *fleet) leader(t *testing.T, not ...*replica) (leads *replica, others []*replica) {
 	t.Helper()
-	eventually(t, "one replica leads", func() error {
+	eventually.Succeeds(t, "one replica leads", func() error {
 		leads, others = nil, nil
 		for _, r := range f.replicas {
 			switch leading, err := r.metric("catalogd_leading"); {
@@ -248,7 +250,7 @@ type gateVerdict struct {
 func newAPIGate(t *testing.T, kubeconfig string) *apiGate {
 	t.Helper()
 	forward, err := system.ForwardTo(kubeconfig)
-	must(t, err)
+	must.Succeed(t, err)
 	forward.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	g := &apiGate{forward: forward, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	server := httptest.NewUnstartedServer(g)
@@ -258,7 +260,7 @@ func newAPIGate(t *testing.T, kubeconfig string) *apiGate {
 		server.CloseClientConnections() // watches
 		server.Close()
 	})
-	must(t, system.WriteKubeconfig(g.kubeconfig, server.URL))
+	must.Succeed(t, system.WriteKubeconfig(g.kubeconfig, server.URL))
 	return g
 }
 
@@ -304,6 +306,6 @@ func packagesAt(t *testing.T, version string, packages ...string) string {
 `, p, p, bundle, bundle, p, p, version, p)
 	}
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(b.String()), 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(b.String()), 0o600))
 	return dir
 }

@@ -13,6 +13,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestHostileUpdates pushes each archive of testdata/broken/archives, and images that are wrong in other ways, over the image
@@ -91,7 +93,7 @@ func outsideOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	for _, d := range []string{filepath.Dir(dir), dir} {
 		entries, err := os.ReadDir(d)
-		must(t, err)
+		must.Succeed(t, err)
 		for _, entry := range entries {
 			names = append(names, filepath.Join(d, entry.Name()))
 		}
@@ -102,6 +104,6 @@ func outsideOf(t *testing.T, dir string) (names []string) {
 func mustDigest(t *testing.T, image v1.Image) string {
 	t.Helper()
 	hash, err := image.Digest()
-	must(t, err)
+	must.Succeed(t, err)
 	return hash.String()
 }

@@ -7,22 +7,23 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/operator-catalogs/catalogd/hack/httpscript"
+	"github.com/operator-catalogs/catalogd/internal/testing/httpscript"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestHTTP runs the script of the content service, which is that of internal/serve, against the built program.
 func TestHTTP(t *testing.T) {
 	const testdata = "../internal/serve/testdata"
 	script, err := os.ReadFile(filepath.Join(testdata, "http.txt"))
-	must(t, err)
+	must.Succeed(t, err)
 	steps, err := httpscript.Parse(string(script))
-	must(t, err)
+	must.Succeed(t, err)
 
 	w := newWorld(t, shared)
 	for name, edit := range map[string]func(*unstructured.Unstructured){
 		"small": nil,
 		"icons": func(c *unstructured.Unstructured) {
-			must(t, unstructured.SetNestedField(c.Object, "configs", "spec", "extractContent", "configDir"))
+			must.Succeed(t, unstructured.SetNestedField(c.Object, "configs", "spec", "extractContent", "configDir"))
 		},
 	} {
 		ref, _ := w.registry.push(t, name, catalogImage(t, filepath.Join(testdata, name)))

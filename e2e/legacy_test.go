@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const (
@@ -30,14 +32,14 @@ func TestLegacyIndex(t *testing.T) {
 		t.Fatalf("opm migrate: %v: %s", err, out)
 	}
 	want, err := readCatalog(migrated)
-	must(t, err)
+	must.Succeed(t, err)
 
 	w := newWorld(t, shared)
 	ref, digest := w.registry.push(t, "legacy", legacyImage(t))
 	w.createCatalog(t, "legacy", ref, nil)
 	w.waitReady(t, "legacy", digest)
 	got, err := parseFile(get(t, w.contentURL("legacy", "/api/v1/all")).body)
-	must(t, err)
+	must.Succeed(t, err)
 
 	if diff := cmp.Diff(graphOf(t, want), graphOf(t, got)); diff != "" {
 		t.Errorf("packages, channels, heads and bundles (-opm +catalogd):\n%s", diff)
@@ -71,13 +73,13 @@ func legacyDatabase(t *testing.T) string {
 func unzip(t *testing.T, from, to string) {
 	t.Helper()
 	file, err := os.Open(from)
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
 	unzipped, err := gzip.NewReader(file)
-	must(t, err)
+	must.Succeed(t, err)
 	content, err := io.ReadAll(unzipped)
-	must(t, err)
-	must(t, os.WriteFile(to, content, 0o600))
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(to, content, 0o600))
 }
 
 // graph is what resolvers read of a package.
@@ -92,7 +94,7 @@ type graph struct {
 func graphOf(t *testing.T, blobs []blob) map[string]graph {
 	t.Helper()
 	packages, err := sourcePackages(blobs)
-	must(t, err)
+	must.Succeed(t, err)
 	graphs := map[string]graph{}
 	for name, p := range packages {
 		g := graph{Default: p.pkg.DefaultChannel, Heads: map[string]string{}, Entries: map[string][]string{}, Versions: map[string]string{}}
@@ -122,7 +124,7 @@ func blobsByName(t *testing.T, blobs []blob) map[string]any {
 	found := map[string]any{}
 	for _, b := range blobs {
 		value, err := decodeExact(b.raw)
-		must(t, err)
+		must.Succeed(t, err)
 		key := fmt.Sprintf("%s %s/%s", b.Schema, b.Package, b.Name)
 		if _, twice := found[key]; twice {
 			t.Fatalf("%s is there twice", key)

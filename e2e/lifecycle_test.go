@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 // TestDelete removes one of two catalogs: its packages, content and files go, the other's stay.
@@ -36,10 +38,10 @@ func TestDelete(t *testing.T) {
 	if n := len(w.packages(t, "gone")); n > 0 {
 		t.Errorf("%d packages outlive their catalog", n)
 	}
-	eventually(t, "the content of the deleted catalog is not served", func() error {
+	eventually.Succeeds(t, "the content of the deleted catalog is not served", func() error {
 		return w.answers(w.contentURL("gone", "/api/v1/all"), http.StatusNotFound)
 	})
-	eventually(t, "the files of the deleted catalog are gone", func() error { return sameFiles(t, w.dataDir, files) })
+	eventually.Succeeds(t, "the files of the deleted catalog are gone", func() error { return sameFiles(t, w.dataDir, files) })
 	if err := w.answers(w.contentURL("kept", "/api/v1/all"), http.StatusOK); err != nil {
 		t.Errorf("the other catalog: %v", err)
 	}
@@ -64,7 +66,7 @@ func TestPackageSpoiltByHand(t *testing.T) {
 			if _, err := w.Kubectl(t.Context(), command...); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the package is as it was", func() error {
+			eventually.Succeeds(t, "the package is as it was", func() error {
 				now, ok := w.packages(t, "sample")[victim]
 				if !ok {
 					return errors.New("it is not there")
@@ -114,7 +116,7 @@ func TestAvailability(t *testing.T) {
 	before, packages := get(t, url), len(w.packages(t, "sample"))
 
 	w.patchCatalog(t, "sample", `{"spec":{"availability":"Unavailable"}}`)
-	eventually(t, "the content is withdrawn", func() error { return w.answers(url, http.StatusNotFound) })
+	eventually.Succeeds(t, "the content is withdrawn", func() error { return w.answers(url, http.StatusNotFound) })
 	w.eventuallyCatalog(t, "sample", "withdrawn", func(c *unstructured.Unstructured) error {
 		if got, _ := conditionOf(c, "Serving"); got.status != "False" || got.reason != "UserSpecifiedUnavailable" {
 			return fmt.Errorf("Serving is %+v", got)
@@ -175,7 +177,7 @@ func TestFailureAndRecovery(t *testing.T) {
 	})
 	w.registry.start(t)
 	w.waitReady(t, "story", third)
-	eventually(t, "the events tell the story", func() error { return w.toldStory(t, "story", first, third) })
+	eventually.Succeeds(t, "the events tell the story", func() error { return w.toldStory(t, "story", first, third) })
 }
 
 // toldStory looks for the events of TestFailureAndRecovery among those of the CatalogSource.

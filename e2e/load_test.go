@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const (
@@ -43,7 +45,7 @@ func TestSlowLoris(t *testing.T) {
 		t.Skip("it takes most of a minute")
 	}
 	var limit syscall.Rlimit
-	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	if limit.Max < lorises+1000 {
 		t.Skipf("the attacker needs %d open files, and may have %d (ulimit -Hn)", lorises+1000, limit.Max)
 	}
@@ -126,11 +128,11 @@ func timeGet(t *testing.T, client *http.Client, url string) time.Duration {
 func (d *daemon) memory(t *testing.T, name string) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
-	must(t, err)
+	must.Succeed(t, err)
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, name+":"); ok {
 			kib, err := strconv.Atoi(strings.Fields(rest)[0])
-			must(t, err)
+			must.Succeed(t, err)
 			return kib << 10
 		}
 	}
@@ -154,8 +156,8 @@ func startAttack(t *testing.T, address string) *attacker {
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	return &attacker{cmd: cmd, out: bufio.NewScanner(out)}
 }
 
@@ -166,7 +168,7 @@ func (a *attacker) read(t *testing.T) {
 	}
 	var err error
 	a.opened, err = strconv.Atoi(a.out.Text())
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 // waitUntilHeld waits until each of the attackers has connected, on average.
@@ -183,7 +185,7 @@ func (a *attacker) waitUntilHeld(t *testing.T) {
 // stop ends the attack and returns how many connections it opened.
 func (a *attacker) stop(t *testing.T) int {
 	t.Helper()
-	must(t, a.cmd.Process.Signal(syscall.SIGTERM))
+	must.Succeed(t, a.cmd.Process.Signal(syscall.SIGTERM))
 	for a.out.Scan() {
 		a.opened, _ = strconv.Atoi(a.out.Text())
 	}

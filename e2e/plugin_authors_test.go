@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // clusterless has the plugin find no cluster.
@@ -30,8 +32,8 @@ func (w *world) clusterless(t *testing.T, args ...string) pluginRun {
 func besideSound(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "broken", name))))
-	must(t, os.CopyFS(dir, os.DirFS(soundDir)))
+	must.Succeed(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "broken", name))))
+	must.Succeed(t, os.CopyFS(dir, os.DirFS(soundDir)))
 	return dir
 }
 
@@ -52,7 +54,7 @@ func TestPluginLint(t *testing.T) {
 					Severity, Rule string
 				}
 			}
-			must(t, json.Unmarshal([]byte(run.stdout), &report))
+			must.Succeed(t, json.Unmarshal([]byte(run.stdout), &report))
 			faults := 0
 			for _, f := range report.Faults {
 				if f.Severity == "error" {
@@ -118,7 +120,7 @@ func TestPluginLintSays(t *testing.T) {
 		t.Errorf("--no-warnings listed %q", out)
 	}
 	var log struct{ Runs []struct{ Results []any } }
-	must(t, json.Unmarshal([]byte(w.clusterless(t, "lint", heads, "-o", "sarif").stdout), &log))
+	must.Succeed(t, json.Unmarshal([]byte(w.clusterless(t, "lint", heads, "-o", "sarif").stdout), &log))
 	if len(log.Runs) != 1 || len(log.Runs[0].Results) != 1 {
 		t.Errorf("SARIF has %+v, want one result", log)
 	}
@@ -142,9 +144,9 @@ func TestPluginPush(t *testing.T) {
 	back := filepath.Join(t.TempDir(), "back")
 	w.plugin(t, "export", "mine", "-o", back).must(t)
 	want, err := sortedBlobs(sampleCatalog)
-	must(t, err)
+	must.Succeed(t, err)
 	got, err := sortedBlobs(back)
-	must(t, err)
+	must.Succeed(t, err)
 	if diff := cmp.Diff(want, got); diff != "" || len(got) == 0 {
 		t.Errorf("%d blobs came back (-pushed +exported):\n%s", len(got), diff)
 	}
@@ -189,10 +191,10 @@ func TestPluginPushIsReproducible(t *testing.T) {
 	w := newWorld(t, shared)
 	skupper := filepath.Join(sampleCatalog, "skupper-operator")
 	copied := t.TempDir()
-	must(t, os.CopyFS(copied, os.DirFS(skupper)))
-	must(t, os.MkdirAll(filepath.Join(copied, ".git"), 0o700))
-	must(t, os.WriteFile(filepath.Join(copied, ".git", "config"), []byte("[core]"), 0o600))
-	must(t, filepath.WalkDir(copied, func(path string, entry fs.DirEntry, err error) error {
+	must.Succeed(t, os.CopyFS(copied, os.DirFS(skupper)))
+	must.Succeed(t, os.MkdirAll(filepath.Join(copied, ".git"), 0o700))
+	must.Succeed(t, os.WriteFile(filepath.Join(copied, ".git", "config"), []byte("[core]"), 0o600))
+	must.Succeed(t, filepath.WalkDir(copied, func(path string, entry fs.DirEntry, err error) error {
 		mode := fs.FileMode(0o600)
 		if entry.IsDir() {
 			mode = 0o700
@@ -228,7 +230,7 @@ func TestPluginPushRefuses(t *testing.T) {
 	w := newWorld(t, shared)
 	dir := t.TempDir()
 	for _, name := range []string{"invalid-semver", "truncated-json"} {
-		must(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join("testdata", "broken", name))))
+		must.Succeed(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join("testdata", "broken", name))))
 	}
 	image := w.registry.address + "/faulty:v1"
 	w.clusterless(t, "push", dir, image).fails(t, 1,
@@ -240,7 +242,7 @@ func TestPluginPushRefuses(t *testing.T) {
 	}
 	run := w.clusterless(t, "push", dir, image, "--force", "-o", "json")
 	var pushed struct{ Image, Digest, Reference string }
-	must(t, json.Unmarshal([]byte(run.must(t)), &pushed))
+	must.Succeed(t, json.Unmarshal([]byte(run.must(t)), &pushed))
 	if pushed.Image != image || pushed.Reference != w.registry.address+"/faulty@"+pushed.Digest {
 		t.Errorf("it says %+v", pushed)
 	}

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestPluginWatches sees a catalog's digest, a change, and another catalog that comes and goes; and ends well when it is interrupted.
@@ -29,8 +31,8 @@ func TestPluginWatches(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "watch", "-o", "json", "--request-timeout", "2s")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	type change struct {
 		Type, Catalog, Digest   string
@@ -41,7 +43,7 @@ func TestPluginWatches(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatalf("it ended: %v", lines.Err())
 		}
-		must(t, json.Unmarshal(lines.Bytes(), &c))
+		must.Succeed(t, json.Unmarshal(lines.Bytes(), &c))
 		return c
 	}
 	first := next()
@@ -62,7 +64,7 @@ func TestPluginWatches(t *testing.T) {
 	if diff := cmp.Diff(change{Type: "removed", Catalog: "second"}, next()); diff != "" {
 		t.Error(diff)
 	}
-	must(t, cmd.Process.Signal(os.Interrupt))
+	must.Succeed(t, cmd.Process.Signal(os.Interrupt))
 	for lines.Scan() {
 	}
 	if err := cmd.Wait(); err != nil {
@@ -76,14 +78,14 @@ func TestPluginWatches(t *testing.T) {
 func TestPluginTellsWhatIsLost(t *testing.T) {
 	w := pluginWorld(t)
 	dir := t.TempDir()
-	must(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
+	must.Succeed(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
 	file := filepath.Join(dir, "skupper-operator", "catalog.json")
-	must(t, os.WriteFile(file, []byte(strings.Replace(readText(t, file), `"defaultChannel": "stable"`, `"defaultChannel": "stabel"`, 1)), 0o644))
+	must.Succeed(t, os.WriteFile(file, []byte(strings.Replace(readText(t, file), `"defaultChannel": "stable"`, `"defaultChannel": "stabel"`, 1)), 0o644))
 	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "watch")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	watched := bufio.NewScanner(out)
 	watched.Scan() // what is served at first
 
@@ -105,7 +107,7 @@ func TestPluginTellsWhatIsLost(t *testing.T) {
 		w.plugin(t, strings.Fields(args)...).fails(t, 3, `package "skupper-operator" of catalog "sample" is left out: `+why+"; see kubectl catalog describe sample")
 	}
 
-	must(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("broken: ["), 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("broken: ["), 0o644))
 	ref, _ := w.registry.push(t, "sample", catalogImage(t, dir))
 	if run := w.plugin(t, "refresh", "sample", "--wait"); run.code != 1 {
 		t.Errorf("exit code %d: %s", run.code, run.stderr)
@@ -126,8 +128,8 @@ func TestPluginTellsWhatIsLost(t *testing.T) {
 	if !strings.Contains(both, "  sample            is well again") || !strings.Contains(both, "  ~skupper-operator") {
 		t.Errorf("watch tells %q", both)
 	}
-	must(t, cmd.Process.Signal(os.Interrupt))
-	must(t, cmd.Wait())
+	must.Succeed(t, cmd.Process.Signal(os.Interrupt))
+	must.Succeed(t, cmd.Wait())
 }
 
 // TestPluginQueries asks the API itself.
@@ -155,7 +157,7 @@ func valuesOf(t *testing.T, blobs []blob) map[string][]any {
 		decoder := json.NewDecoder(bytes.NewReader(b.raw))
 		decoder.UseNumber()
 		var value any
-		must(t, decoder.Decode(&value))
+		must.Succeed(t, decoder.Decode(&value))
 		key := b.Schema + " " + b.Package + " " + b.Name
 		values[key] = append(values[key], value)
 	}
@@ -166,18 +168,18 @@ func valuesOf(t *testing.T, blobs []blob) map[string][]any {
 func TestPluginExports(t *testing.T) {
 	w := pluginWorld(t)
 	want, err := readCatalog(sampleCatalog)
-	must(t, err)
+	must.Succeed(t, err)
 	for _, output := range []string{"dir", "file/catalog.json", "other/catalog.yaml"} {
 		root := filepath.Join(t.TempDir(), "root")
 		path := filepath.Join(root, output)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		run := w.plugin(t, "export", "sample", "-o", path)
 		run.must(t)
 		if !strings.Contains(run.stderr, "10 packages") {
 			t.Errorf("it says %q", run.stderr)
 		}
 		got, err := readCatalog(root)
-		must(t, err)
+		must.Succeed(t, err)
 		if diff := cmp.Diff(valuesOf(t, want), valuesOf(t, got)); diff != "" {
 			t.Errorf("%s: %s", output, diff)
 		}
@@ -250,12 +252,12 @@ func TestPluginMigrates(t *testing.T) {
 func TestPluginMigratesCluster(t *testing.T) {
 	w := pluginWorld(t)
 	crd, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crds.CatalogSource())
-	must(t, err)
+	must.Succeed(t, err)
 	olm := &unstructured.Unstructured{Object: crd}
-	must(t, w.Create(t.Context(), olm))
+	must.Succeed(t, w.Create(t.Context(), olm))
 	t.Cleanup(func() {
-		must(t, w.Delete(context.Background(), olm)) // and its objects
-		eventually(t, "the CRD is gone", func() error {
+		must.Succeed(t, w.Delete(context.Background(), olm)) // and its objects
+		eventually.Succeeds(t, "the CRD is gone", func() error {
 			if err := w.Get(context.Background(), client.ObjectKeyFromObject(olm), olm); !apierrors.IsNotFound(err) {
 				return errors.Join(errors.New("it is not"), err)
 			}
@@ -266,7 +268,7 @@ func TestPluginMigratesCluster(t *testing.T) {
 		object := system.NewObject(schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "CatalogSource"}, name)
 		object.SetNamespace(namespace)
 		object.Object["spec"] = spec
-		eventually(t, "the API server takes it", func() error { return w.Create(t.Context(), object) })
+		eventually.Succeeds(t, "the API server takes it", func() error { return w.Create(t.Context(), object) })
 	}
 	create("default", "certified", map[string]any{"sourceType": "grpc", "image": "registry.example.com/certified:v1", "secrets": []any{"pull"}, "priority": int64(-200), "updateStrategy": map[string]any{"registryPoll": map[string]any{"interval": "10m"}}})
 	create("kube-public", "certified", map[string]any{"sourceType": "grpc", "image": "registry.example.com/other:v1", "displayName": "Other"})
@@ -311,8 +313,8 @@ func TestPluginGetWatches(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "get", "channels", "-l", "catalog=sample", "--watch", "-o", "custom-columns=:.package.name,:.name,:.head.version", "--no-headers")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	next := func() string {
 		t.Helper()
@@ -322,7 +324,7 @@ func TestPluginGetWatches(t *testing.T) {
 		return strings.Join(strings.Fields(lines.Text()), " ")
 	}
 	blobs, err := readCatalog(sampleCatalog)
-	must(t, err)
+	must.Succeed(t, err)
 	for range countSchema(blobs, "olm.channel") {
 		next()
 	}
@@ -336,7 +338,7 @@ func TestPluginGetWatches(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the channels of a package that is new, and of one that is gone (-want +got):\n%s", diff)
 	}
-	must(t, cmd.Process.Signal(os.Interrupt))
+	must.Succeed(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after an interrupt: %v", err)
 	}

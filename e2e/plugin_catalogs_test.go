@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // ages matches how long ago something is, or how long it will be, and the spaces that are there for its length.
@@ -37,19 +39,19 @@ func withoutAges(text string) string {
 func changedSample(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
-	must(t, os.RemoveAll(filepath.Join(dir, "mercury-operator")))
+	must.Succeed(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
+	must.Succeed(t, os.RemoveAll(filepath.Join(dir, "mercury-operator")))
 	added := strings.ReplaceAll(readText(t, filepath.Join(dir, "lib-bucket-provisioner", "catalog.json")), "lib-bucket-provisioner", "new-operator")
-	must(t, os.WriteFile(filepath.Join(dir, "new-operator.json"), []byte(added), 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "new-operator.json"), []byte(added), 0o644))
 	changed := filepath.Join(dir, "dbaas-operator", "catalog.json")
-	must(t, os.WriteFile(changed, []byte(strings.Replace(readText(t, changed), `"description": "`, `"description": "Changed. `, 1)), 0o644))
+	must.Succeed(t, os.WriteFile(changed, []byte(strings.Replace(readText(t, changed), `"description": "`, `"description": "Changed. `, 1)), 0o644))
 	return dir
 }
 
 func readText(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	must(t, err)
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -63,7 +65,7 @@ func TestPluginLists(t *testing.T) {
 	w.plugin(t, "list", "smaple").fails(t, 3, `did you mean "sample"?`)
 	w.plugin(t, "list", "--sort-by", ".spec.nope").fails(t, 2, "--sort-by")
 	w.createCatalog(t, "another", w.registry.address+"/none:latest", func(c *unstructured.Unstructured) {
-		must(t, unstructured.SetNestedField(c.Object, int64(-5), "spec", "priority"))
+		must.Succeed(t, unstructured.SetNestedField(c.Object, int64(-5), "spec", "priority"))
 	})
 	sorted := w.plugin(t, "list", "--sort-by", ".spec.priority", "--no-headers", "-o", "custom-columns=:.metadata.name").must(t)
 	if strings.Join(strings.Fields(sorted), " ") != "another sample" {
@@ -77,8 +79,8 @@ func TestPluginListWatches(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "list", "--watch")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	for _, want := range []string{"NAME", "in "} {
 		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
@@ -91,7 +93,7 @@ func TestPluginListWatches(t *testing.T) {
 	if !strings.HasPrefix(lines.Text(), "sample") {
 		t.Errorf("the last line is %q", lines.Text())
 	}
-	must(t, cmd.Process.Signal(os.Interrupt))
+	must.Succeed(t, cmd.Process.Signal(os.Interrupt))
 	for lines.Scan() {
 	}
 	if err := cmd.Wait(); err != nil {
@@ -104,21 +106,21 @@ func TestPluginDescribes(t *testing.T) {
 	checkGolden(t, "catalogs/describe.txt", w.description(t, "sample", "Unpacked"))
 
 	dir := t.TempDir()
-	must(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
+	must.Succeed(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
 	for i := range 25 { // more than a status names
-		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("broken-%02d.json", i)),
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("broken-%02d.json", i)),
 			fmt.Appendf(nil, `{"schema": "olm.package", "name": "broken-%02d", "defaultChannel": "none"}`, i), 0o644))
 	}
 	ref, digest := w.registry.push(t, "broken", catalogImage(t, dir))
 	w.createCatalog(t, "broken", ref, func(c *unstructured.Unstructured) {
-		must(t, unstructured.SetNestedField(c.Object, "0 3 * * *", "spec", "pollingSchedule"))
+		must.Succeed(t, unstructured.SetNestedField(c.Object, "0 3 * * *", "spec", "pollingSchedule"))
 		unstructured.RemoveNestedField(c.Object, "spec", "pollingInterval")
 	})
 	w.waitReady(t, "broken", digest)
 	checkGolden(t, "catalogs/describe-broken.txt", w.description(t, "broken", "InvalidPackages"))
 
 	w.createCatalog(t, "blocked", ref, func(c *unstructured.Unstructured) {
-		must(t, unstructured.SetNestedField(c.Object, []any{map[string]any{"name": "nope"}}, "spec", "registry", "pullSecrets"))
+		must.Succeed(t, unstructured.SetNestedField(c.Object, []any{map[string]any{"name": "nope"}}, "spec", "registry", "pullSecrets"))
 	})
 	w.eventuallyCatalog(t, "blocked", "Blocked", func(c *unstructured.Unstructured) error { return wantCondition(c, "Ready", "False") })
 	checkGolden(t, "catalogs/describe-blocked.txt", w.description(t, "blocked", "Failed"))
@@ -130,7 +132,7 @@ func TestPluginDescribes(t *testing.T) {
 func (w *world) description(t *testing.T, catalog, event string) string {
 	t.Helper()
 	text := ""
-	eventually(t, "an event "+event, func() error {
+	eventually.Succeeds(t, "an event "+event, func() error {
 		text = withoutAges(w.plugin(t, "describe", catalog).must(t))
 		if _, events, _ := strings.Cut(text, "\nEvents\n"); !strings.Contains(events, "  "+event+"  ") {
 			return fmt.Errorf("the events are %q", events)
@@ -152,7 +154,7 @@ func TestPluginAdds(t *testing.T) {
 	if mine.GetLabels()["team"] != "a" {
 		t.Errorf("the labels are %v", mine.GetLabels())
 	}
-	must(t, wantString(mine, "45m0s", "spec", "pollingInterval"))
+	must.Succeed(t, wantString(mine, "45m0s", "spec", "pollingInterval"))
 	if got := w.plugin(t, "add", "other", ref, "--wait", "-o", "jsonpath={.status.content.packages}").must(t); got != "10" {
 		t.Errorf("-o prints %q, not the catalog as it is after the wait", got)
 	}
@@ -188,13 +190,13 @@ func TestPluginAddMakesAConfigMapOfAuthorities(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	must.Succeed(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	w.plugin(t, "add", "private", w.registry.address+"/sample:latest", "--ca-file", ca, "--wait").must(t)
 	made := system.NewObject(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "private-ca")
 	made.SetNamespace(namespace)
-	must(t, w.Get(t.Context(), client.ObjectKeyFromObject(made), made))
-	defer func() { must(t, w.Delete(t.Context(), made)) }() // this control plane collects no garbage
-	must(t, wantString(made, readText(t, ca), "data", "ca.crt"))
+	must.Succeed(t, w.Get(t.Context(), client.ObjectKeyFromObject(made), made))
+	defer func() { must.Succeed(t, w.Delete(t.Context(), made)) }() // this control plane collects no garbage
+	must.Succeed(t, wantString(made, readText(t, ca), "data", "ca.crt"))
 	owners := made.GetOwnerReferences()
 	if len(owners) != 1 || owners[0].UID != w.catalog(t, "private").GetUID() {
 		t.Errorf("its owners are %v", owners)
@@ -223,7 +225,7 @@ func TestPluginAddTellsHowFarItIs(t *testing.T) {
 			_, _ = rw.Write(body[:half])
 			_ = http.NewResponseController(rw).Flush()
 			body = body[half:]
-			if err := within(patience, func() error { return w.downloads("slow") }); err != nil {
+			if err := eventually.Within(t.Context(), patience, func() error { return w.downloads("slow") }); err != nil {
 				t.Error(err)
 			}
 		}
@@ -269,7 +271,7 @@ func TestPluginRefreshes(t *testing.T) {
 	if text := w.plugin(t, strings.Fields(more[1])...).must(t); !strings.Contains(text, "packages: ") {
 		t.Errorf("%s says\n%s", more[1], text)
 	}
-	must(t, wantString(w.catalog(t, "sample"), digest, "status", "digest"))
+	must.Succeed(t, wantString(w.catalog(t, "sample"), digest, "status", "digest"))
 
 	w.registry.once(func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, "no", http.StatusForbidden) })
 	failed := w.plugin(t, "refresh", "sample", "--wait")
@@ -298,7 +300,7 @@ func TestPluginSuspends(t *testing.T) {
 			t.Errorf("%s: spec.suspend is %t", step.command, is)
 		}
 		managers, err := json.Marshal(c.GetManagedFields())
-		must(t, err)
+		must.Succeed(t, err)
 		if owned := strings.Contains(string(managers), `"f:suspend"`) && strings.Contains(string(managers), `"kubectl-catalog"`); owned != step.owned {
 			t.Errorf("%s: owns the field: %t, want %t: %s", step.command, owned, step.owned, managers)
 		}
@@ -320,7 +322,7 @@ func TestPluginRemoves(t *testing.T) {
 	if got != "catalogsource.catalogd.operatorframework.io/sample removed\ncatalog \"sample\" is gone.\n" {
 		t.Errorf("got %q", got)
 	}
-	must(t, w.gone(t, "sample"))
+	must.Succeed(t, w.gone(t, "sample"))
 	if left := w.packages(t, "sample"); len(left) > 0 {
 		t.Errorf("%d packages are left", len(left))
 	}

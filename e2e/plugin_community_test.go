@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestPluginCommunity has the plugin's commands answer of a catalog of real size, from push to export.
@@ -15,7 +17,7 @@ func TestPluginCommunity(t *testing.T) {
 		t.Skip("COMMUNITY_CATALOG does not name the directory of a catalog")
 	}
 	blobs, err := readCatalog(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	w := newWorld(t, shared)
 	ref := w.registry.address + "/community:latest"
 	w.plugin(t, "push", dir, ref).must(t)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestPluginShow shows pages about packages.
@@ -36,7 +38,7 @@ func TestPluginShow(t *testing.T) {
 	// Of two catalogs the one with the higher priority is shown, and the other is named.
 	ref, digest := w.registry.push(t, "preferred", catalogImage(t, sampleCatalog))
 	w.createCatalog(t, "preferred", ref, func(c *unstructured.Unstructured) {
-		must(t, unstructured.SetNestedField(c.Object, int64(10), "spec", "priority"))
+		must.Succeed(t, unstructured.SetNestedField(c.Object, int64(10), "spec", "priority"))
 	})
 	w.waitReady(t, "preferred", digest)
 	both := w.plugin(t, "show", "skupper-operator").must(t)

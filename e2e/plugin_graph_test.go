@@ -10,6 +10,8 @@ import (
 
 	"github.com/blang/semver/v4"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestPluginGraph draws upgrade graphs.
@@ -106,7 +108,7 @@ type walkedChannel struct {
 // checkGraphs compares the graphs of all channels, and the paths from the oldest entry of a channel to its head in every nth package.
 func checkGraphs(t *testing.T, w *world, dir string, nth int) {
 	blobs, err := readCatalog(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	channels := walkChannels(t, blobs)
 	edges, paths := 0, 0
 	for n, pkg := range slices.Sorted(maps.Keys(channels)) {
@@ -120,7 +122,7 @@ func checkGraphs(t *testing.T, w *world, dir string, nth int) {
 				}
 			}
 		}
-		must(t, json.Unmarshal([]byte(w.plugin(t, "graph", pkg, "--all-channels", "-o", "json").must(t)), &list))
+		must.Succeed(t, json.Unmarshal([]byte(w.plugin(t, "graph", pkg, "--all-channels", "-o", "json").must(t)), &list))
 		if len(list.Items) != len(channels[pkg]) {
 			t.Errorf("%s has %d graphs, want %d", pkg, len(list.Items), len(channels[pkg]))
 		}
@@ -162,7 +164,7 @@ func walkChannels(t *testing.T, blobs []blob) map[string]map[string]walkedChanne
 			continue
 		}
 		c := walkedChannel{edges: map[string]bool{}}
-		must(t, json.Unmarshal(b.raw, &c))
+		must.Succeed(t, json.Unmarshal(b.raw, &c))
 		for _, e := range c.Entries {
 			if e.Replaces != "" {
 				c.edges[e.Replaces+" "+e.Name+" replaces"] = true
@@ -174,7 +176,7 @@ func walkChannels(t *testing.T, blobs []blob) map[string]map[string]walkedChanne
 				continue
 			}
 			covers, err := semver.ParseRange(e.SkipRange)
-			must(t, err)
+			must.Succeed(t, err)
 			for _, from := range c.Entries {
 				if from.Name != e.Name && covers(versions[b.Package+" "+from.Name]) {
 					c.edges[from.Name+" "+e.Name+" skipRange"] = true
@@ -197,11 +199,11 @@ func bundleVersion(t *testing.T, b blob) string {
 			Value json.RawMessage
 		}
 	}
-	must(t, json.Unmarshal(b.raw, &bundle))
+	must.Succeed(t, json.Unmarshal(b.raw, &bundle))
 	for _, p := range bundle.Properties {
 		if p.Type == "olm.package" {
 			var value struct{ Version string }
-			must(t, json.Unmarshal(p.Value, &value))
+			must.Succeed(t, json.Unmarshal(p.Value, &value))
 			return value.Version
 		}
 	}
@@ -246,7 +248,7 @@ func checkPathsTo(t *testing.T, w *world, c walkedChannel, head string) (asked i
 			Reasons  []struct{ Kind string }
 		}
 	}
-	must(t, json.Unmarshal([]byte(w.plugin(t, "path", c.Package, "--channel", c.Name, "--from", farthest, "-o", "json").must(t)), &path))
+	must.Succeed(t, json.Unmarshal([]byte(w.plugin(t, "path", c.Package, "--channel", c.Name, "--from", farthest, "-o", "json").must(t)), &path))
 	at := farthest
 	for _, s := range path.Shortest {
 		for _, r := range s.Reasons {

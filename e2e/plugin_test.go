@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // updateGolden has tests write what they get to testdata/plugin, to be looked at before it is committed.
@@ -108,8 +110,8 @@ func checkGolden(t *testing.T, name, got string) {
 	}
 	file := filepath.Join("testdata", "plugin", name)
 	if *updateGolden {
-		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		must(t, os.WriteFile(file, []byte(got), 0o644))
+		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
@@ -140,7 +142,7 @@ func TestPluginIsFound(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	blobs, err := readCatalog(sampleCatalog)
-	must(t, err)
+	must.Succeed(t, err)
 	if got, want := len(bytes.Fields(out)), countSchema(blobs, "olm.package"); got != want {
 		t.Errorf("%d packages, want %d:\n%s", got, want, out)
 	}

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestUnchangedDigest polls one digest twenty times: each poll costs one HEAD request, and nothing is written.
@@ -25,7 +27,7 @@ func TestUnchangedDigest(t *testing.T) {
 	w := newWorld(t, shared)
 	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
 	w.createCatalog(t, "sample", ref, func(c *unstructured.Unstructured) {
-		must(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
+		must.Succeed(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
 	})
 	w.waitReady(t, "sample", digest)
 	w.waitCompressed(t, "sample") // the last thing that new content brings
@@ -33,7 +35,7 @@ func TestUnchangedDigest(t *testing.T) {
 	start := len(w.registry.log(0))
 	files, versions, writes := fileTimes(t, w.dataDir), w.resourceVersions(t), w.writes(t)
 	heads := func() int { return count(w.registry.log(start), http.MethodHead) }
-	eventually(t, fmt.Sprintf("the digest was polled %d times", polls), func() error {
+	eventually.Succeeds(t, fmt.Sprintf("the digest was polled %d times", polls), func() error {
 		if n := heads(); n < polls {
 			return fmt.Errorf("%d HEAD requests so far", n)
 		}
@@ -102,10 +104,10 @@ func TestSuspend(t *testing.T) {
 	w := newWorld(t, shared)
 	ref, digest := w.registry.push(t, "tiny", catalogImage(t, tinyCatalog(t, "one")))
 	w.createCatalog(t, "tiny", ref, func(c *unstructured.Unstructured) {
-		must(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
+		must.Succeed(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
 	})
 	w.createCatalog(t, "other", ref, func(c *unstructured.Unstructured) {
-		must(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
+		must.Succeed(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
 	})
 	w.waitReady(t, "tiny", digest)
 	w.waitReady(t, "other", digest)
@@ -119,7 +121,7 @@ func TestSuspend(t *testing.T) {
 	})
 	_, second := w.registry.push(t, "tiny", catalogImage(t, tinyCatalog(t, "two")))
 	w.waitReady(t, "other", second) // so a poll of tiny would have been due, too
-	eventually(t, "the other catalog was polled thrice more", w.registry.polledSince(len(w.registry.log(0)), 3))
+	eventually.Succeeds(t, "the other catalog was polled thrice more", w.registry.polledSince(len(w.registry.log(0)), 3))
 	if err := wantString(w.catalog(t, "tiny"), digest, "status", "digest"); err != nil {
 		t.Errorf("suspended catalog: %v", err)
 	}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestHealthAndMetrics reads the ports that are not for content.
@@ -65,7 +67,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	if _, err := w.Kubectl(t.Context(), "delete", "catalogsource", "heads", "--timeout=60s"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the metrics of a deleted catalog are gone", func() error {
+	eventually.Succeeds(t, "the metrics of a deleted catalog are gone", func() error {
 		if text := get(t, "http://"+w.metrics+"/metrics").body; bytes.Contains(text, []byte(`catalog="heads"`)) {
 			return fmt.Errorf("still there")
 		}
@@ -93,7 +95,7 @@ func TestGracefulShutdown(t *testing.T) {
 
 	reader := openSlowly(t, w.content, "/catalogs/large/api/v1/all")
 	w.signal(t, syscall.SIGTERM)
-	eventually(t, "no new connections are taken", func() error {
+	eventually.Succeeds(t, "no new connections are taken", func() error {
 		if r, err := tryGet(w.contentURL("large", "/api/v1/all")); err == nil {
 			return fmt.Errorf("status %d", r.status)
 		}
@@ -123,12 +125,12 @@ func TestReadyOnlyWhenServed(t *testing.T) {
 	w.kill(t)
 	w.registry.stop()
 	entries, err := os.ReadDir(w.dataDir)
-	must(t, err)
+	must.Succeed(t, err)
 	for _, entry := range entries {
-		must(t, os.RemoveAll(filepath.Join(w.dataDir, entry.Name())))
+		must.Succeed(t, os.RemoveAll(filepath.Join(w.dataDir, entry.Name())))
 	}
 	w.start(t)
-	eventually(t, "alive", func() error { return w.answers("http://"+w.health+"/healthz", http.StatusOK) })
+	eventually.Succeeds(t, "alive", func() error { return w.answers("http://"+w.health+"/healthz", http.StatusOK) })
 	w.eventuallyCatalog(t, "sample", "known to be not served", func(c *unstructured.Unstructured) error {
 		return wantCondition(c, "Serving", "False")
 	})
@@ -138,7 +140,7 @@ func TestReadyOnlyWhenServed(t *testing.T) {
 	w.registry.start(t)
 	w.requestPoll(t, "sample", "again")
 	w.waitReady(t, "sample", digest)
-	eventually(t, "ready again", func() error { return w.answers("http://"+w.health+"/readyz", http.StatusOK) })
+	eventually.Succeeds(t, "ready again", func() error { return w.answers("http://"+w.health+"/readyz", http.StatusOK) })
 	if got := get(t, w.contentURL("sample", "/api/v1/all")).header.Get("ETag"); got != etag {
 		t.Errorf("ETag %s after the volume was lost, was %s", got, etag)
 	}
@@ -204,7 +206,7 @@ func defaultsFor(t *testing.T, args []string) []string {
 func strangeDataDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "format"), []byte("qcow2\n"), 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "format"), []byte("qcow2\n"), 0o600))
 	return dir
 }
 

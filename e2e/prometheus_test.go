@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // scrapeEvery is how often Prometheus scrapes, and evaluates rules: a test has no minutes to wait.
@@ -39,15 +41,15 @@ func startPrometheus(t *testing.T, rules ruleFile, targets map[string]string) *p
 		"rule_files":     []string{"rules.yaml"},
 		"scrape_configs": []any{map[string]any{"job_name": "catalogd", "static_configs": static}},
 	})
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "prometheus.yaml"), config, 0o600))
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "prometheus.yaml"), config, 0o600))
 
 	p := &prometheus{url: "http://" + address}
 	cmd := exec.Command(filepath.Join(needed(t, "PROMETHEUS", "hack/prometheus/install.sh"), "prometheus"),
 		"--config.file", filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address)
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(t, cmd.Start())
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // all it has is the test's
 		_ = cmd.Wait()
@@ -57,7 +59,7 @@ func startPrometheus(t *testing.T, rules ruleFile, targets map[string]string) *p
 	})
 	// It takes some seconds to find its targets, and has catalogd for down until then.
 	scrapes := p.has(fmt.Sprintf(`count(up == 1) == %d unless on () ALERTS{alertname="CatalogdDown"}`, len(targets)))
-	eventually(t, "Prometheus scrapes all targets", scrapes)
+	eventually.Succeeds(t, "Prometheus scrapes all targets", scrapes)
 	return p
 }
 

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // newProtectedWorld serves the sample catalog with TLS of catalogd's own making, to those whom the API server lets, as it does in a
@@ -25,7 +27,7 @@ import (
 func newProtectedWorld(t *testing.T, args ...string) *world {
 	t.Helper()
 	_, port, err := net.SplitHostPort(system.FreeAddress(t))
-	must(t, err)
+	must.Succeed(t, err)
 	url := "https://127.0.0.1:" + port
 	w := newWorld(t, shared, append([]string{
 		"--content-bind-address", "0.0.0.0:" + port, "--external-url", url, "--content-auth", "kubernetes",
@@ -41,7 +43,7 @@ func newProtectedWorld(t *testing.T, args ...string) *world {
 func (w *world) authority(t *testing.T) *x509.CertPool {
 	t.Helper()
 	pool := x509.NewCertPool()
-	eventually(t, "the authority is published", func() error {
+	eventually.Succeeds(t, "the authority is published", func() error {
 		text, err := w.Kubectl(t.Context(), "-n", namespace, "get", "configmap", "catalogd-ca", "-o", `jsonpath={.data.ca\.crt}`)
 		if err == nil && !pool.AppendCertsFromPEM([]byte(text)) {
 			err = fmt.Errorf("no certificates: %q", text)
@@ -56,7 +58,7 @@ func (w *world) serviceAccountToken(t *testing.T, name string, roles ...string) 
 	t.Helper()
 	run := func(args ...string) string {
 		out, err := w.Kubectl(t.Context(), args...)
-		must(t, err)
+		must.Succeed(t, err)
 		return strings.TrimSpace(out)
 	}
 	run("-n", namespace, "create", "serviceaccount", name)
@@ -85,15 +87,15 @@ func (r *reader) get(t *testing.T, url string) (reply, *tls.ConnectionState) {
 	t.Helper()
 	defer r.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	must(t, err)
+	must.Succeed(t, err)
 	if r.token != "" {
 		request.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	response, err := r.Do(request)
-	must(t, err)
+	must.Succeed(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	must(t, err)
+	must.Succeed(t, err)
 	return reply{response.StatusCode, response.Header, body}, response.TLS
 }
 
@@ -105,7 +107,7 @@ func TestWhoMayRead(t *testing.T) {
 	user := "system:serviceaccount:" + namespace + ":"
 
 	_, err := w.Kubectl(t.Context(), "create", "clusterrole", "other-catalog-reader", "--verb=get", "--non-resource-url=/catalogs/other/*")
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { _, _ = w.Kubectl(context.Background(), "delete", "clusterrole", "other-catalog-reader") })
 	nobody := newReader(ca, "")
 	garbage := newReader(ca, "garbage")
@@ -169,9 +171,9 @@ func TestWhoMayRead(t *testing.T) {
 func (w *world) clientCertificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", w.Kubeconfig)
-	must(t, err)
+	must.Succeed(t, err)
 	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
-	must(t, err)
+	must.Succeed(t, err)
 	return pair
 }
 
@@ -189,16 +191,16 @@ func TestCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
 	place := func(version string, authority authority) {
 		pair := authority.issue(t, "catalogd", "127.0.0.1")
-		must(t, os.Mkdir(filepath.Join(dir, version), 0o755))
+		must.Succeed(t, os.Mkdir(filepath.Join(dir, version), 0o755))
 		writeFile(t, filepath.Join(dir, version), "tls.crt", pair.certificate)
 		writeFile(t, filepath.Join(dir, version), "tls.key", pair.key)
-		must(t, os.Symlink(version, filepath.Join(dir, "..next")))
-		must(t, os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")))
+		must.Succeed(t, os.Symlink(version, filepath.Join(dir, "..next")))
+		must.Succeed(t, os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")))
 	}
 	first, second := newAuthority(t, "first"), newAuthority(t, "second")
 	place("..1", first)
 	for _, file := range []string{"tls.crt", "tls.key"} {
-		must(t, os.Symlink(filepath.Join("..data", file), filepath.Join(dir, file)))
+		must.Succeed(t, os.Symlink(filepath.Join("..data", file), filepath.Join(dir, file)))
 	}
 	w := newWorld(t, shared, "--tls-cert-file", filepath.Join(dir, "tls.crt"), "--tls-private-key-file", filepath.Join(dir, "tls.key"))
 	handshake := func(a authority) error {
@@ -208,9 +210,9 @@ func TestCertificateFiles(t *testing.T) {
 		}
 		return err
 	}
-	must(t, handshake(first))
+	must.Succeed(t, handshake(first))
 	place("..2", second)
-	eventually(t, "the new certificate is shown", func() error { return handshake(second) })
+	eventually.Succeeds(t, "the new certificate is shown", func() error { return handshake(second) })
 	if handshake(first) == nil {
 		t.Error("the old certificate is shown still")
 	}

@@ -5,9 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -18,12 +16,13 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 const configsLabel = "operators.operatorframework.io.index.configs.v1"
@@ -47,7 +46,7 @@ type request struct {
 
 func newRegistry(t *testing.T) *imageRegistry {
 	t.Helper()
-	r := &imageRegistry{address: "127.0.0.1:0", handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	r := &imageRegistry{address: "127.0.0.1:0", handler: registry.New()}
 	r.start(t)
 	t.Cleanup(r.stop)
 	return r

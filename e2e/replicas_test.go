@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestReplicas has three replicas serve a catalog, and takes away one after the other what leads, and what follows: killed, ended in peace,
@@ -32,10 +34,10 @@ func TestReplicas(t *testing.T) {
 	next, _ := f.leader(t)
 	second := f.update(t, "sample", catalogImage(t, soundDir), "after a kill")
 	for _, r := range others {
-		eventually(t, "the others follow", func() error { return r.serves("sample", second, nil) })
+		eventually.Succeeds(t, "the others follow", func() error { return r.serves("sample", second, nil) })
 	}
 	leader.rejoin(t)
-	must(t, leader.serves("sample", second, nil)) // it brings itself up to date first
+	must.Succeed(t, leader.serves("sample", second, nil)) // it brings itself up to date first
 
 	next.leave(t, next.endInPeace)
 	if _, err := f.leaseHolder(t); err != nil {
@@ -43,9 +45,9 @@ func TestReplicas(t *testing.T) {
 	}
 	f.leader(t)
 	third := f.update(t, "sample", catalogImage(t, sampleCatalog), "after an end")
-	must(t, os.RemoveAll(next.dataDir))
+	must.Succeed(t, os.RemoveAll(next.dataDir))
 	next.rejoin(t)
-	must(t, next.serves("sample", third, nil))
+	must.Succeed(t, next.serves("sample", third, nil))
 	f.allServe(t, "sample", third)
 	reader.end(t)
 }
@@ -54,7 +56,7 @@ func TestReplicas(t *testing.T) {
 func (f *fleet) leaseHolder(t *testing.T) (string, error) {
 	t.Helper()
 	out, err := f.Kubectl(t.Context(), "-n", namespace, "get", "lease", "catalogd", "-o", "jsonpath={.spec.holderIdentity}")
-	must(t, err)
+	must.Succeed(t, err)
 	for _, r := range f.replicas {
 		if !r.alive() && out != "" && strings.Contains(r.log.String(), out) {
 			return out, fmt.Errorf("the lease is held by %s, which has ended", out)
@@ -77,7 +79,7 @@ func (f *fleet) begin(t *testing.T, catalog, dir string) (digest string) {
 func (f *fleet) allServe(t *testing.T, catalog, digest string) {
 	t.Helper()
 	for i, r := range f.replicas {
-		eventually(t, fmt.Sprintf("replica %d serves %s", i, digest), func() error { return r.serves(catalog, digest, nil) })
+		eventually.Succeeds(t, fmt.Sprintf("replica %d serves %s", i, digest), func() error { return r.serves(catalog, digest, nil) })
 	}
 }
 
@@ -102,7 +104,7 @@ func TestUpgrade(t *testing.T) {
 			r.leave(t, r.endInPeace)
 			r.program = program
 			r.rejoin(t)
-			must(t, r.serves("sample", digest, nil))
+			must.Succeed(t, r.serves("sample", digest, nil))
 		}
 		f.leader(t)
 		for _, dir := range []string{soundDir, sampleCatalog} {
@@ -131,8 +133,8 @@ func TestLeaderCutOff(t *testing.T) {
 	former.api.set(func(*http.Request) gateVerdict { return gateVerdict{breaks: true} })
 	f.leader(t, former)
 	second := f.update(t, "sample", catalogImage(t, soundDir), "cut off")
-	must(t, former.serves("sample", first, nil))
-	must(t, former.ready())
+	must.Succeed(t, former.serves("sample", first, nil))
+	must.Succeed(t, former.ready())
 	former.api.set(nil)
 	f.allServe(t, "sample", second)
 	reader.end(t)
@@ -151,7 +153,7 @@ func TestLeaderThatCannotBegin(t *testing.T) {
 		return gateVerdict{breaks: strings.HasSuffix(r.URL.Path, "/secrets")}
 	})
 	idle.rejoin(t)
-	must(t, idle.serves("sample", first, nil))
+	must.Succeed(t, idle.serves("sample", first, nil))
 	able.rejoin(t)
 	f.leader(t, idle)
 	second := f.update(t, "sample", catalogImage(t, soundDir), "with one that cannot lead")
@@ -198,8 +200,8 @@ func TestLeaderStopped(t *testing.T) {
 	f.waitReady(t, "many", third)
 	close(release)
 	former.signal(t, syscall.SIGCONT)
-	eventually(t, "the former leader follows", func() error { return former.serves("many", third, nil) })
-	eventually(t, "the packages are those of the third version", func() error { return f.packagesAre(t, "many", "3.0.0", names) })
+	eventually.Succeeds(t, "the former leader follows", func() error { return former.serves("many", third, nil) })
+	eventually.Succeeds(t, "the packages are those of the third version", func() error { return f.packagesAre(t, "many", "3.0.0", names) })
 	history.check(t, "2.0.0", "3.0.0")
 }
 
@@ -237,9 +239,9 @@ type packageHistory struct {
 func (f *fleet) watchPackages(t *testing.T) *packageHistory {
 	t.Helper()
 	watcher, err := client.NewWithWatch(f.Env.Config, client.Options{})
-	must(t, err)
+	must.Succeed(t, err)
 	events, err := watcher.Watch(t.Context(), system.NewList(system.PackageKind))
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(events.Stop)
 	h := &packageHistory{versions: map[string][]string{}}
 	go func() {
@@ -297,15 +299,15 @@ func TestSelectors(t *testing.T) {
 	blue.createCatalog(t, "theirs", ref, label("red"))
 	blue.waitReady(t, "ours", digest)
 	blue.waitReady(t, "theirs", digest)
-	must(t, serving(blue.daemon, "ours", http.StatusOK)())
-	must(t, serving(blue.daemon, "theirs", http.StatusNotFound)())
-	must(t, serving(red, "theirs", http.StatusOK)())
-	must(t, serving(red, "ours", http.StatusNotFound)())
+	must.Succeed(t, serving(blue.daemon, "ours", http.StatusOK)())
+	must.Succeed(t, serving(blue.daemon, "theirs", http.StatusNotFound)())
+	must.Succeed(t, serving(red, "theirs", http.StatusOK)())
+	must.Succeed(t, serving(red, "ours", http.StatusNotFound)())
 
 	packages := blue.packages(t, "ours")
 	blue.patchCatalog(t, "ours", `{"metadata":{"labels":{"team":"red"}}}`)
-	eventually(t, "the new owner serves it", serving(red, "ours", http.StatusOK))
-	eventually(t, "the former owner does not", serving(blue.daemon, "ours", http.StatusNotFound))
+	eventually.Succeeds(t, "the new owner serves it", serving(red, "ours", http.StatusOK))
+	eventually.Succeeds(t, "the former owner does not", serving(blue.daemon, "ours", http.StatusNotFound))
 	if len(packages) == 0 || len(blue.packages(t, "ours")) != len(packages) {
 		t.Errorf("there are %d packages, were %d", len(blue.packages(t, "ours")), len(packages))
 	}

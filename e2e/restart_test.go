@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestRestart takes away, one after the other, all that catalogd depends on but its volume: what was served stays
@@ -15,7 +17,7 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { must(t, plane.Stop()) })
+	t.Cleanup(func() { must.Succeed(t, plane.Stop()) })
 	w := newWorld(t, plane)
 	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
 	w.createCatalog(t, "sample", ref, nil)
@@ -43,22 +45,22 @@ func TestRestart(t *testing.T) {
 	w.kill(t)
 	w.registry.stop()
 	w.start(t)
-	eventually(t, "the content is served after kill -9 without a registry", serves)
+	eventually.Succeeds(t, "the content is served after kill -9 without a registry", serves)
 
 	w.kill(t)
 	if err := plane.Env.ControlPlane.APIServer.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	w.start(t)
-	eventually(t, "the content is served after kill -9 without a registry and an API server", serves)
+	eventually.Succeeds(t, "the content is served after kill -9 without a registry and an API server", serves)
 	if !w.alive() {
 		t.Error("catalogd has ended for want of an API server")
 	}
 
-	must(t, plane.Env.ControlPlane.APIServer.Start())
+	must.Succeed(t, plane.Env.ControlPlane.APIServer.Start())
 	w.registry.start(t)
 	_, second := w.registry.push(t, "sample", catalogImage(t, soundDir))
-	eventually(t, "the API server answers", func() error { return w.List(t.Context(), system.NewList(system.CatalogKind)) })
+	eventually.Succeeds(t, "the API server answers", func() error { return w.List(t.Context(), system.NewList(system.CatalogKind)) })
 	w.requestPoll(t, "sample", "all is back")
 	w.waitReady(t, "sample", second)
 }

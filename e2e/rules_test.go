@@ -12,6 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 var monitoringDir = filepath.Join("..", "config", "prometheus")
@@ -41,8 +43,8 @@ func readRules(t *testing.T) ruleFile {
 		Spec              ruleFile `json:"spec"`
 	}
 	content, err := os.ReadFile(filepath.Join(monitoringDir, "rules.yaml"))
-	must(t, err)
-	must(t, yaml.UnmarshalStrict(content, &object))
+	must.Succeed(t, err)
+	must.Succeed(t, yaml.UnmarshalStrict(content, &object))
 	if object.Kind != "PrometheusRule" || object.Namespace != namespace {
 		t.Errorf("rules.yaml is a %s in namespace %s", object.Kind, object.Namespace)
 	}
@@ -60,8 +62,8 @@ func (f ruleFile) alerts() (all []alertRule) {
 func (f ruleFile) write(t *testing.T, file string) {
 	t.Helper()
 	content, err := yaml.Marshal(f)
-	must(t, err)
-	must(t, os.WriteFile(file, content, 0o600))
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(file, content, 0o600))
 }
 
 // TestRules has promtool check the alerts, and run the test that each of them has to have.
@@ -69,8 +71,8 @@ func TestRules(t *testing.T) {
 	dir, rules := t.TempDir(), readRules(t)
 	rules.write(t, filepath.Join(dir, "rules.yaml"))
 	tests, err := os.ReadFile(filepath.Join(monitoringDir, "rules_test.yaml"))
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "rules_test.yaml"), tests, 0o600))
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "rules_test.yaml"), tests, 0o600))
 	for _, args := range [][]string{{"check", "rules", "--lint-fatal", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
 		cmd := exec.Command(filepath.Join(needed(t, "PROMETHEUS", "hack/prometheus/install.sh"), "promtool"), args...)
 		cmd.Dir = dir
@@ -98,7 +100,7 @@ func testedAlerts(t *testing.T, content []byte) map[string]map[bool]bool {
 			} `json:"alert_rule_test"`
 		} `json:"tests"`
 	}
-	must(t, yaml.Unmarshal(content, &file))
+	must.Succeed(t, yaml.Unmarshal(content, &file))
 	tested := map[string]map[bool]bool{}
 	for _, test := range file.Tests {
 		for _, alert := range test.Alerts {
@@ -115,9 +117,9 @@ func testedAlerts(t *testing.T, content []byte) map[string]map[bool]bool {
 func TestRunbooks(t *testing.T) {
 	const base = "https://github.com/operator-catalogs/catalogd/blob/main/"
 	operations, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))
-	must(t, err)
+	must.Succeed(t, err)
 	pages, err := filepath.Glob(filepath.Join("..", "docs", "runbooks", "*.md"))
-	must(t, err)
+	must.Succeed(t, err)
 	for _, rule := range readRules(t).alerts() {
 		page := path.Join("docs", "runbooks", rule.Alert+".md")
 		if got := rule.Annotations["runbook_url"]; got != base+page {

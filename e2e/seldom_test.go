@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // The tests of this file have what seldom happens, and what some rights of catalogd are for.
@@ -32,13 +34,13 @@ func TestForeignPackage(t *testing.T) {
 	w := newWorld(t, shared)
 	foreign := system.NewObject(system.PackageKind, name)
 	foreign.Object["spec"] = map[string]any{"packageName": "skupper-operator", "catalog": "another"}
-	must(t, w.Create(t.Context(), foreign))
+	must.Succeed(t, w.Create(t.Context(), foreign))
 	t.Cleanup(func() { _ = w.Delete(context.Background(), foreign) })
 	ref, first := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
 	w.createCatalog(t, "sample", ref, nil)
 	w.waitReady(t, "sample", first)
 	taken := system.NewObject(system.PackageKind, name)
-	must(t, w.Get(t.Context(), client.ObjectKeyFromObject(taken), taken))
+	must.Succeed(t, w.Get(t.Context(), client.ObjectKeyFromObject(taken), taken))
 	if catalog, _, _ := unstructured.NestedString(taken.Object, "spec", "catalog"); catalog != "sample" || taken.GetUID() != foreign.GetUID() {
 		t.Errorf("the OperatorPackage is of catalog %q, UID %s; want sample, %s", catalog, taken.GetUID(), foreign.GetUID())
 	}
@@ -46,7 +48,7 @@ func TestForeignPackage(t *testing.T) {
 	_, second := w.registry.push(t, "sample", catalogImage(t, soundDir))
 	w.requestPoll(t, "sample", "without")
 	w.waitReady(t, "sample", second)
-	eventually(t, "the package has gone", func() error {
+	eventually.Succeeds(t, "the package has gone", func() error {
 		if err := w.Get(t.Context(), client.ObjectKeyFromObject(taken), taken); client.IgnoreNotFound(err) != nil || err == nil {
 			return fmt.Errorf("getting it: %w", err)
 		}
@@ -64,7 +66,7 @@ func TestDamagedAuthority(t *testing.T) {
 		{"configmap", "catalogd-ca", `{"data":{"ca.crt":"damaged"}}`},
 	} {
 		_, err := w.Kubectl(t.Context(), "-n", namespace, "patch", patch[0], patch[1], "--type=merge", "-p", patch[2])
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	w.signal(t, syscall.SIGTERM)
 	w.wait(t, patience)

@@ -19,6 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const (
@@ -31,7 +33,7 @@ func TestImageShapes(t *testing.T) {
 	registry := newDistribution(t, distributionConfig{auth: noAuth, tls: plainHTTP})
 	dir := soundWith(t, "one catalog in many shapes")
 	blobs, err := readCatalog(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	catalog, other := directoryLayer(t, dir), catalogImage(t, tinyCatalog(t, "another platform's"))
 	shapes := map[string]pushable{
 		"docker":               imageOf(t, catalog),
@@ -69,9 +71,9 @@ func ociImage(t *testing.T, layers ...v1.Layer) v1.Image {
 	t.Helper()
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	image, err := mutate.AppendLayers(image, layers...)
-	must(t, err)
+	must.Succeed(t, err)
 	image, err = mutate.Config(image, v1.Config{Labels: map[string]string{configsLabel: "/" + configsDirectory}})
-	must(t, err)
+	must.Succeed(t, err)
 	return image
 }
 
@@ -86,7 +88,7 @@ func artifactOf(t *testing.T, layers ...v1.Layer) v1.Image {
 		}
 		var err error
 		image, err = mutate.Append(image, addendum)
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	return image
 }
@@ -101,7 +103,7 @@ type titledLayer struct {
 func fileLayers(t *testing.T, dir string) (layers []v1.Layer) {
 	t.Helper()
 	root := os.DirFS(dir)
-	must(t, fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+	must.Succeed(t, fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -115,9 +117,9 @@ func fileLayers(t *testing.T, dir string) (layers []v1.Layer) {
 func compressedLayer(t *testing.T, dir string, how compression.Compression, kind types.MediaType) v1.Layer {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "layer.tar")
-	must(t, writeTar(file, dir))
+	must.Succeed(t, writeTar(file, dir))
 	layer, err := tarball.LayerFromFile(file, tarball.WithCompression(how), tarball.WithMediaType(kind))
-	must(t, err)
+	must.Succeed(t, err)
 	return layer
 }
 
@@ -128,13 +130,13 @@ func layerOf(t *testing.T, names ...string) v1.Layer {
 	archive := tar.NewWriter(&buffer)
 	for _, name := range names {
 		content := []byte(`{"schema":"example.com.unwanted"}`)
-		must(t, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Typeflag: tar.TypeReg, Size: int64(len(content))}))
+		must.Succeed(t, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Typeflag: tar.TypeReg, Size: int64(len(content))}))
 		_, err := archive.Write(content)
-		must(t, err)
+		must.Succeed(t, err)
 	}
-	must(t, archive.Close())
+	must.Succeed(t, archive.Close())
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buffer.Bytes())), nil })
-	must(t, err)
+	must.Succeed(t, err)
 	return layer
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // upgradable is a control plane whose API server says to be of the version that a test sets; all else is the real one's. It
@@ -29,7 +30,7 @@ type upgradable struct {
 func newUpgradable(t *testing.T, plane *system.ControlPlane, version string) *upgradable {
 	t.Helper()
 	forward, err := system.ForwardTo(plane.DaemonKubeconfig)
-	must(t, err)
+	must.Succeed(t, err)
 	forward.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 	u := &upgradable{}
 	u.version.Store(version)
@@ -42,7 +43,7 @@ func newUpgradable(t *testing.T, plane *system.ControlPlane, version string) *up
 		server.Close()
 	})
 	u.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, system.WriteKubeconfig(u.kubeconfig, server.URL))
+	must.Succeed(t, system.WriteKubeconfig(u.kubeconfig, server.URL))
 	return u
 }
 
@@ -60,10 +61,10 @@ func (u *upgradable) tell(w http.ResponseWriter, _ *http.Request) {
 func (r *imageRegistry) pushTag(t *testing.T, repository, tag string, image v1.Image) (digest string) {
 	t.Helper()
 	ref, err := name.NewTag(r.address + "/" + repository + ":" + tag)
-	must(t, err)
-	must(t, remote.Write(ref, image, remote.WithContext(t.Context())))
+	must.Succeed(t, err)
+	must.Succeed(t, remote.Write(ref, image, remote.WithContext(t.Context())))
 	hash, err := image.Digest()
-	must(t, err)
+	must.Succeed(t, err)
 	return hash.String()
 }
 
@@ -80,7 +81,7 @@ func TestTemplate(t *testing.T) {
 	template := image + "{kube_major_version}.{kube_minor_version}"
 	w.createCatalog(t, "field", "", func(c *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(c.Object, "spec", "image")
-		must(t, unstructured.SetNestedField(c.Object, template, "spec", "imageTemplate"))
+		must.Succeed(t, unstructured.SetNestedField(c.Object, template, "spec", "imageTemplate"))
 	})
 	w.createCatalog(t, "annotation", image+"0.0", func(c *unstructured.Unstructured) {
 		c.SetAnnotations(map[string]string{"olm.catalogImageTemplate": template})

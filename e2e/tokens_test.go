@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const (
@@ -49,7 +51,7 @@ func newTokenServer(t *testing.T, password string, certificate *keyPair) *tokenS
 		server.StartTLS()
 	}
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
-	must(t, err)
+	must.Succeed(t, err)
 	s.realm = scheme + "://localhost:" + port + "/token"
 	return s
 }

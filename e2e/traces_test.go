@@ -16,6 +16,8 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // traceReceiver is an OpenTelemetry collector that keeps all it is sent.
@@ -31,7 +33,7 @@ type traceReceiver struct {
 func newTraceReceiver(t *testing.T) *traceReceiver {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	r := &traceReceiver{address: listener.Addr().String()}
 	server := grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, r)
@@ -98,7 +100,7 @@ func TestTraces(t *testing.T) {
 	asked, err := tryGetWith(w.contentURL("sample", "/api/v1/metas?schema=olm.package&name=secret"), map[string]string{
 		"traceparent": "00-" + traceID + "-" + client + "-01", "Authorization": "Bearer secret",
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	if asked.status != http.StatusOK {
 		t.Errorf("status %d", asked.status)
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 const (
@@ -24,8 +25,8 @@ const (
 	neverPoll = "24h"                 // a polling interval no test lives to see
 )
 
-// errEnded ends every wait: what has ended brings nothing about any more.
-var errEnded = errors.New("catalogd has ended")
+// errEnded ends every wait: no state changes after the end of catalogd.
+var errEnded = fmt.Errorf("catalogd has ended: %w", eventually.ErrNever)
 
 // world is what a test acts on: a control plane, a registry of its own, a catalogd of its own.
 type world struct {
@@ -48,7 +49,7 @@ func newWorld(t *testing.T, plane *system.ControlPlane, args ...string) *world {
 	w.args = append(w.args, args...)
 	t.Cleanup(func() { w.close(t) })
 	w.start(t)
-	eventually(t, "catalogd is ready", func() error { return w.answers("http://"+w.health+"/readyz", http.StatusOK) })
+	eventually.Succeeds(t, "catalogd is ready", func() error { return w.answers("http://"+w.health+"/readyz", http.StatusOK) })
 	return w
 }
 
@@ -130,7 +131,7 @@ func (w *world) eventuallyCatalog(t *testing.T, name, state string, check func(*
 	if !w.deadline.IsZero() {
 		limit = max(0, time.Until(w.deadline))
 	}
-	err := within(limit, func() error {
+	err := eventually.Within(t.Context(), limit, func() error {
 		c := w.catalog(t, name)
 		if err := check(c); err != nil {
 			return fmt.Errorf("%w; conditions: %s", err, describeConditions(c))
@@ -232,31 +233,6 @@ func (w *world) answers(url string, status int) error {
 		return fmt.Errorf("GET %s: status %d, want %d: %.200s", url, r.status, status, r.body)
 	}
 	return nil
-}
-
-// eventually fails the test when check still returns an error at the end of patience.
-func eventually(t *testing.T, state string, check func() error) {
-	t.Helper()
-	if err := within(patience, check); err != nil {
-		t.Fatalf("waiting until %s: %v", state, err)
-	}
-}
-
-func within(limit time.Duration, check func() error) error {
-	deadline := time.After(limit)
-	tick := time.NewTicker(checkGap)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil || errors.Is(err, errEnded) {
-			return err
-		}
-		select {
-		case <-deadline:
-			return fmt.Errorf("after %s: %w", limit, err)
-		case <-tick.C:
-		}
-	}
 }
 
 // condition is one entry of status.conditions.

@@ -2,8 +2,7 @@ package v1beta1_test
 
 import (
 	"context"
-	"fmt"
-	"os"
+	"path/filepath"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,10 +11,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
 )
 
 const crdDirectory = "../../config/crd"
@@ -27,39 +26,15 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// run is TestMain with defers.
-func run(m *testing.M) (code int, err error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 0, fmt.Errorf("these tests need a Kubernetes API server: run `make test`, or set KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
-	}
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{crdDirectory},
-		ErrorIfCRDPathMissing: true,
-	}
-	if config, err = environment.Start(); err != nil {
-		return 0, fmt.Errorf("starting the API server: %w", err)
-	}
-	defer func() {
-		if stopErr := environment.Stop(); stopErr != nil && err == nil {
-			err = fmt.Errorf("stopping the API server: %w", stopErr)
+	controlplane.Main(m, filepath.Join("..", ".."), func(p *controlplane.Plane) (err error) {
+		types := runtime.NewScheme()
+		if err := v1beta1.AddToScheme(types); err != nil {
+			return err
 		}
-	}()
-	types := runtime.NewScheme()
-	if err := v1beta1.AddToScheme(types); err != nil {
-		return 0, err
-	}
-	if api, err = client.New(config, client.Options{Scheme: types}); err != nil {
-		return 0, fmt.Errorf("making a client: %w", err)
-	}
-	return m.Run(), nil
+		config = p.Admin
+		api, err = client.New(config, client.Options{Scheme: types})
+		return err
+	})
 }
 
 // object reads one object from YAML, as a user would write it.

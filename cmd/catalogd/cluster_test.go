@@ -16,6 +16,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // catalogList is a cache that holds these CatalogSources, or fails.
@@ -53,7 +54,7 @@ func TestReadyWhileConnecting(t *testing.T) {
 	}))
 	defer server.Close()
 	st, err := store.Open(filledStore(t), store.Options{})
-	must(t, err)
+	must.Succeed(t, err)
 	defer st.Close()
 	metrics := catalogsync.NewMetrics(prometheus.NewRegistry())
 	c := &cluster{cfg: defaults(), rest: &rest.Config{Host: server.URL}, logger: quiet, store: st, polls: &poll.Log{}, metrics: metrics}
@@ -69,5 +70,5 @@ func TestReadyWhileConnecting(t *testing.T) {
 		}
 	}
 	cancel()
-	must(t, <-ended)
+	must.Succeed(t, <-ended)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 func TestContentDefaults(t *testing.T) {
@@ -46,7 +48,7 @@ func TestContentDefaults(t *testing.T) {
 			var cfg contentConfig
 			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 			cfg.addFlags(flags)
-			must(t, flags.Parse(strings.Fields(test.args)))
+			must.Succeed(t, flags.Parse(strings.Fields(test.args)))
 			cfg.complete(test.inPod)
 			fails := ""
 			cfg.validate(func(ok bool, format string, args ...any) {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // pairSource gives a certificate, or none.
@@ -43,7 +45,7 @@ func TestCertificateMetrics(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()
 			registry.MustRegister(certificateMetrics{pairSource{chainOf(t, test.chain)}})
 			families, err := registry.Gather()
-			must(t, err)
+			must.Succeed(t, err)
 			var got []float64
 			for _, family := range families {
 				for _, metric := range family.GetMetric() {
@@ -64,12 +66,12 @@ func chainOf(t *testing.T, expiries []time.Time) *tls.Certificate {
 		return nil
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Succeed(t, err)
 	chain := &tls.Certificate{PrivateKey: key}
 	for _, expiry := range expiries {
 		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: expiry}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-		must(t, err)
+		must.Succeed(t, err)
 		chain.Certificate = append(chain.Certificate, der)
 	}
 	return chain

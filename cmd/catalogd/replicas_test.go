@@ -18,6 +18,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/lease"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 func TestReady(t *testing.T) {
@@ -63,7 +64,7 @@ func TestReady(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			st, err := store.Open(test.dir, store.Options{})
-			must(t, err)
+			must.Succeed(t, err)
 			defer st.Close()
 			c := &cluster{cfg: defaults(), logger: quiet, store: st, polls: &poll.Log{}}
 			c.caughtUp.Store(test.ready)
@@ -88,7 +89,7 @@ func TestReady(t *testing.T) {
 
 func TestFit(t *testing.T) {
 	st, err := store.Open(t.TempDir(), store.Options{})
-	must(t, err)
+	must.Succeed(t, err)
 	defer st.Close()
 	c := &cluster{store: st}
 	for _, working := range []bool{false, true, false} {
@@ -101,7 +102,7 @@ func TestFit(t *testing.T) {
 
 func TestNewLease(t *testing.T) {
 	st, err := store.Open(t.TempDir(), store.Options{})
-	must(t, err)
+	must.Succeed(t, err)
 	defer st.Close()
 	c := &cluster{cfg: defaults(), logger: quiet, store: st, rest: &rest.Config{Host: "http://127.0.0.1:1"}}
 	if c.lease, err = c.newLease(); err != nil || c.lease != nil {
@@ -118,7 +119,7 @@ func TestNewLease(t *testing.T) {
 		t.Errorf("before the election, leading is %v", got)
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.rest.Host, strings.NewReader("x"))
-	must(t, err)
+	must.Succeed(t, err)
 	if _, err := c.lease.Fence(nil).RoundTrip(request); err == nil {
 		t.Error("a write got through before the election")
 	}
@@ -129,7 +130,7 @@ func gauge(t *testing.T, c prometheus.Collector) float64 {
 	t.Helper()
 	metrics, m := make(chan prometheus.Metric, 1), dto.Metric{}
 	c.Collect(metrics)
-	must(t, (<-metrics).Write(&m))
+	must.Succeed(t, (<-metrics).Write(&m))
 	return m.GetGauge().GetValue()
 }
 
@@ -139,7 +140,7 @@ func TestAwaited(t *testing.T) {
 	gone.DeletionTimestamp = &now
 	withdrawn.Spec.Availability = v1beta1.AvailabilityUnavailable
 	st, err := store.Open(t.TempDir(), store.Options{})
-	must(t, err)
+	must.Succeed(t, err)
 	defer st.Close()
 	c := &cluster{store: st}
 	if got := c.awaited("a"); got != "" {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // deadline bounds the waits for what goroutines do; it is far more than they take.
@@ -31,32 +32,25 @@ func filledStore(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	st, err := store.Open(dir, store.Options{})
-	must(t, err)
+	must.Succeed(t, err)
 	stage, err := st.Stage("sample", "")
-	must(t, err)
-	must(t, stage.Root().WriteFile("catalog.json", []byte(content), 0o644))
+	must.Succeed(t, err)
+	must.Succeed(t, stage.Root().WriteFile("catalog.json", []byte(content), 0o644))
 	_, err = stage.Commit(t.Context(), store.Source{Image: "registry.example/sample", Digest: "sha256:" + strings.Repeat("0", 64)})
-	must(t, err)
-	must(t, stage.Discard())
-	must(t, st.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, stage.Discard())
+	must.Succeed(t, st.Close())
 	return dir
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // unreachable is a kubeconfig of an API server that refuses connections.
 func unreachable(t *testing.T) (file string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	must(t, listener.Close())
+	must.Succeed(t, err)
+	must.Succeed(t, listener.Close())
 	file = filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, os.WriteFile(file, fmt.Appendf(nil, `
+	must.Succeed(t, os.WriteFile(file, fmt.Appendf(nil, `
 apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: "http://%s"}}]
@@ -70,7 +64,7 @@ current-context: c
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	defer listener.Close()
 	return listener.Addr().String()
 }
@@ -149,13 +143,13 @@ func TestRunWithoutAPIServer(t *testing.T) {
 			cancel()
 			select {
 			case err := <-ended:
-				must(t, err)
+				must.Succeed(t, err)
 			case <-time.After(deadline):
 				t.Fatal("catalogd does not end")
 			}
 			st, err := store.Open(cfg.dataDir, store.Options{}) // its lock is given up
-			must(t, err)
-			must(t, st.Close())
+			must.Succeed(t, err)
+			must.Succeed(t, st.Close())
 		})
 	}
 }
@@ -179,17 +173,17 @@ func TestRunProfiles(t *testing.T) {
 		}
 	}
 	cancel()
-	must(t, <-ended)
+	must.Succeed(t, <-ended)
 }
 
 func TestRunErrors(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	defer taken.Close()
 	locked := t.TempDir()
 	st, err := store.Open(locked, store.Options{})
-	must(t, err)
+	must.Succeed(t, err)
 	defer st.Close()
 	addr := taken.Addr().String()
 	busy := ": listen tcp " + addr + ": bind: address already in use"

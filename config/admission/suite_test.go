@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
 )
 
 const policyName = "catalogsources.catalogd.operatorframework.io"
@@ -28,41 +29,22 @@ const policyName = "catalogsources.catalogd.operatorframework.io"
 var api client.Client
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	controlplane.Main(m, filepath.Join("..", ".."), prepare)
 }
 
-// run is TestMain with defers.
-func run(m *testing.M) (code int, err error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 0, errors.New("these tests need a Kubernetes API server: run `make test`, or set KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
-	}
-	environment := &envtest.Environment{CRDDirectoryPaths: []string{"../crd"}, ErrorIfCRDPathMissing: true}
-	config, err := environment.Start()
-	if err != nil {
-		return 0, fmt.Errorf("starting the API server: %w", err)
-	}
-	defer func() { err = errors.Join(err, environment.Stop()) }()
-	config.QPS = -1 // the corpus is a thousand requests
+func prepare(p *controlplane.Plane) (err error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1beta1.AddToScheme(scheme), admissionv1.AddToScheme(scheme)); err != nil {
-		return 0, err
+		return err
 	}
-	if api, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
-		return 0, fmt.Errorf("making a client: %w", err)
+	if api, err = client.New(p.Admin, client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("making a client: %w", err)
 	}
-	// What was stored when there was no policy.
+	// stored exists before the policy does.
 	if err := api.Create(context.Background(), stored.DeepCopy()); err != nil {
-		return 0, err
+		return err
 	}
-	if err := enforce(context.Background()); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	return enforce(context.Background())
 }
 
 // enforce installs the policy and waits until it is in force. Here an expression that fails refuses the object, so that tests

@@ -21,6 +21,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // entry is a file of an image, without what is in it.
@@ -51,7 +53,7 @@ func TestImage(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	config, err := image.ConfigFile()
-	must(t, err)
+	must.Succeed(t, err)
 	if config.Config.User != "65532:65532" || !cmp.Equal(config.Config.Entrypoint, []string{"/catalogd"}) || config.Architecture != runtime.GOARCH {
 		t.Errorf("user %q, entrypoint %q, architecture %q", config.Config.User, config.Config.Entrypoint, config.Architecture)
 	}
@@ -77,18 +79,18 @@ func built(t *testing.T) v1.Image {
 		t.Fatalf("%v: %s", err, stderr.String())
 	}
 	all, err := layout.ImageIndexFromPath(filepath.Join(out, "image"))
-	must(t, err)
+	must.Succeed(t, err)
 	hash, err := v1.NewHash(strings.TrimSpace(stdout.String()))
-	must(t, err)
+	must.Succeed(t, err)
 	index, err := all.ImageIndex(hash)
-	must(t, err)
+	must.Succeed(t, err)
 	manifest, err := index.IndexManifest()
-	must(t, err)
+	must.Succeed(t, err)
 	if len(manifest.Manifests) != 1 {
 		t.Fatalf("%d images, want 1", len(manifest.Manifests))
 	}
 	image, err := index.Image(manifest.Manifests[0].Digest)
-	must(t, err)
+	must.Succeed(t, err)
 	return image
 }
 
@@ -103,7 +105,7 @@ func checkSBOM(t *testing.T, text []byte) {
 		}
 		Components []struct{ Purl string }
 	}
-	must(t, json.Unmarshal(text, &bom))
+	must.Succeed(t, json.Unmarshal(text, &bom))
 	if bom.BOMFormat != "CycloneDX" || bom.SerialNumber != "" || bom.Metadata.Timestamp != "2026-11-22T12:00:00Z" ||
 		bom.Metadata.Component.Purl != "pkg:golang/github.com/operator-catalogs/catalogd@v1.2.3" {
 		t.Errorf("the SBOM begins %+v", bom)
@@ -123,11 +125,11 @@ func checkSBOM(t *testing.T, text []byte) {
 func runBinary(t *testing.T, program []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "catalogd")
-	must(t, os.WriteFile(path, program, 0o755))
+	must.Succeed(t, os.WriteFile(path, program, 0o755))
 	cmd := exec.CommandContext(t.Context(), path, "--version")
 	cmd.Env = []string{}
 	out, err := cmd.CombinedOutput()
-	must(t, err)
+	must.Succeed(t, err)
 	return string(out)
 }
 
@@ -136,22 +138,22 @@ func contents(t *testing.T, image v1.Image) (entries []entry, files map[string][
 	t.Helper()
 	files = map[string][]byte{}
 	layers, err := image.Layers()
-	must(t, err)
+	must.Succeed(t, err)
 	for _, layer := range layers {
 		packed, err := layer.Uncompressed()
-		must(t, err)
+		must.Succeed(t, err)
 		for archive := tar.NewReader(packed); ; {
 			header, err := archive.Next()
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			must(t, err)
+			must.Succeed(t, err)
 			if !header.ModTime.Equal(time.Unix(0, 0)) {
 				t.Errorf("%s is of %s, want no time", header.Name, header.ModTime)
 			}
 			entries = append(entries, entry{header.Name, header.Mode, fmt.Sprintf("%d:%d", header.Uid, header.Gid)})
 			files[header.Name], err = io.ReadAll(archive)
-			must(t, err)
+			must.Succeed(t, err)
 		}
 	}
 	return entries, files
@@ -160,13 +162,6 @@ func contents(t *testing.T, image v1.Image) (entries []entry, files map[string][
 func digest(t *testing.T, of v1.Image) v1.Hash {
 	t.Helper()
 	digest, err := of.Digest()
-	must(t, err)
+	must.Succeed(t, err)
 	return digest
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // foreign are the groups of kinds that the control plane of the tests does not have: those of cert-manager and the Prometheus Operator.
@@ -21,9 +23,9 @@ func TestAccepted(t *testing.T) {
 				return slices.Contains(foreign, object.GroupVersionKind().Group)
 			})
 			_, err := shared.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", file(t, objects...))
-			must(t, err)
+			must.Succeed(t, err)
 			_, err = shared.Kubectl(t.Context(), "create", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", file(t, pod(t, objects)))
-			must(t, err)
+			must.Succeed(t, err)
 		})
 	}
 }
@@ -40,9 +42,9 @@ func TestRestricted(t *testing.T) {
 			pod := pod(t, render(t, filepath.Join(root, "config", "default")))
 			switch change[len(change)-1] {
 			case "hostPID":
-				must(t, unstructured.SetNestedField(pod.Object, true, change...))
+				must.Succeed(t, unstructured.SetNestedField(pod.Object, true, change...))
 			case "volumes":
-				must(t, unstructured.SetNestedSlice(pod.Object, []any{map[string]any{"name": "data", "hostPath": map[string]any{"path": "/"}}}, change...))
+				must.Succeed(t, unstructured.SetNestedSlice(pod.Object, []any{map[string]any{"name": "data", "hostPath": map[string]any{"path": "/"}}}, change...))
 			default:
 				unstructured.RemoveNestedField(pod.Object, change...)
 			}
@@ -80,28 +82,28 @@ func pod(t *testing.T, objects []*unstructured.Unstructured) *unstructured.Unstr
 	t.Helper()
 	set := statefulSet(t, objects)
 	template, _, err := unstructured.NestedMap(set.Object, "spec", "template")
-	must(t, err)
+	must.Succeed(t, err)
 	pod := &unstructured.Unstructured{Object: template}
 	pod.SetAPIVersion("v1")
 	pod.SetKind("Pod")
 	pod.SetName(set.GetName() + "-0")
 	pod.SetNamespace(set.GetNamespace())
 	volumes, _, err := unstructured.NestedSlice(template, "spec", "volumes")
-	must(t, err)
+	must.Succeed(t, err)
 	volumes = append(volumes, map[string]any{"name": "data", "emptyDir": map[string]any{}})
-	must(t, unstructured.SetNestedSlice(template, volumes, "spec", "volumes"))
+	must.Succeed(t, unstructured.SetNestedSlice(template, volumes, "spec", "volumes"))
 	return pod
 }
 
 func containerArgs(t *testing.T, objects []*unstructured.Unstructured) []string {
 	t.Helper()
 	containers, _, err := unstructured.NestedSlice(statefulSet(t, objects).Object, "spec", "template", "spec", "containers")
-	must(t, err)
+	must.Succeed(t, err)
 	if len(containers) != 1 {
 		t.Fatalf("%d containers, want 1", len(containers))
 	}
 	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-	must(t, err)
+	must.Succeed(t, err)
 	return args
 }
 

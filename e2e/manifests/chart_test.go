@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 var chart = filepath.Join(root, "charts", "catalogd")
@@ -77,7 +79,7 @@ func TestChartInstalls(t *testing.T) {
 	}
 	for _, namespace := range []string{"one", "two"} {
 		_, err := helm(t, "uninstall", "catalogd", "--kubeconfig", shared.Kubeconfig, "--namespace", namespace)
-		must(t, err)
+		must.Succeed(t, err)
 	}
 }
 
@@ -85,9 +87,9 @@ func TestChartInstalls(t *testing.T) {
 func TestChartValues(t *testing.T) {
 	const namespace = "by-values"
 	_, err := shared.Kubectl(t.Context(), "create", "namespace", namespace)
-	must(t, err)
+	must.Succeed(t, err)
 	_, err = shared.Kubectl(t.Context(), "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted", "pod-security.kubernetes.io/warn=restricted")
-	must(t, err)
+	must.Succeed(t, err)
 	for name, values := range map[string]string{
 		"defaults": ``,
 		"all": `
@@ -118,12 +120,12 @@ leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 3s}
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "values.yaml")
-			must(t, os.WriteFile(path, []byte(values), 0o600))
+			must.Succeed(t, os.WriteFile(path, []byte(values), 0o600))
 			objects := template(t, namespace, "--values", path)
 			_, err := shared.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", file(t, objects...))
-			must(t, err)
+			must.Succeed(t, err)
 			_, err = shared.Kubectl(t.Context(), "create", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", file(t, pod(t, objects)))
-			must(t, err)
+			must.Succeed(t, err)
 			knowsFlags(t, containerArgs(t, objects))
 		})
 	}
@@ -169,7 +171,7 @@ func TestChartWantsALeader(t *testing.T) {
 func template(t *testing.T, namespace string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
 	out, err := helm(t, append([]string{"template", "release-of-" + namespace, chart, "--namespace", namespace}, args...)...)
-	must(t, err)
+	must.Succeed(t, err)
 	return parse(t, out)
 }
 

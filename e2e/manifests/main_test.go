@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 var root = filepath.Join("..", "..")
@@ -50,7 +51,7 @@ func runTests(m *testing.M) (code int, err error) {
 func kustomizations(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(root, "config", "overlays", "*"))
-	must(t, err)
+	must.Succeed(t, err)
 	if len(found) == 0 {
 		t.Fatal("there are no overlays")
 	}
@@ -61,16 +62,16 @@ func kustomizations(t *testing.T) []string {
 func together(t *testing.T, components ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "together")
-	must(t, os.Mkdir(dir, 0o755))
+	must.Succeed(t, os.Mkdir(dir, 0o755))
 	config, err := filepath.Abs(filepath.Join(root, "config"))
-	must(t, err)
+	must.Succeed(t, err)
 	config, err = filepath.Rel(dir, config)
-	must(t, err)
+	must.Succeed(t, err)
 	text := fmt.Sprintf("resources: [%s/default]\ncomponents:\n", config)
 	for _, component := range components {
 		text += fmt.Sprintf("- %s/components/%s\n", config, component)
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o644))
 	return dir
 }
 
@@ -78,7 +79,7 @@ func together(t *testing.T, components ...string) string {
 func render(t *testing.T, kustomization string) []*unstructured.Unstructured {
 	t.Helper()
 	out, err := shared.Kubectl(t.Context(), "kustomize", kustomization)
-	must(t, err)
+	must.Succeed(t, err)
 	return parse(t, out)
 }
 
@@ -92,7 +93,7 @@ func parse(t *testing.T, text string) (objects []*unstructured.Unstructured) {
 		if errors.Is(err, io.EOF) {
 			return objects
 		}
-		must(t, err)
+		must.Succeed(t, err)
 		if len(object.Object) > 0 {
 			objects = append(objects, object)
 		}
@@ -109,9 +110,9 @@ func file(t *testing.T, objects ...*unstructured.Unstructured) string {
 		list.Items = append(list.Items, *object)
 	}
 	data, err := runtime.Encode(unstructured.UnstructuredJSONScheme, list)
-	must(t, err)
+	must.Succeed(t, err)
 	path := filepath.Join(t.TempDir(), "objects.json")
-	must(t, os.WriteFile(path, data, 0o600))
+	must.Succeed(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 
@@ -127,11 +128,4 @@ func helm(t *testing.T, args ...string) (string, error) {
 		return "", fmt.Errorf("helm %q: %w: %s", args, err, stderr.String())
 	}
 	return stdout.String(), nil
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

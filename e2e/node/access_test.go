@@ -14,6 +14,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // readerToken is the token of a service account that may read all catalogs.
@@ -24,22 +26,22 @@ func readerToken(t *testing.T) string {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "catalogd-content-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: clientNamespace, Name: "reader"}},
 	}
-	must(t, client.IgnoreAlreadyExists(installed.Create(t.Context(), binding)))
+	must.Succeed(t, client.IgnoreAlreadyExists(installed.Create(t.Context(), binding)))
 	token, err := installed.token(t.Context(), "reader")
-	must(t, err)
+	must.Succeed(t, err)
 	return token
 }
 
 // TestInstalled: every replica comes to serve every catalog, and the same.
 func TestInstalled(t *testing.T) {
-	eventually(t, "all replicas and catalogs are ready", installed.allReady)
+	waitUntil(t, "all replicas and catalogs are ready", installed.allReady)
 	pods, err := installed.pods(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	token := readerToken(t)
 	var first content
 	for _, pod := range pods {
 		var known content
-		eventually(t, pod.Name+" serves all catalogs", func(ctx context.Context) (err error) {
+		waitUntil(t, pod.Name+" serves all catalogs", func(ctx context.Context) (err error) {
 			known, err = installed.learn(ctx, pod.Status.PodIP+":8443", token)
 			return err
 		})
@@ -56,7 +58,7 @@ func TestInstalled(t *testing.T) {
 func TestAccess(t *testing.T) {
 	readerToken(t) // makes its account, and lets it read
 	_, err := installed.token(t.Context(), "stranger")
-	must(t, err)
+	must.Succeed(t, err)
 	image := pushClient(t)
 	installed.publishAuthority(t)
 	for _, c := range []struct {
@@ -83,10 +85,10 @@ func pushClient(t *testing.T) string {
 	binary := filepath.Join(t.TempDir(), "client")
 	build := exec.Command("go", "build", "-o", binary, "./client")
 	build.Stderr = os.Stderr
-	must(t, build.Run())
+	must.Succeed(t, build.Run())
 	img, err := oneBinary(binary)
-	must(t, err)
-	must(t, installed.push(t.Context(), img, "e2e/client:1"))
+	must.Succeed(t, err)
+	must.Succeed(t, installed.push(t.Context(), img, "e2e/client:1"))
 	return registry + "/e2e/client:1"
 }
 
@@ -94,8 +96,8 @@ func pushClient(t *testing.T) string {
 func (i *installation) publishAuthority(t *testing.T) {
 	t.Helper()
 	published := &corev1.ConfigMap{}
-	must(t, i.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "catalogd-ca"}, published))
-	must(t, i.Create(t.Context(), &corev1.ConfigMap{
+	must.Succeed(t, i.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "catalogd-ca"}, published))
+	must.Succeed(t, i.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: clientNamespace, Name: "catalogd-ca"},
 		Data:       published.Data,
 	}))
@@ -118,9 +120,9 @@ func (i *installation) runClient(t *testing.T, image, account string, withToken 
 			}}},
 		},
 	}
-	must(t, i.Create(t.Context(), pod))
+	must.Succeed(t, i.Create(t.Context(), pod))
 	t.Cleanup(func() { _ = i.Delete(context.Background(), pod) })
-	eventually(t, "the client has ended", func(ctx context.Context) error {
+	waitUntil(t, "the client has ended", func(ctx context.Context) error {
 		if err := i.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
 		}
@@ -130,6 +132,6 @@ func (i *installation) runClient(t *testing.T, image, account string, withToken 
 		return nil
 	})
 	said, err := i.kubectl(t.Context(), "-n", clientNamespace, "logs", pod.Name)
-	must(t, err)
+	must.Succeed(t, err)
 	return said
 }

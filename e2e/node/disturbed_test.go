@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // replaced is a check that there is another Pod of that name.
@@ -47,10 +49,10 @@ func drain(t *testing.T, node string) {
 		}
 	}()
 	_, err := installed.kubectl(t.Context(), "drain", node, "--timeout=170s")
-	must(t, err)
-	eventually(t, "all replicas are ready on the other node", installed.allReady)
+	must.Succeed(t, err)
+	waitUntil(t, "all replicas are ready on the other node", installed.allReady)
 	pods, err := installed.pods(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	for _, pod := range pods {
 		if pod.Spec.NodeName == node {
 			t.Errorf("%s is still on the drained %s", pod.Name, node)
@@ -62,7 +64,7 @@ func drain(t *testing.T, node string) {
 func volumesOfReplicas(t *testing.T) map[string]string {
 	t.Helper()
 	claims := &corev1.PersistentVolumeClaimList{}
-	must(t, installed.List(t.Context(), claims, client.InNamespace(namespace)))
+	must.Succeed(t, installed.List(t.Context(), claims, client.InNamespace(namespace)))
 	volumes := map[string]string{}
 	for _, claim := range claims.Items {
 		volumes[claim.Name] = claim.Spec.VolumeName
@@ -79,11 +81,11 @@ func TestRolled(t *testing.T) {
 	})
 	whileReading(t, func() {
 		for _, tag := range []string{otherTag, currentTag} {
-			must(t, installed.roll(t.Context(), tag))
+			must.Succeed(t, installed.roll(t.Context(), tag))
 			_, err := installed.kubectl(t.Context(), "-n", namespace, "rollout", "status", "statefulset/"+service, "--timeout=170s")
-			must(t, err)
+			must.Succeed(t, err)
 			pods, err := installed.pods(t.Context())
-			must(t, err)
+			must.Succeed(t, err)
 			for _, pod := range pods {
 				if want := "ghcr.io/" + image + ":" + tag; pod.Spec.Containers[0].Image != want {
 					t.Errorf("%s runs %s, want %s", pod.Name, pod.Spec.Containers[0].Image, want)
@@ -97,22 +99,22 @@ func TestRolled(t *testing.T) {
 func TestVolumeLost(t *testing.T) {
 	const name = service + "-1"
 	claim, lost := &corev1.PersistentVolumeClaim{}, &corev1.Pod{}
-	must(t, installed.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "data-" + name}, claim))
-	must(t, installed.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, lost))
+	must.Succeed(t, installed.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "data-" + name}, claim))
+	must.Succeed(t, installed.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, lost))
 	token := readerToken(t)
 	known, err := installed.learn(t.Context(), lost.Status.PodIP+":8443", token)
-	must(t, err)
+	must.Succeed(t, err)
 	whileReading(t, func() {
-		must(t, installed.Delete(t.Context(), claim)) // goes when the Pod that uses it has gone
-		must(t, installed.Delete(t.Context(), lost))
-		eventually(t, "the deleted Pod is replaced", replaced(name, lost.UID))
+		must.Succeed(t, installed.Delete(t.Context(), claim)) // goes when the Pod that uses it has gone
+		must.Succeed(t, installed.Delete(t.Context(), lost))
+		waitUntil(t, "the deleted Pod is replaced", replaced(name, lost.UID))
 	})
 	if now := volumesOfReplicas(t)[claim.Name]; now == "" || now == claim.Spec.VolumeName {
 		t.Errorf("the volume is %q, want another than the lost %q", now, claim.Spec.VolumeName)
 	}
-	must(t, installed.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, lost))
+	must.Succeed(t, installed.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, lost))
 	refilled, err := installed.learn(t.Context(), lost.Status.PodIP+":8443", token)
-	must(t, err)
+	must.Succeed(t, err)
 	if diff := cmp.Diff(known, refilled, cmp.AllowUnexported(answer{})); diff != "" {
 		t.Errorf("%s serves other content than before (-, +):\n%s", name, diff)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
+	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 )
 
 // daemonImages are the image that `make image` built, and one that differs in a label, to roll to.
@@ -101,7 +101,7 @@ func (i *installation) pushCatalogs(ctx context.Context) error {
 	dir := os.Getenv("COMMUNITY_CATALOG")
 	if dir == "" {
 		dir = filepath.Join(i.dir, "catalogs", "community")
-		if err := writeCatalog(ctx, catalog.Scaled(1000), dir); err != nil { // a third of what the community's is
+		if err := writeCatalog(ctx, catalogs.Scaled(1000), dir); err != nil { // a third of what the community's is
 			return err
 		}
 	}
@@ -123,8 +123,8 @@ func (i *installation) pushCatalog(ctx context.Context, name, dir string) (strin
 	return digest.String(), i.push(ctx, index, "catalogs/"+name+":latest")
 }
 
-func writeCatalog(ctx context.Context, shape catalog.Shape, dir string) error {
-	return shape.Files(ctx, func(f catalog.File) error {
+func writeCatalog(ctx context.Context, shape catalogs.Shape, dir string) error {
+	return shape.Files(ctx, func(f catalogs.File) error {
 		path := filepath.Join(dir, filepath.FromSlash(f.Path))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // leader is the replica that holds the lease.
@@ -36,16 +38,16 @@ func (i *installation) leader(ctx context.Context) (*corev1.Pod, error) {
 // TestLeaderDeleted: another replica leads, and the Pod comes back.
 func TestLeaderDeleted(t *testing.T) {
 	former, err := installed.leader(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	whileReading(t, func() {
-		must(t, installed.Delete(t.Context(), former))
-		eventually(t, "another replica leads", func(ctx context.Context) error {
+		must.Succeed(t, installed.Delete(t.Context(), former))
+		waitUntil(t, "another replica leads", func(ctx context.Context) error {
 			now, err := installed.leader(ctx)
 			if err == nil && now.UID == former.UID {
 				err = fmt.Errorf("%s still leads", former.Name)
 			}
 			return err
 		})
-		eventually(t, "the deleted Pod is replaced", replaced(former.Name, former.UID))
+		waitUntil(t, "the deleted Pod is replaced", replaced(former.Name, former.UID))
 	})
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const (
@@ -54,26 +57,17 @@ func runTests(m *testing.M) (code int, err error) {
 	return code, nil
 }
 
-// eventually fails the test if check does so until patience has ended.
-func eventually(t *testing.T, what string, check func(ctx context.Context) error) {
+// waitUntil fails the test if check still returns an error at the end of patience.
+func waitUntil(t *testing.T, state string, check func(ctx context.Context) error) {
 	t.Helper()
-	if err := await(t.Context(), what, check); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, await(t.Context(), state, check))
 }
 
 func await(ctx context.Context, what string, check func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: not so after %s: %w", what, patience, err)
-		case <-time.After(checkGap):
-		}
+	if err := eventually.Within(ctx, patience, func() error { return check(ctx) }); err != nil {
+		return fmt.Errorf("waiting until %s: %w", what, err)
 	}
+	return nil
 }

@@ -21,7 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
+	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const moving = "moving" // a catalog that changes
@@ -30,45 +31,45 @@ const moving = "moving" // a catalog that changes
 func TestLeaderPaused(t *testing.T) {
 	publish(t, 1)
 	source := catalogSource(moving)
-	must(t, installed.Create(t.Context(), source))
+	must.Succeed(t, installed.Create(t.Context(), source))
 	t.Cleanup(func() {
 		if err := installed.Delete(context.Background(), source); err != nil {
 			t.Error(err)
 		}
 	})
-	eventually(t, "the first version is published", installed.allReady)
+	waitUntil(t, "the first version is published", installed.allReady)
 	before := packagesOf(t, moving)
 
 	former, err := installed.leader(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	process, err := processOf(former)
-	must(t, err)
+	must.Succeed(t, err)
 	changes, err := installed.Watch(t.Context(), list("OperatorPackage"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer changes.Stop()
 	publish(t, 2)
 	awaitChange(t, changes.ResultChan(), before)
-	must(t, syscall.Kill(process, syscall.SIGSTOP))
+	must.Succeed(t, syscall.Kill(process, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(process, syscall.SIGCONT) }() // also when the test fails; to a process that runs it is nothing
 	if n := unchanged(before, packagesOf(t, moving)); n == 0 {
 		t.Errorf("%s was done with all %d packages before it was stopped", former.Name, len(before))
 	}
 	third := publish(t, 3)
-	eventually(t, "another leader publishes the third version", func(ctx context.Context) error { return serves(ctx, moving, third) })
+	waitUntil(t, "another leader publishes the third version", func(ctx context.Context) error { return serves(ctx, moving, third) })
 	now, err := installed.leader(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	if now.UID == former.UID {
 		t.Fatalf("%s leads while it is stopped", former.Name)
 	}
 	want := packagesOf(t, moving)
 
-	must(t, syscall.Kill(process, syscall.SIGCONT))
-	eventually(t, "all replicas are ready", installed.allReady)
+	must.Succeed(t, syscall.Kill(process, syscall.SIGCONT))
+	waitUntil(t, "all replicas are ready", installed.allReady)
 	pause(t.Context(), 5*time.Second) // for what the former leader had been about to do
 	if diff := cmp.Diff(want, packagesOf(t, moving)); diff != "" {
 		t.Errorf("the packages changed when the former leader went on (-third version, +now):\n%s", diff)
 	}
-	must(t, serves(t.Context(), moving, third))
+	must.Succeed(t, serves(t.Context(), moving, third))
 }
 
 // awaitChange returns when a package of the catalog changes, comes or goes. A watch begins with what there is.
@@ -98,11 +99,11 @@ func awaitChange(t *testing.T, changes <-chan watch.Event, before map[string]str
 func publish(t *testing.T, seed uint64) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), moving)
-	shape := catalog.Shape{Packages: 500, Channels: 800, Bundles: 800, Bytes: 4_000_000, Seed: seed} // soon unpacked, long to publish
-	must(t, writeCatalog(t.Context(), shape, dir))
+	shape := catalogs.Shape{Packages: 500, Channels: 800, Bundles: 800, Bytes: 4_000_000, Seed: seed} // soon unpacked, long to publish
+	must.Succeed(t, writeCatalog(t.Context(), shape, dir))
 	digest, err := installed.pushCatalog(t.Context(), moving, dir)
-	must(t, err)
-	must(t, client.IgnoreNotFound(requestPoll(t.Context(), moving)))
+	must.Succeed(t, err)
+	must.Succeed(t, client.IgnoreNotFound(requestPoll(t.Context(), moving)))
 	return digest
 }
 
@@ -132,14 +133,14 @@ func serves(ctx context.Context, name, digest string) error {
 func packagesOf(t *testing.T, name string) map[string]string {
 	t.Helper()
 	packages := list("OperatorPackage")
-	must(t, installed.List(t.Context(), packages))
+	must.Succeed(t, installed.List(t.Context(), packages))
 	said := map[string]string{}
 	for _, p := range packages.Items {
 		if !strings.HasSuffix(p.GetName(), "."+name) {
 			continue
 		}
 		text, err := json.Marshal([]any{p.GetLabels(), p.GetAnnotations(), p.Object["spec"], p.Object["summary"], p.Object["status"]})
-		must(t, err)
+		must.Succeed(t, err)
 		said[p.GetName()] = string(text)
 	}
 	return said

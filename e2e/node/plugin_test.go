@@ -16,6 +16,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // plugin runs the built kubectl-catalog in the cluster's network, with the administrator's kubeconfig, which has a client certificate.
@@ -37,9 +39,9 @@ func (c *cluster) plugin(ctx context.Context, args ...string) (stdout, stderr st
 
 // TestPlugin: kubectl catalog reads the content through the API server's service proxy, for whom the API server lets.
 func TestPlugin(t *testing.T) {
-	eventually(t, "all replicas and catalogs are ready", installed.allReady)
+	waitUntil(t, "all replicas and catalogs are ready", installed.allReady)
 	var out string
-	eventually(t, "the plugin lists the packages that are published", func(ctx context.Context) (err error) { // those of a catalog that is gone go later
+	waitUntil(t, "the plugin lists the packages that are published", func(ctx context.Context) (err error) { // those of a catalog that is gone go later
 		packages := list("OperatorPackage")
 		if err := installed.List(ctx, packages); err != nil {
 			return err
@@ -75,20 +77,20 @@ func TestPlugin(t *testing.T) {
 			meta.Namespace = namespace
 			object = &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: to}
 		}
-		must(t, installed.Create(t.Context(), object))
+		must.Succeed(t, installed.Create(t.Context(), object))
 		t.Cleanup(func() { _ = installed.Delete(context.Background(), object) })
 	}
 	_, complaint, code, err := installed.plugin(t.Context(), "get", "packages", "--as", user)
-	if must(t, err); code != 1 || !strings.Contains(complaint, "catalogd-packages-viewer") {
+	if must.Succeed(t, err); code != 1 || !strings.Contains(complaint, "catalogd-packages-viewer") {
 		t.Errorf("without rights: exit code %d, %s", code, complaint)
 	}
 	bind("ClusterRole", "catalogd-packages-viewer")
 	_, complaint, code, err = installed.plugin(t.Context(), "get", "packages", "--as", user)
-	if must(t, err); code != 1 || !strings.Contains(complaint, "catalogd-cli-user") {
+	if must.Succeed(t, err); code != 1 || !strings.Contains(complaint, "catalogd-cli-user") {
 		t.Errorf("without a right to the content: exit code %d, %s", code, complaint)
 	}
 	bind("Role", "catalogd-cli-user")
-	eventually(t, "the user may read", func(ctx context.Context) error {
+	waitUntil(t, "the user may read", func(ctx context.Context) error {
 		now, complaint, code, err := installed.plugin(ctx, "get", "packages", "--no-headers", "-o", "custom-columns=:.name,:.catalog.name", "--as", user)
 		if err == nil && (code != 0 || now != out) {
 			err = errors.New("exit code, or list of packages: " + complaint)

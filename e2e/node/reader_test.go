@@ -18,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const (
@@ -183,17 +185,17 @@ func (i *installation) learn(ctx context.Context, address, token string) (conten
 func whileReading(t *testing.T, do func()) {
 	t.Helper()
 	address, err := installed.serviceAddress(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	token := readerToken(t)
 	known, err := installed.learn(t.Context(), address, token)
-	must(t, err)
+	must.Succeed(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var readers []*reader
 	var running sync.WaitGroup
 	for n := range 4 {
 		web, err := installed.clientOf(ctx, address)
-		must(t, err)
+		must.Succeed(t, err)
 		web.Transport.(*http.Transport).DisableKeepAlives = n%2 == 0
 		r := &reader{client: web, token: token, known: known, rng: rand.New(rand.NewPCG(1, uint64(n)))}
 		readers = append(readers, r)
@@ -204,7 +206,7 @@ func whileReading(t *testing.T, do func()) {
 		})
 	}
 	do()
-	eventually(t, "all is as it was", installed.allReady)
+	waitUntil(t, "all is as it was", installed.allReady)
 	pause(ctx, 2*time.Second) // of the state that was reached
 	stop()
 	running.Wait()
@@ -213,12 +215,5 @@ func whileReading(t *testing.T, do func()) {
 		if r.replies == 0 {
 			t.Errorf("reader %d read nothing", n)
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -12,13 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestVolumeTooSmall: the catalog that does not fit says so, and is served once the volume has been expanded.
 func TestVolumeTooSmall(t *testing.T) {
 	t.Cleanup(func() { giveVolume(t, "standard", 3) })
 	giveVolume(t, "tiny", 1)
-	eventually(t, "the catalog that does not fit says so", func(ctx context.Context) error {
+	waitUntil(t, "the catalog that does not fit says so", func(ctx context.Context) error {
 		source := catalogSource("community")
 		if err := installed.Get(ctx, client.ObjectKeyFromObject(source), source); err != nil {
 			return err
@@ -29,14 +31,14 @@ func TestVolumeTooSmall(t *testing.T) {
 		return nil
 	})
 	pods, err := installed.pods(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	node := pods[0].Spec.NodeName
 	mounts, err := installed.namespace(node, "mnt")
-	must(t, err)
+	must.Succeed(t, err)
 	volume := filepath.Join(installed.dir, "volumes", "tiny-"+node)
-	must(t, exec.CommandContext(t.Context(), "nsenter", "--mount="+mounts, "mount", "-o", "remount,size=1g", volume).Run())
-	must(t, requestPoll(t.Context(), "community")) // else it is tried again within five minutes
-	eventually(t, "the catalog is served when there is more room", installed.allReady)
+	must.Succeed(t, exec.CommandContext(t.Context(), "nsenter", "--mount="+mounts, "mount", "-o", "remount,size=1g", volume).Run())
+	must.Succeed(t, requestPoll(t.Context(), "community")) // else it is tried again within five minutes
+	waitUntil(t, "the catalog is served when there is more room", installed.allReady)
 }
 
 // giveVolume makes the first replica start with an empty volume of that class, and sets how many replicas there are.
@@ -52,13 +54,13 @@ func giveVolume(t *testing.T, class string, replicas int) {
 			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}},
 		},
 	}
-	must(t, client.IgnoreNotFound(installed.Delete(ctx, claim.DeepCopy())))
-	must(t, await(ctx, "the claim is gone", func(ctx context.Context) error {
+	must.Succeed(t, client.IgnoreNotFound(installed.Delete(ctx, claim.DeepCopy())))
+	must.Succeed(t, await(ctx, "the claim is gone", func(ctx context.Context) error {
 		return installed.Create(ctx, claim.DeepCopy())
 	}))
 	scale(ctx, t, replicas)
 	if class == "standard" {
-		must(t, await(ctx, "all is as it was", installed.allReady))
+		must.Succeed(t, await(ctx, "all is as it was", installed.allReady))
 	}
 }
 
@@ -66,8 +68,8 @@ func giveVolume(t *testing.T, class string, replicas int) {
 func scale(ctx context.Context, t *testing.T, replicas int) {
 	t.Helper()
 	_, err := installed.kubectl(ctx, "-n", namespace, "scale", "statefulset/"+service, fmt.Sprint("--replicas=", replicas))
-	must(t, err)
-	must(t, await(ctx, "surplus Pods are gone", func(ctx context.Context) error {
+	must.Succeed(t, err)
+	must.Succeed(t, await(ctx, "surplus Pods are gone", func(ctx context.Context) error {
 		pods, err := installed.pods(ctx)
 		if err == nil && len(pods) > replicas {
 			err = fmt.Errorf("there are %d", len(pods))

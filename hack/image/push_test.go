@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"log"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -16,13 +15,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/operator-catalogs/catalogd/hack/reproducible"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // some is a release.
@@ -30,26 +30,24 @@ var some = release{version: "v1.2.3", revision: "abc", created: time.Date(2026, 
 
 // What is pushed is what was built, for every platform.
 func TestPush(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer server.Close()
-	host := strings.TrimPrefix(server.URL, "http://")
+	host := registry.Start(t, nil)
 	out, want := saved(t)
 
 	var stdout bytes.Buffer
-	must(t, run(t.Context(), []string{"--out", out, "push", host + "/catalogd:v1"}, &stdout, io.Discard))
+	must.Succeed(t, run(t.Context(), []string{"--out", out, "push", host + "/catalogd:v1"}, &stdout, io.Discard))
 	if got := stdout.String(); got != host+"/catalogd@"+digest(t, want).String()+"\n" {
 		t.Errorf("printed %q, want %s", got, digest(t, want))
 	}
 	ref, err := name.ParseReference(host + "/catalogd:v1")
-	must(t, err)
+	must.Succeed(t, err)
 	index, err := remote.Index(ref)
-	must(t, err)
-	must(t, validate.Index(index))
+	must.Succeed(t, err)
+	must.Succeed(t, validate.Index(index))
 	if digest(t, index) != digest(t, want) {
 		t.Errorf("%s stands in the registry, want %s", digest(t, index), digest(t, want))
 	}
 	manifest, err := index.IndexManifest()
-	must(t, err)
+	must.Succeed(t, err)
 	var platforms []string
 	for _, image := range manifest.Manifests {
 		platforms = append(platforms, image.Platform.String())
@@ -67,28 +65,28 @@ func TestArchive(t *testing.T) {
 	out, _ := saved(t)
 	dir := t.TempDir()
 	packed, err := os.Open(filepath.Join(out, "image.tar"))
-	must(t, err)
+	must.Succeed(t, err)
 	defer packed.Close()
 	for archive := tar.NewReader(packed); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		must(t, err)
+		must.Succeed(t, err)
 		path := filepath.Join(dir, header.Name)
 		if header.Typeflag == tar.TypeDir {
-			must(t, os.Mkdir(path, 0o755))
+			must.Succeed(t, os.Mkdir(path, 0o755))
 			continue
 		}
 		data, err := io.ReadAll(archive)
-		must(t, err)
-		must(t, os.WriteFile(path, data, 0o600))
+		must.Succeed(t, err)
+		must.Succeed(t, os.WriteFile(path, data, 0o600))
 	}
-	must(t, validate.Index(load(t, dir)))
+	must.Succeed(t, validate.Index(load(t, dir)))
 	all, err := layout.ImageIndexFromPath(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	manifest, err := all.IndexManifest()
-	must(t, err)
+	must.Succeed(t, err)
 	if got := manifest.Manifests[0].Annotations["io.containerd.image.name"]; got != "ghcr.io/operator-catalogs/catalogd:v1.2.3" {
 		t.Errorf("it is called %q", got)
 	}
@@ -128,16 +126,16 @@ func saved(t *testing.T) (out string, index v1.ImageIndex) {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "nothing")
-	must(t, os.WriteFile(program+".go", []byte("package main\n\nfunc main() {}\n"), 0o600))
+	must.Succeed(t, os.WriteFile(program+".go", []byte("package main\n\nfunc main() {}\n"), 0o600))
 	command := exec.CommandContext(t.Context(), "go", "build", "-o", program, program+".go")
 	command.Env = append(os.Environ(), reproducible.Settled...)
 	if text, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	index, err := assemble(map[string]string{"linux/s390x": program, "linux/amd64": program, "linux/arm64": program}, some)
-	must(t, err)
+	must.Succeed(t, err)
 	out = t.TempDir()
-	must(t, save(index, options{out: out, release: some}))
+	must.Succeed(t, save(index, options{out: out, release: some}))
 	return out, index
 }
 
@@ -145,27 +143,20 @@ func saved(t *testing.T) (out string, index v1.ImageIndex) {
 func load(t *testing.T, dir string) v1.ImageIndex {
 	t.Helper()
 	all, err := layout.ImageIndexFromPath(dir)
-	must(t, err)
+	must.Succeed(t, err)
 	manifest, err := all.IndexManifest()
-	must(t, err)
+	must.Succeed(t, err)
 	if len(manifest.Manifests) != 1 {
 		t.Fatalf("%d indexes, want 1", len(manifest.Manifests))
 	}
 	index, err := all.ImageIndex(manifest.Manifests[0].Digest)
-	must(t, err)
+	must.Succeed(t, err)
 	return index
 }
 
 func digest(t *testing.T, of interface{ Digest() (v1.Hash, error) }) v1.Hash {
 	t.Helper()
 	digest, err := of.Digest()
-	must(t, err)
+	must.Succeed(t, err)
 	return digest
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

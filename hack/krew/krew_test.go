@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // pluginManifest is what krew reads: https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest.
@@ -48,11 +50,11 @@ type manifestPlatform struct {
 func TestManifest(t *testing.T) {
 	out := t.TempDir()
 	archives := packed(t, out)
-	must(t, writeManifest(options{out: out, version: "v1.2.3", url: "https://example.com/v1.2.3/"}, archives))
+	must.Succeed(t, writeManifest(options{out: out, version: "v1.2.3", url: "https://example.com/v1.2.3/"}, archives))
 	text, err := os.ReadFile(filepath.Join(out, "catalog.yaml"))
-	must(t, err)
+	must.Succeed(t, err)
 	var m pluginManifest
-	must(t, yaml.UnmarshalStrict(text, &m))
+	must.Succeed(t, yaml.UnmarshalStrict(text, &m))
 	if m.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || m.Kind != "Plugin" || m.Metadata.Name != "catalog" || m.Spec.Version != "v1.2.3" {
 		t.Errorf("it begins %s %s %s %s", m.APIVersion, m.Kind, m.Metadata.Name, m.Spec.Version)
 	}
@@ -71,7 +73,7 @@ func TestManifest(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		data, err := os.ReadFile(filepath.Join(out, name))
-		must(t, err)
+		must.Succeed(t, err)
 		if got := fmt.Sprintf("%x", sha256.Sum256(data)); got != p.SHA256 {
 			t.Errorf("the digest of %s is %s, the manifest says %s", name, got, p.SHA256)
 		}
@@ -141,12 +143,12 @@ func packed(t *testing.T, out string) (archives []archive) {
 		"docs/cli/man/kubectl-catalog.1":               {Data: []byte("page")},
 		"docs/cli/man/kubectl-catalog-get.1":           {Data: []byte("another")},
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	for _, text := range defaultPlatforms {
 		p, err := parsePlatform(text)
-		must(t, err)
+		must.Succeed(t, err)
 		a, err := pack(options{out: out, version: "v1.2.3"}, p, []byte("program"), with)
-		must(t, err)
+		must.Succeed(t, err)
 		archives = append(archives, a)
 	}
 	return archives
@@ -158,26 +160,26 @@ func contents(t *testing.T, file string) map[string]string {
 	found := map[string]string{}
 	if strings.HasSuffix(file, ".zip") {
 		archive, err := zip.OpenReader(file)
-		must(t, err)
+		must.Succeed(t, err)
 		defer archive.Close()
 		for _, f := range archive.File {
 			r, err := f.Open()
-			must(t, err)
+			must.Succeed(t, err)
 			found[f.Name] = entry(t, f.FileInfo(), r)
 		}
 		return found
 	}
 	packed, err := os.Open(file)
-	must(t, err)
+	must.Succeed(t, err)
 	defer packed.Close()
 	plain, err := gzip.NewReader(packed)
-	must(t, err)
+	must.Succeed(t, err)
 	for archive := tar.NewReader(plain); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return found
 		}
-		must(t, err)
+		must.Succeed(t, err)
 		found[header.Name] = entry(t, header.FileInfo(), archive)
 	}
 }
@@ -188,13 +190,6 @@ func entry(t *testing.T, info fs.FileInfo, r io.Reader) string {
 		t.Errorf("%s tells when it was packed: %s", info.Name(), made)
 	}
 	data, err := io.ReadAll(r)
-	must(t, err)
+	must.Succeed(t, err)
 	return fmt.Sprintf("%s %s", info.Mode(), data)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

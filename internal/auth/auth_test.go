@@ -20,6 +20,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // answer is what Authorize says of a request.
@@ -66,11 +70,11 @@ func (c *cluster) serviceAccount(t *testing.T, audiences ...string) (name, token
 	t.Helper()
 	accounts := c.admin.CoreV1().ServiceAccounts("default")
 	account, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "reader-"}}, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	review, err := accounts.CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{Audiences: audiences},
 	}, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	return "system:serviceaccount:default:" + account.Name, review.Status.Token
 }
 
@@ -122,9 +126,9 @@ func TestOneCatalogOnly(t *testing.T) {
 		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/catalogs/sample", "/catalogs/sample/*"}, Verbs: []string{"get"}}},
 	}
 	_, err := shared.admin.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
-		must(t, shared.admin.RbacV1().ClusterRoles().Delete(context.Background(), role.Name, metav1.DeleteOptions{}))
+		must.Succeed(t, shared.admin.RbacV1().ClusterRoles().Delete(context.Background(), role.Name, metav1.DeleteOptions{}))
 	})
 	shared.bind(t, "sample-reader", role.Name, user, "/catalogs/sample")
 	for path, allowed := range map[string]bool{
@@ -174,8 +178,8 @@ func TestTokenOfDeletedAccount(t *testing.T) {
 	user, token := shared.serviceAccount(t)
 	check(t, ask(shared.authorizer(t, nil), request("/catalogs", "Bearer "+token)), answer{User: user})
 	name := user[strings.LastIndex(user, ":")+1:]
-	must(t, shared.admin.CoreV1().ServiceAccounts("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
-	eventually(t, "the token is nobody's", func() bool {
+	must.Succeed(t, shared.admin.CoreV1().ServiceAccounts("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
+	eventually.Holds(t, "the token is nobody's", func() bool {
 		got := ask(shared.authorizer(t, nil), request("/catalogs", "Bearer "+token)) // a new one, which keeps no answer
 		return got == answer{}
 	})
@@ -221,13 +225,13 @@ func getWith(t *testing.T, server *httptest.Server, path string, header http.Hea
 	transport.TLSClientConfig.Certificates = certificates
 	defer transport.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
-	must(t, err)
+	must.Succeed(t, err)
 	r.Header = header
 	response, err := (&http.Client{Transport: transport}).Do(r)
-	must(t, err)
+	must.Succeed(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	must(t, err)
+	must.Succeed(t, err)
 	return string(body)
 }
 
@@ -235,10 +239,10 @@ func TestClientCertificates(t *testing.T) {
 	a := shared.authorizer(t, nil)
 	server := serveAnswers(t, a)
 	certificateOf := func(user envtest.User) tls.Certificate {
-		added, err := shared.env.AddUser(user, nil)
-		must(t, err)
+		added, err := shared.Env.AddUser(user, nil)
+		must.Succeed(t, err)
 		pair, err := tls.X509KeyPair(added.Config().CertData, added.Config().KeyData)
-		must(t, err)
+		must.Succeed(t, err)
 		return pair
 	}
 	alice := certificateOf(envtest.User{Name: "alice"})
@@ -258,9 +262,9 @@ func TestClientCertificates(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	eventually(t, "the authorities are read", a.authorities.answered.Load)
+	eventually.Holds(t, "the authorities are read", a.authorities.answered.Load)
 	cancel()
-	must(t, <-ended)
+	must.Succeed(t, <-ended)
 	for _, test := range []struct {
 		name string
 		pair []tls.Certificate
@@ -282,9 +286,9 @@ func TestClientCertificates(t *testing.T) {
 
 	// The cluster takes on another authority. The API server itself keeps the ConfigMap, and what others add to it.
 	configMaps := shared.admin.CoreV1().ConfigMaps(authoritiesNamespace)
-	eventually(t, "the ConfigMap is written", func() bool {
+	eventually.Holds(t, "the ConfigMap is written", func() bool {
 		configMap, err := configMaps.Get(t.Context(), authoritiesName, metav1.GetOptions{})
-		must(t, err)
+		must.Succeed(t, err)
 		configMap.Data[authoritiesKey] += string(other.pem)
 		_, err = configMaps.Update(t.Context(), configMap, metav1.UpdateOptions{})
 		return err == nil
@@ -299,8 +303,8 @@ func TestClientCertificates(t *testing.T) {
 
 // Whoever may not read the authorities takes tokens, says so once, and reads them when it may.
 func TestAuthoritiesThatMayNotBeRead(t *testing.T) {
-	user, err := shared.env.AddUser(envtest.User{Name: "delegator"}, nil)
-	must(t, err)
+	user, err := shared.Env.AddUser(envtest.User{Name: "delegator"}, nil)
+	must.Succeed(t, err)
 	shared.bind(t, "delegator", "system:auth-delegator", "delegator")
 	var log lockedBuffer
 	a := shared.authorizer(t, func(cfg *Config) {
@@ -314,7 +318,7 @@ func TestAuthoritiesThatMayNotBeRead(t *testing.T) {
 		t.Errorf("logged, want one warning with %q:\n%s", problem, got)
 	}
 	account, token := shared.serviceAccount(t)
-	eventually(t, "the delegator may delegate", func() bool {
+	eventually.Holds(t, "the delegator may delegate", func() bool {
 		return ask(a, request("/catalogs", "Bearer "+token)) == answer{User: account}
 	})
 	server := serveAnswers(t, a)
@@ -331,8 +335,8 @@ func TestAuthoritiesThatMayNotBeRead(t *testing.T) {
 
 // Without the right to ask, that is what is said, with the remedy; and not that the client is nobody.
 func TestMayNotAsk(t *testing.T) {
-	user, err := shared.env.AddUser(envtest.User{Name: "without-rights"}, nil)
-	must(t, err)
+	user, err := shared.Env.AddUser(envtest.User{Name: "without-rights"}, nil)
+	must.Succeed(t, err)
 	a := shared.authorizer(t, func(cfg *Config) { cfg.REST = user.Config() })
 	_, token := shared.serviceAccount(t)
 	check(t, ask(a, request("/catalogs", "Bearer "+token)), answer{Err: "catalogd's account needs ClusterRole system:auth-delegator"})
@@ -341,7 +345,7 @@ func TestMayNotAsk(t *testing.T) {
 // An API server that takes connections and never answers is waited for as long as Timeout says.
 func TestNoAnswer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Succeed(t, err)
 	defer listener.Close()
 	a := shared.authorizer(t, func(cfg *Config) {
 		cfg.REST = &rest.Config{Host: "http://" + listener.Addr().String()}
@@ -355,19 +359,21 @@ func TestNoAnswer(t *testing.T) {
 }
 
 func TestStoppedServer(t *testing.T) {
-	own, err := startCluster()
-	must(t, err)
+	plane, err := controlplane.Start(root, nil)
+	must.Succeed(t, err)
+	own, err := newCluster(plane)
+	must.Succeed(t, err)
 	stopped := false
 	defer func() {
 		if !stopped {
-			must(t, own.env.Stop())
+			must.Succeed(t, own.Stop())
 		}
 	}()
 	a := own.authorizer(t, nil)
 	user, token := own.serviceAccount(t)
 	_, later := own.serviceAccount(t)
 	check(t, ask(a, request("/catalogs", "Bearer "+token)), answer{User: user})
-	must(t, own.env.Stop())
+	must.Succeed(t, own.Stop())
 	stopped = true
 	check(t, ask(a, request("/catalogs", "Bearer "+token)), answer{User: user})
 	check(t, ask(a, request("/catalogs/a", "Bearer "+token)), answer{User: user, Err: `asking the API server whether ` + user + ` may get "/catalogs/a": `})

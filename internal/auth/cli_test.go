@@ -13,6 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const system = "catalogd-system"
@@ -20,18 +23,18 @@ const system = "catalogd-system"
 // cliUser is somebody with Role catalogd-cli-user, and nothing else.
 func (c *cluster) cliUser(t *testing.T, name string) *kubernetes.Clientset {
 	t.Helper()
-	user, err := c.env.AddUser(envtest.User{Name: name}, nil)
-	must(t, err)
+	user, err := c.Env.AddUser(envtest.User{Name: name}, nil)
+	must.Succeed(t, err)
 	client, err := kubernetes.NewForConfig(user.Config())
-	must(t, err)
+	must.Succeed(t, err)
 	bindings := c.admin.RbacV1().RoleBindings(system)
 	_, err = bindings.Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "catalogd-cli-user"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
 	}, metav1.CreateOptions{})
-	must(t, err)
-	t.Cleanup(func() { must(t, bindings.Delete(context.Background(), name, metav1.DeleteOptions{})) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, bindings.Delete(context.Background(), name, metav1.DeleteOptions{})) })
 	return client
 }
 
@@ -57,7 +60,7 @@ func TestCLIUser(t *testing.T) {
 	other := shared.service(t, system, "other", handler)
 	client := shared.cliUser(t, "jane")
 	var token string
-	eventually(t, "jane may make a token", func() (made bool) {
+	eventually.Holds(t, "jane may make a token", func() (made bool) {
 		var err error
 		token, err = createToken(t.Context(), client, system, "catalogd-cli")
 		return err == nil
@@ -67,12 +70,12 @@ func TestCLIUser(t *testing.T) {
 		if apierrors.IsForbidden(err) {
 			return "forbidden"
 		}
-		must(t, err)
+		must.Succeed(t, err)
 		return string(body)
 	}
 	const account = "system:serviceaccount:" + system + ":catalogd-cli"
 	byName := "/api/v1/namespaces/" + system + "/services/https:catalogd:https/proxy"
-	eventually(t, "catalogd-cli may read", func() bool { return send(http.MethodGet, path+"/catalogs") == account+" true" })
+	eventually.Holds(t, "catalogd-cli may read", func() bool { return send(http.MethodGet, path+"/catalogs") == account+" true" })
 	got := map[string]string{}
 	want := map[string]string{
 		"GET " + path + "/catalogs/a/api/v1/all":                              account + " true",
@@ -88,7 +91,7 @@ func TestCLIUser(t *testing.T) {
 	for request := range want {
 		var verb, path string
 		_, err := fmt.Sscan(request, &verb, &path)
-		must(t, err)
+		must.Succeed(t, err)
 		got[request] = send(verb, path)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -28,6 +28,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/rest"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // A token in Catalogd-Authorization counts if it was made for catalogd, and then it alone; nothing else in that header does, and
@@ -87,7 +90,7 @@ func TestHeaderBesideCertificate(t *testing.T) {
 	authority := newAuthority(t)
 	user, token := shared.serviceAccount(t, Audience)
 	content, err := dynamiccertificates.NewStaticCAContent("", authority.pem)
-	must(t, err)
+	must.Succeed(t, err)
 	a.authorities.current.Store(&content)
 	server := serveAnswers(t, a)
 	proxy := authority.client(t, "proxy")
@@ -134,17 +137,17 @@ func TestHeaderPassesTheServiceProxy(t *testing.T) {
 		got := r.Header.Get("Authorization")
 		fmt.Fprintf(w, "%s %q %q", r.URL.Path, got, ask(a, r).User)
 	}))
-	client, err := rest.HTTPClientFor(shared.env.Config)
-	must(t, err)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(shared.env.Config.Host, "/")+proxied+"/catalogs", nil)
-	must(t, err)
+	client, err := rest.HTTPClientFor(shared.Env.Config)
+	must.Succeed(t, err)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(shared.Env.Config.Host, "/")+proxied+"/catalogs", nil)
+	must.Succeed(t, err)
 	r.Header.Set("Authorization", "Bearer garbage") // the administrator is known by certificate
 	r.Header.Set(Header, "Bearer "+token)
 	response, err := client.Do(r)
-	must(t, err)
+	must.Succeed(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	must(t, err)
+	must.Succeed(t, err)
 	if want := fmt.Sprintf("/catalogs %q %q", "", user); string(body) != want {
 		t.Errorf("got %s, want %s", body, want)
 	}
@@ -154,7 +157,7 @@ func TestHeaderPassesTheServiceProxy(t *testing.T) {
 func (c *cluster) service(t *testing.T, namespace, name string, handler http.Handler) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0"))
-	must(t, err)
+	must.Succeed(t, err)
 	server := httptest.NewUnstartedServer(handler)
 	server.Listener.Close()
 	server.Listener = listener
@@ -167,9 +170,9 @@ func (c *cluster) service(t *testing.T, namespace, name string, handler http.Han
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(port)}}},
 	}, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
-		must(t, c.admin.CoreV1().Services(namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
+		must.Succeed(t, c.admin.CoreV1().Services(namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
 	})
 	c.pod(t, namespace, name, address.IP.String())
 	slice := &discoveryv1.EndpointSlice{
@@ -179,11 +182,11 @@ func (c *cluster) service(t *testing.T, namespace, name string, handler http.Han
 		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: new(port)}},
 	}
 	_, err = c.admin.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), slice, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
-		must(t, c.admin.DiscoveryV1().EndpointSlices(namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
+		must.Succeed(t, c.admin.DiscoveryV1().EndpointSlices(namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
 	})
-	eventually(t, "the API server knows the endpoint", func() bool {
+	eventually.Holds(t, "the API server knows the endpoint", func() bool {
 		err := c.admin.CoreV1().RESTClient().Get().AbsPath(path).Do(t.Context()).Error()
 		return !apierrors.IsServiceUnavailable(err)
 	})
@@ -205,21 +208,21 @@ func (c *cluster) pod(t *testing.T, namespace, name, address string) {
 			}}},
 		},
 	}, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
-		must(t, pods.Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+		must.Succeed(t, pods.Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 	})
 	pod.Status.PodIPs = []corev1.PodIP{{IP: address}}
 	pod.Status.PodIP = address
 	_, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 // ownAddress is one of this machine that the API server takes as that of an endpoint, which no loopback address is.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
-	must(t, err)
+	must.Succeed(t, err)
 	for _, address := range addresses {
 		if prefix, ok := address.(*net.IPNet); ok && prefix.IP.To4() != nil && prefix.IP.IsGlobalUnicast() {
 			return prefix.IP.String()
@@ -232,23 +235,23 @@ func ownAddress(t *testing.T) string {
 // resigned is a token of a service account as the API server would have made it to expire after in.
 func (c *cluster) resigned(t *testing.T, token string, in time.Duration) string {
 	t.Helper()
-	file, err := os.ReadFile(filepath.Join(c.env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key"))
-	must(t, err)
+	file, err := os.ReadFile(filepath.Join(c.Env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key"))
+	must.Succeed(t, err)
 	block, _ := pem.Decode(file)
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	must(t, err)
+	must.Succeed(t, err)
 	parts := strings.Split(token, ".")
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	must(t, err)
+	must.Succeed(t, err)
 	claims := map[string]any{}
-	must(t, json.Unmarshal(text, &claims))
+	must.Succeed(t, json.Unmarshal(text, &claims))
 	claims["exp"] = time.Now().Add(in).Unix()
 	text, err = json.Marshal(claims)
-	must(t, err)
+	must.Succeed(t, err)
 	signed := parts[0] + "." + base64.RawURLEncoding.EncodeToString(text)
 	sum := sha256.Sum256([]byte(signed))
 	one, two, err := ecdsa.Sign(rand.Reader, key.(*ecdsa.PrivateKey), sum[:])
-	must(t, err)
+	must.Succeed(t, err)
 	signature := append(one.FillBytes(make([]byte, 32)), two.FillBytes(make([]byte, 32))...) // ES256, RFC 7518
 	return signed + "." + base64.RawURLEncoding.EncodeToString(signature)
 }

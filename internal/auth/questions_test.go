@@ -21,6 +21,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // apiServer stands for one in states that a real one is seldom in. Tokens that begin with "good" are known, and everybody may
@@ -99,7 +102,7 @@ func (s *apiServer) asked() (all, most int) {
 func (s *apiServer) authorizer(t *testing.T) *Authorizer {
 	t.Helper()
 	a, err := New(Config{REST: &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, Logger: slog.New(slog.DiscardHandler)})
-	must(t, err)
+	must.Succeed(t, err)
 	return a
 }
 
@@ -146,14 +149,14 @@ func TestStrangersTakeAllPlaces(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all places are taken", func() bool { _, most := server.asked(); return most == inFlight })
+	eventually.Holds(t, "all places are taken", func() bool { _, most := server.asked(); return most == inFlight })
 	check(t, ask(a, request("/catalogs", "")), answer{})
 	check(t, ask(a, request("/catalogs", "Bearer good")), known)
 	check(t, ask(a, request("/catalogs/new", "Bearer good")), known)
 	if n := nobody.Load() + busy.Load(); n != 0 {
 		t.Errorf("%d strangers were answered before the others", n)
 	}
-	eventually(t, "the rest is turned away", func() bool { return busy.Load() == strangers-inFlight })
+	eventually.Holds(t, "the rest is turned away", func() bool { return busy.Load() == strangers-inFlight })
 	release()
 	wg.Wait()
 	if _, most := server.asked(); nobody.Load() != inFlight || most != inFlight {

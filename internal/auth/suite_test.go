@@ -11,13 +11,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
-	"flag"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,90 +24,44 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // shared is the cluster of every test that does not stop its own. Set by TestMain, read only afterwards.
 var shared *cluster
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	code, err := runTests(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	controlplane.Main(m, root, func(p *controlplane.Plane) (err error) {
+		shared, err = newCluster(p)
+		return err
+	})
 }
 
-// runTests is TestMain with defers.
-func runTests(m *testing.M) (code int, err error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 0, errors.New("these tests need a Kubernetes API server: run `make test`, or set KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
-	}
-	if shared, err = startCluster(); err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, shared.env.Stop()) }()
-	return m.Run(), nil
-}
+var root = filepath.Join("..", "..")
 
 // cluster is an API server on which config/rbac is applied.
 type cluster struct {
-	env    *envtest.Environment
-	admin  *kubernetes.Clientset
-	daemon *rest.Config // of catalogd's account: the rights that config/rbac gives, and no other
+	*controlplane.Plane
+	admin *kubernetes.Clientset
 }
 
-func startCluster() (*cluster, error) {
-	c := &cluster{env: &envtest.Environment{}}
-	config, err := c.env.Start()
-	if err != nil {
-		return nil, fmt.Errorf("starting the API server: %w", err)
-	}
-	if err := c.prepare(config); err != nil {
-		return nil, errors.Join(err, c.env.Stop())
-	}
-	return c, nil
-}
-
-func (c *cluster) prepare(config *rest.Config) (err error) {
-	if c.admin, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
-	daemon, err := c.env.AddUser(envtest.User{
-		Name:   "system:serviceaccount:catalogd-system:catalogd",
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:catalogd-system", "system:authenticated"},
-	}, nil)
-	if err != nil {
-		return fmt.Errorf("adding catalogd's account: %w", err)
-	}
-	c.daemon = daemon.Config()
-	admin, err := c.env.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		return fmt.Errorf("adding an administrator: %w", err)
-	}
-	kubectl, err := admin.Kubectl()
-	if err != nil {
-		return err
-	}
-	kubectl.Path = filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
-	cmd := exec.Command(kubectl.Path, append(kubectl.Opts, "apply", "-k", filepath.Join("..", "..", "config", "rbac"))...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("applying config/rbac: %w: %s", err, out)
-	}
-	return nil
+func newCluster(p *controlplane.Plane) (*cluster, error) {
+	admin, err := kubernetes.NewForConfig(p.Admin)
+	return &cluster{p, admin}, err
 }
 
 // authorizer is one with the rights of catalogd's account.
 func (c *cluster) authorizer(t *testing.T, change func(*Config)) *Authorizer {
 	t.Helper()
-	cfg := Config{REST: c.daemon, Logger: slog.New(slog.DiscardHandler)}
+	cfg := Config{REST: c.Daemon, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&cfg)
 	}
 	a, err := New(cfg)
-	must(t, err)
+	must.Succeed(t, err)
 	return a
 }
 
@@ -124,19 +73,19 @@ func (c *cluster) bind(t *testing.T, name, clusterRole, user string, paths ...st
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 	}, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() {
-		must(t, c.admin.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}))
+		must.Succeed(t, c.admin.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}))
 	})
 	for _, path := range paths {
-		eventually(t, user+" may get "+path, func() bool {
+		eventually.Holds(t, user+" may get "+path, func() bool {
 			review, err := c.admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 				Spec: authorizationv1.SubjectAccessReviewSpec{
 					User:                  user,
 					NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
 				},
 			}, metav1.CreateOptions{})
-			must(t, err)
+			must.Succeed(t, err)
 			return review.Status.Allowed
 		})
 	}
@@ -195,23 +144,6 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute in vain: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // testAuthority signs client certificates.
 type testAuthority struct {
 	cert *x509.Certificate
@@ -226,11 +158,11 @@ func newAuthority(t *testing.T) *testAuthority {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Succeed(t, err)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
+	must.Succeed(t, err)
 	cert, err := x509.ParseCertificate(der)
-	must(t, err)
+	must.Succeed(t, err)
 	return &testAuthority{cert: cert, key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 }
 
@@ -244,8 +176,8 @@ func (a *testAuthority) client(t *testing.T, name string) tls.Certificate {
 func (a *testAuthority) sign(t *testing.T, template *x509.Certificate) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Succeed(t, err)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	must(t, err)
+	must.Succeed(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -23,22 +22,22 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // startRegistry gives the host of a registry that asks for the user "user" with the password "secret", if that is wanted.
 func startRegistry(t *testing.T, private bool) string {
 	t.Helper()
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, _ := r.BasicAuth(); private && (user != "user" || password != "secret") {
-			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED"}]}`, http.StatusUnauthorized)
-			return
-		}
-		handler.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
+	return registry.Start(t, func(images http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if user, password, _ := r.BasicAuth(); private && (user != "user" || password != "secret") {
+				w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+				http.Error(w, `{"errors":[{"code":"UNAUTHORIZED"}]}`, http.StatusUnauthorized)
+				return
+			}
+			images.ServeHTTP(w, r)
+		})
+	})
 }
 
 func build(t *testing.T, dir string) v1.ImageIndex {
@@ -213,7 +212,7 @@ func TestPushRefuses(t *testing.T) {
 
 // TestInsecure pushes to, and pulls from, a registry with a certificate that nobody vouches for.
 func TestInsecure(t *testing.T) {
-	server := httptest.NewTLSServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	server := httptest.NewTLSServer(registry.New())
 	defer server.Close()
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	ref := strings.TrimPrefix(server.URL, "https://") + "/catalog"

@@ -18,6 +18,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // mount is a directory as kubelet mounts a Secret: the files are links through ..data to a directory that is replaced whole.
@@ -32,7 +35,7 @@ func newMount(t *testing.T, cert, key []byte) *mount {
 	m := &mount{t: t, dir: t.TempDir()}
 	m.swap(cert, key)
 	for _, name := range []string{"tls.crt", "tls.key"} {
-		must(t, os.Symlink(filepath.Join("..data", name), filepath.Join(m.dir, name)))
+		must.Succeed(t, os.Symlink(filepath.Join("..data", name), filepath.Join(m.dir, name)))
 	}
 	return m
 }
@@ -46,13 +49,13 @@ func (m *mount) swap(cert, key []byte) {
 	old, _ := os.Readlink(data)
 	m.n++
 	name := "..2026_11_20_" + string(rune('a'+m.n))
-	must(m.t, os.Mkdir(filepath.Join(m.dir, name), 0o755))
-	must(m.t, os.WriteFile(filepath.Join(m.dir, name, "tls.crt"), cert, 0o644))
-	must(m.t, os.WriteFile(filepath.Join(m.dir, name, "tls.key"), key, 0o600))
-	must(m.t, os.Symlink(name, next))
-	must(m.t, os.Rename(next, data)) //nolint:forbidigo // as kubelet does
+	must.Succeed(m.t, os.Mkdir(filepath.Join(m.dir, name), 0o755))
+	must.Succeed(m.t, os.WriteFile(filepath.Join(m.dir, name, "tls.crt"), cert, 0o644))
+	must.Succeed(m.t, os.WriteFile(filepath.Join(m.dir, name, "tls.key"), key, 0o600))
+	must.Succeed(m.t, os.Symlink(name, next))
+	must.Succeed(m.t, os.Rename(next, data)) //nolint:forbidigo // as kubelet does
 	if old != "" {
-		must(m.t, os.RemoveAll(filepath.Join(m.dir, old)))
+		must.Succeed(m.t, os.RemoveAll(filepath.Join(m.dir, old)))
 	}
 }
 
@@ -60,11 +63,11 @@ func (m *mount) swap(cert, key []byte) {
 func pair(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
 	a, err := newAuthority(time.Now())
-	must(t, err)
+	must.Succeed(t, err)
 	serving, err := a.issue([]string{name}, time.Now())
-	must(t, err)
+	must.Succeed(t, err)
 	cert, key, err = (&authority{cert: serving.Leaf, key: serving.PrivateKey.(crypto.Signer)}).encode()
-	must(t, err)
+	must.Succeed(t, err)
 	return cert, key
 }
 
@@ -72,7 +75,7 @@ func pair(t *testing.T, name string) (cert, key []byte) {
 func served(t *testing.T, f *Files) string {
 	t.Helper()
 	state, err := handshake(t, TLSConfig(f.GetCertificate, false), &tls.Config{InsecureSkipVerify: true})
-	must(t, err)
+	must.Succeed(t, err)
 	return state.PeerCertificates[0].DNSNames[0]
 }
 
@@ -81,7 +84,7 @@ func TestFilesAreReloaded(t *testing.T) {
 	m.swap(pair(t, "one.example"))
 	var log lockedBuffer
 	f, err := NewFiles(m.cert(), m.key(), slog.New(slog.NewTextHandler(&log, nil)))
-	must(t, err)
+	must.Succeed(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
@@ -90,9 +93,9 @@ func TestFilesAreReloaded(t *testing.T) {
 	}
 	for _, name := range []string{"two.example", "three.example"} {
 		m.swap(pair(t, name))
-		eventually(t, name+" is served", func() bool { return served(t, f) == name })
+		eventually.Holds(t, name+" is served", func() bool { return served(t, f) == name })
 	}
-	eventually(t, "it is logged", func() bool { return strings.Contains(log.String(), "three.example") })
+	eventually.Holds(t, "it is logged", func() bool { return strings.Contains(log.String(), "three.example") })
 
 	cert, _ := pair(t, "broken.example")
 	m.swap(cert, []byte("garbage"))
@@ -103,9 +106,9 @@ func TestFilesAreReloaded(t *testing.T) {
 		t.Errorf("with a broken pair: %s", got)
 	}
 	m.swap(pair(t, "four.example"))
-	eventually(t, "the pair after the broken one is served", func() bool { return served(t, f) == "four.example" })
+	eventually.Holds(t, "the pair after the broken one is served", func() bool { return served(t, f) == "four.example" })
 	cancel()
-	must(t, <-ended)
+	must.Succeed(t, <-ended)
 }
 
 func TestFilesAtStart(t *testing.T) {
@@ -139,9 +142,9 @@ func TestFilesAtStart(t *testing.T) {
 
 func TestTLSConfig(t *testing.T) {
 	a, err := newAuthority(time.Now())
-	must(t, err)
+	must.Succeed(t, err)
 	serving, err := a.issue([]string{"localhost"}, time.Now())
-	must(t, err)
+	must.Succeed(t, err)
 	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return serving, nil }
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
@@ -169,9 +172,9 @@ func TestTLSConfig(t *testing.T) {
 
 func TestClientCertificates(t *testing.T) {
 	a, err := newAuthority(time.Now())
-	must(t, err)
+	must.Succeed(t, err)
 	serving, err := a.issue([]string{"localhost"}, time.Now())
-	must(t, err)
+	must.Succeed(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	for _, test := range []struct {
@@ -197,7 +200,7 @@ func TestClientCertificates(t *testing.T) {
 			transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "localhost", Certificates: test.send}}
 			defer transport.CloseIdleConnections()
 			response, err := (&http.Client{Transport: transport}).Get(server.URL)
-			must(t, err)
+			must.Succeed(t, err)
 			response.Body.Close()
 			if proto, client := response.Header.Get("Proto"), response.Header.Get("Client"); proto != "HTTP/2.0" || client != test.want {
 				t.Errorf("by %s of %q, want HTTP/2.0 of %q", proto, client, test.want)
@@ -209,11 +212,11 @@ func TestClientCertificates(t *testing.T) {
 // A chain that no client needs fails the handshake, in TLS 1.2 and 1.3.
 func TestLongChains(t *testing.T) {
 	a, err := newAuthority(time.Now())
-	must(t, err)
+	must.Succeed(t, err)
 	serving, err := a.issue([]string{"localhost"}, time.Now())
-	must(t, err)
+	must.Succeed(t, err)
 	big, err := a.issue([]string{strings.Repeat("a", 20<<10) + ".example"}, time.Now())
-	must(t, err)
+	must.Succeed(t, err)
 	chain := func(n int, more ...[]byte) tls.Certificate {
 		pair := *serving
 		pair.Certificate = slices.Concat(slices.Repeat(serving.Certificate, n), more)

@@ -20,6 +20,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const (
@@ -31,7 +34,7 @@ const (
 // connect to both replicas.
 func TestRotation(t *testing.T) {
 	w := newRealWorld(t)
-	replicas := []*SelfSigned{w.replica(daemon), w.replica(daemon)}
+	replicas := []*SelfSigned{w.replica(plane.Daemon), w.replica(plane.Daemon)}
 	var bundles []string // by day
 	var versions, authorities, certificates []string
 	note := func(list *[]string, value string) {
@@ -41,7 +44,7 @@ func TestRotation(t *testing.T) {
 	}
 	for range 550 {
 		for _, replica := range replicas {
-			must(t, replica.look(t.Context()))
+			must.Succeed(t, replica.look(t.Context()))
 		}
 		bundles = append(bundles, w.bundle())
 		note(&versions, w.secret().ResourceVersion)
@@ -85,10 +88,10 @@ func TestShortAuthority(t *testing.T) {
 			w := newWorld(t)
 			theirs := foreignAuthority(t, start.Add(-time.Minute), start.Add(life), nil)
 			w.put(theirs)
-			s := w.replica(admin)
+			s := w.replica(plane.Admin)
 			var bundles []string
 			for today := range int(life/day) + 45 {
-				must(t, s.look(t.Context()))
+				must.Succeed(t, s.look(t.Context()))
 				if bundles = append(bundles, w.bundle()); today == 0 && !parseBundle(t, bundles[0])[0].Equal(theirs.cert) {
 					t.Fatal("the authority that was there does not sign")
 				}
@@ -121,8 +124,8 @@ func TestUselessAuthority(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.put(test.authority)
-			s := w.replica(admin)
-			must(t, s.look(t.Context()))
+			s := w.replica(plane.Admin)
+			must.Succeed(t, s.look(t.Context()))
 			if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
 				t.Error(err)
 			}
@@ -137,7 +140,7 @@ func TestUselessAuthority(t *testing.T) {
 func foreignAuthority(t *testing.T, from, until time.Time, change func(*x509.Certificate)) *authority {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
+	must.Succeed(t, err)
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "theirs"}, NotBefore: from, NotAfter: until,
 		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
@@ -146,9 +149,9 @@ func foreignAuthority(t *testing.T, from, until time.Time, change func(*x509.Cer
 		change(template)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
+	must.Succeed(t, err)
 	cert, err := x509.ParseCertificate(der)
-	must(t, err)
+	must.Succeed(t, err)
 	return &authority{cert: cert, key: key}
 }
 
@@ -156,12 +159,12 @@ func foreignAuthority(t *testing.T, from, until time.Time, change func(*x509.Cer
 func (w *world) put(a *authority) {
 	w.t.Helper()
 	cert, key, err := a.encode()
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	_, err = w.api.Secrets(w.namespace).Create(w.t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: secretName}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{signingCertKey: cert, signingKeyKey: key},
 	}, metav1.CreateOptions{})
-	must(w.t, err)
+	must.Succeed(w.t, err)
 }
 
 // Objects that cannot be written are an error, and what they hold is served, by a process that begins then, too.
@@ -171,28 +174,28 @@ func TestReadOnly(t *testing.T) {
 			secret := w.secret()
 			secret.Immutable = new(true)
 			_, err := w.api.Secrets(w.namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
-			must(t, err)
+			must.Succeed(t, err)
 		},
 		"ConfigMap": func(t *testing.T, w *world) {
 			configMap := w.configMap()
 			configMap.Immutable = new(true)
 			_, err := w.api.ConfigMaps(w.namespace).Update(t.Context(), configMap, metav1.UpdateOptions{})
-			must(t, err)
+			must.Succeed(t, err)
 		},
 		// More than an object may hold, so that it cannot be published.
 		"huge": func(t *testing.T, w *world) {
 			configMap := w.configMap()
 			configMap.Data["theirs"] = strings.Repeat("a", 1<<20-len(configMap.Data[bundleKey])-100)
 			_, err := w.api.ConfigMaps(w.namespace).Update(t.Context(), configMap, metav1.UpdateOptions{})
-			must(t, err)
+			must.Succeed(t, err)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			must(t, w.replica(admin).look(t.Context()))
+			must.Succeed(t, w.replica(plane.Admin).look(t.Context()))
 			change(t, w)
 			w.clock.Step(nextDue)
-			s := w.replica(admin)
+			s := w.replica(plane.Admin)
 			err := s.look(t.Context())
 			if err == nil || !strings.Contains(err.Error(), w.namespace+"/catalogd-") {
 				t.Errorf("got error %v", err)
@@ -217,8 +220,8 @@ func distinct(values []string) map[int]string {
 
 func TestNames(t *testing.T) {
 	w := newWorld(t)
-	s := w.replica(admin)
-	must(t, s.look(t.Context()))
+	s := w.replica(plane.Admin)
+	must.Succeed(t, s.look(t.Context()))
 	for name, want := range map[string]bool{"catalogd.example": true, "localhost": true, "127.0.0.1": true, "::1": true, "other.example": false} {
 		if _, err := w.connect(s, w.bundle(), name); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
@@ -236,7 +239,7 @@ func parseBundle(t *testing.T, bundle string) []*x509.Certificate {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode([]byte(bundle)); block != nil; block, rest = pem.Decode(rest) {
 		cert, err := x509.ParseCertificate(block.Bytes)
-		must(t, err)
+		must.Succeed(t, err)
 		all = append(all, cert)
 	}
 	return all
@@ -247,7 +250,7 @@ func TestReplicasAtOnce(t *testing.T) {
 	w := newWorld(t)
 	var replicas []*SelfSigned
 	for range 6 {
-		replicas = append(replicas, w.replica(admin))
+		replicas = append(replicas, w.replica(plane.Admin))
 	}
 	for _, step := range []struct {
 		name    string
@@ -266,7 +269,7 @@ func TestReplicasAtOnce(t *testing.T) {
 			wg.Go(func() { errs[i] = replica.look(t.Context()) })
 		}
 		wg.Wait()
-		must(t, errors.Join(errs...))
+		must.Succeed(t, errors.Join(errs...))
 		bundle := w.bundle()
 		if n := len(parseBundle(t, bundle)); n != step.trusted {
 			t.Errorf("%s: %d authorities in the bundle, want %d", step.name, n, step.trusted)
@@ -274,7 +277,7 @@ func TestReplicasAtOnce(t *testing.T) {
 		issuers := map[string]bool{}
 		for _, replica := range replicas {
 			state, err := w.connect(replica, bundle, "localhost")
-			must(t, err)
+			must.Succeed(t, err)
 			issuers[state.PeerCertificates[0].Issuer.CommonName] = true
 		}
 		if len(issuers) != 1 {
@@ -296,19 +299,19 @@ func TestRepair(t *testing.T) {
 			configMap := w.configMap()
 			configMap.Data = map[string]string{"ca.crt": "mine"}
 			_, err := w.api.ConfigMaps(w.namespace).Update(t.Context(), configMap, metav1.UpdateOptions{})
-			must(t, err)
+			must.Succeed(t, err)
 		}},
 		{name: "ConfigMap emptied", old: true, change: func(t *testing.T, w *world) {
 			configMap := w.configMap()
 			configMap.Data, configMap.BinaryData = nil, map[string][]byte{"ca.crt": {1}}
 			_, err := w.api.ConfigMaps(w.namespace).Update(t.Context(), configMap, metav1.UpdateOptions{})
-			must(t, err)
+			must.Succeed(t, err)
 		}},
 		{name: "ConfigMap deleted", old: true, change: func(t *testing.T, w *world) {
-			must(t, w.api.ConfigMaps(w.namespace).Delete(t.Context(), configMapName, metav1.DeleteOptions{}))
+			must.Succeed(t, w.api.ConfigMaps(w.namespace).Delete(t.Context(), configMapName, metav1.DeleteOptions{}))
 		}},
 		{name: "Secret deleted", change: func(t *testing.T, w *world) {
-			must(t, w.api.Secrets(w.namespace).Delete(t.Context(), secretName, metav1.DeleteOptions{}))
+			must.Succeed(t, w.api.Secrets(w.namespace).Delete(t.Context(), secretName, metav1.DeleteOptions{}))
 		}, logged: "made an authority"},
 		{name: "key damaged", change: edit("tls.key", "garbage"), logged: "was damaged"},
 		{name: "certificate damaged", change: edit("tls.crt", "garbage"), logged: "tls.crt and tls.key: "},
@@ -318,13 +321,13 @@ func TestRepair(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			s := w.replica(admin)
-			must(t, s.look(t.Context()))
+			s := w.replica(plane.Admin)
+			must.Succeed(t, s.look(t.Context()))
 			w.clock.Step(test.due)
-			must(t, s.look(t.Context()))
+			must.Succeed(t, s.look(t.Context()))
 			old, logged := w.bundle(), w.log.String()
 			test.change(t, w)
-			must(t, s.look(t.Context()))
+			must.Succeed(t, s.look(t.Context()))
 			if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
 				t.Errorf("with the bundle as it is now: %v", err)
 			}
@@ -347,7 +350,7 @@ func edit(key, value string) func(*testing.T, *world) {
 		secret := w.secret()
 		secret.Data[key] = []byte(value)
 		_, err := w.api.Secrets(w.namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
-		must(t, err)
+		must.Succeed(t, err)
 	}
 }
 
@@ -360,13 +363,13 @@ func TestLongAbsence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			must(t, w.replica(admin).look(t.Context()))
+			must.Succeed(t, w.replica(plane.Admin).look(t.Context()))
 			w.clock.Step(nextDue - day)
 			w.clock.Step(absence - nextDue + day)
-			s := w.replica(admin)
-			must(t, s.look(t.Context()))
+			s := w.replica(plane.Admin)
+			must.Succeed(t, s.look(t.Context()))
 			state, err := w.connect(s, w.bundle(), "localhost")
-			must(t, err)
+			must.Succeed(t, err)
 			if left := state.PeerCertificates[0].NotAfter.Sub(w.clock.Now()); left < day {
 				t.Errorf("the certificate ends in %s", left)
 			}
@@ -374,18 +377,18 @@ func TestLongAbsence(t *testing.T) {
 	}
 	t.Run("with a next", func(t *testing.T) {
 		w := newWorld(t)
-		s := w.replica(admin)
-		must(t, s.look(t.Context()))
+		s := w.replica(plane.Admin)
+		must.Succeed(t, s.look(t.Context()))
 		w.clock.Step(nextDue)
-		must(t, s.look(t.Context()))
+		must.Succeed(t, s.look(t.Context()))
 		old := w.bundle()
 		w.clock.Step(authorityLife - nextDue + day)
-		must(t, s.look(t.Context()))
+		must.Succeed(t, s.look(t.Context()))
 		if _, err := w.connect(s, old, "localhost"); err != nil {
 			t.Errorf("with the bundle from before: %v", err)
 		}
 		w.clock.Step(2 * authorityLife)
-		must(t, s.look(t.Context()))
+		must.Succeed(t, s.look(t.Context()))
 		if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
 			t.Errorf("with the bundle as it is now: %v", err)
 		}
@@ -398,7 +401,7 @@ func TestAbsentServer(t *testing.T) {
 	w := newWorld(t)
 	var absent atomic.Bool
 	absent.Store(true)
-	account := rest.CopyConfig(admin)
+	account := rest.CopyConfig(plane.Admin)
 	account.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			if absent.Load() {
@@ -411,7 +414,7 @@ func TestAbsentServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	eventually(t, "the first look is over", w.clock.HasWaiters)
+	eventually.Holds(t, "the first look is over", w.clock.HasWaiters)
 	_, err := s.GetCertificate(nil)
 	if want := "the API server could not be asked for the authority in Secret " + w.namespace + "/catalogd-serving-ca"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got error %v, want %q", err, want)
@@ -420,24 +423,24 @@ func TestAbsentServer(t *testing.T) {
 		t.Error("a handshake without a certificate")
 	}
 	w.clock.Step(firstRetry)
-	eventually(t, "the second look is over", w.clock.HasWaiters)
+	eventually.Holds(t, "the second look is over", w.clock.HasWaiters)
 	absent.Store(false)
 	w.clock.Step(firstRetry)
 	if _, err := s.GetCertificate(nil); err == nil {
 		t.Error("the second retry came as soon as the first")
 	}
 	w.clock.Step(firstRetry)
-	eventually(t, "there is a certificate", func() bool { _, err := s.GetCertificate(nil); return err == nil })
-	eventually(t, "the third look is over", w.clock.HasWaiters)
+	eventually.Holds(t, "there is a certificate", func() bool { _, err := s.GetCertificate(nil); return err == nil })
+	eventually.Holds(t, "the third look is over", w.clock.HasWaiters)
 	if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
 		t.Error(err)
 	}
 	absent.Store(true)
 	before := s.serving.Load()
 	w.clock.Step(servingLife * 2 / 3)
-	eventually(t, "the certificate is renewed", func() bool { return s.serving.Load() != before })
+	eventually.Holds(t, "the certificate is renewed", func() bool { return s.serving.Load() != before })
 	cancel()
-	must(t, <-ended)
+	must.Succeed(t, <-ended)
 	if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
 		t.Error(err)
 	}
@@ -450,14 +453,14 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // catalogd's account may write its own two objects, and no other Secret or ConfigMap that is there.
 func TestRights(t *testing.T) {
 	w := newWorld(t)
-	api := newClient(t, daemon)
+	api := newClient(t, plane.Daemon)
 	other, err := w.api.Secrets(namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-"}}, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	if _, err := api.Secrets(namespace).Update(t.Context(), other, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("updating another Secret: got error %v, want that it is forbidden", err)
 	}
-	must(t, w.api.Secrets(namespace).Delete(t.Context(), other.Name, metav1.DeleteOptions{}))
-	err = w.replica(daemon).look(t.Context()) // in another namespace
+	must.Succeed(t, w.api.Secrets(namespace).Delete(t.Context(), other.Name, metav1.DeleteOptions{}))
+	err = w.replica(plane.Daemon).look(t.Context()) // in another namespace
 	if want := "config/rbac has the Role that catalogd's account needs"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got error %v, want that it is forbidden and %q", err, want)
 	}

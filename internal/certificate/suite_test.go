@@ -5,14 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -24,67 +19,22 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // namespace is catalogd's own, where its account has the rights that config/rbac gives.
 const namespace = "catalogd-system"
 
-// The API server of all tests, on which config/rbac is applied. Set by TestMain, read only afterwards.
-var (
-	admin  *rest.Config
-	daemon *rest.Config // of catalogd's account
-)
+// plane is the API server of all tests. Set by TestMain, read only afterwards.
+var plane *controlplane.Plane
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	code, err := runTests(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// runTests is TestMain with defers.
-func runTests(m *testing.M) (code int, err error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 0, errors.New("these tests need a Kubernetes API server: run `make test`, or set KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
-	}
-	env := &envtest.Environment{}
-	if admin, err = env.Start(); err != nil {
-		return 0, fmt.Errorf("starting the API server: %w", err)
-	}
-	defer func() { err = errors.Join(err, env.Stop()) }()
-	if err := prepare(env); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
-}
-
-func prepare(env *envtest.Environment) error {
-	account, err := env.AddUser(envtest.User{
-		Name:   "system:serviceaccount:" + namespace + ":catalogd",
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
-	}, nil)
-	if err != nil {
-		return fmt.Errorf("adding catalogd's account: %w", err)
-	}
-	daemon = account.Config()
-	administrator, err := env.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		return fmt.Errorf("adding an administrator: %w", err)
-	}
-	kubectl, err := administrator.Kubectl()
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"),
-		append(kubectl.Opts, "apply", "-k", filepath.Join("..", "..", "config", "rbac"))...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("applying config/rbac: %w: %s", err, out)
-	}
-	return nil
+	controlplane.Main(m, filepath.Join("..", ".."), func(p *controlplane.Plane) error {
+		plane = p
+		return nil
+	})
 }
 
 func newClient(t *testing.T, cfg *rest.Config) corev1client.CoreV1Interface {
@@ -92,7 +42,7 @@ func newClient(t *testing.T, cfg *rest.Config) corev1client.CoreV1Interface {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
 	clients, err := kubernetes.NewForConfig(cfg)
-	must(t, err)
+	must.Succeed(t, err)
 	return clients.CoreV1()
 }
 
@@ -111,9 +61,9 @@ var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // newWorld makes a namespace of its own; only an administrator may work there.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, api: newClient(t, admin), clock: clocktesting.NewFakeClock(start), log: &lockedBuffer{}}
+	w := &world{t: t, api: newClient(t, plane.Admin), clock: clocktesting.NewFakeClock(start), log: &lockedBuffer{}}
 	ns, err := w.api.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "certificate-"}}, metav1.CreateOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	w.namespace = ns.Name
 	return w
 }
@@ -121,11 +71,11 @@ func newWorld(t *testing.T) *world {
 // newRealWorld is catalogd's own namespace, emptied at the end.
 func newRealWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, api: newClient(t, admin), clock: clocktesting.NewFakeClock(start), namespace: namespace, log: &lockedBuffer{}}
+	w := &world{t: t, api: newClient(t, plane.Admin), clock: clocktesting.NewFakeClock(start), namespace: namespace, log: &lockedBuffer{}}
 	t.Cleanup(func() {
 		ctx := context.Background()
-		must(t, w.api.Secrets(namespace).Delete(ctx, secretName, metav1.DeleteOptions{}))
-		must(t, w.api.ConfigMaps(namespace).Delete(ctx, configMapName, metav1.DeleteOptions{}))
+		must.Succeed(t, w.api.Secrets(namespace).Delete(ctx, secretName, metav1.DeleteOptions{}))
+		must.Succeed(t, w.api.ConfigMaps(namespace).Delete(ctx, configMapName, metav1.DeleteOptions{}))
 	})
 	return w
 }
@@ -145,14 +95,14 @@ func (w *world) replica(account *rest.Config) *SelfSigned {
 func (w *world) secret() *corev1.Secret {
 	w.t.Helper()
 	secret, err := w.api.Secrets(w.namespace).Get(w.t.Context(), secretName, metav1.GetOptions{})
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	return secret
 }
 
 func (w *world) configMap() *corev1.ConfigMap {
 	w.t.Helper()
 	configMap, err := w.api.ConfigMaps(w.namespace).Get(w.t.Context(), configMapName, metav1.GetOptions{})
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	return configMap
 }
 
@@ -178,7 +128,7 @@ func (w *world) connect(s *SelfSigned, bundle, name string) (tls.ConnectionState
 func handshake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", server)
-	must(t, err)
+	must.Succeed(t, err)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -192,7 +142,7 @@ func handshake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, e
 		<-served
 	}()
 	raw, err := net.Dial("tcp", listener.Addr().String())
-	must(t, err)
+	must.Succeed(t, err)
 	defer raw.Close()
 	conn := tls.Client(raw, client)
 	err = conn.HandshakeContext(t.Context())
@@ -215,21 +165,4 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
-}
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute in vain: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -60,15 +62,15 @@ func TestLeft(t *testing.T) {
 		t.Error("a write that fails is no error")
 	}
 	wantLeft("after a write that failed", 0)
-	must(t, l.take(t.Context(), record("me", now.Now()), write(nil)))
+	must.Succeed(t, l.take(t.Context(), record("me", now.Now()), write(nil)))
 	wantLeft("when it is had", 12*time.Second)
 	after(6*time.Second + 999*time.Millisecond)
 	wantLeft("just before the deadline", 5*time.Second+time.Millisecond)
 	after(time.Millisecond)
 	wantLeft("at the deadline", 0)
-	must(t, l.take(t.Context(), record("me", now.Now()), write(nil)))
+	must.Succeed(t, l.take(t.Context(), record("me", now.Now()), write(nil)))
 	wantLeft("renewed", 12*time.Second)
-	must(t, l.take(t.Context(), record("", now.Now()), func(context.Context, resourcelock.LeaderElectionRecord) error {
+	must.Succeed(t, l.take(t.Context(), record("", now.Now()), func(context.Context, resourcelock.LeaderElectionRecord) error {
 		wantLeft("while it is given up", 0)
 		return nil
 	}))
@@ -119,12 +121,12 @@ func TestNotWorking(t *testing.T) {
 	working := error(nil)
 	l := newLease(clock.RealClock{}, func(c *Config) { c.Working = func(context.Context) error { return working } })
 	write := func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
-	must(t, l.take(t.Context(), record("me", time.Now()), write))
+	must.Succeed(t, l.take(t.Context(), record("me", time.Now()), write))
 	working = errors.New("the volume does not answer")
 	if err := l.take(t.Context(), record("me", time.Now()), write); err == nil || !strings.Contains(err.Error(), "the volume does not answer") {
 		t.Errorf("got %v, want that the volume does not answer", err)
 	}
-	must(t, l.take(t.Context(), record("", time.Now()), write)) // giving it up is what it should do
+	must.Succeed(t, l.take(t.Context(), record("", time.Now()), write)) // giving it up is what it should do
 }
 
 // Two replicas, and an API server's part played by client-go's fake: one leads until it ends, then the other does.
@@ -140,7 +142,7 @@ func TestRun(t *testing.T) {
 	await(t, "the second leads", two)
 	endTwo()
 	lease, err := api.CoordinationV1().Leases("ns").Get(t.Context(), "lease", metav1.GetOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	if got := holder(lease); got != "" {
 		t.Errorf("the lease is still held, by %q", got)
 	}
@@ -164,7 +166,7 @@ func campaign(t *testing.T, api kubernetes.Interface, identity string) (_ *Lease
 	go func() { ended <- l.Run(ctx) }()
 	return l, func() {
 		cancel()
-		must(t, <-ended)
+		must.Succeed(t, <-ended)
 	}
 }
 
@@ -204,7 +206,7 @@ func TestFence(t *testing.T) {
 	client := &http.Client{Transport: l.Fence(http.DefaultTransport)}
 	request := func(method string) (string, error) {
 		r, err := http.NewRequestWithContext(t.Context(), method, api.URL, strings.NewReader("{}"))
-		must(t, err)
+		must.Succeed(t, err)
 		response, err := client.Do(r)
 		if err != nil {
 			return "", err
@@ -250,7 +252,7 @@ func TestFenceEnds(t *testing.T) {
 	l := newLease(clock.RealClock{}, func(c *Config) { c.Duration, c.RenewDeadline = 50*time.Millisecond, 40*time.Millisecond })
 	l.keep(time.Now().Add(20 * time.Millisecond)) // so that a slow machine has time to begin
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, api.URL, nil)
-	must(t, err)
+	must.Succeed(t, err)
 	if _, err := l.Fence(http.DefaultTransport).RoundTrip(r); !l.Refused(err) {
 		t.Errorf("a write went on after the lease ended, or ended with %v", err)
 	}
@@ -288,23 +290,16 @@ func TestFenceTells(t *testing.T) {
 			defer giveUp()
 			go func() { <-came; test.end(l, giveUp) }()
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, api.URL, nil)
-			must(t, err)
+			must.Succeed(t, err)
 			response, err := l.Fence(http.DefaultTransport).RoundTrip(r)
 			if err == nil {
 				_, err = io.ReadAll(response.Body)
-				must(t, response.Body.Close())
+				must.Succeed(t, response.Body.Close())
 			}
 			if err == nil || l.Refused(err) != test.want {
 				t.Errorf("got %v", err)
 			}
 		})
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -338,7 +333,7 @@ func TestCatchUp(t *testing.T) {
 	}()
 	await(t, "it leads", l)
 	cancel()
-	must(t, <-ended)
+	must.Succeed(t, <-ended)
 }
 
 // Where nobody has caught up, somebody has to lead all the same.
@@ -352,19 +347,19 @@ func TestCatchUpInVain(t *testing.T) {
 		}
 	})
 	l.catchUp(t.Context())
-	must(t, l.take(t.Context(), record("me", now.Now()), func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }))
+	must.Succeed(t, l.take(t.Context(), record("me", now.Now()), func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }))
 }
 func TestRunOut(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(start)
 	l := newLease(now, nil)
 	ok := func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
-	must(t, l.take(t.Context(), record("me", now.Now()), ok))
+	must.Succeed(t, l.take(t.Context(), record("me", now.Now()), ok))
 	now.SetTime(now.Now().Add(11 * time.Second))
 	changed := l.Changed()
 	if l.Left() != 0 {
 		t.Fatal("left")
 	}
-	must(t, l.take(t.Context(), record("me", now.Now()), ok))
+	must.Succeed(t, l.take(t.Context(), record("me", now.Now()), ok))
 	select {
 	case <-changed:
 	default:
@@ -376,7 +371,7 @@ func TestTakenByAnother(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(start)
 	l := newLease(now, nil)
 	ok := func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
-	must(t, l.take(t.Context(), record("me", now.Now()), ok))
+	must.Succeed(t, l.take(t.Context(), record("me", now.Now()), ok))
 	now.SetTime(now.Now().Add(2 * time.Second))
 	other := record("other", now.Now())
 	l.observe(&other)

@@ -20,6 +20,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 const patience = 20 * time.Second // how long anything may take that should happen
@@ -60,7 +62,7 @@ func serve(t *testing.T, protocol string, cfg Config) *port {
 		if err := p.stop(); err != nil {
 			t.Errorf("ending the port: %v", err)
 		}
-		eventually(t, "its goroutines have ended", func() error {
+		eventually.Succeeds(t, "its goroutines have ended", func() error {
 			if n := runtime.NumGoroutine(); n > before {
 				return fmt.Errorf("%d goroutines, %d before", n, before)
 			}
@@ -100,7 +102,7 @@ func (p *port) dial(t *testing.T, text string) net.Conn {
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the connection is taken", func() error {
+	eventually.Succeeds(t, "the connection is taken", func() error {
 		table := p.listener.table
 		table.mu.Lock()
 		defer table.mu.Unlock()
@@ -137,21 +139,6 @@ func wantClosed(t *testing.T, c net.Conn) {
 	c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, net.ErrClosed) && strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the connection is still open: %v", err)
-	}
-}
-
-func eventually(t *testing.T, state string, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waiting until %s: %v", state, err)
-		}
-		time.Sleep(time.Millisecond) // between two looks
 	}
 }
 
@@ -221,7 +208,7 @@ func TestShutdownWaits(t *testing.T) {
 			receive(t, "the request", begun)
 			stopped := make(chan error, 1)
 			go func() { stopped <- p.stop() }()
-			eventually(t, "the port is given up", func() error {
+			eventually.Succeeds(t, "the port is given up", func() error {
 				c, err := net.Dial("tcp", p.Addr().String())
 				if err != nil {
 					return nil

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 // smallWindow keeps the kernel from taking a reply for a client that does not read it.
@@ -237,7 +239,7 @@ func TestSlowBodyIsCut(t *testing.T) {
 				fmt.Fprint(w, r.Context().Err())
 			})})
 			client := p.client(t, protocol)
-			eventually(t, "a prompt body is read in time", func() error { // by a machine that has a lot to do it may be not
+			eventually.Succeeds(t, "a prompt body is read in time", func() error { // by a machine that has a lot to do it may be not
 				response, err := client.Post(p.url, "text/plain", strings.NewReader("prompt"))
 				if late := receive(t, "a prompt body", read); late != nil {
 					return late
@@ -315,7 +317,7 @@ func TestReaderBecomesSlow(t *testing.T) {
 		if _, err := io.CopyN(io.Discard, c, seen); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the client's progress is seen", func() error {
+		eventually.Succeeds(t, "the client's progress is seen", func() error {
 			if taken := p.taken(); taken == before {
 				return fmt.Errorf("%d bytes before and after %d more", taken, seen)
 			}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 // An HTTP/2 connection carries many requests at a time, but the requests of all connections are bounded: the one with the most
@@ -162,7 +164,7 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 // wantInHand waits until that many requests are in hand, those of closed connections among them.
 func (p *port) wantInHand(t *testing.T, want int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d requests are in hand", want), func() error {
+	eventually.Succeeds(t, fmt.Sprintf("%d requests are in hand", want), func() error {
 		p.listener.table.mu.Lock()
 		defer p.listener.table.mu.Unlock()
 		if open, leaving := p.listener.table.requests, p.listener.table.leaving; open+leaving != want {

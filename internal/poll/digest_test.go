@@ -2,8 +2,6 @@ package poll
 
 import (
 	"errors"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,10 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // requestLog is a handler that notes the requests that reach it.
@@ -60,7 +59,7 @@ func parse(t *testing.T, ref string) name.Reference {
 }
 
 func TestDigest(t *testing.T) {
-	requests := &requestLog{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	requests := &requestLog{Handler: registry.New()}
 	ref := parse(t, serve(t, requests)+"/catalogs/foo:latest")
 	img, err := random.Image(100, 1)
 	if err != nil {
@@ -94,7 +93,7 @@ func TestDigest(t *testing.T) {
 }
 
 func TestDigestReusesSession(t *testing.T) {
-	requests := &requestLog{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	requests := &requestLog{Handler: registry.New()}
 	ref := parse(t, serve(t, requests)+"/catalogs/foo:latest")
 	img, err := random.Image(100, 1)
 	if err != nil {

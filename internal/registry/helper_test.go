@@ -23,10 +23,11 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	testregistry "github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // authority signs certificates.
@@ -118,7 +119,7 @@ func serveTLS(t *testing.T, certificate *tls.Certificate, handler http.Handler, 
 // withImage is an in-process registry that has an image at catalogs/foo:v1.
 func withImage(t *testing.T) (http.Handler, v1.Hash) {
 	t.Helper()
-	handler := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
+	handler := testregistry.New()
 	img, err := random.Image(1000, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 // TestQueriesAreBounded takes every slot: what takes work is refused, all else is answered.
@@ -147,7 +149,7 @@ func TestSlowReadersHoldNoSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, "the encoders to come back", func() bool { return len(s.encoders.onTheWay) == 0 })
+	eventually.Holds(t, "the encoders to come back", func() bool { return len(s.encoders.onTheWay) == 0 })
 	if resp, _ := do(t, http.MethodGet, url, "", "Accept-Encoding", "zstd"); resp.Header.Get("Content-Encoding") != "zstd" {
 		t.Errorf("when all are gone, header %v", resp.Header)
 	}
@@ -176,7 +178,7 @@ func TestLargeSelectionsAreBounded(t *testing.T) {
 	for range 3 {
 		get(t, base+"metas?schema=fill")
 	}
-	waitFor(t, "all to be given back", func() bool {
+	eventually.Holds(t, "all to be given back", func() bool {
 		all := s.selected.TryAcquire(maxSelected)
 		if all {
 			s.selected.Release(maxSelected)
@@ -205,7 +207,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 	get(t, url+small)
 	s.answers.Release(maxAnswers - smallAnswer)
 	get(t, url+large)
-	waitFor(t, "all to be given back", func() bool {
+	eventually.Holds(t, "all to be given back", func() bool {
 		all := s.answers.TryAcquire(maxAnswers)
 		if all {
 			s.answers.Release(maxAnswers)

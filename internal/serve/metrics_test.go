@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 func TestMetrics(t *testing.T) {
@@ -32,7 +34,7 @@ func TestMetrics(t *testing.T) {
 	all := sizes["/catalogs/small/api/v1/all"] + sizes["/catalogs/icons/api/v1/all"] + sizes["/catalogs/nowhere/api/v1/all"]
 	digestRoute := "/catalogs/{catalog}/digests/{digest}/api/v1/bundles"
 	// The client has the reply before it is counted.
-	waitFor(t, "every request to be counted", func() bool {
+	eventually.Holds(t, "every request to be counted", func() bool {
 		return valueOf(t, s.metrics.requests.WithLabelValues("other", "GET", "404")) == 1 &&
 			valueOf(t, s.metrics.requests.WithLabelValues("other", "other", "405")) == 1
 	})

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/operator-catalogs/catalogd/hack/httpscript"
+	"github.com/operator-catalogs/catalogd/internal/testing/httpscript"
 )
 
 // TestScript runs testdata/http.txt against a real server, and holds every reply to openapi.json.

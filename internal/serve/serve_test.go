@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 // committedAt is when, by the store's clock, everything is committed.
@@ -129,24 +130,10 @@ func compress(tb testing.TB, st *store.Store) {
 	})
 	for _, c := range st.Catalogs() {
 		for _, e := range []store.Encoding{store.Zstd, store.Gzip} {
-			waitFor(tb, "the form "+string(e), func() bool {
+			eventually.Holds(tb, "the form "+string(e), func() bool {
 				f, err := c.Snapshot.OpenEncoded(e)
 				return err == nil && f.Close() == nil
 			})
-		}
-	}
-}
-
-// waitFor waits until cond holds.
-func waitFor(tb testing.TB, what string, cond func() bool) {
-	tb.Helper()
-	tick, deadline := time.NewTicker(time.Millisecond), time.After(30*time.Second)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			tb.Fatalf("%s: waited in vain", what)
 		}
 	}
 }

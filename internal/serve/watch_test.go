@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 // event is a server-sent event, or a comment: then its kind is ":".
@@ -321,12 +322,12 @@ func TestWatchEnds(t *testing.T) {
 	if err := first.body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the feed of the client that went away to end", func() bool { return len(s.watches) == 1 })
+	eventually.Holds(t, "the feed of the client that went away to end", func() bool { return len(s.watches) == 1 })
 	close(ending)
 	if got, err := second.next(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the process's end: %+v, error %v", got, err)
 	}
-	waitFor(t, "all feeds to end", func() bool { return len(s.watches) == 0 })
+	eventually.Holds(t, "all feeds to end", func() bool { return len(s.watches) == 0 })
 }
 
 func TestWatchesAreBounded(t *testing.T) {
@@ -348,7 +349,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	if err := first.body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "a slot", func() bool { return len(s.watches) == 1 })
+	eventually.Holds(t, "a slot", func() bool { return len(s.watches) == 1 })
 	watch(t, url).wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 func TestAnswers(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	for range 3 {
-		must(t, s.Ping(t.Context()))
+		must.Succeed(t, s.Ping(t.Context()))
 	}
 	s.mu.Lock()
 	s.asked = make(chan struct{}) // a question that waits for good

@@ -17,6 +17,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 // compressNow makes the missing forms and returns the log.
@@ -111,21 +113,6 @@ func TestCompress(t *testing.T) {
 	}
 }
 
-// eventually waits for a condition that another goroutine brings about.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(time.Minute)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
 // Compress follows what is served, until it is told to end.
 func TestCompressFollowsTheCatalogs(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
@@ -141,7 +128,7 @@ func TestCompressFollowsTheCatalogs(t *testing.T) {
 	for n := 1; n <= 20; n++ {
 		snap := commit(t, s, "cat", n, blobs(fmt.Sprint(n)))
 		if n%5 == 0 { // the others are replaced as soon as they are there
-			eventually(t, "the forms of the new content", func() bool { return hasForms(snap) == 2 })
+			eventually.Holds(t, "the forms of the new content", func() bool { return hasForms(snap) == 2 })
 			wantForms(t, s, "cat")
 		}
 	}
@@ -151,7 +138,7 @@ func TestCompressFollowsTheCatalogs(t *testing.T) {
 	if err != nil || len(damaged) > 0 {
 		t.Errorf("got %q %v: the catalog itself is sound", damaged, err)
 	}
-	eventually(t, "another form in the place of the damaged one", func() bool { return hasForms(current.Snapshot) == 2 })
+	eventually.Holds(t, "another form in the place of the damaged one", func() bool { return hasForms(current.Snapshot) == 2 })
 	wantForms(t, s, "cat")
 	cancel()
 	done.Wait()

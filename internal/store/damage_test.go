@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 var key = source(1).Key()
@@ -174,14 +176,14 @@ func TestDamageUnderAReader(t *testing.T) {
 func (v testVolume) replace(old, with string) {
 	v.t.Helper()
 	f, err := os.OpenFile(v.path("snapshots", key, catalogFile), os.O_RDWR, 0)
-	must(v.t, err)
+	must.Succeed(v.t, err)
 	defer f.Close()
 	at := strings.Index(v.read("snapshots", key, catalogFile), old)
 	if at < 0 || len(old) != len(with) {
 		v.t.Fatalf("%q is nowhere, or of another size than %q", old, with)
 	}
 	_, err = f.WriteAt([]byte(with), int64(at))
-	must(v.t, err)
+	must.Succeed(v.t, err)
 }
 
 // Who asks for sound blobs gets no other, and what is damaged is noted then. Those beside it go on being had.

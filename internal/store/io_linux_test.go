@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // unreadable is a file that can be opened, and of which every read fails with EIO, as of a disk that is broken there: it is the
@@ -118,25 +120,25 @@ func TestReadErrorAtOpen(t *testing.T) {
 			commit(t, s, "cat", 1, blobs("one"))
 			commit(t, s, "other", 2, blobs("other"))
 			compressNow(t, s, nil)
-			must(t, s.Close())
+			must.Succeed(t, s.Close())
 			broken := filepath.Join(dir, file)
-			must(t, syscall.Mount(unreadable, broken, "", syscall.MS_BIND, ""))
+			must.Succeed(t, syscall.Mount(unreadable, broken, "", syscall.MS_BIND, ""))
 			for range 2 { // nothing can be put in the place of a mount: Scrub fails at that, and no more
 				s = open(t, dir, clock)
 				serves(t, s, "cat", want)
 				serves(t, s, "other", "other")
 				names, err := s.Scrub(t.Context())
-				must(t, err)
+				must.Succeed(t, err)
 				if len(names) > 0 {
 					t.Errorf("%s: %q are said to be damaged", file, names)
 				}
 				serves(t, s, "cat", want)
-				must(t, s.Close())
+				must.Succeed(t, s.Close())
 			}
-			must(t, syscall.Unmount(broken, syscall.MNT_DETACH))
+			must.Succeed(t, syscall.Unmount(broken, syscall.MNT_DETACH))
 			s = open(t, dir, clock)
 			serves(t, s, "cat", "one")
-			must(t, s.Close())
+			must.Succeed(t, s.Close())
 		}
 	})
 }

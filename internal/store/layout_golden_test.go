@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files of a new layoutVersion")
@@ -35,10 +37,10 @@ func commitGolden(t *testing.T) (testVolume, *Snapshot) {
 	src := Source{Image: "example.com/catalog:v1", Digest: digest(1), ConfigDir: "configs", Endpoint: "mirror.example/catalog@" + digest(1),
 		Basis: "basis", Owner: "owner", Since: c.Now()}
 	_, err := tryCommit(t, s, "cat", src, goldenCatalog)
-	must(t, err)
+	must.Succeed(t, err)
 	src.Digest = digest(2)
 	snap, err := tryCommit(t, s, "cat", src, goldenCatalog)
-	must(t, err)
+	must.Succeed(t, err)
 	return v, snap
 }
 
@@ -50,7 +52,7 @@ func TestLayoutMatchesItsVersion(t *testing.T) {
 	_, err := os.Stat(golden)
 	write := *update && os.IsNotExist(err) // what a release wrote is never written over
 	if write {
-		must(t, os.MkdirAll(golden, 0o755))
+		must.Succeed(t, os.MkdirAll(golden, 0o755))
 	}
 	for name, file := range map[string]string{
 		"pointer":    filepath.Join(catalogsDir, "cat"),
@@ -61,7 +63,7 @@ func TestLayoutMatchesItsVersion(t *testing.T) {
 	} {
 		got := v.read(file)
 		if write {
-			must(t, os.WriteFile(filepath.Join(golden, name), []byte(got), 0o644))
+			must.Succeed(t, os.WriteFile(filepath.Join(golden, name), []byte(got), 0o644))
 			continue
 		}
 		if want, err := os.ReadFile(filepath.Join(golden, name)); err != nil || string(want) != got {
@@ -78,11 +80,11 @@ func TestLayoutMatchesItsVersion(t *testing.T) {
 func TestGoldenCatalogIsComplete(t *testing.T) {
 	v, snap := commitGolden(t)
 	summary, _, err := snap.Summary("foo")
-	must(t, err)
+	must.Succeed(t, err)
 	pkg, err := snap.LoadPackage("foo")
-	must(t, err)
+	must.Succeed(t, err)
 	var p pointer
-	must(t, json.Unmarshal([]byte(v.read(catalogsDir, "cat")), &p))
+	must.Succeed(t, json.Unmarshal([]byte(v.read(catalogsDir, "cat")), &p))
 	for _, kept := range []any{snap.Info(), summary, *pkg, pkg.Channels[0], pkg.Channels[0].Entries[0], p, p.Previous[0]} {
 		value := reflect.ValueOf(kept)
 		for i := range value.NumField() {

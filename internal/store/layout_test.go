@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // asVersion makes this code that of another layout until the test ends.
@@ -33,7 +35,7 @@ func TestLayouts(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
 	commit(t, s, "cat", 1, blobs("one"))
-	must(t, s.Close())
+	must.Succeed(t, s.Close())
 	first := within(tree(t, dir), "")
 
 	asVersion(t, "2")
@@ -44,7 +46,7 @@ func TestLayouts(t *testing.T) {
 	commit(t, s, "cat", 2, blobs("two"))
 	s = reopen(t, s, dir, c)
 	serves(t, s, "cat", "two")
-	must(t, s.Close())
+	must.Succeed(t, s.Close())
 	if diff := cmp.Diff(first, within(tree(t, dir), "")); diff != "" {
 		t.Errorf("what the older version stored was touched, -before +after:\n%s", diff)
 	}
@@ -54,11 +56,11 @@ func TestLayouts(t *testing.T) {
 	s = open(t, dir, c)
 	serves(t, s, "cat", "one")
 	commit(t, s, "other", 3, blobs("three"))
-	must(t, s.DropOlder())
-	must(t, s.Sweep())
+	must.Succeed(t, s.DropOlder())
+	must.Succeed(t, s.Sweep())
 	s = reopen(t, s, dir, c)
 	serves(t, s, "other", "three")
-	must(t, s.Close())
+	must.Succeed(t, s.Close())
 	if diff := cmp.Diff(second, within(tree(t, dir), "layout-2")); diff != "" {
 		t.Errorf("what the newer version stored was touched, -before +after:\n%s", diff)
 	}
@@ -66,11 +68,11 @@ func TestLayouts(t *testing.T) {
 	asVersion(t, "2")
 	s = open(t, dir, c)
 	serves(t, s, "cat", "two")
-	must(t, os.Mkdir(filepath.Join(dir, "lost+found"), 0o755))
-	must(t, s.DropOlder())
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, "lost+found"), 0o755))
+	must.Succeed(t, s.DropOlder())
 	s = reopen(t, s, dir, c)
 	serves(t, s, "cat", "two")
-	must(t, s.Close())
+	must.Succeed(t, s.Close())
 	wantNames(t, dir, "format", "layout-2", "lock", "lost+found")
 
 	asVersion(t, "1")
@@ -78,11 +80,11 @@ func TestLayouts(t *testing.T) {
 	commit(t, s, "cat", 1, blobs("one"))
 	s = reopen(t, s, dir, c)
 	serves(t, s, "cat", "one")
-	must(t, s.Close())
+	must.Succeed(t, s.Close())
 
 	asVersion(t, "3")
 	s = open(t, dir, c)
-	must(t, s.DropOlder())
+	must.Succeed(t, s.DropOlder())
 	wantNames(t, dir, "format", "layout-3", "lock", "lost+found")
 }
 
@@ -99,9 +101,9 @@ func TestLayoutsAreLockedTogether(t *testing.T) {
 func TestLayoutErrors(t *testing.T) {
 	for file, text := range map[string]string{"format": "hello", "./format": "", "layout-1/format": "2\n"} {
 		dir := t.TempDir()
-		must(t, os.Mkdir(filepath.Join(dir, "layout-1"), 0o755))
-		must(t, os.WriteFile(filepath.Join(dir, "format"), []byte("0\n"), 0o644))
-		must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
+		must.Succeed(t, os.Mkdir(filepath.Join(dir, "layout-1"), 0o755))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, "format"), []byte("0\n"), 0o644))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
 		before := within(tree(t, dir), "")
 		want := "format is no store of catalogd"
 		if strings.HasPrefix(file, layoutPrefix) {

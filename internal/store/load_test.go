@@ -8,6 +8,7 @@ import (
 	"testing/fstest"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // A file is the same to whoever reads it, held or not, and is told by its content and its extension.
@@ -17,17 +18,17 @@ func TestLoad(t *testing.T) {
 		content := strings.Repeat("x", size)
 		in := &intake{fsys: fstest.MapFS{"a.json": {Data: []byte(content)}}, buffer: make([]byte, most)}
 		fsys, got, err := in.load("a.json")
-		must(t, err)
+		must.Succeed(t, err)
 		if sum := sha256.Sum256([]byte(".json\x00" + content)); got != fbc.Hash(sum[:fbc.HashSize]) {
 			t.Errorf("%d bytes: got another hash", size)
 		}
 		for range 2 {
 			f, err := fsys.Open("a.json")
-			must(t, err)
+			must.Succeed(t, err)
 			if b, err := io.ReadAll(f); string(b) != content || err != nil {
 				t.Errorf("%d bytes: got %q, %v", size, b, err)
 			}
-			must(t, f.Close())
+			must.Succeed(t, f.Close())
 		}
 		if _, held := fsys.(heldFile); held != (size < most) {
 			t.Errorf("%d bytes: held: %t", size, held)

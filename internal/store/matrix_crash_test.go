@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // crash stops the work before operation k, and whatever there would be after that, and looks at all that may be left of the
@@ -30,7 +32,7 @@ func (m *matrix) crash(k int) (stopped bool) {
 	if s != nil {
 		acked = m.proceed(s, c, 0)
 		m.report(point, "the process that is stopped", m.checkServed(s, m.during(acked), union(m.states[acked], m.next(acked))))
-		must(m.T, s.Close())
+		must.Succeed(m.T, s.Close())
 	}
 	point += fmt.Sprintf(", after %d calls", acked)
 	m.report(point, "", d.settle())
@@ -42,7 +44,7 @@ func (m *matrix) crash(k int) (stopped bool) {
 	}
 	stopped = d.count > k
 	m.killAndCrash(point, d, acked)
-	must(m.T, os.RemoveAll(d.dir))
+	must.Succeed(m.T, os.RemoveAll(d.dir))
 	return stopped
 }
 
@@ -62,7 +64,7 @@ func (m *matrix) crashAgain(point string, w world, acked int) {
 		at := fmt.Sprintf("%s; %s; stopped before operation %d of Open", point, w.name, k)
 		if s, _, err := m.tryOpen(d.dir, acked, d.step); err == nil {
 			m.report(at, "the process that is stopped", m.checkServed(s, m.exactly(pointers, acked), union(pointers)))
-			must(m.T, s.Close())
+			must.Succeed(m.T, s.Close())
 		} else if len(pointers) > 0 {
 			m.report(at, "the process that is stopped", err)
 		}
@@ -73,7 +75,7 @@ func (m *matrix) crashAgain(point string, w world, acked int) {
 				m.report(at, w.name, m.check(w, acked))
 			}
 		}
-		must(m.T, os.RemoveAll(d.dir))
+		must.Succeed(m.T, os.RemoveAll(d.dir))
 	}
 }
 
@@ -86,7 +88,7 @@ func (m *matrix) killAndCrash(point string, d *lossyDisk, acked int) {
 	if n := m.proceed(s, c, acked); n < len(m.work) {
 		m.report(point, "", fmt.Errorf("call %d fails", n))
 	}
-	must(m.T, s.Close())
+	must.Succeed(m.T, s.Close())
 	m.report(point, "", d.settle())
 	for _, w := range d.worlds() {
 		if m.isNew(w, len(m.work)) {

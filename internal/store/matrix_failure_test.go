@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // fail fails operation k once, and lets the process go on.
@@ -51,7 +53,7 @@ func (m *matrix) fail(k int, errno syscall.Errno) {
 		m.report(point, "before the next start", m.checkTidy(d.dir))
 	}
 	m.report(point, "in the end", m.checkEnd(d.dir))
-	must(m.T, os.RemoveAll(d.dir))
+	must.Succeed(m.T, os.RemoveAll(d.dir))
 }
 
 // abandon fails operation k once, and lets the process go on with the next call, without another attempt.
@@ -78,5 +80,5 @@ func (m *matrix) abandon(k int) {
 			m.report(point, w.name, errors.Join(err, fmt.Errorf("got the pointers %v, want %v", pointers, last)))
 		}
 	}
-	must(m.T, os.RemoveAll(d.dir))
+	must.Succeed(m.T, os.RemoveAll(d.dir))
 }

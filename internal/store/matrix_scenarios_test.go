@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 type call = func(*Store, *clock) error
@@ -126,7 +128,7 @@ func made(calls ...call) func(*testing.T, *Store) {
 	return func(t *testing.T, s *Store) {
 		c := newClock()
 		for _, call := range calls {
-			must(t, call(s, c))
+			must.Succeed(t, call(s, c))
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // scenario is some work on a volume, which is stopped before each of its operations in turn.
@@ -38,13 +40,13 @@ type harmed struct {
 func (d harmed) flip(elem ...string) {
 	name := filepath.Join(append([]string{d.dir}, elem...)...)
 	b, err := os.ReadFile(name)
-	must(d.t, err)
+	must.Succeed(d.t, err)
 	b[len(b)/2] ^= 1
-	must(d.t, os.WriteFile(name, b, 0o644))
+	must.Succeed(d.t, os.WriteFile(name, b, 0o644))
 }
 
 func (d harmed) remove(elem ...string) {
-	must(d.t, os.Remove(filepath.Join(append([]string{d.dir}, elem...)...)))
+	must.Succeed(d.t, os.Remove(filepath.Join(append([]string{d.dir}, elem...)...)))
 }
 
 // matrix is what a scenario is checked against: what it does when nothing happens to it.
@@ -83,7 +85,7 @@ func newMatrix(t *testing.T, sc scenario) *matrix {
 		dir := m.place(diskTree{})
 		s, _ := m.open(dir, 0, nil)
 		sc.before(t, s)
-		must(t, s.Close())
+		must.Succeed(t, s.Close())
 		if sc.harm != nil {
 			sc.harm(t, harmed{t, dir})
 		}
@@ -95,12 +97,12 @@ func newMatrix(t *testing.T, sc scenario) *matrix {
 	})
 	m.note(s, c, d.dir)
 	for _, call := range sc.work {
-		must(t, call(s, c))
+		must.Succeed(t, call(s, c))
 		m.note(s, c, d.dir)
 	}
 	m.count = d.count
-	must(t, d.settle())
-	must(t, m.finish(s, c))
+	must.Succeed(t, d.settle())
+	must.Succeed(t, m.finish(s, c))
 	m.final = m.left(d.dir)
 	for name, n := range sc.serves {
 		if got := m.states[len(m.states)-1][name]; got != source(n).Key() {
@@ -141,7 +143,7 @@ func (m *matrix) tryOpen(dir string, acked int, step func(operation) error) (*St
 func (m *matrix) open(dir string, acked int, step func(operation) error) (*Store, *clock) {
 	m.Helper()
 	s, c, err := m.tryOpen(dir, acked, step)
-	must(m.T, err)
+	must.Succeed(m.T, err)
 	return s, c
 }
 
@@ -169,7 +171,7 @@ func (m *matrix) begin(stop func(int, operation) error) (*lossyDisk, *Store, *cl
 	}
 	s, c, err := m.tryOpen(dir, 0, step)
 	if !opens {
-		must(m.T, err)
+		must.Succeed(m.T, err)
 		arm()
 	}
 	if err != nil {
@@ -183,7 +185,7 @@ func (m *matrix) note(s *Store, c *clock, dir string) {
 	m.Helper()
 	tree := readTree(m.T, dir)
 	pointers, err := pointersOf(tree)
-	must(m.T, err)
+	must.Succeed(m.T, err)
 	m.states, m.times = append(m.states, pointers), append(m.times, c.Now())
 	for name, key := range pointers {
 		if _, ok := s.Catalog(name); !ok && len(m.states) > 1 {

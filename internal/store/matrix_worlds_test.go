@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // world is a state in which the next process may find the volume.
@@ -149,7 +151,7 @@ func treeOf(root *node, entries func(*node) map[string]*node, content func(*node
 func readTree(t *testing.T, dir string) diskTree {
 	t.Helper()
 	out := diskTree{}
-	must(t, filepath.WalkDir(dir, func(full string, e fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(dir, func(full string, e fs.DirEntry, err error) error {
 		if err != nil || full == dir {
 			return err
 		}
@@ -173,12 +175,12 @@ func readTree(t *testing.T, dir string) diskTree {
 // put makes a directory of a tree.
 func (tr diskTree) put(t *testing.T, dir string) {
 	t.Helper()
-	must(t, os.MkdirAll(dir, 0o755))
+	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	for _, name := range slices.Sorted(maps.Keys(tr)) {
 		if full := filepath.Join(dir, name); tr[name] == nil {
-			must(t, os.Mkdir(full, 0o755))
+			must.Succeed(t, os.Mkdir(full, 0o755))
 		} else {
-			must(t, os.WriteFile(full, tr[name], 0o644))
+			must.Succeed(t, os.WriteFile(full, tr[name], 0o644))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // panickyFS panics at the read of a file once it was opened so often: first it is hashed, then, if it is large, parsed.
@@ -45,9 +46,9 @@ func TestPanicWhileReading(t *testing.T) {
 			st := stage(t, s, "cat", nil)
 			st.intake.fsys = &panickyFS{st.files.FS(), "x/b.json", opens} // nothing is read yet
 			st.intake.buffer = st.intake.buffer[:8]                       // in which no file fits
-			must(t, st.files.Mkdir("x", 0o755))
+			must.Succeed(t, st.files.Mkdir("x", 0o755))
 			for _, name := range []string{"a.json", "x/b.json", "z.json"} {
-				must(t, st.files.WriteFile(name, []byte(`{"schema":"example.com","name":"`+name+`"}`), 0o644))
+				must.Succeed(t, st.files.WriteFile(name, []byte(`{"schema":"example.com","name":"`+name+`"}`), 0o644))
 				if announced {
 					st.Add(name)
 				}
@@ -57,7 +58,7 @@ func TestPanicWhileReading(t *testing.T) {
 			if !errors.As(err, &where) || where.Path != "x/b.json" || !strings.Contains(err.Error(), "reading it failed: no parser is perfect") {
 				t.Errorf("%s, announced %v: got error %v", stageOf, announced, err)
 			}
-			must(t, st.Discard())
+			must.Succeed(t, st.Discard())
 			serves(t, s, "cat", "one")
 			serves(t, s, "other", "other")
 			commit(t, s, "cat", 3, blobs("three"))
@@ -82,7 +83,7 @@ func TestPanicWhileDescribing(t *testing.T) {
 	previous.description.Store(&known)
 	snap.description.Store(nil)
 
-	must(t, s.describe(t.Context(), snap, previous))
+	must.Succeed(t, s.describe(t.Context(), snap, previous))
 	if diff := cmp.Diff([]string{"aaa", "foo"}, snap.ValidNames()); diff != "" {
 		t.Errorf("sound packages, -want +got:\n%s", diff)
 	}
@@ -90,7 +91,7 @@ func TestPanicWhileDescribing(t *testing.T) {
 	if err != nil || len(invalid) != 1 || invalid[0].Name != "zzz" || !strings.HasPrefix(invalid[0].Reason, "checking it failed: runtime error: ") {
 		t.Errorf("got the invalid packages %+v, %v", invalid, err)
 	}
-	must(t, s.Revalidate(context.Background(), snap))
+	must.Succeed(t, s.Revalidate(context.Background(), snap))
 	if !snap.IsValid("zzz") {
 		t.Error("it is not found sound the next time")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // limited is an option.
@@ -212,12 +213,12 @@ func TestBoundsCountFilesOnce(t *testing.T) {
 		st.Add("a.json")
 		st.Add("c.json")
 	}
-	must(t, st.files.WriteFile("d.json", []byte(soundFoo), 0o644)) // which nobody announces
-	must(t, st.write(t.Context(), source(2)))
+	must.Succeed(t, st.files.WriteFile("d.json", []byte(soundFoo), 0o644)) // which nobody announces
+	must.Succeed(t, st.write(t.Context(), source(2)))
 	if st.intake.blobs != 3+1+4+3 || st.intake.pairs != 3 {
 		t.Errorf("there are %d blobs and %d facts", st.intake.blobs, st.intake.pairs)
 	}
-	must(t, st.Discard())
+	must.Succeed(t, st.Discard())
 }
 
 // What a catalog takes says nothing of another image.

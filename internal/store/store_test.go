@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // clock stands still until it is told to go on.
@@ -452,7 +454,7 @@ func TestPointAsElsewhere(t *testing.T) {
 	one, other := source(1), source(2)
 	one.Since, one.Basis = began.Add(time.Millisecond).In(time.FixedZone("east", 3600)), "why"
 	_, err := tryCommit(t, s, "cat", one, blobs("one"))
-	must(t, err)
+	must.Succeed(t, err)
 	for range 2 {
 		got := serves(t, s, "cat", "one")
 		if !got.Since.Equal(began) || got.Since.Location() != time.UTC || got.Basis != "why" {
@@ -462,22 +464,22 @@ func TestPointAsElsewhere(t *testing.T) {
 	}
 	other.Since = began // by a clock that is slow
 	_, err = tryCommit(t, s, "cat", other, blobs("two"))
-	must(t, err)
+	must.Succeed(t, err)
 	if got := serves(t, s, "cat", "two"); !got.Since.After(began) || got.Basis != "" {
 		t.Errorf("got since %s, basis %q, want later than %s and none", got.Since, got.Basis, began)
 	}
 	// The same content, decided for once more, is served since then; and asked for again, nothing is written.
 	other.Basis, other.Since = "again", began.Add(time.Hour)
 	snap, _ := s.Snapshot(other.Key())
-	must(t, s.Point("cat", other, snap))
+	must.Succeed(t, s.Point("cat", other, snap))
 	if got := serves(t, s, "cat", "two"); !got.Since.Equal(other.Since) || got.Basis != "again" {
 		t.Errorf("got since %s, basis %q, want %s, again", got.Since, got.Basis, other.Since)
 	}
 	before := tree(t, dir)
 	other.Since = other.Since.Add(time.Hour)
-	must(t, s.Point("cat", other, snap))
+	must.Succeed(t, s.Point("cat", other, snap))
 	other.Basis = ""
-	must(t, s.Point("cat", other, snap))
+	must.Succeed(t, s.Point("cat", other, snap))
 	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
 		t.Errorf("asked for again, -before +after:\n%s", diff)
 	}
@@ -490,11 +492,11 @@ func TestOwner(t *testing.T) {
 	src := source(1)
 	src.Basis, src.Endpoint = "why", "mirror.example/image@sha256:1"
 	snap, err := tryCommit(t, s, "cat", src, blobs("one"))
-	must(t, err)
+	must.Succeed(t, err)
 	want := serves(t, s, "cat", "one")
 	c.advance(time.Hour)
 	for _, owner := range []string{"a", "b", ""} {
-		must(t, s.Point("cat", Source{Image: src.Image, Owner: owner}, snap))
+		must.Succeed(t, s.Point("cat", Source{Image: src.Image, Owner: owner}, snap))
 		s = reopen(t, s, dir, c)
 		want.Owner, want.Snapshot = owner, nil
 		got := serves(t, s, "cat", "one")
@@ -511,9 +513,9 @@ func TestPointerOfLaterRelease(t *testing.T) {
 	s := open(t, v.dir, c)
 	commit(t, s, "cat", 1, blobs("one"))
 	p, err := s.readPointer("cat")
-	must(t, err)
+	must.Succeed(t, err)
 	rest, err := json.Marshal(map[string]any{"snapshot": p.Snapshot, "image": p.Image, "since": p.Since, "later": map[string]int{"a": 1}})
-	must(t, err)
+	must.Succeed(t, err)
 	rest = append(rest[1:], '\n')
 	v.write(pointerHead("cat", rest)+string(rest), "catalogs", "cat")
 	serves(t, reopen(t, s, v.dir, c), "cat", "one")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 func TestSweepAfterGrace(t *testing.T) {
@@ -102,24 +104,24 @@ func TestSweepSparesWhatIsAwaited(t *testing.T) {
 	commit(t, s, "gone", 1, blobs("one"))
 	publish := func(name string, n int) *Snapshot {
 		st := stage(t, s, name, blobs("one"))
-		must(t, st.write(t.Context(), source(n)))
+		must.Succeed(t, st.write(t.Context(), source(n)))
 		snap, err := st.publish(source(n).Key())
-		must(t, err)
+		must.Succeed(t, err)
 		return snap
 	}
 	stored, made := publish("cat", 1), publish("new", 2)
-	must(t, s.Remove("gone"))
+	must.Succeed(t, s.Remove("gone"))
 	if again := publish("other", 2); again != made {
 		t.Error("one content has two snapshots")
 	}
 	made.awaited.Add(-1) // as the commit to new has failed
-	must(t, s.Reclaim())
-	must(t, s.Point("cat", Source{Image: source(1).Image}, stored))
-	must(t, s.Point("other", Source{Image: source(2).Image}, made))
+	must.Succeed(t, s.Reclaim())
+	must.Succeed(t, s.Point("cat", Source{Image: source(1).Image}, stored))
+	must.Succeed(t, s.Point("other", Source{Image: source(2).Image}, made))
 	serves(t, s, "cat", "one")
 	serves(t, s, "other", "one")
 	made.awaited.Add(-1)
-	must(t, s.Remove("other"))
+	must.Succeed(t, s.Remove("other"))
 	wantNames(t, filepath.Join(dir, snapshotsDir), source(1).Key())
 }
 

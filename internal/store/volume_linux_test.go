@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // mounts, in the environment, names the test that runs in a mount namespace of its own.
@@ -18,7 +20,7 @@ const mounts = "CATALOGD_TEST_MOUNTS"
 func withMounts(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(mounts) == t.Name() {
-		must(t, syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+		must.Succeed(t, syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
 		test(t)
 		return
 	}
@@ -34,26 +36,19 @@ func withMounts(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A volume that became read-only, as ext4 makes it after an error, is served after a restart.
 func TestReadOnlyVolume(t *testing.T) {
 	withMounts(t, func(t *testing.T) {
 		dir := t.TempDir()
 		s := open(t, dir, newClock())
 		commit(t, s, "cat", 1, blobs("old"))
-		must(t, s.Close())
-		must(t, syscall.Mount(dir, dir, "", syscall.MS_BIND, ""))
-		defer func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }() // snapshots hold files open
-		must(t, syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+		must.Succeed(t, s.Close())
+		must.Succeed(t, syscall.Mount(dir, dir, "", syscall.MS_BIND, ""))
+		defer func() { must.Succeed(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }() // snapshots hold files open
+		must.Succeed(t, syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 
 		s, err := Open(dir, Options{})
-		must(t, err)
+		must.Succeed(t, err)
 		serves(t, s, "cat", "old")
 		if _, err := s.Stage("cat", source(1).Image); !errors.Is(err, syscall.EROFS) {
 			t.Errorf("a stage on a read-only volume: error %v", err)
@@ -62,7 +57,7 @@ func TestReadOnlyVolume(t *testing.T) {
 		if _, err := Open(dir, Options{}); err == nil {
 			t.Error("a second process can open the volume")
 		}
-		must(t, s.Close())
+		must.Succeed(t, s.Close())
 	})
 }
 
@@ -70,8 +65,8 @@ func TestReadOnlyVolume(t *testing.T) {
 func TestFullVolume(t *testing.T) {
 	withMounts(t, func(t *testing.T) {
 		dir, clock := t.TempDir(), newClock()
-		must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"))
-		defer func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }() // snapshots hold files open
+		must.Succeed(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"))
+		defer func() { must.Succeed(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }() // snapshots hold files open
 		s := open(t, dir, clock)
 		commit(t, s, "cat", 1, blobs("old"))
 		filler := filepath.Join(dir, "filler")
@@ -85,7 +80,7 @@ func TestFullVolume(t *testing.T) {
 				if err == nil {
 					_, err = stage.Commit(t.Context(), source(2))
 				}
-				must(t, stage.Discard())
+				must.Succeed(t, stage.Discard())
 			}
 			if !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("new content on a full volume: error %v", err)
@@ -98,14 +93,14 @@ func TestFullVolume(t *testing.T) {
 			s = reopen(t, s, dir, clock)
 			serves(t, s, "cat", "old")
 		}
-		must(t, os.Remove(filler))
+		must.Succeed(t, os.Remove(filler))
 		commit(t, s, "cat", 2, blobs("new"))
-		must(t, s.Sweep())
+		must.Succeed(t, s.Sweep())
 		wantNames(t, filepath.Join(dir, "snapshots"), oldKey, newKey)
-		must(t, s.Reclaim())
+		must.Succeed(t, s.Reclaim())
 		wantNames(t, filepath.Join(dir, "snapshots"), newKey)
 		serves(t, s, "cat", "new")
-		must(t, s.Close())
+		must.Succeed(t, s.Close())
 	})
 }
 
@@ -114,8 +109,8 @@ func TestFullVolume(t *testing.T) {
 func TestFullVolumeHasNoRoomForForms(t *testing.T) {
 	withMounts(t, func(t *testing.T) {
 		dir := t.TempDir()
-		must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"))
-		defer func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }() // snapshots hold files open
+		must.Succeed(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"))
+		defer func() { must.Succeed(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }() // snapshots hold files open
 		s := open(t, dir, newClock())
 		commit(t, s, "cat", 1, blobs("old"))
 		filler := filepath.Join(dir, "filler")
@@ -132,9 +127,9 @@ func TestFullVolumeHasNoRoomForForms(t *testing.T) {
 		serves(t, s, "cat", "old")
 		wantNames(t, filepath.Join(dir, "stage"))
 		wantNames(t, filepath.Join(dir, "snapshots", oldKey), "catalog.jsonl", "index", "packages", "snapshot.json")
-		must(t, os.Remove(filler))
+		must.Succeed(t, os.Remove(filler))
 		compressNow(t, s, logged)
 		wantForms(t, s, "cat")
-		must(t, s.Close())
+		must.Succeed(t, s.Close())
 	})
 }

@@ -20,13 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // newNamespace gives the reconciler a namespace of its own to run in.
 func (w *world) newNamespace() {
 	w.t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "catalogd-"}}
-	must(w.t, w.api.Create(w.t.Context(), namespace))
+	must.Succeed(w.t, w.api.Create(w.t.Context(), namespace))
 	w.Config.Namespace = namespace.Name
 }
 
@@ -36,13 +37,13 @@ func (w *world) putSecret(name string, data map[string]string) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: name}, StringData: data}
 	if err := w.api.Create(w.t.Context(), secret); err != nil {
 		secret.ResourceVersion = ""
-		must(w.t, w.api.Update(w.t.Context(), secret))
+		must.Succeed(w.t, w.api.Update(w.t.Context(), secret))
 	}
 }
 
 func (w *world) putConfigMap(name string, data map[string]string) {
 	w.t.Helper()
-	must(w.t, w.api.Create(w.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: name}, Data: data}))
+	must.Succeed(w.t, w.api.Create(w.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: name}, Data: data}))
 }
 
 // dockerConfig is the content of a pull Secret.
@@ -58,12 +59,12 @@ func dockerConfig(entries ...string) map[string]string { // host or repository, 
 func selfSigned(t *testing.T) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Succeed(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	must(t, err)
+	must.Succeed(t, err)
 	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	must(t, err)
+	must.Succeed(t, err)
 	block := func(kind string, b []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}))
 	}
@@ -139,7 +140,7 @@ func TestReadAccess(t *testing.T) {
 		Insecure:          true,
 		Mirrors:           []v1beta1.RegistryMirror{{Source: "quay.io", Location: "mirror.example", PullFrom: "digest-only", Insecure: true}},
 	})
-	must(t, err)
+	must.Succeed(t, err)
 	if string(access.RootCAs) != certificate || access.Certificate == nil || !access.Insecure {
 		t.Errorf("got %d bytes of CAs, certificate %t, insecure %t", len(access.RootCAs), access.Certificate != nil, access.Insecure)
 	}
@@ -173,13 +174,13 @@ func TestCredentialsOrder(t *testing.T) {
 			refs = append(refs, v1beta1.SecretReference{Name: s})
 		}
 		credentials, _, err := w.credentials(t.Context(), refs)
-		must(t, err)
+		must.Succeed(t, err)
 		target, err := name.NewRepository(repository)
-		must(t, err)
+		must.Succeed(t, err)
 		auth, err := credentials.Resolve(target)
-		must(t, err)
+		must.Succeed(t, err)
 		found, err := authn.Authorization(t.Context(), auth)
-		must(t, err)
+		must.Succeed(t, err)
 		return found.Password
 	}
 	want := func(what, want, got string) {
@@ -191,7 +192,7 @@ func TestCredentialsOrder(t *testing.T) {
 	want("nothing", "", password(repository))
 	w.Config.PullSecret = types.NamespacedName{Namespace: w.Config.Namespace, Name: "global"}
 	want("global", "global", password(repository))
-	must(t, w.api.Create(t.Context(), account))
+	must.Succeed(t, w.api.Create(t.Context(), account))
 	want("of the account", "account", password(repository))
 	want("only global has it", "global", password("other.example/x"))
 	want("of the catalog", "one", password(repository, "one", "two"))
@@ -324,7 +325,7 @@ func TestCatalogsOf(t *testing.T) {
 		worlds[kind] = w.another()
 		worlds[kind].create("registry.example/x", func(c *v1beta1.CatalogSource) { c.Spec.Registry = access })
 	}
-	must(t, w.api.Create(t.Context(), &corev1.ServiceAccount{
+	must.Succeed(t, w.api.Create(t.Context(), &corev1.ServiceAccount{
 		ObjectMeta:       metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: "catalogd"},
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "of-account"}},
 	}))

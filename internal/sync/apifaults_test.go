@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // faultPackages are enough that a pass over them shows whether it knows an end.
@@ -55,7 +56,7 @@ func (w *world) hasVersion(version string) func() bool {
 			return false
 		}
 		list := &v1beta1.OperatorPackageList{}
-		must(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{catalogField: w.catalog}))
+		must.Succeed(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{catalogField: w.catalog}))
 		n := 0
 		for _, item := range list.Items {
 			if item.Status.Summary.Version == version {
@@ -204,11 +205,11 @@ func testWatchFault(t *testing.T, fault apiFault) {
 	p.cutWatches()
 	uids := w.uids()
 	gone := w.getPackage("p0")
-	must(t, w.api.Delete(t.Context(), gone))
+	must.Succeed(t, w.api.Delete(t.Context(), gone))
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Priority = 7 })
 	w.eventually("the changes are seen", func() bool {
 		list := &v1beta1.OperatorPackageList{}
-		must(t, w.api.List(t.Context(), list, client.MatchingFields{catalogField: w.catalog}))
+		must.Succeed(t, w.api.List(t.Context(), list, client.MatchingFields{catalogField: w.catalog}))
 		for _, item := range list.Items {
 			if item.Spec.Priority != 7 {
 				return false
@@ -274,11 +275,11 @@ func TestCRDsDeleted(t *testing.T) {
 	crds := filepath.Join("..", "..", "config", "crd")
 	packages := filepath.Join(crds, "catalogd.operatorframework.io_operatorpackages.yaml")
 	uninstall := func(path string) {
-		must(t, envtest.UninstallCRDs(apiServer, envtest.CRDInstallOptions{Paths: []string{path}}))
+		must.Succeed(t, envtest.UninstallCRDs(apiServer, envtest.CRDInstallOptions{Paths: []string{path}}))
 	}
 	install := func() {
 		_, err := envtest.InstallCRDs(apiServer, envtest.CRDInstallOptions{Paths: []string{crds}})
-		must(t, err)
+		must.Succeed(t, err)
 	}
 	t.Cleanup(install)
 

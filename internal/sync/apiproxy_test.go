@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // apiProxy stands before the real API server, notes what it is asked, and can misbehave.
@@ -50,9 +51,9 @@ type proxied struct {
 func newAPIProxy(t *testing.T) *apiProxy {
 	t.Helper()
 	transport, err := rest.TransportFor(apiServer)
-	must(t, err)
+	must.Succeed(t, err)
 	target, err := url.Parse(apiServer.Host)
-	must(t, err)
+	must.Succeed(t, err)
 	forward := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
@@ -190,20 +191,20 @@ func (w *world) runThrough(p *apiProxy) {
 func (w *world) rights() (grant func()) {
 	w.t.Helper()
 	roles, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "role.yaml"))
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	for _, text := range strings.Split(string(roles), "\n---\n") {
 		role := &unstructured.Unstructured{}
-		must(w.t, yaml.Unmarshal([]byte(text), &role.Object))
+		must.Succeed(w.t, yaml.Unmarshal([]byte(text), &role.Object))
 		role.SetName(w.catalog)
 		if role.GetNamespace() != "" {
 			role.SetNamespace(w.Config.Namespace)
 		}
-		must(w.t, w.api.Create(w.t.Context(), role))
+		must.Succeed(w.t, w.api.Create(w.t.Context(), role))
 	}
 	w.t.Cleanup(w.revoke)
 	return func() {
 		for _, binding := range w.bindings() {
-			must(w.t, w.api.Create(w.t.Context(), binding))
+			must.Succeed(w.t, w.api.Create(w.t.Context(), binding))
 		}
 	}
 }
@@ -211,7 +212,7 @@ func (w *world) rights() (grant func()) {
 // revoke takes the roles from the user that is called as the catalog.
 func (w *world) revoke() {
 	for _, binding := range w.bindings() {
-		must(w.t, client.IgnoreNotFound(w.api.Delete(context.Background(), binding)))
+		must.Succeed(w.t, client.IgnoreNotFound(w.api.Delete(context.Background(), binding)))
 	}
 }
 
@@ -236,7 +237,7 @@ const rbacGroup = "rbac.authorization.k8s.io"
 func (w *world) isForbidden(cfg *rest.Config) bool {
 	w.t.Helper()
 	scoped, err := client.New(cfg, client.Options{Scheme: w.api.Scheme()})
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	return apierrors.IsForbidden(scoped.Get(w.t.Context(), w.request().NamespacedName, &v1beta1.CatalogSource{}))
 }
 
@@ -244,7 +245,7 @@ func (w *world) isForbidden(cfg *rest.Config) bool {
 func (w *world) uids() map[string]string {
 	w.t.Helper()
 	list := &v1beta1.OperatorPackageList{}
-	must(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{catalogField: w.catalog}))
+	must.Succeed(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{catalogField: w.catalog}))
 	out := map[string]string{}
 	for _, item := range list.Items {
 		out[item.Name] = string(item.UID)

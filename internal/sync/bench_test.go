@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // BenchmarkThousandCatalogs simulates an hour of 1,000 catalogs that are all polled each five minutes, beginning with the start of
@@ -142,17 +143,17 @@ func (w *world) readFromCache() *atomic.Int64 {
 	})
 	w.Live = newClient(w.t, cfg)
 	cached, err := cache.New(apiServer, cache.Options{Scheme: w.api.Scheme(), ByObject: w.Config.Watched(), DefaultTransform: cache.TransformStripManagedFields()})
-	must(w.t, err)
-	must(w.t, indexPackages(w.t.Context(), cached))
+	must.Succeed(w.t, err)
+	must.Succeed(w.t, indexPackages(w.t.Context(), cached))
 	ctx, stop := context.WithCancel(context.Background())
 	var ended stdsync.WaitGroup
-	ended.Go(func() { must(w.t, cached.Start(ctx)) })
+	ended.Go(func() { must.Succeed(w.t, cached.Start(ctx)) })
 	w.t.Cleanup(func() { stop(); ended.Wait() })
 	if !cached.WaitForCacheSync(ctx) {
 		w.t.Fatal("the cache was not filled")
 	}
 	w.Client, err = client.New(cfg, client.Options{Scheme: w.api.Scheme(), Cache: &client.CacheOptions{Reader: cached}})
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	return reads
 }
 

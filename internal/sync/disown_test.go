@@ -5,6 +5,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // madeAnew has a catalog deleted, and another one of its name made, while a replica that serves the first does not look. The registry does not
@@ -18,7 +19,7 @@ func madeAnew(t *testing.T, change func(*v1beta1.CatalogSource)) (w, away *world
 	away = w.replica()
 	away.reconcile()
 	wantEqual(t, "digest of the replica", first, away.servedDigest())
-	must(t, w.api.Delete(t.Context(), w.source()))
+	must.Succeed(t, w.api.Delete(t.Context(), w.source()))
 	w.reconcile()
 	w.create(ref, change)
 	w.registry.refuse(everything)
@@ -69,7 +70,7 @@ func TestMadeAnewAsItWas(t *testing.T) {
 			})
 			c := w.source()
 			c.Status.Digest, c.Status.Image = digest, c.Spec.Image
-			must(t, w.api.Status().Update(t.Context(), c))
+			must.Succeed(t, w.api.Status().Update(t.Context(), c))
 			away.reconcile()
 			want := map[bool]string{true: digest}[test.served]
 			wantEqual(t, "digest of the replica", want, away.servedDigest())
@@ -88,7 +89,7 @@ func TestNobodys(t *testing.T) {
 	w.settle()
 	served, _ := w.Store.Catalog(w.catalog)
 	nobodys := store.Source{Image: served.Image, Digest: digest}
-	must(t, w.Store.Serve(t.Context(), w.catalog, nobodys, served.Snapshot))
+	must.Succeed(t, w.Store.Serve(t.Context(), w.catalog, nobodys, served.Snapshot))
 	w.restart()
 	w.registry.refuse(everything)
 	w.reconcile()

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 func isBlocked(err error) bool {
@@ -80,7 +81,7 @@ func TestResolve(t *testing.T) {
 				test.before(w)
 			}
 			rec := w.begin()
-			must(t, w.resolve(t.Context(), rec))
+			must.Succeed(t, w.resolve(t.Context(), rec))
 			wanted := map[string]string{first: "first", second: "second"}[rec.wanted.DigestStr()]
 			if wanted != test.want {
 				t.Errorf("wants %q (%s), want %q", wanted, rec.wanted, test.want)
@@ -114,7 +115,7 @@ func TestResolveDigestReference(t *testing.T) {
 		c.Annotations = map[string]string{v1beta1.PollRequestedAnnotation: "now"}
 	})
 	rec := w.begin()
-	must(t, w.resolve(t.Context(), rec))
+	must.Succeed(t, w.resolve(t.Context(), rec))
 	if rec.wanted.DigestStr() != digest || !rec.polledAt.IsZero() || rec.fetchErr != nil {
 		t.Errorf("wants %s, polled at %v, error %v", rec.wanted, rec.polledAt, rec.fetchErr)
 	}
@@ -140,8 +141,8 @@ func TestResolveTrustsStore(t *testing.T) {
 	if stale.catalog.Status.Digest != first {
 		t.Fatal("the status is to be old")
 	}
-	must(t, w.resolve(t.Context(), stale))
-	must(t, w.unpack(t.Context(), stale))
+	must.Succeed(t, w.resolve(t.Context(), stale))
+	must.Succeed(t, w.unpack(t.Context(), stale))
 	if w.servedDigest() != second {
 		t.Error("went back to the old content")
 	}
@@ -156,7 +157,7 @@ func TestUnpack(t *testing.T) {
 		t.Helper()
 		rec := w.begin()
 		rec.wanted = w.digest(digest)
-		must(t, w.unpack(t.Context(), rec))
+		must.Succeed(t, w.unpack(t.Context(), rec))
 		wantEqual(t, "requests to the registry", want, w.registry.take())
 		return rec
 	}
@@ -181,7 +182,7 @@ func TestUnpack(t *testing.T) {
 		t.Errorf("another catalog, again: got %+v", rec)
 	}
 	rec := w.begin()
-	must(t, w.unpack(t.Context(), rec))
+	must.Succeed(t, w.unpack(t.Context(), rec))
 	if rec.current || rec.attempted {
 		t.Errorf("nothing is wanted: got %+v", rec)
 	}
@@ -190,7 +191,7 @@ func TestUnpack(t *testing.T) {
 func (w *world) digest(digest string) name.Digest {
 	w.t.Helper()
 	d, err := name.NewDigest(w.registry.byDigest(digest))
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	return d
 }
 
@@ -287,7 +288,7 @@ func TestUnpackStoreFails(t *testing.T) {
 	w.create(ref, nil)
 	rec := w.begin()
 	rec.wanted = w.digest(digest)
-	must(t, w.unpack(t.Context(), rec))
+	must.Succeed(t, w.unpack(t.Context(), rec))
 	snapshot, ok := w.Store.Catalog(w.catalog)
 	if !ok {
 		t.Fatal("nothing is served")
@@ -295,10 +296,10 @@ func TestUnpackStoreFails(t *testing.T) {
 
 	w = w.another()
 	w.create(ref, nil)
-	must(t, os.RemoveAll(filepath.Join(w.dir, "snapshots", snapshot.Snapshot.Key()))) // as a sweep would have done
+	must.Succeed(t, os.RemoveAll(filepath.Join(w.dir, "snapshots", snapshot.Snapshot.Key()))) // as a sweep would have done
 	rec = w.begin()
 	rec.wanted = w.digest(digest)
-	must(t, w.unpack(t.Context(), rec))
+	must.Succeed(t, w.unpack(t.Context(), rec))
 	if rec.fetchErr == nil || isBlocked(rec.fetchErr) || rec.current || !rec.attempted {
 		t.Errorf("got %+v, want an error that is tried again", rec)
 	}
@@ -312,7 +313,7 @@ func TestUnpackAfterFailedPoll(t *testing.T) {
 	w.settle()
 	damage(t, w)
 	_, err := w.Store.Scrub(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	w.registry.refuse(heads)
 	w.requestPoll("now")
 	w.reconcile()
@@ -327,7 +328,7 @@ func TestUnpackLeavesNoStage(t *testing.T) {
 	w.registry.refuse(func(r *http.Request) bool { return blobs(r) })
 	w.reconcile()
 	entries, err := os.ReadDir(filepath.Join(w.dir, "stage"))
-	must(t, err)
+	must.Succeed(t, err)
 	if len(entries) > 0 {
 		t.Errorf("the stage holds %v", entries)
 	}

@@ -18,13 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 func TestFinalizeAddsFinalizer(t *testing.T) {
 	w := newWorld(t)
 	w.create("registry.example/catalog", nil)
 	for _, want := range [][]string{{"PATCH catalogsources/" + w.catalog}, nil} {
-		must(t, w.finalize(t.Context(), w.begin()))
+		must.Succeed(t, w.finalize(t.Context(), w.begin()))
 		wantEqual(t, "writes", want, w.requests.take())
 		if !controllerutil.ContainsFinalizer(w.source(), v1beta1.CleanupFinalizer) {
 			t.Error("there is no finalizer")
@@ -41,7 +42,7 @@ func TestFinalizeKeepsOtherFinalizers(t *testing.T) {
 	if err := w.finalize(t.Context(), rec); !apierrors.IsConflict(err) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	must(t, w.finalize(t.Context(), w.begin()))
+	must.Succeed(t, w.finalize(t.Context(), w.begin()))
 	wantEqual(t, "finalizers", []string{"example.com/backup", v1beta1.CleanupFinalizer}, w.source().Finalizers)
 }
 
@@ -54,7 +55,7 @@ func TestFinalizeDeleted(t *testing.T) {
 	otherRef, _ := other.registry.push("other", catalogOf(pkg{name: "other"}))
 	other.create(otherRef, nil)
 	other.settle()
-	must(t, w.api.Delete(t.Context(), c))
+	must.Succeed(t, w.api.Delete(t.Context(), c))
 
 	rec := w.begin()
 	if err := w.finalize(t.Context(), rec); !errors.Is(err, errDone) {
@@ -94,7 +95,7 @@ func TestFinalizeInterrupted(t *testing.T) {
 			ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 			w.create(ref, nil)
 			c := w.settle()
-			must(t, w.api.Delete(t.Context(), c))
+			must.Succeed(t, w.api.Delete(t.Context(), c))
 			heal := w.requests.failing(fails)
 			if _, err := w.tryReconcile(); err == nil {
 				t.Fatal("no error")
@@ -117,7 +118,7 @@ func TestFinalizeWaitsForOthers(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, func(c *v1beta1.CatalogSource) { c.Finalizers = []string{"example.com/backup"} })
-	must(t, w.api.Delete(t.Context(), w.settle()))
+	must.Succeed(t, w.api.Delete(t.Context(), w.settle()))
 	w.reconcile()
 	w.requests.take()
 	w.reconcile()
@@ -139,7 +140,7 @@ func TestReadAsksAPIServer(t *testing.T) {
 		},
 	})
 	_, err := w.read(t.Context(), w.request())
-	must(t, err)
+	must.Succeed(t, err)
 }
 
 // Who deletes the object without the finalizer does not keep the content alive.
@@ -149,7 +150,7 @@ func TestReadNotFound(t *testing.T) {
 	w.create(ref, nil)
 	c := w.settle()
 	w.change(func(c *v1beta1.CatalogSource) { c.Finalizers = nil })
-	must(t, w.api.Delete(t.Context(), c))
+	must.Succeed(t, w.api.Delete(t.Context(), c))
 	w.reconcile()
 	if w.served() != "" {
 		t.Error("the content is still served")
@@ -163,7 +164,7 @@ func TestWithdraw(t *testing.T) {
 	w.create(ref, nil)
 	w.settle()
 	rec := w.begin()
-	must(t, w.withdraw(t.Context(), rec))
+	must.Succeed(t, w.withdraw(t.Context(), rec))
 	wantEqual(t, "writes for an available catalog", nil, w.requests.take())
 
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Availability = v1beta1.AvailabilityUnavailable })
@@ -219,13 +220,13 @@ func TestAnnounce(t *testing.T) {
 		"PackagesSynced": "False Unavailable: Nothing is unpacked yet.",
 		"Ready":          "False Unpacking: Unpacking and publishing " + ref + ".",
 	}, conditions(rec.catalog))
-	must(t, w.announce(t.Context(), rec))
+	must.Succeed(t, w.announce(t.Context(), rec))
 
 	// A status that somebody emptied is made again, poll included, whatever was left of it.
 	w.settle()
 	c := w.source()
 	c.Status.Conditions = c.Status.Conditions[:0]
-	must(t, w.api.Status().Update(t.Context(), c))
+	must.Succeed(t, w.api.Status().Update(t.Context(), c))
 	w.reconcile()
 	w.reconcile()
 	wantEqual(t, "requests to the registry", []string{"HEAD manifests"}, w.registry.take())
@@ -236,7 +237,7 @@ func TestAnnounce(t *testing.T) {
 func fileTimes(t *testing.T, dir string) map[string]time.Time {
 	t.Helper()
 	out := map[string]time.Time{}
-	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must.Succeed(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -258,12 +259,12 @@ func damage(t *testing.T, w *world) {
 		t.Fatal("nothing is served")
 	}
 	f, err := os.OpenFile(filepath.Join(w.dir, "snapshots", served.Snapshot.Key(), "catalog.jsonl"), os.O_RDWR, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	var b [1]byte
 	_, err = f.ReadAt(b[:], 100)
-	must(t, err)
+	must.Succeed(t, err)
 	b[0] ^= 1
 	_, err = f.WriteAt(b[:], 100)
-	must(t, err)
+	must.Succeed(t, err)
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // series are all series of a registry, by name and the values of their labels.
 func series(t testing.TB, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	must(t, err)
+	must.Succeed(t, err)
 	out := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

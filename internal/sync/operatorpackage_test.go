@@ -16,6 +16,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files of this package anew")
@@ -31,17 +32,17 @@ type packageBuilder struct {
 func newBuilder(t *testing.T, files map[string]string) *packageBuilder {
 	t.Helper()
 	st, err := store.Open(t.TempDir(), store.Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, st.Close()) })
+	must.Succeed(t, err)
+	t.Cleanup(func() { must.Succeed(t, st.Close()) })
 	stage, err := st.Stage("sample", "")
-	must(t, err)
+	must.Succeed(t, err)
 	for name, content := range files {
-		must(t, stage.Root().MkdirAll(filepath.Dir(name), 0o755))
-		must(t, stage.Root().WriteFile(name, []byte(content), 0o644))
+		must.Succeed(t, stage.Root().MkdirAll(filepath.Dir(name), 0o755))
+		must.Succeed(t, stage.Root().WriteFile(name, []byte(content), 0o644))
 	}
 	snapshot, err := stage.Commit(t.Context(), store.Source{Image: "registry.example/sample", Digest: "sha256:" + strings.Repeat("0", 64)})
-	must(t, err)
-	must(t, stage.Discard())
+	must.Succeed(t, err)
+	must.Succeed(t, stage.Discard())
 	c := &v1beta1.CatalogSource{Spec: v1beta1.CatalogSourceSpec{DisplayName: "The Sample", Publisher: "Us", Priority: 5}}
 	c.Name, c.UID = "sample", types.UID("11111111-2222-3333-4444-555555555555")
 	return &packageBuilder{
@@ -53,9 +54,9 @@ func newBuilder(t *testing.T, files map[string]string) *packageBuilder {
 func (b *packageBuilder) build(name string) *v1beta1.OperatorPackage {
 	b.t.Helper()
 	sound, err := b.snapshot.LoadPackage(name)
-	must(b.t, err)
+	must.Succeed(b.t, err)
 	pkg, err := b.buildPackage(b.t.Context(), b.source, b.snapshot, sound)
-	must(b.t, err)
+	must.Succeed(b.t, err)
 	return pkg
 }
 
@@ -70,19 +71,19 @@ func TestBuildPackageSample(t *testing.T) {
 	for _, p := range packages {
 		t.Run(p.Name, func(t *testing.T) {
 			got, err := json.MarshalIndent(b.build(p.Name), "", "  ")
-			must(t, err)
+			must.Succeed(t, err)
 			for range 5 {
 				again, err := json.MarshalIndent(b.build(p.Name), "", "  ")
-				must(t, err)
+				must.Succeed(t, err)
 				wantEqual(t, "another build", string(got), string(again))
 			}
 			golden := filepath.Join("testdata", "operatorpackages", p.Name+".json")
 			if *update {
-				must(t, os.MkdirAll(filepath.Dir(golden), 0o755))
-				must(t, os.WriteFile(golden, append(got, '\n'), 0o644))
+				must.Succeed(t, os.MkdirAll(filepath.Dir(golden), 0o755))
+				must.Succeed(t, os.WriteFile(golden, append(got, '\n'), 0o644))
 			}
 			want, err := os.ReadFile(golden)
-			must(t, err)
+			must.Succeed(t, err)
 			wantEqual(t, golden, string(want), string(got)+"\n")
 			for _, absent := range []string{"alm-examples\"", "base64data"} {
 				if strings.Contains(string(got), absent) {
@@ -101,7 +102,7 @@ func blobsOf(t *testing.T, blobs ...object) map[string]string {
 	var b strings.Builder
 	for _, blob := range blobs {
 		line, err := json.Marshal(blob)
-		must(t, err)
+		must.Succeed(t, err)
 		fmt.Fprintln(&b, string(line))
 	}
 	return map[string]string{"catalog.json": b.String()}
@@ -263,7 +264,7 @@ func TestBuildPackageChannels(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBuilder(t, blobsOf(t, test.blobs...))
 			sound, err := b.snapshot.LoadPackage("foo")
-			must(t, err)
+			must.Succeed(t, err)
 			p, err := b.buildPackage(t.Context(), b.source, b.snapshot, sound)
 			var unfit *unfitError
 			if test.want.unfit != "" {
@@ -272,7 +273,7 @@ func TestBuildPackageChannels(t *testing.T) {
 				}
 				return
 			}
-			must(t, err)
+			must.Succeed(t, err)
 			var channels []string
 			for _, ch := range p.Status.Channels {
 				line := ch.Name + " " + ch.CurrentCSV + ":"

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // published is a world whose catalog has these packages, all published.
@@ -36,9 +37,9 @@ func (w *world) update(packages ...pkg) *reconciliation {
 	w.registry.push("latest", catalogOf(packages...))
 	w.clock.SetTime(w.clock.Now().Add(time.Hour))
 	rec := w.begin()
-	must(w.t, w.resolve(w.t.Context(), rec))
-	must(w.t, w.unpack(w.t.Context(), rec))
-	must(w.t, rec.fetchErr)
+	must.Succeed(w.t, w.resolve(w.t.Context(), rec))
+	must.Succeed(w.t, w.unpack(w.t.Context(), rec))
+	must.Succeed(w.t, rec.fetchErr)
 	return rec
 }
 
@@ -79,13 +80,13 @@ func TestPublish(t *testing.T) {
 			w := published(t, foo, bar)
 			before := w.packages()
 			rec := w.update(test.after...)
-			must(t, w.publish(t.Context(), rec))
+			must.Succeed(t, w.publish(t.Context(), rec))
 			var writes []string
 			for _, line := range test.writes {
 				writes = append(writes, strings.ReplaceAll(line, "CATALOG", w.catalog))
 			}
 			wantEqual(t, "writes", writes, w.requests.take())
-			must(t, rec.syncErr)
+			must.Succeed(t, rec.syncErr)
 			if rec.published != test.published || len(w.packages()) != test.published {
 				t.Errorf("counted %d packages, there are %v, want %d", rec.published, w.packages(), test.published)
 			}
@@ -104,7 +105,7 @@ func TestPublish(t *testing.T) {
 			if len(invalid) != len(test.invalid) {
 				t.Errorf("invalid packages are %v, want %v", invalid, test.invalid)
 			}
-			must(t, w.publish(t.Context(), rec))
+			must.Succeed(t, w.publish(t.Context(), rec))
 			wantEqual(t, "writes of a second time", nil, w.requests.take())
 		})
 	}
@@ -172,7 +173,7 @@ func TestPublishRepairs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := published(t, pkg{name: "bar"}, pkg{name: "foo"})
 			want, bar := w.getPackage("foo"), w.packages()["bar"]
-			must(t, spoil(w, w.getPackage("foo")))
+			must.Succeed(t, spoil(w, w.getPackage("foo")))
 			w.reconcile()
 			got := w.getPackage("foo")
 			if w.packages()["bar"] != bar {
@@ -219,8 +220,8 @@ func TestPublishWithStaleCache(t *testing.T) {
 				w = published(t, test.now...)
 			default:
 				w = published(t, test.then...)
-				must(t, w.api.List(t.Context(), stale, client.MatchingLabels{v1beta1.CatalogLabel: w.catalog}))
-				must(t, w.publish(t.Context(), w.update(test.now...)))
+				must.Succeed(t, w.api.List(t.Context(), stale, client.MatchingLabels{v1beta1.CatalogLabel: w.catalog}))
+				must.Succeed(t, w.publish(t.Context(), w.update(test.now...)))
 			}
 			before := w.packages()
 			rec := w.update(test.want...)
@@ -230,8 +231,8 @@ func TestPublishWithStaleCache(t *testing.T) {
 					return nil
 				},
 			})
-			must(t, w.publish(t.Context(), rec))
-			must(t, rec.syncErr)
+			must.Succeed(t, w.publish(t.Context(), rec))
+			must.Succeed(t, rec.syncErr)
 			after := w.packages()
 			if changed := fmt.Sprint(before) != fmt.Sprint(after); changed != test.change {
 				t.Errorf("resource versions were %v, are %v", before, after)
@@ -296,11 +297,11 @@ func TestPublishFailure(t *testing.T) {
 func packageOf(t *testing.T, r *http.Request) string {
 	t.Helper()
 	body, err := r.GetBody()
-	must(t, err)
+	must.Succeed(t, err)
 	b, err := io.ReadAll(body)
-	must(t, err)
+	must.Succeed(t, err)
 	var object metav1.PartialObjectMetadata
-	must(t, json.Unmarshal(b, &object))
+	must.Succeed(t, json.Unmarshal(b, &object))
 	return object.Name
 }
 
@@ -310,14 +311,14 @@ func TestPublishNothingServed(t *testing.T) {
 	w.dir = t.TempDir()
 	w.restart()
 	rec := w.begin()
-	must(t, w.publish(t.Context(), rec))
+	must.Succeed(t, w.publish(t.Context(), rec))
 	wantEqual(t, "writes", nil, w.requests.take())
 }
 
 // Packages of another catalog with the same names are another catalog's.
 func TestPublishTwoCatalogs(t *testing.T) {
 	a, b := published(t, pkg{name: "foo"}), published(t, pkg{name: "foo", version: "2.0.0"})
-	must(t, a.publish(t.Context(), a.update(pkg{name: "bar"})))
+	must.Succeed(t, a.publish(t.Context(), a.update(pkg{name: "bar"})))
 	for w, want := range map[*world][]string{a: {"bar"}, b: {"foo"}} {
 		var got []string
 		for name := range w.packages() {
@@ -334,8 +335,8 @@ func TestPublishTooLarge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := published(t, pkg{name: "bar"}, pkg{name: "foo"})
 			rec := w.update(pkg{name: "bar", version: "2.0.0"}, pkg{name: "foo", description: strings.Repeat("a", size)})
-			must(t, w.publish(t.Context(), rec))
-			must(t, rec.syncErr)
+			must.Succeed(t, w.publish(t.Context(), rec))
+			must.Succeed(t, rec.syncErr)
 			if len(rec.invalid) != 1 || rec.invalid[0].Name != "foo" || !strings.Contains(rec.invalid[0].Reason, "does not take its OperatorPackage") {
 				t.Errorf("invalid packages are %v, want foo, as it is too large", rec.invalid)
 			}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // waitProgress waits until the API server has progress as it is wanted. It lets the clock go on, by which a write is due.
@@ -72,7 +73,7 @@ func TestProgress(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 			release()
-			must(t, <-ended)
+			must.Succeed(t, <-ended)
 			c := w.source()
 			if c.Status.Progress != nil || c.Status.Digest != digest {
 				t.Errorf("at the end of the pass: digest %s, progress %+v", c.Status.Digest, c.Status.Progress)
@@ -133,7 +134,7 @@ func TestProgressOfPublishing(t *testing.T) {
 	rec := w.begin()
 	p := &teller{r: w.CatalogReconciler, rec: rec, began: w.clock.Now()}
 	rec.progress = p
-	must(t, w.publish(t.Context(), rec))
+	must.Succeed(t, w.publish(t.Context(), rec))
 	if p.stop != nil {
 		t.Error("nothing is to be published, and it is told of")
 	}
@@ -142,16 +143,16 @@ func TestProgressOfPublishing(t *testing.T) {
 	rec = w.begin()
 	p = &teller{r: w.CatalogReconciler, rec: rec, began: w.clock.Now()}
 	rec.progress = p
-	must(t, w.resolve(t.Context(), rec))
+	must.Succeed(t, w.resolve(t.Context(), rec))
 	if got := *p.phase.Load(); got != v1beta1.ProgressResolving {
 		t.Errorf("after resolve: phase %s", got)
 	}
-	must(t, w.unpack(t.Context(), rec))
+	must.Succeed(t, w.unpack(t.Context(), rec))
 	got := p.state()
 	if got.Phase != v1beta1.ProgressIndexing || got.Bytes == 0 || got.Bytes != got.TotalBytes {
 		t.Errorf("after unpack: %+v", got)
 	}
-	must(t, w.publish(t.Context(), rec))
+	must.Succeed(t, w.publish(t.Context(), rec))
 	want := &v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, Bytes: got.Bytes, TotalBytes: got.Bytes, Packages: 2, TotalPackages: 2}
 	if diff := cmp.Diff(want, p.state()); diff != "" {
 		t.Errorf("after publish (-want +got):\n%s", diff)
@@ -205,7 +206,7 @@ func (w *world) leaveProgress() {
 	c := w.source()
 	from := c.DeepCopy()
 	c.Status.Progress = &v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: 1, TotalBytes: 2}
-	must(w.t, w.api.Status().Patch(w.t.Context(), c, client.MergeFrom(from)))
+	must.Succeed(w.t, w.api.Status().Patch(w.t.Context(), c, client.MergeFrom(from)))
 }
 
 // A write of progress that was made though its answer did not come, or that somebody else came before, fails no pass.
@@ -226,7 +227,7 @@ func TestProgressMeanwhile(t *testing.T) {
 			meanwhile(w)
 			w.clock.SetTime(w.clock.Now().Add(progressEvery))
 			release()
-			must(t, <-ended)
+			must.Succeed(t, <-ended)
 			if c := w.source(); c.Status.Digest != digest || c.Status.Progress != nil {
 				t.Errorf("digest %s, progress %+v", c.Status.Digest, c.Status.Progress)
 			}
@@ -262,7 +263,7 @@ func TestProgressFails(t *testing.T) {
 	}
 	stop()
 	release()
-	must(t, <-ended)
+	must.Succeed(t, <-ended)
 	if c := w.source(); c.Status.Digest != digest || c.Status.Progress != nil {
 		t.Errorf("digest %s, progress %+v", c.Status.Digest, c.Status.Progress)
 	}
@@ -283,7 +284,7 @@ func TestProgressInterrupted(t *testing.T) {
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Priority++ })
 	c := w.source()
 	w.interrupts.changed(c.UID, c.Generation)
-	must(t, <-ended)
+	must.Succeed(t, <-ended)
 	if got := w.source().Status.Progress; got != nil {
 		t.Errorf("left: %+v", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // freezeCache has the reconciler read a CatalogSource from a cache that hears of no change: it has what is returned. live counts the reads
@@ -70,7 +71,7 @@ func TestReadBehindOwnWrite(t *testing.T) {
 		t.Helper()
 		*live = 0
 		rec, err := w.read(t.Context(), w.request())
-		must(t, err)
+		must.Succeed(t, err)
 		wantEqual(t, when+": digest", second, rec.catalog.Status.Digest)
 		wantEqual(t, when+": reads at the API server", want, *live)
 	}
@@ -99,7 +100,7 @@ func TestReadAfterFailedWrite(t *testing.T) {
 		t.Error("the error is lost")
 	}
 	rec, err := w.read(t.Context(), w.request())
-	must(t, err)
+	must.Succeed(t, err)
 	wantEqual(t, "annotation", "made, though it looks as if not", rec.catalog.Annotations[v1beta1.PollRequestedAnnotation])
 	wantEqual(t, "reads at the API server", 1, *live)
 }
@@ -122,7 +123,7 @@ func TestReadUnbelievable(t *testing.T) {
 			for range 2 {
 				*live = 0
 				rec, err := w.read(t.Context(), w.request())
-				must(t, err)
+				must.Succeed(t, err)
 				wantEqual(t, "image", ref, rec.catalog.Spec.Image)
 				wantEqual(t, "reads at the API server", 1, *live)
 			}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 func TestReconcileNewCatalog(t *testing.T) {
@@ -211,7 +212,7 @@ func TestReconcileDamagedSnapshot(t *testing.T) {
 	since, _ := w.Store.Catalog(w.catalog)
 	damage(t, w)
 	damaged, err := w.Store.Scrub(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	wantEqual(t, "damaged catalogs", []string{w.catalog}, damaged)
 
 	w.registry.refuse(everything)

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,13 +17,15 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // imageRegistry is a registry over HTTP that notes what it is asked, and can be broken.
@@ -42,14 +42,13 @@ type imageRegistry struct {
 func newImageRegistry(t testing.TB) *imageRegistry {
 	t.Helper()
 	r := &imageRegistry{t: t}
-	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if answer := r.note(req); answer == nil || !answer(w, req) {
-			images.ServeHTTP(w, req)
-		}
-	}))
-	t.Cleanup(server.Close)
-	r.host = strings.TrimPrefix(server.URL, "http://")
+	r.host = registry.Start(t, func(images http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if answer := r.note(req); answer == nil || !answer(w, req) {
+				images.ServeHTTP(w, req)
+			}
+		})
+	})
 	return r
 }
 
@@ -144,20 +143,20 @@ func (r *imageRegistry) push(tag string, files map[string]string) (ref, digest s
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	for _, file := range slices.Sorted(maps.Keys(files)) {
-		must(r.t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: file, Size: int64(len(files[file])), Mode: 0o644}))
+		must.Succeed(r.t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: file, Size: int64(len(files[file])), Mode: 0o644}))
 		_, err := io.WriteString(w, files[file])
-		must(r.t, err)
+		must.Succeed(r.t, err)
 	}
-	must(r.t, w.Close())
+	must.Succeed(r.t, w.Close())
 	img, err := mutate.AppendLayers(empty.Image, static.NewLayer(archive.Bytes(), types.OCIUncompressedLayer))
-	must(r.t, err)
+	must.Succeed(r.t, err)
 	img, err = mutate.Config(img, v1.Config{Labels: map[string]string{"operators.operatorframework.io.index.configs.v1": "/configs"}})
-	must(r.t, err)
+	must.Succeed(r.t, err)
 	target, err := name.NewTag(r.host + "/catalog:" + tag)
-	must(r.t, err)
-	must(r.t, remote.Write(target, img))
+	must.Succeed(r.t, err)
+	must.Succeed(r.t, remote.Write(target, img))
 	hash, err := img.Digest()
-	must(r.t, err)
+	must.Succeed(r.t, err)
 	r.take()
 	return target.String(), hash.String()
 }
@@ -227,7 +226,7 @@ func sampleCatalog(t *testing.T) map[string]string {
 	t.Helper()
 	root := filepath.Join("..", "..", "config", "samples", "catalog", "configs")
 	files := map[string]string{}
-	must(t, fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+	must.Succeed(t, fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // role is a Leadership that changes when a test says so.
@@ -54,7 +55,7 @@ func (w *world) replica() *world {
 	}
 	other.newRegistries()
 	other.openStore()
-	w.t.Cleanup(func() { must(w.t, other.Store.Close()) })
+	w.t.Cleanup(func() { must.Succeed(w.t, other.Store.Close()) })
 	return &other
 }
 
@@ -113,8 +114,8 @@ func TestFollowUntilGone(t *testing.T) {
 		"withdrawn": func(w, _ *world) {
 			w.change(func(c *v1beta1.CatalogSource) { c.Spec.Availability = v1beta1.AvailabilityUnavailable })
 		},
-		"being deleted": func(w, _ *world) { must(w.t, w.api.Delete(w.t.Context(), w.source())) },
-		"deleted":       func(w, _ *world) { must(w.t, w.api.Delete(w.t.Context(), w.source())); w.reconcile() },
+		"being deleted": func(w, _ *world) { must.Succeed(w.t, w.api.Delete(w.t.Context(), w.source())) },
+		"deleted":       func(w, _ *world) { must.Succeed(w.t, w.api.Delete(w.t.Context(), w.source())); w.reconcile() },
 		"not selected": func(_, other *world) {
 			other.Config.Selector = labels.SelectorFromSet(labels.Set{"team": "a"})
 		},
@@ -291,7 +292,7 @@ func TestStatusOfAnother(t *testing.T) {
 	rec = w.begin()
 	w.change(func(c *v1beta1.CatalogSource) { c.Labels = map[string]string{"of": "somebody"} })
 	rec.catalog.Status.Digest = "sha256:new"
-	must(t, w.writeStatus(t.Context(), rec))
+	must.Succeed(t, w.writeStatus(t.Context(), rec))
 	wantEqual(t, "digest in the status, after a label changed meanwhile", "sha256:new", w.source().Status.Digest)
 }
 
@@ -318,7 +319,7 @@ func TestRelease(t *testing.T) {
 
 	// Nobody's any more, and deleted: the one that had it last sees it to the end.
 	w.change(func(c *v1beta1.CatalogSource) { delete(c.Labels, "team") })
-	must(t, w.api.Delete(t.Context(), w.source()))
+	must.Succeed(t, w.api.Delete(t.Context(), w.source()))
 	heir.reconcile()
 	wantEqual(t, "packages", map[string]string{}, w.packages())
 	wantEqual(t, "whether it is gone", true, isGone(w.api.Get(t.Context(), w.request().NamespacedName, &v1beta1.CatalogSource{}), w.catalog))
@@ -337,7 +338,7 @@ func TestLag(t *testing.T) {
 	withdrawn.reconcile()
 	deleted := w.another()
 	deleted.create(ref, nil)
-	must(t, w.api.Delete(t.Context(), deleted.settle()))
+	must.Succeed(t, w.api.Delete(t.Context(), deleted.settle()))
 	toWithdraw := w.another()
 	toWithdraw.create(ref, nil)
 	toWithdraw.settle()
@@ -347,7 +348,7 @@ func TestLag(t *testing.T) {
 	wantLag := func(want Lag) {
 		t.Helper()
 		got, err := LagOf(t.Context(), w.api, other.Store, other.Polls)
-		must(t, err)
+		must.Succeed(t, err)
 		wantEqual(t, "lag", want, got)
 	}
 	wantLag(Lag{Missing: []string{w.catalog}})
@@ -517,7 +518,7 @@ func TestReleaseForeign(t *testing.T) {
 	foreign.Config.Selector, foreign.Config.BaseURL = labels.SelectorFromSet(labels.Set{"team": "b"}), "http://elsewhere.example"
 	foreign.reconcile()
 	wantEqual(t, "finalizers", []string{v1beta1.CleanupFinalizer}, w.source().Finalizers)
-	must(t, w.api.Delete(t.Context(), w.source()))
+	must.Succeed(t, w.api.Delete(t.Context(), w.source()))
 	foreign.reconcile()
 	wantEqual(t, "finalizers of one that is being deleted", []string{v1beta1.CleanupFinalizer}, w.source().Finalizers)
 	wantEqual(t, "digest that is served", digest, w.servedDigest())

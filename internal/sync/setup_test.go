@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // Content of a catalog that was deleted while no catalogd ran goes; that of others stays, whatever the API server says
@@ -34,7 +36,7 @@ func TestRemoveOrphans(t *testing.T) {
 	stays.create(ref, nil)
 	stays.settle()
 	w.change(func(c *v1beta1.CatalogSource) { c.Finalizers = nil })
-	must(t, w.api.Delete(t.Context(), gone))
+	must.Succeed(t, w.api.Delete(t.Context(), gone))
 
 	live := w.Live
 	w.Live = interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
@@ -46,7 +48,7 @@ func TestRemoveOrphans(t *testing.T) {
 		t.Errorf("without an answer of the API server: error %v, content %q", err, w.served())
 	}
 	w.Live = live
-	must(t, w.removeOrphans(t.Context(), nil))
+	must.Succeed(t, w.removeOrphans(t.Context(), nil))
 	if w.served() != "" {
 		t.Error("the content of the deleted catalog is still served")
 	}
@@ -94,14 +96,14 @@ func TestRegister(t *testing.T) {
 	w.eventually("a new catalog is Ready", serves(first))
 
 	old := w.getPackage("foo")
-	must(t, w.api.Delete(t.Context(), old))
+	must.Succeed(t, w.api.Delete(t.Context(), old))
 	w.eventually("a deleted package is back", func() bool {
 		p := &v1beta1.OperatorPackage{}
 		return w.api.Get(t.Context(), client.ObjectKeyFromObject(old), p) == nil && p.UID != old.UID
 	})
 	spoiled := w.getPackage("foo")
 	spoiled.Annotations = nil
-	must(t, w.api.Update(t.Context(), spoiled))
+	must.Succeed(t, w.api.Update(t.Context(), spoiled))
 	w.eventually("a spoiled package is repaired", func() bool { return w.getPackage("foo").Annotations[v1beta1.ContentHashAnnotation] != "" })
 
 	_, second := w.registry.push("latest", catalogOf(pkg{name: "foo", version: "2.0.0"}))
@@ -112,7 +114,7 @@ func TestRegister(t *testing.T) {
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Priority = 3 })
 	w.eventually("a change of the spec is on the package", func() bool { return w.getPackage("foo").Spec.Priority == 3 })
 
-	must(t, w.api.Delete(t.Context(), w.source()))
+	must.Succeed(t, w.api.Delete(t.Context(), w.source()))
 	w.eventually("a deleted catalog is gone", func() bool {
 		err := w.api.Get(t.Context(), types.NamespacedName{Name: w.catalog}, &v1beta1.CatalogSource{})
 		return client.IgnoreNotFound(err) == nil && err != nil && len(w.packages()) == 0 && w.served() == ""
@@ -166,7 +168,7 @@ func TestRegisterWatchesAccess(t *testing.T) {
 	}
 
 	w.eventually("credentials are missed", ready(other, v1beta1.UnauthorizedReason))
-	must(t, w.api.Create(t.Context(), &corev1.ServiceAccount{
+	must.Succeed(t, w.api.Create(t.Context(), &corev1.ServiceAccount{
 		ObjectMeta:       metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: w.Config.ServiceAccount},
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}},
 	}))
@@ -187,15 +189,15 @@ func (w *world) runManagerAt(cfg *rest.Config, watched map[client.Object]cache.B
 		Metrics: server.Options{BindAddress: "0"},
 		Cache:   cache.Options{ReaderFailOnMissingInformer: true, ByObject: watched},
 	})
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	w.Client, w.Live = mgr.GetClient(), mgr.GetAPIReader()
-	must(w.t, w.Register(mgr))
+	must.Succeed(w.t, w.Register(mgr))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	w.t.Cleanup(func() {
 		stop()
-		must(w.t, <-ended)
+		must.Succeed(w.t, <-ended)
 	})
 }
 
@@ -216,16 +218,10 @@ func (w *world) until(what string, holds func() bool) {
 }
 
 func (w *world) within(holds func() bool) bool {
-	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
+	return eventually.Within(w.t.Context(), 2*time.Minute, func() error {
+		if !holds() {
+			return errors.New("not yet")
 		}
-	}
-	return true
+		return nil
+	}) == nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // TestConclude looks at the conditions after every kind of outcome, of a catalog that was Ready and of a new one.
@@ -109,9 +110,9 @@ func TestConclude(t *testing.T) {
 				base = served
 				first := &reconciliation{catalog: c, before: c.DeepCopy(), wanted: w.digest(digest)}
 				w.prepare(first)
-				must(t, w.unpack(t.Context(), first))
+				must.Succeed(t, w.unpack(t.Context(), first))
 				first.published = 1
-				must(t, w.conclude(t.Context(), first))
+				must.Succeed(t, w.conclude(t.Context(), first))
 			} else {
 				_ = w.announce(t.Context(), &reconciliation{catalog: c, image: image})
 			}
@@ -128,7 +129,7 @@ func TestConclude(t *testing.T) {
 			if test.served && !test.none {
 				rec.published = 1
 			}
-			must(t, w.conclude(t.Context(), &rec))
+			must.Succeed(t, w.conclude(t.Context(), &rec))
 			wantEqual(t, "conditions", want, conditions(c))
 			if c.Status.ObservedGeneration != 3 {
 				t.Errorf("observedGeneration is %d, want 3", c.Status.ObservedGeneration)
@@ -174,8 +175,8 @@ func TestConcludeLongMessage(t *testing.T) {
 	for i := range 3000 {
 		rec.invalid = append(rec.invalid, store.InvalidPackage{Name: fmt.Sprint(strings.Repeat("ö", 500), i), Reason: "x"})
 	}
-	must(t, w.conclude(t.Context(), rec))
-	must(t, w.writeStatus(t.Context(), rec))
+	must.Succeed(t, w.conclude(t.Context(), rec))
+	must.Succeed(t, w.writeStatus(t.Context(), rec))
 	if c := w.source(); c.Status.Content.InvalidPackageCount != 3000 || len(c.Status.Content.InvalidPackages) != maxInvalidPackages {
 		t.Errorf("counts %d invalid packages and lists %d", c.Status.Content.InvalidPackageCount, len(c.Status.Content.InvalidPackages))
 	}
@@ -185,23 +186,23 @@ func TestWriteStatus(t *testing.T) {
 	w := newWorld(t)
 	w.create("registry.example/catalog", nil)
 	rec := w.begin()
-	must(t, w.writeStatus(t.Context(), rec))
+	must.Succeed(t, w.writeStatus(t.Context(), rec))
 	wantEqual(t, "writes of nothing", nil, w.requests.take())
 
 	// The labels that somebody set since, and the finalizer that we did, are not the status' business. But that it was not the status has
 	// to be found out.
 	w.change(func(c *v1beta1.CatalogSource) { c.Labels = map[string]string{"a": "b"} })
 	rec.catalog.Status.Digest = "sha256:12"
-	must(t, w.writeStatus(t.Context(), rec))
+	must.Succeed(t, w.writeStatus(t.Context(), rec))
 	wantEqual(t, "writes", slices.Repeat([]string{"PATCH catalogsources/" + w.catalog + "/status"}, 2), w.requests.take())
 	if c := w.source(); c.Labels["a"] != "b" || c.Status.Digest != "sha256:12" {
 		t.Errorf("labels %v, digest %q", c.Labels, c.Status.Digest)
 	}
 
-	must(t, w.api.Delete(t.Context(), w.source()))
+	must.Succeed(t, w.api.Delete(t.Context(), w.source()))
 	rec = &reconciliation{catalog: rec.catalog, before: rec.catalog.DeepCopy()}
 	rec.catalog.Status.Digest = "sha256:34"
-	must(t, w.writeStatus(t.Context(), rec)) // there is nobody left to be told
+	must.Succeed(t, w.writeStatus(t.Context(), rec)) // there is nobody left to be told
 }
 
 func TestPlanNext(t *testing.T) {
@@ -340,7 +341,7 @@ func TestPlanNextKeepsSchedule(t *testing.T) {
 	before := w.Polls.Get(w.catalog)
 	damage(t, w)
 	_, err := w.Store.Scrub(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	w.clock.SetTime(start.Add(time.Minute))
 	w.reconcile()
 	wantEqual(t, "requests to the registry", []string{"GET manifests", "GET blobs", "GET blobs"}, w.registry.take())

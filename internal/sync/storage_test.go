@@ -7,16 +7,17 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // limitStorage is a restart with a limit that leaves so many bytes to what is stored.
 func (w *world) limitStorage(left int64) {
 	w.t.Helper()
 	u, err := w.Store.Usage()
-	must(w.t, err)
-	must(w.t, w.Store.Close())
+	must.Succeed(w.t, err)
+	must.Succeed(w.t, w.Store.Close())
 	st, err := store.Open(w.dir, store.Options{Now: w.clock.Now, Limit: u.Used + left})
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	w.Store = st
 }
 
@@ -53,7 +54,7 @@ func TestStorageLimit(t *testing.T) {
 			w.limitStorage(test.left)
 			kept, before := w.served(), tooMuch.served()
 			used, err := w.Store.Usage()
-			must(t, err)
+			must.Succeed(t, err)
 
 			w.clock.SetTime(start.Add(time.Hour))
 			tooMuch.reconcile()
@@ -72,7 +73,7 @@ func TestStorageLimit(t *testing.T) {
 				t.Errorf("the store takes %+v (%v), before it was %+v", u, err, used)
 			}
 
-			must(t, w.api.Delete(t.Context(), w.source()))
+			must.Succeed(t, w.api.Delete(t.Context(), w.source()))
 			w.reconcile()
 			for range 3 { // its retry, nobody asks for it
 				w.clock.SetTime(w.clock.Now().Add(tooMuch.reconcile()))

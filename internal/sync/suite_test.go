@@ -2,11 +2,9 @@ package sync
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	stdsync "sync"
@@ -27,48 +25,23 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // apiServer is how to reach the API server that all tests share. Set by TestMain, read only afterwards.
 var apiServer *rest.Config
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if flag.Lookup("test.fuzz").Value.String() != "" { // what is fuzzed needs no API server, and each worker would start one
-		os.Exit(m.Run())
-	}
-	code, err := runTests(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// runTests is TestMain with defers.
-func runTests(m *testing.M) (code int, err error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 0, fmt.Errorf("these tests need a Kubernetes API server: run `make test`, or set KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
-	}
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd")},
-		ErrorIfCRDPathMissing: true,
-	}
-	if apiServer, err = environment.Start(); err != nil {
-		return 0, fmt.Errorf("starting the API server: %w", err)
-	}
-	defer func() {
-		if stopErr := environment.Stop(); stopErr != nil && err == nil {
-			err = fmt.Errorf("stopping the API server: %w", stopErr)
-		}
-	}()
-	return m.Run(), nil
+	controlplane.Main(m, filepath.Join("..", ".."), func(p *controlplane.Plane) error {
+		apiServer = p.Admin
+		return nil
+	})
 }
 
 // start is when the fake clock of every world begins.
@@ -123,7 +96,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w.newRegistries()
 	w.openStore()
-	t.Cleanup(func() { must(t, w.Store.Close()) })
+	t.Cleanup(func() { must.Succeed(t, w.Store.Close()) })
 	return w.another()
 }
 
@@ -139,17 +112,17 @@ func newClient(t testing.TB, cfg *rest.Config) client.WithWatch {
 	t.Helper()
 	cfg.QPS = -1
 	scheme := runtime.NewScheme()
-	must(t, v1beta1.AddToScheme(scheme))
-	must(t, corev1.AddToScheme(scheme))
+	must.Succeed(t, v1beta1.AddToScheme(scheme))
+	must.Succeed(t, corev1.AddToScheme(scheme))
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
-	must(t, err)
+	must.Succeed(t, err)
 	return c
 }
 
 func (w *world) openStore() {
 	w.t.Helper()
 	st, err := store.Open(w.dir, store.Options{Now: w.clock.Now})
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	w.Store = st
 }
 
@@ -162,7 +135,7 @@ func (w *world) newRegistries() {
 // restart is the end of the process, however it came, and the start of the next. All that is not on disk is lost.
 func (w *world) restart() {
 	w.t.Helper()
-	must(w.t, w.Store.Close())
+	must.Succeed(w.t, w.Store.Close())
 	w.Polls = &poll.Log{}
 	w.known = knownVersions{}
 	w.newRegistries()
@@ -174,10 +147,10 @@ func (w *world) deleteCatalog() {
 	c := &v1beta1.CatalogSource{}
 	if err := w.api.Get(ctx, types.NamespacedName{Name: w.catalog}, c); err == nil {
 		c.Finalizers = nil
-		must(w.t, w.api.Update(ctx, c))
-		must(w.t, client.IgnoreNotFound(w.api.Delete(ctx, c)))
+		must.Succeed(w.t, w.api.Update(ctx, c))
+		must.Succeed(w.t, client.IgnoreNotFound(w.api.Delete(ctx, c)))
 	}
-	must(w.t, w.api.DeleteAllOf(ctx, &v1beta1.OperatorPackage{}, client.MatchingLabels{v1beta1.CatalogLabel: w.catalog}))
+	must.Succeed(w.t, w.api.DeleteAllOf(ctx, &v1beta1.OperatorPackage{}, client.MatchingLabels{v1beta1.CatalogLabel: w.catalog}))
 }
 
 // create makes the CatalogSource for an image; change may be nil.
@@ -187,7 +160,7 @@ func (w *world) create(image string, change func(*v1beta1.CatalogSource)) *v1bet
 	if change != nil {
 		change(c)
 	}
-	must(w.t, w.api.Create(w.t.Context(), c))
+	must.Succeed(w.t, w.api.Create(w.t.Context(), c))
 	return c
 }
 
@@ -195,14 +168,14 @@ func (w *world) create(image string, change func(*v1beta1.CatalogSource)) *v1bet
 func (w *world) source() *v1beta1.CatalogSource {
 	w.t.Helper()
 	c := &v1beta1.CatalogSource{}
-	must(w.t, w.api.Get(w.t.Context(), types.NamespacedName{Name: w.catalog}, c))
+	must.Succeed(w.t, w.api.Get(w.t.Context(), types.NamespacedName{Name: w.catalog}, c))
 	return c
 }
 
 // change alters the CatalogSource as a user would.
 func (w *world) change(change func(*v1beta1.CatalogSource)) {
 	w.t.Helper()
-	must(w.t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // a reconciler that runs may write, too
+	must.Succeed(w.t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // a reconciler that runs may write, too
 		c := w.source()
 		change(c)
 		return w.api.Update(w.t.Context(), c)
@@ -229,7 +202,7 @@ func (w *world) request() ctrl.Request {
 func (w *world) reconcile() time.Duration {
 	w.t.Helper()
 	result, err := w.tryReconcile()
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	return result.RequeueAfter
 }
 
@@ -252,22 +225,22 @@ func (w *world) settle() *v1beta1.CatalogSource {
 func (w *world) begin() *reconciliation {
 	w.t.Helper()
 	rec, err := w.read(w.t.Context(), w.request())
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	w.prepare(rec)
 	return rec
 }
 
 func (w *world) prepare(rec *reconciliation) {
 	w.t.Helper()
-	must(w.t, w.render(w.t.Context(), rec))
-	must(w.t, w.access(w.t.Context(), rec))
+	must.Succeed(w.t, w.render(w.t.Context(), rec))
+	must.Succeed(w.t, w.access(w.t.Context(), rec))
 }
 
 // packages reads all OperatorPackages of the catalog: by name, the resource version.
 func (w *world) packages() map[string]string {
 	w.t.Helper()
 	list := &v1beta1.OperatorPackageList{}
-	must(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{"spec.catalog": w.catalog}))
+	must.Succeed(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{"spec.catalog": w.catalog}))
 	out := map[string]string{}
 	for _, item := range list.Items {
 		out[strings.TrimSuffix(item.Name, "."+w.catalog)] = item.ResourceVersion
@@ -278,7 +251,7 @@ func (w *world) packages() map[string]string {
 func (w *world) getPackage(name string) *v1beta1.OperatorPackage {
 	w.t.Helper()
 	pkg := &v1beta1.OperatorPackage{}
-	must(w.t, w.api.Get(w.t.Context(), types.NamespacedName{Name: name + "." + w.catalog}, pkg))
+	must.Succeed(w.t, w.api.Get(w.t.Context(), types.NamespacedName{Name: name + "." + w.catalog}, pkg))
 	return pkg
 }
 
@@ -290,10 +263,10 @@ func (w *world) served() string {
 		return ""
 	}
 	f, err := c.Snapshot.OpenAll()
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	defer f.Close()
 	b, err := io.ReadAll(f)
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	return string(b)
 }
 
@@ -340,13 +313,6 @@ func wantEqual[T any](t testing.TB, what string, want, got T) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

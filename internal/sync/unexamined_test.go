@@ -14,6 +14,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // descriptionFile is the file that says which packages of what is served are sound.
@@ -29,7 +30,7 @@ func (w *world) descriptionFile() string {
 // crashBeforeDescribing is a restart after a crash between the commit of what is served and the examination of its packages.
 func (w *world) crashBeforeDescribing() {
 	w.t.Helper()
-	must(w.t, os.Remove(w.descriptionFile()))
+	must.Succeed(w.t, os.Remove(w.descriptionFile()))
 	w.restart()
 }
 
@@ -43,15 +44,15 @@ func (w *world) damageVerdict() {
 func (w *world) damageDescription(text string) {
 	w.t.Helper()
 	b, err := os.ReadFile(w.descriptionFile())
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	if !bytes.Contains(b, []byte(text)) {
 		w.t.Fatalf("nothing says %s", text)
 	}
 	f, err := os.OpenFile(w.descriptionFile(), os.O_WRONLY, 0)
-	must(w.t, err)
+	must.Succeed(w.t, err)
 	defer f.Close()
 	_, err = f.Write(bytes.ReplaceAll(b, []byte(text), bytes.ToUpper([]byte(text)))) // in place, as a disk does it
-	must(w.t, err)
+	must.Succeed(w.t, err)
 }
 
 // As long as it is not known which packages are sound, the status says so and keeps what was found out of the content before.
@@ -63,8 +64,8 @@ func TestUnexamined(t *testing.T) {
 	const message = "False Unpacking: The packages of the content are still being examined."
 	conclude := func(rec *reconciliation) {
 		t.Helper()
-		must(t, w.publish(t.Context(), rec))
-		must(t, w.conclude(t.Context(), rec))
+		must.Succeed(t, w.publish(t.Context(), rec))
+		must.Succeed(t, w.conclude(t.Context(), rec))
 		wantCondition(t, rec.catalog, v1beta1.PackagesSyncedCondition, message)
 		wantCondition(t, rec.catalog, v1beta1.ReadyCondition, message)
 	}
@@ -97,7 +98,7 @@ func TestStoppedWhileExamining(t *testing.T) {
 	w := published(t, pkg{name: "foo"})
 	w.crashBeforeDescribing()
 	rec := w.begin()
-	must(t, w.resolve(t.Context(), rec))
+	must.Succeed(t, w.resolve(t.Context(), rec))
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	if err := w.unpack(stopped, rec); !errors.Is(err, context.Canceled) || rec.fetchErr != nil {
@@ -151,13 +152,13 @@ func TestDamagedHead(t *testing.T) {
 	served, _ := w.Store.Catalog(w.catalog)
 	content := filepath.Join(w.dir, "snapshots", served.Snapshot.Key(), "catalog.jsonl")
 	b, err := os.ReadFile(content)
-	must(t, err)
+	must.Succeed(t, err)
 	at := bytes.LastIndex(b, []byte(`[{"type"`)) + 1
 	f, err := os.OpenFile(content, os.O_WRONLY, 0)
-	must(t, err)
+	must.Succeed(t, err)
 	defer f.Close()
 	_, err = f.WriteAt([]byte("z"), int64(at))
-	must(t, err)
+	must.Succeed(t, err)
 
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.DisplayName = "Shown" })
 	if _, err := w.tryReconcile(); !errors.As(err, new(*store.DamagedError)) || !strings.Contains(err.Error(), "making OperatorPackage foo."+w.catalog) {
@@ -195,7 +196,7 @@ func TestDamagedVerdictStays(t *testing.T) {
 	w := published(t, pkg{name: "foo"}, pkg{name: "bad", head: "absent"})
 	packages, want := w.packages(), w.source().Status.Content
 	w.damageVerdict()
-	must(t, os.RemoveAll(filepath.Join(w.dir, "stage")))
+	must.Succeed(t, os.RemoveAll(filepath.Join(w.dir, "stage")))
 	w.clock.SetTime(start.Add(time.Hour)) // a poll is due
 	for range 3 {
 		if _, err := w.tryReconcile(); err == nil || !strings.Contains(err.Error(), "describing the packages") {

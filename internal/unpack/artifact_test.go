@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // A titled layer of an artifact; the title "" is left out.
@@ -42,7 +44,7 @@ func artifactOf(t testing.TB, annotations map[string]string, layers ...titled) v
 }
 
 func TestArtifact(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	catalog := archive(t, file("configs/foo/catalog.json", "{}"), file("readme", "x"))
 	configs := map[string]string{ConfigsLabel: "/configs"}
 	json, long := []byte(`{"schema":"olm.package"}`), []byte(`{"schema":"`+strings.Repeat("x", 2000)+`"}`)
@@ -84,7 +86,7 @@ func TestArtifact(t *testing.T) {
 }
 
 func TestBadArtifacts(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	text := []byte("schema: olm.package")
 	large := []byte(strings.Repeat(" ", 1000))
 	for name, test := range map[string]struct {
@@ -144,7 +146,7 @@ func TestArtifactType(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newScratch(t)
-	got, err := Image(t.Context(), push(t, startRegistry(t, nil), typed{img, raw}), s.root, Options{})
+	got, err := Image(t.Context(), push(t, registry.Start(t, nil), typed{img, raw}), s.root, Options{})
 	if diff := cmp.Diff(Result{ConfigDir: "/", Files: 1, Bytes: 2}, got); err != nil || diff != "" {
 		t.Errorf("error %v, result (-want +got):\n%s", err, diff)
 	}

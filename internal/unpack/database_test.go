@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 	"github.com/operator-framework/operator-registry/pkg/sqlite/migrations"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 func gunzipped(t testing.TB, name string) []byte {
@@ -96,7 +98,7 @@ func changed(t testing.TB, statements ...string) []byte {
 }
 
 func TestDatabase(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	want := migrated(t)
 	var size int64
 	for _, content := range want {
@@ -160,7 +162,7 @@ func downgraded(t testing.TB, version int) []byte {
 
 // TestDatabaseLabels says which label counts.
 func TestDatabaseLabels(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	layer := archive(t, file("database/index.db", string(legacyIndex(t))), file("configs/a.json", "{}"), file("other/b.json", "{}"))
 	both := map[string]string{DatabaseLabel: "/database/index.db", ConfigsLabel: "/configs"}
 	for name, test := range map[string]struct {
@@ -182,7 +184,7 @@ func TestDatabaseLabels(t *testing.T) {
 }
 
 func TestHostileDatabases(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	sound := legacyIndex(t)
 	damaged := bytes.Clone(sound)
 	for i := 40 * 4096; i < 60*4096; i++ {

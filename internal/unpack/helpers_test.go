@@ -6,16 +6,12 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"log"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -118,18 +114,6 @@ func labelled(t testing.TB, labels map[string]string, layers ...[]byte) v1.Image
 		}
 	}
 	return img
-}
-
-// startRegistry starts a registry whose replies wrap may alter.
-func startRegistry(t testing.TB, wrap func(http.Handler) http.Handler) (host string) {
-	t.Helper()
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	if wrap != nil {
-		handler = wrap(handler)
-	}
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
 }
 
 func push(t testing.TB, host string, img v1.Image) name.Digest {

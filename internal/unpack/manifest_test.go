@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/operator-catalogs/catalogd/internal/registry"
+	testregistry "github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // manifestOf pushes the image for its blobs and returns its manifest after change.
@@ -95,7 +96,7 @@ func (w typedWriter) WriteHeader(status int) {
 // TestMediaType has registries whose header Content-Type is not what the manifest is.
 func TestMediaType(t *testing.T) {
 	var said string
-	host := startRegistry(t, func(next http.Handler) http.Handler {
+	host := testregistry.Start(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/manifests/") {
 				w = typedWriter{w, said}
@@ -136,7 +137,7 @@ func TestForgedManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := startRegistry(t, alter(&forged, func(w http.ResponseWriter, _ []byte) {
+	host := testregistry.Start(t, alter(&forged, func(w http.ResponseWriter, _ []byte) {
 		w.Header().Set("Content-Type", string(types.DockerManifestSchema1Signed))
 		w.Header().Set("Docker-Content-Digest", forged)
 		_, _ = w.Write(other)
@@ -153,7 +154,7 @@ func TestForgedManifest(t *testing.T) {
 
 func TestBadManifests(t *testing.T) {
 	var blobs atomic.Int32
-	host := startRegistry(t, func(next http.Handler) http.Handler {
+	host := testregistry.Start(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
 				blobs.Add(1)

@@ -3,6 +3,8 @@ package unpack
 import (
 	"net/http"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // Progress has the compressed bytes of all layers while they come and at the end, and begins anew with each call.
@@ -15,7 +17,7 @@ func TestProgress(t *testing.T) {
 	}
 	suffix, progress := digest.String(), &Progress{}
 	all := int64(len(first) + len(second))
-	ref := push(t, startRegistry(t, alter(&suffix, func(w http.ResponseWriter, body []byte) {
+	ref := push(t, registry.Start(t, alter(&suffix, func(w http.ResponseWriter, body []byte) {
 		if done, total := progress.Bytes(); done != int64(len(first)) || total != all {
 			t.Errorf("before the second layer: %d of %d bytes, want %d of %d", done, total, len(first), all)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/operator-catalogs/catalogd/internal/registry"
+	testregistry "github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 func imageLayer(t testing.TB, blob []byte) v1.Layer {
@@ -106,7 +107,7 @@ func TestSpoiltTransfer(t *testing.T) {
 				layer = test.compress(t, layer)
 			}
 			var altered string
-			ref := push(t, startRegistry(t, alter(&altered, test.change)), imageOf(t, "/configs", layer))
+			ref := push(t, testregistry.Start(t, alter(&altered, test.change)), imageOf(t, "/configs", layer))
 			digest, err := imageLayer(t, layer).Digest()
 			if err != nil {
 				t.Fatal(err)
@@ -127,7 +128,7 @@ func TestSpoiltTransfer(t *testing.T) {
 func TestSpoiltManifest(t *testing.T) {
 	var altered string
 	change := func(w http.ResponseWriter, body []byte) { fmt.Fprintf(w, "%s ", body) }
-	ref := push(t, startRegistry(t, alter(&altered, change)), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
+	ref := push(t, testregistry.Start(t, alter(&altered, change)), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
 	altered = ref.DigestStr()
 	_, err := Image(t.Context(), ref, newScratch(t).root, Options{})
 	checkError(t, err, "reading the manifest: what registry "+ref.RegistryStr()+" sent is not what its digest says", false)
@@ -141,7 +142,7 @@ func TestCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	suffix := digest.String()
-	ref := push(t, startRegistry(t, alter(&suffix, func(w http.ResponseWriter, body []byte) {
+	ref := push(t, testregistry.Start(t, alter(&suffix, func(w http.ResponseWriter, body []byte) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		_, _ = w.Write(body[:1000])
 		_ = http.NewResponseController(w).Flush()
@@ -160,7 +161,7 @@ func TestNoRegistry(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
-	ref := push(t, startRegistry(t, nil), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
+	ref := push(t, testregistry.Start(t, nil), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
 	moved, err := name.NewDigest(host + "/catalogs/test@" + ref.DigestStr())
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +172,7 @@ func TestNoRegistry(t *testing.T) {
 
 // TestLocalFault has a fault of this machine (the directory is gone), which must not be blamed on the image.
 func TestLocalFault(t *testing.T) {
-	ref := push(t, startRegistry(t, nil), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
+	ref := push(t, testregistry.Start(t, nil), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
 	s := newScratch(t)
 	if err := os.RemoveAll(s.dir); err != nil {
 		t.Fatal(err)

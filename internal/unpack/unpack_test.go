@@ -22,10 +22,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 func TestImage(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	base := archive(t, dir("etc"), file("etc/passwd", "root"), symlink("bin", "usr/bin"), dir("configs"))
 	catalog := archive(t, dir("configs"), dir("configs/foo"), file("configs/foo/catalog.json", "{}"), file("configs/.indexignore", "*.md"))
 	want := map[string]string{"foo/": "", "foo/catalog.json": "{}", ".indexignore": "*.md"}
@@ -63,7 +65,7 @@ func TestImage(t *testing.T) {
 func TestImageModes(t *testing.T) {
 	s := newScratch(t)
 	img := imageOf(t, "/configs", archive(t, dir("configs/foo"), file("configs/foo/catalog.json", "{}")))
-	if _, err := Image(t.Context(), push(t, startRegistry(t, nil), img), s.root, Options{}); err != nil {
+	if _, err := Image(t.Context(), push(t, registry.Start(t, nil), img), s.root, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]os.FileMode{"foo": 0o755 | os.ModeDir, "foo/catalog.json": 0o644} {
@@ -78,7 +80,7 @@ func TestImageModes(t *testing.T) {
 }
 
 func TestImageConfigDir(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	layer := archive(t, file("opt/catalog/foo.json", "1"), file("opt/catalog-2/foo.json", "22"), file("readme", "333"))
 	for configDir, want := range map[string]struct {
 		result Result
@@ -108,7 +110,7 @@ func TestIndex(t *testing.T) {
 	own := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 	amd64, s390x, arm := v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{OS: "linux", Architecture: "s390x"}, v1.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}
 	attestation := v1.Platform{OS: "unknown", Architecture: "unknown"}
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	for name, test := range map[string]struct {
 		children []v1.Platform
 		platform v1.Platform
@@ -146,7 +148,7 @@ func indexOf(mediaType types.MediaType, children ...mutate.IndexAddendum) v1.Ima
 }
 
 func TestNestedIndexes(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	image := func(which, architecture string) mutate.IndexAddendum {
 		add := mutate.IndexAddendum{Add: imageOf(t, "/configs", archive(t, file("configs/which", which)))}
 		if architecture != "" {
@@ -191,7 +193,7 @@ func TestNestedIndexes(t *testing.T) {
 
 // TestAgain unpacks to a root where an earlier attempt left something.
 func TestAgain(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	s := newScratch(t)
 	for _, name := range []string{"old", "d", "foo"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, name, "x", "y"), 0o755); err != nil {
@@ -230,7 +232,7 @@ func pushIndex(t *testing.T, host string, index v1.ImageIndex) name.Digest {
 
 // TestArchives gives the verdict on each archive of testdata/archives: what it says and, where it is fit, its files.
 func TestArchives(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	const sparse = "configs/foo/more.json is a sparse file; a catalog may have whole files only: pack it without --sparse"
 	verdicts := map[string]string{
 		"control":          "",
@@ -336,7 +338,7 @@ func checkArchive(t *testing.T, host, name string, layer []byte, want string) {
 }
 
 func TestOtherImages(t *testing.T) {
-	host := startRegistry(t, nil)
+	host := registry.Start(t, nil)
 	wide := strings.Repeat("0123456789abcdef", 4<<20) // 64 MiB, which the window of 64 MiB spans
 	for name, test := range map[string]struct {
 		img  v1.Image
@@ -359,7 +361,7 @@ func TestOtherImages(t *testing.T) {
 // TestForeignLayer is about server-side request forgery: the image must not choose which hosts catalogd talks to.
 func TestForeignLayer(t *testing.T) {
 	var asked atomic.Bool
-	other := startRegistry(t, func(http.Handler) http.Handler {
+	other := registry.Start(t, func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) })
 	})
 	layer := archive(t, file("configs/a", "a"))
@@ -369,10 +371,10 @@ func TestForeignLayer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Image(t.Context(), push(t, startRegistry(t, nil), img), newScratch(t).root, Options{})
+	_, err = Image(t.Context(), push(t, registry.Start(t, nil), img), newScratch(t).root, Options{})
 	checkError(t, err, "layer 1 of 1: it lies outside the registry", true)
 	var blob string
-	host := startRegistry(t, alter(&blob, func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusNotFound) }))
+	host := registry.Start(t, alter(&blob, func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusNotFound) }))
 	lent := manifestOf(t, host, imageOf(t, "/configs", layer), func(m *v1.Manifest) {
 		m.Config = m.Layers[0] // whose digest it shares, and to which it lends its addresses
 		m.Config.URLs = []string{"http://" + other + "/layer"}

@@ -37,7 +37,7 @@ func audit(server *envtest.APIServer, dir string) error {
 
 // Requests returns what catalogd has asked of the API server so far.
 func (p *ControlPlane) Requests() ([]auditv1.Event, error) {
-	files, err := filepath.Glob(filepath.Join(p.dir, "audit*.log")) // a large one is split
+	files, err := filepath.Glob(filepath.Join(p.Dir, "audit*.log")) // a large one is split
 	if err != nil {
 		return nil, err
 	}

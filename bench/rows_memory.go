@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
-	"github.com/operator-catalogs/catalogd/hack/bench/load"
+	"github.com/operator-catalogs/catalogd/bench/load"
+	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 )
 
 const (
@@ -43,10 +43,10 @@ func (e *env) peak(ctx context.Context, bundles int) (float64, error) {
 	if err := e.alone(ctx); err != nil {
 		return 0, err
 	}
-	first := catalog.Scaled(smallBundles)
+	first := catalogs.Scaled(smallBundles)
 	first.Seed = 1
 	refs := map[string]string{}
-	for name, shape := range map[string]catalog.Shape{benchCatalog: first, largeCatalog: catalog.Scaled(bundles)} {
+	for name, shape := range map[string]catalogs.Shape{benchCatalog: first, largeCatalog: catalogs.Scaled(bundles)} {
 		l, err := e.generated(ctx, shape)
 		if err != nil {
 			return 0, err

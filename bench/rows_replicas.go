@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
+	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 )
 
 const (
@@ -41,7 +41,7 @@ func replicas(ctx context.Context, e *env) (Row, error) {
 
 // publishFleet makes the images.
 func (e *env) publishFleet(ctx context.Context) (refs, digests []string, err error) {
-	l, err := e.generated(ctx, catalog.Scaled(20))
+	l, err := e.generated(ctx, catalogs.Scaled(20))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,8 +1,8 @@
-// Package catalog generates file-based catalogs of a given shape: the same files for the same Shape, on every machine.
+// Package catalogs generates file-based catalogs of a given shape: the same files for the same Shape, on every machine.
 //
 // The content is made up, but sized, skewed, repeated and written as that of the community operator catalog of OpenShift, so that
 // reading, compressing and serving it costs what the real one costs. opm accepts it.
-package catalog
+package catalogs
 
 import (
 	"cmp"

@@ -23,7 +23,7 @@ import (
 const usage = `bench measures catalogd beside yardsticks that are measured in the same run, by turns with it.
 
 Usage, in the root of the repository:
-  make build plugin && KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh) go run ./hack/bench [flags]
+  make build plugin && KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh) go run ./bench [flags]
 
 What it measures are rows, by name:
 %s

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
+	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 )
 
 func testEnv(t *testing.T) *env {
@@ -57,7 +57,7 @@ func filesOf(t *testing.T, file string) map[string]string {
 
 func TestGeneratedIsCached(t *testing.T) {
 	e := testEnv(t)
-	shape := catalog.Scaled(40)
+	shape := catalogs.Scaled(40)
 	first, err := e.generated(t.Context(), shape)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestGeneratedIsCached(t *testing.T) {
 
 func TestChangedDiffersInOneFile(t *testing.T) {
 	e := testEnv(t)
-	base, err := e.generated(t.Context(), catalog.Scaled(40))
+	base, err := e.generated(t.Context(), catalogs.Scaled(40))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestChangedDiffersInOneFile(t *testing.T) {
 // TestPublish pulls an image as anybody would, with all its digests.
 func TestPublish(t *testing.T) {
 	e := testEnv(t)
-	l, err := e.generated(t.Context(), catalog.Scaled(40))
+	l, err := e.generated(t.Context(), catalogs.Scaled(40))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", t.TempDir())
-	t.Chdir(filepath.Join("..", ".."))
+	t.Chdir("..")
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

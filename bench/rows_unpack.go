@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/load"
+	"github.com/operator-catalogs/catalogd/bench/load"
 )
 
 // unpackCold measures from the creation of a CatalogSource to the first reply with its content.

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
-	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
+	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 )
 
 const (
@@ -83,7 +83,7 @@ func (e *env) startPolling(ctx context.Context) (d *daemon, url string, err erro
 	if err := e.alone(ctx); err != nil {
 		return nil, "", err
 	}
-	l, err := e.generated(ctx, catalog.Scaled(5))
+	l, err := e.generated(ctx, catalogs.Scaled(5))
 	if err != nil {
 		return nil, "", err
 	}

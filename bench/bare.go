@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/load"
+	"github.com/operator-catalogs/catalogd/bench/load"
 )
 
 // bareCommand has this program serve a file, whose name follows the address at which to listen.

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/load"
+	"github.com/operator-catalogs/catalogd/bench/load"
 )
 
 const (

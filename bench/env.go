@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
-	"github.com/operator-catalogs/catalogd/hack/bench/load"
+	"github.com/operator-catalogs/catalogd/bench/load"
+	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 )
 
 // env is what rows measure with. What a row needs is started when the first one asks for it, and stays.
@@ -57,7 +57,7 @@ func newEnv(ctx context.Context, o options, progress io.Writer) (*env, error) {
 		if o.catalog != "" {
 			e.base, err = e.given(ctx)
 		} else {
-			e.base, err = e.generated(ctx, catalog.Community())
+			e.base, err = e.generated(ctx, catalogs.Community())
 		}
 	}
 	if err != nil {

@@ -21,12 +21,12 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/catalog"
+	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 )
 
 // contents says what is in a layer.
 type contents struct {
-	catalog.Stats
+	catalogs.Stats
 	Median string // the path in the archive of the catalog file of median size
 }
 
@@ -80,7 +80,7 @@ func hashOf(h hash.Hash) v1.Hash {
 
 // generated returns the layer of a generated catalog, from the cache if it is there. A layer whose description was not written, which is
 // the last thing done, is made anew.
-func (e *env) generated(ctx context.Context, shape catalog.Shape) (*layer, error) {
+func (e *env) generated(ctx context.Context, shape catalogs.Shape) (*layer, error) {
 	return e.cached(shape.Key(), fmt.Sprintf("generating a catalog of %d bundles, %.1f MB", shape.Bundles, float64(shape.Bytes)/1e6), func(file string) (*layer, error) {
 		w, err := newLayerWriter(file)
 		if err != nil {
@@ -91,7 +91,7 @@ func (e *env) generated(ctx context.Context, shape catalog.Shape) (*layer, error
 		said := time.Now()
 		err = w.addDirectory("configs")
 		if err == nil {
-			err = shape.Files(ctx, func(f catalog.File) error {
+			err = shape.Files(ctx, func(f catalogs.File) error {
 				c.Add(f.Stats)
 				if time.Since(said) > 15*time.Second {
 					said = time.Now()

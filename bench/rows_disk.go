@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/operator-catalogs/catalogd/hack/bench/load"
+	"github.com/operator-catalogs/catalogd/bench/load"
 )
 
 const mostTogether = 2.7 // an old and a new snapshot, by the bytes of one
