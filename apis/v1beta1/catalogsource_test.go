@@ -34,7 +34,7 @@ var rules = []struct {
 	accept []string
 }{{
 	rule:   "one way of polling",
-	says:   "pollingInterval and pollingSchedule exclude each other: remove one of them",
+	says:   "pollingInterval and pollingSchedule are mutually exclusive: remove one of them",
 	refuse: []string{`image: "` + tag + `", pollingInterval: 45m, pollingSchedule: "@daily"`},
 	accept: []string{`image: "` + tag + `"`, `image: "` + tag + `", pollingInterval: 45m`, `image: "` + tag + `", pollingSchedule: "@daily"`},
 }, {

@@ -1,30 +1,30 @@
 package v1beta1
 
-// Condition types of a CatalogSource. All are of positive polarity: True is the good state. All are present from
-// the first reconciliation on. Messages are sentences for people.
+// Condition types of a CatalogSource. True is the good state of each. All are present from the first reconciliation on,
+// except TemplatesHaveResolved. Messages are sentences for people.
 const (
-	// ReadyCondition summarises the others as kstatus expects, so that `kubectl wait --for=condition=Ready` works:
-	// True when the wanted content is served and its packages are published. False says what is amiss in the words
-	// of the condition at fault; content that is served meanwhile stays served (see ServingCondition).
-	// Reasons: Succeeded, Suspended (True), Unpacking, InvalidPackages, Unavailable, UserSpecifiedUnavailable, Retrying, Blocked, SyncFailed,
-	// and where it is known what is amiss with the image, its registry or the access to it, the reasons that say that (False).
+	// ReadyCondition summarizes the other conditions as kstatus expects, so `kubectl wait --for=condition=Ready` works.
+	// It is True when the requested content is served and its packages are published. False carries the message of the
+	// failed condition; content that is already served stays served (see ServingCondition).
+	// Reasons: Succeeded, Suspended (True), Unpacking, InvalidPackages, Unavailable, UserSpecifiedUnavailable, Retrying,
+	// Blocked, SyncFailed, or the specific cause where it is known (False).
 	ReadyCondition = "Ready"
 
-	// ServingCondition says whether the HTTP service answers for this catalog, with this or with earlier content.
+	// ServingCondition reports whether the HTTP service serves this catalog, with current or earlier content.
 	// Reasons: Available (True), Unavailable, UserSpecifiedUnavailable (False).
 	ServingCondition = "Serving"
 
-	// ProgressingCondition says whether catalogd is able to follow the image. It is True while polling works or is
-	// retried, and False when only a change made by a person (or a new image) helps.
+	// ProgressingCondition reports whether catalogd can poll and unpack the image. It is True while this works or is
+	// retried, and False when only a person or a new image can help.
 	// Reasons: Succeeded, Unpacking, Retrying (True), Blocked, Suspended, UserSpecifiedUnavailable (False).
 	ProgressingCondition = "Progressing"
 
-	// PackagesSyncedCondition says whether the OperatorPackages equal the served content.
+	// PackagesSyncedCondition reports whether the OperatorPackages match the served content.
 	// Reasons: Synced, InvalidPackages (True), Unpacking, SyncFailed, Unavailable, UserSpecifiedUnavailable (False).
 	PackagesSyncedCondition = "PackagesSynced"
 
-	// TemplatesHaveResolvedCondition says whether the image could be made of its template. It is there only where a
-	// template is used.
+	// TemplatesHaveResolvedCondition reports whether the image template was resolved. It is present only while a template
+	// is used.
 	// Reasons: AllTemplatesResolved (True), UnableToResolve (False).
 	TemplatesHaveResolvedCondition = "TemplatesHaveResolved"
 )
@@ -34,97 +34,97 @@ const (
 	// AvailableReason: the catalog is served.
 	AvailableReason = "Available"
 
-	// UnavailableReason: there is nothing to serve yet.
+	// UnavailableReason: no content has been unpacked yet.
 	UnavailableReason = "Unavailable"
 
 	// UserSpecifiedUnavailableReason: spec.availability is Unavailable.
 	UserSpecifiedUnavailableReason = "UserSpecifiedUnavailable"
 
-	// UnpackingReason: the catalog is new, and its image is being unpacked for the first time, or its packages are being examined.
+	// UnpackingReason: the image of a new catalog is being unpacked, or its packages are being validated.
 	UnpackingReason = "Unpacking"
 
-	// SucceededReason: the last poll and, where the digest was new, the unpacking of it succeeded.
+	// SucceededReason: the last poll succeeded, and so did unpacking a new digest.
 	SucceededReason = "Succeeded"
 
-	// RetryingReason: the last attempt failed in a way that may pass, such as a registry that does not answer.
+	// RetryingReason: the last attempt failed with an error that may pass, such as a registry timeout.
 	RetryingReason = "Retrying"
 
-	// BlockedReason: the last attempt failed in a way that stays until somebody changes the object or the image.
+	// BlockedReason: the last attempt failed with an error that stays until the object or the image changes.
 	BlockedReason = "Blocked"
 
 	// SuspendedReason: spec.suspend is true.
 	SuspendedReason = "Suspended"
 
-	// SyncedReason: there is one current OperatorPackage for each package of the content.
+	// SyncedReason: each package of the content has a current OperatorPackage.
 	SyncedReason = "Synced"
 
-	// InvalidPackagesReason: as Synced, but packages that fail validation were left out; status.content names them.
+	// InvalidPackagesReason: as Synced, without the packages that failed validation; status.content lists them.
 	InvalidPackagesReason = "InvalidPackages"
 
-	// SyncFailedReason: the API server refused or failed a write of an OperatorPackage; it is retried.
+	// SyncFailedReason: writing an OperatorPackage failed; catalogd retries.
 	SyncFailedReason = "SyncFailed"
 
-	// AllTemplatesResolvedReason: the image was made of its template.
+	// AllTemplatesResolvedReason: the image template was resolved.
 	AllTemplatesResolvedReason = "AllTemplatesResolved"
 
-	// UnableToResolveReason: the template has a variable that is not known or that the cluster's version does not give.
+	// UnableToResolveReason: the template has an unknown variable, or one without a value on this cluster.
 	UnableToResolveReason = "UnableToResolve"
 )
 
-// Reasons of Ready=False that say more than Progressing does, which has Retrying or Blocked then.
+// Specific reasons of Ready=False. Progressing has Retrying or Blocked at the same time.
 const (
-	// AccessInvalidReason: a Secret or ConfigMap of spec.registry is missing, or cannot be used.
+	// AccessInvalidReason: a Secret or ConfigMap of spec.registry is missing or invalid.
 	AccessInvalidReason = "AccessInvalid"
 
-	// UnauthorizedReason: the registry wants credentials, or other ones.
+	// UnauthorizedReason: the registry requires credentials or refused those it got.
 	UnauthorizedReason = "Unauthorized"
 
 	// ImageNotFoundReason: the registry has no such image or tag.
 	ImageNotFoundReason = "ImageNotFound"
 
-	// RateLimitedReason: the registry asked to wait.
+	// RateLimitedReason: the registry limits the rate of requests.
 	RateLimitedReason = "RateLimited"
 
-	// RegistryUnreachableReason: no answer came from the registry.
+	// RegistryUnreachableReason: the registry did not answer.
 	RegistryUnreachableReason = "RegistryUnreachable"
 
-	// RegistryFailedReason: the registry answered with an error, or broke off.
+	// RegistryFailedReason: the registry answered with an error or closed the connection.
 	RegistryFailedReason = "RegistryFailed"
 
-	// RegistryBlockedReason: catalogd's registries.conf forbids the image.
+	// RegistryBlockedReason: catalogd's registries.conf blocks the image.
 	RegistryBlockedReason = "RegistryBlocked"
 
-	// CertificateNotTrustedReason: the registry's certificate is not valid, or nobody trusted signed it.
+	// CertificateNotTrustedReason: the registry's certificate is invalid or signed by an unknown authority.
 	CertificateNotTrustedReason = "CertificateNotTrusted"
 
-	// ClientCertificateRefusedReason: the registry wants a client certificate, or another one.
+	// ClientCertificateRefusedReason: the registry requires a client certificate or refused the one it got.
 	ClientCertificateRefusedReason = "ClientCertificateRefused"
 
-	// ProxyFailedReason: the proxy cannot be reached, or refuses.
+	// ProxyFailedReason: the proxy is unreachable or refused the request.
 	ProxyFailedReason = "ProxyFailed"
 
-	// StorageFullReason: catalogd's volume, or what it may take of it, has no room for the content.
+	// StorageFullReason: the volume or --storage-limit has no room for the content.
 	StorageFullReason = "StorageFull"
 
-	// StorageFailedReason: catalogd's volume cannot be written or read.
+	// StorageFailedReason: reading or writing the volume failed.
 	StorageFailedReason = "StorageFailed"
 
-	// InsecureRefusedReason: the registry speaks plain HTTP, and spec.registry.insecure is not set.
+	// InsecureRefusedReason: the registry speaks plain HTTP and spec.registry.insecure is not set.
 	InsecureRefusedReason = "InsecureRefused"
 
-	// DigestMismatchReason: what the registry gave is not what its digest says.
+	// DigestMismatchReason: the content from the registry does not match its digest.
 	DigestMismatchReason = "DigestMismatch"
 
-	// CatalogTooLargeReason: the files of the catalog exceed --max-unpacked-bytes together.
+	// CatalogTooLargeReason: the files of the catalog together exceed --max-unpacked-bytes.
 	CatalogTooLargeReason = "CatalogTooLarge"
 
 	// FileTooLargeReason: a file of the catalog exceeds --max-file-bytes.
 	FileTooLargeReason = "FileTooLarge"
 
-	// TooManyFilesReason: the catalog has more files and directories than --max-files.
+	// TooManyFilesReason: the number of files and directories exceeds --max-files.
 	TooManyFilesReason = "TooManyFiles"
 
-	// CompressionRatioReason: a layer of the image unpacks to more than --max-compression-ratio times its size.
+	// CompressionRatioReason: a layer of the image exceeds --max-compression-ratio.
 	CompressionRatioReason = "CompressionRatioExceeded"
 
 	// DatabaseTooLargeReason: the SQLite database of a legacy index exceeds --max-database-bytes.

@@ -16,30 +16,29 @@ const GroupName = "catalogd.operatorframework.io"
 
 // Names that catalogd reads or writes in object metadata.
 const (
-	// CleanupFinalizer is held on a CatalogSource until its content and its files are gone.
+	// CleanupFinalizer stays on a CatalogSource until catalogd has deleted its content and its files.
 	CleanupFinalizer = GroupName + "/cleanup"
 
-	// PollRequestedAnnotation on a CatalogSource asks for a poll now. Any value that differs from
-	// status.poll.requested is a request; the handled value is echoed there.
+	// PollRequestedAnnotation on a CatalogSource requests a poll. Each value other than status.poll.requested is a
+	// request; catalogd copies the handled value there.
 	PollRequestedAnnotation = GroupName + "/poll-requested"
 
-	// ImageTemplateAnnotation on a CatalogSource is read as spec.imageTemplate is, where that is not set. The name is that
-	// of OLM v0.
+	// ImageTemplateAnnotation on a CatalogSource is the fallback for spec.imageTemplate, as in OLM v0.
 	ImageTemplateAnnotation = "olm.catalogImageTemplate"
 
-	// ContentHashAnnotation on an OperatorPackage names the content that catalogd last wrote. An object whose
-	// hash equals that of the desired content is not written.
+	// ContentHashAnnotation on an OperatorPackage is the hash of the content that catalogd last wrote. Publishing the
+	// same hash again is a no-op.
 	ContentHashAnnotation = GroupName + "/content-hash"
 
-	// ContentGenerationAnnotation on an OperatorPackage is the metadata.generation that it had when catalogd last wrote
-	// it. Where the two differ, somebody else changed it, and it is written again.
+	// ContentGenerationAnnotation on an OperatorPackage is its metadata.generation after catalogd's last write. If the two
+	// differ, another client changed the object and catalogd writes it again.
 	ContentGenerationAnnotation = GroupName + "/content-generation"
 
-	// CatalogLabel on an OperatorPackage holds the name of its CatalogSource. The key has no prefix, as on a PackageManifest.
+	// CatalogLabel on an OperatorPackage is the name of its CatalogSource. A PackageManifest has the same key.
 	CatalogLabel = "catalog"
 
-	// ProviderLabel on an OperatorPackage holds the name of its provider where that is a legal label value; the
-	// exact name is in status.provider.name.
+	// ProviderLabel on an OperatorPackage is the name of its provider, if that is a legal label value. The exact name is
+	// in status.provider.name.
 	ProviderLabel = "provider"
 )
 

@@ -13,19 +13,17 @@ type OperatorPackageSpec struct {
 	// +required
 	Catalog string `json:"catalog"`
 
-	// priority is the priority of that CatalogSource: where several catalogs offer the same package, the highest wins.
+	// priority is the priority of that CatalogSource. Among catalogs that offer the same package, the highest wins.
 	// +optional
 	// +default=0
 	Priority int32 `json:"priority"`
 }
 
-// OperatorPackageStatus has the shape of the status of a PackageManifest (packages.operators.coreos.com/v1), so that
-// a client that lists OperatorPackages instead finds every field it reads; objects such as provider are present even
-// when empty, as they are there. The additions are summary and urls. Left out are icon bytes and the annotation
-// alm-examples, which no list page reads. Nothing is validated: catalogs in use break every rule one would make.
+// OperatorPackageStatus has the shape of the status of a PackageManifest (packages.operators.coreos.com/v1). Objects
+// such as provider are present even when empty, as in a PackageManifest. summary and urls are additions. Icon bytes and
+// the annotation alm-examples are left out. No field is validated, because real catalogs break every rule.
 type OperatorPackageStatus struct {
-	// summary holds what `kubectl get` prints. The columns cannot read it from channels, since a JSON path cannot
-	// look up the channel that defaultChannel names.
+	// summary has the columns of `kubectl get`.
 	// +optional
 	Summary PackageSummary `json:"summary,omitzero"`
 
@@ -41,7 +39,7 @@ type OperatorPackageStatus struct {
 	// +optional
 	CatalogSourcePublisher string `json:"catalogSourcePublisher"`
 
-	// catalogSourceNamespace is the namespace in which catalogd runs, as a CatalogSource has none.
+	// catalogSourceNamespace is the namespace of catalogd, because a CatalogSource has none.
 	// +optional
 	CatalogSourceNamespace string `json:"catalogSourceNamespace"`
 
@@ -62,23 +60,22 @@ type OperatorPackageStatus struct {
 	// +listType=atomic
 	Channels []PackageChannel `json:"channels,omitzero"`
 
-	// defaultChannel is the channel that is installed from if no other is named. If the channel that the catalog names
-	// is not among channels, it is the first of them.
+	// defaultChannel is the default channel of the package. If channels does not have it, it is the first of them.
 	// +optional
 	DefaultChannel string `json:"defaultChannel"`
 
-	// urls lead to what is too large to be listed.
+	// urls are the addresses of content that is too large for this object.
 	// +optional
 	URLs PackageURLs `json:"urls,omitzero"`
 }
 
-// PackageSummary is a package in one line.
+// PackageSummary has the columns of `kubectl get`.
 type PackageSummary struct {
-	// displayName is the display name of the head of the default channel, or else the name of the package.
+	// displayName is the display name of the head of the default channel; if it has none, the name of the package.
 	// +optional
 	DisplayName string `json:"displayName,omitempty"`
 
-	// catalog is the display name of the CatalogSource, or else its name.
+	// catalog is the display name of the CatalogSource; if it has none, its name.
 	// +optional
 	Catalog string `json:"catalog,omitempty"`
 
@@ -91,13 +88,13 @@ type PackageSummary struct {
 	Version string `json:"version,omitempty"`
 }
 
-// PackageURLs lead to what catalogd serves about a package over HTTP.
+// PackageURLs are addresses of the content service.
 type PackageURLs struct {
-	// package answers with all blobs of the package as JSON lines.
+	// package is the URL of all blobs of the package, as JSON lines.
 	// +optional
 	Package string `json:"package,omitempty"`
 
-	// icon answers with the icon of the package. It is empty if the package has none.
+	// icon is the URL of the icon. It is empty if the package has none.
 	// +optional
 	Icon string `json:"icon,omitempty"`
 }
@@ -108,7 +105,7 @@ type PackageChannel struct {
 	// +optional
 	Name string `json:"name"`
 
-	// currentCSV is the name of the head of the channel: the bundle that no other bundle replaces or skips.
+	// currentCSV is the name of the head: the bundle that no other bundle of the channel replaces or skips.
 	// +optional
 	CurrentCSV string `json:"currentCSV"`
 
@@ -120,8 +117,7 @@ type PackageChannel struct {
 	// +optional
 	Deprecation *Deprecation `json:"deprecation,omitempty"`
 
-	// entries are the bundles of the channel, the highest version first, without those that have the property
-	// olm.deprecated.
+	// entries are the bundles of the channel, highest version first, without bundles with the property olm.deprecated.
 	// +optional
 	// +listType=atomic
 	Entries []ChannelEntry `json:"entries,omitzero"`
@@ -142,14 +138,14 @@ type ChannelEntry struct {
 	Deprecation *Deprecation `json:"deprecation,omitempty"`
 }
 
-// Deprecation tells that a package, a channel or a bundle is deprecated.
+// Deprecation marks a package, a channel or a bundle as deprecated.
 type Deprecation struct {
-	// message says why, and what to use instead.
+	// message gives the reason and the replacement.
 	// +optional
 	Message string `json:"message"`
 }
 
-// CSVDescription is what lists of operators show of a ClusterServiceVersion.
+// CSVDescription is the extract of a ClusterServiceVersion that lists of operators show.
 type CSVDescription struct {
 	// displayName is the display name of the operator.
 	// +optional
@@ -167,17 +163,17 @@ type CSVDescription struct {
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// keywords help to find the operator.
+	// keywords are search terms.
 	// +optional
 	// +listType=atomic
 	Keywords []string `json:"keywords,omitempty"`
 
-	// links lead to more about the operator.
+	// links are web pages about the operator.
 	// +optional
 	// +listType=atomic
 	Links []AppLink `json:"links,omitempty"`
 
-	// maintainers maintain the operator.
+	// maintainers are the people and groups that maintain the operator.
 	// +optional
 	// +listType=atomic
 	Maintainers []Maintainer `json:"maintainers,omitempty"`
@@ -190,7 +186,7 @@ type CSVDescription struct {
 	// +optional
 	LongDescription string `json:"description,omitempty"`
 
-	// minKubeVersion is the lowest version of Kubernetes that the operator needs.
+	// minKubeVersion is the lowest supported version of Kubernetes.
 	// +optional
 	MinKubeVersion string `json:"minKubeVersion,omitempty"`
 
@@ -199,7 +195,7 @@ type CSVDescription struct {
 	// +listType=atomic
 	RelatedImages []string `json:"relatedImages,omitempty"`
 
-	// installModes say which sets of namespaces the operator can watch.
+	// installModes are the sets of namespaces that the operator can watch.
 	// +optional
 	// +listType=atomic
 	InstallModes []InstallMode `json:"installModes,omitempty"`
@@ -240,25 +236,25 @@ type Maintainer struct {
 	Email string `json:"email,omitempty"`
 }
 
-// InstallMode says whether a set of namespaces can be watched.
+// InstallMode reports whether the operator can watch a set of namespaces.
 type InstallMode struct {
 	// type is OwnNamespace, SingleNamespace, MultiNamespace or AllNamespaces.
 	// +optional
 	Type string `json:"type"`
 
-	// supported says whether the operator can watch such a set.
+	// supported reports whether the operator can watch such a set.
 	// +optional
 	Supported bool `json:"supported"`
 }
 
 // CustomResourceDefinitions are the custom resources of an operator.
 type CustomResourceDefinitions struct {
-	// owned are the custom resources that the operator brings.
+	// owned are the custom resources that the operator provides.
 	// +optional
 	// +listType=atomic
 	Owned []CRDDescription `json:"owned,omitempty"`
 
-	// required are the custom resources that somebody else must bring.
+	// required are the custom resources that the operator needs.
 	// +optional
 	// +listType=atomic
 	Required []CRDDescription `json:"required,omitempty"`
@@ -278,23 +274,23 @@ type CRDDescription struct {
 	// +optional
 	Kind string `json:"kind"`
 
-	// displayName is the name that is shown to people.
+	// displayName is the name for people.
 	// +optional
 	DisplayName string `json:"displayName,omitempty"`
 
-	// description says what the custom resource is for.
+	// description is the purpose of the custom resource.
 	// +optional
 	Description string `json:"description,omitempty"`
 }
 
 // APIServiceDefinitions are the aggregated APIs of an operator.
 type APIServiceDefinitions struct {
-	// owned are the APIs that the operator brings.
+	// owned are the APIs that the operator provides.
 	// +optional
 	// +listType=atomic
 	Owned []APIServiceDescription `json:"owned,omitempty"`
 
-	// required are the APIs that somebody else must bring.
+	// required are the APIs that the operator needs.
 	// +optional
 	// +listType=atomic
 	Required []APIServiceDescription `json:"required,omitempty"`
@@ -318,11 +314,11 @@ type APIServiceDescription struct {
 	// +optional
 	Kind string `json:"kind"`
 
-	// displayName is the name that is shown to people.
+	// displayName is the name for people.
 	// +optional
 	DisplayName string `json:"displayName,omitempty"`
 
-	// description says what the API is for.
+	// description is the purpose of the API.
 	// +optional
 	Description string `json:"description,omitempty"`
 }
@@ -342,9 +338,8 @@ type GroupVersionKind struct {
 	Kind string `json:"kind"`
 }
 
-// OperatorPackage is a package of a catalog: a light extract for lists, made and kept current by catalogd. Its name
-// is <package>.<catalog>, where the last dot separates. It belongs to its CatalogSource and goes with it. There is
-// no status subresource, so that one write makes the whole object.
+// OperatorPackage is an extract of a package for lists. catalogd publishes it and keeps it up to date. Its name is
+// <package>.<catalog>, separated by the last dot. Its CatalogSource owns it. It has no status subresource.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=opkg,categories=catalogd
 // +kubebuilder:selectablefield:JSONPath=`.spec.packageName`

@@ -75,11 +75,11 @@ var parsers = []struct {
 	},
 }
 
-// mutants is how many texts are tried of each field.
+// mutants is the number of texts for each field.
 const mutants = 200
 
-// TestPolicyRefusesNothingThatIsRead tries texts that are nearly well-formed. What the policy refuses, catalogd must not be able to
-// read. The other way round the policy may be wrong, but seldom.
+// TestPolicyRefusesNothingThatIsRead tries nearly well-formed texts. Each text that the policy rejects must be unreadable for
+// catalogd as well. The policy may accept a few unreadable texts.
 func TestPolicyRefusesNothingThatIsRead(t *testing.T) {
 	for _, parser := range parsers {
 		t.Run(parser.name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestPolicyRefusesNothingThatIsRead(t *testing.T) {
 	}
 }
 
-// mutate returns text with one to three changes: something put in, a part doubled, removed, or swapped with another.
+// mutate returns text with one to three changes: insertions, repetitions, deletions or swaps.
 func mutate(random *rand.Rand, text string, extra []string) string {
 	for range 1 + random.IntN(3) {
 		runes := []rune(text)
@@ -181,7 +181,7 @@ func readMirror(text string) (err error) {
 	return fmt.Errorf("it makes no reference of any image")
 }
 
-// reach makes what catalogd would ask of a registry, and does not ask it.
+// reach builds catalogd's request to the registry without sending it.
 func reach(ref name.Reference, mirrors []registry.Mirror) error {
 	registries := registry.New(registry.Config{Now: time.Now, Backoff: func(int) time.Duration { return 0 }})
 	c, err := registries.Client("x", registry.Access{Mirrors: mirrors})

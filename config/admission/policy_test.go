@@ -12,50 +12,127 @@ import (
 
 const digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
+// Remedies in refusals.
+const (
+	asTag          = `is not a valid image reference: write registry/repository:tag, in lower case except the tag`
+	asDigest       = `is not a valid image reference: write registry/repository@sha256: and 64 lower-case hex digits`
+	validVariables = `: valid variables are {kube_major_version}, {kube_minor_version} and {kube_patch_version}`
+	cronForms      = `, "*", ascending ranges such as 1-5, steps such as */2, or a comma-separated list of these`
+	asDuration     = ` is not a valid duration: write hours, minutes and seconds, such as @every 1h30m`
+	asName         = ` is not a valid name of a Secret or ConfigMap: use lower-case letters, digits, "-" and ".", without a namespace`
+	asPrefix       = `: write registry[:port][/namespace[/repository]], with namespace and repository in lower case`
+)
+
 // refused are the mistakes that are expected, and what is said to each.
 var refused = []struct {
 	name string
 	spec v1beta1.CatalogSourceSpec
 	says string
 }{
-	{"upper case", image("quay.io/Example/catalog:v1"), `spec.image "quay.io/Example/catalog:v1" is no image reference: write registry/repository:tag, in lower case but for the tag`},
-	{"no tag", image("quay.io/example/catalog:"), `spec.image "quay.io/example/catalog:" is no image reference: write registry/repository:tag, in lower case but for the tag`},
-	{"two tags", image("catalog:v1:v2"), `spec.image "catalog:v1:v2" is no image reference: write registry/repository:tag, in lower case but for the tag`},
-	{"no repository", image("quay.io/"), `spec.image "quay.io/" is no image reference: write registry/repository:tag, in lower case but for the tag`},
-	{"an address not in ASCII", image("bücher.example/catalog"), `spec.image "bücher.example/catalog" is no image reference: write registry/repository:tag, in lower case but for the tag`},
-	{"credentials", image("user:password@quay.io/catalog"), `spec.image "user:password@quay.io/catalog" is no image reference: write registry/repository@sha256: and 64 hex digits in lower case`},
-	{"a short digest", image("quay.io/example/catalog@sha256:e3b0c442"), `spec.image "quay.io/example/catalog@sha256:e3b0c442" is no image reference: write registry/repository@sha256: and 64 hex digits in lower case`},
-	{"a digest without algorithm", image("catalog@" + digest), `spec.image "catalog@` + digest + `" is no image reference: write registry/repository@sha256: and 64 hex digits in lower case`},
-	{"a digest in upper case", image("c@sha256:" + strings.ToUpper(digest)), `spec.image "c@sha256:` + strings.ToUpper(digest) + `" is no image reference: write registry/repository@sha256: and 64 hex digits in lower case`},
-	{"a long value is shortened", image(strings.Repeat("A", 1000)), `spec.image "` + strings.Repeat("A", 80) + `..." is no image reference: write registry/repository:tag, in lower case but for the tag`},
-	{"a template as image", image("quay.io/c:v{kube_minor_version}"), `spec.image "quay.io/c:v{kube_minor_version}" is no image reference: a reference with variables belongs into spec.imageTemplate`},
+	{"upper case", image("quay.io/Example/catalog:v1"), `spec.image "quay.io/Example/catalog:v1" ` + asTag},
+	{"no tag", image("quay.io/example/catalog:"), `spec.image "quay.io/example/catalog:" ` + asTag},
+	{"two tags", image("catalog:v1:v2"), `spec.image "catalog:v1:v2" ` + asTag},
+	{"no repository", image("quay.io/"), `spec.image "quay.io/" ` + asTag},
+	{"an address not in ASCII", image("bücher.example/catalog"), `spec.image "bücher.example/catalog" ` + asTag},
+	{"credentials", image("user:password@quay.io/catalog"), `spec.image "user:password@quay.io/catalog" ` + asDigest},
+	{
+		"a short digest", image("quay.io/example/catalog@sha256:e3b0c442"),
+		`spec.image "quay.io/example/catalog@sha256:e3b0c442" ` + asDigest,
+	},
+	{"a digest without algorithm", image("catalog@" + digest), `spec.image "catalog@` + digest + `" ` + asDigest},
+	{
+		"a digest in upper case", image("c@sha256:" + strings.ToUpper(digest)),
+		`spec.image "c@sha256:` + strings.ToUpper(digest) + `" ` + asDigest,
+	},
+	{
+		"a long value is shortened", image(strings.Repeat("A", 1000)),
+		`spec.image "` + strings.Repeat("A", 80) + `..." ` + asTag,
+	},
+	{
+		"a template as image", image("quay.io/c:v{kube_minor_version}"),
+		`spec.image "quay.io/c:v{kube_minor_version}" is not a valid image reference: move a reference with variables to spec.imageTemplate`,
+	},
 
-	{"an unknown variable", template("quay.io/c:v{kube_major}.{kube_minor_version}"), `spec.imageTemplate "quay.io/c:v{kube_major}.{kube_minor_version}" has {kube_major}, which is no variable: use {kube_major_version}, {kube_minor_version} and {kube_patch_version} only`},
-	{"a variable of shells", template("quay.io/c:v${kube_major_version"), `spec.imageTemplate "quay.io/c:v${kube_major_version" has {kube_major_version, which is no variable: use {kube_major_version}, {kube_minor_version} and {kube_patch_version} only`},
-	{"a template in upper case", template("quay.io/C:v{kube_major_version}"), `spec.imageTemplate "quay.io/C:v{kube_major_version}" is no image reference: write registry/repository:tag, in lower case but for the tag`},
+	{
+		"an unknown variable", template("quay.io/c:v{kube_major}.{kube_minor_version}"),
+		`spec.imageTemplate "quay.io/c:v{kube_major}.{kube_minor_version}" has the unknown variable {kube_major}` + validVariables,
+	},
+	{
+		"a variable of shells", template("quay.io/c:v${kube_major_version"),
+		`spec.imageTemplate "quay.io/c:v${kube_major_version" has the unknown variable {kube_major_version` + validVariables,
+	},
+	{
+		"a template in upper case", template("quay.io/C:v{kube_major_version}"),
+		`spec.imageTemplate "quay.io/C:v{kube_major_version}" ` + asTag,
+	},
 
-	{"Sunday as 7", schedule("0 3 * * 7"), `spec.pollingSchedule has day of week "7": write numbers from 0 (Sunday) to 6 or sun to sat, "*", ranges that rise such as 1-5, steps such as */2, or several of them with commas`},
-	{"minute", schedule("60 * * * *"), `spec.pollingSchedule has minute "60": write numbers from 0 to 59, "*", ranges that rise such as 1-5, steps such as */2, or several of them with commas`},
-	{"hour", schedule("0 1,24 * * *"), `spec.pollingSchedule has hour "1,24": write numbers from 0 to 23, "*", ranges that rise such as 1-5, steps such as */2, or several of them with commas`},
-	{"day of month", schedule("0 3 0 * *"), `spec.pollingSchedule has day of month "0": write numbers from 1 to 31, "*", ranges that rise such as 1-5, steps such as */2, or several of them with commas`},
-	{"month", schedule("CRON_TZ=Europe/Prague 0 3 * january *"), `spec.pollingSchedule has month "january": write numbers from 1 to 12 or jan to dec, "*", ranges that rise such as 1-5, steps such as */2, or several of them with commas`},
-	{"a range that falls", schedule("0 3 * * SAT-SUN"), `spec.pollingSchedule has day of week "sat-sun": write numbers from 0 (Sunday) to 6 or sun to sat, "*", ranges that rise such as 1-5, steps such as */2, or several of them with commas`},
-	{"a step of nothing", schedule("*/0 * * * *"), `spec.pollingSchedule has minute "*/0": write numbers from 0 to 59, "*", ranges that rise such as 1-5, steps such as */2, or several of them with commas`},
-	{"an extension", schedule("0 3 L * *"), `spec.pollingSchedule has day of month "l": write numbers from 1 to 31, "*", ranges that rise such as 1-5, steps such as */2, or several of them with commas`},
-	{"a typographic hyphen", schedule("0 3 * * MON–FRI"), `spec.pollingSchedule has day of week "mon–fri": write numbers from 0 (Sunday) to 6 or sun to sat, "*", ranges that rise such as 1-5, steps such as */2, or several of them with commas`},
-	{"days are no duration", schedule("@every 1d"), `spec.pollingSchedule has "@every 1d", which is no duration: write hours, minutes and seconds, such as @every 1h30m`},
-	{"a number is no duration", schedule("CRON_TZ=UTC @every 15"), `spec.pollingSchedule has "@every 15", which is no duration: write hours, minutes and seconds, such as @every 1h30m`},
+	{
+		"Sunday as 7", schedule("0 3 * * 7"),
+		`spec.pollingSchedule: invalid day of week "7": use numbers from 0 (Sunday) to 6 or sun to sat` + cronForms,
+	},
+	{"minute", schedule("60 * * * *"), `spec.pollingSchedule: invalid minute "60": use numbers from 0 to 59` + cronForms},
+	{"hour", schedule("0 1,24 * * *"), `spec.pollingSchedule: invalid hour "1,24": use numbers from 0 to 23` + cronForms},
+	{
+		"day of month", schedule("0 3 0 * *"),
+		`spec.pollingSchedule: invalid day of month "0": use numbers from 1 to 31` + cronForms,
+	},
+	{
+		"month", schedule("CRON_TZ=Europe/Prague 0 3 * january *"),
+		`spec.pollingSchedule: invalid month "january": use numbers from 1 to 12 or jan to dec` + cronForms,
+	},
+	{
+		"a range that falls", schedule("0 3 * * SAT-SUN"),
+		`spec.pollingSchedule: invalid day of week "sat-sun": use numbers from 0 (Sunday) to 6 or sun to sat` + cronForms,
+	},
+	{
+		"a step of nothing", schedule("*/0 * * * *"),
+		`spec.pollingSchedule: invalid minute "*/0": use numbers from 0 to 59` + cronForms,
+	},
+	{
+		"an extension", schedule("0 3 L * *"),
+		`spec.pollingSchedule: invalid day of month "l": use numbers from 1 to 31` + cronForms,
+	},
+	{
+		"a typographic hyphen", schedule("0 3 * * MON–FRI"),
+		`spec.pollingSchedule: invalid day of week "mon–fri": use numbers from 0 (Sunday) to 6 or sun to sat` + cronForms,
+	},
+	{"days are no duration", schedule("@every 1d"), `spec.pollingSchedule: "@every 1d"` + asDuration},
+	{"a number is no duration", schedule("CRON_TZ=UTC @every 15"), `spec.pollingSchedule: "@every 15"` + asDuration},
 
-	{"a pull secret in a namespace", access(v1beta1.RegistryAccess{PullSecrets: []v1beta1.SecretReference{{Name: "a"}, {Name: "team/puller"}}}), `spec.registry.pullSecrets names "team/puller", as no Secret or ConfigMap can be called: write its name alone, of lower-case letters, digits, "-" and "."`},
-	{"a CA bundle in upper case", access(v1beta1.RegistryAccess{CABundle: &v1beta1.BundleReference{Name: "CA"}}), `spec.registry.caBundle names "CA", as no Secret or ConfigMap can be called: write its name alone, of lower-case letters, digits, "-" and "."`},
-	{"a file as key", access(v1beta1.RegistryAccess{CABundle: &v1beta1.BundleReference{Name: "ca", Key: "/etc/ca.crt"}}), `spec.registry.caBundle.key cannot be a key of a Secret or ConfigMap: write letters, digits, "-", "_" and "."`},
-	{"a client certificate", access(v1beta1.RegistryAccess{ClientCertificate: &v1beta1.SecretReference{Name: "a_b"}}), `spec.registry.clientCertificate names "a_b", as no Secret or ConfigMap can be called: write its name alone, of lower-case letters, digits, "-" and "."`},
-	{"the address of a proxy", access(v1beta1.RegistryAccess{Proxy: &v1beta1.SecretReference{Name: "http://proxy:3128\n"}}), `spec.registry.proxy names "http://proxy:3128 ", as no Secret or ConfigMap can be called: write its name alone, of lower-case letters, digits, "-" and "."`},
+	{
+		"a pull secret in a namespace", access(v1beta1.RegistryAccess{PullSecrets: []v1beta1.SecretReference{{Name: "a"}, {Name: "team/puller"}}}),
+		`spec.registry.pullSecrets: "team/puller"` + asName,
+	},
+	{
+		"a CA bundle in upper case", access(v1beta1.RegistryAccess{CABundle: &v1beta1.BundleReference{Name: "CA"}}),
+		`spec.registry.caBundle: "CA"` + asName,
+	},
+	{
+		"a file as key", access(v1beta1.RegistryAccess{CABundle: &v1beta1.BundleReference{Name: "ca", Key: "/etc/ca.crt"}}),
+		`spec.registry.caBundle.key is not a valid key of a Secret or ConfigMap: use letters, digits, "-", "_" and "."`,
+	},
+	{
+		"a client certificate", access(v1beta1.RegistryAccess{ClientCertificate: &v1beta1.SecretReference{Name: "a_b"}}),
+		`spec.registry.clientCertificate: "a_b"` + asName,
+	},
+	{
+		"the address of a proxy", access(v1beta1.RegistryAccess{Proxy: &v1beta1.SecretReference{Name: "http://proxy:3128\n"}}),
+		`spec.registry.proxy: "http://proxy:3128 "` + asName,
+	},
 
-	{"a mirror without registry", mirrors("mirror.example", "quay"), `spec.registry.mirrors has the location "quay", which makes no image reference: write registry[:port][/namespace[/repository]], the latter two in lower case`},
-	{"a mirror in upper case", mirrors("mirror.example/Quay"), `spec.registry.mirrors has the location "mirror.example/Quay", which makes no image reference: write registry[:port][/namespace[/repository]], the latter two in lower case`},
-	{"a mirror with white space", mirrors("mirror.example "), `spec.registry.mirrors has the location "mirror.example ", which makes no image reference: write registry[:port][/namespace[/repository]], the latter two in lower case`},
-	{"a mirror without anything", mirrors("/"), `spec.registry.mirrors has the location "/", which makes no image reference: write registry[:port][/namespace[/repository]], the latter two in lower case`},
+	{
+		"a mirror without registry", mirrors("mirror.example", "quay"),
+		`spec.registry.mirrors: invalid location "quay"` + asPrefix,
+	},
+	{
+		"a mirror in upper case", mirrors("mirror.example/Quay"),
+		`spec.registry.mirrors: invalid location "mirror.example/Quay"` + asPrefix,
+	},
+	{
+		"a mirror with white space", mirrors("mirror.example "),
+		`spec.registry.mirrors: invalid location "mirror.example "` + asPrefix,
+	},
+	{"a mirror without anything", mirrors("/"), `spec.registry.mirrors: invalid location "/"` + asPrefix},
 }
 
 func TestPolicyRefuses(t *testing.T) {
@@ -110,11 +187,11 @@ func TestPolicyAndTheAnnotation(t *testing.T) {
 	bad := map[string]string{v1beta1.ImageTemplateAnnotation: "quay.io/c:{version}\n"}
 	c := catalog("x", image("A"))
 	c.Annotations = bad
-	want := `annotation olm.catalogImageTemplate "quay.io/c:{version} " has {version}, which is no variable: use {kube_major_version}, {kube_minor_version} and {kube_patch_version} only`
+	want := `annotation olm.catalogImageTemplate "quay.io/c:{version} " has the unknown variable {version}` + validVariables
 	if got := refusal(api.Create(t.Context(), c, client.DryRunAll)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	c = catalog("x", template("c:{kube_major_version}")) // which wins over the annotation
+	c = catalog("x", template("c:{kube_major_version}")) // takes precedence over the annotation
 	c.Annotations = bad
 	if err := api.Create(t.Context(), c, client.DryRunAll); err != nil {
 		t.Error(err)
@@ -126,7 +203,7 @@ func TestPolicyAndTheAnnotation(t *testing.T) {
 	}
 }
 
-// stored has every fault, and was there before the policy.
+// stored has every fault. It was created before the policy.
 var stored = catalog("stored", v1beta1.CatalogSourceSpec{
 	Image: "A", PollingSchedule: "99 * * * *",
 	Registry: &v1beta1.RegistryAccess{
@@ -194,7 +271,7 @@ func TestPolicyJudgesWhatIsNew(t *testing.T) {
 	}
 }
 
-// An expression that fails must not keep anybody from anything. The tests above would not see it: they run with Fail.
+// A failing expression must not reject a request. The other tests run with Fail and cannot show this.
 func TestPolicyFailsOpen(t *testing.T) {
 	policy, _, err := readPolicy()
 	if err != nil {

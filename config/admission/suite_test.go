@@ -1,4 +1,4 @@
-// Package admission_test holds the admission policy against a real kube-apiserver, and against the parsers it stands in front of.
+// Package admission_test tests the admission policy on a real kube-apiserver, and compares it with catalogd's parsers.
 package admission_test
 
 import (
@@ -25,7 +25,7 @@ import (
 
 const policyName = "catalogsources.catalogd.operatorframework.io"
 
-// The API server that all tests share, with the policy in force. Set by TestMain, read only afterwards.
+// api is a client of the shared API server, on which the policy is in force. TestMain sets it.
 var api client.Client
 
 func TestMain(m *testing.M) {
@@ -47,8 +47,8 @@ func prepare(p *controlplane.Plane) (err error) {
 	return enforce(context.Background())
 }
 
-// enforce installs the policy and waits until it is in force. Here an expression that fails refuses the object, so that tests
-// see it.
+// enforce installs the policy and waits until it is in force. It sets failurePolicy to Fail, so that tests notice failing
+// expressions.
 func enforce(ctx context.Context) error {
 	policy, binding, err := readPolicy()
 	if err != nil {
@@ -84,7 +84,7 @@ func catalog(name string, spec v1beta1.CatalogSourceSpec) *v1beta1.CatalogSource
 	return &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 }
 
-// refusal returns what the policy says, "" if it does not refuse.
+// refusal returns the message of the policy, or "" if it accepts the request.
 func refusal(err error) string {
 	_, says, ok := strings.Cut(fmt.Sprint(err), "ValidatingAdmissionPolicy '"+policyName+"' with binding '"+policyName+"' denied request: ")
 	if !ok || !apierrors.IsInvalid(err) {

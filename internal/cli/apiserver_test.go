@@ -86,11 +86,11 @@ func TestRefusedCommandLine(t *testing.T) {
 		status metav1.Status
 		says   string
 	}{
-		{"add mine x --interval 1h --schedule @daily", invalid("pollingInterval and pollingSchedule exclude each other: remove one of them"),
-			"error: --interval and --schedule exclude each other: remove one of them\n"},
+		{"add mine x --interval 1h --schedule @daily", invalid("pollingInterval and pollingSchedule are mutually exclusive: remove one of them"),
+			"error: --interval and --schedule are mutually exclusive: remove one of them\n"},
 		{"add mine x", answer(apierrors.NewForbidden(v1beta1.GroupVersion.WithResource("catalogsources").GroupResource(), "mine",
-			errors.New(`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: spec.pollingSchedule has minute "x": write numbers`))),
-			`error: --schedule has minute "x": write numbers` + "\n"},
+			errors.New(`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: spec.pollingSchedule: invalid minute "x": use numbers`))),
+			`error: --schedule: invalid minute "x": use numbers` + "\n"},
 		{"get packages --field-selector catalog=sample", answer(apierrors.NewBadRequest("field label not supported: catalog")),
 			"error: --field-selector: field label not supported: catalog; use spec.catalog, spec.packageName, "},
 		{"list --field-selector x=y", answer(apierrors.NewBadRequest("field label not supported: x")), "error: --field-selector: field label not supported: x; use metadata.name\n"},
