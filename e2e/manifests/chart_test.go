@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,13 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 var chart = filepath.Join(root, "charts", "catalogd")
 
-// The chart renders what config/default is, object for object; but for the namespace, which helm makes or finds made.
+// The chart renders the objects of config/default, except the Namespace, which Helm creates.
 func TestChartIsDefault(t *testing.T) {
 	want := render(t, filepath.Join(root, "config", "default"))
 	want = slices.DeleteFunc(want, func(object *unstructured.Unstructured) bool { return object.GetKind() == "Namespace" })
@@ -25,7 +27,7 @@ func TestChartIsDefault(t *testing.T) {
 	}
 }
 
-// What watches it is that of the overlay.
+// The objects for the Prometheus Operator are those of the overlay.
 func TestChartMonitor(t *testing.T) {
 	monitoring := func(objects []*unstructured.Unstructured) map[string]map[string]any {
 		return byKey(slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
@@ -42,7 +44,7 @@ func TestChartMonitor(t *testing.T) {
 	}
 }
 
-// Two installations have no object in common, and none names the namespace of the other.
+// Two installations share no object, and neither refers to the namespace of the other.
 func TestChartTwice(t *testing.T) {
 	first := byKey(template(t, "catalogd-system"))
 	for key, object := range byKey(template(t, "elsewhere")) {
@@ -55,8 +57,8 @@ func TestChartTwice(t *testing.T) {
 	}
 }
 
-// helm installs it beside config/rbac, which is there already, and twice, if each has a selector; but not twice in one namespace,
-// where the two would take each other's lease.
+// Helm installs the chart beside config/rbac, and twice if each installation has a selector. It refuses a second installation
+// in the same namespace, which would share the lease.
 func TestChartInstalls(t *testing.T) {
 	for _, step := range []struct{ action, release, namespace, selector, refusal string }{
 		{"install", "catalogd", "one", "", ""},
@@ -83,7 +85,7 @@ func TestChartInstalls(t *testing.T) {
 	}
 }
 
-// Whatever the values, the API server takes what is rendered, in another namespace too, and catalogd the flags.
+// For all values, the API server accepts the objects, in another namespace too, and catalogd accepts the flags.
 func TestChartValues(t *testing.T) {
 	const namespace = "by-values"
 	_, err := shared.Kubectl(t.Context(), "create", "namespace", namespace)
@@ -131,7 +133,7 @@ leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 3s}
 	}
 }
 
-// Values become flags, in the form that a shell would not have to take apart again.
+// Each value becomes a single flag without shell quoting.
 func TestChartArgs(t *testing.T) {
 	for values, want := range map[string][]string{
 		"":                                 {"--external-url=https://catalogd.ns.svc"},
@@ -150,16 +152,75 @@ func TestChartArgs(t *testing.T) {
 	}
 }
 
-// A value that the chart does not know is an error, and so one that is misspelt is not passed over.
-func TestChartKnowsItsValues(t *testing.T) {
-	for _, value := range []string{"replica=1", "image.name=x", "replicas=many", "leaderElection.enabled=maybe"} {
-		if out, err := helm(t, "template", "catalogd", chart, "--set", value); err == nil {
-			t.Errorf("%s is taken: %s", value, out)
+// Helm rejects unknown and malformed values, and names each of them.
+func TestChartRejectsInvalidValues(t *testing.T) {
+	for _, value := range []string{
+		"replica=1", "image.name=x", "replicas=many", "leaderElection.enabled=maybe",
+		"leaderElection.leaseDuration=5x", "leaderElection.renewDeadline=10", "leaderElection.retryPeriod=2 s",
+		"storage.size=abc", "storage.size=0", "storage.size=10GB", "storage.className=A_b",
+		"image.tag=a/b", "image.digest=sha256:1", "image.repository=a@b", "externalURL=catalogs.example",
+		"tls.secretName=A_b", "imagePullSecrets=pull", "imagePullSecrets[0]=pull", "extraArgs=--log-level=debug",
+		"resources.limits.memory=2Gx", "resources.limit.memory=2Gi", "podLabels.a=1", "serviceMonitor.interval=5x",
+	} {
+		out, err := helm(t, "template", "catalogd", chart, "--set", value)
+		key, _, _ := strings.Cut(value, "=")
+		key, _, _ = strings.Cut(key, "[")
+		parent, name, nested := strings.Cut(key, ".")
+		if !nested {
+			parent, name = "", key
+		}
+		if err == nil {
+			t.Errorf("%s is accepted: %s", value, out)
+		} else if text := err.Error(); !strings.Contains(text, parent) || !strings.Contains(text, name[:strings.IndexByte(name+".", '.')]) {
+			t.Errorf("%s: the error does not name the value: %v", value, err)
 		}
 	}
 }
 
-// Replicas that all write would be in each other's way.
+// The schema describes every value of the chart, and no other.
+func TestChartSchemaIsComplete(t *testing.T) {
+	var schema schemaNode
+	raw, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
+	must.Succeed(t, err)
+	must.Succeed(t, json.Unmarshal(raw, &schema))
+	delete(schema.Properties, "global") // of Helm, absent from values.yaml
+	raw, err = os.ReadFile(filepath.Join(chart, "values.yaml"))
+	must.Succeed(t, err)
+	var values map[string]any
+	must.Succeed(t, yaml.Unmarshal(raw, &values))
+	schema.describes(t, "", values)
+}
+
+// schemaNode is a part of a JSON schema.
+type schemaNode struct {
+	Description string
+	Properties  map[string]schemaNode
+}
+
+// describes compares the properties of a schema with a value.
+func (n schemaNode) describes(t *testing.T, path string, value any) {
+	t.Helper()
+	object, _ := value.(map[string]any)
+	if len(n.Properties) == 0 || path == ".resources" {
+		if n.Description == "" {
+			t.Errorf("%s has no description", path)
+		}
+		return
+	}
+	for name := range object {
+		if _, ok := n.Properties[name]; !ok {
+			t.Errorf("%s.%s is not in the schema", path, name)
+		}
+	}
+	for name, property := range n.Properties {
+		if _, ok := object[name]; !ok {
+			t.Errorf("%s.%s is not in values.yaml", path, name)
+		}
+		property.describes(t, path+"."+name, object[name])
+	}
+}
+
+// Several replicas need leader election.
 func TestChartWantsALeader(t *testing.T) {
 	const want = "set leaderElection.enabled=true, or replicas=1"
 	if _, err := helm(t, "template", "catalogd", chart, "--set", "leaderElection.enabled=false"); err == nil || !strings.Contains(err.Error(), want) {
@@ -175,7 +236,7 @@ func template(t *testing.T, namespace string, args ...string) []*unstructured.Un
 	return parse(t, out)
 }
 
-// byKey gives what is in each object by what it is called.
+// byKey returns the objects by kind, namespace and name.
 func byKey(objects []*unstructured.Unstructured) map[string]map[string]any {
 	keyed := map[string]map[string]any{}
 	for _, object := range objects {
@@ -184,7 +245,7 @@ func byKey(objects []*unstructured.Unstructured) map[string]map[string]any {
 	return keyed
 }
 
-// reaches tells whether a string stands anywhere in a value.
+// reaches reports whether a value contains a string.
 func reaches(value any, text string) bool {
 	switch value := value.(type) {
 	case map[string]any:
