@@ -145,16 +145,16 @@ func TestDigestErrors(t *testing.T) {
 		handler http.HandlerFunc
 		want    string // HOST stands for the registry's
 	}{
-		"unauthorized":    {answer(401), "registry HOST wants credentials for repository catalogs/foo (401 Unauthorized)"},
-		"forbidden":       {answer(403), "registry HOST wants credentials for repository catalogs/foo (403 Forbidden)"},
-		"token refused":   {tokenRefused, "registry HOST wants credentials for repository catalogs/foo (403 Forbidden)"},
+		"unauthorized":    {answer(401), "registry HOST requires credentials for repository catalogs/foo (401 Unauthorized)"},
+		"forbidden":       {answer(403), "registry HOST requires credentials for repository catalogs/foo (403 Forbidden)"},
+		"token refused":   {tokenRefused, "registry HOST requires credentials for repository catalogs/foo (403 Forbidden)"},
 		"not found":       {answer(404), "registry HOST has no such image or tag (404 Not Found)"},
-		"too many":        {answer(429), "registry HOST refuses more requests for now (429 Too Many Requests)"},
+		"too many":        {answer(429), "registry HOST is rate limiting requests (429 Too Many Requests)"},
 		"server error":    {answer(503), "registry HOST answered 503 Service Unavailable"},
 		"teapot":          {answer(418), "registry HOST answered 418 I'm a teapot"},
-		"no digest":       {answer(200, "Content-Type", manifest, "Content-Length", "7"), "registry HOST does not say which digest the image has (no header Docker-Content-Digest)"},
-		"malformed":       {answer(200, "Content-Type", manifest, "Content-Length", "7", "Docker-Content-Digest", "sha256:12"), "registry HOST gave an answer that makes no sense"},
-		"connection cut":  {hangUp, "registry HOST cannot be reached: it closed the connection without an answer"},
+		"no digest":       {answer(200, "Content-Type", manifest, "Content-Length", "7"), "registry HOST sent no digest of the image (no header Docker-Content-Digest)"},
+		"malformed":       {answer(200, "Content-Type", manifest, "Content-Length", "7", "Docker-Content-Digest", "sha256:12"), "registry HOST sent an invalid response"},
+		"connection cut":  {hangUp, "registry HOST cannot be reached: it closed the connection without a response"},
 		"redirect secret": {redirect("http://127.0.0.1:1/x?token=hunter2"), "registry HOST cannot be reached: connect: connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {

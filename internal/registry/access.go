@@ -11,26 +11,27 @@ import (
 	"strings"
 )
 
-// Access is how one catalog reaches its registries. The zero value is anonymous, trusts what this process trusts, and goes
-// through the proxy of the environment (HTTPS_PROXY, NO_PROXY). Printed or logged it shows no secret.
+// Access holds the settings by which one catalog reaches its registries. The zero value is anonymous, trusts
+// what the process trusts and uses the proxy of the environment (HTTPS_PROXY, NO_PROXY). Its printed form
+// contains no secret.
 type Access struct {
 	Credentials Credentials
 	RootCAs     []byte           // PEM; trusted besides the system's and those of Config.CADir
-	Certificate *tls.Certificate // shown to a registry that asks for one; nil: none
-	Proxy       *url.URL         // in place of the environment's, for every host; may have user information; nil: the environment's
-	Insecure    bool             // plain HTTP, and certificates that nobody vouches for, will do
+	Certificate *tls.Certificate // presented when a registry requests one; nil: none
+	Proxy       *url.URL         // for every host; may contain user information; nil: that of the environment
+	Insecure    bool             // allows plain HTTP and unverified certificates
 	Mirrors     []Mirror         // tried in order, before those of Config.ConfFile
 }
 
-// Mirror is another place where images can be had, as a [[registry.mirror]] of containers-registries.conf(5).
+// Mirror is an alternative location of images, like a [[registry.mirror]] of containers-registries.conf(5).
 type Mirror struct {
-	Source   string // prefix of the images that are there: "quay.io", "quay.io/ns", "quay.io/ns/repo"; "": the image's registry
-	Location string // what stands there in place of Source: "mirror.example:5000", "mirror.example/quay"
+	Source   string // image prefix: "quay.io", "quay.io/ns", "quay.io/ns/repo"; "": the image's registry
+	Location string // replaces Source: "mirror.example:5000", "mirror.example/quay"
 	PullFrom string // "all" (or ""), "digest-only", "tag-only"
 	Insecure bool
 }
 
-// String says what is there, and no value of it.
+// String returns a summary without any secret.
 func (a Access) String() string {
 	proxy := "environment"
 	if a.Proxy != nil {
@@ -40,13 +41,13 @@ func (a Access) String() string {
 		a.Credentials, len(a.RootCAs) > 0, a.Certificate != nil, proxy, a.Insecure, len(a.Mirrors))
 }
 
-// GoString is String, so that %#v shows no more.
+// GoString returns String, so that %#v shows no secret.
 func (a Access) GoString() string { return a.String() }
 
-// LogValue is String, so that handlers that take values apart show no more.
+// LogValue returns String, so that log handlers show no secret.
 func (a Access) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// via names the way to registries for the pace: "" is that of all catalogs without a setting for it.
+// via returns the route to registries, as a key for the pace. "" is the default route.
 func (a Access) via(insecure bool) string {
 	var way []string
 	if a.Proxy != nil {
@@ -58,12 +59,12 @@ func (a Access) via(insecure bool) string {
 	return strings.Join(way, ", ")
 }
 
-// fingerprint tells an Access from another, and from itself over other shared files. It does not give away what it is of.
+// fingerprint returns a hash that changes with the Access or the shared files. It reveals neither.
 func (a Access) fingerprint(files [sha256.Size]byte) [sha256.Size]byte {
 	f := newFingerprint()
 	f.add(files[:], a.Credentials.sum[:], a.RootCAs)
 	if a.Certificate != nil {
-		f.add(a.Certificate.Certificate...) // each is bound to its key
+		f.add(a.Certificate.Certificate...) // the certificate identifies its key
 	}
 	if a.Proxy != nil {
 		f.add([]byte(a.Proxy.String()))
@@ -72,12 +73,12 @@ func (a Access) fingerprint(files [sha256.Size]byte) [sha256.Size]byte {
 	return f.sum()
 }
 
-// fingerprint is a hash over parts, and over where they end.
+// fingerprint hashes parts together with their boundaries.
 type fingerprint struct{ hash hash.Hash }
 
 func newFingerprint() fingerprint { return fingerprint{sha256.New()} }
 
-// add adds a group of parts, which differs from the same parts in several groups.
+// add adds a group of parts. The same parts in other groups give another hash.
 func (f fingerprint) add(parts ...[]byte) {
 	f.hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(parts))))
 	for _, part := range parts {

@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// mostAnswer bounds answers that are no blobs. It is as long as the manifests that registries should take
+	// maxResponse limits responses other than blobs, in bytes. Registries should accept manifests of this size
 	// (OCI distribution-spec 1.1, "Pushing Manifests").
-	mostAnswer = 4 << 20
-	// mostParts bounds the parts of a manifest, as go-containerregistry makes some 140 bytes of each element of a list, be it
-	// only "{}" or "0": 10 MB of these, rather than 300 MB of 4 MiB. Some 8,000 descriptors have as many.
-	mostParts = 50_000
+	maxResponse = 4 << 20
+	// maxElements limits the elements of a manifest. go-containerregistry allocates some 140 bytes for each,
+	// so a manifest costs 10 MB at most, not 300 MB. Some 8,000 descriptors have that many elements.
+	maxElements = 50_000
 )
 
-// answerError is an answer that is not taken for one.
-type answerError struct{ says string } // goes on where a sentence began with the registry
+// answerError is an unacceptable response.
+type answerError struct{ says string } // continues a sentence that begins with the registry
 
 func (e *answerError) Error() string { return "the registry " + e.says }
 
-// bounded returns a transport that ends with an answerError what is too long for an answer, as it comes decompressed: errors,
-// and answers of the registry's API (OCI distribution-spec 1.1) save blobs, for whose readers it is to know the size.
+// bounded returns a transport that limits the decompressed size of error responses and of API responses (OCI
+// distribution-spec 1.1) other than blobs. A longer response fails with an answerError. The reader of a blob
+// knows its size.
 func bounded(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		res, err := next.RoundTrip(req)
@@ -34,29 +35,30 @@ func bounded(next http.RoundTripper) http.RoundTripper {
 		case resource == "manifests" && req.Method == http.MethodGet && res.StatusCode == http.StatusOK:
 			return wholeManifest(res)
 		case res.StatusCode >= http.StatusMultipleChoices, resource != "" && resource != "blobs":
-			res.Body = &boundedBody{body: res.Body, left: mostAnswer}
+			res.Body = &boundedBody{body: res.Body, left: maxResponse}
 		}
 		return res, nil
 	})
 }
 
-// wholeManifest returns res with all of its body, which was looked through before anybody parses it.
+// wholeManifest reads the body of res into memory and checks its size and number of elements before it is
+// parsed.
 func wholeManifest(res *http.Response) (*http.Response, error) {
 	defer res.Body.Close()
-	manifest, err := io.ReadAll(io.LimitReader(res.Body, mostAnswer+1))
+	manifest, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
 	switch {
 	case err != nil:
 		return nil, err
-	case len(manifest) > mostAnswer:
-		return nil, &answerError{"sent a manifest of more than 4 MiB"}
-	case bytes.Count(manifest, []byte("{"))+bytes.Count(manifest, []byte(",")) > mostParts:
-		return nil, &answerError{"sent a manifest of more parts than that of an image can have"}
+	case len(manifest) > maxResponse:
+		return nil, &answerError{"sent a manifest that exceeds the limit of 4 MiB"}
+	case bytes.Count(manifest, []byte("{"))+bytes.Count(manifest, []byte(",")) > maxElements:
+		return nil, &answerError{"sent a manifest with too many elements for an image"}
 	}
 	res.Body = io.NopCloser(bytes.NewReader(manifest))
 	return res, nil
 }
 
-// boundedBody is a body that may be read to an end that comes before too much has.
+// boundedBody is a body that fails once more than left bytes were read.
 type boundedBody struct {
 	body io.ReadCloser
 	left int64
@@ -65,15 +67,16 @@ type boundedBody struct {
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p[:min(int64(len(p)), b.left+1)])
 	if b.left -= int64(n); b.left < 0 {
-		return 0, &answerError{"sent an answer of more than 4 MiB"}
+		return 0, &answerError{"sent a response that exceeds the limit of 4 MiB"}
 	}
 	return n, err
 }
 
 func (b *boundedBody) Close() error { return b.body.Close() }
 
-// resourceOf is what of the registry's API a request is for, wherever it was redirected: "manifests" or "blobs" of
-// /v2/<name>/manifests/<reference> and /v2/<name>/blobs/<digest>, another word if neither; "" outside of the API.
+// resourceOf returns the API resource of the original request before redirects: "manifests" or "blobs" for
+// /v2/<name>/manifests/<reference> and /v2/<name>/blobs/<digest>, another word for other API paths, "" outside
+// of the API.
 func resourceOf(req *http.Request) string {
 	for earlier := req; earlier != nil; earlier = redirected(earlier) {
 		req = earlier
@@ -84,7 +87,7 @@ func resourceOf(req *http.Request) string {
 	return path.Base(path.Dir(req.URL.Path))
 }
 
-// redirected returns the request whose answer redirected to req; nil if none did.
+// redirected returns the request that was redirected to req; nil if there was none.
 func redirected(req *http.Request) *http.Request {
 	if req.Response == nil {
 		return nil

@@ -45,8 +45,8 @@ func listOf(part string, n int) string {
 }
 
 func TestManifestBounds(t *testing.T) {
-	const tooLong, tooMany = "registry HOST sent a manifest of more than 4 MiB", "registry HOST sent a manifest of more parts than that of an image can have"
-	blank := strings.Repeat(" ", mostAnswer-2)
+	const tooLong, tooMany = "registry HOST sent a manifest that exceeds the limit of 4 MiB", "registry HOST sent a manifest with too many elements for an image"
+	blank := strings.Repeat(" ", maxResponse-2)
 	elsewhere := func(path string, next http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if strings.Contains(r.URL.Path, "/manifests/") {
@@ -66,9 +66,9 @@ func TestManifestBounds(t *testing.T) {
 		"too long when zipped": {zipped("{}" + blank + " "), "", tooLong},
 		"too long elsewhere":   {elsewhere("/v2/catalogs/foo/blobs/sha256:0", manifestOf("{}"+blank+" ")), "", tooLong},
 		"a name like a blob's": {manifestOf("{}" + blank + " "), "/ns/blobs/foo:v1", tooLong},
-		"most parts":           {manifestOf(listOf("{}", mostParts/2-1)), "", ""},
-		"too many objects":     {manifestOf(listOf("{}", mostParts/2+1)), "", tooMany},
-		"too many numbers":     {manifestOf(listOf("0", mostParts+1)), "", tooMany},
+		"most parts":           {manifestOf(listOf("{}", maxElements/2-1)), "", ""},
+		"too many objects":     {manifestOf(listOf("{}", maxElements/2+1)), "", tooMany},
+		"too many numbers":     {manifestOf(listOf("0", maxElements+1)), "", tooMany},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := serve(t, api(test.handler))
@@ -112,10 +112,10 @@ func TestEndlessAnswer(t *testing.T) {
 }
 
 func TestBoundedBody(t *testing.T) {
-	for length, want := range map[int]bool{0: true, mostAnswer: true, mostAnswer + 1: false} {
-		body := &boundedBody{io.NopCloser(bytes.NewReader(make([]byte, length))), mostAnswer}
+	for length, want := range map[int]bool{0: true, maxResponse: true, maxResponse + 1: false} {
+		body := &boundedBody{io.NopCloser(bytes.NewReader(make([]byte, length))), maxResponse}
 		n, err := io.Copy(io.Discard, body)
-		if _, long := errors.AsType[*answerError](err); long == want || n > mostAnswer || want && int(n) != length {
+		if _, long := errors.AsType[*answerError](err); long == want || n > maxResponse || want && int(n) != length {
 			t.Errorf("of %d bytes %d were read, %v", length, n, err)
 		}
 	}
@@ -123,7 +123,7 @@ func TestBoundedBody(t *testing.T) {
 
 // Blobs are as long as they are, and end where a redirect leads as well.
 func TestBlobsAreNotBounded(t *testing.T) {
-	const length = mostAnswer + 1
+	const length = maxResponse + 1
 	host := serve(t, api(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/store/1" {
 			http.Redirect(w, r, "/store/1", http.StatusTemporaryRedirect)

@@ -18,29 +18,29 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Client is one catalog's access to registries; Registries keeps it. Its methods may be called by several goroutines at a
-// time. Printed or logged it shows no secret.
+// Client is one catalog's access to registries. Registries owns it. Its methods may be called concurrently. Its
+// printed form contains no secret.
 type Client struct {
-	sum    [sha256.Size]byte // of what it was made from
+	sum    [sha256.Size]byte // fingerprint of its settings
 	access Access
 	conf   *conf
 	pace   *pace
 
 	secure   session
-	insecure session // asks by plain HTTP too, and verifies no certificate
+	insecure session // also uses plain HTTP; verifies no certificate
 }
 
-// session is what requests go through, with the tokens and connections they left.
+// session is a transport with its tokens and connections.
 type session struct {
 	wire   *http.Transport
 	puller *remote.Puller
-	via    string // by which the pace knows where wire leads
+	via    string // the route of wire, for the pace
 }
 
-// Endpoint is one place where an image can be had.
+// Endpoint is one location of an image.
 type Endpoint struct {
-	Ref    name.Reference  // the image as it is called there
-	Remote []remote.Option // to be given to go-containerregistry; sessions and tokens are those of the Client
+	Ref    name.Reference  // the image's name at this location
+	Remote []remote.Option // options for go-containerregistry; they carry the sessions and tokens of the Client
 }
 
 func newClient(config Config, access Access, files shared, pace *pace) (*Client, error) {
@@ -59,7 +59,7 @@ func newClient(config Config, access Access, files shared, pace *pace) (*Client,
 		return nil, fault(err)
 	}
 	trust := verify.Clone()
-	trust.InsecureSkipVerify = true // only for endpoints that the admin called insecure
+	trust.InsecureSkipVerify = true // only for endpoints that the admin marked insecure
 	if c.insecure, err = newSession(config, access, trust, pace, true); err != nil {
 		return nil, fault(err)
 	}
@@ -67,7 +67,7 @@ func newClient(config Config, access Access, files shared, pace *pace) (*Client,
 	return c, nil
 }
 
-// newSession leaves go-containerregistry no retries of its own: when to ask again is for the pace and the caller to decide.
+// newSession disables the retries of go-containerregistry: the pace and the caller decide when to retry.
 func newSession(config Config, access Access, trust *tls.Config, pace *pace, insecure bool) (session, error) {
 	wire, via := newTransport(trust, access.Proxy), access.via(insecure)
 	options := []remote.Option{
@@ -85,8 +85,8 @@ func newSession(config Config, access Access, trust *tls.Config, pace *pace, ins
 	return session{wire, puller, via}, err
 }
 
-// checkProxy does not repeat the address, which may have a password. SOCKS is refused, as net/http waits without an end for a
-// proxy of that sort that is silent.
+// checkProxy leaves the address out of the error, since it may contain a password. SOCKS is refused, because
+// net/http waits forever for a silent SOCKS proxy.
 func checkProxy(proxy *url.URL) error {
 	if proxy == nil {
 		return nil
@@ -97,11 +97,11 @@ func checkProxy(proxy *url.URL) error {
 	return nil
 }
 
-// Fingerprint names what the Client was made from: another access, or another version of the shared files, has another. No
-// secret can be told from it.
+// Fingerprint identifies the settings of the Client: it changes with the Access or the shared files. It reveals
+// no secret.
 func (c *Client) Fingerprint() string { return hex.EncodeToString(c.sum[:]) }
 
-// close closes idle connections; those in use are closed when they become idle. A nil Client has none.
+// close closes idle connections; active ones close when they become idle. A nil Client is valid.
 func (c *Client) close() {
 	if c != nil {
 		c.secure.wire.CloseIdleConnections()
@@ -109,16 +109,19 @@ func (c *Client) close() {
 	}
 }
 
-// String says whose access it is made from, without any secret.
+// String returns a summary without any secret.
 func (c *Client) String() string { return fmt.Sprintf("registry.Client{%v}", c.access) }
 
-// GoString is String, so that %#v shows no more.
+// GoString returns String, so that %#v shows no secret.
 func (c *Client) GoString() string { return c.String() }
 
-// Try calls do with each endpoint of ref in turn until one succeeds, and returns that. It goes on to the next only after an
-// *Error, which is a registry's fault; any other error, or the end of ctx, ends it. If all fail, the error is one *Error;
-// with several endpoints its text has the reason of each, All the failures, and its kind is the first that an admin can mend in Access,
-// else that of the last endpoint, which is the image's own registry.
+// Try calls do with each endpoint of ref in turn until one succeeds, and returns that endpoint. It tries the
+// next endpoint only after an *Error, which is a registry's failure. Any other error, or the end of ctx, stops
+// it.
+//
+// If all endpoints fail, the error is one *Error. For several endpoints its text has the reason of each, and All
+// returns the failures. Its kind is the first that a change of Access can fix, else that of the last endpoint,
+// which is the image's own registry.
 func (c *Client) Try(ctx context.Context, ref name.Reference, do func(context.Context, Endpoint) error) (Endpoint, error) {
 	endpoints, err := c.endpoints(ref)
 	if err != nil {
@@ -139,17 +142,17 @@ func (c *Client) Try(ctx context.Context, ref name.Reference, do func(context.Co
 	return Endpoint{}, allOf(ref, failures)
 }
 
-// attribute returns err, in whose chain failed is, as one Error that also says whose credentials were refused.
+// attribute returns err, which wraps failed, as one Error that also names the rejected credentials.
 func (c *Client) attribute(endpoint Endpoint, failed *Error, err error) *Error {
 	whole := *failed
 	whole.text, whole.reason, whole.cause = err.Error(), cmp.Or(failed.reason, failed.text), err
 	if failed.Kind != Unauthorized {
 		return &whole
 	}
-	more := ", and there are none for it"
+	more := ", and none are configured for it"
 	if file, ok := c.access.Credentials.For(endpoint.Ref.Context()); ok {
 		whole.File = file
-		more = ", and does not accept those of " + file
+		more = ", and rejects those of " + file
 	}
 	whole.text += more
 	whole.reason += more
@@ -162,29 +165,29 @@ func allOf(ref name.Reference, failures []*Error) error {
 	}
 	errs, reasons := make([]error, len(failures)), make([]string, len(failures))
 	for i, failed := range failures {
-		errs[i], reasons[i] = failed, failed.reason // which names the registry
+		errs[i], reasons[i] = failed, failed.reason // it names the registry
 	}
 	whole := *failures[len(failures)-1]
-	if i := slices.IndexFunc(failures, mendable); i >= 0 {
+	if i := slices.IndexFunc(failures, isFixable); i >= 0 {
 		whole = *failures[i]
 	}
-	whole.text = fmt.Sprintf("image %s can be had at none of its %d places: %s", ref, len(failures), strings.Join(reasons, "; "))
+	whole.text = fmt.Sprintf("image %s is not available from any of its %d locations: %s", ref, len(failures), strings.Join(reasons, "; "))
 	whole.all, whole.cause = failures, errors.Join(errs...)
 	return &whole
 }
 
-// mendable tells the failures that another Access would mend.
-func mendable(e *Error) bool {
+// isFixable reports whether another Access would fix the failure.
+func isFixable(e *Error) bool {
 	return slices.Contains([]Kind{Unauthorized, Untrusted, ClientCertificate, Proxy, PlainHTTP}, e.Kind)
 }
 
-// NotBefore says when the next request for ref may be made: asked, because a registry asked so (429, or 503 with
-// Retry-After), to which requests keep in any case, as they fail without being sent; advised, because it failed, to which
-// planned polls should keep. Zero or past means now. Of several endpoints it is the earliest.
+// NotBefore returns when the next request for ref may be sent. asked is the time requested by a registry (429,
+// or 503 with Retry-After); earlier requests fail without being sent. advised is the end of the backoff after a
+// failure, for scheduled polls. Zero or past means now. With several endpoints it is the earliest time.
 func (c *Client) NotBefore(ref name.Reference) (asked, advised time.Time) {
 	sources, err := c.conf.sources(ref, c.access.Mirrors)
 	if err != nil {
-		return time.Time{}, time.Time{} // Try will say why
+		return time.Time{}, time.Time{} // Try returns the error
 	}
 	for i, source := range sources {
 		via := c.session(source).via
@@ -199,12 +202,12 @@ func (c *Client) NotBefore(ref name.Reference) (asked, advised time.Time) {
 	return asked, advised
 }
 
-// Insecure lists the registries, host[:port] each, at which ref is looked for and that need not prove who they are: by Access,
-// by a mirror, or by Config.ConfFile.
+// Insecure returns the registries of ref, as host[:port], that are not authenticated, because Access, a mirror
+// or Config.ConfFile marks them insecure.
 func (c *Client) Insecure(ref name.Reference) []string {
 	sources, err := c.conf.sources(ref, c.access.Mirrors)
 	if err != nil {
-		return nil // Try will say why
+		return nil // Try returns the error
 	}
 	var hosts []string
 	for _, source := range sources {
@@ -217,7 +220,7 @@ func (c *Client) Insecure(ref name.Reference) []string {
 
 func (c *Client) isInsecure(source source) bool { return source.insecure || c.access.Insecure }
 
-// session returns what source is asked through.
+// session returns the session for source.
 func (c *Client) session(source source) session {
 	if c.isInsecure(source) {
 		return c.insecure
@@ -241,12 +244,12 @@ func (c *Client) endpoints(ref name.Reference) ([]Endpoint, error) {
 	return endpoints, nil
 }
 
-// schemed returns ref so that go-containerregistry tries plain HTTP after HTTPS, or does not (save for some names of its
-// own, for which there is the guard). A registry's name is to be in ASCII, since others become one on the wire only, after
-// all that goes by it.
+// schemed returns ref so that go-containerregistry does or does not try plain HTTP after HTTPS (except for some
+// hosts of its own, which guarded handles). The registry's name must be ASCII: conversion on the wire would
+// bypass all checks by name.
 func schemed(ref name.Reference, plain bool) (name.Reference, error) {
 	if !isASCII(ref.Context().RegistryStr()) {
-		return nil, errors.New("the name of the registry is not in ASCII; write it in Punycode (xn--…)")
+		return nil, errors.New("the registry's host name is not ASCII; use Punycode (xn--…)")
 	}
 	if plain {
 		return name.ParseReference(ref.String(), name.Insecure)

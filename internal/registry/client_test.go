@@ -142,14 +142,14 @@ func TestTry(t *testing.T) {
 		"all fail": {
 			does:  map[string]func(Endpoint) error{"a.example": fault(Unreachable), "b.example": fault(Damaged), "quay.io": fault(NotFound)},
 			asked: []string{"a.example", "b.example", "quay.io"},
-			want:  "image quay.io/ns/foo:v1 can be had at none of its 3 places: registry a.example failed; registry b.example failed; registry quay.io failed",
+			want:  "image quay.io/ns/foo:v1 is not available from any of its 3 locations: registry a.example failed; registry b.example failed; registry quay.io failed",
 			kind:  NotFound, host: "quay.io",
 		},
 		"what can be mended": {
 			does:  map[string]func(Endpoint) error{"a.example": fault(Unreachable), "b.example": fault(Unauthorized), "quay.io": fault(Unauthorized)},
 			asked: []string{"a.example", "b.example", "quay.io"},
-			want: "image quay.io/ns/foo:v1 can be had at none of its 3 places: registry a.example failed; " +
-				"registry b.example failed, and does not accept those of Secret a; registry quay.io failed, and there are none for it",
+			want: "image quay.io/ns/foo:v1 is not available from any of its 3 locations: registry a.example failed; " +
+				"registry b.example failed, and rejects those of Secret a; registry quay.io failed, and none are configured for it",
 			kind: Unauthorized, host: "b.example", fileOf: "Secret a",
 		},
 	} {

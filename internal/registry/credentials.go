@@ -20,30 +20,32 @@ import (
 // CredentialsFile is the content of a Secret of type kubernetes.io/dockerconfigjson ({"auths": {"quay.io": {...}}}) or
 // kubernetes.io/dockercfg (the same without "auths").
 type CredentialsFile struct {
-	Name string // how messages call it
+	Name string // used in messages
 	JSON []byte
 }
 
-// Credentials are those of several files. The zero value has none. Printed or logged they show no secret.
+// Credentials are the entries of several credentials files. The zero value is empty. Its printed form contains
+// no secret.
 //
-// An entry's key is read as docker and the kubelet read it: "quay.io", "quay.io/ns", "host:5000", "https://host/v1/",
-// "*.example.com" (where * stands for no dot); docker.io, index.docker.io and registry-1.docker.io are one. Unlike the
-// kubelet's, a path ends at a slash: "quay.io/ns" is not for quay.io/nsother. Credential helpers are not supported.
+// Keys are matched as docker and the kubelet match them: "quay.io", "quay.io/ns", "host:5000",
+// "https://host/v1/", "*.example.com" (* matches no dot); docker.io, index.docker.io and registry-1.docker.io
+// are one. Unlike the kubelet's, a path ends at a slash: "quay.io/ns" does not match quay.io/nsother. Credential
+// helpers are not supported.
 type Credentials struct {
 	entries []*entry // most specific first
 	sum     [sha256.Size]byte
 }
 
-// entry is for all repositories at and below path on host; path "" is for all of the host.
+// entry applies to all repositories at and below path on host; path "" means the whole host.
 type entry struct {
 	host, path string
 	file       string
-	auth       *authn.AuthConfig // a pointer behind a pointer: fmt does not follow it, whatever holds the Credentials
+	auth       *authn.AuthConfig // a nested pointer, which fmt does not follow
 }
 
-// ParseCredentials merges files: the entry for the longest path counts, of equal ones that for a host before that for a
-// pattern, then the first in the order given. Errors name the file, and never its content; the Credentials returned with an
-// error have the entries of the other files.
+// ParseCredentials merges files. The entry with the longest path wins; of these, a host wins over a pattern;
+// then the first file wins. Errors name the file but quote none of its content. Credentials returned with an
+// error hold the entries of the other files.
 func ParseCredentials(files ...CredentialsFile) (Credentials, error) {
 	var (
 		entries []*entry
@@ -66,44 +68,48 @@ func ParseCredentials(files ...CredentialsFile) (Credentials, error) {
 	return Credentials{entries, digest.sum()}, errors.Join(errs...)
 }
 
-// parseFile returns the entries of a file, ordered by key. The errors of encoding/json and of authn are left out, since they may
-// quote.
+// parseFile returns the entries of a file, ordered by key. It drops the errors of encoding/json and authn, which
+// may quote secrets.
 func parseFile(file CredentialsFile) ([]*entry, error) {
 	var config struct {
 		Auths map[string]json.RawMessage `json:"auths"`
 	}
-	unfit := errors.New("it is not JSON of the form {\"auths\": {\"<registry>\": {\"auth\": …}}}")
+	malformed := errors.New("it is not JSON of the form {\"auths\": {\"<registry>\": {\"auth\": …}}}")
 	if err := json.Unmarshal(file.JSON, &config); err != nil {
-		return nil, unfit
+		return nil, malformed
 	}
-	if config.Auths == nil { // the older form, in which all values are objects
+	if config.Auths == nil { // the older form: all values are objects
 		var objects map[string]struct{}
 		if json.Unmarshal(file.JSON, &objects) != nil || json.Unmarshal(file.JSON, &config.Auths) != nil || config.Auths == nil {
-			return nil, unfit
+			return nil, malformed
 		}
 	}
 	var entries []*entry
-	for _, key := range slices.Sorted(maps.Keys(config.Auths)) { // "https://quay.io" and "quay.io" are two keys of one place
+	for _, key := range slices.Sorted(maps.Keys(config.Auths)) { // "https://quay.io" and "quay.io" are the same registry
 		host, prefix := splitKey(key)
 		if host == "" {
-			return nil, errors.New("it has an entry whose key is no registry, such as \"quay.io\" or \"quay.io/namespace\"")
+			return nil, errors.New("it has a key that is not a registry such as \"quay.io\" or \"quay.io/namespace\"")
 		}
 		var auth authn.AuthConfig
 		if err := json.Unmarshal(config.Auths[key], &auth); err != nil {
-			return nil, fmt.Errorf("the entry for %s must have \"auth\" with the base64 form of user:password, or \"username\" and \"password\"", host)
+			return nil, fmt.Errorf(
+				"the entry for %s must have \"auth\" with the base64 form of user:password, or \"username\" and \"password\"",
+				host,
+			)
 		}
-		if auth != (authn.AuthConfig{}) { // an empty one is a credential helper's, or left from a logout
+		if auth != (authn.AuthConfig{}) { // an empty entry belongs to a credential helper or a logout
 			entries = append(entries, &entry{host, prefix, file.Name, &auth})
 		}
 	}
 	return entries, nil
 }
 
-// splitKey returns host[:port] and path of an entry's key; "/v1/" and "/v2/" in front are the API's, not the repository's.
+// splitKey returns host[:port] and path of an entry's key. A leading "/v1/" or "/v2/" belongs to the API, not to
+// the repository.
 func splitKey(key string) (host, prefix string) {
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	host, prefix, _ = strings.Cut(key, "/")
-	if _, after, ok := strings.Cut(host, "@"); ok { // user information, which would be a secret in a message
+	if _, after, ok := strings.Cut(host, "@"); ok { // user information is secret
 		host = after
 	}
 	prefix = strings.Trim(prefix, "/")
@@ -127,7 +133,7 @@ func bySpecificity(a, b *entry) int {
 	return cmp.Or(cmp.Compare(len(b.path), len(a.path)), cmp.Compare(pattern(a), pattern(b)))
 }
 
-// find returns the entry for a repository; nil if there is none. An empty repository stands for all of the registry.
+// find returns the entry for a repository, or nil. An empty repository means the whole registry.
 func (c Credentials) find(registry, repository string) *entry {
 	for _, e := range c.entries {
 		if e.matches(strings.ToLower(registry), repository) {
@@ -142,7 +148,7 @@ func (e *entry) matches(registry, repository string) bool {
 	return below && (e.host == registry || matchHost(e.host, registry))
 }
 
-// matchHost matches label by label, as the kubelet does: * stands for no dot, and ports are compared as they are.
+// matchHost matches label by label, as the kubelet does: * matches no dot; ports must be equal.
 func matchHost(pattern, registry string) bool {
 	patternHost, patternPort := splitPort(pattern)
 	host, port := splitPort(registry)
@@ -175,7 +181,7 @@ func (c Credentials) Resolve(target authn.Resource) (authn.Authenticator, error)
 	return authn.Anonymous, nil
 }
 
-// For returns the Name of the file whose entry is used for repository; ok is false if requests are anonymous.
+// For returns the Name of the file whose entry is used for repository. ok is false if requests are anonymous.
 func (c Credentials) For(repository name.Repository) (file string, ok bool) {
 	if e := c.find(repository.RegistryStr(), repository.RepositoryStr()); e != nil {
 		return e.file, true
@@ -183,11 +189,11 @@ func (c Credentials) For(repository name.Repository) (file string, ok bool) {
 	return "", false
 }
 
-// String says how many there are.
+// String returns the number of entries.
 func (c Credentials) String() string { return fmt.Sprintf("credentials: %d", len(c.entries)) }
 
-// GoString is String, so that %#v shows no more.
+// GoString returns a form without secrets for %#v.
 func (c Credentials) GoString() string { return "registry.Credentials{" + c.String() + "}" }
 
-// LogValue is String, so that handlers that take values apart show no more.
+// LogValue returns String, so that log handlers show no secret.
 func (c Credentials) LogValue() slog.Value { return slog.StringValue(c.String()) }

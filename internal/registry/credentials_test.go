@@ -124,9 +124,12 @@ func TestParseCredentialsErrors(t *testing.T) {
 		`{"auths":{"quay.io":{"auth":"&&&&"}}}`: entry,
 		`{"auths":{"quay.io":{"auth":"aHVudGVyMg=="}}}`:           entry, // no colon
 		`{"auths":{"u:hunter2@quay.io":{"auth":"aHVudGVyMg=="}}}`: entry,
-		`{"auths":{"/hunter2":{"auth":"dTpw"}}}`:                  `reading the registry credentials of Secret bad: it has an entry whose key is no registry, such as "quay.io" or "quay.io/namespace"`,
+		`{"auths":{"/hunter2":{"auth":"dTpw"}}}`:                  `reading the registry credentials of Secret bad: it has a key that is not a registry such as "quay.io" or "quay.io/namespace"`,
 	} {
-		got, err := ParseCredentials(CredentialsFile{"Secret bad", []byte(content)}, CredentialsFile{"Secret good", []byte(auths("ghcr.io", "u", "p"))})
+		got, err := ParseCredentials(
+			CredentialsFile{"Secret bad", []byte(content)},
+			CredentialsFile{"Secret good", []byte(auths("ghcr.io", "u", "p"))},
+		)
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: got error\n %v, want\n %s", content, err, want)
 		}

@@ -92,22 +92,67 @@ func httpFaults(t *testing.T) map[string]fault {
 	}
 	refuses := at(answer(http.StatusForbidden))
 	return map[string]fault{
-		"unauthorized":     {at(answer(401)), Access{}, Unauthorized, "registry HOST wants credentials for repository catalogs/foo (401 Unauthorized), and there are none for it"},
-		"forbidden":        {refuses, wrong(refuses), Unauthorized, "registry HOST wants credentials for repository catalogs/foo (403 Forbidden), and does not accept those of Secret a"},
-		"not found":        {at(answer(404)), Access{}, NotFound, "registry HOST has no such image or tag (404 Not Found)"},
-		"too many":         {at(answer(429)), Access{}, RateLimited, "registry HOST refuses more requests for now (429 Too Many Requests)"},
-		"server error":     {at(answer(503)), Access{}, Answered, "registry HOST answered 503 Service Unavailable"},
-		"teapot":           {at(answer(418)), Access{}, Answered, "registry HOST answered 418 I'm a teapot"},
-		"nameless status":  {at(answer(522)), Access{}, Answered, "registry HOST answered 522"},
-		"no digest":        {at(headless("Docker-Content-Digest")), Access{}, Answered, "registry HOST does not say which digest the image has (no header Docker-Content-Digest)"},
-		"no type":          {at(answer(200, "Content-Type", "")), Access{}, Answered, "registry HOST does not say of which type the manifest is (no header Content-Type)"},
-		"no size":          {at(answer(200, "Content-Type", manifest, "Transfer-Encoding", "chunked")), Access{}, Answered, "registry HOST does not say of which size the manifest is (no header Content-Length)"},
-		"malformed digest": {at(headless("")), Access{}, Answered, "registry HOST gave an answer that makes no sense"},
-		"connection cut":   {at(hangUp), Access{}, Unreachable, "registry HOST cannot be reached: it closed the connection without an answer"},
-		"redirect":         {at(http.RedirectHandler("http://192.0.2.1/x?token="+bearerToken, http.StatusTemporaryRedirect)), Access{}, PlainHTTP, "registry HOST sends us to 192.0.2.1 by plain HTTP, which is not allowed for it"},
-		"redirect inwards": {at(answer(307, "Location", "https://10.0.0.1/x?token="+bearerToken)), Access{}, Answered, "registry HOST sends us to a private address, which is not asked"},
-		"realm inwards":    {at(challenge(`Bearer realm="https://169.254.169.254/` + bearerToken + `"`)), Access{}, Answered, "registry HOST names a token server that is not asked, as its address is private or not HTTPS"},
-		"no realm":         {at(challenge(`Bearer service="` + bearerToken + `"`)), Access{}, Answered, "registry HOST wants a token and does not say from where"},
+		"unauthorized": {
+			at(answer(401)),
+			Access{},
+			Unauthorized,
+			"registry HOST requires credentials for repository catalogs/foo (401 Unauthorized), and none are configured for it",
+		},
+		"forbidden": {
+			refuses,
+			wrong(refuses),
+			Unauthorized,
+			"registry HOST requires credentials for repository catalogs/foo (403 Forbidden), and rejects those of Secret a",
+		},
+		"not found":       {at(answer(404)), Access{}, NotFound, "registry HOST has no such image or tag (404 Not Found)"},
+		"too many":        {at(answer(429)), Access{}, RateLimited, "registry HOST is rate limiting requests (429 Too Many Requests)"},
+		"server error":    {at(answer(503)), Access{}, Answered, "registry HOST answered 503 Service Unavailable"},
+		"teapot":          {at(answer(418)), Access{}, Answered, "registry HOST answered 418 I'm a teapot"},
+		"nameless status": {at(answer(522)), Access{}, Answered, "registry HOST answered 522"},
+		"no digest": {
+			at(headless("Docker-Content-Digest")),
+			Access{},
+			Answered,
+			"registry HOST sent no digest of the image (no header Docker-Content-Digest)",
+		},
+		"no type": {
+			at(answer(200, "Content-Type", "")),
+			Access{},
+			Answered,
+			"registry HOST sent no type of the manifest (no header Content-Type)",
+		},
+		"no size": {
+			at(answer(200, "Content-Type", manifest, "Transfer-Encoding", "chunked")),
+			Access{},
+			Answered,
+			"registry HOST sent no size of the manifest (no header Content-Length)",
+		},
+		"malformed digest": {at(headless("")), Access{}, Answered, "registry HOST sent an invalid response"},
+		"connection cut":   {at(hangUp), Access{}, Unreachable, "registry HOST cannot be reached: it closed the connection without a response"},
+		"redirect": {
+			at(http.RedirectHandler("http://192.0.2.1/x?token="+bearerToken, http.StatusTemporaryRedirect)),
+			Access{},
+			PlainHTTP,
+			"registry HOST redirects to 192.0.2.1 over plain HTTP, which is not allowed for it",
+		},
+		"redirect inwards": {
+			at(answer(307, "Location", "https://10.0.0.1/x?token="+bearerToken)),
+			Access{},
+			Answered,
+			"registry HOST redirects to a private address, which is not allowed",
+		},
+		"realm inwards": {
+			at(challenge(`Bearer realm="https://169.254.169.254/` + bearerToken + `"`)),
+			Access{},
+			Answered,
+			"registry HOST names a token server whose address is private or not HTTPS, which is not allowed",
+		},
+		"no realm": {
+			at(challenge(`Bearer service="` + bearerToken + `"`)),
+			Access{},
+			Answered,
+			"registry HOST requires a token but names no token server",
+		},
 	}
 }
 
@@ -126,14 +171,24 @@ func tokenFaults(t *testing.T, ca *authority) map[string]fault {
 		}
 		challenge(`Bearer realm="https://`+r.Host+`/token"`)(w, r)
 	}))
-	const refused = "registry HOST wants credentials for repository catalogs/foo (401 Unauthorized), and does not accept those of Secret a"
+	const refused = "registry HOST requires credentials for repository catalogs/foo (401 Unauthorized), and rejects those of Secret a"
 	return map[string]fault{
 		"basic, wrong password":        {wantsBasic, trusting(auths(wantsBasic, "user", password)), Unauthorized, refused},
 		"bearer, wrong password":       {wantsBearer, trusting(auths(wantsBearer, "user", password)), Unauthorized, refused},
 		"bearer, wrong identity token": {wantsBearer, trusting(identity(wantsBearer)), Unauthorized, refused},
-		"bearer, wrong token":          {wantsBearer, trusting(`{"auths":{"` + wantsBearer + `":{"registrytoken":"` + bearerToken + `x"}}}`), Unauthorized, refused},
-		"bearer, anonymous":            {wantsBearer, Access{RootCAs: ca.pem()}, Unauthorized, "registry HOST wants credentials for repository catalogs/foo (401 Unauthorized), and there are none for it"},
-		"no token":                     {tokenless, Access{RootCAs: ca.pem()}, Answered, "the token server of registry HOST gives no token"},
+		"bearer, wrong token": {
+			wantsBearer,
+			trusting(`{"auths":{"` + wantsBearer + `":{"registrytoken":"` + bearerToken + `x"}}}`),
+			Unauthorized,
+			refused,
+		},
+		"bearer, anonymous": {
+			wantsBearer,
+			Access{RootCAs: ca.pem()},
+			Unauthorized,
+			"registry HOST requires credentials for repository catalogs/foo (401 Unauthorized), and none are configured for it",
+		},
+		"no token": {tokenless, Access{RootCAs: ca.pem()}, Answered, "the token server of registry HOST returned no token"},
 	}
 }
 
@@ -151,20 +206,67 @@ func tlsFaults(t *testing.T, ca *authority) map[string]fault {
 	for13, for12 := wantsCertificate(ca, tls.VersionTLS13), wantsCertificate(ca, tls.VersionTLS12)
 	stranger := Access{RootCAs: ca.pem(), Certificate: newAuthority(t).client()}
 	forServers := Access{RootCAs: ca.pem(), Certificate: ca.server()}
-	const distrusted = "the certificate of registry HOST cannot be trusted: "
+	const distrusted = "the certificate of registry HOST is not trusted: "
 	return map[string]fault{
-		"unknown authority":          {server(ca.server()), Access{}, Untrusted, distrusted + "it is signed by an authority that is not known here"},
-		"expired":                    {server(between(-2*time.Hour, -time.Hour)), trusting, Untrusted, distrusted + "it has expired"},
-		"not valid yet":              {server(between(time.Hour, 2*time.Hour)), trusting, Untrusted, distrusted + "it is not valid yet (or the clock here is wrong)"},
-		"another's name":             {server(ca.server("b.example", "a.example")), trusting, Untrusted, distrusted + "it is not for 127.0.0.1, but for a.example, b.example"},
-		"others' names":              {server(ca.server("d.example", "c.example", "b.example", "a.example", "e.example")), trusting, Untrusted, distrusted + "it is not for 127.0.0.1, but for a.example, b.example, c.example and 2 more"},
-		"nobody's name":              {server(ca.issue(&x509.Certificate{})), trusting, Untrusted, distrusted + "it is not for 127.0.0.1, but for no name at all (the common name does not count)"},
-		"a client's certificate":     {server(ca.issue(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})), trusting, Untrusted, distrusted + "it is not meant for servers"},
-		"no client certificate":      {server(ca.server(), for13), trusting, ClientCertificate, "registry HOST wants a client certificate"},
-		"no client certificate, 1.2": {server(ca.server(), for12), trusting, ClientCertificate, "registry HOST broke off the TLS handshake (handshake failure), as one that wants a client certificate does"},
-		"stranger's certificate":     {server(ca.server(), for13), stranger, ClientCertificate, "registry HOST does not accept the client certificate (unknown certificate authority)"},
-		"a server's certificate":     {server(ca.server(), for13), forServers, ClientCertificate, "registry HOST wants a client certificate, or does not accept the one it was shown (bad certificate)"},
-		"old protocol":               {server(ca.server(), func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }), trusting, Unreachable, "registry HOST cannot be reached: it broke off the TLS handshake (protocol version not supported)"},
+		"unknown authority": {server(ca.server()), Access{}, Untrusted, distrusted + "it is signed by an unknown authority"},
+		"expired":           {server(between(-2*time.Hour, -time.Hour)), trusting, Untrusted, distrusted + "it has expired"},
+		"not valid yet": {
+			server(between(time.Hour, 2*time.Hour)),
+			trusting,
+			Untrusted,
+			distrusted + "it is not valid yet, or the clock of catalogd is wrong",
+		},
+		"another's name": {
+			server(ca.server("b.example", "a.example")),
+			trusting,
+			Untrusted,
+			distrusted + "it is not valid for 127.0.0.1, only for a.example, b.example",
+		},
+		"others' names": {
+			server(ca.server("d.example", "c.example", "b.example", "a.example", "e.example")),
+			trusting,
+			Untrusted,
+			distrusted + "it is not valid for 127.0.0.1, only for a.example, b.example, c.example and 2 more",
+		},
+		"nobody's name": {
+			server(ca.issue(&x509.Certificate{})),
+			trusting,
+			Untrusted,
+			distrusted + "it is not valid for 127.0.0.1, only for no name (the common name is ignored)",
+		},
+		"a client's certificate": {
+			server(
+				ca.issue(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}),
+			),
+			trusting,
+			Untrusted,
+			distrusted + "it is not a server certificate",
+		},
+		"no client certificate": {server(ca.server(), for13), trusting, ClientCertificate, "registry HOST requires a client certificate"},
+		"no client certificate, 1.2": {
+			server(ca.server(), for12),
+			trusting,
+			ClientCertificate,
+			"registry HOST aborted the TLS handshake (handshake failure); it may require a client certificate",
+		},
+		"stranger's certificate": {
+			server(ca.server(), for13),
+			stranger,
+			ClientCertificate,
+			"registry HOST rejected the client certificate (unknown certificate authority)",
+		},
+		"a server's certificate": {
+			server(ca.server(), for13),
+			forServers,
+			ClientCertificate,
+			"registry HOST requires a client certificate, or rejected the one presented (bad certificate)",
+		},
+		"old protocol": {
+			server(ca.server(), func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }),
+			trusting,
+			Unreachable,
+			"registry HOST cannot be reached: it aborted the TLS handshake (protocol version not supported)",
+		},
 	}
 }
 
@@ -184,17 +286,47 @@ func wayFaults(t *testing.T, ca *authority) map[string]fault {
 	proxyDown := &url.URL{Scheme: "http", Host: down, User: url.UserPassword("user", proxyPassword)}
 	untrusted := &url.URL{Scheme: "https", Host: tlsOnly, User: url.UserPassword("user", proxyPassword)}
 	wants, refuses := silent(http.StatusProxyAuthRequired), silent(http.StatusBadGateway)
-	wants407 := "proxy " + wants.Host + " wants credentials, or does not accept those it was given (407 Proxy Authentication Required)"
+	wants407 := "proxy " + wants.Host + " requires credentials, or rejected those given (407 Proxy Authentication Required)"
 	return map[string]fault{
-		"refused":                {down, Access{}, Unreachable, "registry HOST cannot be reached: connect: connection refused"},
-		"proxy down":             {"registry.example", Access{Proxy: proxyDown}, Proxy, "proxy " + proxyDown.Host + " cannot be used: connect: connection refused"},
+		"refused": {down, Access{}, Unreachable, "registry HOST cannot be reached: connect: connection refused"},
+		"proxy down": {
+			"registry.example",
+			Access{Proxy: proxyDown},
+			Proxy,
+			"proxy " + proxyDown.Host + " cannot be used: connect: connection refused",
+		},
 		"proxy wants password":   {"registry.example", Access{Proxy: wants}, Proxy, wants407},
 		"the same by plain HTTP": {"localhost:1", Access{Proxy: wants}, Proxy, wants407},
-		"proxy refuses":          {"registry.example", Access{Proxy: refuses}, Proxy, "proxy " + refuses.Host + " does not connect to registry HOST (502 Bad Gateway)"},
-		"proxy untrusted":        {"registry.example", Access{Proxy: untrusted}, Proxy, "proxy " + untrusted.Host + " cannot be used: its certificate cannot be trusted: it is not for 127.0.0.1, but for registry.example"},
-		"through a proxy":        {"other.example", Access{Proxy: throughTLS, RootCAs: ca.pem()}, Untrusted, "the certificate of registry HOST cannot be trusted: it is not for other.example, but for registry.example"},
-		"plain HTTP only":        {"registry.example", Access{Proxy: plain}, PlainHTTP, "registry HOST speaks plain HTTP only, which is not allowed for it"},
-		"private address":        {"10.1.2.3:5000", Access{Proxy: plain}, PlainHTTP, "registry HOST speaks plain HTTP only, which is not allowed for it"},
+		"proxy refuses": {
+			"registry.example",
+			Access{Proxy: refuses},
+			Proxy,
+			"proxy " + refuses.Host + " refused to connect to registry HOST (502 Bad Gateway)",
+		},
+		"proxy untrusted": {
+			"registry.example",
+			Access{Proxy: untrusted},
+			Proxy,
+			"proxy " + untrusted.Host + " cannot be used: its certificate is not trusted: it is not valid for 127.0.0.1, only for registry.example",
+		},
+		"through a proxy": {
+			"other.example",
+			Access{Proxy: throughTLS, RootCAs: ca.pem()},
+			Untrusted,
+			"the certificate of registry HOST is not trusted: it is not valid for other.example, only for registry.example",
+		},
+		"plain HTTP only": {
+			"registry.example",
+			Access{Proxy: plain},
+			PlainHTTP,
+			"registry HOST supports only plain HTTP, which is not allowed for it",
+		},
+		"private address": {
+			"10.1.2.3:5000",
+			Access{Proxy: plain},
+			PlainHTTP,
+			"registry HOST supports only plain HTTP, which is not allowed for it",
+		},
 	}
 }
 
@@ -227,8 +359,8 @@ func TestDamaged(t *testing.T) {
 		handler http.HandlerFunc
 		text    string
 	}{
-		"truncated": {answer(200, "Content-Length", "1000"), "registry HOST closed the connection too early"},
-		"another":   {answer(200), "what registry HOST sent is not what its digest says"},
+		"truncated": {answer(200, "Content-Length", "1000"), "registry HOST closed the connection early"},
+		"another":   {answer(200), "content from registry HOST does not match its digest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := serve(t, test.handler)
@@ -245,20 +377,20 @@ func TestExplain(t *testing.T) {
 	ref := parse(t, "registry.example/foo")
 	dns := func(err net.DNSError) error { return &net.OpError{Op: "dial", Err: &err} }
 	for want, err := range map[string]error{
-		"Unreachable: registry registry.example cannot be reached: connection reset by peer":                     &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 43210}, Err: errors.New("connection reset by peer")},
-		"Unreachable: registry registry.example cannot be reached: there is no host auth.example":                dns(net.DNSError{Name: "auth.example", Server: "10.0.0.10:53", IsNotFound: true}),
-		"Unreachable: registry registry.example cannot be reached: looking up host auth.example took too long":   dns(net.DNSError{Err: "read udp 10.1.1.1:40001->10.0.0.10:53: i/o timeout", Name: "auth.example", IsTimeout: true}),
-		"Unreachable: registry registry.example cannot be reached: looking up host auth.example failed":          dns(net.DNSError{Err: "server misbehaving", Name: "auth.example", Server: "10.0.0.10:53"}),
-		"Unreachable: registry registry.example cannot be reached: no answer in time":                            &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
-		"Unreachable: registry registry.example cannot be reached: the TLS handshake failed: no renegotiation":   &url.Error{Op: "Get", URL: "https://registry.example?token=hunter2", Err: errors.New("tls: no renegotiation")},
-		"Untrusted: the certificate of registry registry.example cannot be trusted: it is not valid":             x509.CertificateInvalidError{Reason: x509.TooManyIntermediates},
-		"Stalled: registry registry.example sent next to nothing for too long, and the transfer was cut":         &url.Error{Op: "Get", URL: "https://cdn.example?token=hunter2", Err: errStalled},
-		"RateLimited: registry registry.example refuses more requests for now (429 Too Many Requests)":           &pausedError{"registry.example", 429},
-		"Answered: registry registry.example answered 503 Service Unavailable":                                   &pausedError{"registry.example", 503},
-		"RateLimited: registry registry.example refuses more requests for now (auth.example asked for patience)": &url.Error{Op: "Get", URL: "https://auth.example?token=hunter2", Err: &pausedError{host: "auth.example"}},
-		"Damaged: what registry registry.example sent is not what its digest says":                               errors.New("error verifying size; got 3, want 5"),
-		"Answered: registry registry.example gave an answer that makes no sense":                                 &url.Error{Op: "Get", URL: "https://registry.example?token=hunter2", Err: errors.New("malformed HTTP response hunter2")},
-		"Unauthorized: registry registry.example wants credentials for repository foo (401 Unauthorized)":        &transport.Error{StatusCode: 401},
+		"Unreachable: registry registry.example cannot be reached: connection reset by peer":                   &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 43210}, Err: errors.New("connection reset by peer")},
+		"Unreachable: registry registry.example cannot be reached: host auth.example not found":                dns(net.DNSError{Name: "auth.example", Server: "10.0.0.10:53", IsNotFound: true}),
+		"Unreachable: registry registry.example cannot be reached: looking up host auth.example timed out":     dns(net.DNSError{Err: "read udp 10.1.1.1:40001->10.0.0.10:53: i/o timeout", Name: "auth.example", IsTimeout: true}),
+		"Unreachable: registry registry.example cannot be reached: looking up host auth.example failed":        dns(net.DNSError{Err: "server misbehaving", Name: "auth.example", Server: "10.0.0.10:53"}),
+		"Unreachable: registry registry.example cannot be reached: timed out":                                  &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
+		"Unreachable: registry registry.example cannot be reached: the TLS handshake failed: no renegotiation": &url.Error{Op: "Get", URL: "https://registry.example?token=hunter2", Err: errors.New("tls: no renegotiation")},
+		"Untrusted: the certificate of registry registry.example is not trusted: it is not valid":              x509.CertificateInvalidError{Reason: x509.TooManyIntermediates},
+		"Stalled: registry registry.example stalled, and the transfer was canceled":                            &url.Error{Op: "Get", URL: "https://cdn.example?token=hunter2", Err: errStalled},
+		"RateLimited: registry registry.example is rate limiting requests (429 Too Many Requests)":             &pausedError{"registry.example", 429},
+		"Answered: registry registry.example answered 503 Service Unavailable":                                 &pausedError{"registry.example", 503},
+		"RateLimited: registry registry.example is rate limiting requests (Retry-After of auth.example)":       &url.Error{Op: "Get", URL: "https://auth.example?token=hunter2", Err: &pausedError{host: "auth.example"}},
+		"Damaged: content from registry registry.example does not match its digest":                            errors.New("error verifying size; got 3, want 5"),
+		"Answered: registry registry.example sent an invalid response":                                         &url.Error{Op: "Get", URL: "https://registry.example?token=hunter2", Err: errors.New("malformed HTTP response hunter2")},
+		"Unauthorized: registry registry.example requires credentials for repository foo (401 Unauthorized)":   &transport.Error{StatusCode: 401},
 	} {
 		want = strings.Replace(want, ": ", ": finding the digest: ", 1)
 		explained := Explain("finding the digest", ref, err)
@@ -290,12 +422,12 @@ func TestCheck(t *testing.T) {
 		err  error
 		want string
 	}{
-		{dial(&net.DNSError{Name: "auth.example", IsNotFound: true}), "Check how auth.example is written, and whether catalogd's name server knows it"},
-		{dial(&net.DNSError{Name: "auth.example", IsTimeout: true}), "Check catalogd's name server"},
-		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "Check the port, and whether registry.example runs"},
-		{dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "Check the network between catalogd and registry.example, and whether a proxy leads there (spec.registry.proxy)"},
-		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), "Check the network between catalogd and registry.example, and whether a proxy leads there (spec.registry.proxy)"},
-		{dial(os.ErrDeadlineExceeded), "Check the firewalls and network policies between catalogd and registry.example, and whether a proxy leads there (spec.registry.proxy)"},
+		{dial(&net.DNSError{Name: "auth.example", IsNotFound: true}), "Check the spelling of auth.example, and whether catalogd's DNS server resolves it"},
+		{dial(&net.DNSError{Name: "auth.example", IsTimeout: true}), "Check catalogd's DNS server"},
+		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "Check the port, and whether registry.example is running"},
+		{dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "Check the network between catalogd and registry.example, and whether it requires a proxy (spec.registry.proxy)"},
+		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), "Check the network between catalogd and registry.example, and whether it requires a proxy (spec.registry.proxy)"},
+		{dial(os.ErrDeadlineExceeded), "Check the firewalls and network policies between catalogd and registry.example, and whether it requires a proxy (spec.registry.proxy)"},
 		{io.EOF, ""},
 		{&transport.Error{StatusCode: 404}, ""},
 	} {
@@ -308,7 +440,11 @@ func TestCheck(t *testing.T) {
 
 func TestPrintsNoSecret(t *testing.T) {
 	access := Access{
-		Credentials: credentials(t, auths("quay.io", "user", password), `{"auths":{"a.example":{"identitytoken":"`+identityToken+`"},"b.example":{"registrytoken":"`+bearerToken+`"}}}`),
+		Credentials: credentials(
+			t,
+			auths("quay.io", "user", password),
+			`{"auths":{"a.example":{"identitytoken":"`+identityToken+`"},"b.example":{"registrytoken":"`+bearerToken+`"}}}`,
+		),
 		Proxy:       &url.URL{Scheme: "http", Host: "proxy.example", User: url.UserPassword("user", proxyPassword)},
 		Certificate: newAuthority(t).client(),
 	}

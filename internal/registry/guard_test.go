@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// A registry that redirects without end is left after so many requests, and counts as one that fails.
+// A registry that redirects too often is left after so many requests, and counts as one that fails.
 func TestRedirectsEnd(t *testing.T) {
 	for name, open := range map[string]bool{"manifest": true, "first request": false} {
 		t.Run(name, func(t *testing.T) {
@@ -36,11 +36,11 @@ func TestRedirectsEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _, err = head(t, client, host+"/catalogs/foo:v1")
-			if want := "finding the digest: registry " + host + " redirects without end"; KindOf(err) != Answered || err.Error() != want {
+			if want := "finding the digest: registry " + host + " redirects too often"; KindOf(err) != Answered || err.Error() != want {
 				t.Errorf("got %v, want %s", err, want)
 			}
-			if n := redirects.Load(); n != mostRedirects {
-				t.Errorf("%d requests were redirected, want %d", n, mostRedirects)
+			if n := redirects.Load(); n != maxRedirects {
+				t.Errorf("%d requests were redirected, want %d", n, maxRedirects)
 			}
 			if _, advised := client.NotBefore(parse(t, host+"/catalogs/foo:v1")); open && advised.Sub(clock.Now()) != time.Second {
 				t.Errorf("advised to wait %v, want 1s", advised.Sub(clock.Now()))
@@ -119,7 +119,7 @@ func TestProxyIsVerified(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got.Store("")
 			_, _, err := head(t, newTestClient(t, access), "registry.example/catalogs/foo:v1")
-			if KindOf(err) != Proxy || !strings.Contains(err.Error(), "signed by an authority that is not known here") {
+			if KindOf(err) != Proxy || !strings.Contains(err.Error(), "signed by an unknown authority") {
 				t.Errorf("got %v, want an error of kind %s about its certificate", err, Proxy)
 			}
 			if got.Load() != "" {
@@ -204,7 +204,7 @@ func TestHungUp(t *testing.T) {
 		lost int // connections over which nothing is heard
 		want Kind
 	}{
-		"heard at last": {mostHungUp - 1, ClientCertificate},
+		"heard at last": {maxAttempts - 1, ClientCertificate},
 		"never heard":   {1000, Unreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,8 +222,8 @@ func TestHungUp(t *testing.T) {
 			if KindOf(err) != test.want {
 				t.Errorf("got %v, want an error of kind %s", err, test.want)
 			}
-			if n := int(dials.Load()); n != mostHungUp {
-				t.Errorf("%d connections, want %d", n, mostHungUp)
+			if n := int(dials.Load()); n != maxAttempts {
+				t.Errorf("%d connections, want %d", n, maxAttempts)
 			}
 		})
 	}

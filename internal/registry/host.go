@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// canonicalHost is the one name of host[:port] among those that lead to the same place by HTTPS: in lower case, without the
-// dot at the end (RFC 1034, section 3.1), without port 443 and without zeros before a port.
+// canonicalHost returns the canonical form of host[:port]: lower case, without a trailing dot (RFC 1034, section
+// 3.1), port 443 or leading zeros of the port.
 func canonicalHost(host string) string {
 	host = strings.ToLower(host)
 	port := ""
@@ -24,7 +24,7 @@ func canonicalHost(host string) string {
 	return host + ":" + port
 }
 
-// hostname is the registry's without the port.
+// hostname returns the registry's host without the port.
 func hostname(registry name.Registry) string {
 	if host, _, err := net.SplitHostPort(registry.RegistryStr()); err == nil {
 		return host
@@ -32,7 +32,7 @@ func hostname(registry name.Registry) string {
 	return registry.RegistryStr()
 }
 
-// isLoopback tells hosts that are this machine whatever a name server says; host has no port.
+// isLoopback reports whether host, which has no port, is this machine regardless of DNS.
 func isLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
@@ -41,7 +41,7 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// scope is from where a host, without its port, can be reached.
+// scope is the network from which a host is reachable.
 type scope string
 
 const (
@@ -50,8 +50,9 @@ const (
 	thisMachine scope = "machine"
 )
 
-// scopeOf goes by the name only: which address a name server gives is not known here. Names that only some resolvers take
-// for addresses ("127.1", "0x7f000001"), or that become others on the way (not ASCII: a Location has Punycode), are of the network.
+// scopeOf classifies by the name only, without a DNS lookup. Names that only some resolvers take for addresses
+// ("127.1", "0x7f000001"), or that change on the way (non-ASCII; a Location has Punycode), belong to the
+// network.
 func scopeOf(host string) scope {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if isLoopback(host) || strings.HasSuffix(host, ".localhost") {
@@ -66,7 +67,7 @@ func scopeOf(host string) scope {
 		return anywhere
 	}
 	switch addr = addr.Unmap(); {
-	case addr.IsUnspecified(): // which connects to this machine
+	case addr.IsUnspecified(): // it connects to this machine
 		return thisMachine
 	case addr.IsPrivate(), addr.IsLinkLocalUnicast(), addr.IsMulticast():
 		return network

@@ -13,31 +13,31 @@ import (
 	"go.podman.io/image/v5/types"
 )
 
-// dockerHub is what people call name.DefaultRegistry, in files and in fields.
+// dockerHub is the usual name of name.DefaultRegistry in files and fields.
 const dockerHub = "docker.io"
 
-// source is one place where an image can be had.
+// source is one location of an image.
 type source struct {
-	ref      name.Reference // the image as it is called there; by digest if it was asked for by digest
-	insecure bool           // plain HTTP, and certificates that nobody vouches for, will do
+	ref      name.Reference // the image's name at this location; keeps a digest
+	insecure bool           // allows plain HTTP and unverified certificates
 }
 
-// conf is a containers-registries.conf(5), which never changes; nil says nothing.
+// conf is a parsed containers-registries.conf(5). It is immutable; nil is an empty one.
 type conf struct {
 	path       string
 	registries []sysregistriesv2.Registry // with canonical prefixes
 }
 
-// readConf reads the file at path ("": none), and no other: neither those of a directory beside it nor those that the
-// environment names. Only its [[registry]] tables count. An error names the file and the fault.
+// readConf reads only the file at path ("": none): neither a directory beside it nor files named by the
+// environment. Only its [[registry]] tables count. An error names the file and the fault.
 func readConf(path string) (*conf, error) {
 	if path == "" {
 		return nil, nil
 	}
-	// TryUpdatingCache reads the file each time. The value it returns is new, and changes no more.
+	// TryUpdatingCache reads the file each time and returns a new, immutable value.
 	parsed, err := sysregistriesv2.TryUpdatingCache(&types.SystemContext{
 		SystemRegistriesConfPath:    path,
-		SystemRegistriesConfDirPath: filepath.Join(path+".d", "none"), // not "", which stands for those of the system
+		SystemRegistriesConfDirPath: filepath.Join(path+".d", "none"), // "" would mean the directory of the system
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading --registries-conf: %w", err)
@@ -49,8 +49,9 @@ func readConf(path string) (*conf, error) {
 	return &conf{path, registries}, nil
 }
 
-// sources returns where ref can be had, in the order to ask: the mirrors of the catalog, those of the file, then ref's own
-// place as the file has it. No place is there twice. An error is an *Error, of kind Blocked or Configuration.
+// sources returns the locations of ref in the order to try: the catalog's mirrors, those of the file, then ref's
+// own location as the file rewrites it. It contains no duplicates. An error is an *Error of kind Blocked or
+// Configuration.
 func (c *conf) sources(ref name.Reference, mirrors []Mirror) ([]source, error) {
 	image := canonical(ref.Name())
 	table := c.find(image)
@@ -71,7 +72,7 @@ func (c *conf) sources(ref name.Reference, mirrors []Mirror) ([]source, error) {
 	return unique(append(sources, found...)), nil
 }
 
-// mirrored returns where ref can be had at the mirrors of the catalog. A mirror is no way around what the file blocks.
+// mirrored returns the locations of ref at the catalog's mirrors. A mirror does not bypass what the file blocks.
 func (c *conf) mirrored(ref name.Reference, mirrors []Mirror) ([]source, error) {
 	image := canonical(ref.Name())
 	var sources []source
@@ -95,8 +96,8 @@ func (c *conf) mirrored(ref name.Reference, mirrors []Mirror) ([]source, error) 
 	return sources, nil
 }
 
-// find returns the table that holds for image: of those with a prefix of it the one with the longest, of equal ones (whose
-// hosts the file writes in several ways) the one that blocks; nil if there is none.
+// find returns the table for image: the one with the longest prefix; of equal ones, whose hosts the file spells
+// differently, the one that blocks; nil if there is none.
 func (c *conf) find(image string) *sysregistriesv2.Registry {
 	if c == nil {
 		return nil
@@ -114,10 +115,10 @@ func (c *conf) find(image string) *sysregistriesv2.Registry {
 	return found
 }
 
-// startOf returns the part of image that prefix stands for, "" if it is no prefix of it: "quay.io" and "quay.io/ns", but not
-// "quay.i", of quay.io/ns/repo; as well "*.io", which stands for all of the host but its port.
+// startOf returns the part of image that matches prefix, or "": "quay.io" and "quay.io/ns" match
+// quay.io/ns/repo, "quay.i" does not; "*.io" matches the whole host without its port.
 //
-// It is stricter than the library, by whose own words it is not intended that "quay.io" is a prefix of quay.io:5000/ns.
+// It is stricter than the library, which documents that "quay.io" is not intended to match quay.io:5000/ns.
 func startOf(image, prefix string) string {
 	if strings.HasPrefix(prefix, "*.") {
 		host, _, _ := strings.Cut(image, "/")
@@ -135,7 +136,7 @@ func startOf(image, prefix string) string {
 	return prefix
 }
 
-// table returns a table that has m for the images of m.Source, or those of image's registry.
+// table returns m as a table for the images of m.Source, or of image's registry.
 func (m Mirror) table(image string) sysregistriesv2.Registry {
 	source, _, _ := strings.Cut(image, "/")
 	if m.Source != "" {
@@ -150,11 +151,11 @@ func (m Mirror) table(image string) sysregistriesv2.Registry {
 	}
 }
 
-// rewrite returns what ref is called at the places of a table with a prefix of it: at its mirrors, as far as they are for
-// such a reference, and last at its location.
+// rewrite returns the names of ref at the locations of a matching table: its mirrors, as far as they serve such
+// a reference, then its location.
 func rewrite(ref name.Reference, table sysregistriesv2.Registry) ([]source, error) {
 	image, prefix := canonical(ref.Name()), table.Prefix
-	table.Prefix = startOf(image, prefix) // the library would look for what a "*." stands for in the first place that fits
+	table.Prefix = startOf(image, prefix) // the library would expand "*." at its first match
 	table.Location = cmp.Or(table.Location, table.Prefix)
 	named, err := reference.ParseNamed(image)
 	if err != nil {
@@ -173,7 +174,7 @@ func rewrite(ref name.Reference, table sysregistriesv2.Registry) ([]source, erro
 	return sources, nil
 }
 
-// newSource returns the place where ref is called by another name. That has to keep a digest, and not to lack a tag.
+// newSource returns the location of ref under another name. It must keep a digest and have a tag otherwise.
 func newSource(ref name.Reference, place sysregistriesv2.PullSource) (source, error) {
 	if reference.IsNameOnly(place.Reference) {
 		return source{}, fmt.Errorf("%s has neither tag nor digest", place.Reference)
@@ -183,17 +184,21 @@ func newSource(ref name.Reference, place sysregistriesv2.PullSource) (source, er
 		return source{}, err
 	}
 	if asked, ok := ref.(name.Digest); ok && there.Identifier() != asked.DigestStr() {
-		return source{}, fmt.Errorf("%s is not the image by that digest", place.Reference)
+		return source{}, fmt.Errorf("%s has another digest", place.Reference)
 	}
 	return source{there, place.Endpoint.Insecure}, nil
 }
 
-// misplaced says that the places of prefix, in the file or in the catalog's settings, do not make references of ref.
+// misplaced returns the error of a mirror or location that makes no valid reference of ref.
 func misplaced(ref name.Reference, prefix string, err error) *Error {
-	return &Error{Kind: Configuration, cause: err, text: fmt.Sprintf("a mirror or location of prefix %q makes no reference of image %s: %v", prefix, ref.Name(), err)}
+	return &Error{
+		Kind:  Configuration,
+		cause: err,
+		text:  fmt.Sprintf("the mirror or location for prefix %q makes an invalid reference of image %s: %v", prefix, ref.Name(), err),
+	}
 }
 
-// unique returns sources without those that are there before.
+// unique returns sources without duplicates.
 func unique(sources []source) []source {
 	var once []source
 	for _, s := range sources {
@@ -204,13 +209,13 @@ func unique(sources []source) []source {
 	return once
 }
 
-// canonical returns what begins with a registry with the one name by which that is looked up here.
+// canonical returns image with the canonical name of its registry.
 func canonical(image string) string {
 	host, _, _ := strings.Cut(image, "/")
 	return asWritten(canonicalHost(host) + image[len(host):])
 }
 
-// asWritten returns what begins with a registry with Docker Hub's name as people write it, as do the library and the files.
+// asWritten returns image with Docker Hub's usual name, which the library and the files use.
 func asWritten(image string) string {
 	if rest, ok := strings.CutPrefix(image, name.DefaultRegistry); ok && (rest == "" || rest[0] == '/') {
 		return dockerHub + rest

@@ -197,8 +197,8 @@ func TestSourcesRefused(t *testing.T) {
 		{"else.example/repo:v1", []Mirror{{Location: "https://mirror.example"}}, Configuration, []string{`"else.example"`}},
 		{"else.example/repo:v1", []Mirror{{Location: "mirror/x"}}, Configuration, nil}, // a namespace of Docker Hub, or a host?
 		{"else.example/ns//repo:v1", []Mirror{{Location: "mirror.example"}}, Configuration, nil},
-		{"else.example/repo" + aDigest, []Mirror{{Source: "else.example/repo" + aDigest, Location: "m.example/repo" + another}}, Configuration, []string{"is not the image by that digest"}},
-		{"else.example/repo" + aDigest, []Mirror{{Source: "else.example/repo" + aDigest, Location: "m.example/repo:v1"}}, Configuration, []string{"is not the image by that digest"}},
+		{"else.example/repo" + aDigest, []Mirror{{Source: "else.example/repo" + aDigest, Location: "m.example/repo" + another}}, Configuration, []string{"has another digest"}},
+		{"else.example/repo" + aDigest, []Mirror{{Source: "else.example/repo" + aDigest, Location: "m.example/repo:v1"}}, Configuration, []string{"has another digest"}},
 	} {
 		t.Run(test.image, func(t *testing.T) {
 			got, err := mustReadConf(t, file).sources(parse(t, test.image), test.mirrors)
@@ -277,7 +277,11 @@ func TestReadConfAnew(t *testing.T) {
 	ref := parse(t, "a.example/repo:v1")
 	for i := range 3 {
 		mirror := fmt.Sprintf("mirror-%d.example", i)
-		if err := os.WriteFile(file, []byte("[[registry]]\nlocation = 'a.example'\n[[registry.mirror]]\nlocation = '"+mirror+"'"), 0o600); err != nil {
+		if err := os.WriteFile(
+			file,
+			[]byte("[[registry]]\nlocation = 'a.example'\n[[registry.mirror]]\nlocation = '"+mirror+"'"),
+			0o600,
+		); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{mirror + "/repo:v1", "a.example/repo:v1"}

@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// mostAsked is the longest wait a registry can ask for: a mistake of its shall not last longer than a day.
-	mostAsked = 24 * time.Hour
+	// maxRetryAfter limits the wait that a registry can request, so that its mistake lasts a day at most.
+	maxRetryAfter = 24 * time.Hour
 
-	// failuresKept is for how long the failures of a host count that nobody asks any more.
+	// failuresKept is how long the failures of an unused host are remembered.
 	failuresKept = 24 * time.Hour
 )
 
-// pace is how soon each host may be asked again. A host is a registry, and just as well a token server or a store of blobs
-// that a registry sends to; all catalogs that reach it the same way share what is known of it. Only memory: after a restart each host is asked once.
+// pace limits when each host may be asked again. A host is a registry, token server or blob store; all catalogs
+// that reach it over the same route share its state. The state is in memory only: after a restart each host is
+// asked once.
 type pace struct {
 	now     func() time.Time
 	backoff func(failures int) time.Duration
@@ -31,39 +32,39 @@ type pace struct {
 	hosts map[paceKey]*hostPace
 }
 
-// paceKey is a host as some catalogs reach it. What one hears through a proxy of its own, or from whoever need not prove to
-// be that host, is not held against the host where others reach it.
+// paceKey is a host reached over a route. Failures through a catalog's own proxy, or from an unverified host, do
+// not count for other routes.
 type paceKey struct {
 	host string // canonicalHost
-	via  string // "" for what all trust: the host itself, or the proxy of the environment
+	via  string // "" for the default route: directly, or through the proxy of the environment
 }
 
 func newPaceKey(host, via string) paceKey { return paceKey{canonicalHost(host), via} }
 
-// hostPace is what is known of one host. A zero time is past.
+// hostPace is the state of one host. A zero time is past.
 type hostPace struct {
 	failures int       // in a row
-	failed   time.Time // when the last of them was counted
-	asked    time.Time // no request before this: the host said so
-	status   int       // of the answer that did
-	advised  time.Time // better none before this: it failed
+	failed   time.Time // time of the last failure
+	asked    time.Time // no request before this; requested by the host
+	status   int       // status of that response
+	advised  time.Time // no scheduled request before this, after failures
 }
 
 func newPace(now func() time.Time, backoff func(int) time.Duration) *pace {
 	return &pace{now: now, backoff: backoff, hosts: map[paceKey]*hostPace{}}
 }
 
-// pausedError is the error of a request that was not sent, because its host asked to be spared for a while.
+// pausedError is the error of a request that was not sent, because its host requested a pause.
 type pausedError struct {
-	host   string // as the pace knows it
-	status int    // of the answer by which it asked
+	host   string // canonicalHost
+	status int    // status of its response
 }
 
 func (e *pausedError) Error() string {
-	return fmt.Sprintf("%s asked for no more requests for now; the next one waits until then", e.host)
+	return fmt.Sprintf("%s requested a pause; the request was not sent", e.host)
 }
 
-// notBefore says when a host may be asked again: asked holds for every request, advised for those that can wait.
+// notBefore returns when a host may be asked again: asked applies to every request, advised to scheduled ones.
 func (p *pace) notBefore(key paceKey) (asked, advised time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +74,7 @@ func (p *pace) notBefore(key paceKey) (asked, advised time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// paused returns a *pausedError if the host is not to be asked now.
+// paused returns a *pausedError if the host requested a pause that has not ended.
 func (p *pace) paused(key paceKey, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +84,7 @@ func (p *pace) paused(key paceKey, now time.Time) error {
 	return nil
 }
 
-// wrap returns a transport that keeps to the pace of hosts that next reaches via, and sets it by the answers.
+// wrap returns a transport that obeys the pace of hosts over the route via, and updates it from responses.
 func (p *pace) wrap(next http.RoundTripper, via string) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		key, sent := newPaceKey(req.URL.Host, via), p.now()
@@ -104,12 +105,12 @@ func (p *pace) wrap(next http.RoundTripper, via string) http.RoundTripper {
 	})
 }
 
-// faulted counts a failure of a request that was sent at a time, to which there was no answer that could be used.
+// faulted counts a request, sent at a time, that had no usable response.
 func (p *pace) faulted(key paceKey, sent time.Time) {
 	p.failed(key, sent, 0, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
 }
 
-// answered takes note of an answer to a request that was sent at a time.
+// answered records the response to a request sent at a time.
 func (p *pace) answered(key paceKey, sent time.Time, res *http.Response) {
 	wait, told := retryAfter(res.Header, p.now())
 	switch status := res.StatusCode; {
@@ -121,14 +122,13 @@ func (p *pace) answered(key paceKey, sent time.Time, res *http.Response) {
 		p.failed(key, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return wait, backoff })
 	case status >= http.StatusInternalServerError:
 		p.failed(key, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
-	case status != http.StatusProxyAuthRequired: // which is no answer of the host
+	case status != http.StatusProxyAuthRequired: // the proxy's response
 		p.succeeded(key)
 	}
 }
 
-// failed counts a failure of a request that was sent at a time, and keeps the waits that follow from the backoff. Requests
-// that were under way together and failed together count as one. No wait becomes shorter by it. The status is that of the
-// answer, if there was one.
+// failed counts a failed request, sent at a time, and sets the waits that follow from the backoff. Concurrent
+// failures count as one. It never shortens a wait. The status is 0 if there was no response.
 func (p *pace) failed(key paceKey, sent time.Time, status int, waits func(backoff time.Duration) (asked, advised time.Duration)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *pace) failed(key paceKey, sent time.Time, status int, waits func(backof
 	known.advised = later(known.advised, now.Add(advised))
 }
 
-// succeeded forgets the failures. What the host asked for stays: the answer may be to a request sent before it did.
+// succeeded resets the failures. A requested pause stays: the response may belong to a request sent earlier.
 func (p *pace) succeeded(key paceKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,44 +171,46 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// prune forgets the hosts of which nothing is known that matters, so that those a registry sends to cannot fill the memory.
+// prune drops hosts without relevant state, so that redirects cannot fill the memory.
 func (p *pace) prune() {
 	now := p.now()
 	for key, known := range p.hosts {
-		matters := known.asked.After(now) || known.advised.After(now) || known.failures > 0 && now.Before(known.failed.Add(failuresKept))
-		if !matters {
+		relevant := known.asked.After(now) || known.advised.After(now) || known.failures > 0 && now.Before(known.failed.Add(failuresKept))
+		if !relevant {
 			delete(p.hosts, key)
 		}
 	}
 }
 
-// retryAfter is how long a host asks to wait (RFC 9110, section 10.2.3), mostAsked at most; false if it does not say.
+// retryAfter returns the wait that a host requests (RFC 9110, section 10.2.3), at most maxRetryAfter; false if
+// there is none.
 func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	value := strings.TrimSpace(header.Get("Retry-After"))
 	var wait time.Duration
 	seconds, err := strconv.ParseUint(value, 10, 64)
 	if err == nil || errors.Is(err, strconv.ErrRange) {
-		wait = time.Duration(min(seconds, uint64(mostAsked/time.Second))) * time.Second
+		wait = time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
 	} else if date, err := http.ParseTime(value); err == nil {
-		wait = min(date.Sub(now), mostAsked)
+		wait = min(date.Sub(now), maxRetryAfter)
 	}
 	return wait, wait > 0
 }
 
-// isHostFault says whether a request failed because its host cannot be reached or breaks off. What lies in the settings of a
-// catalog does not count for the others: certificates that are not trusted, a proxy that is down, a request that was given up.
+// isHostFault reports whether a request failed because its host is unreachable or hangs up. Failures caused by a
+// catalog's settings do not count for other catalogs: untrusted certificates, a proxy that is down, a canceled
+// request.
 func isHostFault(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok { // the outermost: a proxy's has a dial within
-		return op.Op == "dial" || op.Op == "read" || op.Op == "write" // and not: proxyconnect, socks connect, remote error (of TLS)
+	if op, ok := errors.AsType[*net.OpError](err); ok { // the outermost: a proxy's error wraps a dial error
+		return op.Op == "dial" || op.Op == "read" || op.Op == "write" // not: proxyconnect, socks connect, remote error (TLS)
 	}
-	_, isNet := errors.AsType[net.Error](err) // names that are not found, time that ran out
+	_, isNet := errors.AsType[net.Error](err) // DNS errors and timeouts
 	return isNet || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// roundTripper makes a function a http.RoundTripper.
+// roundTripper adapts a function to http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

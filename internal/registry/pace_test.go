@@ -239,12 +239,20 @@ func TestPaceKeepsTheLatest(t *testing.T) {
 	clock := newStepClock()
 	p := newPace(clock.Now, minutes)
 	for _, value := range []string{"60", "5", "soon"} {
-		p.answered(newPaceKey("a.example", ""), clock.Now(), &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {value}}})
+		p.answered(
+			newPaceKey("a.example", ""),
+			clock.Now(),
+			&http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {value}}},
+		)
 	}
 	if asked, _ := p.notBefore(newPaceKey("a.example", "")); asked.Sub(clock.Now()) != 3*time.Minute { // the third without a time
 		t.Errorf("asked for %v", asked.Sub(clock.Now()))
 	}
-	p.answered(newPaceKey("a.example", ""), clock.Now(), &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"5"}}})
+	p.answered(
+		newPaceKey("a.example", ""),
+		clock.Now(),
+		&http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"5"}}},
+	)
 	if asked, _ := p.notBefore(newPaceKey("a.example", "")); asked.Sub(clock.Now()) != 3*time.Minute {
 		t.Errorf("asked for %v after a shorter time", asked.Sub(clock.Now()))
 	}

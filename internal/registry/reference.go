@@ -1,4 +1,4 @@
 package registry
 
-// ReferenceForm says to people how an image reference is written.
-const ReferenceForm = "write registry/repository:tag, in lower case but for the tag, or registry/repository@sha256: and 64 hex digits"
+// ReferenceForm is the remedy for an invalid image reference.
+const ReferenceForm = "write registry/repository:tag, all lower case except the tag, or registry/repository@sha256: and 64 hex digits"

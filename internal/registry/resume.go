@@ -10,12 +10,12 @@ import (
 	"sync"
 )
 
-// mostResumes is how often one body is asked for again.
-const mostResumes = 10
+// maxResumes limits the resumptions of one body.
+const maxResumes = 10
 
-// resuming returns a transport that mends broken transfers of blobs: a body that ends before its Content-Length is asked for
-// again from where it broke (RFC 9110, section 14.2), as long as that brings it further. The reader of the body sees one
-// stream, or the error of the first break; that the stream is the blob which was asked for is for the reader to verify.
+// resuming returns a transport that resumes broken transfers of blobs. A body that ends before its
+// Content-Length is requested again from the break (RFC 9110, section 14.2), as long as that makes progress. The
+// reader sees one stream, or the error of the first break, and must verify the digest.
 func resuming(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		res, err := next.RoundTrip(req)
@@ -31,23 +31,23 @@ func resuming(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// isBlob says whether req is for a blob, or comes from a redirect of such a request.
+// isBlob reports whether req requests a blob, directly or after a redirect.
 func isBlob(req *http.Request) bool {
 	return req.Method == http.MethodGet && resourceOf(req) == "blobs"
 }
 
-// isResumable says whether res is the whole of something that parts can be had of.
+// isResumable reports whether res is a complete response that supports ranges.
 func isResumable(res *http.Response) bool {
 	return res.StatusCode == http.StatusOK && res.ContentLength > 0 && isIdentity(res) &&
 		!strings.EqualFold(res.Header.Get("Accept-Ranges"), "none")
 }
 
-// isIdentity says whether positions in the body of res are positions in what was asked for.
+// isIdentity reports whether the body of res is not encoded, so that offsets are offsets in the blob.
 func isIdentity(res *http.Response) bool {
 	return !res.Uncompressed && res.Header.Get("Content-Encoding") == ""
 }
 
-// strongTag is the ETag that says that two answers are the same byte for byte; "" if there is none.
+// strongTag returns the strong ETag, or "".
 func strongTag(header http.Header) string {
 	if tag := header.Get("ETag"); strings.HasPrefix(tag, `"`) {
 		return tag
@@ -55,10 +55,10 @@ func strongTag(header http.Header) string {
 	return ""
 }
 
-// resumingBody is a body that may consist of the bodies of several answers.
+// resumingBody is a body joined from several responses.
 type resumingBody struct {
 	next   http.RoundTripper
-	req    *http.Request // without Range; its context ends with cancel
+	req    *http.Request // without Range; canceled by cancel
 	cancel context.CancelFunc
 	etag   string
 	total  int64
@@ -66,10 +66,10 @@ type resumingBody struct {
 	// Owned by the reader.
 	read    int64 // so far
 	resumes int   // so far
-	since   int64 // what read was at the last of them
-	fault   error // if set, what every further Read returns
+	since   int64 // value of read at the last resumption
+	fault   error // returned by every further Read
 
-	mu     sync.Mutex // guards the two below, since Close may come while Read waits
+	mu     sync.Mutex // guards body and closed: Close may run during Read
 	body   io.ReadCloser
 	closed bool
 }
@@ -94,10 +94,10 @@ func (b *resumingBody) Read(p []byte) (int, error) {
 	return 0, b.fault
 }
 
-// resume puts in place of the body, which broke with cause, one that goes on from there. If there is none it returns cause.
+// resume replaces the body, broken by cause, with one that continues it. It returns cause if there is none.
 func (b *resumingBody) resume(cause error) error {
 	stuck := b.resumes > 0 && b.read == b.since
-	if stuck || b.resumes == mostResumes || b.req.Context().Err() != nil {
+	if stuck || b.resumes == maxResumes || b.req.Context().Err() != nil {
 		return cause
 	}
 	b.resumes++
@@ -119,8 +119,8 @@ func (b *resumingBody) resume(cause error) error {
 	return nil
 }
 
-// continues says whether the body of res goes on where the reading broke off, after it has skipped what was read before if
-// res is the whole again.
+// continues reports whether the body of res continues at the break. If res is complete, it skips what was read
+// before.
 func (b *resumingBody) continues(res *http.Response) bool {
 	if !isIdentity(res) || b.etag != "" && strongTag(res.Header) != "" && strongTag(res.Header) != b.etag {
 		return false
@@ -139,7 +139,8 @@ func (b *resumingBody) continues(res *http.Response) bool {
 	}
 }
 
-// isFrom says whether a Content-Range is a part, from start on, of what is total bytes long or of unknown length.
+// isFrom reports whether a Content-Range is a part from start of a resource of total bytes, or of unknown
+// length.
 func isFrom(contentRange string, start, total int64) bool {
 	part, length, _ := strings.Cut(contentRange, "/")
 	if length != fmt.Sprint(total) && length != "*" {
@@ -158,7 +159,7 @@ func (b *resumingBody) current() io.ReadCloser {
 	return b.body
 }
 
-// replace sets the body to read from now on. It returns false, and takes nothing, if the reader has closed already.
+// replace sets the body to read next. It returns false if the reader has closed already.
 func (b *resumingBody) replace(body io.ReadCloser) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// errStalled is the error of reading a body that came too slowly.
-var errStalled = errors.New("the transfer stalled: too little came in too long a time")
+// errStalled is the error of reading a stalled body.
+var errStalled = errors.New("the transfer stalled: throughput fell below the minimum")
 
-// watched returns a transport whose bodies must bring minBytes in each window of time spent inside Read; else the request is
-// given up, and Read returns errStalled. Time between calls of Read is the reader's own and does not count.
+// watched returns a transport whose bodies must deliver minBytes in each window of time spent inside Read.
+// Otherwise it cancels the request, and Read returns errStalled. Time between calls of Read does not count.
 func watched(next http.RoundTripper, window time.Duration, minBytes int64) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		ctx, cancel := context.WithCancelCause(req.Context())
@@ -31,18 +31,17 @@ func watched(next http.RoundTripper, window time.Duration, minBytes int64) http.
 	})
 }
 
-// watchedBody is a body under the watch of a timer that runs during Read. Like any body it has one reader; Close may come
-// from elsewhere.
+// watchedBody is a body with a timer that runs during Read. It has one reader; Close may be called concurrently.
 type watchedBody struct {
 	body   io.ReadCloser
-	ctx    context.Context // of the request; its cause is errStalled if the timer ended it
+	ctx    context.Context // of the request; its cause is errStalled if the timer fired
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 
 	window   time.Duration
 	minBytes int64
-	left     time.Duration // of the window, while fewer than minBytes have come in it
-	got      int64         // in the window
+	left     time.Duration // rest of the window
+	got      int64         // bytes in the window
 }
 
 func (b *watchedBody) Read(p []byte) (int, error) {

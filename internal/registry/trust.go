@@ -16,20 +16,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// shared is what the files of Config say.
+// shared is the content of the files of Config.
 type shared struct {
-	sum  [sha256.Size]byte // of the content of all of them
+	sum  [sha256.Size]byte // hash of all files
 	conf *conf             // nil: no ConfFile
 	cas  []*x509.Certificate
 }
 
-// content is a file that was read.
+// content is a file and its bytes.
 type content struct {
 	path string
 	data []byte
 }
 
-// readShared reads the files of cfg; it returns known if they are as they were then. Errors name the file.
+// readShared reads the files of cfg. It returns known if they are unchanged. Errors name the file.
 func readShared(cfg Config, known shared) (shared, error) {
 	cas, err := readCADir(cfg.CADir)
 	if err != nil {
@@ -66,8 +66,8 @@ func readShared(cfg Config, known shared) (shared, error) {
 	return next, nil
 }
 
-// readCADir returns the *.crt and *.pem files of dir, by name. It follows links, since Kubernetes mounts a ConfigMap as a
-// directory of links.
+// readCADir returns the *.crt and *.pem files of dir, by name. It follows links: Kubernetes mounts a ConfigMap
+// as a directory of links.
 func readCADir(dir string) ([]content, error) {
 	if dir == "" {
 		return nil, nil
@@ -84,7 +84,7 @@ func readCADir(dir string) ([]content, error) {
 		}
 		data, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it went in the meantime, or it is a link to nowhere
+			continue // deleted in the meantime, or a dangling link
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading --registry-ca-dir: %w", err)
@@ -94,8 +94,8 @@ func readCADir(dir string) ([]content, error) {
 	return files, nil
 }
 
-// parseCertificates returns the certificates of a PEM file (RFC 7468); other blocks and the text around them are passed
-// over. Unlike x509.CertPool it does not pass over damaged ones. Errors go on where a sentence about the file began.
+// parseCertificates returns the certificates of a PEM file (RFC 7468) and ignores other blocks and text. Unlike
+// x509.CertPool it fails on damaged certificates. Errors continue a sentence that begins with the file.
 func parseCertificates(data []byte) ([]*x509.Certificate, error) {
 	var certificates []*x509.Certificate
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
@@ -104,17 +104,17 @@ func parseCertificates(data []byte) ([]*x509.Certificate, error) {
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("has a certificate, number %d, that cannot be read: %w", len(certificates)+1, err)
+			return nil, fmt.Errorf("has an invalid certificate (number %d): %w", len(certificates)+1, err)
 		}
 		certificates = append(certificates, certificate)
 	}
 	if len(certificates) == 0 {
-		return nil, errors.New("has no certificate in PEM form (\"-----BEGIN CERTIFICATE-----\")")
+		return nil, errors.New("has no PEM certificate (\"-----BEGIN CERTIFICATE-----\")")
 	}
 	return certificates, nil
 }
 
-// tlsConfig trusts what the system trusts, cas, and the PEM bundle of access.
+// tlsConfig trusts the authorities of the system, cas, and the PEM bundle of access.
 func tlsConfig(access Access, cas []*x509.Certificate) (*tls.Config, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -137,21 +137,21 @@ func tlsConfig(access Access, cas []*x509.Certificate) (*tls.Config, error) {
 	return config, nil
 }
 
-// distrust is a diagnosis (see Explain): the registry's certificate cannot be verified.
+// distrust is a diagnosis (see Explain) of a registry's certificate that cannot be verified.
 func distrust(ref name.Reference, err error) (Kind, string) {
 	if reason := untrusted(err); reason != "" {
-		return Untrusted, fmt.Sprintf("the certificate of registry %s cannot be trusted: %s", ref.Context().RegistryStr(), reason)
+		return Untrusted, fmt.Sprintf("the certificate of registry %s is not trusted: %s", ref.Context().RegistryStr(), reason)
 	}
 	return "", ""
 }
 
-// untrusted returns what is wrong with a certificate; "" if err is of another kind.
+// untrusted returns the fault of a certificate; "" if err is of another kind.
 func untrusted(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "it is signed by an authority that is not known here"
+		return "it is signed by an unknown authority"
 	}
 	if mismatch, ok := errors.AsType[x509.HostnameError](err); ok {
-		return fmt.Sprintf("it is not for %s, but for %s", mismatch.Host, names(mismatch.Certificate))
+		return fmt.Sprintf("it is not valid for %s, only for %s", mismatch.Host, names(mismatch.Certificate))
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		return invalidity(invalid)
@@ -165,19 +165,19 @@ func untrusted(err error) string {
 func invalidity(err x509.CertificateInvalidError) string {
 	switch {
 	case err.Reason == x509.Expired && strings.Contains(err.Detail, "is before"): // one reason stands for both
-		return "it is not valid yet (or the clock here is wrong)"
+		return "it is not valid yet, or the clock of catalogd is wrong"
 	case err.Reason == x509.Expired:
 		return "it has expired"
 	case err.Reason == x509.IncompatibleUsage:
-		return "it is not meant for servers"
+		return "it is not a server certificate"
 	case err.Reason == x509.NotAuthorizedToSign:
-		return "it is signed by a certificate that is no authority"
+		return "it is signed by a certificate that is not an authority"
 	default:
 		return "it is not valid"
 	}
 }
 
-// maxNames is how many of the names of a certificate a message tells; those of a large site have hundreds.
+// maxNames limits the certificate names in a message; large sites have hundreds.
 const maxNames = 3
 
 func names(certificate *x509.Certificate) string {
@@ -189,7 +189,7 @@ func names(certificate *x509.Certificate) string {
 	all = slices.Compact(all)
 	switch more := len(all) - maxNames; {
 	case len(all) == 0:
-		return "no name at all (the common name does not count)"
+		return "no name (the common name is ignored)"
 	case more > 0:
 		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNames], ", "), more)
 	default:

@@ -221,7 +221,7 @@ func TestSecretIsMended(t *testing.T) {
 	w.putSecret("pull", dockerConfig(w.registry.host, "wr0ng"))
 	w.reconcile() // the Secret's event; the clock stands
 	c = w.source()
-	refused := "Finding the digest of " + ref + ": registry " + w.registry.host + " wants credentials for repository catalog (401 Unauthorized), and does not accept those of Secret pull. " +
+	refused := "Finding the digest of " + ref + ": registry " + w.registry.host + " requires credentials for repository catalog (401 Unauthorized), and rejects those of Secret pull. " +
 		"Correct Secret pull, or what its user may do there."
 	wantCondition(t, c, "Ready", "False Unauthorized: "+refused)
 	wantCondition(t, c, "Progressing", "False Blocked: "+refused)
@@ -278,7 +278,7 @@ func TestRetryAfter(t *testing.T) {
 		t.Errorf("the next pass is in %v, want it when the registry asked, or a little later", next)
 	}
 	limitedMessage := "False RateLimited: Finding the digest of " + ref + ": registry " + w.registry.host +
-		" refuses more requests for now (429 Too Many Requests). It is asked again when it allows that. What was served before stays served."
+		" is rate limiting requests (429 Too Many Requests). It is asked again when it allows that. What was served before stays served."
 	wantCondition(t, w.source(), "Ready", limitedMessage)
 	wantCondition(t, w.source(), "Serving", "True Available: Serving the content of "+w.servedDigest()+".")
 

@@ -91,7 +91,7 @@ func TestWithRemedy(t *testing.T) {
 			failure: registry.Error{Kind: registry.Proxy}, want: "Correct Secret proxy of spec.registry.proxy, or the proxy",
 		},
 		{name: "down", failure: registry.Error{Kind: registry.Unreachable, Host: "quay.io"}},
-		{name: "refused", failure: *refused, want: "Check the port, and whether quay.io runs"},
+		{name: "refused", failure: *refused, want: "Check the port, and whether quay.io is running"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rec := &reconciliation{image: "quay.io/ns/catalog:latest", missing: test.missing, catalog: &v1beta1.CatalogSource{}}

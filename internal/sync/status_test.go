@@ -18,7 +18,7 @@ import (
 // TestConclude looks at the conditions after every kind of outcome, of a catalog that was Ready and of a new one.
 func TestConclude(t *testing.T) {
 	const image, otherDigest = "registry.example/catalog:latest", "registry.example/catalog@sha256:" + "0000000000000000000000000000000000000000000000000000000000000000"
-	transient, blocked := errors.New("polling x: no answer in time"), &blockedError{errors.New("spec.image is wrong")}
+	transient, blocked := errors.New("polling x: timed out"), &blockedError{errors.New("spec.image is wrong")}
 	unserved := map[string]string{
 		"Serving":        "False Unavailable: Nothing is unpacked yet.",
 		"PackagesSynced": "False Unavailable: Nothing is unpacked yet.",
@@ -40,8 +40,8 @@ func TestConclude(t *testing.T) {
 		{name: "nothing attempted", served: true},
 		{name: "attempted and current", served: true, rec: reconciliation{attempted: true, current: true}},
 		{name: "transient failure, served", served: true, rec: reconciliation{attempted: true, fetchErr: transient}, want: map[string]string{
-			"Progressing": "True Retrying: Polling x: no answer in time. What was served before stays served.",
-			"Ready":       "False Retrying: Polling x: no answer in time. What was served before stays served.",
+			"Progressing": "True Retrying: Polling x: timed out. What was served before stays served.",
+			"Ready":       "False Retrying: Polling x: timed out. What was served before stays served.",
 		}},
 		{name: "blocked, served", served: true, rec: reconciliation{attempted: true, fetchErr: blocked}, want: map[string]string{
 			"Progressing": "False Blocked: Spec.image is wrong. What was served before stays served.",
@@ -52,17 +52,17 @@ func TestConclude(t *testing.T) {
 			"Ready":       "True Suspended: 1 package is published. Not polled, as spec.suspend is true.",
 		}},
 		{name: "suspended, failing", served: true, spec: v1beta1.CatalogSourceSpec{Suspend: true}, rec: reconciliation{fetchErr: transient}, want: map[string]string{
-			"Progressing": "True Retrying: Polling x: no answer in time. What was served before stays served.",
-			"Ready":       "False Retrying: Polling x: no answer in time. What was served before stays served.",
+			"Progressing": "True Retrying: Polling x: timed out. What was served before stays served.",
+			"Ready":       "False Retrying: Polling x: timed out. What was served before stays served.",
 		}},
 		{name: "packages fail", served: true, rec: reconciliation{syncErr: errors.New("writing: refused")}, want: map[string]string{
 			"PackagesSynced": "False SyncFailed: Writing: refused.",
 			"Ready":          "False SyncFailed: Writing: refused.",
 		}},
 		{name: "image and packages fail", served: true, rec: reconciliation{fetchErr: transient, syncErr: errors.New("writing: refused")}, want: map[string]string{
-			"Progressing":    "True Retrying: Polling x: no answer in time. What was served before stays served.",
+			"Progressing":    "True Retrying: Polling x: timed out. What was served before stays served.",
 			"PackagesSynced": "False SyncFailed: Writing: refused.",
-			"Ready":          "False Retrying: Polling x: no answer in time. What was served before stays served.",
+			"Ready":          "False Retrying: Polling x: timed out. What was served before stays served.",
 		}},
 		{
 			name: "invalid packages", served: true,
@@ -84,8 +84,8 @@ func TestConclude(t *testing.T) {
 			"Progressing": "True Succeeded: " + otherDigest + " is unpacked and current.",
 		}},
 		{name: "new, transient failure", rec: reconciliation{attempted: true, fetchErr: transient}, want: map[string]string{
-			"Progressing": "True Retrying: Polling x: no answer in time.",
-			"Ready":       "False Retrying: Polling x: no answer in time.",
+			"Progressing": "True Retrying: Polling x: timed out.",
+			"Ready":       "False Retrying: Polling x: timed out.",
 		}},
 		{name: "new, blocked", rec: reconciliation{attempted: true, fetchErr: blocked}, want: map[string]string{
 			"Progressing": "False Blocked: Spec.image is wrong.",

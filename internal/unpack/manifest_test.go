@@ -146,7 +146,7 @@ func TestForgedManifest(t *testing.T) {
 	push(t, host, imageOf(t, "/configs", archive(t, file("configs/a", "forged")))) // its blobs are there
 	forged = ref.DigestStr()
 	_, err = Image(t.Context(), ref, newScratch(t).root, Options{})
-	checkError(t, err, "reading the manifest: what registry "+host+" sent is not what its digest says", false)
+	checkError(t, err, "reading the manifest: content from registry "+host+" does not match its digest", false)
 	if kind := registry.KindOf(err); kind != registry.Damaged {
 		t.Errorf("got an error of kind %q, want %q", kind, registry.Damaged)
 	}

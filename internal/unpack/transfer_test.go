@@ -81,8 +81,8 @@ func TestSpoiltTransfer(t *testing.T) {
 		fmt.Fprint(w, "<html>nothing here</html>")
 	}
 	const (
-		whole = "layer 1 of 1: fetching it: what registry HOST sent is not what its digest says"
-		size  = "layer 1 of 1: fetching it: what registry HOST sent is not of the size that the manifest says"
+		whole = "layer 1 of 1: fetching it: content from registry HOST does not match its digest"
+		size  = "layer 1 of 1: fetching it: content from registry HOST does not match the size in its manifest"
 	)
 	for name, test := range map[string]struct {
 		compress func(testing.TB, []byte) []byte
@@ -97,7 +97,7 @@ func TestSpoiltTransfer(t *testing.T) {
 		"gzip, content":       {gzipped, flip(40), registry.Damaged, whole},
 		"cut":                 {gzipped, cut, registry.Damaged, size},
 		"cut, size unknown":   {gzipped, chunkedCut, registry.Damaged, whole},
-		"connection lost":     {gzipped, hangUp, registry.Damaged, "layer 1 of 1: fetching it: registry HOST closed the connection too early"},
+		"connection lost":     {gzipped, hangUp, registry.Damaged, "layer 1 of 1: fetching it: registry HOST closed the connection early"},
 		"layer not found":     {gzipped, missing, registry.NotFound, "layer 1 of 1: fetching it: registry HOST has no such"},
 		"longer than it says": {nil, longer, registry.Damaged, size},
 	} {
@@ -131,7 +131,7 @@ func TestSpoiltManifest(t *testing.T) {
 	ref := push(t, testregistry.Start(t, alter(&altered, change)), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
 	altered = ref.DigestStr()
 	_, err := Image(t.Context(), ref, newScratch(t).root, Options{})
-	checkError(t, err, "reading the manifest: what registry "+ref.RegistryStr()+" sent is not what its digest says", false)
+	checkError(t, err, "reading the manifest: content from registry "+ref.RegistryStr()+" does not match its digest", false)
 }
 
 func TestCancelled(t *testing.T) {
