@@ -197,7 +197,7 @@ func TestRunErrors(t *testing.T) {
 		"pprof port":         {func(c *config) { c.pprofAddr = addr }, "listening for pprof requests on --pprof-bind-address " + addr + busy},
 		"no kubeconfig":      {func(c *config) { c.kubeconfig = "" }, "(run in a pod, or name a file with --kubeconfig)"},
 		"absent kubeconfig":  {func(c *config) { c.kubeconfig = "/absent" }, "no way to the API server: stat /absent: no such file or directory"},
-		"data dir in use":    {func(c *config) { c.dataDir = locked }, "another process uses it; each catalogd needs a volume of its own"},
+		"data dir in use":    {func(c *config) { c.dataDir = locked }, "another process uses the volume; each catalogd needs its own"},
 		"data dir is a file": {func(c *config) { c.dataDir = c.kubeconfig }, "opening the store: mkdir"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -212,7 +212,7 @@ func (l *linter) checkGroup(name string, g *group) error {
 func (c *catalog) load(name string, blobs []*blob) (sound *fbc.Package, invalid *fbc.InvalidPackageError, err error) {
 	defer func() {
 		if r := recover(); r != nil { // of a rule; catalogd has the same verdict of that
-			invalid, err = &fbc.InvalidPackageError{Name: name, Reason: fmt.Sprintf("checking it failed: %v", r)}, nil
+			invalid, err = &fbc.InvalidPackageError{Name: name, Reason: fmt.Sprintf("validation failed: %v", r)}, nil
 		}
 	}()
 	sound, err = fbc.LoadPackage(name, c.texts(blobs))

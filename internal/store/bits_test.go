@@ -186,7 +186,7 @@ func scrubbed(t *testing.T, s *Store, catalog string) (healed bool) {
 // healsByCommit unpacks the content again if it is missing or damaged, as whoever keeps a catalog current does.
 func healsByCommit(t *testing.T, s *Store, catalog string) {
 	t.Helper()
-	if _, served := s.Catalog("cat"); !served || s.snapshots[key].Damaged() {
+	if _, served := s.Catalog("cat"); !served || s.inventory.snapshot(key).Damaged() {
 		commit(t, s, "cat", 1, bitCatalog())
 		if names, err := s.Scrub(context.Background()); err != nil || len(names) > 0 {
 			t.Errorf("unpacked again, yet got %q %v", names, err)

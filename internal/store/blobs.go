@@ -11,8 +11,8 @@ import (
 	"sort"
 )
 
-// Blobs are some blobs of a snapshot, in the order of the catalog. As an io.ReadSeeker it gives their lines, each
-// ended by a newline; so it has one position and belongs to one goroutine. All may be used at any time.
+// Blobs is a list of blobs of a snapshot, in the order of the catalog. As an io.ReadSeeker it reads their lines, each ended
+// by a newline. It has one position, so it belongs to one goroutine; All and Verified do not use the position.
 type Blobs struct {
 	snapshot *Snapshot
 	numbers  []uint32
@@ -21,7 +21,7 @@ type Blobs struct {
 	position int64
 }
 
-// run is a stretch of catalog.jsonl; neighbouring blobs make one run, so that they are read at once.
+// run is a range of catalog.jsonl. Adjacent blobs form one run, which is read at once.
 type run struct {
 	start  int64 // in the Blobs
 	offset int64 // in the file
@@ -43,21 +43,21 @@ func (s *Snapshot) blobs(numbers []uint32) *Blobs {
 	return b
 }
 
-// Len is the number of blobs.
+// Len returns the number of blobs.
 func (b *Blobs) Len() int { return len(b.numbers) }
 
-// Size is the number of bytes that Read gives from start to end.
+// Size returns the number of bytes of all lines.
 func (b *Blobs) Size() int64 { return b.size }
 
-// Entry is what the index knows of a blob.
+// Entry is what the index has of a blob.
 type Entry struct {
-	Number                uint32 // in the order of the catalog, from 0; it names the blob within its snapshot
+	Number                uint32 // position in the catalog, from 0; unique in the snapshot
 	Schema, Package, Name string
-	Version               string // of a bundle, as its olm.package property has it; else empty
+	Version               string // of a bundle, from its olm.package property; else empty
 	Size                  int    // of the JSON, in bytes, without a newline
 }
 
-// Entry tells of blob i, 0 <= i < Len(), without reading it.
+// Entry returns the entry of blob i, 0 <= i < Len(), without reading the blob.
 func (b *Blobs) Entry(i int) Entry {
 	n, ix := b.numbers[i], b.snapshot.index
 	key := func(field int) string { return string(ix.key(ix.blobKey(n, field))) }
@@ -65,10 +65,10 @@ func (b *Blobs) Entry(i int) Entry {
 	return Entry{Number: n, Schema: key(fieldSchema), Package: key(fieldPackage), Name: key(fieldName), Version: key(fieldVersion), Size: int(size)}
 }
 
-// Slice gives the blobs from..to-1, as a slice expression does; it panics where that would.
+// Slice returns the blobs from..to-1. It panics if they are out of range, as a slice expression does.
 func (b *Blobs) Slice(from, to int) *Blobs { return b.snapshot.blobs(b.numbers[from:to:to]) }
 
-// Keep gives the blobs for which keep holds. The blobs themselves are not read.
+// Keep returns the blobs for which keep returns true. It reads no blobs.
 func (b *Blobs) Keep(keep func(Entry) bool) *Blobs {
 	var numbers []uint32
 	for i, n := range b.numbers {
@@ -79,7 +79,7 @@ func (b *Blobs) Keep(keep func(Entry) bool) *Blobs {
 	return b.snapshot.blobs(numbers)
 }
 
-// runAt is the run that a position is in: the last that starts at or before it.
+// runAt returns the run of a position: the last that starts at or before it.
 func (b *Blobs) runAt(position int64) run {
 	return b.runs[sort.Search(len(b.runs), func(i int) bool { return b.runs[i].start > position })-1]
 }
@@ -97,18 +97,18 @@ func (b *Blobs) Read(p []byte) (int, error) {
 	n, err := b.snapshot.catalog.Load().ReadAt(p, r.offset+within)
 	b.position += int64(n)
 	if errors.Is(err, io.EOF) && n < len(p) {
-		err = io.ErrUnexpectedEOF // the file is shorter than its index: it was damaged since it was opened
+		err = io.ErrUnexpectedEOF // the file was truncated after it was opened
 	} else if n == len(p) {
 		err = nil
 	}
 	return n, err
 }
 
-// gathered is from which size a run is given to a writer by itself. Shorter ones are read into one buffer, and written together.
+// gathered is the size from which a run is written on its own. Shorter runs are gathered in a buffer.
 const gathered = 32 << 10
 
-// WriteTo implements io.WriterTo, which io.Copy asks for. A writer that is an io.ReaderFrom is given each long run, and any that is
-// all there is to write, as an io.SectionReader of the file: so a socket can have the kernel send it.
+// WriteTo implements io.WriterTo, which io.Copy uses. It passes long runs, and a run that is all there is to write, to an
+// io.ReaderFrom as an io.SectionReader of the file, so that the kernel can send it to a socket.
 func (b *Blobs) WriteTo(w io.Writer) (written int64, err error) {
 	from, direct := w.(io.ReaderFrom)
 	for b.position < b.size && err == nil {
@@ -130,7 +130,7 @@ func (b *Blobs) WriteTo(w io.Writer) (written int64, err error) {
 	return written, err
 }
 
-// writeGathered writes the runs from the position on up to the next that is long, if direct.
+// writeGathered writes the runs from the position on; if direct, up to the next long one.
 func (b *Blobs) writeGathered(w io.Writer, direct bool) (written int64, err error) {
 	buf := make([]byte, 0, min(gathered, b.size-b.position))
 	for b.position < b.size && err == nil {
@@ -167,24 +167,24 @@ func (b *Blobs) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// All gives each blob's compact JSON without its newline. The slice is the caller's until the next step. An error ends
-// the sequence; where one of the blobs is known to be damaged it is a *DamagedError, at once.
+// All returns the compact JSON of each blob without its newline. The slice is valid until the next step. An error ends the
+// sequence. If one of the blobs is known to be damaged, a *DamagedError is the first element.
 func (b *Blobs) All() iter.Seq2[[]byte, error] {
 	if err := b.Check(); err != nil {
 		return func(yield func([]byte, error) bool) { yield(nil, err) }
 	}
-	return readBlobs(b.snapshot.catalog.Load(), b.numbers, b.snapshot.index.extent)
+	return b.snapshot.readBlobs(b.numbers)
 }
 
-// Verified is All for who relies on the bytes: it also compares each blob with its checksum. One that is not what was unpacked, or cannot
-// be read, is a *DamagedError, and noted: the snapshot is to be unpacked again then.
+// Verified is All for callers that rely on the bytes: it compares each blob with its hash. An unreadable or different blob is
+// a *DamagedError, and is recorded, so that the snapshot is unpacked again.
 func (b *Blobs) Verified(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if err := b.Check(); err != nil {
 			yield(nil, err)
 			return
 		}
-		for blob, err := range b.snapshot.soundBlobs(b.numbers) {
+		for blob, err := range b.snapshot.intactBlobs(b.numbers) {
 			b.snapshot.noteDamage(ctx, err)
 			if !yield(blob, err) {
 				return
@@ -193,16 +193,16 @@ func (b *Blobs) Verified(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// soundBlobs reads blobs one after another and makes sure that each is what was unpacked; else the error is a *DamagedError.
-func (s *Snapshot) soundBlobs(numbers []uint32) iter.Seq2[[]byte, error] {
+// intactBlobs reads blobs one by one and compares each with its hash. A mismatch is a *DamagedError.
+func (s *Snapshot) intactBlobs(numbers []uint32) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		i := 0
-		for blob, err := range readBlobs(s.catalog.Load(), numbers, s.index.extent) {
+		for blob, err := range s.readBlobs(numbers) {
 			switch {
 			case err != nil:
 				err = &DamagedError{fmt.Errorf("reading blob %d of %s/%s: %w", numbers[i], s.key, catalogFile, err)}
 			case !s.Matches(numbers[i], blob):
-				blob, err = nil, &DamagedError{fmt.Errorf("blob %d of %s/%s is not what was unpacked", numbers[i], s.key, catalogFile)}
+				blob, err = nil, &DamagedError{fmt.Errorf("blob %d of %s/%s does not match its hash", numbers[i], s.key, catalogFile)}
 			}
 			if !yield(blob, err) || err != nil {
 				return
@@ -212,31 +212,17 @@ func (s *Snapshot) soundBlobs(numbers []uint32) iter.Seq2[[]byte, error] {
 	}
 }
 
-// noteDamage notes all that is damaged where an error says that something is, so that it is unpacked again. Of many who meet damage at
-// a time one reads the whole catalog for that, and the others wait.
-func (s *Snapshot) noteDamage(ctx context.Context, err error) {
-	if !errors.As(err, new(*DamagedError)) {
-		return
-	}
-	before := s.passes.Load()
-	s.noting.Lock()
-	defer s.noting.Unlock()
-	if s.passes.Load() == before {
-		_ = s.verify(ctx)
-		s.passes.Add(1)
-	}
-}
-
-// readBlobs reads blobs of a catalog.jsonl, one after another into one buffer; extent says where each lies.
-func readBlobs(catalog io.ReaderAt, numbers []uint32, extent func(number uint32) (offset uint64, size uint32)) iter.Seq2[[]byte, error] {
+// readBlobs reads blobs one by one into one buffer.
+func (s *Snapshot) readBlobs(numbers []uint32) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var buf []byte
+		catalog := s.catalog.Load()
 		for _, n := range numbers {
-			offset, size := extent(n)
+			offset, size := s.index.extent(n)
 			buf = slices.Grow(buf[:0], int(size))[:size]
 			if _, err := catalog.ReadAt(buf, int64(offset)); err != nil {
 				if errors.Is(err, io.EOF) {
-					err = io.ErrUnexpectedEOF // as in Read; it must not pass for the end of the sequence
+					err = io.ErrUnexpectedEOF // io.EOF would pass for the end of the sequence
 				}
 				yield(nil, err)
 				return

@@ -25,10 +25,10 @@ import (
 func compressNow(t *testing.T, s *Store, logged map[string]bool) (map[string]bool, string) {
 	t.Helper()
 	var log bytes.Buffer
-	old := s.opts.Logger
-	s.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	defer func() { s.opts.Logger = old }()
-	return s.compressServed(t.Context(), s.Changed(), logged), log.String()
+	old := s.compressor.log
+	s.compressor.log = slog.New(slog.NewTextHandler(&log, nil))
+	defer func() { s.compressor.log = old }()
+	return s.compressor.compressAll(t.Context(), s.Changed(), logged), log.String()
 }
 
 // decoded reads a form with the decoder of its name.
@@ -254,7 +254,7 @@ func TestCompressOfWhatIsDeletedMeanwhile(t *testing.T) {
 		t.Errorf("who had opened the form got %d bytes, %v", len(b), err)
 	}
 	for _, c := range codecs() {
-		if err := s.compress(t.Context(), snap, c); err != nil {
+		if err := s.compressor.compress(t.Context(), snap, c); err != nil {
 			t.Errorf("%s: %v", c.encoding, err)
 		}
 		if _, err := snap.OpenEncoded(c.encoding); !errors.Is(err, fs.ErrNotExist) {
@@ -272,7 +272,7 @@ func TestCompressOfDamagedContent(t *testing.T) {
 	snap := commit(t, s, "cat", 1, blobs("one"))
 	v.flip(20, "snapshots", key, catalogFile)
 	logged, log := compressNow(t, s, nil)
-	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "catalog=cat") || !strings.Contains(log, "is damaged") {
+	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "catalog=cat") || !strings.Contains(log, "blob 0 of 1 does not match its hash") {
 		t.Errorf("logged %q, want one line that says what is wrong", log)
 	}
 	if logged, log = compressNow(t, s, logged); log != "" || len(logged) != 1 {
@@ -293,17 +293,17 @@ func TestCompressOfDamagedContent(t *testing.T) {
 func TestCompressIsCancelled(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
-	snap := commit(t, s, "cat", 1, blobs(strings.Repeat("long ", 1_000_000)))
+	snap := commit(t, s, "cat", 1, files{"c.json": strings.Repeat(blobs(strings.Repeat("long ", 100_000))["c.json"], 10)})
 	for _, c := range codecs() {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &cancelAfter{cancel: cancel, reads: 3}
 		if err := snap.encode(out.ctx(ctx), io.Discard, c); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got error %v, want that of the context", c.encoding, err)
 		}
-		if err := s.compress(ctx, snap, c); !errors.Is(err, context.Canceled) {
+		if err := s.compressor.compress(ctx, snap, c); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got error %v, want that of the context", c.encoding, err)
 		}
-		if err := s.scrubForms(ctx, snap); err != nil {
+		if err := s.compressor.scrub(ctx, snap); err != nil {
 			t.Errorf("%s: nothing to scrub, yet %v", c.encoding, err)
 		}
 	}
@@ -355,9 +355,9 @@ func BenchmarkCompress(b *testing.B) {
 // What compresses waits at each write while others have urgent work, be that a stage or not, and no longer.
 func TestCompressingIsPolite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Store{}
+		s := &Store{compressor: &compressor{}}
 		var out strings.Builder
-		w := s.polite(t.Context(), &out)
+		w := s.compressor.polite(t.Context(), &out)
 		waited := func() time.Duration {
 			began := time.Now()
 			if _, err := io.WriteString(w, "x"); err != nil {

@@ -195,7 +195,7 @@ func TestPublishedSnapshotIsUsedAfterACrash(t *testing.T) {
 	if !ok {
 		t.Fatal("the snapshot is not given")
 	}
-	if err := s.Point("cat", Source{Image: snap.Info().Image}, snap); err != nil {
+	if err := s.point("cat", Source{Image: snap.Info().Image}, snap); err != nil {
 		t.Fatal(err)
 	}
 	serves(t, s, "cat", "one")
@@ -212,7 +212,7 @@ func TestPointToASweptSnapshot(t *testing.T) {
 	commit(t, s, "cat", 2, blobs("new"))
 	clock.advance(15 * time.Minute)
 	sweep(t, s)
-	if err := s.Point("cat", Source{Image: old.Info().Image}, old); err == nil {
+	if err := s.point("cat", Source{Image: old.Info().Image}, old); err == nil {
 		t.Error("no error")
 	}
 	serves(t, s, "cat", "new")

@@ -128,7 +128,7 @@ func TestDamageOfWhatIsShared(t *testing.T) {
 		t.Fatalf("got %q %v, want both damaged", names, err)
 	}
 	snap := commit(t, s, "a", 1, blobs("one"))
-	if err := s.Point("b", Source{Image: snap.Info().Image}, snap); err != nil {
+	if err := s.point("b", Source{Image: snap.Info().Image}, snap); err != nil {
 		t.Fatal(err)
 	}
 	serves(t, s, "a", "one")

@@ -1,20 +1,21 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
 	"path"
 )
 
-// The operations that make content durable, each named for what it guarantees when it returns without error. Nothing
-// else in catalogd renames.
+// The operations that make content durable. Each is named for what it guarantees when it returns no error. Nothing else in
+// catalogd renames.
 
-// tempPrefix begins the names of files that writeDurably has not finished. No catalog's name begins with a dot.
+// tempPrefix begins the names of unfinished files of writeDurably. No catalog's name begins with a dot.
 const tempPrefix = ".tmp-"
 
-// writeDurably replaces the file at name, or makes it: after a crash at any point it has the old content or the new,
-// whole. The directory has to exist.
+// writeDurably creates or replaces a file. After a crash at any point it has the old or the new content, complete. The
+// directory must exist.
 //
 //	open(tmp) write fsync(tmp) close rename(tmp, name) fsync(dir)
 func (v *volume) writeDurably(name string, data []byte) (err error) {
@@ -26,8 +27,8 @@ func (v *volume) writeDurably(name string, data []byte) (err error) {
 	return v.publishFile(tmp, name)
 }
 
-// writeFile writes a file and makes its content durable, but not its name: that is done when its directory is synced. A file
-// that cannot be written is removed.
+// writeFile writes a file and makes its content durable, but not its name: syncing its directory does. It removes a file
+// that it cannot write.
 func (v *volume) writeFile(name string, write func(io.Writer) error) error {
 	f, err := v.Create(name)
 	if err != nil {
@@ -40,7 +41,7 @@ func (v *volume) writeFile(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// bytesOf is what writes some bytes.
+// bytesOf returns a function that writes some bytes.
 func bytesOf(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -48,7 +49,7 @@ func bytesOf(data []byte) func(io.Writer) error {
 	}
 }
 
-// ignoreMissing drops the error about a file that is not there, or no longer.
+// ignoreMissing drops the error about a missing file.
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -56,7 +57,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// syncAndClose makes the content of a file durable and closes it; after a failed write it only closes.
+// syncAndClose makes the content of a file durable and closes it. After a failed write it only closes.
 func (f *file) syncAndClose(writeErr error) error {
 	if writeErr != nil {
 		return f.Close()
@@ -64,8 +65,7 @@ func (f *file) syncAndClose(writeErr error) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// publishDir moves a directory, whose files are durable already, to a name at which there is nothing: after a crash it
-// is at the one name or at the other, whole.
+// publishDir moves a directory, whose files are durable, to an unused name. After a crash it is at one of the names, complete.
 func (v *volume) publishDir(from, to string) error {
 	if err := v.syncDir(from); err != nil {
 		return err
@@ -76,8 +76,8 @@ func (v *volume) publishDir(from, to string) error {
 	return v.syncDir(path.Dir(to))
 }
 
-// publishFile moves a file that is durable already to a name in a directory that exists, in the place of any other: after
-// a crash it is at the one name or at the other, whole.
+// publishFile moves a durable file to a name in an existing directory, where it replaces any other. After a crash it is at
+// one of the names, complete.
 func (v *volume) publishFile(from, to string) error {
 	if err := v.Rename(from, to); err != nil {
 		return errors.Join(err, v.Remove(from))
@@ -85,7 +85,7 @@ func (v *volume) publishFile(from, to string) error {
 	return v.syncDir(path.Dir(to))
 }
 
-// stepAside moves a directory, if there is one, to another name, at which whatever was is deleted.
+// stepAside renames a directory, if it exists. Whatever had the other name is deleted.
 func (v *volume) stepAside(name, aside string) error {
 	if _, err := v.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -99,21 +99,69 @@ func (v *volume) stepAside(name, aside string) error {
 	return v.syncDir(path.Dir(name))
 }
 
-// unpublishDir makes a directory disappear from its name at once and then deletes it; what a crash leaves of it lies
-// in the stage, which is emptied at start.
+// deletedPrefix begins the paths of directories that unpublishDir is deleting.
+const deletedPrefix = stageDir + "/deleted-"
+
+// unpublishDir removes a directory from its name at once and then deletes it. A crash leaves the rest in the stage, which is
+// emptied at start.
 func (v *volume) unpublishDir(name string) error {
-	grave := path.Join(stageDir, "deleted-"+path.Base(name))
-	if err := v.RemoveAll(grave); err != nil {
+	deleted := deletedPrefix + path.Base(name)
+	if err := v.RemoveAll(deleted); err != nil {
 		return err
 	}
-	if err := v.Rename(name, grave); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
+	if err := v.Rename(name, deleted); err != nil {
+		return ignoreMissing(err)
 	}
 	if err := v.syncDir(path.Dir(name)); err != nil {
 		return err
 	}
-	return v.RemoveAll(grave)
+	return v.RemoveAll(deleted)
+}
+
+// removeDeleted deletes what a failed unpublishDir left.
+func (v *volume) removeDeleted() error {
+	names, err := fs.Glob(v.FS(), deletedPrefix+"*")
+	for _, name := range names {
+		if err := v.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// replaceFile writes a file of a snapshot, completely or not at all. If the snapshot is deleted meanwhile, that is no error.
+//
+//	write(stage) fsync(stage) close rename(stage, snapshot) fsync(snapshot)
+func (v *volume) replaceFile(dir, name string, write func(io.Writer) error) error {
+	staged := v.stageName() + "-" + name
+	if err := v.writeFile(staged, write); err != nil {
+		return err
+	}
+	v.publishing.Lock()
+	defer v.publishing.Unlock()
+	if _, err := v.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return v.Remove(staged)
+	}
+	return v.publishFile(staged, path.Join(dir, name))
+}
+
+// endsWith reports whether a file has a size and ends with some bytes.
+func (v *volume) endsWith(name string, end []byte, size int64) bool {
+	f, err := v.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // read only
+	if stat, err := f.Stat(); err != nil || stat.Size() != size {
+		return false
+	}
+	buf := make([]byte, min(len(end), 256<<10))
+	for at := size - int64(len(end)); len(end) > 0; {
+		n, err := f.ReadAt(buf[:min(len(buf), len(end))], at)
+		if err != nil || !bytes.Equal(buf[:n], end[:n]) {
+			return false
+		}
+		at, end = at+int64(n), end[n:]
+	}
+	return true
 }

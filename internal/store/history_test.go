@@ -75,7 +75,7 @@ func TestHistoryIsPruned(t *testing.T) {
 		commit(t, s, "cat", n, blobs(fmt.Sprint(n)))
 	}
 	keys := func() []string {
-		p, err := s.readPointer("cat")
+		p, err := s.pointers.read("cat")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestHistoryIsPruned(t *testing.T) {
 		t.Errorf("after going back, -want +got:\n%s", diff)
 	}
 	snap, _ := s.Snapshot(key(4))
-	if err := s.Point("cat", Source{Image: "another/name"}, snap); err != nil {
+	if err := s.point("cat", Source{Image: "another/name"}, snap); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{key(4), key(5)}, keys()); diff != "" {
@@ -220,7 +220,7 @@ func TestChanged(t *testing.T) {
 	s := open(t, v.dir, c)
 	one := commit(t, s, "cat", 1, blobs("one"))
 	point := func(image string, snap *Snapshot) func() error {
-		return func() error { return s.Point("cat", Source{Image: image}, snap) }
+		return func() error { return s.point("cat", Source{Image: image}, snap) }
 	}
 	for _, step := range []struct {
 		name string
@@ -229,7 +229,7 @@ func TestChanged(t *testing.T) {
 	}{
 		{"to the same", point(source(1).Image, one), false},
 		{"under another image", point("another/name", one), true},
-		{"at another endpoint", func() error { return s.Point("cat", Source{Image: "another/name", Endpoint: "mirror.example"}, one) }, false},
+		{"at another endpoint", func() error { return s.point("cat", Source{Image: "another/name", Endpoint: "mirror.example"}, one) }, false},
 		{"other content", func() error { commit(t, s, "cat", 2, blobs("two")); return nil }, true},
 		{"the same content", func() error { commit(t, s, "cat", 2, blobs("two")); return nil }, false},
 		{"another catalog", func() error { commit(t, s, "other", 2, blobs("two")); return nil }, true},
@@ -289,7 +289,7 @@ func TestChangesSinceUndescribed(t *testing.T) {
 	after := commit(t, s, "cat", 2, files{"c.json": soundFoo + `{"schema":"olm.package","name":"new"}`})
 	want := Changes{Added: []string{"new"}, Removed: []string{"bar"}}
 	for _, snap := range []*Snapshot{before, after} {
-		snap.description.Store(nil)
+		snap.validation.Store(nil)
 		if diff := cmp.Diff(want, after.ChangesSince(before)); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}

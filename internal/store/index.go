@@ -14,23 +14,22 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// The index of a snapshot says where in catalog.jsonl the blobs are. It is one byte slice, checked when it is opened
-// and then read in place: nothing is decoded into maps, so opening costs one pass over it and memory is its size,
-// some 170 bytes a blob of real catalogs. All integers are little endian.
+// The index of a snapshot has the positions of the blobs in catalog.jsonl. It is one byte slice, checked when it is opened
+// and then read in place: opening it takes one pass, and memory is its size, some 170 bytes per blob of real catalogs.
+// Integers are little endian.
 //
 //	header    magic "fbcindex", CRC-32C of the rest of the header, files and info, CRC-32C of blobs to keys, then the
 //	          counts of blobs, properties, APIs, keys, key bytes, files, bytes of info
 //	blobs     offset u64, size u32 (without the newline), schema, package, name, version (key numbers), content hash
 //	lists     three: the numbers of all blobs ordered by schema, by package, by name, each then by number
-//	facts     two lists of pairs (key number, blob number), sorted: the types of properties that bundles carry, and
+//	facts     two lists of pairs (key number, blob number), sorted: the types of the properties of bundles, and
 //	          the APIs that they provide, as "group/version/kind"
 //	keys      key offsets u32 (one more than there are keys), then the bytes; sorted and unique, so that the
 //	          number of a key is its rank; key 0 is the empty string
 //	files     content hash, first blob, number of blobs: the files the blobs came from, sorted by hash
-//	info      what snapshot.json has
+//	info      the content of snapshot.json
 //
-// What lies from blobs to keys follows from catalog.jsonl alone; so its checksum tells whether an index that is made of
-// that anew is as the first one was.
+// The part from blobs to keys follows from catalog.jsonl alone, so its checksum proves that a rebuilt index equals the first.
 const (
 	indexMagic = "fbcindex"
 	countCount = 7
@@ -40,7 +39,7 @@ const (
 	fileSize   = fbc.HashSize + 4 + 4
 )
 
-// The fields of a blob record, as offsets into it; also the three lists, in this order. There is no list of versions.
+// The fields of a blob record, as offsets in it, and the first three of the lists. Versions have no list.
 const (
 	fieldSchema  = 12
 	fieldPackage = 16
@@ -61,7 +60,7 @@ var (
 	le         = binary.LittleEndian
 )
 
-// index is an opened, checked index. All of it is immutable.
+// index is an opened, checked index. It is immutable.
 type index struct {
 	data    []byte // all of it
 	sum     uint32 // of blobs to keys
@@ -74,11 +73,10 @@ type index struct {
 	info    []byte
 }
 
-// openIndex checks an index against its checksum and its own structure, so that nothing read from it later can be out
-// of bounds.
+// openIndex checks the checksums and the structure of an index, so that no later read is out of bounds.
 func openIndex(data []byte) (*index, error) {
 	if len(data) < headerSize || string(data[:8]) != indexMagic {
-		return nil, errors.New("not an index of this version")
+		return nil, errors.New("it is not an index of this layout")
 	}
 	var counts [countCount]int64
 	for i := range counts {
@@ -87,7 +85,7 @@ func openIndex(data []byte) (*index, error) {
 	blobs, facts, keys, keyBytes, files, info := counts[0], counts[1:3], counts[3], counts[4], counts[5], counts[6]
 	keysEnd := headerSize + blobs*(blobSize+3*4) + (facts[0]+facts[1])*pairSize + (keys+1)*4 + keyBytes
 	if keysEnd+files*fileSize+info != int64(len(data)) {
-		return nil, errors.New("the index is damaged: its counts do not fit its size")
+		return nil, errors.New("the index is damaged: counts do not match the size")
 	}
 	rest := data[headerSize:]
 	cut := func(n int64) []byte {
@@ -106,7 +104,7 @@ func openIndex(data []byte) (*index, error) {
 	ix.files, ix.info = cut(files*fileSize), cut(info)
 
 	sums := make(chan error, 1)
-	go func() { sums <- ix.checkSums() }() // beside the other checks: a start waits for both
+	go func() { sums <- ix.checkSums() }() // concurrently: a start waits for both
 	err := ix.check()
 	return ix, cmp.Or(<-sums, err)
 }
@@ -114,18 +112,18 @@ func openIndex(data []byte) (*index, error) {
 func (ix *index) checkSums() error {
 	keysEnd := len(ix.data) - len(ix.files) - len(ix.info)
 	if sum, keysSum := indexSums(ix.data, keysEnd); sum != le.Uint32(ix.data[8:]) || keysSum != ix.sum {
-		return errors.New("the index is damaged: its checksum does not fit")
+		return errors.New("the index is damaged: checksum mismatch")
 	}
 	return nil
 }
 
-// indexSums are the two checksums of an index whose keys end where they do.
+// indexSums returns the two checksums of an index whose keys end at keysEnd.
 func indexSums(data []byte, keysEnd int) (sum, keysSum uint32) {
 	sum = crc32.Checksum(data[12:headerSize], castagnoli)
 	return crc32.Update(sum, castagnoli, data[keysEnd:]), crc32.Checksum(data[headerSize:keysEnd], castagnoli)
 }
 
-// check looks at every number that is later used as one.
+// check checks every number that is used later.
 func (ix *index) check() error {
 	for _, check := range []func() error{ix.checkKeys, ix.checkBlobs, ix.checkLists} {
 		if err := check(); err != nil {
@@ -158,7 +156,7 @@ func (ix *index) checkBlobs() error {
 	return nil
 }
 
-// catalogSize is the size of the catalog.jsonl that the index belongs to.
+// catalogSize returns the size of the catalog.jsonl of the index.
 func (ix *index) catalogSize() int64 {
 	if ix.blobCount() == 0 {
 		return 0
@@ -177,7 +175,7 @@ func (ix *index) checkLists() error {
 		}
 	}
 	for _, list := range ix.facts {
-		next := uint64(0) // the least that the pair may be
+		next := uint64(0) // lower bound of the pair
 		for ; len(list) > 0; list = list[pairSize:] {
 			key, blob := le.Uint32(list), le.Uint32(list[4:])
 			if key >= keys || blob >= blobs {
@@ -185,7 +183,7 @@ func (ix *index) checkLists() error {
 			}
 			p := uint64(key)<<32 | uint64(blob)
 			if p < next {
-				return errors.New("the index is damaged: its facts are out of order")
+				return errors.New("the index is damaged: facts are out of order")
 			}
 			next = p + 1
 		}
@@ -198,12 +196,12 @@ func (ix *index) checkKeys() error {
 	for i := 0; i < len(ix.offsets); i += 4 {
 		offset := le.Uint32(ix.offsets[i:])
 		if offset < last {
-			return errors.New("the index is damaged: its keys are out of order")
+			return errors.New("the index is damaged: keys are out of order")
 		}
 		last = offset
 	}
 	if int(last) != len(ix.keys) {
-		return errors.New("the index is damaged: its keys do not fill their section")
+		return errors.New("the index is damaged: keys do not fill their section")
 	}
 	return nil
 }
@@ -211,23 +209,23 @@ func (ix *index) checkKeys() error {
 func (ix *index) blobCount() uint32 { return uint32(len(ix.blobs) / blobSize) }
 func (ix *index) keyCount() uint32  { return uint32(len(ix.offsets)/4) - 1 }
 
-// extent is where blob i lies in catalog.jsonl, without its newline.
+// extent returns the position of blob i in catalog.jsonl, without its newline.
 func (ix *index) extent(i uint32) (offset uint64, size uint32) {
 	r := ix.blobs[int(i)*blobSize:]
 	return le.Uint64(r), le.Uint32(r[8:])
 }
 
-// hash is that of the content of blob i.
+// hash returns the hash of blob i.
 func (ix *index) hash(i uint32) fbc.Hash {
 	return fbc.Hash(ix.blobs[int(i)*blobSize+fieldHash:][:fbc.HashSize])
 }
 
-// blobKey is the number of a key of blob i.
+// blobKey returns the number of a key of blob i.
 func (ix *index) blobKey(i uint32, field int) uint32 {
 	return le.Uint32(ix.blobs[int(i)*blobSize+field:])
 }
 
-// key is the bytes of a key, in place.
+// key returns the bytes of a key, in place.
 func (ix *index) key(number uint32) []byte {
 	return ix.keys[le.Uint32(ix.offsets[number*4:]):le.Uint32(ix.offsets[number*4+4:])]
 }
@@ -241,7 +239,7 @@ func (ix *index) find(key string) (uint32, bool) {
 	return uint32(n), true
 }
 
-// pair is one fact of a bundle.
+// pair is a fact of a bundle.
 type pair struct{ key, blob uint32 }
 
 func pairAt(list []byte, offset int) pair {
@@ -252,7 +250,7 @@ func (p pair) compare(q pair) int {
 	return cmp.Or(cmp.Compare(p.key, q.key), cmp.Compare(p.blob, q.blob))
 }
 
-// posting is a list of blob numbers in file order, in place: each is the last four bytes of an element.
+// posting is a sorted list of blob numbers, in place: each is the last four bytes of an element.
 type posting struct {
 	data []byte
 	size int // of an element
@@ -270,8 +268,8 @@ func (p posting) all() iter.Seq[uint32] {
 	}
 }
 
-// from is the rest of the list that begins at or behind a number. It takes time by how far that is, not by how long the
-// list is, so that walking two lists side by side costs no more than the shorter one asks for.
+// from returns the rest of the list from a number on. Its time depends on the distance, not on the length of the list, so
+// walking two lists in parallel takes as long as the shorter one.
 func (p posting) from(number uint32) posting {
 	bound := 1
 	for bound < p.len() && p.at(bound) < number {
@@ -281,7 +279,7 @@ func (p posting) from(number uint32) posting {
 	return p.slice(sort.Search(bound, func(i int) bool { return p.at(i) >= number }), p.len())
 }
 
-// all walks the numbers of all blobs.
+// all returns the numbers of all blobs.
 func (ix *index) all() iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		for n := uint32(0); n < ix.blobCount() && yield(n); n++ {
@@ -297,7 +295,7 @@ func (ix *index) posting(field int, key uint32) posting {
 	return list.slice(from, to)
 }
 
-// fact returns the bundles that carry the key of a number as a fact.
+// fact returns the bundles that have the key of a number as a fact.
 func (ix *index) fact(kind int, key uint32) posting {
 	list := posting{ix.facts[kind], pairSize}
 	keyAt := func(i int) uint32 { return le.Uint32(list.data[i*pairSize:]) }
@@ -306,15 +304,15 @@ func (ix *index) fact(kind int, key uint32) posting {
 	return list.slice(from, to)
 }
 
-// providers returns the bundles that provide an API whose key fits.
-func (ix *index) providers(fits func(key []byte) bool) posting {
+// providers returns the bundles that provide an API whose key matches.
+func (ix *index) providers(matches func(key []byte) bool) posting {
 	var numbers []uint32
 	list := ix.facts[factAPI]
 	for i := 0; i < len(list); {
 		key := pairAt(list, i).key
-		fit := fits(ix.key(key))
+		match := matches(ix.key(key))
 		for ; i < len(list) && pairAt(list, i).key == key; i += pairSize {
-			if fit {
+			if match {
 				numbers = append(numbers, pairAt(list, i).blob)
 			}
 		}
@@ -338,7 +336,7 @@ func (ix *index) byBlob(kind int) []pair {
 	return out
 }
 
-// file returns the blobs that a file of this content gave.
+// file returns the blobs that came from a file with this content.
 func (ix *index) file(content fbc.Hash) (first, count uint32, ok bool) {
 	n := len(ix.files) / fileSize
 	i := sort.Search(n, func(i int) bool { return bytes.Compare(ix.files[i*fileSize:][:fbc.HashSize], content[:]) >= 0 })

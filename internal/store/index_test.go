@@ -68,27 +68,27 @@ func TestIndexRefusesDamage(t *testing.T) {
 		harm func([]byte) []byte
 		want string
 	}{
-		"empty":                        {func([]byte) []byte { return nil }, "not an index of this version"},
-		"magic":                        {func(b []byte) []byte { b[0]++; return b }, "not an index of this version"},
-		"cut off":                      {func(b []byte) []byte { return b[:len(b)-1] }, "counts do not fit"},
-		"longer":                       {func(b []byte) []byte { return append(b, 0) }, "counts do not fit"},
-		"more blobs than fit":          {put(16, math.MaxUint32), "counts do not fit"},
-		"more properties than fit":     {put(20, math.MaxUint32), "counts do not fit"},
-		"more keys than fit":           {put(28, math.MaxUint32), "counts do not fit"},
+		"empty":                        {func([]byte) []byte { return nil }, "not an index of this layout"},
+		"magic":                        {func(b []byte) []byte { b[0]++; return b }, "not an index of this layout"},
+		"cut off":                      {func(b []byte) []byte { return b[:len(b)-1] }, "counts do not match"},
+		"longer":                       {func(b []byte) []byte { return append(b, 0) }, "counts do not match"},
+		"more blobs than fit":          {put(16, math.MaxUint32), "counts do not match"},
+		"more properties than fit":     {put(20, math.MaxUint32), "counts do not match"},
+		"more keys than fit":           {put(28, math.MaxUint32), "counts do not match"},
 		"blob out of place":            {put(headerSize, 1), "blob 0 is out of place"},
 		"blob far out of place":        {put(headerSize+blobSize+4, math.MaxUint32), "blob 1 is out of place"},
 		"unknown key":                  {put(headerSize+2*blobSize+fieldName, 1000), "blob 2 has an unknown key"},
 		"unknown version":              {put(headerSize+blobSize+fieldVersion, 1000), "blob 1 has an unknown key"},
 		"fact of an unknown key":       {put(facts, 1000), "a fact has an unknown key or blob"},
 		"fact of an unknown blob":      {put(facts+3*pairSize+4, blobCount), "a fact has an unknown key or blob"},
-		"facts out of order":           {put(facts, 9), "its facts are out of order"},
-		"a fact twice":                 {func(b []byte) []byte { copy(b[facts+3*pairSize:], b[facts+2*pairSize:][:pairSize]); return b }, "its facts are out of order"},
+		"facts out of order":           {put(facts, 9), "facts are out of order"},
+		"a fact twice":                 {func(b []byte) []byte { copy(b[facts+3*pairSize:], b[facts+2*pairSize:][:pairSize]); return b }, "facts are out of order"},
 		"list of unknown blobs":        {put(lists+4, blobCount), "a list names an unknown blob"},
 		"keys out of order":            {put(keys+4, 1000), "keys are out of order"},
 		"keys that do not fill":        {put(keys+4*10, 0), "keys are out of order"},
 		"file of unknown blobs":        {put(len(sound)-len("info")-4, 1000), "a file names unknown blobs"},
 		"file of blobs that wrap over": {put(len(sound)-len("info")-8, math.MaxUint32), "a file names unknown blobs"},
-		"more info than fits":          {put(40, 5), "counts do not fit"},
+		"more info than fits":          {put(40, 5), "counts do not match"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := openIndex(seal(c.harm(bytes.Clone(sound))))

@@ -11,7 +11,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// indexBuilder makes an index of files that were read, added in the order of the catalog.
+// indexBuilder makes an index of the blobs of files, in the order of the catalog.
 type indexBuilder struct {
 	keys  *keyTable
 	blobs []blobRecord
@@ -19,10 +19,10 @@ type indexBuilder struct {
 	size  uint64
 	files []fileRecord
 
-	// What follows is there when the builder is finished.
-	sorted   []string // the keys
+	// Set by finish.
+	sorted   []string // keys
 	keyBytes int
-	orders   [3][]uint32 // the numbers of all blobs by schema, by package, by name
+	orders   [3][]uint32 // of all blobs by schema, by package, by name
 }
 
 // keyTable numbers strings in order of appearance.
@@ -55,8 +55,8 @@ type fileRecord struct {
 	first, count uint32
 }
 
-// newIndexBuilder makes a builder of files, in their order, whose keys are numbers of a table. It takes what they gave: a large
-// catalog is not to be held twice.
+// newIndexBuilder returns a builder with the blobs of files, whose keys are numbers of a table. It empties the files, so that
+// a large catalog is not held twice.
 func newIndexBuilder(keys *keyTable, files []*readFile) *indexBuilder {
 	b := &indexBuilder{keys: keys}
 	blobs, facts := 0, [factCount]int{}
@@ -77,7 +77,7 @@ func newIndexBuilder(keys *keyTable, files []*readFile) *indexBuilder {
 	return b
 }
 
-// add adds the blobs of a file behind those of the files before.
+// add appends the blobs of a file.
 func (b *indexBuilder) add(f *readFile) {
 	first := uint32(len(b.blobs))
 	b.files = append(b.files, fileRecord{f.content, first, uint32(len(f.blobs))})
@@ -93,7 +93,7 @@ func (b *indexBuilder) add(f *readFile) {
 	}
 }
 
-// count sets what an Info says of the blobs.
+// count sets the counts and sizes of an Info.
 func (b *indexBuilder) count(info *Info) {
 	info.Blobs, info.Bytes = len(b.blobs), int64(b.size)
 	info.Packages, info.Channels, info.Bundles = 0, 0, 0
@@ -110,7 +110,7 @@ func (b *indexBuilder) count(info *Info) {
 	}
 }
 
-// bytes returns the finished index of a snapshot with what its snapshot.json has. Nothing can be added after it.
+// bytes finishes and returns the index of a snapshot with the content of snapshot.json.
 func (b *indexBuilder) bytes(info []byte) []byte {
 	var out bytes.Buffer
 	b.finish()
@@ -118,7 +118,7 @@ func (b *indexBuilder) bytes(info []byte) []byte {
 	return out.Bytes()
 }
 
-// finish puts in order what was added. Nothing can be added after it.
+// finish sorts the lists. Nothing can be added after it.
 func (b *indexBuilder) finish() {
 	b.sorted, b.keyBytes = b.rankKeys()
 	b.keys = nil // may be large
@@ -130,7 +130,7 @@ func (b *indexBuilder) finish() {
 	}
 }
 
-// write writes the finished index, piece by piece: that of a large catalog is not to be held beside what it is made of.
+// write writes the finished index piece by piece, so that memory does not hold it twice.
 func (b *indexBuilder) write(w io.Writer, info []byte) error {
 	rest := append(b.appendFiles(nil), info...)
 	counts := le.AppendUint32(nil, uint32(len(b.blobs)))
@@ -154,9 +154,9 @@ func (b *indexBuilder) write(w io.Writer, info []byte) error {
 	return err
 }
 
-// writeBody writes what lies from blobs to keys.
+// writeBody writes the part from blobs to keys.
 func (b *indexBuilder) writeBody(w io.Writer) error {
-	out := bufio.NewWriterSize(w, 64<<10) // which keeps its first error
+	out := bufio.NewWriterSize(w, 64<<10) // Flush returns its first error
 	var buf []byte
 	put := func(p []byte) {
 		_, _ = out.Write(p)
@@ -196,8 +196,7 @@ func (r *blobRecord) append(out []byte) []byte {
 	return append(out, r.hash[:]...)
 }
 
-// rankKeys sorts the keys that are used, of which files that were replaced have others, and puts the rank of each in the place
-// of its number.
+// rankKeys sorts the used keys and replaces the number of each by its rank. Replaced files leave unused keys.
 func (b *indexBuilder) rankKeys() (sorted []string, size int) {
 	used := b.usedKeys()
 	sorted = make([]string, 0, len(b.keys.numbers))
@@ -241,7 +240,7 @@ func (b *indexBuilder) usedKeys() []bool {
 	return used
 }
 
-// order are the numbers of all blobs ordered by one of their keys, then by number.
+// order returns the numbers of all blobs sorted by one of their keys, then by number.
 func (b *indexBuilder) order(key int) []uint32 {
 	order := make([]uint32, len(b.blobs))
 	for i := range order {

@@ -12,46 +12,49 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// The index of a catalog is held in memory, and so is what it is made of: 10 times what 100,000 bundles come to are some 200 MB.
+// Limits of a catalog, whose index is built and held in memory: 10 times what 100,000 bundles need take some 200 MB.
 const (
 	maxBlobs    = 1_000_000
 	maxFacts    = 10_000_000 // properties and APIs of all bundles
-	maxKeyBytes = 128 << 20  // of all names, versions, schemas, types and APIs, each once
+	maxKeyBytes = 128 << 20  // of all distinct names, versions, schemas, types and APIs
 )
 
-// intakeBuffer is how large a file may be that is held as a whole: few have more.
-const intakeBuffer = 1 << 20
+const (
+	intakeBuffer = 1 << 20 // size up to which a file is held in memory; few are larger
+	intakeQueue  = 1024    // files that can await reading before Add blocks
+)
 
-// intakeQueue is how many files may wait to be read before whoever unpacks them has to wait.
-const intakeQueue = 1024
-
-// intake reads the files of a stage into a spool, in the order in which they are complete, while others are still being
-// unpacked. A file that was replaced after it was read is read again, and what it gave before is left out when the catalog is
-// put together, as is what a file gave that is gone by then.
+// intake reads the files of a stage into a spool, in the order of their completion, while others are unpacked. It reads a
+// replaced file again. inOrder leaves out the previous blobs of replaced files, and those of deleted ones.
 type intake struct {
-	fsys     fs.FS
-	spool    *spool
-	previous *Snapshot // of the same catalog; what it has of an unchanged file is copied, not parsed. May be nil
-	maxBlob  int64
-	ctx      context.Context
-	stop     context.CancelFunc
-	added    chan string
-	closing  sync.Once     // closes added
-	done     chan struct{} // closed when all that was added is read
+	fsys    fs.FS
+	spool   *spool
+	reuse   *reuse // nil if there is no previous snapshot
+	limits  limits
+	ctx     context.Context
+	stop    context.CancelFunc
+	added   chan string
+	closing sync.Once     // closes added
+	done    chan struct{} // closed once all added files are read
 
-	// What follows belongs to the goroutine until done is closed.
+	// The rest belongs to the reading goroutine until done is closed.
 	keys   *keyTable
-	buffer []byte               // holds the file that is being read, if it fits in
-	files  map[string]*readFile // by path: what it gave when it was last read
-	facts  [factCount][]pair    // of previous, ordered by blob
-	blobs  int                  // of files, and
-	pairs  int                  // their facts; those of the file that is being read come on top
-
-	room   uint64 // most bytes of the spool
-	noRoom error  // what exceeding them is
+	buffer []byte               // for the file that is being read
+	files  map[string]*readFile // by path: its last reading
+	total  tally                // of files
 }
 
-// readFile is what a file gave. The numbers of its blobs count from the first of the file.
+// limits bound what a catalog may take.
+type limits struct {
+	blob   int64  // bytes of a blob
+	spool  uint64 // bytes of the spool
+	noRoom error  // for a spool over its limit
+}
+
+// tally counts blobs and their facts.
+type tally struct{ blobs, facts int }
+
+// readFile is the result of reading a file. The numbers of its blobs count from the first of the file.
 type readFile struct {
 	content    fbc.Hash
 	start, end uint64 // of its lines in the spool
@@ -60,17 +63,29 @@ type readFile struct {
 	err        error // why it cannot be read
 }
 
-func newIntake(fsys fs.FS, spool *spool, previous *Snapshot, maxBlob int64) *intake {
-	ctx, stop := context.WithCancel(context.Background()) // ended by Commit, whose context it takes on, or by Discard
+// reuse is the previous snapshot of a catalog, from which blobs of unchanged files are copied.
+type reuse struct {
+	snapshot *Snapshot
+	facts    [factCount][]pair // sorted by blob
+}
+
+func newReuse(previous *Snapshot) *reuse {
+	if previous == nil {
+		return nil
+	}
+	r := &reuse{snapshot: previous}
+	for kind := range r.facts {
+		r.facts[kind] = previous.index.byBlob(kind)
+	}
+	return r
+}
+
+func newIntake(fsys fs.FS, spool *spool, previous *Snapshot, bounds limits) *intake {
+	ctx, stop := context.WithCancel(context.Background()) // Commit and Discard stop it
 	in := &intake{
-		fsys: fsys, spool: spool, previous: previous, maxBlob: maxBlob, ctx: ctx, stop: stop,
+		fsys: fsys, spool: spool, reuse: newReuse(previous), limits: bounds, ctx: ctx, stop: stop,
 		added: make(chan string, intakeQueue), done: make(chan struct{}),
 		keys: newKeyTable(), buffer: make([]byte, intakeBuffer), files: map[string]*readFile{},
-	}
-	if previous != nil {
-		for kind := range in.facts {
-			in.facts[kind] = previous.index.byBlob(kind)
-		}
 	}
 	go func() {
 		defer close(in.done)
@@ -81,26 +96,24 @@ func newIntake(fsys fs.FS, spool *spool, previous *Snapshot, maxBlob int64) *int
 	return in
 }
 
-// end waits until all that was added is read. Nothing can be added after it.
+// end waits until all added files are read. Nothing can be added after it.
 func (in *intake) end() {
 	in.closing.Do(func() { close(in.added) })
 	<-in.done
 }
 
-// close ends the reading, wherever it is, and the spool. It may be called more than once.
+// close stops the reading and closes the spool. It can be called again.
 func (in *intake) close() error {
 	in.stop()
 	in.end()
 	return in.spool.close()
 }
 
-// release lets go of what is not needed any more once the index is made, and may be large.
-func (in *intake) release() {
-	in.files, in.keys, in.facts, in.previous, in.buffer = nil, nil, [factCount][]pair{}, nil, nil
-}
+// release releases memory that is unused once the index builder has the files.
+func (in *intake) release() { in.files, in.keys, in.reuse, in.buffer = nil, nil, nil, nil }
 
-// inOrder gives what the files of the catalog gave, in its order; those that nobody added are read now. The first in that
-// order that cannot be read fails the whole.
+// inOrder returns the readings of the files in the order of the catalog. It reads files that were not added. The first
+// unreadable file in that order is the error.
 func (in *intake) inOrder() ([]*readFile, error) {
 	names, err := fbc.Files(in.fsys)
 	if err != nil {
@@ -120,25 +133,30 @@ func (in *intake) inOrder() ([]*readFile, error) {
 	return files, nil
 }
 
-// take reads a file, and lets go of what it gave before, if it did.
+// take reads a file and forgets an earlier reading.
 func (in *intake) take(name string) *readFile {
 	if before := in.files[name]; before != nil {
-		in.blobs, in.pairs = in.blobs-len(before.blobs), in.pairs-before.factCount()
+		in.count(before, -1)
 	}
 	f := in.read(name)
 	in.files[name] = f
-	in.blobs, in.pairs = in.blobs+len(f.blobs), in.pairs+f.factCount()
+	in.count(f, 1)
 	return f
 }
 
-// read reads a file into the spool, from the previous snapshot if that holds a file of the same content.
+func (in *intake) count(f *readFile, sign int) {
+	in.total.blobs += sign * len(f.blobs)
+	in.total.facts += sign * f.factCount()
+}
+
+// read reads a file into the spool, or copies its blobs from the previous snapshot.
 func (in *intake) read(name string) (f *readFile) {
 	f = &readFile{start: in.spool.size, err: in.ctx.Err()}
 	if f.err != nil {
 		return f
 	}
 	defer func() {
-		if r := recover(); r != nil { // of a parser, say: one file is not to end the process, again at each start
+		if r := recover(); r != nil { // one file must not end the process at each start
 			f.err = &fbc.Error{Path: name, Err: fmt.Errorf("reading it failed: %v", r)}
 		}
 		f.end = in.spool.size
@@ -146,7 +164,7 @@ func (in *intake) read(name string) (f *readFile) {
 	var fsys fs.FS
 	if fsys, f.content, f.err = in.load(name); f.err == nil && !in.copyUnchanged(f) {
 		f.start, f.blobs, f.facts = in.spool.size, nil, [factCount][]pair{}
-		f.err = fbc.ReadFile(fsys, name, in.maxBlob, func(b fbc.Blob) error {
+		f.err = fbc.ReadFile(fsys, name, in.limits.blob, func(b fbc.Blob) error {
 			err := in.add(f, b)
 			if errors.Is(err, errTooMuch) {
 				err = &fbc.Error{Path: name, Err: err}
@@ -157,11 +175,12 @@ func (in *intake) read(name string) (f *readFile) {
 	return f
 }
 
-var errTooMuch = fmt.Errorf("the catalog has more than %d blobs, %d properties and APIs or %d bytes of names, the most that is accepted", maxBlobs, maxFacts, maxKeyBytes)
+var errTooMuch = fmt.Errorf("the catalog exceeds the limit of %d blobs, %d properties and APIs, or %d bytes of names",
+	maxBlobs, maxFacts, maxKeyBytes)
 
-// add adds a blob that a file gave. What it adds is bounded at once, as it is held until the commit.
+// add adds a blob of a file.
 func (in *intake) add(f *readFile, b fbc.Blob) error {
-	if err := in.fits(f, len(b.JSON)); err != nil {
+	if err := in.checkLimits(f, len(b.JSON)); err != nil {
 		return err
 	}
 	f.add(in.keys, b)
@@ -169,20 +188,20 @@ func (in *intake) add(f *readFile, b fbc.Blob) error {
 	return cmp.Or(in.ctx.Err(), in.spool.err())
 }
 
-// fits tells whether there is room for one more blob of a file, of a size.
-func (in *intake) fits(f *readFile, size int) error {
+// checkLimits returns an error if one more blob of a file exceeds a limit.
+func (in *intake) checkLimits(f *readFile, size int) error {
 	switch {
-	case in.blobs+len(f.blobs) >= maxBlobs || in.pairs+f.factCount() >= maxFacts || in.keys.size >= maxKeyBytes:
+	case in.total.blobs+len(f.blobs) >= maxBlobs, in.total.facts+f.factCount() >= maxFacts, in.keys.size >= maxKeyBytes:
 		return errTooMuch
-	case in.spool.size+uint64(size) >= in.room:
-		return in.noRoom
+	case in.spool.size+uint64(size) >= in.limits.spool:
+		return in.limits.noRoom
 	}
 	return nil
 }
 
 func (f *readFile) factCount() int { return len(f.facts[factProperty]) + len(f.facts[factAPI]) }
 
-// add notes where a blob is that the file gave, and what the index is to know of it.
+// add adds what the index needs of a blob.
 func (f *readFile) add(keys *keyTable, b fbc.Blob) {
 	number := uint32(len(f.blobs))
 	f.blobs = append(f.blobs, blobRecord{
@@ -197,39 +216,40 @@ func (f *readFile) add(keys *keyTable, b fbc.Blob) {
 	}
 }
 
-// copyUnchanged takes what a file of this content gave in the previous snapshot, if it is still as it was written then.
+// copyUnchanged copies the blobs of a file from the previous snapshot, if that has a file of the same content and all its
+// blobs match their hashes. Otherwise unused lines stay in the spool.
 func (in *intake) copyUnchanged(f *readFile) bool {
-	if in.previous == nil {
+	if in.reuse == nil {
 		return false
 	}
-	index := in.previous.index
-	first, count, ok := index.file(f.content)
+	previous := in.reuse.snapshot
+	first, count, ok := previous.index.file(f.content)
 	for n := first; ok && n < first+count; n++ {
-		offset, size := index.extent(n)
-		if in.fits(f, int(size)) != nil {
+		offset, size := previous.index.extent(n)
+		if in.checkLimits(f, int(size)) != nil {
 			return false
 		}
 		line := in.spool.grow(int(size))
-		_, err := in.previous.catalog.Load().ReadAt(line, int64(offset))
-		if err != nil || !in.previous.Matches(n, line) || in.ctx.Err() != nil {
-			return false // what was added stays in the spool, as of a file that was replaced
+		_, err := previous.catalog.Load().ReadAt(line, int64(offset))
+		if err != nil || !previous.Matches(n, line) || in.ctx.Err() != nil {
+			return false
 		}
-		in.copyRecord(f, n)
+		in.reuse.copyRecord(f, n, in.keys)
 	}
 	return ok
 }
 
-// copyRecord takes what the index of the previous snapshot says of a blob.
-func (in *intake) copyRecord(f *readFile, n uint32) {
-	index, number := in.previous.index, uint32(len(f.blobs))
-	key := func(k uint32) uint32 { return in.keys.number(string(index.key(k))) }
+// copyRecord copies the index entries of a blob.
+func (r *reuse) copyRecord(f *readFile, n uint32, keys *keyTable) {
+	index, number := r.snapshot.index, uint32(len(f.blobs))
+	key := func(k uint32) uint32 { return keys.number(string(index.key(k))) }
 	_, size := index.extent(n)
-	r := blobRecord{size: size, hash: index.hash(n)}
+	record := blobRecord{size: size, hash: index.hash(n)}
 	for i, field := range []int{fieldSchema, fieldPackage, fieldName, fieldVersion} {
-		r.keys[i] = key(index.blobKey(n, field))
+		record.keys[i] = key(index.blobKey(n, field))
 	}
-	f.blobs = append(f.blobs, r)
-	for kind, list := range in.facts {
+	f.blobs = append(f.blobs, record)
+	for kind, list := range r.facts {
 		i, _ := slices.BinarySearchFunc(list, n, func(p pair, n uint32) int { return cmp.Compare(p.blob, n) })
 		for ; i < len(list) && list[i].blob == n; i++ {
 			f.facts[kind] = append(f.facts[kind], pair{key(list[i].key), number})

@@ -82,7 +82,7 @@ func TestReadErrorWhileDescribing(t *testing.T) {
 			return nil
 		}
 		snap, err := tryCommit(t, s, "cat", source(2), files{"c.json": soundFoo})
-		damaged, where := (*DamagedError)(nil), "describing the packages: reading blob 0 of "+source(2).Key()+"/"+catalogFile
+		damaged, where := (*DamagedError)(nil), "validating the packages: reading blob 0 of "+source(2).Key()+"/"+catalogFile
 		if !errors.As(err, &damaged) || !errors.Is(err, syscall.EIO) || !strings.HasPrefix(err.Error(), where) {
 			t.Errorf("got error %v, want %s", err, where)
 		}

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// What Linux can be asked for, elsewhere nobody is.
+// These calls are optional, and Linux only.
 
 func startWriteback(*os.File, int64, int64) {}
 

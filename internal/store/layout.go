@@ -4,110 +4,101 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"strconv"
 	"strings"
 )
 
-// layoutVersion is the layout that this code reads and writes, a whole number. It is part of every snapshot's key, so that a new
-// layout never meets old content under one name. It is a variable for tests alone, which build a catalogd of another one (-ldflags -X).
+// layoutVersion is the version of the layout that this code reads and writes, a whole number. It is part of every snapshot's
+// key, so a new layout never finds old content under the same name. TestLayoutMatchesItsVersion fails when the layout changes
+// and the version does not. It is a variable so that tests can build a catalogd of another layout (-ldflags -X).
 var layoutVersion = "1"
 
 // layoutPrefix begins the names of directories that hold the stores of other layouts.
 const layoutPrefix = "layout-"
 
-// Upgrades and downgrades of catalogd may change the layout. Neither reads the other's, and neither destroys it: the layout that a volume
-// was first used with lies at its root, which the file format there says, and each other one in a directory of its own:
+// An upgrade or a downgrade of catalogd can change the layout. No release reads or destroys another layout. The layout that
+// a volume was first used with lies at its root, and the file format there names it. Each other one has a directory:
 //
 //	<root>/format          1
 //	<root>/catalogs/ …     layout 1
 //	<root>/layout-2/       layout 2, with the same names, among them format
 //
-// So a catalogd of another version begins empty, and is ready when it has filled its own; and who goes back finds what was there.
+// So catalogd of a new layout begins empty and is ready once it has filled its store; after a rollback the old store is there.
 
-// chooseLayout goes to the directory of this layout, which is made if it is missing. A crash while it is made leaves an empty one.
-func (s *Store) chooseLayout() error {
-	first, err := readLayout(s.volume.FS(), formatFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return s.volume.writeDurably(formatFile, []byte(layoutVersion+"\n"))
-	case err != nil:
-		return err
-	case first == layoutVersion:
-		return nil
-	case s.top != nil:
-		return fmt.Errorf("%s%s has layout version %s: give catalogd an empty directory", layoutPrefix, layoutVersion, first)
+// chooseLayout returns the directory of this layout, which it creates if it is missing. A crash leaves an empty one.
+func chooseLayout(root *volume) (*volume, error) {
+	version, err := claimLayout(root)
+	if err != nil || version == layoutVersion {
+		return root, err
 	}
-	own := layoutPrefix + layoutVersion
-	if err := s.volume.ensureDir(own); err != nil {
-		return err
+	dir := layoutPrefix + layoutVersion
+	if err := root.ensureDir(dir); err != nil {
+		return nil, err
 	}
-	if err := s.volume.syncDir("."); err != nil {
-		return err
+	if err := root.syncDir("."); err != nil {
+		return nil, err
 	}
-	root, err := s.volume.OpenRoot(own)
+	sub, err := root.OpenRoot(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.top, s.volume = s.volume, &volume{root, s.opts.step}
-	return s.chooseLayout()
+	own := &volume{Root: sub, step: root.step}
+	if version, err = claimLayout(own); err == nil && version != layoutVersion {
+		err = fmt.Errorf("%s has layout version %s: give catalogd an empty directory", dir, version)
+	}
+	return own, err
 }
 
-// readLayout reads which layout a file says.
-func readLayout(in fs.FS, file string) (string, error) {
-	b, err := fs.ReadFile(in, file)
+// claimLayout returns the layout version of a directory; one that has none gets that of this code.
+func claimLayout(v *volume) (string, error) {
+	version, err := readLayout(v.FS())
+	if errors.Is(err, fs.ErrNotExist) {
+		return layoutVersion, v.writeDurably(formatFile, []byte(layoutVersion+"\n"))
+	}
+	return version, err
+}
+
+func readLayout(in fs.FS) (string, error) {
+	b, err := fs.ReadFile(in, formatFile)
 	if err != nil {
 		return "", err
 	}
 	text := strings.TrimSpace(string(b))
 	if _, err := strconv.ParseUint(text, 10, 31); err != nil {
-		return "", fmt.Errorf("%s is no store of catalogd: %w", formatFile, err)
+		return "", fmt.Errorf("%s is not from a store of catalogd: %w", formatFile, err)
 	}
 	return text, nil
 }
 
-// root is where the volume begins: above the store's own directory, if that is not the root itself.
-func (s *Store) root() *volume {
-	if s.top != nil {
-		return s.top
-	}
-	return s.volume
-}
-
-// DropOlder deletes the stores of older layouts, for whoever has filled this one. Newer ones stay: they are those of a catalogd that may
-// come back. A crash in between leaves a part of them, which is as good as none.
-func (s *Store) DropOlder() error {
-	root := s.root()
+func dropOlder(root, own *volume, log *slog.Logger) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return err
 	}
 	var errs []error
+	drop := func(dir string) {
+		log.Info("deleting the store of an older release", "directory", dir)
+		errs = append(errs, root.RemoveAll(dir))
+	}
 	for _, e := range entries {
-		if version, isLayout := strings.CutPrefix(e.Name(), layoutPrefix); isLayout && olderLayout(version) {
-			s.opts.Logger.Info("deleting what an older catalogd stored", "directory", e.Name())
-			errs = append(errs, root.RemoveAll(e.Name()))
+		if version, isLayout := strings.CutPrefix(e.Name(), layoutPrefix); isLayout && isOlderLayout(version) {
+			drop(e.Name())
 		}
 	}
-	if first, err := readLayout(root.FS(), formatFile); err == nil && s.top != nil && olderLayout(first) {
-		errs = append(errs, s.dropFirst(root))
-	}
-	return errors.Join(errs...)
-}
-
-// dropFirst deletes the store at the root, all but the file that says which layout it had: where the others are depends on it. What is not
-// catalogd's, such as lost+found, stays.
-func (s *Store) dropFirst(root *volume) error {
-	var errs []error
-	for _, dir := range ownDirs {
-		if _, err := root.Lstat(dir); err == nil {
-			s.opts.Logger.Info("deleting what an older catalogd stored", "directory", dir)
-			errs = append(errs, root.RemoveAll(dir))
+	// At the root the file format stays, as it says where the other layouts are; so does what is not from catalogd, such as
+	// lost+found.
+	if first, err := readLayout(root.FS()); err == nil && root != own && isOlderLayout(first) {
+		for _, dir := range ownDirs {
+			if _, err := root.Lstat(dir); err == nil {
+				drop(dir)
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func olderLayout(version string) bool {
+func isOlderLayout(version string) bool {
 	own, _ := strconv.Atoi(layoutVersion)
 	other, err := strconv.Atoi(version)
 	return err == nil && other < own

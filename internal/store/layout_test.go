@@ -92,8 +92,8 @@ func TestLayoutsAreLockedTogether(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	open(t, dir, c)
 	asVersion(t, "2")
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "another process uses it") {
-		t.Errorf("got error %v, want that another process uses it", err)
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "another process uses the volume") {
+		t.Errorf("got error %v, want that another process uses the volume", err)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestLayoutErrors(t *testing.T) {
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, "format"), []byte("0\n"), 0o644))
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
 		before := within(tree(t, dir), "")
-		want := "format is no store of catalogd"
+		want := "format is not from a store of catalogd"
 		if strings.HasPrefix(file, layoutPrefix) {
 			want = "layout-1 has layout version 2"
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// load reads a file, and tells what file system to read it from again: one that holds it in the buffer, until the next is loaded,
-// unless it is too large for that.
+// load reads a file and returns the hash of its content and a file system to read it from: the buffer, until the next call,
+// or the stage if the file is too large for it.
 func (in *intake) load(name string) (fsys fs.FS, content fbc.Hash, err error) {
 	f, err := in.fsys.Open(name)
 	if err != nil {
@@ -20,7 +20,7 @@ func (in *intake) load(name string) (fsys fs.FS, content fbc.Hash, err error) {
 	}
 	defer f.Close() // read only
 	sum := sha256.New()
-	sum.Write([]byte(path.Ext(name) + "\x00")) // the same bytes may mean something else under another extension
+	sum.Write([]byte(path.Ext(name) + "\x00")) // the extension decides how the bytes are parsed
 	n, err := io.ReadFull(f, in.buffer)
 	sum.Write(in.buffer[:n])
 	switch {
@@ -36,7 +36,7 @@ func (in *intake) load(name string) (fsys fs.FS, content fbc.Hash, err error) {
 	return fsys, fbc.Hash(sum.Sum(nil)[:fbc.HashSize]), nil
 }
 
-// heldFile is a file system of one file, by whatever name: its content.
+// heldFile is a file system with one file, which has this content and any name.
 type heldFile []byte
 
 func (h heldFile) Open(string) (fs.File, error) { return openedFile{bytes.NewReader(h)}, nil }

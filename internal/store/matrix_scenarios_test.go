@@ -46,7 +46,7 @@ func pointTo(name string, n int) call {
 		if !ok {
 			return fmt.Errorf("there is no snapshot of source %d", n)
 		}
-		return s.Point(name, Source{Image: source(n).Image}, snap)
+		return s.point(name, Source{Image: source(n).Image}, snap)
 	}
 }
 
@@ -91,7 +91,7 @@ func scrub(s *Store, _ *clock) error {
 	}
 	var errs []error
 	for _, c := range s.Catalogs() {
-		if p := c.Snapshot.description.Load(); p != nil {
+		if p := c.Snapshot.validation.Load(); p != nil {
 			errs = append(errs, p.verify())
 		}
 	}
@@ -105,7 +105,7 @@ func mend(s *Store, c *clock) error {
 		snap := c.Snapshot
 		err = errors.Join(err, snap.Check())
 		for name, want := range map[string][]byte{indexFile: snap.index.data, snapshotFile: snap.index.info} {
-			if !s.volume.holds(path.Join(snap.dir, name), want) {
+			if !s.volume.endsWith(path.Join(snap.dir, name), want, int64(len(want))) {
 				err = errors.Join(err, fmt.Errorf("%s of %s is damaged", name, c.Name))
 			}
 		}

@@ -261,7 +261,7 @@ func (m *matrix) readAll(snap *Snapshot) []string {
 	h.SetSeed(m.seed)
 	read := func(blobs *Blobs) {
 		i := 0
-		for blob, err := range readBlobs(snap.catalog.Load(), blobs.numbers, snap.index.extent) {
+		for blob, err := range snap.readBlobs(blobs.numbers) {
 			fmt.Fprintf(&h, "%+v %s %v\n", blobs.Entry(i), blob, err)
 			i++
 		}
@@ -302,7 +302,7 @@ func compressAll(ctx context.Context, s *Store) error {
 	var errs []error
 	for _, c := range s.Catalogs() {
 		for _, codec := range codecs() {
-			errs = append(errs, s.compress(ctx, c.Snapshot, codec))
+			errs = append(errs, s.compressor.compress(ctx, c.Snapshot, codec))
 		}
 	}
 	return errors.Join(errs...)

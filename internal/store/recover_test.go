@@ -77,18 +77,18 @@ func TestPanicWhileDescribing(t *testing.T) {
 	}
 	previous := commit(t, s, "cat", 1, all)
 	snap := commit(t, s, "other", 2, all)
-	known := *previous.description.Load()
+	known := *previous.validation.Load()
 	known.records = slices.Clone(known.records)
 	le.PutUint32(known.records[2*recordSize:], math.MaxUint32)
-	previous.description.Store(&known)
-	snap.description.Store(nil)
+	previous.validation.Store(&known)
+	snap.validation.Store(nil)
 
-	must.Succeed(t, s.describe(t.Context(), snap, previous))
+	must.Succeed(t, s.validations.ensure(t.Context(), snap, previous))
 	if diff := cmp.Diff([]string{"aaa", "foo"}, snap.ValidNames()); diff != "" {
 		t.Errorf("sound packages, -want +got:\n%s", diff)
 	}
 	invalid, err := snap.InvalidPackages()
-	if err != nil || len(invalid) != 1 || invalid[0].Name != "zzz" || !strings.HasPrefix(invalid[0].Reason, "checking it failed: runtime error: ") {
+	if err != nil || len(invalid) != 1 || invalid[0].Name != "zzz" || !strings.HasPrefix(invalid[0].Reason, "validation failed: runtime error: ") {
 		t.Errorf("got the invalid packages %+v, %v", invalid, err)
 	}
 	must.Succeed(t, s.Revalidate(context.Background(), snap))

@@ -1,35 +1,38 @@
 package store
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"path"
+)
 
 // Refusal says why an image cannot become a snapshot.
 type Refusal struct {
-	Reason  string `json:"reason,omitempty"` // for machines; may be empty
-	Message string `json:"message"`          // for people
+	Reason  string `json:"reason,omitempty"` // machine-readable; may be empty
+	Message string `json:"message"`
 }
 
-// RecordRefusal notes why the image of a key cannot become a snapshot, so that the same digest is not fetched again at every poll.
-// The note is a saving, no promise: it is gone with the process, and losing it costs one more attempt.
+// RecordRefusal records why the image of a key was refused, so that polls do not pull the same digest again. The record ends
+// with the process; a lost record costs one more pull.
 func (s *Store) RecordRefusal(key string, refusal Refusal) {
-	note, err := json.Marshal(refusal)
+	record, err := json.Marshal(refusal)
 	if err == nil {
-		err = s.volume.writeFile(refusedDir+"/"+key, bytesOf(note))
+		err = s.volume.writeFile(path.Join(refusedDir, key), bytesOf(record))
 	}
 	if err != nil {
-		s.opts.Logger.Warn("cannot note that an image was refused; it will be fetched again", "key", key, "error", err)
+		s.opts.Logger.Warn("cannot record that an image was refused; it will be pulled again", "key", key, "error", err)
 	}
 }
 
-// Refused returns why the image of a key was refused by this process, if it was.
+// Refused returns why this process refused the image of a key.
 func (s *Store) Refused(key string) (refusal Refusal, refused bool) {
-	note, err := s.volume.ReadFile(refusedDir + "/" + key)
-	if err != nil || json.Unmarshal(note, &refusal) != nil { // not whole: the disk was full
+	record, err := s.volume.ReadFile(path.Join(refusedDir, key))
+	if err != nil || json.Unmarshal(record, &refusal) != nil { // incomplete: the volume was full
 		return Refusal{}, false
 	}
 	return refusal, true
 }
 
-// ForgetRefusal drops the note that RecordRefusal made, for another attempt.
+// ForgetRefusal deletes the record of RecordRefusal, so that the image is tried again.
 func (s *Store) ForgetRefusal(key string) {
-	_ = s.volume.Remove(refusedDir + "/" + key) // mostly there is none
+	_ = s.volume.Remove(path.Join(refusedDir, key)) // usually there is none
 }

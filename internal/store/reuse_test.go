@@ -147,7 +147,7 @@ func TestVerdictOnUnchangedPackageIsTakenOver(t *testing.T) {
 // plantVerdict writes a description that says that the one package of a snapshot is sound.
 func plantVerdict(t *testing.T, v testVolume, snap *Snapshot, summary string) {
 	t.Helper()
-	r := snap.description.Load().at(0)
+	r := snap.validation.Load().at(0)
 	r.first, r.second = extentOf([]byte(summary), 0), extentOf([]byte("{}"), uint64(len(summary)+1))
 	v.write(summary+"\n{}\n"+string(appendFooter(r.append(nil), snap.index)), "snapshots", snap.Key(), packagesFile)
 }

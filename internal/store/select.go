@@ -7,16 +7,16 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// Query selects blobs. Empty fields match any; all that are given must match exactly.
+// Query selects blobs. An empty field matches any blob; a blob must match all others exactly.
 type Query struct {
 	Schema, Package, Name string
 	Custom                bool    // only blobs of schemas that OLM does not define
-	Property              string  // only bundles that carry a property of this type
-	Provides              fbc.GVK // only bundles that provide such an API; its empty fields match any, the zero GVK asks nothing
+	Property              string  // only bundles that have a property of this type
+	Provides              fbc.GVK // only bundles that provide such an API; its empty fields match any, the zero GVK every blob
 }
 
-// Select returns the blobs that match, in the order of the catalog. It reads the index only: of the lists that the
-// query names it walks the shortest and looks the numbers up in the others.
+// Select returns the matching blobs in the order of the catalog. It reads only the index: it walks the shortest list that
+// the query names and looks the numbers up in the others.
 func (s *Snapshot) Select(q Query) *Blobs {
 	lists := s.lists(q)
 	numbers := s.index.all()
@@ -39,14 +39,14 @@ func (s *Snapshot) Select(q Query) *Blobs {
 	return s.blobs(matching)
 }
 
-// lists are the blobs that match a query, for each of the things that it asks for.
+// lists returns the matching blobs for each field of a query.
 func (s *Snapshot) lists(q Query) []posting {
 	var lists []posting
 	add := func(value string, find func(key uint32) posting) {
 		if value == "" {
 			return
 		}
-		list := posting{size: 4} // of nothing
+		list := posting{size: 4} // empty
 		if key, ok := s.index.find(value); ok {
 			list = find(key)
 		}
@@ -64,13 +64,13 @@ func (s *Snapshot) lists(q Query) []posting {
 	case api.Group != "" && api.Version != "" && api.Kind != "":
 		add(api.String(), func(key uint32) posting { return s.index.fact(factAPI, key) })
 	default:
-		lists = append(lists, s.index.providers(func(key []byte) bool { return fits(key, api) }))
+		lists = append(lists, s.index.providers(func(key []byte) bool { return matchesAPI(key, api) }))
 	}
 	return lists
 }
 
-// fits tells whether the key of an API ("group/version/kind") has the fields that are asked for.
-func fits(key []byte, api fbc.GVK) bool {
+// matchesAPI reports whether the key of an API ("group/version/kind") has the non-empty fields of another.
+func matchesAPI(key []byte, api fbc.GVK) bool {
 	group, rest, _ := bytes.Cut(key, []byte("/"))
 	version, kind, _ := bytes.Cut(rest, []byte("/"))
 	return (api.Group == "" || string(group) == api.Group) &&
@@ -82,8 +82,7 @@ func (s *Snapshot) schema(n uint32) string {
 	return string(s.index.key(s.index.blobKey(n, fieldSchema)))
 }
 
-// Package returns all that belongs to a package, in the order of the catalog: its olm.package blob and every blob
-// whose package it is.
+// Package returns all blobs of a package in the order of the catalog: its olm.package blob and every blob that names it.
 func (s *Snapshot) Package(name string) *Blobs {
 	key, ok := s.index.find(name)
 	if !ok || name == "" {
@@ -95,20 +94,7 @@ func (s *Snapshot) Package(name string) *Blobs {
 			own = append(own, n)
 		}
 	}
-	return s.blobs(merge(own, s.index.posting(fieldPackage, key)))
-}
-
-// merge merges two lists in file order; a blob in both counts once.
-func merge(a []uint32, b posting) []uint32 {
-	out := make([]uint32, 0, len(a)+b.len())
-	for n := range b.all() {
-		for len(a) > 0 && a[0] < n {
-			out, a = append(out, a[0]), a[1:]
-		}
-		if len(a) > 0 && a[0] == n {
-			a = a[1:]
-		}
-		out = append(out, n)
-	}
-	return append(out, a...)
+	numbers := slices.AppendSeq(own, s.index.posting(fieldPackage, key).all())
+	slices.Sort(numbers)
+	return s.blobs(slices.Compact(numbers))
 }

@@ -31,7 +31,7 @@ func TestSlowDisk(t *testing.T) {
 		"reclaim": {call: func(_ context.Context, s *Store) error { return s.Reclaim() }},
 		"compress": {call: func(ctx context.Context, s *Store) error {
 			snap, _ := s.Catalog("cat")
-			return s.compress(ctx, snap.Snapshot, codecs()[0])
+			return s.compressor.compress(ctx, snap.Snapshot, codecs()[0])
 		}},
 		"scrub": {
 			call: func(ctx context.Context, s *Store) error { _, err := s.Scrub(ctx); return err },

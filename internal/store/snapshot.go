@@ -14,8 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 const (
@@ -24,33 +22,30 @@ const (
 	indexFile    = "index"
 	snapshotFile = "snapshot.json"
 
-	// damagedSuffix is added to the name of a snapshot that stepped aside for its replacement.
+	// damagedSuffix ends the name of a damaged snapshot that stepped aside for its replacement.
 	damagedSuffix = ".damaged"
 )
 
-// Source says what a snapshot is made from.
+// Source identifies the content of a snapshot and where it came from.
 type Source struct {
-	Image     string // the reference that was resolved, as the admin wrote it
-	Digest    string // what it resolved to: "sha256:" and 64 hex digits
-	ConfigDir string // where the catalog lies in the image, as asked for; empty: where the image's label says
-	Endpoint  string // the reference by digest at which the registry had it: that of a mirror, say. It says nothing about the content
+	Image     string // the reference that was resolved, as in the spec
+	Digest    string // the resolved digest: "sha256:" and 64 hex digits
+	ConfigDir string // the requested directory of the catalog in the image; empty: as the image's label says
+	Endpoint  string // the reference by digest at which the registry, such as a mirror, had it. Not part of the key
 
-	// Basis is kept with the pointer, for whoever decides what a catalog is to serve to tell from what they decided it.
-	Basis string
-	// Owner is kept with the pointer, too: the object that asks for the catalog, so that it can be told from another of the name.
-	Owner string
-	// Since is when the catalog began to serve it elsewhere; zero: it begins here.
-	Since time.Time
+	Basis string    // the inputs of the decision to serve this content; stored with the pointer
+	Owner string    // the object that asks for the catalog, to tell it from another of the same name; stored with the pointer
+	Since time.Time // when the catalog began to serve it elsewhere; zero: it begins here
 }
 
-// Key names the content that a source gives, exactly.
+// Key returns the name of the content of a source. Equal keys mean equal content.
 func (s Source) Key() string {
 	algorithm, hexDigits, _ := strings.Cut(s.Digest, ":")
 	variant := sha256.Sum256([]byte(layoutVersion + "\x00" + s.ConfigDir))
 	return algorithm + "-" + hexDigits + "-" + hex.EncodeToString(variant[:4])
 }
 
-// Info is what snapshot.json says of a snapshot.
+// Info is the content of snapshot.json.
 type Info struct {
 	Image      string    `json:"image"`
 	Digest     string    `json:"digest"`
@@ -63,47 +58,41 @@ type Info struct {
 	UnpackedAt time.Time `json:"unpackedAt"`
 }
 
-// Snapshot is one opened snapshot. It never changes, but that its packages may be described later, and is safe for
-// concurrent use. There is nothing to close: its files are closed when nobody holds the snapshot any more, by the os
-// package's cleanup, so a reader is never cut off.
+// Snapshot is an opened snapshot, safe for concurrent use. Its content never changes; its packages may be validated later,
+// and damage be found. There is nothing to close: the os package closes its files once no reader holds the snapshot.
 type Snapshot struct {
 	key     string
 	dir     string
 	info    Info
 	volume  *volume
 	index   *index
-	catalog atomic.Pointer[os.File] // another only where the first was damaged and could be mended
+	catalog atomic.Pointer[os.File] // replaced only when a damaged file is restored
 
-	describing  sync.Mutex // held by who describes the packages
-	description atomic.Pointer[packages]
+	validating sync.Mutex // held to write the validation
+	validation atomic.Pointer[validation]
 
-	damage   atomic.Pointer[damage] // what a check of the checksums found; then it is unpacked again, and served as far as it is sound until that is done
-	noting   sync.Mutex             // held by who reads all of it, as damage was met
-	passes   atomic.Uint32          // how often that was done
-	verified sync.Once              // done when this process wrote the files, or compared them with their checksums
-	awaited  atomic.Int32           // how many commits are about to point to it: it is not swept
+	damage   atomic.Pointer[damage]
+	noting   sync.Mutex    // held to verify all of it, as a reader met damage
+	passes   atomic.Uint32 // how often that was done
+	verified sync.Once     // done once this process wrote or verified the files
+	awaited  atomic.Int32  // commits that are about to point to it; a sweep keeps it
 }
 
-// openSnapshot opens the snapshot of a key and checks all but the content of the blobs, which takes a pass over all of
-// them: Scrub does that. It needs index and catalog.jsonl alone: what else is missing or damaged is no error, it is made again.
-// One of an earlier layout has another index.
+// openSnapshot opens the snapshot of a key. It checks all but the content of the blobs, which Scrub verifies. It needs index
+// and catalog.jsonl; other files are rebuilt. A snapshot of an earlier layout has a different index.
 func openSnapshot(v *volume, key string) (*Snapshot, error) {
-	return openSnapshotAt(v, key, path.Join(snapshotsDir, key))
-}
-
-func openSnapshotAt(v *volume, key, dir string) (*Snapshot, error) {
-	s, err := openIndexed(v, key, dir)
+	s, err := openIndexed(v, key, path.Join(snapshotsDir, key))
 	if err != nil {
 		return nil, err
 	}
 	if err := s.openCatalog(); err != nil {
 		return nil, err
 	}
-	s.openDescription()
+	s.openValidation()
 	return s, nil
 }
 
-// openIndexed opens a snapshot as far as the index tells of it.
+// openIndexed opens the index of a snapshot.
 func openIndexed(v *volume, key, dir string) (*Snapshot, error) {
 	data, err := v.ReadFile(path.Join(dir, indexFile))
 	if err != nil {
@@ -119,55 +108,47 @@ func openIndexed(v *volume, key, dir string) (*Snapshot, error) {
 	return s, nil
 }
 
-// readInfo reads what snapshot.json has, or the index of it, and makes sure that it is of the snapshot of a key.
+// readInfo reads snapshot.json, or its copy in the index, and checks that it belongs to the snapshot of a key.
 func readInfo(data []byte, key string) (info Info, err error) {
 	if err := json.Unmarshal(data, &info); err != nil {
 		return info, err
 	}
 	if (Source{Digest: info.Digest, ConfigDir: info.ConfigDir}).Key() != key {
-		return info, fmt.Errorf("it is that of another snapshot, of %s", info.Digest)
+		return info, fmt.Errorf("it belongs to another snapshot, of %s", info.Digest)
 	}
 	return info, nil
 }
 
-// openCatalog opens catalog.jsonl, which has to be as large as the index says.
+// openCatalog opens catalog.jsonl, whose size must match the index.
 func (s *Snapshot) openCatalog() error {
-	f, err := openSized(s.volume, path.Join(s.dir, catalogFile), s.index.catalogSize())
-	if err == nil {
-		s.catalog.Store(f)
-	}
-	return err
-}
-
-// openDescription opens the file packages, if it is there and sound.
-func (s *Snapshot) openDescription() {
-	if p, err := openPackages(s.volume, path.Join(s.dir, packagesFile), s.index); err == nil {
-		s.description.Store(p)
-	}
-}
-
-// openSized opens a file that has to be as large as it was written.
-func openSized(v *volume, name string, size int64) (*os.File, error) {
-	f, err := v.Open(name)
+	name := path.Join(s.dir, catalogFile)
+	f, err := s.volume.Open(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	stat, err := f.Stat()
-	if err == nil && stat.Size() != size {
-		err = fmt.Errorf("%s has %d bytes, not the %d it was written with", name, stat.Size(), size)
+	if want := s.index.catalogSize(); err == nil && stat.Size() != want {
+		err = fmt.Errorf("%s has %d bytes instead of %d", name, stat.Size(), want)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return errors.Join(err, f.Close())
 	}
-	return f, nil
+	s.catalog.Store(f)
+	return nil
 }
 
-// Key names the content of the snapshot exactly: equal keys, equal bytes. It consists of lower case letters, digits
-// and dashes.
+// openValidation opens the file packages, if it exists and is intact.
+func (s *Snapshot) openValidation() {
+	if v, err := openValidation(s.volume, path.Join(s.dir, packagesFile), s.index); err == nil {
+		s.validation.Store(v)
+	}
+}
+
+// Key returns the name of the content: lower-case letters, digits and dashes. Equal keys mean equal bytes.
 func (s *Snapshot) Key() string { return s.key }
 
-// Version names the content in URLs, for clients: its digest and, where that is not all, which of the image's directories it
-// is ("-" and 8 hex digits). Equal versions of a catalog mean equal bytes.
+// Version returns the name of the content in URLs: the digest, and for another directory of the image than the default one
+// "-" and 8 hex digits. Equal versions of a catalog mean equal bytes.
 func (s *Snapshot) Version() string {
 	if s.info.ConfigDir == "" {
 		return s.info.Digest
@@ -176,21 +157,16 @@ func (s *Snapshot) Version() string {
 	return s.info.Digest + "-" + hex.EncodeToString(dir[:4])
 }
 
-// Proves tells whether the JSON of a blob is what was unpacked, by the hash that the index has: what is read of the volume may not be.
-func (s *Snapshot) Matches(number uint32, content []byte) bool {
-	return fbc.HashOf(content) == s.index.hash(number)
-}
-
-// BlobHash returns the hash of a blob as it was unpacked: the first 16 bytes of the SHA-256 of its JSON, in hex.
+// BlobHash returns the hash of an unpacked blob: the first 16 bytes of the SHA-256 of its JSON, in hex.
 func (s *Snapshot) BlobHash(number uint32) string { return s.index.hash(number).String() }
 
-// Info tells what the snapshot holds.
+// Info returns source, counts and sizes of the snapshot.
 func (s *Snapshot) Info() Info { return s.info }
 
-// OpenAll opens all blobs as a file, one line each, with an offset of the caller's own; the caller closes it.
+// OpenAll opens all blobs as a file, one line each, with an offset of its own. The caller closes it.
 func (s *Snapshot) OpenAll() (*os.File, error) {
 	f, err := s.volume.Open(path.Join(s.dir, catalogFile))
-	if errors.Is(err, fs.ErrNotExist) { // deleted or replaced since the caller got the snapshot, which still has it open
+	if errors.Is(err, fs.ErrNotExist) { // deleted or replaced, but still open here
 		held := s.catalog.Load()
 		defer runtime.KeepAlive(held)
 		return os.Open(fmt.Sprintf("/proc/self/fd/%d", held.Fd()))

@@ -8,23 +8,21 @@ import (
 )
 
 const (
-	// spoolChunk is how much is written at a time: enough that the calls do not count.
-	spoolChunk = 1 << 20
-	// spoolChunks is how many chunks there are: one being filled, one being written, one between them.
-	spoolChunks = 3
+	spoolChunk  = 1 << 20 // bytes of a write
+	spoolChunks = 3       // one being filled, one being written, one between them
 )
 
-// spool writes lines to a file, one after the other, in a goroutine of its own: what is read next is prepared while the
-// disk takes what was read before. It belongs to one goroutine.
+// spool appends lines to a file. A goroutine writes them, so that reading goes on while the disk writes. Its methods belong
+// to one goroutine.
 type spool struct {
 	file   *file
-	size   uint64 // of what was added
-	chunk  []byte // what was added last
+	size   uint64 // of all lines
+	chunk  []byte // being filled
 	full   chan []byte
 	free   chan []byte
 	ending sync.Once             // closes full
 	done   chan struct{}         // closed when the goroutine has ended
-	failed atomic.Pointer[error] // why it writes no more
+	failed atomic.Pointer[error] // the first error of a write
 }
 
 func newSpool(f *file) *spool {
@@ -49,14 +47,13 @@ func (s *spool) run() {
 			written += int64(n)
 		}
 		if cap(chunk) > 2*spoolChunk {
-			chunk = nil // grown for a large blob; what is kept stays small
+			chunk = nil // grown for a large blob; do not keep it
 		}
 		s.free <- chunk
 	}
 }
 
-// grow adds room for a line of so many bytes and a newline, which is there already, and returns the room for the line: to
-// be filled before anything else is added.
+// grow appends an empty line of a size, with its newline, and returns the line. Fill it before the next call.
 func (s *spool) grow(size int) []byte {
 	if len(s.chunk)+size+1 > spoolChunk {
 		s.flush()
@@ -66,7 +63,7 @@ func (s *spool) grow(size int) []byte {
 	}
 	from := len(s.chunk)
 	if cap(s.chunk) < from+size+1 {
-		s.chunk = make([]byte, 0, size+1) // it is empty: flushed
+		s.chunk = make([]byte, 0, size+1) // empty after the flush
 	}
 	s.chunk = s.chunk[:from+size+1]
 	s.chunk[from+size] = '\n'
@@ -74,7 +71,7 @@ func (s *spool) grow(size int) []byte {
 	return s.chunk[from : from+size]
 }
 
-// err tells why nothing more is written, if so.
+// err returns the first error of a write.
 func (s *spool) err() error {
 	if failed := s.failed.Load(); failed != nil {
 		return *failed
@@ -89,7 +86,7 @@ func (s *spool) flush() {
 	}
 }
 
-// end waits until all is written. Nothing can be added after it.
+// end waits until all lines are written. Nothing can be added after it.
 func (s *spool) end() error {
 	s.ending.Do(func() {
 		s.flush()
@@ -99,9 +96,9 @@ func (s *spool) end() error {
 	return s.err()
 }
 
-// close closes the file. What it holds was to be made durable before. It may be called more than once.
+// close closes the file without a sync. It can be called again.
 func (s *spool) close() error {
-	_ = s.end() // whoever needs what was written has asked
+	_ = s.end() // end was called before if the content is needed
 	if err := s.file.Close(); !errors.Is(err, os.ErrClosed) {
 		return err
 	}

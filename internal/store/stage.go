@@ -11,43 +11,40 @@ import (
 	"os"
 	"path"
 	"runtime"
-	"strconv"
 	"sync"
 )
 
-// Stage is a place on the volume where a snapshot is prepared for a catalog. Whoever asked for it fills Root with the
-// files of the catalog and then calls Commit; Discard in any case. A stage left behind by a crash is deleted at the next
-// start.
+// Stage is a directory in which a snapshot of a catalog is prepared. Fill Root with the files of the catalog and call Commit;
+// call Discard in any case. A start deletes stages that a crash left.
 //
 //	<stage>/files/     Root
-//	<stage>/blobs      what was read of the files so far, in the order in which they came
-//	<stage>/snapshot/  what becomes the snapshot
+//	<stage>/blobs      the spool: lines of the files in the order of their completion
+//	<stage>/snapshot/  becomes the snapshot
 type Stage struct {
-	store  *Store
-	name   string
-	dir    string
-	files  *os.Root
-	usage  Usage // when there was nothing in it
-	intake *intake
-
-	discarded func() // tells that it needs the processors no more
+	store     *Store
+	name      string // of the catalog
+	dir       string
+	files     *os.Root
+	usage     Usage // when it was empty
+	intake    *intake
+	endUrgent func()
 }
 
-// Stage makes an empty stage for the next content of a catalog, that of an image (its reference, as in Source). An error may be a
-// *NoRoomError: of the image that the catalog has now, it is known about how much room it takes.
+// Stage creates an empty stage for the next content of a catalog, from an image (its reference, as in Source). The error wraps
+// syscall.ENOSPC if the space that the served content of the same image needed is not free.
 func (s *Store) Stage(name, image string) (_ *Stage, err error) {
-	st := &Stage{store: s, name: name, dir: s.stageName()}
+	st := &Stage{store: s, name: name, dir: s.volume.stageName()}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("making a stage: %w", errors.Join(err, s.volume.RemoveAll(st.dir)))
+			err = fmt.Errorf("creating a stage: %w", errors.Join(err, s.volume.RemoveAll(st.dir)))
 		}
 	}()
-	served, _ := s.Catalog(name)
-	previous, estimate := served.Snapshot, served.Snapshot
-	if served.Image != image {
-		estimate = nil // another image may be smaller, and be named for that very reason
+	served, ok := s.Catalog(name)
+	need := int64(1)
+	if ok && served.Image == image { // another image may have been chosen because it is smaller
+		need = max(need, staged*served.Snapshot.info.Bytes)
 	}
-	if st.usage, err = s.roomFor(estimate); err != nil {
+	if st.usage, err = s.space.require(need); err != nil {
 		return nil, err
 	}
 	for _, d := range []string{st.dir, st.path("files"), st.path("snapshot")} {
@@ -62,42 +59,34 @@ func (s *Store) Stage(name, image string) (_ *Stage, err error) {
 	if st.files, err = s.volume.OpenRoot(st.path("files")); err != nil {
 		return nil, errors.Join(err, blobs.Close())
 	}
-	st.discarded = sync.OnceFunc(s.Prioritize())
-	st.intake = newIntake(st.files.FS(), newSpool(blobs), previous, s.opts.MaxBlobBytes)
-	st.intake.room, st.intake.noRoom = uint64(st.Room()), st.NoRoom()
+	st.endUrgent = sync.OnceFunc(s.Prioritize())
+	bounds := limits{blob: s.opts.MaxBlobBytes, spool: uint64(st.Room()), noRoom: st.NoRoom()}
+	st.intake = newIntake(st.files.FS(), newSpool(blobs), served.Snapshot, bounds)
 	return st, nil
-}
-
-// stageName is a new name in the stage.
-func (s *Store) stageName() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stageCount++
-	return path.Join(stageDir, strconv.Itoa(s.stageCount))
 }
 
 func (st *Stage) path(elem ...string) string { return path.Join(append([]string{st.dir}, elem...)...) }
 
-// Root is where the files of the catalog go, as they lie under the config directory of the image.
+// Root returns the directory for the files of the catalog, with the paths that they have in the image's config directory.
 func (st *Stage) Root() *os.Root { return st.files }
 
-// Add says that a file in Root is complete, so that it can be read while others are being written; it may wait until some
-// others are read. If the file is replaced afterwards it has to be added again. What is not added, Commit reads. Add belongs to
-// one goroutine, and must not be called after Commit or Discard.
+// Add announces a complete file in Root, so that it is read while others are written. It can block until other files are
+// read. Add a file again if it is replaced. Commit reads files that were not added. Add belongs to one goroutine and must not
+// be called after Commit or Discard.
 func (st *Stage) Add(name string) { st.intake.added <- name }
 
-// Discard deletes the stage. After Commit it only tidies up.
+// Discard deletes the stage. After Commit it only cleans up.
 func (st *Stage) Discard() error {
-	st.discarded()
+	st.endUrgent()
 	return errors.Join(st.intake.close(), st.files.Close(), st.store.volume.RemoveAll(st.dir))
 }
 
-// Commit makes a snapshot of the files and lets the catalog serve it; when it returns, that is durable, and the packages are
-// described. Until it serves the new content, and after any error before that, the catalog serves what it did before. What no
-// client could read as a catalog is a *fbc.Error; a package that is not sound is no error, the snapshot tells.
+// Commit makes a snapshot of the files and serves it. When it returns, that is durable and the packages are validated. Until
+// then, and after an error, the catalog serves its previous content. Content that clients could not read as a catalog is a
+// *fbc.Error; an invalid package is no error.
 //
-// Order: the files of the snapshot are written and synced, its directory is renamed into snapshots/ (a crash from here
-// on leaves a snapshot that nothing points to: a later sweep deletes it, or the next attempt uses it), and then comes Serve.
+// Order: write and sync the files of the snapshot; rename its directory into snapshots/ (after a crash here, a sweep deletes
+// the unreferenced snapshot or the next attempt uses it); Serve.
 func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
 	if err := st.write(ctx, src); err != nil {
 		return nil, err
@@ -111,14 +100,14 @@ func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
 	return snap, s.Serve(ctx, st.name, src, snap)
 }
 
-// publish moves the finished snapshot to its name. If a sound one is there, of another catalog with the same image,
-// that one is used. A damaged one steps aside first: after a crash in between it is opened from there, as it was served.
-// The snapshot is returned as awaited, which keeps it from every sweep until the caller takes that back.
+// publish moves the finished snapshot to its name. It uses an existing intact one, of another catalog with the same image. A
+// damaged one steps aside first; after a crash it is opened there. The returned snapshot is awaited: no sweep deletes it until
+// the caller takes that back.
 func (st *Stage) publish(key string) (snap *Snapshot, err error) {
 	s := st.store
-	_, _ = s.Snapshot(key) // reads one that an earlier process left, which is not to be done under the lock
-	s.publish.Lock()
-	defer s.publish.Unlock()
+	_, _ = s.Snapshot(key) // verifies one that an earlier process left, which must not be done under the lock
+	s.volume.publishing.Lock()
+	defer s.volume.publishing.Unlock()
 	defer func() {
 		if err == nil {
 			snap.awaited.Add(1)
@@ -140,13 +129,11 @@ func (st *Stage) publish(key string) (snap *Snapshot, err error) {
 	if err != nil {
 		return nil, err
 	}
-	snap.verified.Do(func() {}) // just written, and synced
+	snap.markVerified() // just written and synced
 	if err := s.volume.unpublishDir(target + damagedSuffix); err != nil {
-		s.opts.Logger.Warn("cannot delete a damaged snapshot; it goes at the next start", "key", key, "error", err)
+		s.opts.Logger.Warn("cannot delete a damaged snapshot; the next start deletes it", "key", key, "error", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.snapshots[key] = snap
+	s.inventory.put(snap)
 	return snap, nil
 }
 
@@ -159,7 +146,7 @@ func (st *Stage) write(ctx context.Context, src Source) error {
 		return err
 	}
 	arranged := make(chan error, 1)
-	go func() { arranged <- st.arrange(files) }() // which mostly waits for the disk
+	go func() { arranged <- st.arrange(files) }() // mostly waits for the disk
 	builder := newIndexBuilder(st.intake.keys, files)
 	st.intake.release()
 	info, err := json.Marshal(st.info(src, builder))
@@ -174,15 +161,13 @@ func (st *Stage) write(ctx context.Context, src Source) error {
 	if err := st.writeIndex(builder, info); err != nil {
 		return err
 	}
+	const manyBlobs = 50_000 // an index builder of some 15 MB
 	if len(builder.blobs) > manyBlobs {
 		builder = nil
-		runtime.GC() // else the heap grows by the index, which is read next, though what it was made of is garbage
+		runtime.GC() // otherwise the heap grows by the index, which is read next
 	}
 	return nil
 }
-
-// manyBlobs is from how many blobs on it counts what an index is made of: some 15 MB.
-const manyBlobs = 50_000
 
 func (st *Stage) writeIndex(b *indexBuilder, info []byte) error {
 	return st.store.volume.writeFile(st.path("snapshot", indexFile), func(w io.Writer) error {
@@ -197,10 +182,10 @@ func (st *Stage) info(src Source, b *indexBuilder) Info {
 	return info
 }
 
-// arrange makes catalog.jsonl of the spool: by its name, as images mostly have their files in the order of the catalog;
-// else what the files gave is copied in that order.
+// arrange makes catalog.jsonl of the spool. It renames the spool if its files are in the order of the catalog, as in most
+// images; otherwise it copies their lines in that order.
 func (st *Stage) arrange(files []*readFile) error {
-	spool, target := st.intake.spool, st.path("snapshot", catalogFile)
+	v, spool, target := st.store.volume, st.intake.spool, st.path("snapshot", catalogFile)
 	end, inOrder := uint64(0), true
 	for _, f := range files {
 		inOrder = inOrder && f.start == end
@@ -210,12 +195,12 @@ func (st *Stage) arrange(files []*readFile) error {
 		if err := spool.file.Sync(); err != nil {
 			return err
 		}
-		return st.store.volume.Rename(st.path("blobs"), target)
+		return v.Rename(st.path("blobs"), target)
 	}
-	if err := st.store.volume.RemoveAll(st.path("files")); err != nil { // read, and in the way: a third copy
+	if err := v.RemoveAll(st.path("files")); err != nil { // read already; there is no room for a third copy
 		return err
 	}
-	out, err := st.store.volume.Create(target)
+	out, err := v.Create(target)
 	if err != nil {
 		return err
 	}

@@ -1,36 +1,36 @@
-// Package store keeps catalogs on the persistent volume. It is the only code that writes there.
+// Package store keeps catalogs on the persistent volume. No other package writes there.
 //
-// A snapshot is the content of one catalog image: written once, never altered, named by what it is. A catalog is a
-// pointer file that names the snapshot it serves, replaced by rename. So a crash at any instruction leaves the old or
-// the new content, whole, and a reader who holds a snapshot goes on reading it whatever is committed meanwhile.
+// A snapshot is the content of one catalog image. It is written once and named by its content. A pointer file names the
+// snapshot that a catalog serves, and is replaced by rename. After a crash at any instruction a catalog serves its old or
+// its new content, complete. A commit never changes a snapshot that a reader holds.
 //
-//	<root>/format                       version of this layout; of others, see layout.go
-//	<root>/lock                         held by the process that uses the volume
-//	<root>/catalogs/<name>              pointer: the snapshot a catalog serves and since when, and those it served before
+//	<root>/format                       layout version; layout.go says where other layouts are
+//	<root>/lock                         locked by the process that uses the volume
+//	<root>/catalogs/<name>              pointer: the served snapshot, since when, and the versions served before
 //	<root>/snapshots/<key>/             immutable; key = digest + config dir + layout version
-//	    catalog.jsonl                   every blob, one compact JSON line each, in walk order
-//	    index                           where the blobs are, by schema, package, name and what bundles provide, and
-//	                                    their hashes, and what snapshot.json has; checksummed, read in place
-//	    snapshot.json                   source, counts, sizes; read only to make an index that is damaged again
-//	    packages                        which packages are sound, with summaries of those; made after the rest
-//	    catalog.jsonl.zst, .gz          catalog.jsonl compressed; made later, and again if they are missing or damaged
+//	    catalog.jsonl                   every blob, one line of compact JSON each, in the order of the walk
+//	    index                           positions and hashes of the blobs, by schema, package, name and provided APIs;
+//	                                    a copy of snapshot.json; checksummed, read in place
+//	    snapshot.json                   source, counts, sizes; read only to rebuild a damaged index
+//	    packages                        results of the validation: valid packages with summaries, reasons for invalid ones
+//	    catalog.jsonl.zst, .gz          compressed forms, written in the background
 //	<root>/stage/                       work in progress; emptied at start
 //	<root>/refused/<key>                why an image was refused; emptied at start
+//
+// The parts: volume (every operation on the disk), inventory (what this process has open), pointers, mender (damaged files
+// at start), validations, compressor and scrubber. Store composes them.
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"math"
 	"os"
 	"path"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -46,67 +46,51 @@ const (
 
 var ownDirs = []string{catalogsDir, snapshotsDir, stageDir, refusedDir}
 
-// Options are what Open may be told; the zero value will do.
+// Options configure Open. The zero value is valid.
 type Options struct {
 	Logger       *slog.Logger     // default: slog.Default()
-	Grace        time.Duration    // how long a snapshot that nothing points to is kept; default 15 minutes
-	Limit        int64            // bytes that the store may take; 0: what the volume has
-	MaxBlobBytes int64            // the largest blob that is accepted; default fbc.DefaultMaxBlobBytes
+	Grace        time.Duration    // how long Sweep keeps an unreferenced snapshot; default 15 minutes
+	Limit        int64            // bytes that the store may use; 0: as many as the volume has
+	MaxBlobBytes int64            // size limit of a blob; default fbc.DefaultMaxBlobBytes
 	Now          func() time.Time // default: time.Now
 
-	step func(operation) error // asked before each operation on the volume: for tests
+	step func(operation) error // called before each operation on the volume; for tests
 }
 
-// Catalog is one catalog as it is served.
+// Catalog is a catalog and the content that it serves.
 type Catalog struct {
 	Name     string
-	Image    string // the reference that led to the snapshot; catalogs of one digest share it under several
-	Endpoint string // the reference by digest at which the registry had it; may be empty
-	Basis    string // that of the Source
-	Owner    string // that of the Source; empty if an earlier release pointed to it
+	Image    string // the reference that was resolved; catalogs with the same digest share a snapshot
+	Endpoint string // as in Source
+	Basis    string // as in Source
+	Owner    string // as in Source; empty in pointers of earlier releases
 	Snapshot *Snapshot
-	// Since is when the catalog began to serve this snapshot: whole seconds, UTC, and later than for any snapshot it
-	// served before, so that it can stand in Last-Modified (RFC 9110, section 8.8.2).
+	// Since is when the catalog began to serve the snapshot: UTC, whole seconds, and later than for any snapshot that it
+	// served before, so it is valid in Last-Modified (RFC 9110, section 8.8.2).
 	Since time.Time
 }
 
 // Store is an opened volume. It is safe for concurrent use.
 type Store struct {
-	volume *volume
-	top    *volume // the root, if the store is in a directory below it
-	lock   *os.File
 	opts   Options
+	root   *volume // where the volume begins
+	volume *volume // the directory of this layout: root, or a directory in it
+	lock   *os.File
 
-	// publish serialises what alters catalogs/ and snapshots/. It is held for renames and fsyncs only, never while a
-	// stage is filled, so one catalog does not wait for another.
-	publish sync.Mutex
-
-	// mu guards what is below: opened handles, so that readers need not ask the disk. It is never held during I/O.
-	mu         sync.RWMutex
-	catalogs   map[string]Catalog
-	history    map[string][]Catalog // by name: what a catalog served before and is still there, newest first
-	unsure     map[string]bool      // catalogs whose pointer on the volume may be another than is served, as replacing or removing it failed
-	snapshots  map[string]*Snapshot // by key; sound ones only
-	unpointed  map[string]time.Time // by key: since when nothing points to it any more, as far as this process has seen
-	asked      chan struct{}        // closed when the volume answers what Answers asked; nil: nothing is asked
-	changed    chan struct{}        // closed and replaced when a catalog changes
-	stageCount int
-
-	// urgent is how many are at work that somebody waits for, those with a stage among them.
-	urgent atomic.Int32
-
-	// recompress has room for one: whoever deletes a damaged compressed form asks Compress for another.
-	recompress chan struct{}
+	space       *space
+	inventory   *inventory
+	pointers    *pointers
+	mender      *mender
+	validations *validations
+	compressor  *compressor
+	pinger      *pinger
 }
 
-// Open opens the volume at dir, which is made if missing, and every catalog in it, without any other request. A
-// catalog whose snapshot cannot be read is logged and left out: whoever keeps it current finds it missing and unpacks
-// it again.
+// Open opens the volume at dir, which it creates if it is missing, and every catalog on it. It sends no request. A catalog
+// whose snapshot cannot be read is logged and left out; its owner finds it missing and unpacks it again.
 //
-// A volume that cannot be written, full or read-only, is opened all the same if it holds a store: what is there is served,
-// and what has to be written fails when it is.
-//
-// What a catalogd of another version stored in a layout of its own is left as it is. It is an error when another process has the volume open.
+// A volume that holds a store but cannot be written (full, or read-only) is opened: stored catalogs are served, and writes
+// fail. Stores of other layouts stay untouched. Open fails while another process has the volume open.
 func Open(dir string, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -118,7 +102,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		opts.Now = time.Now
 	}
 	if opts.MaxBlobBytes >= math.MaxUint32 {
-		return nil, fmt.Errorf("opening the store: a blob of %d bytes is more than the index can hold; the bound has to be below 4 GiB", opts.MaxBlobBytes)
+		return nil, fmt.Errorf("opening the store: blob size limit of %d bytes: the index supports less than 4 GiB", opts.MaxBlobBytes)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
@@ -127,101 +111,100 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
-	s := &Store{
-		volume: &volume{root, opts.step}, opts: opts,
-		catalogs: map[string]Catalog{}, history: map[string][]Catalog{}, snapshots: map[string]*Snapshot{}, unpointed: map[string]time.Time{},
-		unsure: map[string]bool{}, changed: make(chan struct{}), recompress: make(chan struct{}, 1),
-	}
+	s := &Store{opts: opts, root: &volume{Root: root, step: opts.step}}
 	if err := s.open(); err != nil {
-		_ = s.Close() // the error that counts is the one we have
+		_ = s.Close() // the first error counts
 		return nil, fmt.Errorf("opening the store %s: %w", dir, err)
 	}
 	return s, nil
 }
 
-func (s *Store) open() error {
-	for _, step := range []func() error{s.takeLock, s.chooseLayout} {
-		if err := step(); err != nil {
-			return err
-		}
+func (s *Store) open() (err error) {
+	if s.lock, err = lockVolume(s.root); err != nil {
+		return err
 	}
-	if err := errors.Join(s.makeDirs(), s.dropReplaced()); err != nil {
+	if s.volume, err = chooseLayout(s.root); err != nil {
+		return err
+	}
+	log := s.opts.Logger
+	s.space = &space{root: s.root, limit: s.opts.Limit}
+	s.inventory = newInventory()
+	s.pointers = &pointers{volume: s.volume, unsure: map[string]bool{}}
+	s.mender = &mender{s.volume, s.space, log}
+	s.validations = &validations{s.volume, s.inventory}
+	s.compressor = newCompressor(s.volume, s.space, s.inventory, log)
+	s.pinger = &pinger{volume: s.volume}
+	if err := errors.Join(s.volume.prepare(), s.volume.dropReplaced()); err != nil {
 		if entries, _ := fs.ReadDir(s.volume.FS(), catalogsDir); len(entries) == 0 {
 			return err
 		}
-		s.opts.Logger.Error("the volume cannot be written; what is stored is served", "error", err)
+		log.Error("the volume is not writable; serving the stored catalogs", "error", err)
 	}
 	return s.openCatalogs()
 }
 
-// Close lets the volume go, for another process to open. Readers keep what they hold.
+// Close unlocks the volume, so that another process can open it. Readers keep the snapshots that they hold.
 func (s *Store) Close() error {
 	var errs []error
 	if s.lock != nil {
-		errs = append(errs, s.lock.Close()) // closing it gives the lock up
+		errs = append(errs, s.lock.Close()) // unlocks it
 	}
-	if s.top != nil {
-		errs = append(errs, s.top.Close())
+	if s.volume != nil && s.volume != s.root {
+		errs = append(errs, s.volume.Close())
 	}
-	return errors.Join(append(errs, s.volume.Close())...)
+	return errors.Join(append(errs, s.root.Close())...)
 }
 
-// takeLock makes sure that this process is alone: a second one would empty the stage under us. The kernel gives the
-// lock up when the process ends, however it ends.
-func (s *Store) takeLock() error {
-	f, err := s.volume.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
+// lockVolume locks the volume for this process: a second one would empty its stage. The kernel unlocks it when the process
+// ends.
+func lockVolume(v *volume) (*os.File, error) {
+	f, err := v.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
 	if errors.Is(err, syscall.EROFS) {
-		f, err = s.volume.Open(lockFile) // enough for a lock
+		f, err = v.Open(lockFile)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.lock = f
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("another process uses it; each catalogd needs a volume of its own (locking %s: %w)", lockFile, err)
+		return f, fmt.Errorf("another process uses the volume; each catalogd needs its own (locking %s: %w)", lockFile, err)
 	}
-	return nil
+	return f, nil
 }
 
-// makeDirs makes what is missing and empties what does not outlive a process. The directories themselves stay, as a full
-// volume would have no room for new ones.
-func (s *Store) makeDirs() error {
+// prepare creates missing directories and empties those whose content ends with the process. It does not recreate them: a
+// full volume has no room for new directories.
+func (v *volume) prepare() error {
 	for _, dir := range ownDirs {
-		if err := s.volume.ensureDir(dir); err != nil {
+		if err := v.ensureDir(dir); err != nil {
 			return err
 		}
 	}
 	for _, dir := range []string{stageDir, refusedDir} {
-		entries, err := fs.ReadDir(s.volume.FS(), dir)
+		entries, err := fs.ReadDir(v.FS(), dir)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			if err := s.volume.RemoveAll(path.Join(dir, e.Name())); err != nil {
+			if err := v.RemoveAll(path.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}
 	}
-	for _, dir := range []string{".", catalogsDir} {
-		if err := s.volume.syncDir(dir); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(v.syncDir("."), v.syncDir(catalogsDir))
 }
 
-// dropReplaced deletes damaged snapshots whose replacement is there.
-func (s *Store) dropReplaced() error {
-	entries, err := fs.ReadDir(s.volume.FS(), snapshotsDir)
+// dropReplaced deletes damaged snapshots that have a replacement.
+func (v *volume) dropReplaced() error {
+	entries, err := fs.ReadDir(v.FS(), snapshotsDir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		key, damaged := strings.CutSuffix(e.Name(), damagedSuffix)
-		if _, err := s.volume.Lstat(path.Join(snapshotsDir, key)); !damaged || err != nil {
+		if _, err := v.Lstat(path.Join(snapshotsDir, key)); !damaged || err != nil {
 			continue
 		}
-		if err := s.volume.unpublishDir(path.Join(snapshotsDir, e.Name())); err != nil {
+		if err := v.unpublishDir(path.Join(snapshotsDir, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -235,74 +218,110 @@ func (s *Store) openCatalogs() error {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), tempPrefix) {
-			_ = s.volume.Remove(catalogsDir + "/" + e.Name()) // of a write that a crash cut short
+			_ = s.volume.Remove(path.Join(catalogsDir, e.Name())) // left by a crash
 			continue
 		}
 		if err := s.openCatalog(e.Name()); err != nil {
-			s.opts.Logger.Warn("cannot serve the stored content of a catalog; it will be unpacked again", "catalog", e.Name(), "error", err)
+			s.opts.Logger.Warn("cannot serve the stored content of a catalog; it will be unpacked again",
+				"catalog", e.Name(), "error", err)
 		}
 	}
 	return nil
 }
 
 func (s *Store) openCatalog(name string) error {
-	p, err := s.readPointer(name)
+	p, err := s.pointers.read(name)
 	if err != nil {
 		return err
 	}
-	s.recall(name, p.Previous)
-	snap, ok := s.snapshots[p.Snapshot]
-	if !ok {
-		if snap, err = s.openServed(p.Snapshot); err != nil {
+	previous := s.openPrevious(name, p.Previous)
+	s.inventory.setHistory(name, previous)
+	snap := s.inventory.snapshot(p.Snapshot)
+	if snap == nil {
+		if snap, err = s.mender.open(p.Snapshot); err != nil {
 			return err
 		}
-		s.snapshots[p.Snapshot] = snap
+		s.inventory.put(snap)
 	}
-	s.catalogs[name] = Catalog{Name: name, Image: p.Image, Endpoint: p.Endpoint, Basis: p.Basis, Owner: p.Owner, Snapshot: snap, Since: p.Since}
+	s.inventory.point(p.catalog(name, snap), previous, s.opts.Now())
 	return nil
 }
 
-// Catalog returns the catalog of a name as it is served now.
-func (s *Store) Catalog(name string) (Catalog, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	c, ok := s.catalogs[name]
-	return c, ok
-}
-
-// Catalogs returns all catalogs that are served now, sorted by name.
-func (s *Store) Catalogs() []Catalog {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	out := make([]Catalog, 0, len(s.catalogs))
-	for _, name := range slices.Sorted(maps.Keys(s.catalogs)) {
-		out = append(out, s.catalogs[name])
+// openPrevious opens the versions that a catalog served before this process started. It leaves out those that cannot be
+// opened: they were swept or are damaged. CatalogAt and Snapshot verify the others before they return them.
+func (s *Store) openPrevious(name string, previous []pointed) (out []Catalog) {
+	for _, p := range previous {
+		if snap, err := openSnapshot(s.volume, p.Snapshot); err == nil {
+			out = append(out, p.catalog(name, snap))
+		}
 	}
 	return out
 }
 
-// Snapshot returns the sound snapshot of a key, if there is one, whether or not a catalog points to it. One that an
-// earlier process left is read whole for that, once.
+// Catalog returns the served catalog of a name.
+func (s *Store) Catalog(name string) (Catalog, bool) { return s.inventory.catalog(name) }
+
+// Catalogs returns all served catalogs, sorted by name.
+func (s *Store) Catalogs() []Catalog { return s.inventory.all() }
+
+// Changed returns a channel that is closed at the next change of any catalog: it is pointed to other content or to another
+// image, its packages are validated, or it is removed. To miss no change, get the channel before reading the catalogs.
+func (s *Store) Changed() <-chan struct{} { return s.inventory.changes() }
+
+// CatalogAt returns a catalog with the content of a version: the served one, or one served before whose snapshot still
+// exists. It returns no damaged content, as clients cache it forever; what an earlier process wrote is verified first, once.
+func (s *Store) CatalogAt(name, version string) (Catalog, bool) {
+	c, ok := s.inventory.version(name, version)
+	if !ok {
+		return Catalog{}, false
+	}
+	if err := c.Snapshot.verifyOnce(); err != nil {
+		s.opts.Logger.Error("the stored content of a catalog is damaged; requests by digest do not get it",
+			"catalog", name, "version", version, "error", err)
+	}
+	if c.Snapshot.Damaged() {
+		return Catalog{}, false
+	}
+	return c, true
+}
+
+// Snapshot returns the intact snapshot of a key, whether or not a catalog points to it. One that an earlier process wrote is
+// verified first, once.
 func (s *Store) Snapshot(key string) (*Snapshot, bool) {
-	s.mu.RLock()
-	snap, ok := s.snapshots[key]
-	s.mu.RUnlock()
-	if ok {
-		return snap, !snap.Damaged()
-	}
-	snap, err := openSnapshot(s.volume, key) // left by an earlier process, within the grace period
-	if err != nil {
-		return nil, false
-	}
-	if err := snap.verifyOnce(); err != nil {
-		s.opts.Logger.Warn("cannot use a stored snapshot; it will be unpacked again", "error", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if other, ok := s.snapshots[key]; ok {
-		snap = other
-	} else {
-		s.snapshots[key] = snap
+	snap := s.inventory.snapshot(key)
+	if snap == nil {
+		opened, err := openSnapshot(s.volume, key)
+		if err != nil {
+			return nil, false
+		}
+		if err := opened.verifyOnce(); err != nil {
+			s.opts.Logger.Warn("a stored snapshot is damaged; it will be unpacked again", "error", err)
+		}
+		snap = s.inventory.add(opened)
 	}
 	return snap, !snap.Damaged()
 }
+
+// Revalidate replaces damaged results of a validation. It reads the volume only. The error can be a *DamagedError.
+func (s *Store) Revalidate(ctx context.Context, snap *Snapshot) error {
+	return s.validations.replace(ctx, snap)
+}
+
+// Compress writes the missing compressed forms of the served catalogs, now and after each change, one at a time and at low
+// priority. It returns nil when ctx ends. Call it in a goroutine of its own that ends with it. A failure is logged once for
+// each snapshot and retried at the next change; until then the catalog is served uncompressed.
+func (s *Store) Compress(ctx context.Context) error { return s.compressor.run(ctx) }
+
+// Prioritize makes Compress yield the processors to urgent work of the caller until the caller calls end.
+func (s *Store) Prioritize() (end func()) { return s.compressor.yield() }
+
+// Usage measures the store. It may or may not count files that change meanwhile.
+func (s *Store) Usage() (Usage, error) { return s.space.usage() }
+
+// Ping reports an error if the volume does not respond: requests to a network volume can hang forever. An error from the
+// volume is a response. Ping writes nothing, and at most one request is pending.
+func (s *Store) Ping(ctx context.Context) error { return s.pinger.ping(ctx) }
+
+// DropOlder deletes the stores of older layouts. Call it once this store has all content. Stores of newer layouts stay, for
+// a return to that release. A crash leaves a part of an older store, which is as good as none.
+func (s *Store) DropOlder() error { return dropOlder(s.root, s.volume, s.opts.Logger) }

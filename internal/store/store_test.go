@@ -294,7 +294,7 @@ func TestPointToTheSameWritesNothing(t *testing.T) {
 		if !ok {
 			t.Fatal("the snapshot is gone")
 		}
-		if err := s.Point("cat", Source{Image: snap.Info().Image}, snap); err != nil {
+		if err := s.point("cat", Source{Image: snap.Info().Image}, snap); err != nil {
 			t.Fatal(err)
 		}
 		sweep(t, s)
@@ -316,7 +316,7 @@ func TestRollBackWithinGrace(t *testing.T) {
 	if !ok || snap != old {
 		t.Fatalf("got %v %v, want the snapshot from before", snap, ok)
 	}
-	if err := s.Point("cat", Source{Image: snap.Info().Image}, snap); err != nil {
+	if err := s.point("cat", Source{Image: snap.Info().Image}, snap); err != nil {
 		t.Fatal(err)
 	}
 	if got := serves(t, s, "cat", "old").Since; !got.After(newer) {
@@ -337,7 +337,7 @@ func TestOpenRefusesAnotherProcess(t *testing.T) {
 	commit(t, s, "cat", 1, blobs("one"))
 	st := stage(t, s, "cat", blobs("in work"))
 	_, err := Open(dir, Options{})
-	if err == nil || !strings.Contains(err.Error(), "another process uses it") || !strings.Contains(err.Error(), dir) {
+	if err == nil || !strings.Contains(err.Error(), "another process uses the volume") || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("got error %v, want one that says what to do", err)
 	}
 	if _, err := st.Root().Stat("c.json"); err != nil {
@@ -354,7 +354,7 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := Open(file, Options{}); err == nil {
 		t.Error("a file was opened as a store")
 	}
-	if _, err := Open(t.TempDir(), Options{MaxBlobBytes: 1 << 32}); err == nil || !strings.Contains(err.Error(), "below 4 GiB") {
+	if _, err := Open(t.TempDir(), Options{MaxBlobBytes: 1 << 32}); err == nil || !strings.Contains(err.Error(), "less than 4 GiB") {
 		t.Errorf("got error %v for blobs the index cannot hold", err)
 	}
 	open(t, filepath.Join(t.TempDir(), "made", "if", "missing"), newClock())
@@ -429,10 +429,10 @@ func TestEndpoint(t *testing.T) {
 	s := open(t, dir, c)
 	commit(t, s, "a", 1, blobs("x"))
 	snap := serves(t, s, "a", "x").Snapshot
-	if err := s.Point("b", Source{Image: "image", Endpoint: "mirror.example/image@sha256:1"}, snap); err != nil {
+	if err := s.point("b", Source{Image: "image", Endpoint: "mirror.example/image@sha256:1"}, snap); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Point("b", Source{Image: "image", Endpoint: "other.example/image@sha256:1"}, snap); err != nil {
+	if err := s.point("b", Source{Image: "image", Endpoint: "other.example/image@sha256:1"}, snap); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -471,15 +471,15 @@ func TestPointAsElsewhere(t *testing.T) {
 	// The same content, decided for once more, is served since then; and asked for again, nothing is written.
 	other.Basis, other.Since = "again", began.Add(time.Hour)
 	snap, _ := s.Snapshot(other.Key())
-	must.Succeed(t, s.Point("cat", other, snap))
+	must.Succeed(t, s.point("cat", other, snap))
 	if got := serves(t, s, "cat", "two"); !got.Since.Equal(other.Since) || got.Basis != "again" {
 		t.Errorf("got since %s, basis %q, want %s, again", got.Since, got.Basis, other.Since)
 	}
 	before := tree(t, dir)
 	other.Since = other.Since.Add(time.Hour)
-	must.Succeed(t, s.Point("cat", other, snap))
+	must.Succeed(t, s.point("cat", other, snap))
 	other.Basis = ""
-	must.Succeed(t, s.Point("cat", other, snap))
+	must.Succeed(t, s.point("cat", other, snap))
 	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
 		t.Errorf("asked for again, -before +after:\n%s", diff)
 	}
@@ -496,7 +496,7 @@ func TestOwner(t *testing.T) {
 	want := serves(t, s, "cat", "one")
 	c.advance(time.Hour)
 	for _, owner := range []string{"a", "b", ""} {
-		must.Succeed(t, s.Point("cat", Source{Image: src.Image, Owner: owner}, snap))
+		must.Succeed(t, s.point("cat", Source{Image: src.Image, Owner: owner}, snap))
 		s = reopen(t, s, dir, c)
 		want.Owner, want.Snapshot = owner, nil
 		got := serves(t, s, "cat", "one")
@@ -512,7 +512,7 @@ func TestPointerOfLaterRelease(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "cat", 1, blobs("one"))
-	p, err := s.readPointer("cat")
+	p, err := s.pointers.read("cat")
 	must.Succeed(t, err)
 	rest, err := json.Marshal(map[string]any{"snapshot": p.Snapshot, "image": p.Image, "since": p.Since, "later": map[string]int{"a": 1}})
 	must.Succeed(t, err)

@@ -116,8 +116,8 @@ func TestSweepSparesWhatIsAwaited(t *testing.T) {
 	}
 	made.awaited.Add(-1) // as the commit to new has failed
 	must.Succeed(t, s.Reclaim())
-	must.Succeed(t, s.Point("cat", Source{Image: source(1).Image}, stored))
-	must.Succeed(t, s.Point("other", Source{Image: source(2).Image}, made))
+	must.Succeed(t, s.point("cat", Source{Image: source(1).Image}, stored))
+	must.Succeed(t, s.point("other", Source{Image: source(2).Image}, made))
 	serves(t, s, "cat", "one")
 	serves(t, s, "other", "one")
 	made.awaited.Add(-1)

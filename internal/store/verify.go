@@ -1,34 +1,34 @@
 package store
 
 import (
+	"bufio"
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	gohash "hash"
+	"io"
 	"slices"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// damage is what is known to be wrong with a snapshot.
+// damage is the known damage of a snapshot.
 type damage struct {
-	blobs []uint32 // whose content is not what was unpacked, sorted
-	whole bool     // more than those blobs: nothing here proves what was unpacked, or it is not where it belongs
-	err   error    // says where, for people
+	blobs []uint32 // that do not match their hashes, sorted
+	whole bool     // nothing proves what was unpacked, or the snapshot has stepped aside
+	err   error    // the first damaged blob
 }
 
-// DamagedError says that what was asked for includes content that is damaged on the volume. What else the catalog has can
-// be had.
+// DamagedError reports that the requested content is damaged on the volume. Other content of the catalog may be intact.
 type DamagedError struct{ Err error }
 
 func (e *DamagedError) Error() string { return e.Err.Error() }
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// Damaged tells whether a check found something wrong. What the snapshot says then is served until it is replaced, but not to be kept.
+// Damaged reports whether a check found damage. The snapshot is served until it is replaced, but do not cache its content.
 func (s *Snapshot) Damaged() bool { return s.damage.Load() != nil }
 
-// Check tells whether all blobs are sound, as far as is known: its error is a *DamagedError.
+// Check returns a *DamagedError if any blob is known to be damaged.
 func (s *Snapshot) Check() error {
 	if d := s.damage.Load(); d != nil && len(d.blobs) > 0 {
 		return &DamagedError{d.err}
@@ -36,7 +36,7 @@ func (s *Snapshot) Check() error {
 	return nil
 }
 
-// Check tells whether these blobs are sound, as far as is known: its error is a *DamagedError.
+// Check returns a *DamagedError if any of these blobs is known to be damaged.
 func (b *Blobs) Check() error {
 	d := b.snapshot.damage.Load()
 	if d == nil {
@@ -50,15 +50,23 @@ func (b *Blobs) Check() error {
 	return nil
 }
 
-// verifyOnce is verify for what an earlier process wrote, the first time. What fails it is damaged from then on; later calls,
-// which wait for the first, return nil.
+// Matches reports whether the JSON of a blob matches the hash in the index; bytes from the volume may not.
+func (s *Snapshot) Matches(number uint32, content []byte) bool {
+	return s.index.matches(number, content)
+}
+
+// markVerified records that this process wrote the files or verified them.
+func (s *Snapshot) markVerified() { s.verified.Do(func() {}) }
+
+// verifyOnce verifies a snapshot that an earlier process wrote. Only the first call returns its error; others wait for it
+// and return nil.
 func (s *Snapshot) verifyOnce() (err error) {
 	s.verified.Do(func() { err = s.verify(context.Background()) })
 	return err
 }
 
-// verify reads all blobs and compares them with their hashes. What it finds wrong it notes, and returns. The error of ctx, when
-// that ends, says nothing about the blobs.
+// verify reads all blobs and compares them with their hashes. It records damage and returns it. If ctx ends, it returns that
+// error and records nothing.
 func (s *Snapshot) verify(ctx context.Context) error {
 	var bad []uint32
 	var buf []byte
@@ -68,7 +76,7 @@ func (s *Snapshot) verify(ctx context.Context) error {
 		}
 		offset, size := s.index.extent(n)
 		buf = slices.Grow(buf[:0], int(size)+1)[:size+1]
-		if _, err := s.catalog.Load().ReadAt(buf, int64(offset)); err != nil || buf[size] != '\n' || !s.Matches(n, buf[:size]) {
+		if _, err := s.catalog.Load().ReadAt(buf, int64(offset)); err != nil || !s.index.matchesLine(n, buf) {
 			bad = append(bad, n)
 		}
 	}
@@ -76,62 +84,57 @@ func (s *Snapshot) verify(ctx context.Context) error {
 		return nil
 	}
 	offset, _ := s.index.extent(bad[0])
-	err := fmt.Errorf("%s/%s is damaged: %d of its %d blobs are not what was unpacked, the first of them at byte %d", s.key, catalogFile, len(bad), s.info.Blobs, offset)
+	err := fmt.Errorf("%s/%s is damaged: %d of %d blobs do not match their hashes, the first at byte %d",
+		s.key, catalogFile, len(bad), s.info.Blobs, offset)
 	before := s.damage.Load()
 	s.damage.Store(&damage{blobs: bad, whole: before != nil && before.whole, err: err})
 	return err
 }
 
-// verifier compares what is written to it, all lines of a catalog.jsonl in order, with the hashes of an index.
-type verifier struct {
-	index *index
-	blob  uint32 // that the next byte belongs to
-	left  uint64 // of its line, with the newline
-	sum   gohash.Hash
-	bad   int // blobs that are not what they should be
+func (ix *index) matches(number uint32, content []byte) bool {
+	return fbc.HashOf(content) == ix.hash(number)
 }
 
-func newVerifier(ix *index) *verifier {
-	v := &verifier{index: ix, sum: sha256.New()}
-	v.begin()
-	return v
+// matchesLine is matches for a blob with its newline.
+func (ix *index) matchesLine(number uint32, line []byte) bool {
+	end := len(line) - 1
+	return line[end] == '\n' && ix.matches(number, line[:end])
 }
 
-func (v *verifier) begin() {
-	v.sum.Reset()
-	if v.blob < v.index.blobCount() {
-		_, size := v.index.extent(v.blob)
-		v.left = uint64(size) + 1
+// copyVerified copies a catalog.jsonl to w, blob by blob. It fails at the first blob that does not match its hash.
+func (ix *index) copyVerified(w io.Writer, r io.Reader) error {
+	in := bufio.NewReaderSize(r, 256<<10)
+	var buf []byte
+	for n := range ix.blobCount() {
+		_, size := ix.extent(n)
+		buf = slices.Grow(buf[:0], int(size)+1)[:size+1]
+		if _, err := io.ReadFull(in, buf); err != nil {
+			return fmt.Errorf("blob %d of %d: %w", n, ix.blobCount(), err)
+		}
+		if !ix.matchesLine(n, buf) {
+			return fmt.Errorf("blob %d of %d does not match its hash", n, ix.blobCount())
+		}
+		if _, err := w.Write(buf); err != nil {
+			return err
+		}
 	}
-}
-
-// Write takes more of the catalog. Its error is that there is more of it than the index knows.
-func (v *verifier) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0; {
-		if v.blob == v.index.blobCount() {
-			return len(p) - len(rest), errors.New("there is more than what was unpacked")
-		}
-		n := min(uint64(len(rest)), v.left)
-		part := rest[:n]
-		rest = rest[n:]
-		if v.left -= n; v.left > 0 {
-			v.sum.Write(part)
-			continue
-		}
-		v.sum.Write(part[:n-1])
-		if h := v.index.hash(v.blob); part[n-1] != '\n' || string(v.sum.Sum(nil)[:fbc.HashSize]) != string(h[:]) {
-			v.bad++
-		}
-		v.blob++
-		v.begin()
-	}
-	return len(p), nil
-}
-
-// end tells whether all that the index knows was written, and nothing else.
-func (v *verifier) end() error {
-	if v.bad > 0 || v.blob < v.index.blobCount() {
-		return fmt.Errorf("%d of %d blobs are not what was unpacked", v.bad+int(v.index.blobCount()-v.blob), v.index.blobCount())
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		return cmp.Or(err, errors.New("there is data after the last blob"))
 	}
 	return nil
+}
+
+// noteDamage verifies the whole snapshot if an error reports damage, so that all of it is recorded and unpacked again. Of
+// concurrent callers one verifies and the others wait.
+func (s *Snapshot) noteDamage(ctx context.Context, err error) {
+	if !errors.As(err, new(*DamagedError)) {
+		return
+	}
+	before := s.passes.Load()
+	s.noting.Lock()
+	defer s.noting.Unlock()
+	if s.passes.Load() == before {
+		_ = s.verify(ctx)
+		s.passes.Add(1)
+	}
 }

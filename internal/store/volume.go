@@ -6,28 +6,36 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strconv"
+	"sync"
+	"sync/atomic"
 )
 
-// volume is the directory of a store. Each thing that the store does to it goes through one of these methods and is one
-// operation, so that tests can stop the store before any of them. What only reads is that of os.Root.
+// volume is the directory of a store. Every change of it is an operation and goes through one of these methods, so that
+// tests can stop the store before each. Reads use os.Root.
 type volume struct {
 	*os.Root
-	step func(operation) error // asked before each operation; its error ends that. nil: there is nobody to ask
+	step func(operation) error // called before each operation; its error fails the operation. May be nil
+
+	// publishing serializes changes of catalogs/ and snapshots/. It is held for renames and syncs only, never while a stage is
+	// filled, so one catalog does not wait for another.
+	publishing sync.Mutex
+	stages     atomic.Int64 // names given out by stageName
 }
 
-// operation is one change of the volume. Paths are slash-separated and relative to it.
+// operation is a change of the volume. Paths are slash-separated and relative to it.
 type operation struct {
 	kind string // one of those below
 	name string
 	to   string // of a rename
 }
 
-// The kinds of operations. A file is written by any number of writes; what is not synced may be lost in a crash: the
-// content of a file without opSync of it, and what was made, renamed or removed in a directory without opSyncDir.
+// The kinds of operations. Any number of writes makes a file. A crash can undo what is not synced: the content of a file
+// without opSync, and creations, renames and removals in a directory without opSyncDir.
 const (
 	opMkdir   = "mkdir"
-	opCreate  = "create" // a file, empty
-	opWrite   = "write"  // some more bytes at the end of a file
+	opCreate  = "create" // an empty file
+	opWrite   = "write"  // at the end of a file
 	opSync    = "sync"
 	opRename  = "rename"
 	opRemove  = "remove" // a file, or an empty directory
@@ -41,7 +49,12 @@ func (v *volume) before(kind, name, to string) error {
 	return v.step(operation{kind, name, to})
 }
 
-// Mkdir makes a directory.
+// stageName returns an unused name in the stage.
+func (v *volume) stageName() string {
+	return path.Join(stageDir, strconv.FormatInt(v.stages.Add(1), 10))
+}
+
+// Mkdir creates a directory.
 func (v *volume) Mkdir(name string) error {
 	if err := v.before(opMkdir, name, ""); err != nil {
 		return err
@@ -49,7 +62,7 @@ func (v *volume) Mkdir(name string) error {
 	return v.Root.Mkdir(name, 0o755)
 }
 
-// ensureDir makes a directory if it is missing. Its parent has to exist.
+// ensureDir creates a directory if it is missing. Its parent must exist.
 func (v *volume) ensureDir(name string) error {
 	if _, err := v.Lstat(name); err == nil {
 		return nil
@@ -57,7 +70,7 @@ func (v *volume) ensureDir(name string) error {
 	return v.Mkdir(name)
 }
 
-// Create makes a file, or empties the one that is there.
+// Create creates a file, or truncates an existing one.
 func (v *volume) Create(name string) (*file, error) {
 	if err := v.before(opCreate, name, ""); err != nil {
 		return nil, err
@@ -69,7 +82,7 @@ func (v *volume) Create(name string) (*file, error) {
 	return &file{File: f, volume: v, name: name}, nil
 }
 
-// Rename moves a file or a directory; a file in the place of any other.
+// Rename moves a file or a directory. A file replaces an existing one.
 func (v *volume) Rename(from, to string) error {
 	if err := v.before(opRename, from, to); err != nil {
 		return err
@@ -85,13 +98,13 @@ func (v *volume) Remove(name string) error {
 	return v.Root.Remove(name)
 }
 
-// RemoveAll deletes whatever is at a name, if anything is.
+// RemoveAll deletes a file, or a directory with its content. A missing one is no error.
 func (v *volume) RemoveAll(name string) error {
 	entries, err := fs.ReadDir(v.FS(), name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	for _, e := range entries { // of a file there are none
+	for _, e := range entries { // none in a file
 		remove := v.Remove
 		if e.IsDir() {
 			remove = v.RemoveAll
@@ -103,7 +116,7 @@ func (v *volume) RemoveAll(name string) error {
 	return v.Remove(name)
 }
 
-// syncDir makes the entries of a directory durable: what was made, renamed or removed in it.
+// syncDir makes the entries of a directory durable: creations, renames and removals in it.
 func (v *volume) syncDir(name string) error {
 	if err := v.before(opSyncDir, name, ""); err != nil {
 		return err

@@ -118,7 +118,7 @@ func TestFullVolumeHasNoRoomForForms(t *testing.T) {
 			t.Fatalf("the volume is not full: %v", err)
 		}
 		logged, log := compressNow(t, s, nil)
-		if strings.Count(log, "\n") != 1 || !strings.Contains(log, "the volume has 0 left") {
+		if strings.Count(log, "\n") != 1 || !strings.Contains(log, "the volume has 0 free") {
 			t.Errorf("logged %q, want one line", log)
 		}
 		if logged, log = compressNow(t, s, logged); log != "" {

@@ -167,7 +167,7 @@ func TestDamagedHead(t *testing.T) {
 	if got := w.getPackage("foo").Status.CatalogSourceDisplayName; got == "Shown" {
 		t.Error("the damaged package is written")
 	}
-	if ready := conditions(w.source())[v1beta1.ReadyCondition]; !strings.HasPrefix(ready, "False SyncFailed: ") || !strings.Contains(ready, "is not what was unpacked") {
+	if ready := conditions(w.source())[v1beta1.ReadyCondition]; !strings.HasPrefix(ready, "False SyncFailed: ") || !strings.Contains(ready, "does not match its hash") {
 		t.Errorf("Ready is %q", ready)
 	}
 	w.registry.take()
@@ -199,7 +199,7 @@ func TestDamagedVerdictStays(t *testing.T) {
 	must.Succeed(t, os.RemoveAll(filepath.Join(w.dir, "stage")))
 	w.clock.SetTime(start.Add(time.Hour)) // a poll is due
 	for range 3 {
-		if _, err := w.tryReconcile(); err == nil || !strings.Contains(err.Error(), "describing the packages") {
+		if _, err := w.tryReconcile(); err == nil || !strings.Contains(err.Error(), "validating the packages") {
 			t.Errorf("the pass ends with %v, want it tried again", err)
 		}
 	}

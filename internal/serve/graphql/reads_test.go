@@ -104,7 +104,7 @@ func TestSearchWithoutADamagedCatalog(t *testing.T) {
 	if want := `{"packages":{"totalCount":1,"nodes":[{"catalog":{"name":"other"}}]}}`; string(got.Data) != want {
 		t.Errorf("got %s, want %s", got.Data, want)
 	}
-	if n := strings.Count(log.String(), "reading the summaries of catalog main: the description of the packages is damaged"); n != 1 {
+	if n := strings.Count(log.String(), "reading the summaries of catalog main: the stored validation results of the packages are damaged"); n != 1 {
 		t.Errorf("logged %d causes, want 1: %s", n, log.String())
 	}
 	got = post(t, url, `{ packages(search: "etcd", filter: {catalog: "main"}) { totalCount } }`)

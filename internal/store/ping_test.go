@@ -13,12 +13,12 @@ func TestAnswers(t *testing.T) {
 	for range 3 {
 		must.Succeed(t, s.Ping(t.Context()))
 	}
-	s.mu.Lock()
-	s.asked = make(chan struct{}) // a question that waits for good
-	s.mu.Unlock()
+	s.pinger.mu.Lock()
+	s.pinger.pending = make(chan struct{}) // a question that waits for good
+	s.pinger.mu.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Ping(ctx); err == nil || !strings.Contains(err.Error(), "the volume does not answer") {
-		t.Errorf("got %v, want that the volume does not answer", err)
+	if err := s.Ping(ctx); err == nil || !strings.Contains(err.Error(), "the volume does not respond") {
+		t.Errorf("got %v, want that the volume does not respond", err)
 	}
 }

@@ -96,11 +96,11 @@ func TestLimit(t *testing.T) {
 	before := tree(t, v.dir)
 	for range 2 {
 		_, err := s.Stage("cat", source(1).Image)
-		var full *NoRoomError
-		if !errors.As(err, &full) || full.Need != 2*snap.Info().Bytes || full.Usage.Limit != limit || !errors.Is(err, syscall.ENOSPC) {
+		var full *noRoomError
+		if !errors.As(err, &full) || full.need != 2*snap.Info().Bytes || full.usage.Limit != limit || !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("got error %v", err)
 		}
-		for _, word := range []string{"--storage-limit", fmt.Sprint(limit), fmt.Sprint(full.Need), fmt.Sprint(full.Usage.Free)} {
+		for _, word := range []string{"--storage-limit", fmt.Sprint(limit), fmt.Sprint(full.need), fmt.Sprint(full.usage.Free)} {
 			if !strings.Contains(err.Error(), word) {
 				t.Errorf("the error %q does not say %q", err, word)
 			}
@@ -119,8 +119,8 @@ func TestLimit(t *testing.T) {
 	if got, most := st.Room(), snap.Info().Bytes/2; got < 1 || got > most {
 		t.Errorf("there is room for %d bytes, want up to %d", got, most)
 	}
-	want := fmt.Sprintf("it takes more than %d bytes, and of the limit of %d (--storage-limit) ", 2*st.Room(), limit)
-	if err := st.NoRoom(); !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), want) {
+	want := fmt.Sprintf("more than %d bytes are needed; %d of the limit of %d are free (--storage-limit)", 2*st.Room(), st.usage.Free, limit)
+	if err := st.NoRoom(); !errors.Is(err, syscall.ENOSPC) || err.Error() != want {
 		t.Errorf("got error %v", err)
 	}
 	if err := st.Discard(); err != nil {
@@ -166,7 +166,7 @@ func TestLimitOfWhatFilesGive(t *testing.T) {
 	s := open(t, t.TempDir(), newClock(), limited(1<<20))
 	bomb := "schema: a\nx: &x \"" + strings.Repeat("x", 10_000) + "\"\ny: [" + strings.Repeat("*x, ", 90) + "*x]\n"
 	_, err := tryCommit(t, s, "cat", source(1), files{"a.yaml": bomb})
-	var full *NoRoomError
+	var full *noRoomError
 	if !errors.As(err, &full) {
 		t.Errorf("got error %v", err)
 	}
@@ -178,8 +178,8 @@ func TestLimitOfWhatFilesGive(t *testing.T) {
 // What the index would hold is bounded while the files are read, not only when all are.
 func TestBoundsOfTheIndex(t *testing.T) {
 	for name, fill := range map[string]func(in *intake){
-		"blobs": func(in *intake) { in.blobs = maxBlobs },
-		"facts": func(in *intake) { in.pairs = maxFacts },
+		"blobs": func(in *intake) { in.total.blobs = maxBlobs },
+		"facts": func(in *intake) { in.total.facts = maxFacts },
 		"keys":  func(in *intake) { in.keys.size = maxKeyBytes },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestBoundsOfTheIndex(t *testing.T) {
 			}
 			st.Add("c.json")
 			var where *fbc.Error
-			if _, err := st.Commit(t.Context(), source(1)); !errors.As(err, &where) || where.Path != "c.json" || !strings.Contains(err.Error(), "the most that is accepted") {
+			if _, err := st.Commit(t.Context(), source(1)); !errors.As(err, &where) || where.Path != "c.json" || !strings.Contains(err.Error(), "exceeds the limit of") {
 				t.Errorf("got error %v", err)
 			}
 			if err := st.Discard(); err != nil {
@@ -215,8 +215,8 @@ func TestBoundsCountFilesOnce(t *testing.T) {
 	}
 	must.Succeed(t, st.files.WriteFile("d.json", []byte(soundFoo), 0o644)) // which nobody announces
 	must.Succeed(t, st.write(t.Context(), source(2)))
-	if st.intake.blobs != 3+1+4+3 || st.intake.pairs != 3 {
-		t.Errorf("there are %d blobs and %d facts", st.intake.blobs, st.intake.pairs)
+	if st.intake.total.blobs != 3+1+4+3 || st.intake.total.facts != 3 {
+		t.Errorf("there are %d blobs and %d facts", st.intake.total.blobs, st.intake.total.facts)
 	}
 	must.Succeed(t, st.Discard())
 }
@@ -225,7 +225,7 @@ func TestBoundsCountFilesOnce(t *testing.T) {
 func TestLimitOfAnotherImage(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	commit(t, s, "cat", 1, blobs(strings.Repeat("long ", 2000)))
-	s.opts.Limit = usage(t, s).Used + 5000
+	s.space.limit = usage(t, s).Used + 5000
 	if _, err := s.Stage("cat", source(1).Image); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("the same image: got error %v", err)
 	}
