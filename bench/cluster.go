@@ -5,17 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
 )
 
 const (
@@ -24,78 +23,30 @@ const (
 	neverPoll     = 24 * time.Hour
 )
 
-// cluster is an etcd and a kube-apiserver with catalogd's CRDs and RBAC, and no controllers.
+// cluster is a control plane with typed access to catalogd's kinds.
 type cluster struct {
 	client.WithWatch
-	env               *envtest.Environment
-	config            *rest.Config
-	kubectl           string
-	admin, kubeconfig string // files; the second has the rights that config/rbac gives to catalogd
+	*controlplane.Plane
 }
 
-// startCluster starts the control plane of KUBEBUILDER_ASSETS, with its files in dir.
-func startCluster(ctx context.Context, assets, dir string) (*cluster, error) {
-	c := &cluster{kubectl: filepath.Join(assets, "kubectl"), env: &envtest.Environment{BinaryAssetsDirectory: assets}}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	c.env.ControlPlane.GetAPIServer().CertDir = dir
-	etcd := filepath.Join(dir, "etcd")
-	c.env.ControlPlane.Etcd = &envtest.Etcd{DataDir: etcd}
-	err := os.MkdirAll(etcd, 0o700)
+// startCluster starts the control plane of KUBEBUILDER_ASSETS, with the data of etcd in dir.
+func startCluster(dir string) (*cluster, error) {
+	plane, err := controlplane.Start(".", func(p *controlplane.Plane) error {
+		p.Env.ControlPlane.Etcd = &envtest.Etcd{DataDir: dir}
+		return os.MkdirAll(dir, 0o700)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if c.config, err = c.env.Start(); err != nil {
-		return nil, fmt.Errorf("starting etcd and kube-apiserver of %s: %w", assets, errors.Join(err, c.env.Stop()))
-	}
-	c.config.QPS = -1 // no limit of our own
-	if err := c.prepare(ctx, dir); err != nil {
-		return nil, errors.Join(err, c.env.Stop())
-	}
-	return c, nil
-}
-
-func (c *cluster) prepare(ctx context.Context, dir string) (err error) {
 	scheme := runtime.NewScheme()
-	if err := v1beta1.AddToScheme(scheme); err != nil {
-		return err
-	}
-	if c.WithWatch, err = client.NewWithWatch(c.config, client.Options{Scheme: scheme}); err != nil {
-		return err
-	}
-	account := "system:serviceaccounts:" + namespace
-	for file, user := range map[*string]envtest.User{
-		&c.admin: {Name: "admin", Groups: []string{"system:masters"}},
-		&c.kubeconfig: {Name: "system:serviceaccount:" + namespace + ":catalogd",
-			Groups: []string{"system:serviceaccounts", account, "system:authenticated"}},
-	} {
-		authenticated, err := c.env.AddUser(user, c.config)
-		if err != nil {
-			return fmt.Errorf("adding the user %s: %w", user.Name, err)
-		}
-		text, err := authenticated.KubeConfig()
-		if err != nil {
-			return err
-		}
-		*file = filepath.Join(dir, fmt.Sprintf("%d.kubeconfig", len(user.Groups)))
-		if err := os.WriteFile(*file, text, 0o600); err != nil {
-			return err
+	err = v1beta1.AddToScheme(scheme)
+	if err == nil {
+		var admin client.WithWatch
+		if admin, err = client.NewWithWatch(plane.Admin, client.Options{Scheme: scheme}); err == nil {
+			return &cluster{admin, plane}, nil
 		}
 	}
-	for _, args := range [][]string{
-		{"apply", "-k", "config/crd"}, {"apply", "-k", "config/rbac"}, {"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"},
-	} {
-		if _, err := c.asAdmin(ctx, args...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// asAdmin runs kubectl.
-func (c *cluster) asAdmin(ctx context.Context, args ...string) (string, error) {
-	return command(ctx, c.kubectl, append([]string{"--kubeconfig", c.admin}, args...)...)
+	return nil, errors.Join(err, plane.Stop())
 }
 
 // create makes a CatalogSource.

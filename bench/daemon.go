@@ -48,7 +48,7 @@ func (e *env) freshDaemon(ctx context.Context, more ...string) (*daemon, error) 
 	if err != nil {
 		return nil, err
 	}
-	d, err := e.startDaemon(dir, e.cluster.kubeconfig, more...)
+	d, err := e.startDaemon(dir, e.cluster.DaemonKubeconfig, more...)
 	if err != nil {
 		return nil, err
 	}

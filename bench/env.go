@@ -51,7 +51,7 @@ func newEnv(ctx context.Context, o options, progress io.Writer) (*env, error) {
 	e.say("starting etcd, kube-apiserver and a registry; files of this run: %s", dir)
 	e.registry, err = startRegistry()
 	if err == nil {
-		e.cluster, err = startCluster(ctx, o.assets, filepath.Join(dir, "cluster"))
+		e.cluster, err = startCluster(filepath.Join(dir, "etcd"))
 	}
 	if err == nil {
 		if o.catalog != "" {
@@ -71,7 +71,7 @@ func (e *env) close() error {
 	e.stopReading()
 	var err error
 	if e.cluster != nil {
-		err = e.cluster.env.Stop()
+		err = e.cluster.Stop()
 	}
 	if e.registry != nil {
 		_ = e.registry.server.Close()

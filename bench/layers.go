@@ -24,7 +24,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 )
 
-// contents says what is in a layer.
+// contents describes the content of a layer.
 type contents struct {
 	catalogs.Stats
 	Median string // the path in the archive of the catalog file of median size
@@ -78,8 +78,8 @@ func hashOf(h hash.Hash) v1.Hash {
 	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))}
 }
 
-// generated returns the layer of a generated catalog, from the cache if it is there. A layer whose description was not written, which is
-// the last thing done, is made anew.
+// generated returns the layer of a generated catalog, from the cache if possible. The description of a layer is written
+// last; a layer without one is generated again.
 func (e *env) generated(ctx context.Context, shape catalogs.Shape) (*layer, error) {
 	return e.cached(shape.Key(), fmt.Sprintf("generating a catalog of %d bundles, %.1f MB", shape.Bundles, float64(shape.Bytes)/1e6), func(file string) (*layer, error) {
 		w, err := newLayerWriter(file)
@@ -110,7 +110,7 @@ func (e *env) generated(ctx context.Context, shape catalogs.Shape) (*layer, erro
 	})
 }
 
-// cached returns the layer that has a key, and makes it if it is not there.
+// cached returns the layer of a key, and generates it if it is missing.
 func (e *env) cached(key, doing string, generate func(file string) (*layer, error)) (*layer, error) {
 	file, description := filepath.Join(e.cacheDir, key+".tar.gz"), filepath.Join(e.cacheDir, key+".json")
 	if text, err := os.ReadFile(description); err == nil {
@@ -141,9 +141,9 @@ func (e *env) cached(key, doing string, generate func(file string) (*layer, erro
 	return l, os.WriteFile(description, text, 0o644)
 }
 
-// changed returns the layer with one blob more in the file of median size.
+// changed returns the layer with one more blob in the file of median size.
 func (e *env) changed(ctx context.Context, l *layer, number int) (*layer, error) {
-	key := fmt.Sprintf("%.16s-changed-%d", l.Hash.Hex, number)
+	key := fmt.Sprintf("%.16s-variant-%d", l.Hash.Hex, number)
 	return e.cached(key, fmt.Sprintf("changing one package, variant %d", number), func(file string) (*layer, error) {
 		return repack(ctx, l, file, func(name string, content []byte) []byte {
 			if name != l.Contents.Median {
@@ -178,7 +178,9 @@ func repack(ctx context.Context, l *layer, file string, edit func(name string, c
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			c := l.Contents
-			c.Blobs++
+			if c.Blobs > 0 { // 0 is unknown, as in a catalog of --catalog
+				c.Blobs++
+			}
 			return w.close(c)
 		}
 		var content []byte

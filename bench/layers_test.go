@@ -116,7 +116,24 @@ func TestChangedDiffersInOneFile(t *testing.T) {
 	}
 }
 
-// TestPublish pulls an image as anybody would, with all its digests.
+// The blobs of a catalog of --catalog are not counted until they are served, with or without the change.
+func TestChangedKnowsNoMoreBlobsThanItsBase(t *testing.T) {
+	e := testEnv(t)
+	e.catalog = filepath.Join("..", "e2e", "testdata", "sound", "beside")
+	base, err := e.given(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := e.changed(t.Context(), base, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base.Contents.Blobs != 0 || changed.Contents.Blobs != 0 {
+		t.Errorf("%d blobs, and %d after the change; want 0, which is unknown", base.Contents.Blobs, changed.Contents.Blobs)
+	}
+}
+
+// TestPublish pulls an image with a usual client, which verifies all digests.
 func TestPublish(t *testing.T) {
 	e := testEnv(t)
 	l, err := e.generated(t.Context(), catalogs.Scaled(40))

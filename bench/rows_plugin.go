@@ -31,7 +31,7 @@ func listing(ctx context.Context, e *env) (Row, error) {
 		return row, err
 	}
 	defer w.close()
-	plugin, kubectl := w.lister(e.plugin, "get", "packages"), w.lister(e.cluster.kubectl, "get", "operatorpackages")
+	plugin, kubectl := w.lister(e.plugin, "get", "packages"), w.lister(filepath.Join(e.assets, "kubectl"), "get", "operatorpackages")
 	for _, first := range []*lister{plugin, kubectl} { // in which kubectl learns which kinds there are, and keeps that
 		if _, err := first.run(ctx); err != nil {
 			return row, err
@@ -70,7 +70,7 @@ func (e *env) listingWorld(ctx context.Context) (w *listingWorld, err error) {
 	if w.content, err = newTap(); err != nil {
 		return w, err
 	}
-	server, _, err := rest.DefaultServerUrlFor(e.cluster.config)
+	server, _, err := rest.DefaultServerUrlFor(e.cluster.Admin)
 	if err != nil {
 		return w, err
 	}
@@ -85,7 +85,7 @@ func (e *env) listingWorld(ctx context.Context) (w *listingWorld, err error) {
 	w.readerWorld = &readerWorld{daemon: d}
 	go w.api.serve(server.Host)
 	go w.content.serve(d.content)
-	w.flags = []string{"--kubeconfig", e.cluster.admin, "--server", "https://" + w.api.Addr().String(), "--cache-dir", filepath.Join(e.dir, "kubectl")}
+	w.flags = []string{"--kubeconfig", e.cluster.Kubeconfig, "--server", "https://" + w.api.Addr().String(), "--cache-dir", filepath.Join(e.dir, "kubectl")}
 	return w, w.fill(ctx, e.cluster, ref)
 }
 

@@ -195,7 +195,7 @@ func (e *env) counters(ctx context.Context, d *daemon) (c counters, err error) {
 		return c, err
 	}
 	c.polls = sumOf(metrics, pollsTotal())
-	server, err := e.cluster.asAdmin(ctx, "get", "--raw", "/metrics")
+	server, err := e.cluster.Kubectl(ctx, "get", "--raw", "/metrics")
 	if err != nil {
 		return c, err
 	}

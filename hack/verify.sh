@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# verify.sh: brings every generated, formatted and tidied file up to date and fails if that changed the tree. `make verify` runs it.
+# verify.sh: updates every generated, formatted and tidied file, and fails if that changes the tree. `make verify` runs it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,6 +22,15 @@ tidy() {
 	done
 }
 
+scripts() {
+	command -v shellcheck >/dev/null || {
+		echo "shellcheck is not installed; scripts are not checked" >&2
+		return 0
+	}
+	git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck
+}
+
+step "scripts" scripts
 step "generated files" make --no-print-directory generate
 step "go mod tidy" tidy
 step "go vet" go vet ./...
@@ -30,7 +39,9 @@ step "lint and format" make --no-print-directory lint
 changes=$(git status --porcelain)
 if [ -n "$changes" ]; then
 	git --no-pager diff
-	printf 'verify: the tree is not clean:\n%s\nRun `make generate` and commit what you want to keep: verify judges commits.\n' "$changes" >&2
+	echo "verify: the tree is not clean:
+$changes
+Run 'make generate' and commit what you want to keep; verify checks commits." >&2
 	exit 1
 fi
 echo "verify: everything is up to date and the tree is clean"

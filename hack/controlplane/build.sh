@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# build.sh [node]: builds Kubernetes components from this module, once, and prints the directory they are in.
-# Without an argument these are etcd, kube-apiserver and kubectl; `node` builds what a cluster that runs Pods needs beside them.
-# KUBEBUILDER_ASSETS and NODE_ASSETS, if set, are used as they are instead.
+# build.sh [node]: builds Kubernetes components from this module, once, and prints their directory.
+# Without an argument it builds etcd, kube-apiserver and kubectl; with `node`, the other components of a cluster that runs
+# Pods. KUBEBUILDER_ASSETS and NODE_ASSETS, if set, are used instead.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../cache.sh
@@ -15,7 +15,7 @@ esac
 if [ -n "${!variable:-}" ]; then
 	for b in "${programs[@]}"; do
 		[ -x "${!variable}/$b" ] || {
-			echo "$variable is ${!variable}, which has no $b; unset it to have the components built" >&2
+			echo "$variable is ${!variable}, which lacks $b; unset it to build the components" >&2
 			exit 1
 		}
 	done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# build.sh: builds helm from this module, once, and prints the path of the binary. HELM, if set, is used as it is instead.
+# build.sh: builds helm from this module, once, and prints the path of the binary. HELM, if set, is used instead.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../cache.sh

@@ -43,13 +43,15 @@ own_view() {
 
 # cgroup2 makes the controllers of cgroup version 2 available to the kubelet: no process may stay in the root that it delegates from.
 cgroup2() {
-	local process c
+	local process processes c controllers
 	mount -t cgroup2 cgroup2 /sys/fs/cgroup
 	mkdir -p /sys/fs/cgroup/init
-	for process in $(cat /sys/fs/cgroup/cgroup.procs); do
+	mapfile -t processes </sys/fs/cgroup/cgroup.procs
+	for process in "${processes[@]}"; do
 		echo "$process" >/sys/fs/cgroup/init/cgroup.procs 2>/dev/null || true
 	done
-	for c in $(cat /sys/fs/cgroup/cgroup.controllers); do
+	read -ra controllers </sys/fs/cgroup/cgroup.controllers
+	for c in "${controllers[@]}"; do
 		echo "+$c" >/sys/fs/cgroup/cgroup.subtree_control
 	done
 }

@@ -39,7 +39,13 @@ if [ ! -f "$DIR/kubeconfig" ]; then
 	rm -rf "$DIR/pki"
 	mkdir "$DIR/pki"
 	(umask 077 && cd "$DIR/pki" && pki 2>"$DIR/pki.log")
-	printf '#!/bin/sh\nexec nsenter -t "$(cat %q)" -n -- %q --kubeconfig %q "$@"\n' "$DIR/node1/pid" "$DIR/bin/kubectl" "$DIR/kubeconfig" >"$DIR/kubectl"
-	chmod +x "$DIR/kubectl"
 	cp "$DIR/pki/admin.kubeconfig" "$DIR/kubeconfig"
 fi
+
+# Kubectl accepts no flags before the name of a plugin, so the environment names the kubeconfig and the plugin's directory.
+plugins=$(realpath -m "$(dirname "${BASH_SOURCE[0]}")/../../bin")
+cat >"$DIR/kubectl" <<-SCRIPT
+	#!/bin/sh
+	KUBECONFIG='$DIR/kubeconfig' PATH='$plugins':"\$PATH" exec nsenter -t "\$(cat '$DIR/node1/pid')" -n -- '$DIR/bin/kubectl' "\$@"
+SCRIPT
+chmod +x "$DIR/kubectl"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# possible.sh: says on stderr what this machine lacks for hack/node/up.sh, and fails if there is anything.
+# possible.sh: fails, with a list on stderr, if this machine lacks something that hack/node/up.sh needs.
 set -euo pipefail
 
 lacks=()
@@ -12,6 +12,7 @@ if [ ${#lacks[@]} = 0 ]; then
 	unshare --mount --net --pid --fork --cgroup ip link add node0 type bridge 2>/dev/null || lacks+=("the right to make namespaces and bridges")
 fi
 if [ ${#lacks[@]} -gt 0 ]; then
-	printf 'no cluster of real nodes can be run here; this is missing: %s\n' "$(IFS=, && echo "${lacks[*]}" | sed 's/,/, /g')" >&2
+	printf -v list ', %s' "${lacks[@]}"
+	echo "cannot run a cluster of real nodes here; missing: ${list#, }" >&2
 	exit 1
 fi

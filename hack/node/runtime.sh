@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# runtime.sh: prints the directory of what Debian runs containers with: bin (containerd, ctr, runc, nft), their lib, and cni.
-# They are taken out of Debian's packages, once, into the user's cache. They are not installed: that would start containerd as a
-# service of this machine, and change its firewall.
+# runtime.sh: prints the directory of Debian's container runtime: bin (containerd, ctr, runc, nft), lib and cni.
+# It extracts them from Debian's packages to the user's cache, once. It does not install them, as that would start containerd
+# as a service and change the firewall.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../cache.sh"
 
-# The libraries are those that nft and runc need and a small Debian lacks.
+# The libraries that nft and runc need and a minimal Debian lacks.
 packages=(containerd runc containernetworking-plugins nftables
 	libnftables1 libnftnl11 libmnl0 libjansson4 libgmp10 libxtables12 libedit2 libbsd0 libmd0 libseccomp2)
 

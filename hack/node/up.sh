@@ -50,11 +50,11 @@ make_cgroups() {
 
 # remove_cgroups NODE retries, as the processes of a cgroup take a moment to be gone.
 remove_cgroups() {
-	local cgroups cgroup try
+	local cgroups cgroup
 	[ -f "$DIR/$1/cgroups" ] || return 0
 	mapfile -t cgroups <"$DIR/$1/cgroups"
 	for cgroup in "${cgroups[@]}"; do
-		for try in {1..100}; do
+		for _ in {1..100}; do
 			[ -d "$cgroup" ] || break
 			find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.1
 		done
@@ -78,7 +78,7 @@ start_node() {
 		child=$(cat /proc/$unshare/task/$unshare/children 2>/dev/null || true)
 		sleep 0.05
 	done
-	echo ${child% } >"$DIR/$1/pid"
+	echo "${child% }" >"$DIR/$1/pid"
 }
 
 on() { nsenter -t "$(cat "$DIR/$1/pid")" -n -- "${@:2}"; } # on NODE COMMAND... runs it in the node's network
@@ -153,10 +153,10 @@ wait_for() { # wait_for COMMAND...
 
 # stop tells process 1 of each node to end, with which all of the node does, and kills it if it does not.
 stop() {
-	local node try
+	local node
 	trap - EXIT
 	trap '' TERM INT HUP PIPE # whoever started us may be gone, and with them who reads what we say; we still clean up
-	for try in {1..50}; do
+	for _ in {1..50}; do
 		kill -0 "${process[@]}" 2>/dev/null || break
 		for node in "${!process[@]}"; do kill "$(cat "$DIR/$node/pid")" 2>/dev/null || true; done
 		sleep 0.1

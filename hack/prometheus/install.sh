@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# install.sh: prints the directory of prometheus and promtool as Debian packages them, for tests to run.
+# install.sh: prints the directory of prometheus and promtool, for tests.
 #
-# PROMETHEUS, if set, is that directory; then that of a promtool on the PATH; else the package is fetched once and the binaries
-# taken out of it into the user's cache. It is not installed, as that would start a server as a service of this machine.
+# This is PROMETHEUS, if set, or the directory of the promtool on the PATH. Otherwise the script fetches Debian's package
+# once and extracts the binaries to the user's cache. It does not install the package, as that would start a service.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../cache.sh"
 
 if [ -n "${PROMETHEUS:-}" ]; then
-	[ -x "$PROMETHEUS/prometheus" ] && [ -x "$PROMETHEUS/promtool" ] || {
-		echo "PROMETHEUS is $PROMETHEUS, which has no prometheus and promtool; unset it to have Debian's package fetched" >&2
+	if [ ! -x "$PROMETHEUS/prometheus" ] || [ ! -x "$PROMETHEUS/promtool" ]; then
+		echo "PROMETHEUS is $PROMETHEUS, which lacks prometheus or promtool; unset it to fetch Debian's package" >&2
 		exit 1
-	}
+	fi
 	echo "$PROMETHEUS"
 	exit
 fi

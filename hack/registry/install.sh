@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# install.sh: prints the path of a docker-registry (CNCF distribution) as Debian packages it, for tests to run.
+# install.sh: prints the path of a docker-registry (CNCF distribution), for tests.
 #
-# DISTRIBUTION_REGISTRY, if set, is used as it is; then one that is on the PATH; else the package is fetched once and the binary
-# taken out of it into the user's cache. It is not installed, as that would start a registry as a service of this machine.
+# This is DISTRIBUTION_REGISTRY, if set, or the one on the PATH. Otherwise the script fetches Debian's package once and
+# extracts the binary to the user's cache. It does not install the package, as that would start a service.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../cache.sh"
 

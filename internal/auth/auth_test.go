@@ -175,6 +175,7 @@ func TestAnswersAreKept(t *testing.T) {
 }
 
 func TestTokenOfDeletedAccount(t *testing.T) {
+	t.Parallel()
 	user, token := shared.serviceAccount(t)
 	check(t, ask(shared.authorizer(t, nil), request("/catalogs", "Bearer "+token)), answer{User: user})
 	name := user[strings.LastIndex(user, ":")+1:]
@@ -359,6 +360,7 @@ func TestNoAnswer(t *testing.T) {
 }
 
 func TestStoppedServer(t *testing.T) {
+	t.Parallel()
 	plane, err := controlplane.Start(root, nil)
 	must.Succeed(t, err)
 	own, err := newCluster(plane)

@@ -33,6 +33,7 @@ const (
 // Day by day through a year and a half, with the rights that config/rbac gives: whoever read the bundle in the last 30 days can
 // connect to both replicas.
 func TestRotation(t *testing.T) {
+	t.Parallel()
 	w := newRealWorld(t)
 	replicas := []*SelfSigned{w.replica(plane.Daemon), w.replica(plane.Daemon)}
 	var bundles []string // by day
@@ -83,6 +84,7 @@ func TestRotation(t *testing.T) {
 // An authority that lives shorter, as somebody else made it, gives way in time: from the first look on, whoever read the bundle
 // in the last 30 days can connect.
 func TestShortAuthority(t *testing.T) {
+	t.Parallel()
 	for _, life := range []time.Duration{240 * day, 90 * day, 20 * day, 2 * day} {
 		t.Run(life.String(), func(t *testing.T) {
 			w := newWorld(t)

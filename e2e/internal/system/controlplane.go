@@ -34,7 +34,7 @@ var (
 // ControlPlane is an etcd and a kube-apiserver with catalogd's CRDs and RBAC installed.
 type ControlPlane struct {
 	client.Client // an administrator's
-	*controlplane.Plane
+	controlplane.Plane
 }
 
 // StartControlPlane starts a control plane that logs the requests of catalogd; root is the root of the repository.
@@ -52,7 +52,7 @@ func StartControlPlane(root string) (*ControlPlane, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("making a client: %w", err), plane.Stop())
 	}
-	return &ControlPlane{admin, plane}, nil
+	return &ControlPlane{admin, *plane}, nil
 }
 
 // DeleteCatalogs deletes every CatalogSource. If catalogd does not do its part within the limit, that is an error, and no object of

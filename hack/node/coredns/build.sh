@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# build.sh: builds the DNS server of the clusters of hack/node, once, and prints its path. COREDNS, if set, is used as it is instead.
+# build.sh: builds the DNS server of the clusters of hack/node, once, and prints its path. COREDNS, if set, is used instead.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ../../cache.sh

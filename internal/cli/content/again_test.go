@@ -71,6 +71,7 @@ func TestAgain(t *testing.T) {
 
 // What lacks everywhere is waited for and told of once, not with each page.
 func TestMissingIsWaitedForOnce(t *testing.T) {
+	t.Parallel()
 	asked, told := 0, 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
