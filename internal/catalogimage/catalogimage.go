@@ -216,12 +216,12 @@ func (t tree) ReadDir(name string) ([]fs.DirEntry, error) {
 func Oddity(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSymlink != 0:
-		return "is a symbolic link; catalogd follows no links: put the file itself there"
+		return "is a symbolic link, which is not supported: replace it with the file"
 	case mode&fs.ModeNamedPipe != 0:
-		return "is a named pipe; a catalog may have files and directories only"
+		return "is a named pipe; only files and directories are supported"
 	case mode&fs.ModeSocket != 0:
 		return "is a socket; a catalog may have files and directories only"
 	default:
-		return "is a device; a catalog may have files and directories only"
+		return "is a device; only files and directories are supported"
 	}
 }

@@ -2,22 +2,22 @@ package unpack
 
 import "io"
 
-// aheadChunks of aheadSize bytes are how far a layer is decompressed ahead: while a file is made, which may take the disk a
-// millisecond.
+// Up to aheadChunks chunks of aheadSize bytes are decompressed ahead while a file is created, which may take the
+// disk a millisecond.
 const (
 	aheadChunks = 4
 	aheadSize   = 256 << 10
 )
 
-// ahead reads a stream in a goroutine of its own, so that decompressing and writing files go on side by side.
+// ahead reads a stream in its own goroutine, so that decompression and file writes overlap.
 type ahead struct {
 	full chan chunk  // closed when the goroutine has ended
 	free chan []byte // closed to end it
 	now  chunk
-	rest []byte // of now, to be read next
+	rest []byte // unread part of now
 }
 
-// chunk is a piece of a stream, and the error that came behind it.
+// chunk is a piece of a stream, and the error that followed it.
 type chunk struct {
 	data []byte
 	err  error
@@ -44,7 +44,7 @@ func readAhead(r io.Reader) *ahead {
 // readChunk fills a buffer, unless the stream ends.
 func readChunk(r io.Reader, buffer []byte) (c chunk) {
 	defer func() {
-		if fault := recover(); fault != nil { // of a decompressor: one image is not to end the process
+		if fault := recover(); fault != nil { // a panic of a decompressor must not end the process
 			c.err = invalidf("decompressing it failed: %v", fault)
 		}
 	}()
@@ -71,12 +71,12 @@ func (a *ahead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// end waits until nothing more is read of the stream; nor must be of this. What is being read then is read to its end, which ctx and the watch
-// on stalled transfers bound.
+// end waits until the goroutine stops reading the stream. Read must not be called afterwards. A read in progress
+// completes; ctx and the stall timeout bound it.
 func (a *ahead) end() {
 	for {
 		select {
-		case <-a.free: // it is not to be filled
+		case <-a.free:
 			continue
 		default:
 		}

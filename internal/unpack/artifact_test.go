@@ -97,14 +97,14 @@ func TestBadArtifacts(t *testing.T) {
 	}{
 		"no title":         {[]titled{{"", text}}, Limits{}, "", `layer 1 of 1: it is neither a tar archive (plain, or compressed with gzip or zstd) nor a catalog file: its annotation org.opencontainers.image.title is ""; set it to the file's name, which must end in .json, .yaml or .yml`},
 		"another ending":   {[]titled{{"README.md", text}}, Limits{}, "", `is "README.md"; set it to the file's name`},
-		"leaves":           {[]titled{{"../../evil.json", text}}, Limits{}, "", `the name of entry "../../evil.json" leaves the image`},
-		"long":             {[]titled{{strings.Repeat("x", 300) + ".json", text}}, Limits{}, "", "more than the limit of 255 for one file name"},
+		"leaves":           {[]titled{{"../../evil.json", text}}, Limits{}, "", `the name of entry "../../evil.json" points outside of the image`},
+		"long":             {[]titled{{strings.Repeat("x", 300) + ".json", text}}, Limits{}, "", "exceeds the limit of 255 for one file name"},
 		"cut gzip":         {[]titled{{"a.json", gzipped(t, large)[:20]}}, Limits{}, "", "its gzip stream is damaged"},
-		"large":            {[]titled{{"a.json", large}}, Limits{FileBytes: 999}, LimitFileBytes, "a.json has 1000 bytes, more than the limit of 999 for one file (--max-file-bytes)"},
-		"large in all":     {[]titled{{"a.json", large}, {"b.json", large}}, Limits{TotalBytes: 1999}, LimitTotalBytes, "the catalog has at least 2000 bytes, more than the limit of 1999"},
-		"much larger":      {[]titled{{"a.json", large}, {"b.json", large}}, Limits{TotalBytes: 1200}, LimitTotalBytes, "the catalog has at least 1201 bytes, more than the limit of 1200"},
+		"large":            {[]titled{{"a.json", large}}, Limits{FileBytes: 999}, LimitFileBytes, "a.json has 1000 bytes, which exceeds the limit of 999 for one file (--max-file-bytes)"},
+		"large in all":     {[]titled{{"a.json", large}, {"b.json", large}}, Limits{TotalBytes: 1999}, LimitTotalBytes, "the catalog has at least 2000 bytes, which exceeds the limit of 1999"},
+		"much larger":      {[]titled{{"a.json", large}, {"b.json", large}}, Limits{TotalBytes: 1200}, LimitTotalBytes, "the catalog has at least 1201 bytes, which exceeds the limit of 1200"},
 		"many":             {[]titled{{"a.json", text}, {"b.json", text}}, Limits{Files: 1}, LimitFiles, "(--max-files)"},
-		"nothing":          {nil, Limits{}, "", "the catalog's directory / has no file in it"},
+		"nothing":          {nil, Limits{}, "", "the catalog's directory / has no files"},
 		"an image's title": {[]titled{{"a.json/..", text}}, Limits{}, "", `is "a.json/.."`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestBadArtifacts(t *testing.T) {
 	checkError(t, err, "", true)
 	img := labelled(t, map[string]string{ConfigsLabel: "/"}, text)
 	_, err = Image(t.Context(), push(t, host, img), newScratch(t).root, Options{})
-	checkError(t, err, "it is no tar archive", true)
+	checkError(t, err, "it is not a tar archive", true)
 }
 
 // typed is an image whose manifest has an artifact type, and an empty layer.

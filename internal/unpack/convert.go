@@ -15,16 +15,16 @@ import (
 	"github.com/operator-framework/operator-registry/pkg/sqlite"
 )
 
-// A catalog is what an SQLite index becomes, by package.
+// catalog is the content of an SQLite index, by package.
 type catalog = map[string]declcfg.DeclarativeConfig
 
-// toCatalog reads a migrated database as `opm migrate` does, without a migration of the catalog (its default level): with
-// operator-registry's packages, but for the little that it does in alpha/action, which brings libraries for containers.
+// toCatalog reads a migrated database as `opm migrate` does at its default level. It uses operator-registry's
+// packages, except for the few steps in alpha/action, which depends on container libraries.
 func toCatalog(ctx context.Context, reader *reader) (c catalog, err error) {
 	defer func() {
-		// operator-registry trusts databases.
+		// operator-registry panics on some databases.
 		if fault := recover(); fault != nil {
-			err = invalidf("operator-registry cannot make a catalog of it: %v", fault)
+			err = invalidf("operator-registry cannot convert it: %v", fault)
 		}
 	}()
 	if err := checkDefaultChannels(ctx, reader); err != nil {
@@ -59,7 +59,7 @@ func toCatalog(ctx context.Context, reader *reader) (c catalog, err error) {
 	return byPackage, nil
 }
 
-// checkDefaultChannels tells a fault that would make operator-registry panic.
+// checkDefaultChannels returns an error for a missing default channel, on which operator-registry panics.
 func checkDefaultChannels(ctx context.Context, reader *reader) error {
 	rows, err := reader.QueryContext(ctx, `SELECT name FROM package WHERE NOT EXISTS
 		(SELECT * FROM channel WHERE channel.package_name = package.name AND channel.name = package.default_channel)`)
@@ -77,7 +77,7 @@ func checkDefaultChannels(ctx context.Context, reader *reader) error {
 	return invalidf("package %q has no channel that is its default", name.String)
 }
 
-// addRelatedImages adds the images of the table related_image that a bundle's CSV does not name.
+// addRelatedImages adds the images of the table related_image that the CSV of a bundle does not name.
 func addRelatedImages(ctx context.Context, reader *reader, bundles []declcfg.Bundle) error {
 	rows, err := reader.QueryContext(ctx, "SELECT image, operatorbundle_name FROM related_image")
 	if err != nil {
@@ -111,8 +111,7 @@ func addRelatedImages(ctx context.Context, reader *reader, bundles []declcfg.Bun
 	return nil
 }
 
-// arrange puts related images in order, and the properties that hold manifests last. The order of one image's names is
-// what the sort, which opm has too, leaves it.
+// arrange sorts related images, and puts properties with manifests last, as opm does.
 func arrange(bundle *declcfg.Bundle) {
 	slices.SortFunc(bundle.RelatedImages, func(a, b declcfg.RelatedImage) int { return cmp.Compare(a.Image, b.Image) })
 	rank := func(p property.Property) int {
@@ -124,17 +123,17 @@ func arrange(bundle *declcfg.Bundle) {
 	slices.SortStableFunc(bundle.Properties, func(a, b property.Property) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-// writeCatalog writes one directory for each package, as declcfg.WriteFS does, within the limits for files.
+// writeCatalog writes a directory for each package, as declcfg.WriteFS does, within the file limits.
 func writeCatalog(c catalog, files *tree) error {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		if clean, err := cleanName(name); err != nil || clean != name || strings.Contains(name, "/") || strings.HasPrefix(name, ".") {
-			return invalidf("the SQLite index has a package named %q, which can be no directory", name)
+			return invalidf("the SQLite index has a package named %q, which is not a valid directory name", name)
 		}
 		var content bytes.Buffer
 		if err := declcfg.WriteJSON(c[name], &content); err != nil {
 			return invalidf("writing package %q as a file: %w", name, err)
 		}
-		delete(c, name) // its memory is free for the next
+		delete(c, name) // frees its memory
 		file := path.Join(name, "catalog.json")
 		if err := files.makeRoom(file); err != nil {
 			return err
@@ -146,8 +145,8 @@ func writeCatalog(c catalog, files *tree) error {
 	return nil
 }
 
-// A reader hands rows of the database to operator-registry, bounds how much that is in all, and keeps the error that ended
-// one of its queries.
+// reader passes rows of the database to operator-registry, limits their total size, and keeps the first query
+// error.
 type reader struct {
 	db    *sql.DB
 	limit int64 // of the database's bytes
@@ -155,7 +154,7 @@ type reader struct {
 	err   error
 }
 
-// rowBytes is what a row counts besides its text: about what it takes in memory.
+// rowBytes is the approximate memory of a row besides its text.
 const rowBytes = 256
 
 // QueryContext implements sqlite.Querier.
@@ -197,8 +196,8 @@ func (r *boundedRows) Scan(dest ...any) error {
 			r.reader.read += int64(len(text.String))
 		}
 	}
-	if most := 2 * r.reader.limit; err == nil && r.reader.read > most {
-		err = exceeded(LimitDatabaseBytes, r.reader.limit, "it has content of at least %d bytes, counting bundles once for each of their channels; that is more than twice as much as may be read", r.reader.read)
+	if limit := 2 * r.reader.limit; err == nil && r.reader.read > limit {
+		err = exceeded(LimitDatabaseBytes, r.reader.limit, "its content has at least %d bytes (bundles count once for each channel; twice the limit is allowed)", r.reader.read)
 	}
 	r.reader.note(err)
 	return err

@@ -17,17 +17,17 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// converting holds a token while a database is converted: one at a time in the process, whatever the number of catalogs that
-// are unpacked at once, as a conversion takes many times the memory of all else that catalogd does.
+// converting limits the process to one conversion at a time: a conversion takes many times the memory of
+// everything else in catalogd.
 var converting = make(chan struct{}, 1)
 
-// convertDatabase replaces the database, which is all that is in root, by catalog files. It is read as what a stranger
-// wrote: one that is no sound database, or has more in it than tables and indexes, is refused, and so is one whose content
-// makes no catalog. Memory use grows with the database, up to 20 times its size: hence Limits.DatabaseBytes, and one
-// conversion at a time.
+// convertDatabase replaces the database, the only file in root, by catalog files. The database is untrusted: a
+// damaged one, one with objects other than tables and indexes, and one without a valid catalog are refused.
+// Memory use is up to 20 times the size of the database; hence Limits.DatabaseBytes and one conversion at a
+// time.
 //
-// The driver needs no C, as the product is built without; operator-registry, whose own driver does, does the rest on it.
-// A crash leaves what any leaves in root, to be removed by the next call of Image.
+// The driver is pure Go, as catalogd is built without C. operator-registry, whose own driver needs C, runs on
+// top of it. After a crash, the next call of Image removes what is in root.
 func (t *tree) convertDatabase(ctx context.Context) (Result, error) {
 	if err := t.checkDatabase(); err != nil {
 		return Result{}, err
@@ -60,14 +60,14 @@ func (t *tree) convertDatabase(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-// checkDatabase says whether the database is there, as a file that SQLite takes for one.
+// checkDatabase returns an error unless the database is a file with SQLite's header.
 func (t *tree) checkDatabase() error {
 	if err := t.checkRefused(); err != nil {
 		return err
 	}
 	info, err := t.root.Lstat(t.rel(t.database))
 	if err != nil || !info.Mode().IsRegular() {
-		return invalidf("the image has no file /%s, where its catalog should be: correct the label %s", t.database, DatabaseLabel)
+		return invalidf("the image has no file /%s: correct the label %s", t.database, DatabaseLabel)
 	}
 	file, err := t.root.Open(t.rel(t.database))
 	if err != nil {
@@ -81,7 +81,7 @@ func (t *tree) checkDatabase() error {
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
 	case string(start) != magic:
-		return invalidf("/%s is no SQLite database: correct the label %s", t.database, DatabaseLabel)
+		return invalidf("/%s is not an SQLite database: correct the label %s", t.database, DatabaseLabel)
 	}
 	return nil
 }
@@ -100,18 +100,19 @@ func (t *tree) readDatabase(ctx context.Context) (catalog, error) {
 	}
 	reader := &reader{db: db, limit: t.limits.DatabaseBytes}
 	catalog, err := toCatalog(ctx, reader)
-	if reader.err != nil { // operator-registry ends silently on some, and cuts the chain of others
+	if reader.err != nil { // operator-registry drops some errors and unwraps others
 		err = reader.err
 	}
 	return catalog, databaseError(err)
 }
 
-// maxValue bounds the bytes of one value, which are copied and parsed many times. Those of opm have less than a megabyte.
+// maxValue limits the bytes of one value, which is copied and parsed many times. Values of opm have less than a
+// megabyte.
 const maxValue = 16 << 20
 
-// openDatabase opens the file, which must be there, with all that SQLite advises for files of strangers
-// (https://www.sqlite.org/security.html), and such that nothing is written beside it. There is one connection, as limits
-// are set on connections; no value may be longer than maxValue, and none than limit.
+// openDatabase opens an existing file with the settings that SQLite advises for untrusted files
+// (https://www.sqlite.org/security.html), and so that no file is written beside it. There is one connection,
+// because limits apply to connections. Values are limited to maxValue and limit.
 func openDatabase(ctx context.Context, file string, limit int64) (*sql.DB, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -139,13 +140,13 @@ func limitValues(ctx context.Context, db *sql.DB, limit int64) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() // back to the pool, which keeps it
+	defer conn.Close() // returns it to the pool
 	_, err = driver.Limit(conn, sqlite3.SQLITE_LIMIT_LENGTH, int(min(limit, maxValue)))
 	return err
 }
 
-// checkContent refuses a database that checkSchema refuses, and one that is damaged. The schema comes first, as to look for
-// damage is to run what it says.
+// checkContent refuses a database that checkSchema refuses, and a damaged one. The schema comes first, because
+// the integrity check executes parts of it.
 func checkContent(ctx context.Context, db *sql.DB) error {
 	if err := checkSchema(ctx, db); err != nil {
 		return err
@@ -163,20 +164,20 @@ func checkContent(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// migrate brings the schema to the newest version, as opm does, in one transaction.
+// migrate upgrades the schema to the newest version in one transaction, as opm does.
 func migrate(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // without effect after Commit
+	defer func() { _ = tx.Rollback() }() // a no-op after Commit
 	version, err := schemaVersion(ctx, tx)
 	if err != nil {
 		return err
 	}
 	for _, migration := range migrations.All().From(version + 1) {
 		if err := migration.Up(ctx, tx); err != nil {
-			return fmt.Errorf("bringing its schema to version %d: %w", migration.Id, err)
+			return fmt.Errorf("migrating its schema to version %d: %w", migration.Id, err)
 		}
 	}
 	return tx.Commit()
@@ -195,14 +196,14 @@ func schemaVersion(ctx context.Context, tx *sql.Tx) (version int, err error) {
 	return version, err
 }
 
-// databaseError makes err an InvalidImageError, unless it is one or the database is not to blame. For SQLITE_READONLY it is:
-// its header may say so.
+// databaseError wraps err in an InvalidImageError, unless it is one or the database did not cause it.
+// SQLITE_READONLY is the database's fault, since its header may demand it.
 func databaseError(err error) error {
 	if err == nil || isInvalid(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if failure, ok := errors.AsType[*driver.Error](err); ok {
-		switch failure.Code() & 0xff { // the rest of an extended code says more of the same
+		switch failure.Code() & 0xff { // the low byte of an extended code is its class
 		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CANTOPEN,
 			sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT:
 			return err
@@ -211,7 +212,7 @@ func databaseError(err error) error {
 	return &InvalidImageError{Err: &conversionError{oneLine(err.Error()), err}}
 }
 
-// conversionError has what operator-registry says, which may be a drawing of a tree, as one line.
+// conversionError has the message of operator-registry, which may be a drawing of a tree, as one line.
 type conversionError struct {
 	text string
 	err  error
@@ -221,11 +222,11 @@ func (e *conversionError) Error() string { return e.text }
 func (e *conversionError) Unwrap() error { return e.err }
 
 func oneLine(text string) string {
-	const most = 1000
+	const limit = 1000
 	text = strings.NewReplacer("├──", " ", "└──", " ", "│", " ").Replace(text)
 	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "..."
 	}
 	return text
 }

@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// ratioFree is how much of a layer is unpacked before Limits.Ratio applies: small files may well be all blanks.
+	// ratioFree is the size in bytes up to which Limits.Ratio does not apply: small files may be all blanks.
 	ratioFree = 16 << 20
-	// zstdWindow bounds the decoder's memory. It is the largest window that the usual encoders take without being
-	// told to (zstd up to level 20).
+	// zstdWindow limits the decoder's memory. It is the largest window that common encoders use by default
+	// (zstd up to level 20).
 	zstdWindow = 32 << 20
 
 	blockSize   = 512 // bytes of a tar block
-	sizeUnknown = -1  // as the size of an entry: what its content has
+	sizeUnknown = -1  // size of an entry without a declared size
 
-	// titleAnnotation of a layer is the name of the file that it is (OCI image specification, annotations.md).
+	// titleAnnotation names the file in a layer (OCI image specification, annotations.md).
 	titleAnnotation = "org.opencontainers.image.title"
 )
 
-// pullLayer streams a layer from the registry to t. The registry client's reader fails at its end unless size and digest
-// are right, hence it is read to the end on all paths on which the image might be blamed: what the transfer spoilt is not
-// the image's fault.
+// pullLayer streams a layer from the registry to t. The registry client's reader fails at its end unless size
+// and digest match. So pullLayer reads to the end before it blames the image: a broken transfer is not the
+// image's fault.
 func pullLayer(ctx context.Context, ref name.Digest, img v1.Image, descriptor v1.Descriptor, t *tree, progress *Progress) error {
 	if t.artifact && descriptor.MediaType == emptyLayer {
 		progress.add(int(descriptor.Size))
@@ -59,12 +59,12 @@ func pullLayer(ctx context.Context, ref name.Digest, img v1.Image, descriptor v1
 	return err
 }
 
-// source counts the bytes of a compressed layer and keeps the error that ended it, which decompressors may not pass on.
+// source counts the bytes of a compressed layer and keeps its read error, which decompressors may drop.
 type source struct {
 	reader   io.Reader
 	read     int64
 	progress *Progress // of the whole image; may be nil
-	err      error     // nil at a regular end
+	err      error     // nil at EOF
 }
 
 func (s *source) Read(p []byte) (int, error) {
@@ -77,7 +77,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// applyLayer applies the layer to t and reads the decompressed stream to its end, where its checksums are.
+// applyLayer applies the layer to t and reads the decompressed stream to its end, which verifies its checksums.
 func applyLayer(ctx context.Context, src *source, title string, t *tree) error {
 	content, err := decompress(src, t.limits.Ratio)
 	if err != nil {
@@ -85,7 +85,7 @@ func applyLayer(ctx context.Context, src *source, title string, t *tree) error {
 	}
 	defer content.close()
 	decompressed := readAhead(content)
-	defer decompressed.end() // before src is anybody else's
+	defer decompressed.end() // stop reading src
 	t.beginLayer()
 	buffered := bufio.NewReader(decompressed)
 	if t.artifact && !isArchive(buffered) {
@@ -113,7 +113,7 @@ func applyArchive(ctx context.Context, content io.Reader, t *tree) error {
 		case isInvalid(err):
 			return err
 		case err != nil && entries == 0:
-			return invalidf("it is no tar archive, neither plain nor compressed with gzip or zstd: %w", err)
+			return invalidf("it is not a tar archive, neither plain nor compressed with gzip or zstd: %w", err)
 		case err != nil:
 			return invalidf("its tar archive is damaged after entry %d: %w", entries, err)
 		}
@@ -123,16 +123,16 @@ func applyArchive(ctx context.Context, content io.Reader, t *tree) error {
 	}
 }
 
-// isArchive tells whether content begins with a block that a tar archive can begin with: one whose checksum is right, or
-// the zeros of its end.
+// isArchive reports whether content begins with a valid tar block: one with a correct checksum, or the zeros of
+// the archive's end.
 func isArchive(content *bufio.Reader) bool {
 	block, _ := content.Peek(blockSize) // a short or broken stream fails when it is read
 	_, err := tar.NewReader(bytes.NewReader(block)).Next()
 	return len(block) == blockSize && !errors.Is(err, tar.ErrHeader)
 }
 
-// applyTitled applies a layer that is a file and no archive, as ORAS and its kin push single files. Its name is the title
-// annotation; it has the effect that an archive's entry of that name would have.
+// applyTitled applies a layer that is a single file, as ORAS pushes it. The title annotation names the file. It
+// has the effect of an archive entry of that name.
 func (t *tree) applyTitled(title string, content io.Reader) error {
 	switch path.Ext(title) {
 	case ".json", ".yaml", ".yml":
@@ -142,8 +142,8 @@ func (t *tree) applyTitled(title string, content io.Reader) error {
 		"set it to the file's name, which must end in .json, .yaml or .yml", titleAnnotation, title)
 }
 
-// stream is a decompressed layer. Its read errors are InvalidImageErrors; whether the transfer is to blame instead, source
-// knows.
+// stream is a decompressed layer. Its read errors are InvalidImageErrors; source knows whether the transfer
+// failed instead.
 type stream struct {
 	reader io.Reader
 	close  func()
@@ -165,7 +165,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// decompress tells the compression by the content, as media types are often wrong.
+// decompress detects the compression from the content, because media types are often wrong.
 func decompress(src *source, ratio int) (*stream, error) {
 	buffered := bufio.NewReader(src)
 	s := &stream{reader: buffered, close: func() {}, src: src, format: "tar", ratio: ratio}
@@ -187,7 +187,7 @@ func decompress(src *source, ratio int) (*stream, error) {
 	return s, nil
 }
 
-// contentReader makes read errors InvalidImageErrors, which tells them from the errors of writing.
+// contentReader turns read errors into InvalidImageErrors, to distinguish them from write errors.
 type contentReader struct {
 	reader io.Reader
 }

@@ -52,8 +52,8 @@ func TestLayers(t *testing.T) {
 		"whiteout of the config dir":   {[]layer{lower, {whiteout(".wh.configs"), file(c+"new", "2")}}, map[string]string{"new": "2"}, ""},
 		"whiteouts elsewhere":          {[]layer{lower[:2], {whiteout("etc/.wh.a"), whiteout("etc/.wh..wh..opq"), whiteout(".wh.usr")}}, map[string]string{"a": "1"}, ""},
 		"AUFS bookkeeping":             {[]layer{{file(c+"a", "1")}, {dir(c + ".wh..wh.plnk"), whiteout(c + ".wh..wh.aufs")}}, map[string]string{"a": "1"}, ""},
-		"whiteout without a name":      {[]layer{{file(c+"a", "1"), whiteout(c + ".wh.")}}, nil, "configs/.wh. is a whiteout of nothing"},
-		"whiteout of the parent":       {[]layer{{file(c+"a", "1"), whiteout(c + "d/.wh...")}}, nil, "configs/d/.wh... is a whiteout of nothing"},
+		"whiteout without a name":      {[]layer{{file(c+"a", "1"), whiteout(c + ".wh.")}}, nil, "configs/.wh. is a whiteout without a name"},
+		"whiteout of the parent":       {[]layer{{file(c+"a", "1"), whiteout(c + "d/.wh...")}}, nil, "configs/d/.wh... is a whiteout without a name"},
 		"file for a directory":         {[]layer{lower, {file(c+"d", "2")}}, map[string]string{"a": "1", "d": "2", "z": "1"}, ""},
 		"directory for a file":         {[]layer{lower[:2], {dir(c + "a"), file(c+"a/b", "2")}}, map[string]string{"a/": "", "a/b": "2"}, ""},
 		"directory for a file, short":  {[]layer{lower[:2], {file(c+"a/b/c", "2")}}, map[string]string{"a/": "", "a/b/": "", "a/b/c": "2"}, ""},
@@ -75,11 +75,11 @@ func TestLayers(t *testing.T) {
 		"file under a former link":     {[]layer{{symlink(c+"b", "../.."), file(c+"b/evil", "1")}, {dir(c + "b"), file(c+"b/a", "2")}}, map[string]string{"b/": "", "b/a": "2"}, ""},
 		"config directory is a link":   {[]layer{{symlink("configs", "real"), file("real/a", "1"), file(c+"a", "1")}}, nil, "configs is a symbolic link"},
 		"links elsewhere":              {[]layer{{symlink("bin", "usr/bin"), special(tar.TypeFifo, "dev/f", ""), file(c+"a", "1")}}, map[string]string{"a": "1"}, ""},
-		"image's root is a link":       {[]layer{{symlink(".", "real"), file(c+"a", "1")}}, nil, `entry "." makes the image's root something else than a directory`},
+		"image's root is a link":       {[]layer{{symlink(".", "real"), file(c+"a", "1")}}, nil, `entry "." replaces the image's root, which must be a directory`},
 		"hard link":                    {[]layer{{file(c+"a", "1"), link(c+"d/b", c+"a"), link(c+"c", "/configs/a")}}, map[string]string{"a": "1", "c": "1", "d/": "", "d/b": "1"}, ""},
 		"hard link to a lower layer":   {[]layer{{file(c+"a", "1")}, {link(c+"b", c+"a")}, {file(c+"a", "3")}}, map[string]string{"a": "3", "b": "1"}, ""},
 		"hard link to itself":          {[]layer{{file(c+"a", "1"), link(c+"a", c+"a")}}, map[string]string{"a": "1"}, ""},
-		"hard link to a directory":     {[]layer{{dir(c + "d"), link(c+"b", c+"d")}}, nil, `configs/b is a hard link to "configs/d", which is no file of the catalog`},
+		"hard link to a directory":     {[]layer{{dir(c + "d"), link(c+"b", c+"d")}}, nil, `configs/b is a hard link to "configs/d", which is not a file of the catalog`},
 		"hard link to nothing":         {[]layer{{link(c+"b", c+"later"), file(c+"later", "1")}}, nil, `configs/b is a hard link to "configs/later"`},
 		"hard link to the outside":     {[]layer{{file("etc/passwd", "1"), link(c+"b", "etc/passwd")}}, nil, `configs/b is a hard link to "etc/passwd"`},
 		"hard link out of the image":   {[]layer{{link(c+"b", "../../etc/passwd")}}, nil, `configs/b is a hard link to "../../etc/passwd"`},
@@ -89,11 +89,11 @@ func TestLayers(t *testing.T) {
 		"hard link hidden":             {[]layer{{file(c+"a", "1"), link(c+"b", "etc/passwd")}, {whiteout(c + ".wh.b")}}, map[string]string{"a": "1"}, ""},
 		"unknown type":                 {[]layer{{special('~', c+"b", "")}}, nil, `configs/b is an entry of unknown type '~'`},
 		"block device":                 {[]layer{{special(tar.TypeBlock, c+"b", "")}}, nil, "configs/b is a device"},
-		"not UTF-8":                    {[]layer{{file(c+"a\xfa/b", "1")}}, nil, `the name of entry "configs/a\xfa/b" is no UTF-8: rename the file`},
+		"not UTF-8":                    {[]layer{{file(c+"a\xfa/b", "1")}}, nil, `the name of entry "configs/a\xfa/b" is not UTF-8: rename the file`},
 		"not UTF-8, elsewhere":         {[]layer{{file("etc/a\xfa", "1"), file(c+"a", "1"), whiteout(c + "\xfa/.wh..wh..opq"), whiteout(c + ".wh.\xfa")}}, map[string]string{"a": "1"}, ""},
-		"long path":                    {[]layer{{file(c+strings.Repeat("a/", 2100)+"a", "1")}}, nil, "bytes, more than the limit of 4096"},
-		"deep path":                    {[]layer{{file(c+strings.Repeat("a/", 150)+"a", "1")}}, nil, "lies more than 100 directories deep"},
-		"long name":                    {[]layer{{file(c+strings.Repeat("a", 256), "1")}}, nil, "is 256 bytes long, more than the limit of 255 for one file name"},
+		"long path":                    {[]layer{{file(c+strings.Repeat("a/", 2100)+"a", "1")}}, nil, "bytes, which exceeds the limit of 4096"},
+		"deep path":                    {[]layer{{file(c+strings.Repeat("a/", 150)+"a", "1")}}, nil, "exceeds the limit of 100 nested directories"},
+		"long name":                    {[]layer{{file(c+strings.Repeat("a", 256), "1")}}, nil, "has 256 bytes, which exceeds the limit of 255 for one file name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScratch(t)
@@ -161,16 +161,16 @@ func TestLimits(t *testing.T) {
 		want   string
 	}{
 		"within all":              {Limits{TotalBytes: 15, FileBytes: 5, Files: 3}, [][]byte{three}, "", ""},
-		"one file":                {Limits{FileBytes: 4}, [][]byte{three}, LimitFileBytes, "configs/a has 5 bytes, more than the limit of 4 for one file (--max-file-bytes)"},
-		"all files":               {Limits{TotalBytes: 14}, [][]byte{three}, LimitTotalBytes, "the catalog has at least 15 bytes, more than the limit of 14 for all files together (--max-unpacked-bytes)"},
-		"all files of two layers": {Limits{TotalBytes: 29}, [][]byte{three, three}, LimitTotalBytes, "at least 30 bytes, more than the limit of 29"},
-		"hard links count":        {Limits{TotalBytes: 14}, [][]byte{linked}, LimitTotalBytes, "more than the limit of 14"},
-		"number":                  {Limits{Files: 2}, [][]byte{three}, LimitFiles, "the catalog has at least 3 files and directories, more than the limit of 2 (--max-files)"},
-		"number of hard links":    {Limits{Files: 2}, [][]byte{linked}, LimitFiles, "more than the limit of 2 (--max-files)"},
-		"number of directories":   {Limits{Files: 3}, [][]byte{archive(t, file("configs/d/e/f/a", "1"))}, LimitFiles, "more than the limit of 3 (--max-files)"},
+		"one file":                {Limits{FileBytes: 4}, [][]byte{three}, LimitFileBytes, "configs/a has 5 bytes, which exceeds the limit of 4 for one file (--max-file-bytes)"},
+		"all files":               {Limits{TotalBytes: 14}, [][]byte{three}, LimitTotalBytes, "the catalog has at least 15 bytes, which exceeds the limit of 14 for all files together (--max-unpacked-bytes)"},
+		"all files of two layers": {Limits{TotalBytes: 29}, [][]byte{three, three}, LimitTotalBytes, "at least 30 bytes, which exceeds the limit of 29"},
+		"hard links count":        {Limits{TotalBytes: 14}, [][]byte{linked}, LimitTotalBytes, "exceeds the limit of 14"},
+		"number":                  {Limits{Files: 2}, [][]byte{three}, LimitFiles, "the catalog has at least 3 files and directories, which exceeds the limit of 2 (--max-files)"},
+		"number of hard links":    {Limits{Files: 2}, [][]byte{linked}, LimitFiles, "exceeds the limit of 2 (--max-files)"},
+		"number of directories":   {Limits{Files: 3}, [][]byte{archive(t, file("configs/d/e/f/a", "1"))}, LimitFiles, "exceeds the limit of 3 (--max-files)"},
 		"directories again":       {Limits{Files: 3}, [][]byte{archive(t, file("configs/d/e/a", "1")), archive(t, dir("configs/d"), dir("configs/d/e"))}, "", ""},
-		"gzip bomb":               {Limits{}, [][]byte{gzipped(t, blanks)}, LimitCompressionRatio, "it unpacks to many times its size, more than the limit of 200 times (--max-compression-ratio)"},
-		"zstd bomb":               {Limits{}, [][]byte{zstandard(t, blanks)}, LimitCompressionRatio, "more than the limit of 200 times (--max-compression-ratio)"},
+		"gzip bomb":               {Limits{}, [][]byte{gzipped(t, blanks)}, LimitCompressionRatio, "it unpacks to many times its size, which exceeds the limit of 200 times (--max-compression-ratio)"},
+		"zstd bomb":               {Limits{}, [][]byte{zstandard(t, blanks)}, LimitCompressionRatio, "exceeds the limit of 200 times (--max-compression-ratio)"},
 		"no bomb: not compressed": {Limits{}, [][]byte{blanks}, "", ""},
 		"no bomb: small":          {Limits{}, [][]byte{gzipped(t, small)}, "", ""},
 		"no bomb: more allowed":   {Limits{Ratio: 2000}, [][]byte{gzipped(t, blanks)}, "", ""},
@@ -189,7 +189,7 @@ func TestManyLinks(t *testing.T) {
 		entries = append(entries, symlink(fmt.Sprintf("configs/%03d", i), "a"))
 	}
 	_, err := applyAll(t, newScratch(t), "configs", Limits{}, archive(t, entries...))
-	checkError(t, err, "configs/100 is a symbolic link; catalogd follows no links: put the file itself there (and so for 100 others)", true)
+	checkError(t, err, "configs/100 is a symbolic link, which is not supported: replace it with the file (and 100 others)", true)
 }
 
 // TestReadToTheEnd has layers that are damaged only after what matters to tar.

@@ -2,19 +2,19 @@ package unpack
 
 import "fmt"
 
-// Limits bound what an image may take. A field that is zero has the value of DefaultLimits.
+// Limits limit the resources of an image. A zero field means the value of DefaultLimits.
 type Limits struct {
-	TotalBytes int64 // bytes of all files together, those that a later layer replaces included; also of one layer, compressed
+	TotalBytes int64 // bytes of all files, including those replaced by a later layer; also the compressed bytes of one layer
 	FileBytes  int64 // bytes of one file
-	Files      int   // files and directories, those that a later layer replaces included
+	Files      int   // files and directories, including those replaced by a later layer
 	Ratio      int   // unpacked bytes for each byte of a layer; not applied to a layer's first 16 MiB
 
-	// DatabaseBytes are those of an SQLite index, which is converted in memory, up to 20 times as much; what the
-	// conversion reads, a bundle once for each of its channels, may be twice that.
+	// DatabaseBytes limits an SQLite index. Its conversion takes up to 20 times as much memory. The rows read
+	// may have twice that size, counting a bundle once for each of its channels.
 	DatabaseBytes int64
 }
 
-// DefaultLimits returns limits that leave catalogs an order of magnitude of room and still fit a node's disk; that for
+// DefaultLimits returns limits ten times larger than known catalogs that still fit a node's disk and, for
 // databases, its memory.
 func DefaultLimits() Limits {
 	return Limits{TotalBytes: 8 << 30, FileBytes: 1 << 30, Files: 100_000, Ratio: 200, DatabaseBytes: 64 << 20}
@@ -36,7 +36,7 @@ func setDefault[T int | int64](field *T, value T) {
 	}
 }
 
-// What a LimitError names: the limits that an image can exceed.
+// Values of LimitError.Limit.
 const (
 	LimitTotalBytes       = "TotalBytes"
 	LimitFileBytes        = "FileBytes"
@@ -45,7 +45,7 @@ const (
 	LimitDatabaseBytes    = "DatabaseBytes"
 )
 
-// LimitError says that an image takes more than a limit allows. It comes wrapped in an InvalidImageError.
+// LimitError is an exceeded limit, wrapped in an InvalidImageError.
 type LimitError struct {
 	Limit string // LimitTotalBytes, LimitFileBytes, LimitFiles, LimitCompressionRatio or LimitDatabaseBytes
 	Value int64  // of the limit
@@ -53,13 +53,13 @@ type LimitError struct {
 	found string // what exceeds it: "configs/foo/catalog.json has 1200 bytes"
 }
 
-// Error names what exceeds the limit, its value and the flag that sets it.
+// Error names the object that exceeds the limit, the limit and its flag.
 func (e *LimitError) Error() string {
 	unit, flag := limitText(e.Limit)
-	return fmt.Sprintf("%s, more than the limit of %d%s (%s)", e.found, e.Value, unit, flag)
+	return fmt.Sprintf("%s, which exceeds the limit of %d%s (%s)", e.found, e.Value, unit, flag)
 }
 
-// limitText is the one place that knows the flags of cmd/catalogd, and only as text.
+// limitText is the only place with flags of cmd/catalogd, as text.
 func limitText(limit string) (unit, flag string) {
 	switch limit {
 	case LimitTotalBytes:

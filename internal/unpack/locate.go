@@ -11,18 +11,18 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
-// maxConfigBytes bounds the image configuration, which is read into memory. Real ones have a few kilobytes.
+// maxConfigBytes limits the image configuration, which is read into memory. Real ones have a few kilobytes.
 const maxConfigBytes = 8 << 20
 
-// A location says where in an image its catalog lies. Paths have no leading slash; "." is the image's root.
+// location is the place of the catalog in an image. Paths have no leading slash; "." is the image's root.
 type location struct {
 	dir      string // directory of the catalog files, or of the database
-	database string // path of the SQLite database, right in dir; "": there are catalog files
+	database string // path of the SQLite database, a direct child of dir; "": dir has catalog files
 	artifact bool   // an OCI artifact, whose layers may be single files
 }
 
-// locate finds the catalog: in configDir, else where the image says. A configDir, and any artifact, spares reading the
-// image configuration; an artifact that says nothing is a catalog as a whole.
+// locate finds the catalog: in configDir, else where the image's labels point. With a configDir, or for an
+// artifact, it does not read the image configuration. An artifact without annotation is a catalog as a whole.
 func locate(ref name.Digest, img v1.Image, manifest *v1.Manifest, configDir string) (location, error) {
 	artifact := isArtifact(manifest)
 	switch {
@@ -40,17 +40,18 @@ func locate(ref name.Digest, img v1.Image, manifest *v1.Manifest, configDir stri
 	case configs != "":
 		return location{dir: inImage(configs)}, nil
 	case database == "":
-		return location{}, misplacedf("the image has neither label %s nor %s, so it does not say where its catalog lies: "+
-			"set spec.extractContent.configDir, or build the image with the first of them", ConfigsLabel, DatabaseLabel)
+		return location{}, misplacedf("the image has neither label %s nor %s, so the location of its catalog is unknown: "+
+			"set spec.extractContent.configDir, or build the image with the first label", ConfigsLabel, DatabaseLabel)
 	}
 	file := inImage(database)
 	if file == "." {
-		return location{}, invalidf("the label %s of the image is %q, which names no file: correct it", DatabaseLabel, database)
+		return location{}, invalidf("the label %s of the image is %q, which is not a file name: correct it", DatabaseLabel, database)
 	}
 	return location{dir: path.Dir(file), database: file}, nil
 }
 
-// isArtifact tells artifacts from images as the OCI image specification says (manifest.md, "Guidelines for Artifact Usage").
+// isArtifact distinguishes artifacts from images (OCI image specification, manifest.md, "Guidelines for Artifact
+// Usage").
 func isArtifact(manifest *v1.Manifest) bool {
 	return manifest.ArtifactType != "" || !manifest.Config.MediaType.IsConfig()
 }
@@ -58,7 +59,7 @@ func isArtifact(manifest *v1.Manifest) bool {
 // labels reads the image configuration.
 func labels(ref name.Digest, img v1.Image, manifest *v1.Manifest) (map[string]string, error) {
 	if manifest.Config.Size > maxConfigBytes {
-		return nil, invalidf("its configuration has %d bytes, more than the limit of %d", manifest.Config.Size, maxConfigBytes)
+		return nil, invalidf("its configuration has %d bytes, which exceeds the limit of %d", manifest.Config.Size, maxConfigBytes)
 	}
 	raw, err := img.RawConfigFile()
 	if err != nil {
@@ -71,10 +72,11 @@ func labels(ref name.Digest, img v1.Image, manifest *v1.Manifest) (map[string]st
 	return config.Config.Labels, nil
 }
 
-// inImage makes a path of an admin or a label one of the image; "" is its root.
+// inImage converts a path from an admin or a label to a path in the image; "" is the root.
 func inImage(name string) string {
 	return path.Join(".", path.Clean("/" + name)[1:])
 }
 
-// An empty layer stands in artifacts that have none (manifest.md, "Guidance for an Empty Descriptor").
+// emptyLayer is the media type of the placeholder layer in artifacts without layers (manifest.md, "Guidance for
+// an Empty Descriptor").
 const emptyLayer types.MediaType = "application/vnd.oci.empty.v1+json"

@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// maxNesting is how deep image indexes may lie in one another, and maxIndexes how many of them there may be: none
-	// are nested in what the usual tools make.
+	// maxNesting limits the nesting of image indexes, and maxIndexes their number. The usual tools nest
+	// none.
 	maxNesting = 3
 	maxIndexes = 16
 )
 
-// A fetcher reads manifests. The registry client checks the size of each against a limit of its own.
+// fetcher reads manifests. The registry client limits their size.
 type fetcher struct {
 	puller  *remote.Puller
 	ref     name.Digest
 	indexes int // read so far
 }
 
-// fetch returns the image that ref names; of an index, the image that choose prefers.
+// fetch returns the image ref, or the image of an index that choose prefers.
 func fetch(ctx context.Context, ref name.Digest, opts Options) (v1.Image, error) {
 	puller, err := remote.NewPuller(opts.Remote...)
 	if err != nil {
@@ -48,20 +48,20 @@ func fetch(ctx context.Context, ref name.Digest, opts Options) (v1.Image, error)
 		}
 		child, ok := choose(images, opts.platform())
 		if !ok {
-			return nil, invalidf("its image index names no image")
+			return nil, invalidf("its image index lists no image")
 		}
 		if descriptor, err = f.child(ctx, child); err != nil {
 			return nil, err
 		}
 	}
 	if !descriptor.MediaType.IsImage() {
-		return nil, invalidf("its manifest is of type %q; catalogd reads OCI images, and Docker images of schema 2", descriptor.MediaType)
+		return nil, invalidf("its manifest has the unsupported type %q; supported are OCI images and Docker images of schema 2", descriptor.MediaType)
 	}
 	return descriptor.Image()
 }
 
-// manifest returns a manifest with the media type that it has by its content: no digest covers the header of that name, and
-// what it says may be a mirror's fault.
+// manifest returns a manifest with the media type of its content. The header of that name is not covered by the
+// digest, so a mirror may get it wrong.
 func (f *fetcher) manifest(ctx context.Context, ref name.Digest, doing string) (*remote.Descriptor, error) {
 	descriptor, err := f.puller.Get(ctx, ref)
 	if err == nil {
@@ -76,9 +76,9 @@ func (f *fetcher) manifest(ctx context.Context, ref name.Digest, doing string) (
 	return descriptor, nil
 }
 
-// verify checks manifest against its digest, as the registry client does too, but for what a header calls a signed manifest
-// of Docker's schema 1: of that it trusts a header to say the digest. The error is worded as the client's, by which
-// registry.Explain knows it.
+// verify checks manifest against its digest. The registry client does so too, except for signed manifests of
+// Docker's schema 1, where it trusts a header. The error has the client's wording, which registry.Explain
+// matches.
 func verify(ref name.Digest, manifest []byte) error {
 	want, err := v1.NewHash(ref.DigestStr())
 	if err != nil {
@@ -95,8 +95,8 @@ func verify(ref name.Digest, manifest []byte) error {
 	return nil
 }
 
-// mediaType returns what the manifest says that it is (OCI image specification, manifest.md and image-index.md: property
-// mediaType, which may be missing), else what it is by its properties.
+// mediaType returns the manifest's property mediaType (OCI image specification, manifest.md and image-index.md),
+// or derives it from other properties if it is missing.
 func mediaType(manifest []byte) (types.MediaType, error) {
 	var content struct {
 		SchemaVersion                       int
@@ -104,7 +104,7 @@ func mediaType(manifest []byte) (types.MediaType, error) {
 		Manifests, Config, Layers, FSLayers json.RawMessage
 	}
 	if err := json.Unmarshal(manifest, &content); err != nil {
-		return "", fmt.Errorf("it is no manifest: %w", err)
+		return "", fmt.Errorf("it is not a manifest: %w", err)
 	}
 	switch {
 	case content.MediaType != "":
@@ -116,7 +116,7 @@ func mediaType(manifest []byte) (types.MediaType, error) {
 	case content.Config != nil || content.Layers != nil:
 		return types.OCIManifestSchema1, nil
 	default:
-		return "", errors.New("it is neither that of an image nor that of an image index")
+		return "", errors.New("it is neither an image manifest nor an image index")
 	}
 }
 
@@ -125,10 +125,10 @@ func (f *fetcher) child(ctx context.Context, child v1.Descriptor) (*remote.Descr
 	return f.manifest(ctx, ref, fmt.Sprintf("reading the manifest of image %s", child.Digest))
 }
 
-// images returns the images of an index, those of the indexes in it included.
+// images returns the images of an index, including those of nested indexes.
 func (f *fetcher) images(ctx context.Context, index *remote.Descriptor, depth int) ([]v1.Descriptor, error) {
 	if f.indexes++; f.indexes > maxIndexes || depth > maxNesting {
-		return nil, invalidf("its image index has other indexes in it, more than %d or more than %d deep: push an index of images", maxIndexes-1, maxNesting-1)
+		return nil, invalidf("its image index nests more than %d indexes, or more than %d levels: push an index of images", maxIndexes-1, maxNesting-1)
 	}
 	manifest, err := v1.ParseIndexManifest(bytes.NewReader(index.Manifest))
 	if err != nil {
@@ -154,9 +154,9 @@ func (f *fetcher) images(ctx context.Context, index *remote.Descriptor, depth in
 	return images, nil
 }
 
-// choose returns the image of an index to unpack: the one for platform own, else that for linux/amd64, else the first.
-// Catalog content does not depend on the platform, so any will do. Build attestations, which stand in an index as images
-// of an unknown platform, come last.
+// choose returns the image of an index to unpack: the one for platform own, else for linux/amd64, else the
+// first. Catalog content does not depend on the platform. Build attestations, which are listed as images of an
+// unknown platform, come last.
 func choose(images []v1.Descriptor, own v1.Platform) (v1.Descriptor, bool) {
 	for _, matches := range []func(v1.Platform) bool{
 		func(p v1.Platform) bool { return p.Satisfies(own) },
@@ -177,8 +177,8 @@ func choose(images []v1.Descriptor, own v1.Platform) (v1.Descriptor, bool) {
 	return v1.Descriptor{}, false
 }
 
-// checkBlobs refuses what must not even be fetched. The configuration counts as the layers do: of several blobs of one
-// digest, go-containerregistry fetches each as the first of them says.
+// checkBlobs refuses blobs before they are fetched. It checks the configuration like a layer: of several blobs
+// with one digest, go-containerregistry fetches each with the descriptor of the first.
 func checkBlobs(manifest *v1.Manifest, limits Limits) error {
 	if err := checkBlob(manifest.Config, limits); err != nil {
 		return fmt.Errorf("the image configuration: %w", err)
@@ -194,10 +194,10 @@ func checkBlobs(manifest *v1.Manifest, limits Limits) error {
 func checkBlob(blob v1.Descriptor, limits Limits) error {
 	switch {
 	case len(blob.URLs) > 0:
-		return invalidf("it lies outside the registry; push the image with all its layers")
+		return invalidf("it is stored outside the registry: push the image with all its layers")
 	case blob.Size < 0:
-		return invalidf("the manifest says that it has %d bytes", blob.Size)
-	case blob.Size > limits.TotalBytes: // though little of it may be unpacked, all of it is read
+		return invalidf("its size in the manifest is %d bytes", blob.Size)
+	case blob.Size > limits.TotalBytes: // all of it is read, even if little is unpacked
 		return exceeded(LimitTotalBytes, limits.TotalBytes, "it has %d bytes", blob.Size)
 	default:
 		return nil

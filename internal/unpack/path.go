@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// cleanName returns the path of a tar entry relative to the image's root, "." for the root. Absolute names are relative to
-// it too, as everywhere in OCI; those that leave it are errors.
+// cleanName returns the path of a tar entry relative to the image's root, "." for the root. Absolute names are
+// relative to the root too, as in all of OCI. Names that leave the root are errors.
 func cleanName(name string) (string, error) {
 	clean := path.Clean(strings.TrimLeft(name, "/"))
 	switch {
 	case clean == ".." || strings.HasPrefix(clean, "../"):
-		return "", invalidf("the name of entry %q leaves the image", name)
+		return "", invalidf("the name of entry %q points outside of the image", name)
 	case strings.ContainsRune(clean, 0):
-		return "", invalidf("the name of entry %q has a NUL byte in it", name)
+		return "", invalidf("the name of entry %q contains a NUL byte", name)
 	case len(clean) > maxPath:
-		return "", invalidf("the name of entry %.80q... has %d bytes, more than the limit of %d", name, len(clean), maxPath)
+		return "", invalidf("the name of entry %.80q... has %d bytes, which exceeds the limit of %d", name, len(clean), maxPath)
 	case strings.Count(clean, "/") > maxDepth:
-		return "", invalidf("entry %.80q... lies more than %d directories deep", name, maxDepth)
+		return "", invalidf("entry %.80q... exceeds the limit of %d nested directories", name, maxDepth)
 	}
 	for part := range strings.SplitSeq(clean, "/") {
 		if len(part) > maxName {
-			return "", invalidf("%.80q... is %d bytes long, more than the limit of %d for one file name", part, len(part), maxName)
+			return "", invalidf("%.80q... has %d bytes, which exceeds the limit of %d for one file name", part, len(part), maxName)
 		}
 	}
 	return clean, nil
 }
 
-// contains says whether name is dir or lies below it.
+// contains reports whether name is dir or below it.
 func contains(dir, name string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }
@@ -39,7 +39,8 @@ func contains(dir, name string) bool {
 func (t *tree) isInside(name string) bool { return contains(t.dir, name) }
 func (t *tree) isAbove(name string) bool  { return name != t.dir && contains(name, t.dir) }
 
-// isBesideDatabase tells what is not wanted in dir, which may well be the image's root, as it is a database that is.
+// isBesideDatabase reports whether name is another file in the directory of the database, which may be the
+// image's root.
 func (t *tree) isBesideDatabase(name string) bool {
 	return t.database != "" && t.isInside(name) && name != t.dir && name != t.database
 }
@@ -66,7 +67,7 @@ func (t *tree) isBelowRefused(name string) bool {
 	return false
 }
 
-// touch notes that the current layer has an entry for name, so that all its parents are of this layer too.
+// touch records that the current layer has an entry for name, and so for all its parents.
 func (t *tree) touch(name string) {
 	for ; ; name = path.Dir(name) {
 		t.touched[t.hash(name)] = struct{}{}
@@ -83,8 +84,8 @@ func (t *tree) isTouched(name string) bool {
 
 func (t *tree) hash(name string) uint64 { return maphash.String(t.seed, name) }
 
-// list returns the paths in directory name that are there, refused ones included; of a parent of dir, the one that leads
-// to dir. It is empty if name is no directory.
+// list returns the existing paths in directory name, including refused ones. For a parent of dir it returns the
+// path towards dir. It is empty if name is not a directory.
 func (t *tree) list(name string) ([]string, error) {
 	var names []string
 	for refused := range t.refused {
@@ -106,29 +107,29 @@ func (t *tree) list(name string) ([]string, error) {
 	return names, err
 }
 
-// towardsDir returns the path one below name on the way to dir.
+// towardsDir returns the child of name on the path to dir.
 func (t *tree) towardsDir(name string) string {
 	below := strings.TrimPrefix(t.dir, name+"/")
 	first, _, _ := strings.Cut(below, "/")
 	return path.Join(name, first)
 }
 
-// reason says why an entry is refused, as the rest of a sentence that begins with its name.
+// reason returns why an entry is refused, as a predicate for its name.
 func reason(header *tar.Header) string {
-	if isFile(header) { // others are made
-		return "is a sparse file; a catalog may have whole files only: pack it without --sparse"
+	if isFile(header) { // only sparse files are refused
+		return "is a sparse file, which is not supported: pack it without --sparse"
 	}
 	switch header.Typeflag {
 	case tar.TypeSymlink:
-		return "is a symbolic link; catalogd follows no links: put the file itself there"
+		return "is a symbolic link, which is not supported: replace it with the file"
 	case tar.TypeLink:
-		return "is a hard link in place of a directory: put the directory itself there"
+		return "is a hard link in place of a directory: replace it with the directory"
 	case tar.TypeChar, tar.TypeBlock:
-		return "is a device; a catalog may have files and directories only"
+		return "is a device; only files and directories are supported"
 	case tar.TypeFifo:
-		return "is a named pipe; a catalog may have files and directories only"
+		return "is a named pipe; only files and directories are supported"
 	default:
-		return fmt.Sprintf("is an entry of unknown type %q; a catalog may have files and directories only", header.Typeflag)
+		return fmt.Sprintf("is an entry of unknown type %q; only files and directories are supported", header.Typeflag)
 	}
 }
 
@@ -140,8 +141,9 @@ func isFile(header *tar.Header) bool {
 	return false
 }
 
-// isSparse tells a file that is larger than what the archive has of it, which no Limits.Ratio sees. Of GNU tar's formats for
-// these (its manual, "Storing Sparse Files") three are PAX records of a regular file; the fourth has a type of its own.
+// isSparse reports whether a file is larger than its data in the archive, which Limits.Ratio does not notice.
+// Three of GNU tar's formats (its manual, "Storing Sparse Files") are PAX records of a regular file; the fourth
+// has its own type.
 func isSparse(header *tar.Header) bool {
 	if header.Typeflag == tar.TypeGNUSparse {
 		return true

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// What opm has written to schemas in all its versions (operator-registry's pkg/sqlite/migrations) is names, types, and keys
-// of names. The rest of SQL is refused: SQLite runs what a stranger wrote where it checks, reads or changes a table with a
-// CHECK, a generated column, or a default or an index that is an expression; one such step can take hours, and cannot be
-// interrupted. SQLite itself writes how statements begin.
+// All versions of opm (operator-registry's pkg/sqlite/migrations) write only names, types, and keys of names to the
+// schema. All other SQL is refused. SQLite executes untrusted expressions when it checks, reads or changes a table
+// with a CHECK, a generated column, or an expression as default or index. One of them can take hours, without
+// interruption. The beginning of a statement is written by SQLite itself.
 const (
 	sqlName  = `(?:\w+|"[^"]*")`
 	sqlNames = `\(\s*` + sqlName + `\s*(?:,\s*` + sqlName + `\s*)*\)`
@@ -20,17 +20,17 @@ const (
 var (
 	tableStatement = regexp.MustCompile(`(?i)^CREATE TABLE ` + sqlName + `\s*\((?:[\w\s,]|"[^"]*"|` + sqlNames + `)*\)$`)
 	indexStatement = regexp.MustCompile(`(?i)^CREATE (?:UNIQUE )?INDEX ` + sqlName + `\s+ON\s+` + sqlName + `\s*` + sqlNames + `$`)
-	// refusedWords are harmless in quotes, but nothing of opm has them there either. Tables sqlite_... are SQLite's own: it
-	// takes an index on its schema from a file, though from nobody else.
+	// refusedWords are harmless in quotes, but opm never quotes them. Tables sqlite_... are SQLite's own; it accepts
+	// an index on its schema from a file only.
 	refusedWords = regexp.MustCompile(`(?i)\b(?:(?:CHECK|GENERATED|AS|COLLATE)\b|DEFAULT\s*\(|sqlite_)`)
 )
 
-// ownTriggers are those of every index (operator-registry's migration 7). They tidy a table that is not read here and are
-// dropped, whatever they are in this one.
+// ownTriggers returns the triggers of every index (operator-registry's migration 7). They maintain a table that
+// is not read here, and are dropped whatever their definition.
 func ownTriggers() []string { return []string{"api_provider_cleanup", "api_requirer_cleanup"} }
 
-// checkSchema refuses a database that has more in it than tables and indexes as opm makes them, and its triggers. It reads
-// the schema as a table, without any index, for which SQLite evaluates nothing of it.
+// checkSchema refuses a database with objects other than tables, indexes and triggers as opm creates them. It
+// reads the schema as a table without any index, for which SQLite executes no part of it.
 func checkSchema(ctx context.Context, db *sql.DB) error {
 	rows, err := db.QueryContext(ctx, "SELECT name, sql FROM sqlite_schema NOT INDEXED WHERE sql IS NOT NULL")
 	if err != nil {
@@ -50,7 +50,7 @@ func checkSchema(ctx context.Context, db *sql.DB) error {
 	return rows.Err()
 }
 
-// checkStatement trusts that name is that of the statement: SQLite opens no database in which it is not.
+// checkStatement relies on name being the name in the statement: SQLite does not open other databases.
 func checkStatement(name, statement string) error {
 	match := indexStatement
 	switch {
@@ -59,16 +59,15 @@ func checkStatement(name, statement string) error {
 	case strings.HasPrefix(statement, "CREATE TABLE "):
 		match = tableStatement
 	case !strings.HasPrefix(statement, "CREATE INDEX ") && !strings.HasPrefix(statement, "CREATE UNIQUE INDEX "):
-		return invalidf("it has %.80q, which is neither table nor index: push an index as opm makes it", name)
+		return invalidf("it has %.80q, which is neither a table nor an index: push an index built by opm", name)
 	}
 	if !match.MatchString(statement) || refusedWords.MatchString(statement) {
-		return invalidf("the definition of %.80q has more in it than names, types and keys, such as a CHECK or an expression: "+
-			"push an index as opm makes it", name)
+		return invalidf("the definition of %.80q has more than names, types and keys, such as a CHECK or an expression: "+
+			"push an index built by opm", name)
 	}
 	return nil
 }
 
-// dropTriggers drops ownTriggers.
 func dropTriggers(ctx context.Context, db *sql.DB) error {
 	for _, name := range ownTriggers() {
 		if _, err := db.ExecContext(ctx, "DROP TRIGGER IF EXISTS "+name); err != nil {

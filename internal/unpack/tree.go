@@ -18,31 +18,31 @@ import (
 const (
 	maxName    = 255  // bytes of a file name: NAME_MAX of Linux
 	maxPath    = 4096 // bytes of a path: PATH_MAX of Linux
-	maxDepth   = 100  // directories of a path; bounds the work that a name can make
+	maxDepth   = 100  // directories of a path; limits the work for one name
 	maxRefused = 100  // refused entries remembered
 )
 
-// tree applies tar entries to the catalog's directory. Paths of the image are clean and relative to the image's root
-// ("configs/foo/catalog.json"); root holds what lies under dir.
+// tree applies tar entries to the catalog's directory. Paths of the image are clean and relative to the image's
+// root ("configs/foo/catalog.json"); root contains the files below dir.
 //
-// Only files and directories are made. Anything else is refused: remembered by path until a later entry or layer replaces
-// or hides it, and an error if it is there still at the end. So images whose base layers have links are fine, and nothing
-// in root can lead out of it.
+// Only files and directories are created. Any other entry is refused: tree remembers its path until a later
+// entry or layer replaces or hides it, and fails if it is left at the end. So links in base layers do no harm,
+// and no path in root leads out of it.
 type tree struct {
-	location // where in the image the catalog is; of a database nothing else is made
+	location // of the catalog in the image; beside a database nothing else is created
 	root     *os.Root
 	limits   Limits
-	written  func(name string) // told each file that is complete, relative to root
+	written  func(name string) // called with each complete file, relative to root
 	buffer   []byte            // for copying
 
-	exists  bool              // dir is there, as a directory
-	refused map[string]string // why an entry was not made, by path
-	entries int               // entries made so far
+	exists  bool              // dir exists as a directory
+	refused map[string]string // reasons of refused entries, by path
+	entries int               // entries created so far
 	bytes   int64             // bytes written so far
 
-	// touched are the paths that the current layer has entries for, and their parents: whiteouts spare them. cleared
-	// are the directories in which whiteouts of the layer hid all that can be hidden. Both hold hashes of a random
-	// seed, which keeps them small whatever the lengths of names.
+	// touched are the paths in the current layer and their parents, which whiteouts spare. cleared are the
+	// directories in which a whiteout of the layer hid everything. Both store hashes with a random seed, which
+	// bounds their size whatever the lengths of names.
 	touched, cleared map[uint64]struct{}
 	seed             maphash.Seed
 }
@@ -57,7 +57,7 @@ func (t *tree) beginLayer() {
 	t.touched, t.cleared = map[uint64]struct{}{}, map[uint64]struct{}{}
 }
 
-// apply applies one entry; content is read only where it is a file of the catalog.
+// apply applies one entry. It reads content only for files of the catalog.
 func (t *tree) apply(header *tar.Header, content io.Reader) error {
 	if header.Typeflag == tar.TypeXGlobalHeader {
 		return nil
@@ -72,15 +72,15 @@ func (t *tree) apply(header *tar.Header, content io.Reader) error {
 	}
 	switch {
 	case name == "." && header.Typeflag != tar.TypeDir:
-		return invalidf("entry %q makes the image's root something else than a directory", header.Name)
+		return invalidf("entry %q replaces the image's root, which must be a directory", header.Name)
 	case t.isBelowRefused(name):
-		return nil // it would lie where the link leads
+		return nil // it belongs to the target of the link
 	case t.isBesideDatabase(name):
 		return nil
 	case t.isAbove(name):
 		return t.applyAbove(name, header)
 	case t.isInside(name) && !utf8.ValidString(t.rel(name)):
-		return invalidf("the name of entry %q is no UTF-8: rename the file", header.Name) // io/fs takes no other
+		return invalidf("the name of entry %q is not UTF-8: rename the file", header.Name) // required by io/fs
 	case t.isInside(name):
 		return t.applyInside(name, header, content)
 	default:
@@ -88,7 +88,7 @@ func (t *tree) apply(header *tar.Header, content io.Reader) error {
 	}
 }
 
-// applyAbove applies an entry for a parent of dir. Its only effect is on whether dir can be there.
+// applyAbove applies an entry for a parent of dir. It only affects whether dir can exist.
 func (t *tree) applyAbove(name string, header *tar.Header) error {
 	if header.Typeflag != tar.TypeDir {
 		if err := t.remove(name); err != nil {
@@ -123,13 +123,13 @@ func (t *tree) applyInside(name string, header *tar.Header, content io.Reader) e
 	case isSparse(header) || !isFile(header):
 		return t.refuse(name, reason(header))
 	case name == t.dir:
-		return nil // a file where the catalog should be: dir is not there
+		return nil // a file in place of the catalog's directory: dir does not exist
 	default:
 		return t.writeFile(name, header.Size, content)
 	}
 }
 
-// writeFile writes a file of size bytes; of as many as there are, if size is sizeUnknown.
+// writeFile writes a file of size bytes, or all of content if size is sizeUnknown.
 func (t *tree) writeFile(name string, size int64, content io.Reader) error {
 	if err := t.checkFile(name, size); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (t *tree) writeFile(name string, size int64, content io.Reader) error {
 		return err
 	}
 	if size == sizeUnknown {
-		// One byte more than allowed says that the file is too large.
+		// One byte more than allowed shows that the file is too large.
 		content = io.LimitReader(content, min(t.limits.FileBytes, t.limits.TotalBytes-t.bytes)+1)
 	}
 	file, err := t.root.OpenFile(t.rel(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -162,7 +162,7 @@ func (t *tree) writeFile(name string, size int64, content io.Reader) error {
 	return nil
 }
 
-// onlyWriter hides what else a file can do, so that the copy uses the buffer that it is given.
+// onlyWriter hides the other methods of a file, so that io.CopyBuffer uses its buffer.
 type onlyWriter struct{ io.Writer }
 
 func (t *tree) checkFile(name string, size int64) error {
@@ -175,8 +175,8 @@ func (t *tree) checkFile(name string, size int64) error {
 	return nil
 }
 
-// applyHardLink makes a hard link to a file of the catalog, in whatever layer that is. It counts as a copy would, as
-// readers read it once more.
+// applyHardLink creates a hard link to a file of the catalog, in any layer. It counts like a copy, because
+// readers read it again.
 func (t *tree) applyHardLink(name string, header *tar.Header) error {
 	target, err := cleanName(header.Linkname)
 	if target == name {
@@ -184,13 +184,13 @@ func (t *tree) applyHardLink(name string, header *tar.Header) error {
 	}
 	var info fs.FileInfo
 	if err == nil && t.isInside(target) && target != t.dir {
-		info, _ = t.root.Lstat(t.rel(target)) // not there, or not readable: no target
+		info, _ = t.root.Lstat(t.rel(target)) // missing or unreadable: no target
 	}
 	if err := t.makeRoom(name); err != nil {
 		return err
 	}
 	if info == nil || !info.Mode().IsRegular() || contains(name, target) || contains(target, name) {
-		return t.refuse(name, fmt.Sprintf("is a hard link to %q, which is no file of the catalog: put the file itself there", header.Linkname))
+		return t.refuse(name, fmt.Sprintf("is a hard link to %q, which is not a file of the catalog: replace it with the file", header.Linkname))
 	}
 	if err := t.count(1, info.Size()); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (t *tree) applyHardLink(name string, header *tar.Header) error {
 	return nil
 }
 
-// makeRoom makes the parent of name and removes what is at name, so that an entry can be made there.
+// makeRoom creates the parent of name and removes name, so that an entry can be created there.
 func (t *tree) makeRoom(name string) error {
 	t.touch(name)
 	if name != t.dir {
@@ -213,7 +213,7 @@ func (t *tree) makeRoom(name string) error {
 	return t.remove(name)
 }
 
-// mkdirAll makes directory name and its parents from dir on, replacing files that are in the way.
+// mkdirAll creates directory name and its parents from dir on, and replaces files in the way.
 func (t *tree) mkdirAll(name string) error {
 	t.exists = true
 	if name == t.dir {
@@ -225,7 +225,7 @@ func (t *tree) mkdirAll(name string) error {
 		return nil
 	case err == nil:
 		err = t.root.Remove(t.rel(name))
-	default: // not there, or a parent is a file
+	default: // missing, or a parent is a file
 		err = t.mkdirAll(path.Dir(name))
 	}
 	if err != nil {
@@ -237,7 +237,7 @@ func (t *tree) mkdirAll(name string) error {
 	return t.root.Mkdir(t.rel(name), 0o755)
 }
 
-// remove removes what is at name and below it.
+// remove removes name and everything below it.
 func (t *tree) remove(name string) error {
 	maps.DeleteFunc(t.refused, func(refused, _ string) bool {
 		return contains(name, refused)
@@ -261,12 +261,12 @@ func (t *tree) remove(name string) error {
 func (t *tree) refuse(name, reason string) error {
 	t.refused[name] = reason
 	if len(t.refused) > maxRefused {
-		return invalidf("%s %s (and so for %d others)", name, reason, maxRefused)
+		return invalidf("%s %s (and %d others)", name, reason, maxRefused)
 	}
 	return nil
 }
 
-// count adds to what the image has taken and says when that is too much.
+// count adds to the totals and fails if they exceed a limit.
 func (t *tree) count(entries int, bytes int64) error {
 	t.entries += entries
 	t.bytes += bytes
@@ -279,7 +279,7 @@ func (t *tree) count(entries int, bytes int64) error {
 	return nil
 }
 
-// checkRefused says whether something refused is there after the last layer.
+// checkRefused returns an error if a refused entry is left after the last layer.
 func (t *tree) checkRefused() error {
 	if len(t.refused) == 0 {
 		return nil
@@ -288,7 +288,7 @@ func (t *tree) checkRefused() error {
 	return invalidf("%s %s", first, t.refused[first])
 }
 
-// result says what is there after the last layer.
+// result returns the files that exist after the last layer.
 func (t *tree) result() (Result, error) {
 	if err := t.checkRefused(); err != nil {
 		return Result{}, err
@@ -310,10 +310,10 @@ func (t *tree) result() (Result, error) {
 	case err != nil:
 		return Result{}, fmt.Errorf("counting the files: %w", err)
 	case !t.exists:
-		return Result{}, misplacedf("the image has no directory %s, where its catalog should be: "+
+		return Result{}, misplacedf("the image has no directory %s for its catalog: "+
 			"set spec.extractContent.configDir, or correct the label or annotation %s", result.ConfigDir, ConfigsLabel)
 	case result.Files == 0:
-		return Result{}, invalidf("the catalog's directory %s has no file in it", result.ConfigDir)
+		return Result{}, invalidf("the catalog's directory %s has no files", result.ConfigDir)
 	}
 	return result, nil
 }

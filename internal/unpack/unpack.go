@@ -1,13 +1,14 @@
-// Package unpack provides the catalog files of an image: a reference by digest becomes verified files in a directory that
-// the caller hands over. It knows the registry and the image format, and neither Kubernetes nor what the files mean.
+// Package unpack writes the catalog files of an image, named by digest, to a directory given by the caller. It
+// knows registries and the image format, but neither Kubernetes nor the meaning of the files.
 //
-// Everything streams: registry, digest and size check, decompression, tar, file. Memory use does not depend on the size of
-// the image. Layers apply in order, with whiteouts, as the OCI image specification (layer.md) says. Image content is not
-// trusted: files are written through an os.Root and in number and size within Limits; links and devices are not made.
+// Everything streams: registry, size and digest check, decompression, tar, file. Memory use does not depend on
+// the size of the image. Layers apply in order, with whiteouts, as in the OCI image specification (layer.md).
+// Image content is untrusted: files are written through an os.Root, within Limits; links and devices are not
+// created.
 //
-// Three kinds of images hold a catalog. The usual one has its files in a directory that a label names. An OCI artifact has
-// them in its layers, as archives or one by one. An index image of old has an SQLite database, which is converted to files
-// here, so that nobody else needs to know of it.
+// A catalog is in one of three kinds of images. The usual kind has a directory named by a label. An OCI artifact
+// has files in its layers, as archives or one by one. An old index image has an SQLite database, which is
+// converted to files here, so that no other package needs to know it.
 package unpack
 
 import (
@@ -25,38 +26,38 @@ import (
 )
 
 const (
-	// ConfigsLabel is the image label, of OCI artifacts the annotation of the manifest, that names the directory of the
-	// catalog; opm and all catalog images set it.
+	// ConfigsLabel names the directory of the catalog. It is a label of images, and an annotation of the manifest
+	// of OCI artifacts. opm sets it.
 	ConfigsLabel = "operators.operatorframework.io.index.configs.v1"
 
-	// DatabaseLabel is the image label that names the SQLite database of an index image made before there were catalog
-	// files. ConfigsLabel goes before it.
+	// DatabaseLabel is the image label that names the SQLite database of an old index image. ConfigsLabel takes
+	// precedence.
 	DatabaseLabel = "operators.operatorframework.io.index.database.v1"
 )
 
-// Options say how to unpack. The zero value is ready for use.
+// Options configure Image. The zero value is ready for use.
 type Options struct {
-	ConfigDir string          // directory of the catalog in the image; "": what the image's labels say
-	Limits    Limits          // what an image may take
+	ConfigDir string // directory of the catalog in the image; "": as the image's labels name it
+	Limits    Limits
 	Remote    []remote.Option // access to the registry
-	Platform  v1.Platform     // which image of a multi-arch index to prefer; zero: this machine's architecture on Linux
+	Platform  v1.Platform     // preferred image of a multi-arch index; zero: this machine's architecture on Linux
 
-	// Written, if not nil, is told the path in the root of each catalog file that is complete, so that it can be read while
-	// others are being unpacked. A later layer may remove the file, or replace it: then it is told again.
+	// Written, if not nil, is called with the path in root of each complete catalog file, so that it can be read
+	// while others are unpacked. A later layer may remove the file, or replace it and call Written again.
 	Written func(name string)
 
-	// Progress, if not nil, is kept current.
+	// Progress, if not nil, is updated.
 	Progress *Progress
 }
 
-// Progress is how much of an image was fetched. It may be asked while Image is at it, which begins anew with each call. The zero value is
-// ready for use.
+// Progress counts the fetched bytes of an image. It may be read while Image runs; each call of Image resets it.
+// The zero value is ready for use.
 type Progress struct{ done, total atomic.Int64 }
 
-// Bytes are those of the layers, compressed: of how many, once that is known, how many came.
+// Bytes returns the compressed bytes of layers fetched so far, and their total (0: not known yet).
 func (p *Progress) Bytes() (done, total int64) { return p.done.Load(), p.total.Load() }
 
-// begin is told which layers are to come.
+// begin sets the total to the size of layers.
 func (p *Progress) begin(layers []v1.Descriptor) {
 	if p == nil {
 		return
@@ -75,18 +76,18 @@ func (p *Progress) add(n int) {
 	}
 }
 
-// Result is what was unpacked.
+// Result is the summary of the unpacked files.
 type Result struct {
 	ConfigDir string // directory of the catalog, or of its database, in the image, absolute: "/configs"
 	Files     int    // regular files
 	Bytes     int64  // their sizes together
 }
 
-// InvalidImageError says that the image itself is at fault, so that the same digest will fail again. Any other error may
-// pass: the registry, the network, the local disk.
+// InvalidImageError means that the image is at fault, so the same digest fails again. Other errors may be
+// temporary: of the registry, the network or the local disk.
 type InvalidImageError struct {
 	Err       error
-	ConfigDir bool // another Options.ConfigDir may help, and Err says so
+	ConfigDir bool // another Options.ConfigDir may help, as Err explains
 }
 
 func (e *InvalidImageError) Error() string { return e.Err.Error() }
@@ -96,7 +97,7 @@ func invalidf(format string, args ...any) error {
 	return &InvalidImageError{Err: fmt.Errorf(format, args...)}
 }
 
-// misplacedf is invalidf about a catalog that does not lie where it is looked for.
+// misplacedf is invalidf for a catalog that is not in the expected location.
 func misplacedf(format string, args ...any) error {
 	return &InvalidImageError{Err: fmt.Errorf(format, args...), ConfigDir: true}
 }
@@ -106,16 +107,17 @@ func isInvalid(err error) bool {
 	return ok
 }
 
-// Image writes the catalog files of the image ref to root, with paths relative to the catalog's directory, after removing
-// what is in root: it may be called again after an error, which leaves an unspecified part of the files there. Files have
-// mode 0644 and directories 0755 (less the umask), whatever the image says; nothing is synced to disk.
+// Image removes everything in root and writes the catalog files of the image ref to it, with paths relative to
+// the catalog's directory. After an error, root holds an unspecified part of the files; Image may be called
+// again. Files have mode 0644 and directories 0755 (less the umask), whatever the image has. Nothing is synced
+// to disk.
 //
-// Errors do not name the image: the caller knows it. What the registry or the way to it is to blame for is a
-// registry.Error; what the image is, an InvalidImageError. A catalog without any file is one, and so is a catalog that has a
-// symbolic link, device or pipe among its files after the last layer.
+// Errors do not name the image. Failures of the registry are a registry.Error, those of the image an
+// InvalidImageError. A catalog without files is one, and so is a catalog with a symbolic link, device or pipe
+// among its files after the last layer.
 func Image(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (Result, error) {
 	if err := clearRoot(root); err != nil {
-		return Result{}, fmt.Errorf("removing what was unpacked before: %w", err)
+		return Result{}, fmt.Errorf("removing previously unpacked files: %w", err)
 	}
 	img, err := fetch(ctx, ref, opts)
 	if err != nil {
@@ -149,7 +151,7 @@ func Image(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (R
 	return tree.result()
 }
 
-// clearRoot removes all that is in root.
+// clearRoot removes everything in root.
 func clearRoot(root *os.Root) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {

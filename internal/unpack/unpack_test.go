@@ -91,7 +91,7 @@ func TestImageConfigDir(t *testing.T) {
 		"../../../opt/catalog":  {Result{"/opt/catalog", 1, 1}, ""},
 		"/opt":                  {Result{"/opt", 2, 3}, ""},
 		"/":                     {Result{"/", 3, 6}, ""},
-		"/opt/cat":              {Result{}, "the image has no directory /opt/cat, where its catalog should be: set spec.extractContent.configDir"},
+		"/opt/cat":              {Result{}, "the image has no directory /opt/cat for its catalog: set spec.extractContent.configDir"},
 		"/readme":               {Result{}, "the image has no directory /readme"},
 		"/opt/catalog/foo.json": {Result{}, "the image has no directory /opt/catalog/foo.json"},
 		"":                      {Result{}, "the image has neither label " + ConfigsLabel + " nor " + DatabaseLabel},
@@ -139,7 +139,7 @@ func TestIndex(t *testing.T) {
 		})
 	}
 	_, err := Image(t.Context(), pushIndex(t, host, empty.Index), newScratch(t).root, Options{})
-	checkError(t, err, "its image index names no image", true)
+	checkError(t, err, "its image index lists no image", true)
 }
 
 // indexOf has the children, of no platform where none is given; an entry that is no image has children of its own.
@@ -175,10 +175,10 @@ func TestNestedIndexes(t *testing.T) {
 		"own platform above":    {indexOf(types.OCIImageIndex, index(image("0", "amd64")), image("1", "arm64")), "1", ""},
 		"else the first of all": {indexOf(types.OCIImageIndex, index(image("0", "s390x")), image("1", "ppc64le")), "0", ""},
 		"as deep as may be":     {indexOf(types.OCIImageIndex, index(index(image("0", "")))), "0", ""},
-		"deeper":                {indexOf(types.OCIImageIndex, index(index(index(image("0", ""))))), "", "its image index has other indexes in it, more than 15 or more than 2 deep: push an index of images"},
+		"deeper":                {indexOf(types.OCIImageIndex, index(index(index(image("0", ""))))), "", "its image index nests more than 15 indexes, or more than 2 levels: push an index of images"},
 		"more":                  {indexOf(types.OCIImageIndex, many...), "", "push an index of images"},
-		"indexes of nothing":    {indexOf(types.OCIImageIndex, index(), index()), "", "its image index names no image"},
-		"nothing but strangers": {indexOf(types.OCIImageIndex, mutate.IndexAddendum{Add: static.NewLayer([]byte("x"), types.OCILayer)}), "", "its image index names no image"},
+		"indexes of nothing":    {indexOf(types.OCIImageIndex, index(), index()), "", "its image index lists no image"},
+		"nothing but strangers": {indexOf(types.OCIImageIndex, mutate.IndexAddendum{Add: static.NewLayer([]byte("x"), types.OCILayer)}), "", "its image index lists no image"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScratch(t)
@@ -202,7 +202,7 @@ func TestAgain(t *testing.T) {
 	}
 	bad := imageOf(t, "/configs", archive(t, file("configs/d/a", "1"), file("configs/b", "1")), []byte("no layer"))
 	_, err := Image(t.Context(), push(t, host, bad), s.root, Options{})
-	checkError(t, err, "layer 2 of 2: it is no tar archive", true)
+	checkError(t, err, "layer 2 of 2: it is not a tar archive", true)
 	good := imageOf(t, "/configs", archive(t, file("configs/d", "2")))
 	for range 2 {
 		if _, err := Image(t.Context(), push(t, host, good), s.root, Options{}); err != nil {
@@ -233,18 +233,18 @@ func pushIndex(t *testing.T, host string, index v1.ImageIndex) name.Digest {
 // TestArchives gives the verdict on each archive of testdata/archives: what it says and, where it is fit, its files.
 func TestArchives(t *testing.T) {
 	host := registry.Start(t, nil)
-	const sparse = "configs/foo/more.json is a sparse file; a catalog may have whole files only: pack it without --sparse"
+	const sparse = "configs/foo/more.json is a sparse file, which is not supported: pack it without --sparse"
 	verdicts := map[string]string{
 		"control":          "",
-		"path-traversal":   `layer 1 of 1: the name of entry "configs/../../evil.txt" leaves the image`,
+		"path-traversal":   `layer 1 of 1: the name of entry "configs/../../evil.txt" points outside of the image`,
 		"absolute-path":    "", // relative to the image's root, so not in the catalog
-		"symlink-escape":   "configs/bar is a symbolic link; catalogd follows no links: put the file itself there",
+		"symlink-escape":   "configs/bar is a symbolic link, which is not supported: replace it with the file",
 		"symlink-read":     "configs/foo/more.json is a symbolic link",
 		"symlink-inside":   "configs/foo/same.json is a symbolic link",
 		"symlink-loop":     "configs/foo/loop is a symbolic link",
 		"hardlink-escape":  "configs/foo/more.json is a hard link to",
-		"fifo":             "configs/foo/pipe.json is a named pipe; a catalog may have files and directories only",
-		"device":           "configs/foo/zero.json is a device; a catalog may have files and directories only",
+		"fifo":             "configs/foo/pipe.json is a named pipe; only files and directories are supported",
+		"device":           "configs/foo/zero.json is a device; only files and directories are supported",
 		"duplicate-entry":  "", // the later one
 		"sparse-gnu":       sparse,
 		"sparse-pax-0.0":   sparse,
@@ -252,7 +252,7 @@ func TestArchives(t *testing.T) {
 		"sparse-pax-1.0":   sparse,
 		"sparse-elsewhere": "",
 		"truncated":        "layer 1 of 1: unpacking configs/foo/catalog.json: its gzip stream is damaged: unexpected EOF",
-		"not-gzip":         "layer 1 of 1: it is no tar archive, neither plain nor compressed with gzip or zstd",
+		"not-gzip":         "layer 1 of 1: it is not a tar archive, neither plain nor compressed with gzip or zstd",
 	}
 	readme, err := os.ReadFile("testdata/archives/README.md")
 	if err != nil {
@@ -344,10 +344,10 @@ func TestOtherImages(t *testing.T) {
 		img  v1.Image
 		want string
 	}{
-		"schema 1":     {mutate.MediaType(imageOf(t, "/configs"), types.DockerManifestSchema1), "its manifest is of type"},
+		"schema 1":     {mutate.MediaType(imageOf(t, "/configs"), types.DockerManifestSchema1), "its manifest has the unsupported type"},
 		"no layers":    {imageOf(t, "/configs"), "the image has no directory /configs"},
-		"no files":     {imageOf(t, "/configs", archive(t, dir("configs/foo"))), "the catalog's directory /configs has no file in it"},
-		"all hidden":   {imageOf(t, "/configs", archive(t, file("configs/a", "a")), archive(t, whiteout("configs/.wh.a"))), "has no file in it"},
+		"no files":     {imageOf(t, "/configs", archive(t, dir("configs/foo"))), "the catalog's directory /configs has no files"},
+		"all hidden":   {imageOf(t, "/configs", archive(t, file("configs/a", "a")), archive(t, whiteout("configs/.wh.a"))), "has no files"},
 		"removed":      {imageOf(t, "/configs", archive(t, file("configs/a", "a")), archive(t, whiteout(".wh.configs"))), "the image has no directory /configs"},
 		"large window": {imageOf(t, "/configs", zstandard(t, archive(t, file("configs/a", wide)), zstd.WithWindowSize(64<<20))), "its zstd stream is damaged: window size exceeded"},
 	} {
@@ -372,7 +372,7 @@ func TestForeignLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Image(t.Context(), push(t, registry.Start(t, nil), img), newScratch(t).root, Options{})
-	checkError(t, err, "layer 1 of 1: it lies outside the registry", true)
+	checkError(t, err, "layer 1 of 1: it is stored outside the registry", true)
 	var blob string
 	host := registry.Start(t, alter(&blob, func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusNotFound) }))
 	lent := manifestOf(t, host, imageOf(t, "/configs", layer), func(m *v1.Manifest) {
@@ -381,7 +381,7 @@ func TestForeignLayer(t *testing.T) {
 		blob = m.Config.Digest.String()
 	})
 	_, err = Image(t.Context(), putManifest(t, host, lent), newScratch(t).root, Options{})
-	checkError(t, err, "the image configuration: it lies outside the registry", true)
+	checkError(t, err, "the image configuration: it is stored outside the registry", true)
 	if asked.Load() {
 		t.Error("another host was asked")
 	}

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Names of whiteouts, as the OCI image specification has them (layer.md, "Whiteouts").
+// Names of whiteouts (OCI image specification, layer.md, "Whiteouts").
 const (
 	whiteoutPrefix = ".wh."
-	// opaque, after the prefix, hides all that lower layers have in the directory.
+	// opaque, after the prefix, hides all content of lower layers in the directory.
 	opaque = ".wh..opq"
 )
 
-// applyWhiteout applies the entry .wh.<hidden> of directory parent. A whiteout hides what lower layers have and nothing of
-// its own layer, wherever in the layer it stands.
+// applyWhiteout applies the entry .wh.<hidden> of directory parent. A whiteout hides content of lower layers
+// only, wherever it stands in its layer.
 func (t *tree) applyWhiteout(parent, hidden string) error {
 	switch {
 	case hidden == opaque:
@@ -21,7 +21,7 @@ func (t *tree) applyWhiteout(parent, hidden string) error {
 	case strings.HasPrefix(hidden, whiteoutPrefix):
 		return nil // bookkeeping of AUFS
 	case hidden == "" || hidden == "." || hidden == "..":
-		return invalidf("%s is a whiteout of nothing", path.Join(parent, whiteoutPrefix)+hidden)
+		return invalidf("%s is a whiteout without a name", path.Join(parent, whiteoutPrefix)+hidden)
 	default:
 		return t.hide(path.Join(parent, hidden))
 	}
@@ -39,7 +39,7 @@ func (t *tree) hide(name string) error {
 	}
 }
 
-// hideIn removes what lower layers have in directory name. Doing so again in the same layer would find nothing.
+// hideIn hides the content of lower layers in directory name, once for each layer.
 func (t *tree) hideIn(name string) error {
 	if _, done := t.cleared[t.hash(name)]; done || !t.isInside(name) && !t.isAbove(name) {
 		return nil
