@@ -10,13 +10,13 @@ const (
 	unitPercent        = "percentunit"
 )
 
-// A row is a title and panels, which stand side by side as they fit in.
+// A row is a title and panels, side by side where they fit.
 type row struct {
 	title  string
 	panels []panel
 }
 
-// A panel is what Grafana's JSON model calls so, as far as it is used here.
+// A panel is the used part of a panel in Grafana's JSON model.
 type panel struct {
 	ID          int       `json:"id"`
 	Type        string    `json:"type"`
@@ -27,7 +27,7 @@ type panel struct {
 	Targets     []target  `json:"targets,omitempty"`
 	FieldConfig *fields   `json:"fieldConfig,omitempty"`
 	Options     *options  `json:"options,omitempty"`
-	Panels      *[]string `json:"panels,omitempty"` // of a row that is folded; ours is not
+	Panels      *[]string `json:"panels,omitempty"` // of a folded row
 }
 
 type source struct {
@@ -62,7 +62,7 @@ type options struct {
 	TextMode  string `json:"textMode,omitempty"`
 }
 
-// A variable is a choice above the panels.
+// A variable is a selector above the panels.
 type variable struct {
 	Name       string  `json:"name"`
 	Label      string  `json:"label"`
@@ -98,7 +98,7 @@ type templating struct {
 
 var prometheus = &source{Type: "prometheus", UID: "${datasource}"}
 
-// stat is the number that a query gives now.
+// stat returns a panel with the current value of a query.
 func stat(title, unit, expr, legend string) panel {
 	p := query("stat", title, "", unit, expr, legend)
 	p.Options = &options{GraphMode: "area"}
@@ -108,7 +108,7 @@ func stat(title, unit, expr, legend string) panel {
 	return p
 }
 
-// graph is a query over time.
+// graph returns a panel with a query over time.
 func graph(title, description, unit, expr, legend string) panel {
 	return query("timeseries", title, description, unit, expr, legend)
 }
@@ -129,7 +129,7 @@ const (
 	graphHeight = 8
 )
 
-// newDashboard places the panels of the rows.
+// newDashboard returns a dashboard with the panels of the rows.
 func newDashboard(rows []row) dashboard {
 	d := dashboard{
 		UID: "catalogd", Title: "catalogd", Tags: []string{"catalogd"}, SchemaVersion: 39, Editable: true, Refresh: "1m",
@@ -166,7 +166,7 @@ func newDashboard(rows []row) dashboard {
 	return d
 }
 
-// choice is a variable whose values are those of a label; at first all.
+// choice returns a variable with the values of a label, initially all.
 func choice(name, label, query string) variable {
 	return variable{Name: name, Label: label, Type: "query", Query: query, Datasource: prometheus, Refresh: 2, IncludeAll: true, AllValue: ".*", Multi: true}
 }

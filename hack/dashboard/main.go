@@ -1,5 +1,5 @@
-// Command dashboard prints catalogd's Grafana dashboard, which `make generate` keeps in config/prometheus/dashboard.json: panels.go says what
-// is on it, and the e2e tests ask a real Prometheus each of its queries.
+// Command dashboard prints catalogd's Grafana dashboard. `make generate` writes it to config/prometheus/dashboard.json. The e2e
+// tests send each of its queries to a real Prometheus.
 package main
 
 import (

@@ -1,17 +1,17 @@
 package main
 
-// What a query is about: the installation that is chosen above, and of its catalogs those that are chosen.
+// Label matchers for the selected installation and the selected catalogs.
 const (
 	installation = `namespace=~"$namespace", job=~"$job"`
 	catalogs     = installation + `, catalog=~"$catalog"`
 )
 
-// ofLeader is a metric by catalog, without what replicas say that led before: only the leader follows catalogs.
+// ofLeader returns a query of a metric by catalog without the values of former leaders.
 func ofLeader(metric string) string {
 	return "max by (namespace, job, catalog) (" + metric + "{" + catalogs + "} unless on (job, instance) catalogd_leading == 0)"
 }
 
-// rows are what the dashboard shows, from the top.
+// rows are the rows of the dashboard, from the top.
 var rows = []row{
 	{"At a glance", []panel{
 		stat("Catalogs Ready", unitNone, "sum("+ofLeader("catalogd_ready")+")", ""),
@@ -23,17 +23,17 @@ var rows = []row{
 	}},
 	{"Catalogs", []panel{
 		graph("Ready", "1 if a catalog is Ready", unitNone, ofLeader("catalogd_ready"), "{{catalog}}"),
-		graph("Time since the content was last known to be current", "What an image has now and what is served were the same so long ago; five polling intervals raise an alert", unitSeconds,
+		graph("Time since the content was last known to be current", "Time since a poll last found the served digest current; an alert fires after five polling intervals", unitSeconds,
 			`time() - max by (namespace, job, catalog) (catalogd_content_current_timestamp_seconds{`+catalogs+`})`, "{{catalog}}"),
 		graph("Time since the last change", "", unitSeconds, `time() - max by (namespace, job, catalog) (catalogd_last_change_timestamp_seconds{`+catalogs+`})`, "{{catalog}}"),
-		graph("Packages", "Those that are published", unitNone, ofLeader("catalogd_packages"), "{{catalog}}"),
-		graph("Invalid packages", "Those that failed validation and are not published", unitNone, ofLeader("catalogd_invalid_packages"), "{{catalog}}"),
+		graph("Packages", "Published packages", unitNone, ofLeader("catalogd_packages"), "{{catalog}}"),
+		graph("Invalid packages", "Packages that failed validation and are not published", unitNone, ofLeader("catalogd_invalid_packages"), "{{catalog}}"),
 		graph("Size of the content", "As JSON lines", unitBytes, ofLeader("catalogd_content_bytes"), "{{catalog}}"),
 	}},
 	{"Registries", []panel{
 		graph("Polls", "By result", unitPerSecond, `sum by (result) (rate(catalogd_polls_total{`+catalogs+`}[$__rate_interval]))`, "{{result}}"),
-		graph("Polls that failed, in the last hour", "By catalog", unitNone, `sum by (catalog) (increase(catalogd_polls_total{`+catalogs+`, result="failure"}[1h]))`, "{{catalog}}"),
-		graph("Time until the next poll", "Below 0, it is due", unitSeconds, ofLeader("catalogd_next_poll_timestamp_seconds")+" - time()", "{{catalog}}"),
+		graph("Failed polls in the last hour", "By catalog", unitNone, `sum by (catalog) (increase(catalogd_polls_total{`+catalogs+`, result="failure"}[1h]))`, "{{catalog}}"),
+		graph("Time until the next poll", "Negative values are overdue", unitSeconds, ofLeader("catalogd_next_poll_timestamp_seconds")+" - time()", "{{catalog}}"),
 		graph("Duration of the last unpacking", "", unitSeconds, ofLeader("catalogd_unpack_seconds"), "{{catalog}}"),
 	}},
 	{"Content service", []panel{
@@ -42,20 +42,20 @@ var rows = []row{
 		graph("Duration, 99th percentile", "By route, without change feeds", unitSeconds,
 			`histogram_quantile(0.99, sum by (route, le) (rate(catalogd_http_request_duration_seconds_bucket{`+installation+`, route!~".*/watch"}[$__rate_interval])))`, "{{route}}"),
 		graph("Bytes sent", "By encoding", unitBytesPerSecond, `sum by (encoding) (rate(catalogd_http_response_bytes_total{`+installation+`}[$__rate_interval]))`, "{{encoding}}"),
-		graph("Requests in flight", "Change feeds among them", unitNone, `sum by (route) (catalogd_http_requests_in_flight{`+installation+`})`, "{{route}}"),
+		graph("Requests in flight", "Including change feeds", unitNone, `sum by (route) (catalogd_http_requests_in_flight{`+installation+`})`, "{{route}}"),
 		graph("Connections", "", unitNone, `sum by (instance) (catalogd_connections{`+installation+`, port="content"})`, "{{instance}}"),
 	}},
 	{"Replicas", []panel{
 		graph("Leads", "1 if a replica leads", unitNone, `max by (instance) (catalogd_leading{`+installation+`})`, "{{instance}}"),
-		graph("Catalogs behind", "How many catalogs a replica serves in another version than their status names", unitNone,
+		graph("Catalogs behind", "Catalogs of which a replica serves a stale digest, or none", unitNone,
 			`sum by (instance) (catalogd_replica_behind{`+catalogs+`})`, "{{instance}}"),
 		graph("Volume: used", "", unitBytes, `catalogd_storage_used_bytes{`+installation+`}`, "{{instance}}"),
-		graph("Volume: free", "Of the volume, or of --storage-limit", unitBytes, `catalogd_storage_free_bytes{`+installation+`}`, "{{instance}}"),
+		graph("Volume: free", "The smaller of the volume's and that of --storage-limit", unitBytes, `catalogd_storage_free_bytes{`+installation+`}`, "{{instance}}"),
 	}},
 	{"Process", []panel{
 		graph("Memory", "Resident", unitBytes, `process_resident_memory_bytes{`+installation+`} and on (job, instance) catalogd_build_info`, "{{instance}}"),
 		graph("Processor time", "Of one processor", unitPercent, `rate(process_cpu_seconds_total{`+installation+`}[$__rate_interval]) and on (job, instance) catalogd_build_info`, "{{instance}}"),
 		graph("Reconciles", "Passes over catalogs, by result", unitPerSecond, `sum by (result) (rate(controller_runtime_reconcile_total{`+installation+`, controller="catalogsource"}[$__rate_interval]))`, "{{result}}"),
-		graph("Catalogs that wait for a worker", "", unitNone, `sum by (instance) (workqueue_depth{`+installation+`, controller="catalogsource"})`, "{{instance}}"),
+		graph("Catalogs waiting for a worker", "", unitNone, `sum by (instance) (workqueue_depth{`+installation+`, controller="catalogsource"})`, "{{instance}}"),
 	}},
 }

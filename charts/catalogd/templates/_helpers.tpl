@@ -1,18 +1,18 @@
-{{/* Names of what belongs to no namespace, or to another's: those of config/default in catalogd-system, else with the namespace. */}}
+{{/* Names of objects outside the release namespace: those of config/default in catalogd-system, otherwise with the namespace. */}}
 {{- define "catalogd.clusterName" -}}
 {{- if eq .namespace "catalogd-system" }}{{ .name }}{{ else }}{{ .name }}:{{ .namespace }}{{ end }}
 {{- end }}
 
-{{/* Stops what could not go well. `helm template` looks nothing up, and so sees no other installation. */}}
+{{/* Rejects conflicting installations. `helm template` cannot see other installations. */}}
 {{- define "catalogd.check" -}}
 {{- if and (not .Values.leaderElection.enabled) (gt (int .Values.replicas) 1) }}
-{{- fail "without leader election replicas overwrite each other's statuses and packages: set leaderElection.enabled=true, or replicas=1" }}
+{{- fail "without leader election, replicas overwrite each other's statuses and packages: set leaderElection.enabled=true, or replicas=1" }}
 {{- end }}
 {{- range (lookup "apps/v1" "StatefulSet" "" "").items }}
 {{- if and (eq "catalogd" (dig "labels" "app.kubernetes.io/name" "" .metadata)) (ne .metadata.namespace $.Release.Namespace) }}
 {{- $theirs := contains "--catalog-selector" (toJson .spec.template.spec.containers) }}
 {{- if or (not $.Values.catalogSelector) (and $.Release.IsInstall (not $theirs)) }}
-{{- fail (printf "namespace %s has a catalogd too, and for a CatalogSource that both select they overwrite each other's work: set catalogSelector, there first, to selectors that exclude each other, such as \"shard notin (a)\" there and \"shard=a\" here" .metadata.namespace) }}
+{{- fail (printf "namespace %s has a catalogd too, and installations that select the same CatalogSource overwrite each other: set catalogSelector, there first, to selectors that do not overlap, such as \"shard notin (a)\" there and \"shard=a\" here" .metadata.namespace) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -23,7 +23,7 @@ app.kubernetes.io/name: catalogd
 app.kubernetes.io/part-of: catalogd
 {{- end }}
 
-{{/* The rules of a kind in files/role.yaml, which `make generate` makes. */}}
+{{/* The rules of a kind in files/role.yaml, which `make generate` writes. */}}
 {{- define "catalogd.rules" -}}
 {{- $kind := .kind }}
 {{- range splitList "\n---\n" (.root.Files.Get "files/role.yaml") }}
