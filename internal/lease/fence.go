@@ -8,15 +8,16 @@ import (
 	"net/http"
 )
 
-// ErrNotHeld is the error of a write that was not made, or given up, as this replica does not lead.
-var ErrNotHeld = errors.New("this replica does not lead")
+// ErrNotHeld is the error of a write that was refused or canceled because this replica is not the leader.
+var ErrNotHeld = errors.New("this replica is not the leader")
 
-// Refused tells whether an error is of a write that was not made, or given up, as the lease was not this replica's.
+// Refused reports whether a write was refused or canceled because this replica does not hold the lease.
 func (l *Lease) Refused(err error) bool { return errors.Is(err, ErrNotHeld) }
 
-// Fence returns a transport that lets writes to the API server through only as long as the lease is this replica's: a process that was
-// stopped for a while, or cut off, finds at its next write that others lead by now. Between that look and the write itself it can be
-// stopped as well; so writers also name the version that they replace, and the leader watches what it wrote.
+// Fence returns a transport that allows writes to the API server only while this replica holds the lease. A
+// process that was paused or disconnected is refused at its next write if it lost the lease. Since it can also
+// be paused between that check and the write, writers name the version that they replace, and the leader watches
+// its objects.
 func (l *Lease) Fence(next http.RoundTripper) http.RoundTripper { return &fence{l, next} }
 
 type fence struct {
@@ -32,7 +33,7 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	left, term := f.lease.hold()
 	if left <= 0 {
 		if r.Body != nil {
-			_ = r.Body.Close() // as a RoundTripper has to
+			_ = r.Body.Close() // required of a RoundTripper
 		}
 		return nil, ErrNotHeld
 	}
@@ -49,14 +50,15 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// write is a request that is to end with the lease.
+// write is a request that is canceled when the lease ends.
 type write struct {
-	asked  context.Context // of whoever made it
-	ctx    context.Context // the same, until the lease ends
+	asked  context.Context // of the caller
+	ctx    context.Context // of the caller, canceled when the lease ends
 	cancel context.CancelFunc
 }
 
-// explain says of the error of a request so if it was the end of the lease that ended it. Whether such a write was made, nobody knows.
+// explain wraps the error of a request that the end of the lease canceled. Whether the API server made such a
+// write is unknown.
 func (w *write) explain(err error) error {
 	if w.ctx.Err() == nil || w.asked.Err() != nil {
 		return err
@@ -64,7 +66,7 @@ func (w *write) explain(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotHeld, err)
 }
 
-// body is that of an answer, which ends the request when it is closed.
+// body is a response body that ends its request when it is closed.
 type body struct {
 	io.ReadCloser
 	write *write
@@ -73,7 +75,7 @@ type body struct {
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // io.Reader promises that very value
+	if err != nil && err != io.EOF { //nolint:errorlint // io.Reader returns io.EOF unwrapped
 		err = b.write.explain(err)
 	}
 	return n, err

@@ -1,6 +1,7 @@
-// Package lease lets one of several replicas lead. It is client-go's leader election, by a Lease in the API server, with three things
-// added: a replica knows for how long it surely leads, so that it makes no write after that (see Fence); one that has not caught up stands
-// back for those that have; and one that does not work any more gives the lease up.
+// Package lease elects the leader of several replicas. It is client-go's leader election, by a Lease in the API
+// server, with three additions: a replica knows how long it surely holds the lease, and makes no write after
+// that (see Fence); a replica that has not caught up waits for those that have; and one that does not work gives
+// the lease up.
 package lease
 
 import (
@@ -20,42 +21,42 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=catalogd-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=catalogd-system,resources=leases,resourceNames=catalogd,verbs=get;update
 
-// standBack is how long a replica that has not caught up leaves a free lease to others. If nobody took it by then, there is nobody.
+// standBack is how long a replica that has not caught up leaves a free lease to others.
 const standBack = time.Minute
 
-// Config is what a lease is made of.
+// Config configures a Lease.
 type Config struct {
 	Client    coordinationv1.LeasesGetter
 	Namespace string
 	Name      string
-	Identity  string // of this process: not even another one of the same pod may have it
+	Identity  string // of this process; another process of the same pod needs another one
 
-	Duration      time.Duration // for how long the lease is given: how long the others wait for a leader that is gone
-	RenewDeadline time.Duration // how long a leader that cannot renew the lease goes on; less than Duration
-	RetryPeriod   time.Duration // how often the lease is renewed, or asked for
+	Duration      time.Duration // of the lease: how long others wait for a lost leader
+	RenewDeadline time.Duration // how long a leader that cannot renew the lease continues; less than Duration
+	RetryPeriod   time.Duration // interval between attempts to renew or acquire the lease
 
-	CaughtUp func(context.Context) error // why another replica should rather lead; nil: nothing
-	Working  func(context.Context) error // why this replica must not lead any longer; nil: nothing
+	CaughtUp func(context.Context) error // its error is why another replica should lead; nil: no check
+	Working  func(context.Context) error // its error is why this replica must not lead; nil: no check
 
 	Clock  clock.PassiveClock
 	Logger *slog.Logger
 }
 
-// Lease is a lease that this replica has, or waits for while it Runs. It is safe for concurrent use.
+// Lease is a lease that this replica holds, or waits for while Run runs. Its methods may be called concurrently.
 type Lease struct {
 	cfg  Config
 	lock resourcelock.Interface
 
 	mu      sync.Mutex
-	asked   time.Time       // when the request was sent by which the lease was given or renewed last; zero: it is not ours
-	term    context.Context // of the writes that are made while it is ours; nil if it is not
+	asked   time.Time       // when the last successful request for the lease was sent; zero: not held
+	term    context.Context // of writes while the lease is held; else nil
 	end     context.CancelFunc
-	free    time.Time // since when it could have been taken, and was left to others; zero: it is not free
-	renewed time.Time // when its holder says that it renewed it last
+	free    time.Time // since when the lease is free and left to others; zero: not free
+	renewed time.Time // the holder's last renewal
 	changed chan struct{}
 }
 
-// New makes a lease that nobody asks for yet.
+// New returns a lease that is not requested before Run.
 func New(cfg Config) *Lease {
 	l := &Lease{cfg: cfg, changed: make(chan struct{})}
 	l.lock = &lock{lease: l, LeaseLock: resourcelock.LeaseLock{
@@ -66,7 +67,7 @@ func New(cfg Config) *Lease {
 	return l
 }
 
-// Run takes part in the election until ctx ends, and gives the lease up then. Its error is one of the configuration.
+// Run takes part in the election until ctx ends, then releases the lease. Its error is one of the configuration.
 func (l *Lease) Run(ctx context.Context) error {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            l.lock,
@@ -76,11 +77,11 @@ func (l *Lease) Run(ctx context.Context) error {
 		RetryPeriod:     l.cfg.RetryPeriod,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { l.cfg.Logger.Info("this replica leads", "identity", l.cfg.Identity) },
-			OnStoppedLeading: func() { l.keep(time.Time{}); l.cfg.Logger.Info("this replica does not lead") },
+			OnStartedLeading: func(context.Context) { l.cfg.Logger.Info("this replica is the leader", "identity", l.cfg.Identity) },
+			OnStoppedLeading: func() { l.keep(time.Time{}); l.cfg.Logger.Info("this replica is not the leader") },
 			OnNewLeader: func(identity string) {
 				if identity != l.cfg.Identity {
-					l.cfg.Logger.Info("another replica leads", "identity", identity)
+					l.cfg.Logger.Info("another replica is the leader", "identity", identity)
 				}
 			},
 		},
@@ -95,7 +96,8 @@ func (l *Lease) Run(ctx context.Context) error {
 	return nil
 }
 
-// catchUp waits until this replica has caught up, or others had their time to lead. The elector would ask as well, and make an error of it.
+// catchUp waits until this replica has caught up, or standBack is over. The elector would retry as well, but log
+// errors.
 func (l *Lease) catchUp(ctx context.Context) {
 	if l.cfg.CaughtUp == nil {
 		return
@@ -119,9 +121,9 @@ func (l *Lease) catchUp(ctx context.Context) {
 	}
 }
 
-// Left is for how long the lease is this replica's, whatever happens; 0 if it is not, or not for sure. Others take it no sooner than Duration
-// after the API server renewed it, which was after it was asked to. What is begun has the time between RenewDeadline and Duration
-// to end.
+// Left returns how long this replica surely holds the lease; 0 if it does not, or if that is uncertain. Others
+// acquire it no sooner than Duration after the renewal. Work in progress has the time between RenewDeadline and
+// Duration to end.
 func (l *Lease) Left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +142,7 @@ func (l *Lease) left() time.Duration {
 	return l.cfg.Duration - since
 }
 
-// Changed returns a channel that is closed when the lease is got or lost next. Whoever does not want to miss that asks for the channel
+// Changed returns a channel that is closed when the lease is next acquired or lost. To miss no change, call it
 // before Left.
 func (l *Lease) Changed() <-chan struct{} {
 	l.mu.Lock()
@@ -148,7 +150,7 @@ func (l *Lease) Changed() <-chan struct{} {
 	return l.changed
 }
 
-// lock is the Lease object, with an eye on what becomes of it.
+// lock is the Lease object. It passes what it reads and writes to lease.
 type lock struct {
 	resourcelock.LeaseLock
 	lease *Lease
@@ -173,7 +175,8 @@ func (k *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return k.lease.take(ctx, record, k.LeaseLock.Update)
 }
 
-// observe notes who has the lease: that somebody renewed it, so that it is not free; or that it is not ours, whatever we thought.
+// observe records the holder in the Lease object: another holder, or a renewal, after which the lease is not
+// free.
 func (l *Lease) observe(record *resourcelock.LeaderElectionRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,16 +184,16 @@ func (l *Lease) observe(record *resourcelock.LeaderElectionRecord) {
 		l.note(time.Time{})
 	}
 	if renewed := record.RenewTime.Time; record.HolderIdentity != "" && !renewed.Equal(l.renewed) {
-		if !l.renewed.IsZero() { // the first that is seen may be of one that is long gone
+		if !l.renewed.IsZero() { // the first record may be of a lost holder
 			l.free = time.Time{}
 		}
 		l.renewed = renewed
 	}
 }
 
-// take makes a write that takes the lease, renews it, or gives it up.
+// take makes a write that acquires, renews or releases the lease.
 func (l *Lease) take(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	if record.HolderIdentity != l.cfg.Identity { // given up; before the write, as another may have it from then on
+	if record.HolderIdentity != l.cfg.Identity { // released; before the write, after which another may hold it
 		l.keep(time.Time{})
 		return write(ctx, record)
 	}
@@ -205,8 +208,9 @@ func (l *Lease) take(ctx context.Context, record resourcelock.LeaderElectionReco
 	return err
 }
 
-// keep notes when the lease was asked for that is ours now; zero: it is not any more, and what is being written under it ends. Who waits for
-// Changed is told, also if it had run out meanwhile and its holder did not change: something may have been done as if it were not ours.
+// keep records when the held lease was requested; zero: it is lost, and writes in progress are canceled. It
+// closes the channel of Changed on a change, and also if the lease had expired in between: others may have acted
+// as if it were lost.
 func (l *Lease) keep(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,18 +235,18 @@ func (l *Lease) note(asked time.Time) {
 	}
 }
 
-// hold is Left with the term of it, which is nil only if nothing is left.
+// hold returns Left and the context of writes, which is nil only if Left is 0.
 func (l *Lease) hold() (time.Duration, context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.left(), l.term
 }
 
-// unfit tells why this replica is not to have the lease, or not to have it yet.
+// unfit returns why this replica must not acquire or keep the lease.
 func (l *Lease) unfit(ctx context.Context) error {
 	if l.cfg.Working != nil {
 		if err := l.cfg.Working(ctx); err != nil {
-			return fmt.Errorf("not fit to lead: %w", err)
+			return fmt.Errorf("not ready to lead: %w", err)
 		}
 	}
 	if l.Left() > 0 || l.cfg.CaughtUp == nil {
@@ -258,7 +262,7 @@ func (l *Lease) unfit(ctx context.Context) error {
 		l.free = l.cfg.Clock.Now()
 	}
 	if l.cfg.Clock.Since(l.free) < standBack {
-		return fmt.Errorf("leaving the lead to others for a while: %w", behind)
+		return fmt.Errorf("leaving the lease to other replicas for a while: %w", behind)
 	}
 	return nil
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
-// Digest returns the reference by digest of the image that ref names now. It asks the registry with one HEAD of the
-// manifest and downloads nothing; a ref that is by digest already is returned as it is, without a request.
+// Digest returns the current digest reference of the image ref. It sends one HEAD request for the manifest and
+// downloads nothing. A ref by digest is returned as is, without a request.
 //
-// Each call also opens a session with the registry (GET /v2/, and a token where the registry wants one), unless opts has
-// remote.Reuse of a remote.Puller, whose sessions then serve all later calls.
+// Each call also opens a session with the registry (GET /v2/, and a token if required), unless opts contain
+// remote.Reuse of a remote.Puller, whose sessions serve all later calls.
 //
-// What the registry, or the way to it, is to blame for is a *registry.Error.
+// A failure of the registry, or on the way to it, is a *registry.Error.
 func Digest(ctx context.Context, ref name.Reference, opts ...remote.Option) (name.Digest, error) {
 	if digest, ok := ref.(name.Digest); ok {
 		return digest, nil
@@ -32,7 +32,8 @@ func Digest(ctx context.Context, ref name.Reference, opts ...remote.Option) (nam
 	return ref.Context().Digest(descriptor.Digest.String()), nil
 }
 
-// Check asks the registry with one HEAD whether it has the image ref, for whoever asks. Errors are those of Digest.
+// Check returns nil if the registry returns the image ref to this caller. It sends one HEAD request. Errors are
+// those of Digest.
 func Check(ctx context.Context, ref name.Digest, opts ...remote.Option) error {
 	puller, err := remote.NewPuller(opts...)
 	if err != nil {

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// Entry is what is known about the polls of one catalog. A zero time means: not yet.
+// Entry is the state of one catalog's polls. A zero time means never.
 type Entry struct {
-	Last time.Time // the last poll, whether it worked or not
-	Next time.Time // when the next poll is to be made; zero also if none will be
-	Due  time.Time // when it was due first, if it was postponed since; else as Next
-	From time.Time // from when on it could be made; it waits for its turn until Next
-	Err  error     // why the last poll failed; nil if it worked
+	Last time.Time // the last poll, successful or not
+	Next time.Time // the next poll; zero if there is none
+	Due  time.Time // when it was first due, if it was postponed since; else Next
+	From time.Time // the earliest time of the next poll, before it was spread to Next
+	Err  error     // of the last poll; nil if it succeeded
 
-	// Subject names what was polled last, and by which way. Another one is due.
+	// Subject identifies the polled image and route. Another subject is due at once.
 	Subject string
 
-	// Failures is how many polls failed since the last that worked.
+	// Failures counts the failed polls since the last success.
 	Failures int
 }
 
-// Log keeps an Entry for each catalog that this process polled, or is to. It is not kept on disk: after a restart it is
-// empty, and every catalog is simply due. The zero Log is ready for use, by several goroutines at a time.
+// Log keeps an Entry for each polled or planned catalog. It is in memory only: after a restart it is empty, and
+// every catalog is due. The zero Log is ready for use. Its methods may be called concurrently.
 //
-// It also spreads planned polls over time, as many catalogs may have one schedule, and all are due after a restart: see Plan.
+// It also spreads planned polls over time, because many catalogs may share a schedule, and all are due after a
+// restart: see Plan.
 type Log struct {
 	mu      sync.Mutex
 	entries map[string]record
@@ -32,10 +33,10 @@ type Log struct {
 
 type record struct {
 	Entry
-	share share // of the pace; zero: no poll is planned
+	share share // of the poll rate; zero: no poll is planned
 }
 
-// Record notes that catalog was polled at the time at, with the result err. The subject is for the caller to compare.
+// Record records a poll of catalog at a time, with its result err. The caller compares the subject.
 func (l *Log) Record(catalog, subject string, at time.Time, err error) {
 	l.update(catalog, func(e *record) {
 		e.Last, e.Subject, e.Err = at, subject, err
@@ -46,18 +47,17 @@ func (l *Log) Record(catalog, subject string, at time.Time, err error) {
 	})
 }
 
-// Plan notes that catalog is to be polled at the time from, or as soon after it as it is its turn, and returns that time.
-// In each second so many polls take their turn that every catalog could have it within its window, if all windows began
-// now: with 1,000 catalogs of windows of 150 s, 7; with few of them, 1. Only where windows of many lengths meet can a second be
-// full until a window's end: then the poll is made in the second of the window that has the fewest. So no turn is later than
-// from and window.
+// Plan plans a poll of catalog at the time from, or at the next free second after it, and returns that time.
+// Each second has room for as many polls as let every catalog poll within its window: 7 for 1,000 catalogs with
+// windows of 150 s, 1 for a few. If all seconds of the window are full, which happens only with windows of
+// different lengths, Plan takes the one with the fewest polls. So no poll is later than from plus window.
 //
-// Asked again for the same time, it returns the same turn. A zero from notes that no poll is planned.
+// Asked again for the same time, it returns the same second. A zero from plans no poll.
 func (l *Log) Plan(catalog string, from time.Time, window time.Duration) time.Time {
 	return l.plan(catalog, from, window, func(e *record) { e.Due = e.Next })
 }
 
-// Postpone is Plan for a poll that was due and is to be made later: the time when it was due first stays known.
+// Postpone is Plan for a poll that was due and is delayed: it keeps the time when the poll was first due.
 func (l *Log) Postpone(catalog string, from time.Time, window time.Duration) time.Time {
 	return l.plan(catalog, from, window, func(e *record) {
 		if e.Due.IsZero() {
@@ -88,7 +88,7 @@ func (l *Log) Get(catalog string) Entry {
 	return l.entries[catalog].Entry
 }
 
-// Forget drops the entry of catalog, which then is as if it had never been polled.
+// Forget drops the entry of catalog, as if it had never been polled.
 func (l *Log) Forget(catalog string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

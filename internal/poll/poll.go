@@ -1,5 +1,5 @@
-// Package poll provides the three questions of polling: which image is meant (a template of the cluster's version), when is the next
-// poll (arithmetic, no timer) and which digest does the image have now (one request).
+// Package poll answers the three questions of polling: which image is meant (a template with the cluster's
+// version), when the next poll is (arithmetic, no timer), and which digest the image has now (one request).
 package poll
 
 import (
@@ -15,42 +15,43 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Jitter delays a poll by up to a tenth of the gap since the poll before, and by no more than maxJitter, which is plenty to
-// spread single requests and keeps a daily schedule near its hour.
+// Jitter delays a poll by up to a tenth of the gap since the previous poll, and by maxJitter at most. That spreads
+// single requests and keeps a daily schedule near its hour.
 const (
 	jitterFraction = 10
 	maxJitter      = 10 * time.Minute
 )
 
-// maxWindow keeps a daily schedule near its hour, though thousands of catalogs have it.
+// maxWindow keeps a daily schedule near its hour, even with thousands of catalogs.
 const maxWindow = 20 * time.Minute
 
-// Schedule says how often to poll: at an interval (Every) or at times of the day (Cron). The zero value never polls again.
+// Schedule is the frequency of polls: at an interval (Every) or at times of the day (Cron). The zero value never
+// polls again.
 type Schedule struct {
 	every time.Duration
 	cron  cron.Schedule
 }
 
-// Every polls d after each poll. A d of zero or less never polls again.
+// Every polls d after each poll. If d is zero or negative, it never polls again.
 func Every(d time.Duration) Schedule {
 	return Schedule{every: d}
 }
 
-// Cron polls at the times of a crontab line of five fields ("0 6 * * 1-5"), of a word ("@daily") or of "@every 45m". Times
-// are in UTC unless the line begins with a zone ("CRON_TZ=Europe/Berlin 0 6 * * *"). The syntax and the days on which
-// clocks change are those of robfig/cron: a time that such a day does not have is left out.
+// Cron polls at the times of a crontab line with five fields ("0 6 * * 1-5"), a word ("@daily") or "@every 45m".
+// Times are in UTC unless the line begins with a zone ("CRON_TZ=Europe/Berlin 0 6 * * *"). Syntax and daylight
+// saving time are handled by robfig/cron: a time that a day does not have is skipped.
 func Cron(spec string) (Schedule, error) {
 	if err := checkZone(spec); err != nil {
-		return Schedule{}, fmt.Errorf("reading schedule %q: %w", spec, err)
+		return Schedule{}, fmt.Errorf("parsing schedule %q: %w", spec, err)
 	}
 	schedule, err := cron.ParseStandard(spec)
 	if err != nil {
-		return Schedule{}, fmt.Errorf("reading schedule %q: %w", spec, err)
+		return Schedule{}, fmt.Errorf("parsing schedule %q: %w", spec, err)
 	}
 	return Schedule{cron: schedule}, nil
 }
 
-// checkZone refuses a zone that nothing follows: cron v3.0.1 panics on it.
+// checkZone refuses a zone without fields, on which cron v3.0.1 panics.
 func checkZone(spec string) error {
 	zoned := strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=")
 	if zoned && !strings.Contains(spec, " ") {
@@ -59,13 +60,12 @@ func checkZone(spec string) error {
 	return nil
 }
 
-// Next returns when to poll after a poll at last, and never a time before now: a poll that is due, was missed, or has
-// never been (zero last) is to be made now. So is one whose last lies after now, since then a clock was set back and last
-// says nothing. The zero time means never: no further time matches the schedule.
+// Next returns when to poll after a poll at last, never before now: an overdue, missed or first poll (zero last)
+// is due now. So is a poll whose last lies after now, because a clock was set back. The zero time means never:
+// no further time matches the schedule.
 //
-// key, the catalog's name, spreads catalogs of one schedule: each is later than the schedule says by its own fixed part
-// of the jitter (a tenth of the gap since last, ten minutes at most). That makes their order; how close together they come is for
-// Log.Plan.
+// key, the catalog's name, spreads catalogs with one schedule: it delays each by a fixed part of the jitter (a
+// tenth of the gap since last, ten minutes at most). That sets their order; Log.Plan sets their distance.
 func (s Schedule) Next(last, now time.Time, key string) time.Time {
 	if last.IsZero() || last.After(now) {
 		return now
@@ -81,9 +81,9 @@ func (s Schedule) Next(last, now time.Time, key string) time.Time {
 	return due
 }
 
-// Window is for how long the poll after a poll at last may wait for its turn (Log.Plan), from Next on: half of the time
-// between two polls, and 20 minutes at most. Of a schedule with even gaps no poll is thus skipped, jitter included. A zero last is a poll
-// that was never made.
+// Window returns how long after Next the poll that follows last may wait for a free second (Log.Plan): half the
+// gap between two polls, 20 minutes at most. So a schedule with even gaps skips no poll. A zero last means that
+// no poll was made yet.
 func (s Schedule) Window(last, now time.Time) time.Duration {
 	if last.IsZero() || last.After(now) {
 		last = now
@@ -94,7 +94,7 @@ func (s Schedule) Window(last, now time.Time) time.Duration {
 	return maxWindow
 }
 
-// Gap is how much time lies between the two polls that follow a poll at last, jitter aside; 0 if there will not be two.
+// Gap returns the time between the two polls that follow a poll at last, without jitter; 0 if there are not two.
 func (s Schedule) Gap(last time.Time) time.Duration {
 	due := s.after(last)
 	if due.IsZero() {
@@ -123,10 +123,10 @@ func (s Schedule) after(last time.Time) time.Time {
 	}
 }
 
-// jitter maps key evenly onto [0, the most that gap allows).
+// jitter maps key evenly onto [0, limit), where limit follows from gap.
 func jitter(gap time.Duration, key string) time.Duration {
-	most := min(gap/jitterFraction, maxJitter)
+	limit := min(gap/jitterFraction, maxJitter)
 	sum := sha256.Sum256([]byte(key))
-	share, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:8]), uint64(most))
+	share, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:8]), uint64(limit))
 	return time.Duration(share)
 }

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// The variables of an image template. Their names are those of OLM v0.
+// The variables of an image template, as in OLM v0.
 const (
 	majorVariable = "kube_major_version"
 	minorVariable = "kube_minor_version"
 	patchVariable = "kube_patch_version"
 )
 
-// braces is anything in braces, and a brace that stands alone.
+// braces matches text in braces, and single braces.
 var braces = regexp.MustCompile(`\{[^{}]*\}|[{}]`)
 
-// Render returns the reference of the image that a template means in a cluster of a version, as its API server tells it ("v1.37.1"). The
-// texts of its errors are what OLM's enhancement for templates asks for.
+// Render returns the image reference of a template for a cluster of a version, given as the API server's
+// gitVersion ("v1.37.1"). Its errors have the text that OLM's enhancement for templates specifies.
 func Render(template, gitVersion string) (string, error) {
-	const failed = "Cannot construct catalog image reference" // a message for people, and promised: it begins as it does
+	const failed = "Cannot construct catalog image reference" // specified text
 	known := []string{majorVariable, minorVariable, patchVariable}
 	values := variables(gitVersion)
 	var missing []string
@@ -43,10 +43,10 @@ func Render(template, gitVersion string) (string, error) {
 	}
 }
 
-// gitVersionFormat is the beginning of the gitVersion of Kubernetes, such as v1.20.1+bd9e442 or v1.37.1-rc.0.
+// gitVersionFormat matches the beginning of a Kubernetes gitVersion, such as v1.20.1+bd9e442 or v1.37.1-rc.0.
 var gitVersionFormat = regexp.MustCompile(`^v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:[-+.]|$)`)
 
-// variables are the values that a version gives to a template. One that the version does not tell is empty.
+// variables returns the template values for a version. A part missing from the version is empty.
 func variables(gitVersion string) map[string]string {
 	parts := gitVersionFormat.FindStringSubmatch(gitVersion)
 	if parts == nil {

@@ -2,32 +2,32 @@ package poll
 
 import "time"
 
-// turns is the calendar of planned polls: how many there are in each second, and how many there may be. The zero value is
-// ready for use; the Log that owns it guards it.
+// turns is the calendar of planned polls: their number in each second, and its limit. The zero value is ready
+// for use. The Log that owns it guards it.
 type turns struct {
 	planned map[int64]int // polls by second, as a Unix time
 	shares  share         // of all catalogs
-	latest  struct {      // the last second in which a poll was made; its turn is taken, though the poll is planned no more
+	latest  struct {      // the last second with a poll; it stays occupied
 		second int64
 		polls  int
 	}
 }
 
-// share is what a catalog adds to the polls that may be planned for one second, in billionths of a poll.
+// share is a catalog's contribution to the limit of polls in a second, in billionths of a poll.
 type share int64
 
 const onePoll share = 1e9
 
-// take plans a poll in a second from the time from on, window later at most.
+// take plans a poll in a second between from and from plus window.
 func (t *turns) take(from time.Time, window time.Duration) (time.Time, share) {
 	if t.planned == nil {
 		t.planned = map[int64]int{}
 	}
 	own := onePoll / share(max(window/time.Second, 1))
 	t.shares += own
-	most := int((t.shares + onePoll - 1) / onePoll)
+	limit := int((t.shares + onePoll - 1) / onePoll)
 	turn, fewest := from, t.polls(from)
-	for at := from; fewest >= most && !at.After(from.Add(window)); at = at.Add(time.Second) {
+	for at := from; fewest >= limit && !at.After(from.Add(window)); at = at.Add(time.Second) {
 		if polls := t.polls(at); polls < fewest {
 			turn, fewest = at, polls
 		}
@@ -36,7 +36,7 @@ func (t *turns) take(from time.Time, window time.Duration) (time.Time, share) {
 	return turn, own
 }
 
-// polls counts those that are planned for the second of a time, or were made in it.
+// polls counts the polls planned for, or made in, the second of a time.
 func (t *turns) polls(at time.Time) int {
 	polls := t.planned[at.Unix()]
 	if t.latest.second == at.Unix() {
@@ -45,7 +45,7 @@ func (t *turns) polls(at time.Time) int {
 	return polls
 }
 
-// drop takes back what take planned; a zero share was never planned.
+// drop undoes take. A zero share means that no poll was planned.
 func (t *turns) drop(turn time.Time, own share) {
 	if own == 0 {
 		return
@@ -58,7 +58,7 @@ func (t *turns) drop(turn time.Time, own share) {
 	}
 }
 
-// made notes a poll, whether or not it was planned.
+// made counts a poll, planned or not.
 func (t *turns) made(at time.Time) {
 	switch second := at.Unix(); {
 	case second > t.latest.second:
