@@ -25,9 +25,14 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/lease"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/registry"
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
+	"github.com/operator-catalogs/catalogd/internal/sync/catalogsource"
 )
+
+// kinds are the kinds of objects that ask for catalogs.
+var kinds = []catalogsync.Kind{catalogsource.Kind{}}
 
 // cluster is the side of catalogd that talks to the API server. It comes and goes with it; the content service does not
 // depend on it.
@@ -119,7 +124,7 @@ func (c *cluster) runManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reconciler := &catalogsync.CatalogReconciler{
+	engine := &catalogsync.Engine{
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
 		Store:    c.store,
@@ -131,9 +136,9 @@ func (c *cluster) runManager(ctx context.Context) error {
 		Config:   syncConfig,
 	}
 	if c.lease != nil { // and not a nil in it
-		reconciler.Leadership = c.lease
+		engine.Leadership = c.lease
 	}
-	if err := reconciler.Register(mgr); err != nil {
+	if err := engine.Register(mgr, kinds...); err != nil {
 		return err
 	}
 	defer c.cache.Store(nil)
@@ -146,12 +151,14 @@ func (c *cluster) runManager(ctx context.Context) error {
 
 // follow notes how far the cache of a manager is filled, until ctx ends.
 func (c *cluster) follow(ctx context.Context, mgr manager.Manager) error {
-	if _, err := mgr.GetCache().GetInformer(ctx, &v1beta1.CatalogSource{}); err != nil { // waits until it is filled
-		return err
+	for _, kind := range kinds {
+		if _, err := mgr.GetCache().GetInformer(ctx, kind.New()); err != nil { // waits until it is filled
+			return err
+		}
 	}
 	reader := client.Reader(mgr.GetClient())
 	c.cache.Store(&reader)
-	if err := catalogsync.WaitForCache(ctx, mgr.GetCache()); err != nil {
+	if err := catalogsync.WaitForCache(ctx, mgr.GetCache(), kinds...); err != nil {
 		return err
 	}
 	c.working.Store(true)
@@ -198,7 +205,7 @@ func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 		Metrics: server.Options{BindAddress: "0"}, // served by run, also while there is no manager
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         cfg.Watched(),
+			ByObject:         cfg.Watched(kinds...),
 			// Nothing but CatalogSources, and the metadata of OperatorPackages and of what gives access to registries, is
 			// to be held in memory.
 			ReaderFailOnMissingInformer: true,
@@ -206,48 +213,43 @@ func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 	})
 }
 
-// source is a catalog's CatalogSource as the cache has it; nil while that has none.
-func (c *cluster) source(catalog string) *v1beta1.CatalogSource {
+// source returns the source of a catalog as the cache has it.
+func (c *cluster) source(catalog string) (src source.Source, ok bool) {
 	reader := c.cache.Load()
 	if reader == nil {
-		return nil
+		return src, false
 	}
-	var source v1beta1.CatalogSource
-	if err := (*reader).Get(context.Background(), client.ObjectKey{Name: catalog}, &source); err != nil { // from memory: there is nothing to wait for
-		return nil
-	}
-	return &source
+	src, err := catalogsync.Get(context.Background(), *reader, catalog, kinds...) // from memory, without waiting
+	return src, err == nil
 }
 
-// priority is that of a catalog's CatalogSource: by it results of several catalogs are ordered. It is 0 while that is not known.
+// priority returns the priority of a catalog, by which results of several catalogs are ordered; 0 while it is unknown.
 func (c *cluster) priority(catalog string) int32 {
-	if source := c.source(catalog); source != nil {
-		return source.Spec.Priority
-	}
-	return 0
+	src, _ := c.source(catalog)
+	return src.Priority
 }
 
-// awaited is the digest that a catalog's status names, as long as that is to be served here and is not.
+// awaited returns the digest in a catalog's status, while this replica is to serve it and does not yet.
 func (c *cluster) awaited(catalog string) string {
-	if source := c.source(catalog); source != nil {
-		return catalogsync.Awaited(source, c.store)
+	if src, ok := c.source(catalog); ok {
+		return catalogsync.Awaited(src, c.store)
 	}
 	return ""
 }
 
-// expected are the catalogs of which awaited says something.
+// expected returns the catalogs that await a digest.
 func (c *cluster) expected() (names []string) {
 	reader := c.cache.Load()
 	if reader == nil {
 		return nil
 	}
-	var list v1beta1.CatalogSourceList
-	if err := (*reader).List(context.Background(), &list, client.UnsafeDisableDeepCopy); err != nil { // from memory, as in source
+	sources, err := catalogsync.List(context.Background(), *reader, kinds...) // from memory, as in source
+	if err != nil {
 		return nil
 	}
-	for i := range list.Items {
-		if catalogsync.Awaited(&list.Items[i], c.store) != "" {
-			names = append(names, list.Items[i].Name)
+	for _, src := range sources {
+		if catalogsync.Awaited(src, c.store) != "" {
+			names = append(names, src.Name)
 		}
 	}
 	return names

@@ -116,10 +116,11 @@ func (c *cluster) ready(ctx context.Context) error {
 	if reader == nil {
 		return c.readyAlone()
 	}
-	lag, err := catalogsync.LagOf(ctx, *reader, c.store, c.polls)
+	sources, err := catalogsync.List(ctx, *reader, kinds...)
 	if err != nil {
 		return fmt.Errorf("listing CatalogSources: %w", err)
 	}
+	lag := catalogsync.LagOf(sources, c.store, c.polls)
 	missing := lag.Missing
 	if !c.caughtUp.Load() {
 		missing = slices.Sorted(slices.Values(slices.Concat(missing, lag.Failing)))

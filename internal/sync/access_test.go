@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/registry"
+	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -44,6 +46,12 @@ func (w *world) putSecret(name string, data map[string]string) {
 func (w *world) putConfigMap(name string, data map[string]string) {
 	w.t.Helper()
 	must.Succeed(w.t, w.api.Create(w.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: name}, Data: data}))
+}
+
+// readAccess reads what the spec of a CatalogSource names.
+func (w *world) readAccess(spec *v1beta1.RegistryAccess) (registry.Access, []string, error) {
+	src := w.kind.Source(&v1beta1.CatalogSource{Spec: v1beta1.CatalogSourceSpec{Registry: spec}})
+	return w.accessReader().Read(w.t.Context(), src.Access)
 }
 
 // dockerConfig is the content of a pull Secret.
@@ -82,8 +90,8 @@ func TestReadAccessErrors(t *testing.T) {
 	w.putConfigMap("empty", map[string]string{"ca.crt": "s3cret"})
 	w.putSecret("pair", map[string]string{corev1.TLSCertKey: otherCertificate, corev1.TLSPrivateKeyKey: key})
 	w.putSecret("good-pair", map[string]string{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key})
-	w.putSecret("proxy-user", map[string]string{proxyAddressKey: "http://admin:s3cret@proxy.example:3128"})
-	w.putSecret("proxy-path", map[string]string{proxyAddressKey: "proxy.example:3128"})
+	w.putSecret("proxy-user", map[string]string{"address": "http://admin:s3cret@proxy.example:3128"})
+	w.putSecret("proxy-path", map[string]string{"address": "proxy.example:3128"})
 	secret := func(name string) *v1beta1.SecretReference { return &v1beta1.SecretReference{Name: name} }
 	pull := func(name string) v1beta1.RegistryAccess {
 		return v1beta1.RegistryAccess{PullSecrets: []v1beta1.SecretReference{{Name: name}}}
@@ -114,13 +122,13 @@ func TestReadAccessErrors(t *testing.T) {
 		{"a user in the address", v1beta1.RegistryAccess{Proxy: secret("proxy-user")}, "Secret proxy-user" + proxyRemedy},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, _, err := w.readAccess(t.Context(), &test.spec)
+			_, _, err := w.readAccess(&test.spec)
 			want := strings.ReplaceAll(test.want, "NAMESPACE", w.Config.Namespace)
 			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 				t.Fatalf("got error\n %v, want\n %s", err, want)
 			}
-			if !needsPerson(err) || !retried(err) || reasonOf(err) != v1beta1.AccessInvalidReason {
-				t.Errorf("needs a person: %t, is retried: %t, reason %q", needsPerson(err), retried(err), reasonOf(err))
+			if !fault.NeedsPerson(err) || !fault.IsRetryable(err) || fault.Reason(err) != v1beta1.AccessInvalidReason {
+				t.Errorf("needs a person: %t, is retried: %t, reason %q", fault.NeedsPerson(err), fault.IsRetryable(err), fault.Reason(err))
 			}
 		})
 	}
@@ -132,8 +140,8 @@ func TestReadAccess(t *testing.T) {
 	certificate, key := selfSigned(t)
 	w.putConfigMap("ca", map[string]string{"ca.crt": certificate})
 	w.putSecret("client", map[string]string{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key})
-	w.putSecret("proxy", map[string]string{proxyAddressKey: "http://proxy.example:3128", proxyUsernameKey: "me", proxyPasswordKey: "p:w/d"})
-	access, _, err := w.readAccess(t.Context(), &v1beta1.RegistryAccess{
+	w.putSecret("proxy", map[string]string{"address": "http://proxy.example:3128", "username": "me", "password": "p:w/d"})
+	access, _, err := w.readAccess(&v1beta1.RegistryAccess{
 		CABundle:          &v1beta1.BundleReference{Kind: "ConfigMap", Name: "ca", Key: "ca.crt"},
 		ClientCertificate: &v1beta1.SecretReference{Name: "client"},
 		Proxy:             &v1beta1.SecretReference{Name: "proxy"},
@@ -173,11 +181,11 @@ func TestCredentialsOrder(t *testing.T) {
 		for _, s := range secrets {
 			refs = append(refs, v1beta1.SecretReference{Name: s})
 		}
-		credentials, _, err := w.credentials(t.Context(), refs)
+		access, _, err := w.readAccess(&v1beta1.RegistryAccess{PullSecrets: refs})
 		must.Succeed(t, err)
 		target, err := name.NewRepository(repository)
 		must.Succeed(t, err)
-		auth, err := credentials.Resolve(target)
+		auth, err := access.Credentials.Resolve(target)
 		must.Succeed(t, err)
 		found, err := authn.Authorization(t.Context(), auth)
 		must.Succeed(t, err)
@@ -345,9 +353,9 @@ func TestCatalogsOf(t *testing.T) {
 		{&corev1.ConfigMap{ObjectMeta: in(w.Config.Namespace, "b")}, ""},
 	} {
 		concerned := map[string]bool{}
-		list := w.catalogsOfConfigMap
+		list := w.requestsOfConfigMap
 		if _, ok := test.object.(*corev1.Secret); ok {
-			list = w.catalogsOfSecret
+			list = w.requestsOfSecret
 		}
 		for _, request := range list(t.Context(), test.object) {
 			concerned[request.Name] = true

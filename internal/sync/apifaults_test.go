@@ -56,7 +56,7 @@ func (w *world) hasVersion(version string) func() bool {
 			return false
 		}
 		list := &v1beta1.OperatorPackageList{}
-		must.Succeed(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{catalogField: w.catalog}))
+		must.Succeed(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{"spec.catalog": w.catalog}))
 		n := 0
 		for _, item := range list.Items {
 			if item.Status.Summary.Version == version {
@@ -77,10 +77,10 @@ func TestAPIFaults(t *testing.T) {
 			most  int // writes of one pass
 			reads int // of the CatalogSource in one pass
 		}{
-			"conflict": {answers(http.StatusConflict, metav1.StatusReasonConflict, "", isWrite), 2 * (mostFailures + parallelWrites + 1), 2},
-			"error":    {answers(http.StatusInternalServerError, metav1.StatusReasonInternalError, "", isWrite), mostFailures + parallelWrites + 1, 1},
-			"refusal":  {answers(http.StatusForbidden, metav1.StatusReasonForbidden, "", isWrite), mostFailures + parallelWrites + 1, 1},
-			"cut":      {cuts(isWrite), mostFailures + parallelWrites + 1, 1},
+			"conflict": {answers(http.StatusConflict, metav1.StatusReasonConflict, "", isWrite), 2 * (maxFailures + parallelWrites + 1), 2},
+			"error":    {answers(http.StatusInternalServerError, metav1.StatusReasonInternalError, "", isWrite), maxFailures + parallelWrites + 1, 1},
+			"refusal":  {answers(http.StatusForbidden, metav1.StatusReasonForbidden, "", isWrite), maxFailures + parallelWrites + 1, 1},
+			"cut":      {cuts(isWrite), maxFailures + parallelWrites + 1, 1},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -209,7 +209,7 @@ func testWatchFault(t *testing.T, fault apiFault) {
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Priority = 7 })
 	w.eventually("the changes are seen", func() bool {
 		list := &v1beta1.OperatorPackageList{}
-		must.Succeed(t, w.api.List(t.Context(), list, client.MatchingFields{catalogField: w.catalog}))
+		must.Succeed(t, w.api.List(t.Context(), list, client.MatchingFields{"spec.catalog": w.catalog}))
 		for _, item := range list.Items {
 			if item.Spec.Priority != 7 {
 				return false
@@ -316,3 +316,9 @@ func (w *world) isMissing(resource string) bool {
 	err := w.api.Get(w.t.Context(), client.ObjectKey{Name: resource + "." + v1beta1.GroupVersion.Group}, crd)
 	return err != nil && client.IgnoreNotFound(err) == nil
 }
+
+// The limits of package publish.
+const (
+	parallelWrites = 8
+	maxFailures    = 20
+)

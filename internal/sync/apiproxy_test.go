@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/sync/catalogsource"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -181,7 +182,7 @@ func (w *world) runThrough(p *apiProxy) {
 	w.t.Helper()
 	packages := &metav1.PartialObjectMetadata{}
 	packages.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackage"))
-	watched := w.Config.Watched()
+	watched := w.Config.Watched(catalogsource.Kind{})
 	watched[&v1beta1.CatalogSource{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", w.catalog)}
 	watched[packages] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1beta1.CatalogLabel: w.catalog})}
 	w.runManagerAt(p.config, watched)
@@ -245,7 +246,7 @@ func (w *world) isForbidden(cfg *rest.Config) bool {
 func (w *world) uids() map[string]string {
 	w.t.Helper()
 	list := &v1beta1.OperatorPackageList{}
-	must.Succeed(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{catalogField: w.catalog}))
+	must.Succeed(w.t, w.api.List(w.t.Context(), list, client.MatchingFields{"spec.catalog": w.catalog}))
 	out := map[string]string{}
 	for _, item := range list.Items {
 		out[item.Name] = string(item.UID)

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/sync/catalogsource"
+	"github.com/operator-catalogs/catalogd/internal/sync/publish"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -142,9 +144,9 @@ func (w *world) readFromCache() *atomic.Int64 {
 		})
 	})
 	w.Live = newClient(w.t, cfg)
-	cached, err := cache.New(apiServer, cache.Options{Scheme: w.api.Scheme(), ByObject: w.Config.Watched(), DefaultTransform: cache.TransformStripManagedFields()})
+	cached, err := cache.New(apiServer, cache.Options{Scheme: w.api.Scheme(), ByObject: w.Config.Watched(catalogsource.Kind{}), DefaultTransform: cache.TransformStripManagedFields()})
 	must.Succeed(w.t, err)
-	must.Succeed(w.t, indexPackages(w.t.Context(), cached))
+	must.Succeed(w.t, publish.Index(w.t.Context(), cached))
 	ctx, stop := context.WithCancel(context.Background())
 	var ended stdsync.WaitGroup
 	ended.Go(func() { must.Succeed(w.t, cached.Start(ctx)) })

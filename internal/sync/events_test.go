@@ -99,7 +99,7 @@ func TestEventsAreShort(t *testing.T) {
 		t.Error("no event counts the invalid packages and says where they stand")
 	}
 	c := w.source()
-	if c.Status.Content.InvalidPackageCount != 30 || len(c.Status.Content.InvalidPackages) != maxInvalidPackages ||
+	if c.Status.Content.InvalidPackageCount != 30 || len(c.Status.Content.InvalidPackages) != 20 ||
 		c.Status.Content.InvalidPackages[0].Name != "bad-00" {
 		t.Errorf("status counts %d and lists %d", c.Status.Content.InvalidPackageCount, len(c.Status.Content.InvalidPackages))
 	}

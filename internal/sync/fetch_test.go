@@ -1,7 +1,6 @@
 package sync
 
 import (
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,13 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-func isBlocked(err error) bool {
-	var blocked *blockedError
-	return errors.As(err, &blocked)
-}
+func isBlocked(err error) bool { return err != nil && !fault.IsRetryable(err) }
 
 // TestResolve asks, from the state of a catalog that was polled a minute ago, which digest is wanted next.
 func TestResolve(t *testing.T) {
@@ -81,26 +78,26 @@ func TestResolve(t *testing.T) {
 				test.before(w)
 			}
 			rec := w.begin()
-			must.Succeed(t, w.resolve(t.Context(), rec))
-			wanted := map[string]string{first: "first", second: "second"}[rec.wanted.DigestStr()]
+			rec.resolve()
+			wanted := map[string]string{first: "first", second: "second"}[rec.f.poll.wanted.DigestStr()]
 			if wanted != test.want {
-				t.Errorf("wants %q (%s), want %q", wanted, rec.wanted, test.want)
+				t.Errorf("wants %q (%s), want %q", wanted, rec.f.poll.wanted, test.want)
 			}
 			var requests []string
 			if test.polls {
 				requests = []string{"HEAD manifests"}
 			}
 			wantEqual(t, "requests to the registry", requests, w.registry.take())
-			if rec.polledAt.IsZero() == test.polls {
-				t.Errorf("polled at %v, want a poll: %t", rec.polledAt, test.polls)
+			if rec.f.poll.at.IsZero() == test.polls {
+				t.Errorf("polled at %v, want a poll: %t", rec.f.poll.at, test.polls)
 			}
-			if (rec.fetchErr == nil) != (test.err == "") || (rec.fetchErr != nil && !strings.Contains(rec.fetchErr.Error(), test.err)) {
-				t.Errorf("error is %v, want one with %q", rec.fetchErr, test.err)
+			if (rec.f.fault() == nil) != (test.err == "") || (rec.f.fault() != nil && !strings.Contains(rec.f.fault().Error(), test.err)) {
+				t.Errorf("error is %v, want one with %q", rec.f.fault(), test.err)
 			}
-			if isBlocked(rec.fetchErr) != test.blocked {
-				t.Errorf("error %v, want it blocked: %t", rec.fetchErr, test.blocked)
+			if isBlocked(rec.f.fault()) != test.blocked {
+				t.Errorf("error %v, want it blocked: %t", rec.f.fault(), test.blocked)
 			}
-			if answered := rec.catalog.Status.Poll.Requested == "now"; answered != test.answered {
+			if answered := rec.f.poll.answered && rec.src.PollRequested(); answered != test.answered {
 				t.Errorf("the request is answered: %t, want %t", answered, test.answered)
 			}
 			wantEqual(t, "writes", nil, w.requests.take())
@@ -115,11 +112,11 @@ func TestResolveDigestReference(t *testing.T) {
 		c.Annotations = map[string]string{v1beta1.PollRequestedAnnotation: "now"}
 	})
 	rec := w.begin()
-	must.Succeed(t, w.resolve(t.Context(), rec))
-	if rec.wanted.DigestStr() != digest || !rec.polledAt.IsZero() || rec.fetchErr != nil {
-		t.Errorf("wants %s, polled at %v, error %v", rec.wanted, rec.polledAt, rec.fetchErr)
+	rec.resolve()
+	if rec.f.poll.wanted.DigestStr() != digest || !rec.f.poll.at.IsZero() || rec.f.fault() != nil {
+		t.Errorf("wants %s, polled at %v, error %v", rec.f.poll.wanted, rec.f.poll.at, rec.f.fault())
 	}
-	if rec.catalog.Status.Poll == nil || rec.catalog.Status.Poll.Requested != "now" {
+	if !rec.f.poll.answered {
 		t.Error("the request for a poll that is pointless is not answered")
 	}
 	wantEqual(t, "requests to the registry", nil, w.registry.take())
@@ -138,11 +135,11 @@ func TestResolveTrustsStore(t *testing.T) {
 	if w.servedDigest() != second {
 		t.Fatalf("serves %s, want %s", w.servedDigest(), second)
 	}
-	if stale.catalog.Status.Digest != first {
+	if stale.src.Observed.Digest != first {
 		t.Fatal("the status is to be old")
 	}
-	must.Succeed(t, w.resolve(t.Context(), stale))
-	must.Succeed(t, w.unpack(t.Context(), stale))
+	stale.resolve()
+	stale.unpack()
 	if w.servedDigest() != second {
 		t.Error("went back to the old content")
 	}
@@ -153,37 +150,37 @@ func TestUnpack(t *testing.T) {
 	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
 	pull := []string{"GET manifests", "GET blobs", "GET blobs"}
-	unpack := func(w *world, want []string) *reconciliation {
+	unpack := func(w *world, want []string) *trial {
 		t.Helper()
 		rec := w.begin()
-		rec.wanted = w.digest(digest)
-		must.Succeed(t, w.unpack(t.Context(), rec))
+		rec.f.poll.wanted = w.digest(digest)
+		rec.unpack()
 		wantEqual(t, "requests to the registry", want, w.registry.take())
 		return rec
 	}
-	if rec := unpack(w, pull); !rec.attempted || !rec.current || rec.fetchErr != nil || w.servedDigest() != digest {
+	if rec := unpack(w, pull); !rec.attempted() || !rec.f.content.current || rec.f.fault() != nil || w.servedDigest() != digest {
 		t.Errorf("got %+v, serves %q", rec, w.servedDigest())
 	}
 	if got := value(t, w.metrics, "catalogd_unpack_seconds", w.catalog); got != 0 {
 		t.Errorf("it took %v s by a clock that stands", got)
 	}
 	files := fileTimes(t, w.dir)
-	if rec := unpack(w, nil); rec.attempted || !rec.current || rec.fetchErr != nil {
+	if rec := unpack(w, nil); rec.attempted() || !rec.f.content.current || rec.f.fault() != nil {
 		t.Errorf("what is current: got %+v", rec)
 	}
 	wantEqual(t, "files after nothing was to do", files, fileTimes(t, w.dir))
 
 	w = w.another() // catalog finds the same content in the store, and asks whether it would be given it
 	w.create(ref, nil)
-	if rec := unpack(w, []string{"HEAD manifests"}); !rec.attempted || !rec.current || w.servedDigest() != digest {
+	if rec := unpack(w, []string{"HEAD manifests"}); !rec.attempted() || !rec.f.content.current || w.servedDigest() != digest {
 		t.Errorf("another catalog: got %+v, serves %q", rec, w.servedDigest())
 	}
-	if rec := unpack(w, nil); rec.attempted || !rec.current {
+	if rec := unpack(w, nil); rec.attempted() || !rec.f.content.current {
 		t.Errorf("another catalog, again: got %+v", rec)
 	}
 	rec := w.begin()
-	must.Succeed(t, w.unpack(t.Context(), rec))
-	if rec.current || rec.attempted {
+	rec.unpack()
+	if rec.f.content.current || rec.attempted() {
 		t.Errorf("nothing is wanted: got %+v", rec)
 	}
 }
@@ -287,8 +284,8 @@ func TestUnpackStoreFails(t *testing.T) {
 	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
 	rec := w.begin()
-	rec.wanted = w.digest(digest)
-	must.Succeed(t, w.unpack(t.Context(), rec))
+	rec.f.poll.wanted = w.digest(digest)
+	rec.unpack()
 	snapshot, ok := w.Store.Catalog(w.catalog)
 	if !ok {
 		t.Fatal("nothing is served")
@@ -298,9 +295,9 @@ func TestUnpackStoreFails(t *testing.T) {
 	w.create(ref, nil)
 	must.Succeed(t, os.RemoveAll(filepath.Join(w.dir, "snapshots", snapshot.Snapshot.Key()))) // as a sweep would have done
 	rec = w.begin()
-	rec.wanted = w.digest(digest)
-	must.Succeed(t, w.unpack(t.Context(), rec))
-	if rec.fetchErr == nil || isBlocked(rec.fetchErr) || rec.current || !rec.attempted {
+	rec.f.poll.wanted = w.digest(digest)
+	rec.unpack()
+	if rec.f.fault() == nil || isBlocked(rec.f.fault()) || rec.f.content.current || !rec.attempted() {
 		t.Errorf("got %+v, want an error that is tried again", rec)
 	}
 }
@@ -371,7 +368,7 @@ func TestUnpackSharesWithPermission(t *testing.T) {
 	}
 	w.registry.refuse(everything)
 	w.restart()
-	private.CatalogReconciler = w.CatalogReconciler
+	private.controller = w.controller
 	private.reconcile()
 	wantCondition(t, private.source(), "Ready", "True Succeeded: 1 package is published.") // once given, it stays
 }

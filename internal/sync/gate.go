@@ -11,28 +11,21 @@ import (
 // there is one, so that it need not hold up a worker until then; the place is kept for it. The zero value is ready for use.
 type gate struct {
 	mu    stdsync.Mutex
-	wake  func(catalog string) // has a catalog come again; nil: nobody is told
-	most  int                  // places, as the last who came said
-	hosts map[string]int       // places taken, by registry
-	line  []waiter             // in the order in which they came
+	most  int            // places, as the last who came said
+	hosts map[string]int // places taken, by registry
+	line  []waiter       // in the order in which they came
 }
 
 // waiter is a catalog that found no place for an image of a registry.
 type waiter struct {
 	catalog, host string
-	told          bool // that there is a place, and has not come yet
-}
-
-// onPlace says how a catalog is told that there is a place for it. It must not block.
-func (g *gate) onPlace(wake func(catalog string)) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.wake = wake
+	wake          func(catalog string) // requeues the catalog and does not block; nil: nobody is told
+	told          bool                 // woken, and not there yet
 }
 
 // enter gives a catalog a place for an image of a registry, most being there in all; the catalog calls leave afterwards. If there
 // is none, ok is false, and the catalog comes again once it is told; it stays where it is in the line.
-func (g *gate) enter(catalog, host string, most int) (leave func(), ok bool) {
+func (g *gate) enter(catalog, host string, most int, wake func(catalog string)) (leave func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.hosts == nil {
@@ -44,7 +37,7 @@ func (g *gate) enter(catalog, host string, most int) (leave func(), ok bool) {
 		at = len(g.line)
 		g.line = append(g.line, waiter{})
 	}
-	g.line[at] = waiter{catalog: catalog, host: host} // its own place, if it was told of one, is not taken
+	g.line[at] = waiter{catalog: catalog, host: host, wake: wake} // its own place, if it was told of one, is not taken
 	if !g.hasPlace(host, g.taken()) {
 		return nil, false
 	}
@@ -74,15 +67,15 @@ func (g *gate) passed(catalog string, waits bool) {
 
 // offer tells as many of those that wait as there are places for, first come, first told.
 func (g *gate) offer() {
-	if len(g.line) == 0 || g.wake == nil {
+	if len(g.line) == 0 {
 		return
 	}
 	taken := g.taken()
 	for i := range g.line {
-		if w := &g.line[i]; !w.told && g.hasPlace(w.host, taken) {
+		if w := &g.line[i]; w.wake != nil && !w.told && g.hasPlace(w.host, taken) {
 			taken[w.host]++
 			w.told = true
-			g.wake(w.catalog)
+			w.wake(w.catalog)
 		}
 	}
 }

@@ -21,14 +21,13 @@ type crowd struct {
 
 func newCrowd(t *testing.T) *crowd {
 	c := &crowd{t: t, leave: map[string]func(){}}
-	c.onPlace(func(catalog string) { c.told = append(c.told, catalog) })
 	return c
 }
 
 // pass is that of a catalog which wants an image of a registry.
 func (c *crowd) pass(catalog, host string, want bool) {
 	c.t.Helper()
-	leave, ok := c.enter(catalog, host, 4)
+	leave, ok := c.enter(catalog, host, 4, func(catalog string) { c.told = append(c.told, catalog) })
 	if ok != want {
 		c.t.Errorf("%s for %s got in: %t", catalog, host, ok)
 	}
@@ -117,12 +116,12 @@ func TestGateOffersOn(t *testing.T) {
 
 func TestGateNarrow(t *testing.T) {
 	var g gate // nobody is told
-	leave, ok := g.enter("a", "a", 1)
-	if _, also := g.enter("b", "b", 1); !ok || also {
+	leave, ok := g.enter("a", "a", 1, nil)
+	if _, also := g.enter("b", "b", 1, nil); !ok || also {
 		t.Errorf("got in: %t, %t; want one", ok, also)
 	}
 	leave()
-	if _, ok := g.enter("b", "b", 1); !ok {
+	if _, ok := g.enter("b", "b", 1, nil); !ok {
 		t.Error("found no place where nobody is")
 	}
 }
@@ -136,12 +135,12 @@ func TestUnpackPullsOnce(t *testing.T) {
 	w.reconcile()
 	other := w.besides(ref)
 	w.requests.take()
-	leave, ok := w.gate.enter("somebody", w.registry.host, w.Config.Concurrency)
+	leave, ok := w.gate.enter("somebody", w.registry.host, w.Config.Concurrency, nil)
 	if !ok {
 		t.Fatal("no place in an empty gate")
 	}
 	var told []string
-	w.gate.onPlace(func(catalog string) { told = append(told, catalog) })
+	w.wake = func(catalog string) { told = append(told, catalog) }
 	for _, waiting := range []*world{w, other} {
 		status := waiting.source().Status
 		if next := waiting.reconcile(); next != 0 {
@@ -177,7 +176,7 @@ func TestUnpackCrowdedKeepsRequest(t *testing.T) {
 	_, second := w.registry.push("latest", catalogOf(pkg{name: "foo", version: "2.0.0"}))
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.DisplayName = "Shown" })
 	w.requestPoll("now")
-	leave, _ := w.gate.enter("somebody", w.registry.host, w.Config.Concurrency)
+	leave, _ := w.gate.enter("somebody", w.registry.host, w.Config.Concurrency, nil)
 	w.reconcile()
 	c := w.source()
 	if c.Status.ObservedGeneration == c.Generation || c.Status.Poll.Requested != "" || c.Status.Digest != first {

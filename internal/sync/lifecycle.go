@@ -1,106 +1,95 @@
 package sync
 
 import (
-	"cmp"
 	"context"
-	"fmt"
+	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/google/go-containerregistry/pkg/name"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/source"
+	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/sync/status"
 )
 
-// finalize removes all that belongs to a deleted catalog: packages, content, files. It does not wait for the cluster's
-// garbage collector, so that the content is gone when the object is. A crash in between means that it is done again.
-func (r *CatalogReconciler) finalize(ctx context.Context, rec *reconciliation) error {
-	c := rec.catalog
-	if c.DeletionTimestamp.IsZero() {
-		from := lockedMerge(c)
-		if controllerutil.AddFinalizer(c, v1beta1.CleanupFinalizer) {
-			return r.known.write(c, func() error { return r.Client.Patch(ctx, c, from) })
-		}
+// dropForeign removes content that this replica serves for a deleted object of the same name: a new object must get content
+// by its own image and credentials. It keeps content that the new object's status names, as another replica got it, or a
+// backup with statuses was restored.
+func (e *Engine) dropForeign(ctx context.Context, src source.Source) (err error) {
+	ctx, end := span(ctx, "dropForeign", &err)
+	defer end()
+	served, ok := e.Store.Catalog(src.Name)
+	if !ok || served.Owner == "" || served.Owner == string(src.UID) || isNamed(src, served) {
 		return nil
 	}
-	if !controllerutil.ContainsFinalizer(c, v1beta1.CleanupFinalizer) {
-		return errDone
-	}
-	if err := r.deletePackages(ctx, c.Name); err != nil {
-		return err
-	}
-	if err := r.Store.Remove(c.Name); err != nil {
-		return err
-	}
-	r.forget(c.Name)
-	if err := r.dropFinalizer(ctx, c); err != nil {
-		return err
-	}
-	return errDone
+	logf.FromContext(ctx).Info("the catalog was deleted and recreated; removing its former content",
+		"digest", served.Snapshot.Info().Digest)
+	return e.stopServing(src.Name)
 }
 
-// dropFinalizer takes our finalizer off, if it is there.
-func (r *CatalogReconciler) dropFinalizer(ctx context.Context, c *v1beta1.CatalogSource) error {
-	from := lockedMerge(c)
-	if !controllerutil.RemoveFinalizer(c, v1beta1.CleanupFinalizer) {
-		return nil
-	}
-	r.known.forget(c.Name)
-	return client.IgnoreNotFound(r.Client.Patch(ctx, c, from))
+// isNamed reports whether the served content is the one that the status names.
+func isNamed(src source.Source, served store.Catalog) bool {
+	named := store.Source{Digest: src.Observed.Digest, ConfigDir: src.Image.ConfigDir}
+	return served.Image == src.Observed.Image && served.Snapshot.Key() == named.Key()
 }
 
-// lockedMerge is a patch of changes made to c from now on, of the version that it has: finalizers are a shared list.
-func lockedMerge(c *v1beta1.CatalogSource) client.Patch {
-	return client.MergeFromWithOptions(c.DeepCopy(), client.MergeFromWithOptimisticLock{})
+// finalize removes the packages, the content and the finalizer of a deleted catalog. It does not wait for the cluster's
+// garbage collector, so that the content is gone when the object is. After a crash it starts over.
+func (c *controller) finalize(ctx context.Context, src source.Source, object client.Object) (_ outcome, err error) {
+	ctx, end := span(ctx, "finalize", &err)
+	defer end()
+	if !controllerutil.ContainsFinalizer(object, c.kind.Finalizer()) {
+		return outcome{}, nil
+	}
+	if err := c.publisher().DeleteAll(ctx, src.Name); err != nil {
+		return outcome{}, err
+	}
+	if err := c.stopServing(src.Name); err != nil {
+		return outcome{}, err
+	}
+	return outcome{}, c.dropFinalizer(ctx, object)
 }
 
-// withdraw takes a catalog out of service that its owner marked Unavailable.
-func (r *CatalogReconciler) withdraw(ctx context.Context, rec *reconciliation) error {
-	c := rec.catalog
-	if c.Spec.Availability != v1beta1.AvailabilityUnavailable {
-		return nil
-	}
-	published, err := r.publishedPackages(ctx, c.Name)
+// withdraw stops serving a catalog that its owner marked Unavailable, and deletes its packages.
+func (e *Engine) withdraw(ctx context.Context, src source.Source) (_ outcome, err error) {
+	ctx, end := span(ctx, "withdraw", &err)
+	defer end()
+	published, err := e.publisher().HasAny(ctx, src.Name)
 	if err != nil {
-		return err
+		return outcome{}, err
 	}
-	// The cache of packages may lag behind; the condition tells whether all of them were deleted since.
-	synced := meta.FindStatusCondition(c.Status.Conditions, v1beta1.PackagesSyncedCondition)
-	if len(published) > 0 || synced == nil || synced.Reason != v1beta1.UserSpecifiedUnavailableReason {
-		if err := r.deletePackages(ctx, c.Name); err != nil {
-			return err
+	if published || !status.IsWithdrawn(src.Observed) { // the cache may be stale; the status says whether all were deleted
+		if err := e.publisher().DeleteAll(ctx, src.Name); err != nil {
+			return outcome{}, err
 		}
 	}
-	if err := r.Store.Remove(c.Name); err != nil {
-		return err
+	if err := e.stopServing(src.Name); err != nil {
+		return outcome{}, err
 	}
-	r.forget(c.Name)
-	c.Status.Digest, c.Status.URLs, c.Status.Content = "", nil, nil
-	c.Status.ObservedGeneration = c.Generation
-	const message = "Not served, as spec.availability is Unavailable."
-	for _, t := range []string{v1beta1.ServingCondition, v1beta1.ProgressingCondition, v1beta1.PackagesSyncedCondition, v1beta1.ReadyCondition} {
-		setCondition(c, t, metav1.ConditionFalse, v1beta1.UserSpecifiedUnavailableReason, message)
-	}
-	return errDone
+	return outcome{status: new(status.Withdrawn(src))}, nil
 }
 
-// announce says that work on a new catalog begins, before it does: an image can take minutes. The first status that
-// anybody sees is thus Serving=False, which clients of OLM v1 wait for.
-func (r *CatalogReconciler) announce(_ context.Context, rec *reconciliation) error {
-	c := rec.catalog
-	if meta.FindStatusCondition(c.Status.Conditions, v1beta1.ProgressingCondition) != nil {
-		return nil
+// aheadFor is how long a former leader serves a digest that no status names. The next leader has polled since then: if the
+// status is the same still, the digest is gone, or no longer wanted.
+const aheadFor = 15 * time.Minute
+
+// adopt returns the digest that the status names, or the zero one if there is nothing to follow. A former leader that is
+// ahead of the status waits for it until the returned time.
+func (e *Engine) adopt(src source.Source) (_ polled, waitUntil time.Time) {
+	served, ok := e.Store.Catalog(src.Name)
+	if until := served.Since.Add(aheadFor); ok && isAhead(src.Observed, served) && e.Clock.Now().Before(until) {
+		e.Metrics.Follow(src.Name, false)
+		return polled{}, until
 	}
-	if c.Status.Digest == "" {
-		c.Status.Image = rec.image
+	if src.Observed.Digest == "" {
+		e.Metrics.Follow(src.Name, false)
+		return polled{}, time.Time{}
 	}
-	c.Status.ObservedGeneration = 0 // should somebody have emptied the status: the image is polled next
-	message := fmt.Sprintf("Unpacking and publishing %s.", cmp.Or(rec.image, templateOf(c)))
-	setCondition(c, v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.UnpackingReason, message)
-	setCondition(c, v1beta1.ServingCondition, metav1.ConditionFalse, v1beta1.UnavailableReason, "Nothing is unpacked yet.")
-	setCondition(c, v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.UnavailableReason, "Nothing is unpacked yet.")
-	setCondition(c, v1beta1.ReadyCondition, metav1.ConditionFalse, v1beta1.UnpackingReason, message)
-	rec.next = r.Clock.Now()
-	return errDone
+	ref, err := name.ParseReference(src.Observed.Image)
+	if err != nil { // no leader can have unpacked it
+		return polled{}, time.Time{}
+	}
+	return polled{wanted: ref.Context().Digest(src.Observed.Digest)}, time.Time{}
 }

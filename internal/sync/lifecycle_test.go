@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"net/http"
 	"os"
@@ -25,7 +24,7 @@ func TestFinalizeAddsFinalizer(t *testing.T) {
 	w := newWorld(t)
 	w.create("registry.example/catalog", nil)
 	for _, want := range [][]string{{"PATCH catalogsources/" + w.catalog}, nil} {
-		must.Succeed(t, w.finalize(t.Context(), w.begin()))
+		must.Succeed(t, w.addFinalizer(t.Context(), w.begin().object))
 		wantEqual(t, "writes", want, w.requests.take())
 		if !controllerutil.ContainsFinalizer(w.source(), v1beta1.CleanupFinalizer) {
 			t.Error("there is no finalizer")
@@ -39,10 +38,10 @@ func TestFinalizeKeepsOtherFinalizers(t *testing.T) {
 	w.create("registry.example/catalog", nil)
 	rec := w.begin()
 	w.change(func(c *v1beta1.CatalogSource) { c.Finalizers = []string{"example.com/backup"} })
-	if err := w.finalize(t.Context(), rec); !apierrors.IsConflict(err) {
+	if err := w.addFinalizer(t.Context(), rec.object); !apierrors.IsConflict(err) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	must.Succeed(t, w.finalize(t.Context(), w.begin()))
+	must.Succeed(t, w.addFinalizer(t.Context(), w.begin().object))
 	wantEqual(t, "finalizers", []string{"example.com/backup", v1beta1.CleanupFinalizer}, w.source().Finalizers)
 }
 
@@ -58,9 +57,8 @@ func TestFinalizeDeleted(t *testing.T) {
 	must.Succeed(t, w.api.Delete(t.Context(), c))
 
 	rec := w.begin()
-	if err := w.finalize(t.Context(), rec); !errors.Is(err, errDone) {
-		t.Errorf("got %v, want the pass to end", err)
-	}
+	_, err := w.finalize(t.Context(), rec.src, rec.object)
+	must.Succeed(t, err)
 	if err := w.api.Get(t.Context(), types.NamespacedName{Name: w.catalog}, c); !apierrors.IsNotFound(err) {
 		t.Errorf("the object is still there: %v", err)
 	}
@@ -139,7 +137,7 @@ func TestReadAsksAPIServer(t *testing.T) {
 			return nil
 		},
 	})
-	_, err := w.read(t.Context(), w.request())
+	_, err := w.read(t.Context(), w.catalog)
 	must.Succeed(t, err)
 }
 
@@ -163,15 +161,11 @@ func TestWithdraw(t *testing.T) {
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "bar"}, pkg{name: "foo"}))
 	w.create(ref, nil)
 	w.settle()
-	rec := w.begin()
-	must.Succeed(t, w.withdraw(t.Context(), rec))
-	wantEqual(t, "writes for an available catalog", nil, w.requests.take())
-
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Availability = v1beta1.AvailabilityUnavailable })
-	rec = w.begin()
-	if err := w.withdraw(t.Context(), rec); !errors.Is(err, errDone) {
-		t.Fatalf("got %v, want the pass to end", err)
-	}
+	rec := w.begin()
+	out, err := w.withdraw(t.Context(), rec.src)
+	must.Succeed(t, err)
+	c := w.withStatus(rec.object, *out.status).(*v1beta1.CatalogSource)
 	wantEqual(t, "writes", []string{"DELETE operatorpackages"}, w.requests.take())
 	if len(w.packages()) != 0 || w.served() != "" {
 		t.Errorf("still there: packages %v, content %q", w.packages(), w.served())
@@ -179,9 +173,9 @@ func TestWithdraw(t *testing.T) {
 	const message = "False UserSpecifiedUnavailable: Not served, as spec.availability is Unavailable."
 	wantEqual(t, "conditions", map[string]string{
 		"Ready": message, "Serving": message, "Progressing": message, "PackagesSynced": message,
-	}, conditions(rec.catalog))
-	s := rec.catalog.Status
-	if s.Digest != "" || s.URLs != nil || s.Content != nil || s.ObservedGeneration != rec.catalog.Generation {
+	}, conditions(c))
+	s := c.Status
+	if s.Digest != "" || s.URLs != nil || s.Content != nil || s.ObservedGeneration != c.Generation {
 		t.Errorf("status is %+v, want none of what was served", s)
 	}
 	wantEqual(t, "metrics that name the catalog", nil, seriesOf(t, w.metrics, w.catalog))
@@ -210,17 +204,16 @@ func TestAnnounce(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
-	rec := w.begin()
-	if err := w.announce(t.Context(), rec); !errors.Is(err, errDone) || rec.next.IsZero() {
-		t.Errorf("got %v, next pass at %v; want the pass to end and another at once", err, rec.next)
+	if next := w.reconcile(); next != time.Millisecond {
+		t.Errorf("next pass in %v, want another at once", next)
 	}
+	wantEqual(t, "requests to the registry", nil, w.registry.take())
 	wantEqual(t, "conditions", map[string]string{
 		"Progressing":    "True Unpacking: Unpacking and publishing " + ref + ".",
 		"Serving":        "False Unavailable: Nothing is unpacked yet.",
 		"PackagesSynced": "False Unavailable: Nothing is unpacked yet.",
 		"Ready":          "False Unpacking: Unpacking and publishing " + ref + ".",
-	}, conditions(rec.catalog))
-	must.Succeed(t, w.announce(t.Context(), rec))
+	}, conditions(w.source()))
 
 	// A status that somebody emptied is made again, poll included, whatever was left of it.
 	w.settle()

@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/source"
+	"github.com/operator-catalogs/catalogd/internal/sync/status"
 )
 
 // Metrics are the numbers that are kept of each catalog. They are of this process; what outlives it stands in status. All but behind are
@@ -83,26 +83,26 @@ func (m *Metrics) Follow(catalog string, behind bool) {
 	m.behind.WithLabelValues(catalog).Set(number(behind))
 }
 
-// Observe copies what a catalog's status says.
-func (m *Metrics) Observe(c *v1beta1.CatalogSource, entry poll.Entry, insecure, behind bool) {
-	m.behind.WithLabelValues(c.Name).Set(number(behind))
+// Observe copies what the status of a catalog says.
+func (m *Metrics) Observe(catalog string, s source.Status, entry poll.Entry, insecure, behind bool) {
+	m.behind.WithLabelValues(catalog).Set(number(behind))
 	if entry.Next.IsZero() {
-		m.nextPoll.DeleteLabelValues(c.Name)
+		m.nextPoll.DeleteLabelValues(catalog)
 	} else {
-		m.nextPoll.WithLabelValues(c.Name).Set(float64(entry.Next.Unix()))
+		m.nextPoll.WithLabelValues(catalog).Set(float64(entry.Next.Unix()))
 	}
-	if p := c.Status.Poll; p != nil && p.LastChangeTime != nil {
-		m.lastChange.WithLabelValues(c.Name).Set(float64(p.LastChangeTime.Unix()))
+	if !s.Changed.IsZero() {
+		m.lastChange.WithLabelValues(catalog).Set(float64(s.Changed.Unix()))
 	}
-	content := c.Status.Content
+	content := s.Content
 	if content == nil {
-		content = &v1beta1.CatalogContent{}
+		content = &source.Content{}
 	}
-	m.bytes.WithLabelValues(c.Name).Set(float64(content.Bytes))
-	m.packages.WithLabelValues(c.Name).Set(float64(content.Packages))
-	m.invalidPackages.WithLabelValues(c.Name).Set(float64(content.InvalidPackageCount))
-	m.ready.WithLabelValues(c.Name).Set(number(meta.IsStatusConditionTrue(c.Status.Conditions, v1beta1.ReadyCondition)))
-	m.insecure.WithLabelValues(c.Name).Set(number(insecure))
+	m.bytes.WithLabelValues(catalog).Set(float64(content.Bytes))
+	m.packages.WithLabelValues(catalog).Set(float64(content.Packages))
+	m.invalidPackages.WithLabelValues(catalog).Set(float64(content.InvalidCount))
+	m.ready.WithLabelValues(catalog).Set(number(status.IsReady(s)))
+	m.insecure.WithLabelValues(catalog).Set(number(insecure))
 }
 
 // number is what a metric has for yes and no.

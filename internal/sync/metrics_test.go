@@ -11,6 +11,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -60,18 +61,17 @@ func value(t *testing.T, registry *prometheus.Registry, metric, catalog string) 
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
-	at := metav1.NewTime(time.Unix(1000, 0))
-	c := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1beta1.CatalogSourceStatus{
+	s := source.Status{
 		Conditions: []metav1.Condition{{Type: "Ready", Status: "True"}},
-		Content:    &v1beta1.CatalogContent{Packages: 3, Bytes: 500, InvalidPackageCount: 2},
-		Poll:       &v1beta1.PollStatus{LastChangeTime: &at},
-	}}
+		Content:    &source.Content{Packages: 3, Bytes: 500, InvalidCount: 2},
+		Changed:    time.Unix(1000, 0),
+	}
 	m.Polled("a", time.Unix(2000, 0), nil)
 	m.Polled("a", time.Unix(3000, 0), errors.New("down"))
 	m.Current("a", time.Unix(2000, 0))
 	m.Scheduled("a", 15*time.Minute)
 	m.Unpacked("a", 1500*time.Millisecond)
-	m.Observe(c, poll.Entry{Next: time.Unix(4000, 0)}, true, true)
+	m.Observe("a", s, poll.Entry{Next: time.Unix(4000, 0)}, true, true)
 	m.Polled("b", time.Unix(1, 0), nil)
 	all := map[string]float64{
 		"catalogd_polls_total a success":               1,
@@ -91,8 +91,8 @@ func TestMetrics(t *testing.T) {
 	}
 	wantEqual(t, "series of a", all, seriesOf(t, registry, "a"))
 
-	c.Status.Content, c.Status.Conditions = nil, nil
-	m.Observe(c, poll.Entry{}, false, false)
+	s.Content, s.Conditions = nil, nil
+	m.Observe("a", s, poll.Entry{}, false, false)
 	m.Scheduled("a", 0)
 	delete(all, "catalogd_next_poll_timestamp_seconds a")
 	delete(all, "catalogd_polling_interval_seconds a")

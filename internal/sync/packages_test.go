@@ -32,14 +32,14 @@ func published(t *testing.T, packages ...pkg) *world {
 }
 
 // update makes the image, and with it the store, hold other packages, without publishing them.
-func (w *world) update(packages ...pkg) *reconciliation {
+func (w *world) update(packages ...pkg) *trial {
 	w.t.Helper()
 	w.registry.push("latest", catalogOf(packages...))
 	w.clock.SetTime(w.clock.Now().Add(time.Hour))
 	rec := w.begin()
-	must.Succeed(w.t, w.resolve(w.t.Context(), rec))
-	must.Succeed(w.t, w.unpack(w.t.Context(), rec))
-	must.Succeed(w.t, rec.fetchErr)
+	rec.resolve()
+	rec.unpack()
+	must.Succeed(w.t, rec.f.fault())
 	return rec
 }
 
@@ -80,21 +80,21 @@ func TestPublish(t *testing.T) {
 			w := published(t, foo, bar)
 			before := w.packages()
 			rec := w.update(test.after...)
-			must.Succeed(t, w.publish(t.Context(), rec))
+			rec.publish()
 			var writes []string
 			for _, line := range test.writes {
 				writes = append(writes, strings.ReplaceAll(line, "CATALOG", w.catalog))
 			}
 			wantEqual(t, "writes", writes, w.requests.take())
-			must.Succeed(t, rec.syncErr)
-			if rec.published != test.published || len(w.packages()) != test.published {
-				t.Errorf("counted %d packages, there are %v, want %d", rec.published, w.packages(), test.published)
+			must.Succeed(t, rec.f.packages.Err)
+			if rec.f.packages.Published != test.published || len(w.packages()) != test.published {
+				t.Errorf("counted %d packages, there are %v, want %d", rec.f.packages.Published, w.packages(), test.published)
 			}
 			if before["foo"] != w.packages()["foo"] {
 				t.Error("the package that did not change was written")
 			}
 			invalid := map[string]string{}
-			for _, p := range rec.invalid {
+			for _, p := range rec.f.packages.Invalid {
 				invalid[p.Name] = p.Reason
 			}
 			for name, reason := range test.invalid {
@@ -105,7 +105,7 @@ func TestPublish(t *testing.T) {
 			if len(invalid) != len(test.invalid) {
 				t.Errorf("invalid packages are %v, want %v", invalid, test.invalid)
 			}
-			must.Succeed(t, w.publish(t.Context(), rec))
+			rec.publish()
 			wantEqual(t, "writes of a second time", nil, w.requests.take())
 		})
 	}
@@ -221,7 +221,7 @@ func TestPublishWithStaleCache(t *testing.T) {
 			default:
 				w = published(t, test.then...)
 				must.Succeed(t, w.api.List(t.Context(), stale, client.MatchingLabels{v1beta1.CatalogLabel: w.catalog}))
-				must.Succeed(t, w.publish(t.Context(), w.update(test.now...)))
+				w.update(test.now...).publish()
 			}
 			before := w.packages()
 			rec := w.update(test.want...)
@@ -231,14 +231,14 @@ func TestPublishWithStaleCache(t *testing.T) {
 					return nil
 				},
 			})
-			must.Succeed(t, w.publish(t.Context(), rec))
-			must.Succeed(t, rec.syncErr)
+			rec.publish()
+			must.Succeed(t, rec.f.packages.Err)
 			after := w.packages()
 			if changed := fmt.Sprint(before) != fmt.Sprint(after); changed != test.change {
 				t.Errorf("resource versions were %v, are %v", before, after)
 			}
-			if rec.published != len(test.want) || len(after) != len(test.want) {
-				t.Errorf("counted %d packages, there are %v, want %d", rec.published, after, len(test.want))
+			if rec.f.packages.Published != len(test.want) || len(after) != len(test.want) {
+				t.Errorf("counted %d packages, there are %v, want %d", rec.f.packages.Published, after, len(test.want))
 			}
 			for _, p := range test.want {
 				version := p.version
@@ -311,14 +311,14 @@ func TestPublishNothingServed(t *testing.T) {
 	w.dir = t.TempDir()
 	w.restart()
 	rec := w.begin()
-	must.Succeed(t, w.publish(t.Context(), rec))
+	rec.publish()
 	wantEqual(t, "writes", nil, w.requests.take())
 }
 
 // Packages of another catalog with the same names are another catalog's.
 func TestPublishTwoCatalogs(t *testing.T) {
 	a, b := published(t, pkg{name: "foo"}), published(t, pkg{name: "foo", version: "2.0.0"})
-	must.Succeed(t, a.publish(t.Context(), a.update(pkg{name: "bar"})))
+	a.update(pkg{name: "bar"}).publish()
 	for w, want := range map[*world][]string{a: {"bar"}, b: {"foo"}} {
 		var got []string
 		for name := range w.packages() {
@@ -335,26 +335,14 @@ func TestPublishTooLarge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := published(t, pkg{name: "bar"}, pkg{name: "foo"})
 			rec := w.update(pkg{name: "bar", version: "2.0.0"}, pkg{name: "foo", description: strings.Repeat("a", size)})
-			must.Succeed(t, w.publish(t.Context(), rec))
-			must.Succeed(t, rec.syncErr)
-			if len(rec.invalid) != 1 || rec.invalid[0].Name != "foo" || !strings.Contains(rec.invalid[0].Reason, "does not take its OperatorPackage") {
-				t.Errorf("invalid packages are %v, want foo, as it is too large", rec.invalid)
+			rec.publish()
+			must.Succeed(t, rec.f.packages.Err)
+			if len(rec.f.packages.Invalid) != 1 || rec.f.packages.Invalid[0].Name != "foo" || !strings.Contains(rec.f.packages.Invalid[0].Reason, "does not take its OperatorPackage") {
+				t.Errorf("invalid packages are %v, want foo, as it is too large", rec.f.packages.Invalid)
 			}
 			if got := slices.Collect(maps.Keys(w.packages())); len(got) != 1 || got[0] != "bar" || w.getPackage("bar").Status.Summary.Version != "2.0.0" {
 				t.Errorf("packages are %v, want bar in its new version", got)
 			}
 		})
-	}
-}
-
-// A panic in making the object of one package does not end the process, and what is published of the package stays.
-func TestPanicInAPackage(t *testing.T) {
-	b := newBuilder(t, blobsOf(t, packageBlob("foo", "stable"), channelBlob("foo", "stable", object{"name": "foo.v1.0.0"}), bundleBlob("foo", "1.0.0", object{})))
-	p := &publication{catalog: b.source, known: description{Snapshot: b.snapshot}} // without a reconciler, which is what panics
-	if err := p.ensure(t.Context(), "foo", "", &metav1.PartialObjectMetadata{}); err == nil || !strings.Contains(err.Error(), "panic: ") {
-		t.Errorf("got the error %v", err)
-	}
-	if len(p.invalid) > 0 || len(p.failed) > 0 { // for which what is published would have been deleted
-		t.Errorf("the package counts as invalid (%v), or the API server is blamed (%v)", p.invalid, p.failed)
 	}
 }

@@ -29,7 +29,7 @@ func TestPostpone(t *testing.T) {
 	broken := w.besides(w.registry.host + "/broken:latest")
 	w.registry.failRepository("broken")
 	due := w.Polls.Get(w.catalog).Next
-	for now := start; now.Before(due.Add(mostPostponed)); now = now.Add(time.Minute) {
+	for now := start; now.Before(due.Add(maxPostponed)); now = now.Add(time.Minute) {
 		w.clock.SetTime(now)
 		broken.requestPoll(now.String())
 		broken.reconcile()
@@ -37,17 +37,17 @@ func TestPostpone(t *testing.T) {
 			continue
 		}
 		w.registry.take()
-		if next := w.reconcile(); next < time.Second || next > due.Add(mostPostponed).Sub(now) {
+		if next := w.reconcile(); next < time.Second || next > due.Add(maxPostponed).Sub(now) {
 			t.Fatalf("%v after it was due the poll is put off for another %v", now.Sub(due), next)
 		}
 		wantEqual(t, "requests while the registry fails others", nil, w.registry.take())
 		wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
 	}
-	w.clock.SetTime(due.Add(mostPostponed))
+	w.clock.SetTime(due.Add(maxPostponed))
 	w.reconcile()
 	wantEqual(t, "requests when it was put off long enough", []string{"HEAD manifests"}, w.registry.take())
 
-	w.clock.SetTime(due.Add(2 * mostPostponed))
+	w.clock.SetTime(due.Add(2 * maxPostponed))
 	broken.requestPoll("last")
 	broken.reconcile()
 	w.registry.take()
@@ -128,7 +128,7 @@ func TestFirstPollsTakeTurns(t *testing.T) {
 	}
 	w.restart()
 	for i, one := range worlds {
-		one.CatalogReconciler = w.CatalogReconciler
+		one.controller = w.controller
 		for range 2 { // whatever else it comes for
 			one.requests.take()
 			if next, turn := one.reconcile(), time.Duration(i)*time.Second; i > 0 && next != turn {

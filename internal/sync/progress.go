@@ -6,130 +6,127 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
 const (
-	progressEvery    = time.Second            // between two writes at least, and before the first
-	progressLook     = 200 * time.Millisecond // how often it is looked whether one is due
-	progressPatience = 2 * time.Second        // how long a write may hold up the end of the pass
+	progressEvery    = time.Second            // the least time between two writes, and before the first
+	progressCheck    = 200 * time.Millisecond // how often a write may become due
+	progressPatience = 2 * time.Second        // how long a write may delay the end of the pass
 )
 
-// A teller says in status.progress how far a pass over a catalog is that is at work on new content. It is for people who wait: a write that
-// fails ends it, and nothing else. A nil teller says nothing.
+// A progressReporter writes the progress of a pass to the status while the pass works on new content. The first failed
+// write ends it, and nothing else. A nil reporter does nothing.
 //
-// What is written is the leader's, as all of the status; the pass that wrote it removes it with the status that it writes at its end, and
-// where it did not get that far, the next does.
-type teller struct {
-	r        *CatalogReconciler
-	rec      *reconciliation // of the goroutine of the pass; the other has what it needs in catalog
+// Only a leader reports. The status at the end of the pass has no progress; after a crash the next pass removes it.
+type progressReporter struct {
+	c        *controller
 	began    time.Time
-	phase    atomic.Pointer[v1beta1.ProgressPhase]
+	phase    atomic.Pointer[source.Phase]
 	pull     unpack.Progress
-	packages atomic.Int32 // that are published
-	total    atomic.Int32 // that are to be
+	packages atomic.Int32 // published
+	total    atomic.Int32 // to publish
 
-	begin         stdsync.Once
-	stop, stopped chan struct{} // of the goroutine that writes; nil: there is none
-
-	// What follows belongs to the goroutine that writes, and after its end to the pass.
-	catalog *v1beta1.CatalogSource // as it was read, or written last
-	tried   time.Time
-	over    bool // a write failed
+	begin, end  stdsync.Once
+	quit, ended chan struct{} // of the goroutine that writes
+	object      client.Object // as it was read, or written last; owned by the goroutine while it runs
+	tried       time.Time     // owned by the goroutine, as is failed
+	failed      bool
 }
 
-// enter says that a phase begins. The first time it has a goroutine begin to write, until end.
-func (p *teller) enter(ctx context.Context, phase v1beta1.ProgressPhase) {
+func (c *controller) newProgressReporter(object client.Object) *progressReporter {
+	return &progressReporter{c: c, began: c.Clock.Now(), object: object, quit: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// enter begins a phase. The first call starts the goroutine that writes, until stop.
+func (p *progressReporter) enter(ctx context.Context, phase source.Phase) {
 	if p == nil {
 		return
 	}
 	p.phase.Store(&phase)
 	p.begin.Do(func() {
-		p.catalog = p.rec.catalog.DeepCopy()
-		p.catalog.Status = *p.rec.before.Status.DeepCopy()
-		p.stop, p.stopped = make(chan struct{}), make(chan struct{})
+		p.object = copyOf(p.object)
 		go p.run(ctx)
 	})
 }
 
-// fetched is where to count what is fetched.
-func (p *teller) fetched() *unpack.Progress {
+// fetched returns the counter of fetched bytes.
+func (p *progressReporter) fetched() *unpack.Progress {
 	if p == nil {
 		return nil
 	}
 	return &p.pull
 }
 
-// publish says how many packages there are to publish.
-func (p *teller) publish(total int) {
+// Total sets the number of packages to publish.
+func (p *progressReporter) Total(packages int) {
 	if p != nil {
-		p.total.Store(int32(total))
+		p.total.Store(int32(packages))
 	}
 }
 
-// published counts a package that is.
-func (p *teller) published() {
+// Publishing begins the phase Publishing.
+func (p *progressReporter) Publishing(ctx context.Context) { p.enter(ctx, source.Publishing) }
+
+// Published counts a published package.
+func (p *progressReporter) Published() {
 	if p != nil {
 		p.packages.Add(1)
 	}
 }
 
-// end waits for the last write, so that the pass can go on from it.
-func (p *teller) end() {
-	if p == nil || p.stop == nil {
-		return
-	}
-	close(p.stop)
-	<-p.stopped
-	p.rec.catalog.ResourceVersion = p.catalog.ResourceVersion
-	p.rec.before.Status.Progress = p.catalog.Status.Progress
+// stop waits for the last write; object is the result of it.
+func (p *progressReporter) stop() {
+	p.begin.Do(func() { close(p.ended) }) // there is no goroutine, and will be none
+	p.end.Do(func() { close(p.quit) })
+	<-p.ended
 }
 
-func (p *teller) run(ctx context.Context) {
-	defer close(p.stopped)
-	look := time.NewTicker(progressLook)
-	defer look.Stop()
+func (p *progressReporter) run(ctx context.Context) {
+	defer close(p.ended)
+	check := time.NewTicker(progressCheck)
+	defer check.Stop()
 	for {
 		select {
-		case <-p.stop:
+		case <-p.quit:
 			return
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-check.C:
 			p.report(ctx)
 		}
 	}
 }
 
-// report writes how far the pass is, if that is due and there is news.
-func (p *teller) report(ctx context.Context) {
-	now, state := p.r.Clock.Now(), p.state()
-	if p.over || now.Sub(p.began) < progressEvery || now.Sub(p.tried) < progressEvery ||
-		equality.Semantic.DeepEqual(p.catalog.Status.Progress, state) {
+// report writes the progress if that is due and the progress changed.
+func (p *progressReporter) report(ctx context.Context) {
+	now, progress := p.c.Clock.Now(), p.state()
+	s := p.c.kind.Source(p.object).Observed
+	if p.failed || now.Sub(p.began) < progressEvery || now.Sub(p.tried) < progressEvery ||
+		(s.Progress != nil && *s.Progress == progress) {
 		return
 	}
-	p.tried = now
+	p.tried, s.Progress = now, &progress
 	ctx, cancel := context.WithTimeout(ctx, progressPatience)
 	defer cancel()
-	after, patch := p.catalog.DeepCopy(), lockedMerge(p.catalog)
-	after.Status.Progress = state
-	if err := p.r.known.write(after, func() error { return p.r.Client.Status().Patch(ctx, after, patch) }); err != nil {
-		p.over = true // it may have been made, or somebody else changed the object: writeStatus finds out
-		logf.FromContext(ctx).V(1).Info("the progress cannot be written", "error", err.Error())
+	after := p.c.withStatus(p.object, s)
+	if err := p.c.patchStatus(ctx, p.object, after); err != nil {
+		p.failed = true // it may have been made, or somebody changed the object: writeStatus finds out
+		logf.FromContext(ctx).V(1).Info("cannot write the progress", "error", err.Error())
 		return
 	}
-	p.catalog.ResourceVersion, p.catalog.Status.Progress = after.ResourceVersion, state
+	p.object = after
 }
 
-func (p *teller) state() *v1beta1.CatalogProgress {
-	state := &v1beta1.CatalogProgress{Phase: *p.phase.Load()}
-	state.Bytes, state.TotalBytes = p.pull.Bytes()
-	if state.Phase == v1beta1.ProgressPublishing {
-		state.Packages, state.TotalPackages = p.packages.Load(), p.total.Load()
+func (p *progressReporter) state() source.Progress {
+	progress := source.Progress{Phase: *p.phase.Load()}
+	progress.Bytes, progress.TotalBytes = p.pull.Bytes()
+	if progress.Phase == source.Publishing {
+		progress.Packages, progress.TotalPackages = p.packages.Load(), p.total.Load()
 	}
-	return state
+	return progress
 }

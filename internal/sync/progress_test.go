@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -25,7 +26,7 @@ func (w *world) waitProgress(what string, wanted func(*v1beta1.CatalogProgress) 
 		if time.Now().After(deadline) {
 			w.t.Fatalf("waited a minute in vain: %s; there is %+v", what, w.source().Status.Progress)
 		}
-		time.Sleep(progressLook / 4)
+		time.Sleep(progressCheck / 4)
 	}
 }
 
@@ -90,11 +91,10 @@ func TestProgressThrottle(t *testing.T) {
 	w.create(ref, nil)
 	w.settle()
 	rec := w.begin()
-	p := &teller{r: w.CatalogReconciler, rec: rec, began: w.clock.Now()}
-	p.catalog = rec.catalog.DeepCopy()
-	phase := v1beta1.ProgressDownloading
+	p := w.newProgressReporter(rec.object)
+	phase := source.Downloading
 	p.phase.Store(&phase)
-	p.publish(7)
+	p.Total(7)
 	for _, step := range []struct {
 		name   string
 		after  time.Duration
@@ -105,8 +105,8 @@ func TestProgressThrottle(t *testing.T) {
 		{"in the first second", 999 * time.Millisecond, nil, 0, nil},
 		{"after it", time.Millisecond, nil, 1, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading}},
 		{"no news", time.Hour, nil, 0, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading}},
-		{"news", 0, func() { phase = v1beta1.ProgressPublishing; p.phase.Store(&phase) }, 1, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, TotalPackages: 7}},
-		{"news too soon", 999 * time.Millisecond, p.published, 0, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, TotalPackages: 7}},
+		{"news", 0, func() { phase = source.Publishing; p.phase.Store(&phase) }, 1, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, TotalPackages: 7}},
+		{"news too soon", 999 * time.Millisecond, p.Published, 0, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, TotalPackages: 7}},
 		{"the same, a second after the last", time.Millisecond, nil, 1, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, Packages: 1, TotalPackages: 7}},
 	} {
 		w.clock.SetTime(w.clock.Now().Add(step.after))
@@ -132,32 +132,32 @@ func TestProgressOfPublishing(t *testing.T) {
 	w.create(ref, nil)
 	w.settle()
 	rec := w.begin()
-	p := &teller{r: w.CatalogReconciler, rec: rec, began: w.clock.Now()}
+	p := w.newProgressReporter(rec.object)
 	rec.progress = p
-	must.Succeed(t, w.publish(t.Context(), rec))
-	if p.stop != nil {
+	rec.publish()
+	if p.phase.Load() != nil {
 		t.Error("nothing is to be published, and it is told of")
 	}
 	w.registry.push("latest", catalogOf(pkg{name: "foo"}, pkg{name: "bar"}))
 	w.requestPoll("now")
 	rec = w.begin()
-	p = &teller{r: w.CatalogReconciler, rec: rec, began: w.clock.Now()}
+	p = w.newProgressReporter(rec.object)
 	rec.progress = p
-	must.Succeed(t, w.resolve(t.Context(), rec))
-	if got := *p.phase.Load(); got != v1beta1.ProgressResolving {
+	rec.resolve()
+	if got := *p.phase.Load(); got != source.Resolving {
 		t.Errorf("after resolve: phase %s", got)
 	}
-	must.Succeed(t, w.unpack(t.Context(), rec))
+	rec.unpack()
 	got := p.state()
-	if got.Phase != v1beta1.ProgressIndexing || got.Bytes == 0 || got.Bytes != got.TotalBytes {
+	if got.Phase != source.Indexing || got.Bytes == 0 || got.Bytes != got.TotalBytes {
 		t.Errorf("after unpack: %+v", got)
 	}
-	must.Succeed(t, w.publish(t.Context(), rec))
-	want := &v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, Bytes: got.Bytes, TotalBytes: got.Bytes, Packages: 2, TotalPackages: 2}
+	rec.publish()
+	want := source.Progress{Phase: source.Publishing, Bytes: got.Bytes, TotalBytes: got.Bytes, Packages: 2, TotalPackages: 2}
 	if diff := cmp.Diff(want, p.state()); diff != "" {
 		t.Errorf("after publish (-want +got):\n%s", diff)
 	}
-	p.end()
+	p.stop()
 }
 
 // What a process that ended left of its progress the next pass removes, whatever else it has to say.
@@ -258,7 +258,7 @@ func TestProgressFails(t *testing.T) {
 		select {
 		case <-failed:
 			waiting = false
-		case <-time.After(progressLook / 4):
+		case <-time.After(progressCheck / 4):
 		}
 	}
 	stop()

@@ -70,9 +70,9 @@ func TestReadBehindOwnWrite(t *testing.T) {
 	read := func(when string, want int) {
 		t.Helper()
 		*live = 0
-		rec, err := w.read(t.Context(), w.request())
+		object, err := w.read(t.Context(), w.catalog)
 		must.Succeed(t, err)
-		wantEqual(t, when+": digest", second, rec.catalog.Status.Digest)
+		wantEqual(t, when+": digest", second, w.kind.Source(object).Observed.Digest)
 		wantEqual(t, when+": reads at the API server", want, *live)
 	}
 	read("the cache is behind", 1)
@@ -99,9 +99,9 @@ func TestReadAfterFailedWrite(t *testing.T) {
 	if err == nil {
 		t.Error("the error is lost")
 	}
-	rec, err := w.read(t.Context(), w.request())
+	object, err := w.read(t.Context(), w.catalog)
 	must.Succeed(t, err)
-	wantEqual(t, "annotation", "made, though it looks as if not", rec.catalog.Annotations[v1beta1.PollRequestedAnnotation])
+	wantEqual(t, "annotation", "made, though it looks as if not", object.GetAnnotations()[v1beta1.PollRequestedAnnotation])
 	wantEqual(t, "reads at the API server", 1, *live)
 }
 
@@ -122,9 +122,9 @@ func TestReadUnbelievable(t *testing.T) {
 			stale.Spec.Image = "registry.example/other"
 			for range 2 {
 				*live = 0
-				rec, err := w.read(t.Context(), w.request())
+				object, err := w.read(t.Context(), w.catalog)
 				must.Succeed(t, err)
-				wantEqual(t, "image", ref, rec.catalog.Spec.Image)
+				wantEqual(t, "image", ref, w.kind.Source(object).Image.Ref)
 				wantEqual(t, "reads at the API server", 1, *live)
 			}
 		})

@@ -18,7 +18,9 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/sync/catalogsource"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -49,10 +51,11 @@ func (w *world) replica() *world {
 	w.t.Helper()
 	other := *w
 	other.dir, other.metrics = w.t.TempDir(), prometheus.NewRegistry()
-	other.CatalogReconciler = &CatalogReconciler{
+	engine := &Engine{
 		Client: w.Client, Live: w.Live, Polls: &poll.Log{}, Metrics: NewMetrics(other.metrics), Recorder: w.Recorder, Clock: w.Clock,
 		Config: w.Config, Leadership: follower,
 	}
+	other.controller = engine.newController(w.kind)
 	other.newRegistries()
 	other.openStore()
 	w.t.Cleanup(func() { must.Succeed(w.t, other.Store.Close()) })
@@ -282,8 +285,7 @@ func TestStatusOfAnother(t *testing.T) {
 	rec := stale.begin()
 	newer := w.forward("latest", "bar")
 
-	rec.catalog.Status.Digest = "sha256:old"
-	err := stale.writeStatus(t.Context(), rec)
+	err := rec.writeDigest("sha256:old")
 	if err == nil || !strings.Contains(err.Error(), "another replica wrote the status") {
 		t.Errorf("got %v, want that another replica wrote the status", err)
 	}
@@ -291,8 +293,7 @@ func TestStatusOfAnother(t *testing.T) {
 
 	rec = w.begin()
 	w.change(func(c *v1beta1.CatalogSource) { c.Labels = map[string]string{"of": "somebody"} })
-	rec.catalog.Status.Digest = "sha256:new"
-	must.Succeed(t, w.writeStatus(t.Context(), rec))
+	must.Succeed(t, rec.writeDigest("sha256:new"))
 	wantEqual(t, "digest in the status, after a label changed meanwhile", "sha256:new", w.source().Status.Digest)
 }
 
@@ -347,9 +348,9 @@ func TestLag(t *testing.T) {
 	other := w.replica()
 	wantLag := func(want Lag) {
 		t.Helper()
-		got, err := LagOf(t.Context(), w.api, other.Store, other.Polls)
+		sources, err := List(t.Context(), w.api, w.kind)
 		must.Succeed(t, err)
-		wantEqual(t, "lag", want, got)
+		wantEqual(t, "lag", want, LagOf(sources, other.Store, other.Polls))
 	}
 	wantLag(Lag{Missing: []string{w.catalog}})
 	w.registry.refuse(everything)
@@ -370,7 +371,7 @@ func TestLag(t *testing.T) {
 			return errors.New("down")
 		},
 	})
-	if _, err := LagOf(t.Context(), broken, other.Store, other.Polls); err == nil {
+	if _, err := List(t.Context(), broken, w.kind); err == nil {
 		t.Error("no error without a list")
 	}
 }
@@ -379,26 +380,26 @@ func TestIsAhead(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
-	c := w.settle()
+	c := w.kind.Source(w.settle()).Observed
 	served, _ := w.Store.Catalog(w.catalog)
 	found := served
-	found.Basis = basisOf(c)
-	elsewhere := c.DeepCopy()
-	elsewhere.Status.Digest = "sha256:other"
+	found.Basis = c.Basis()
+	elsewhere := c
+	elsewhere.Digest = "sha256:other"
 	for _, test := range []struct {
 		name   string
-		c      *v1beta1.CatalogSource
+		s      source.Status
 		served store.Catalog
 		want   bool
 	}{
 		{"as the status says", c, found, false},
 		{"found for another status", elsewhere, found, false},
-		{"found for this status", elsewhere, withBasis(served, basisOf(elsewhere)), true},
+		{"found for this status", elsewhere, withBasis(served, elsewhere.Basis()), true},
 		{"followed", elsewhere, withBasis(served, ""), false},
-		{"followed, of an empty status", &v1beta1.CatalogSource{}, withBasis(served, ""), false},
-		{"found for an empty status", &v1beta1.CatalogSource{}, withBasis(served, basisOf(&v1beta1.CatalogSource{})), true},
+		{"followed, of an empty status", source.Status{}, withBasis(served, ""), false},
+		{"found for an empty status", source.Status{}, withBasis(served, source.Status{}.Basis()), true},
 	} {
-		if got := isAhead(test.c, test.served); got != test.want {
+		if got := isAhead(test.s, test.served); got != test.want {
 			t.Errorf("%s: got %v", test.name, got)
 		}
 	}
@@ -425,7 +426,7 @@ func TestAwaited(t *testing.T) {
 		"as the status says": {c, ""}, "behind": {behind, "sha256:other"}, "ahead": {ahead, ""}, "withdrawn": {withdrawn, ""}, "gone": {gone, ""},
 		"not here": {absent, c.Status.Digest},
 	} {
-		if got := Awaited(test.c, w.Store); got != test.want {
+		if got := Awaited(w.kind.Source(test.c), w.Store); got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}
@@ -436,7 +437,7 @@ func withBasis(c store.Catalog, basis string) store.Catalog {
 	return c
 }
 
-func TestToFollow(t *testing.T) {
+func TestStatusChanged(t *testing.T) {
 	at := metav1.NewTime(start)
 	named := func(digest, image string, since *metav1.Time) *v1beta1.CatalogSource {
 		return &v1beta1.CatalogSource{Status: v1beta1.CatalogSourceStatus{Digest: digest, Image: image, Poll: &v1beta1.PollStatus{LastChangeTime: since}}}
@@ -455,8 +456,8 @@ func TestToFollow(t *testing.T) {
 		{"another condition", follower, ready, false},
 		{"another digest, by this replica", leader, named("b", "i", nil), false},
 	} {
-		r := &CatalogReconciler{Leadership: test.role}
-		if got := r.toFollow().Update(event.UpdateEvent{ObjectOld: named("a", "i", nil), ObjectNew: test.now}); got != test.want {
+		c := (&Engine{Leadership: test.role}).newController(catalogsource.Kind{})
+		if got := c.statusChanged().Update(event.UpdateEvent{ObjectOld: named("a", "i", nil), ObjectNew: test.now}); got != test.want {
 			t.Errorf("%s: got %v", test.name, got)
 		}
 	}

@@ -2,12 +2,13 @@ package sync
 
 import (
 	"context"
-	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -15,73 +16,110 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
+	runtimecontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
+	runtimesource "sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
-	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/source"
+	"github.com/operator-catalogs/catalogd/internal/sync/publish"
 )
 
-// How often the store is looked after. Neither is a promise to anybody: content is found damaged and space is freed
-// about this much later.
-const (
-	sweepEvery = 5 * time.Minute
-	scrubEvery = 24 * time.Hour
-)
-
-// workersPerUnpack is how many catalogs are worked on for each image that may be unpacked: most have to be polled only, and must
-// not wait for the few that are slow.
+// workersPerUnpack is the number of workers for each image that may be unpacked: most catalogs need only a poll, and must not
+// wait for the slow ones.
 const workersPerUnpack = 4
 
-// How soon a catalog comes again for which the API server, or the store, failed a pass; it doubles in between. With mostFailures, that is
-// some 30 writes a minute of a catalog that goes on to fail.
+// The backoff of a catalog for which the API server or the store failed; it doubles in between. With the limit of failures
+// in publish, a catalog that keeps failing makes some 30 writes a minute.
 const (
 	firstRetry = time.Second
-	mostRetry  = time.Minute
+	maxRetry   = time.Minute
 )
 
-// Register adds the controller, and what looks after the store, to a manager.
-func (r *CatalogReconciler) Register(mgr ctrl.Manager) error {
-	if err := indexPackages(context.Background(), mgr.GetFieldIndexer()); err != nil {
+// Register adds a controller for each kind, and the maintenance of the store, to a manager.
+func (e *Engine) Register(mgr ctrl.Manager, kinds ...Kind) error {
+	if err := publish.Index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	again := make(chan event.GenericEvent)
-	packages := metadataOf(v1beta1.GroupVersion.WithKind("OperatorPackage"))
-	reused := true // a process that lost the API server makes a new manager, with a controller of the same name
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named("catalogsource").
-		For(&v1beta1.CatalogSource{}, builder.WithPredicates(predicate.Or(
-			r.interrupts.onChange(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, r.toFollow(), lostFinalizer()))).
-		Owns(packages, builder.OnlyMetadata, builder.WithPredicates(r.ownPackages())).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfSecret)).
-		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.catalogsOfConfigMap)).
-		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.allCatalogs)).
-		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Func(r.wakeThrough)).
-		WatchesRawSource(source.Func(r.followLeadership)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workersPerUnpack * r.Config.Concurrency,
-			SkipNameValidation:      &reused,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, mostRetry),
-		}).
-		Complete(r)
-	if err != nil {
-		return err
+	k := &keeper{Engine: e}
+	for _, kind := range kinds {
+		c := e.newController(kind)
+		if err := c.register(mgr); err != nil {
+			return err
+		}
+		k.controllers = append(k.controllers, c)
 	}
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.keepStore(ctx, again) }))
+	return mgr.Add(manager.RunnableFunc(k.run))
 }
 
-// WaitForCache waits until a cache is filled with all that the controller watches. Before that it looks at no catalog.
-func WaitForCache(ctx context.Context, c cache.Informers) error {
-	for _, object := range []client.Object{
-		&v1beta1.CatalogSource{}, metadataOf(v1beta1.GroupVersion.WithKind("OperatorPackage")),
-		metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), metadataOf(corev1.SchemeGroupVersion.WithKind("ConfigMap")), &corev1.ServiceAccount{},
-	} {
+func (e *Engine) newController(kind Kind) *controller {
+	return &controller{Engine: e, kind: kind, again: make(chan event.GenericEvent)}
+}
+
+func (c *controller) register(mgr ctrl.Manager) error {
+	reused := true // after the loss of the API server, a new manager has a controller of the same name
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(strings.ToLower(c.kind.Name())).
+		For(c.kind.New(), builder.WithPredicates(predicate.Or(
+			c.interrupts.onChange(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{},
+			c.statusChanged(), c.finalizerLost()))).
+		Owns(publish.Metadata(), builder.OnlyMetadata, builder.WithPredicates(c.ownPackages())).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.requestsOfSecret)).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(c.requestsOfConfigMap)).
+		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(c.allRequests)).
+		WatchesRawSource(runtimesource.Channel(c.again, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(runtimesource.Func(c.wakeThrough)).
+		WatchesRawSource(runtimesource.Func(c.followLeadership)).
+		WithOptions(runtimecontroller.Options{
+			MaxConcurrentReconciles: workersPerUnpack * c.Config.Concurrency,
+			SkipNameValidation:      &reused,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, maxRetry),
+		}).
+		Complete(c)
+}
+
+// Watched returns what the cache holds: of catalogd's namespace the names and versions of Secrets and ConfigMaps, and its
+// own ServiceAccount; and the selected objects. It does not watch a pull Secret in another namespace: without the right to,
+// nothing would work.
+func (c Config) Watched(kinds ...Kind) map[client.Object]cache.ByObject {
+	own := map[string]cache.Config{c.Namespace: {}}
+	account := cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", c.ServiceAccount)}
+	watched := map[client.Object]cache.ByObject{
+		&corev1.Secret{}:         {Namespaces: own, Transform: withoutAnnotations},
+		&corev1.ConfigMap{}:      {Namespaces: own, Transform: withoutAnnotations},
+		&corev1.ServiceAccount{}: {Namespaces: map[string]cache.Config{c.Namespace: account}},
+	}
+	if c.Selector != nil {
+		for _, kind := range kinds {
+			watched[kind.New()] = cache.ByObject{Label: c.Selector}
+		}
+	}
+	return watched
+}
+
+// withoutAnnotations also drops the content that kubectl keeps in an annotation.
+func withoutAnnotations(object any) (any, error) {
+	if o, ok := object.(metav1.Object); ok {
+		o.SetAnnotations(nil)
+		o.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// WaitForCache waits until a cache has all that the controllers watch. Before that they reconcile nothing.
+func WaitForCache(ctx context.Context, c cache.Informers, kinds ...Kind) error {
+	objects := []client.Object{
+		publish.Metadata(), metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")),
+		metadataOf(corev1.SchemeGroupVersion.WithKind("ConfigMap")), &corev1.ServiceAccount{},
+	}
+	for _, kind := range kinds {
+		objects = append(objects, kind.New())
+	}
+	for _, object := range objects {
 		if _, err := c.GetInformer(ctx, object); err != nil {
 			return err
 		}
@@ -89,94 +127,107 @@ func WaitForCache(ctx context.Context, c cache.Informers) error {
 	return nil
 }
 
-// metadataOf is an object of a kind of which the cache has metadata only.
+// metadataOf returns an object of which the cache has metadata only.
 func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	return object
 }
 
-// wakeThrough has catalogs that wait for a place to unpack come again by way of the controller's queue.
-func (r *CatalogReconciler) wakeThrough(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-	r.gate.onPlace(func(catalog string) { queue.Add(ctrl.Request{NamespacedName: types.NamespacedName{Name: catalog}}) })
+// wakeThrough makes the gate requeue catalogs through a queue.
+func (c *controller) wakeThrough(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	c.wake = func(catalog string) { queue.Add(requestFor(catalog)) }
 	return nil
 }
 
-// keepStore checks the content of the store against its checksums, first at start and then daily, and deletes what
-// nobody needs. Catalogs that another pass helps are sent to again. It ends with ctx.
-func (r *CatalogReconciler) keepStore(ctx context.Context, again chan<- event.GenericEvent) error {
-	log := logf.FromContext(ctx).WithName("store")
-	sweep, scrub := time.NewTicker(sweepEvery), time.NewTicker(scrubEvery)
-	defer sweep.Stop()
-	defer scrub.Stop()
-	r.scrub(ctx, again)
-	for {
-		if err := errors.Join(r.removeOrphans(ctx, again), r.Store.Sweep(), r.dropOlder(ctx)); err != nil && ctx.Err() == nil {
-			log.Error(err, "cannot free space in the store; trying again later")
+// followLeadership reconciles all catalogs when this replica begins or ceases to lead.
+func (c *controller) followLeadership(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	if c.Leadership == nil {
+		return nil
+	}
+	changed := c.Leadership.Changed() // before anything can be missed
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+			changed = c.Leadership.Changed()
+			c.known.clear() // other replicas may have written what the cache lacks
+			for _, request := range c.allRequests(ctx, nil) {
+				queue.Add(request)
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-sweep.C:
-		case <-scrub.C:
-			r.scrub(ctx, again)
+	}()
+	return nil
+}
+
+func requestFor(catalog string) ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Name: catalog}}
+}
+
+// requestsOfSecret returns the catalogs that a Secret may concern.
+func (c *controller) requestsOfSecret(ctx context.Context, secret client.Object) []ctrl.Request {
+	shared, err := c.accessReader().SharedSecrets(ctx)
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "cannot tell which catalogs a Secret concerns; looking at all of them", "secret", secret.GetName())
+	}
+	if err != nil || slices.Contains(shared, client.ObjectKeyFromObject(secret)) {
+		return c.allRequests(ctx, secret)
+	}
+	return c.requestsWhere(ctx, func(access source.Access) bool { return access.UsesSecret(secret.GetName()) })
+}
+
+// requestsOfConfigMap returns the catalogs that a ConfigMap concerns.
+func (c *controller) requestsOfConfigMap(ctx context.Context, configMap client.Object) []ctrl.Request {
+	return c.requestsWhere(ctx, func(access source.Access) bool { return access.UsesConfigMap(configMap.GetName()) })
+}
+
+func (c *controller) allRequests(ctx context.Context, _ client.Object) []ctrl.Request {
+	return c.requestsWhere(ctx, func(source.Access) bool { return true })
+}
+
+func (c *controller) requestsWhere(ctx context.Context, concerns func(source.Access) bool) (requests []ctrl.Request) {
+	sources, err := List(ctx, c.Client, c.kind)
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "cannot list the catalogs that a change concerns; they find out at their next attempt")
+		return nil
+	}
+	for _, src := range sources {
+		if concerns(src.Access) {
+			requests = append(requests, requestFor(src.Name))
 		}
+	}
+	return requests
+}
+
+// finalizerLost passes updates that removed our finalizer: another installation may have released the catalog.
+func (c *controller) finalizerLost() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectNew.GetDeletionTimestamp().IsZero() &&
+			controllerutil.ContainsFinalizer(e.ObjectOld, c.kind.Finalizer()) && !controllerutil.ContainsFinalizer(e.ObjectNew, c.kind.Finalizer())
+	}}
+}
+
+// ownPackages passes OperatorPackages that this installation wrote, or that were changed to look so.
+func (c *controller) ownPackages() predicate.Predicate {
+	ours := func(o client.Object) bool { return publish.IsFrom(o, c.Config.Namespace) }
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return ours(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return ours(e.ObjectOld) || ours(e.ObjectNew) },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return ours(e.Object) },
+		GenericFunc: func(e event.GenericEvent) bool { return ours(e.Object) },
 	}
 }
 
-// dropOlder deletes what a catalogd of an older layout stored, once all that is to be served is in ours.
-func (r *CatalogReconciler) dropOlder(ctx context.Context) error {
-	if lag, err := LagOf(ctx, r.Client, r.Store, r.Polls); err != nil || !lag.None() {
-		return err
-	}
-	return r.Store.DropOlder()
-}
-
-// scrub checks the content of the store. What is damaged, and what has its packages examined only now, is to be looked at again: those
-// packages are not published yet.
-func (r *CatalogReconciler) scrub(ctx context.Context, again chan<- event.GenericEvent) {
-	unvalidated := slices.DeleteFunc(r.Store.Catalogs(), func(c store.Catalog) bool { return c.Snapshot.Validated() })
-	names, _ := r.Store.Scrub(ctx) // its only error is that of ctx
-	for _, c := range unvalidated {
-		if c.Snapshot.Validated() {
-			names = append(names, c.Name)
+// statusChanged passes, on a follower, updates of the digest that the status names.
+func (c *controller) statusChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		if e.ObjectOld == nil || e.ObjectNew == nil || c.leads() {
+			return false
 		}
-	}
-	for _, name := range names {
-		lookAgain(ctx, again, name)
-	}
-}
-
-// lookAgain asks for another pass over a catalog.
-func lookAgain(ctx context.Context, again chan<- event.GenericEvent, name string) {
-	select {
-	case again <- event.GenericEvent{Object: &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
-	case <-ctx.Done():
-	}
-}
-
-// removeOrphans removes the content of catalogs that were deleted while no catalogd ran and nobody waited for the
-// finalizer. It asks the API server, as what it deletes is not to depend on the state of a cache. Catalogs that are not selected any more, of
-// which the cache does not tell, are looked at again: they may have our finalizer, and be waited for.
-func (r *CatalogReconciler) removeOrphans(ctx context.Context, again chan<- event.GenericEvent) error {
-	stored := r.Store.Catalogs() // before the list: what is stored meanwhile belongs to a catalog that there is
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSourceList"))
-	if err := r.Live.List(ctx, list); err != nil {
-		return err
-	}
-	known := map[string]bool{}
-	for _, item := range list.Items {
-		known[item.Name] = true
-		if !r.Config.selects(item.Labels) && slices.Contains(item.Finalizers, v1beta1.CleanupFinalizer) {
-			lookAgain(ctx, again, item.Name)
-		}
-	}
-	var errs []error
-	for _, c := range stored {
-		if !known[c.Name] {
-			errs = append(errs, r.Store.Remove(c.Name))
-		}
-	}
-	return errors.Join(errs...)
+		before, now := c.kind.Source(e.ObjectOld).Observed, c.kind.Source(e.ObjectNew).Observed
+		return before.Basis() != now.Basis() || before.Image != now.Image
+	}}
 }

@@ -18,9 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/sync/catalogsource"
+	"github.com/operator-catalogs/catalogd/internal/sync/publish"
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
@@ -44,11 +47,11 @@ func TestRemoveOrphans(t *testing.T) {
 			return errors.New("down")
 		},
 	})
-	if err := w.removeOrphans(t.Context(), nil); err == nil || w.served() == "" {
+	if err := w.keeper().removeOrphans(t.Context()); err == nil || w.served() == "" {
 		t.Errorf("without an answer of the API server: error %v, content %q", err, w.served())
 	}
 	w.Live = live
-	must.Succeed(t, w.removeOrphans(t.Context(), nil))
+	must.Succeed(t, w.keeper().removeOrphans(t.Context()))
 	if w.served() != "" {
 		t.Error("the content of the deleted catalog is still served")
 	}
@@ -68,7 +71,8 @@ func TestScrubReportsDamaged(t *testing.T) {
 	sound.settle()
 	damage(t, w)
 	damaged := make(chan event.GenericEvent, 10)
-	w.scrub(t.Context(), damaged)
+	w.again = damaged
+	w.keeper().scrub(t.Context())
 	close(damaged)
 	var names []string
 	for e := range damaged {
@@ -78,7 +82,8 @@ func TestScrubReportsDamaged(t *testing.T) {
 
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	w.scrub(stopped, make(chan event.GenericEvent)) // returns, though nobody listens
+	w.again = make(chan event.GenericEvent)
+	w.keeper().scrub(stopped) // returns, though nobody listens
 }
 
 // TestRegister runs the controller as catalogd does, with a cache and a queue, and looks at what makes it come.
@@ -175,10 +180,14 @@ func TestRegisterWatchesAccess(t *testing.T) {
 	other.eventually("the catalog is Ready with the ServiceAccount's Secret", ready(other, v1beta1.SucceededReason))
 }
 
+func (w *world) keeper() *keeper {
+	return &keeper{Engine: w.Engine, controllers: []*controller{w.controller}}
+}
+
 // runManager runs the controller until the test ends.
 func (w *world) runManager() {
 	w.t.Helper()
-	w.runManagerAt(apiServer, w.Config.Watched())
+	w.runManagerAt(apiServer, w.Config.Watched(catalogsource.Kind{}))
 }
 
 // runManagerAt runs the controller, as it reaches the API server by cfg and watches what watched says.
@@ -191,7 +200,9 @@ func (w *world) runManagerAt(cfg *rest.Config, watched map[client.Object]cache.B
 	})
 	must.Succeed(w.t, err)
 	w.Client, w.Live = mgr.GetClient(), mgr.GetAPIReader()
-	must.Succeed(w.t, w.Register(mgr))
+	must.Succeed(w.t, publish.Index(context.Background(), mgr.GetFieldIndexer()))
+	must.Succeed(w.t, w.register(mgr))
+	must.Succeed(w.t, mgr.Add(manager.RunnableFunc(w.keeper().run)))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

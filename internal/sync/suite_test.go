@@ -29,7 +29,9 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/registry"
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/sync/catalogsource"
 	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
@@ -49,7 +51,7 @@ var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // world is a reconciler and all that it works with: a real API server, registry and store, and a clock that stands.
 type world struct {
-	*CatalogReconciler
+	*controller
 	t        testing.TB
 	api      client.WithWatch // reads and writes that are the test's own
 	requests *apiRequests     // those of the reconciler
@@ -78,7 +80,7 @@ func newWorld(t testing.TB) *world {
 	logged := rest.CopyConfig(apiServer)
 	logged.Wrap(func(next http.RoundTripper) http.RoundTripper { w.requests.next = next; return w.requests })
 	c := newClient(t, logged)
-	w.CatalogReconciler = &CatalogReconciler{
+	engine := &Engine{
 		Client:   c,
 		Live:     c,
 		Polls:    &poll.Log{},
@@ -94,6 +96,7 @@ func newWorld(t testing.TB) *world {
 			ServerVersion:          func(context.Context) (string, error) { return "v1.37.1", nil },
 		},
 	}
+	w.controller = engine.newController(catalogsource.Kind{})
 	w.newRegistries()
 	w.openStore()
 	t.Cleanup(func() { must.Succeed(t, w.Store.Close()) })
@@ -221,19 +224,73 @@ func (w *world) settle() *v1beta1.CatalogSource {
 	return c
 }
 
-// begin reads the catalog, and how its image is reached, as the steps of a reconcile behind that find it.
-func (w *world) begin() *reconciliation {
-	w.t.Helper()
-	rec, err := w.read(w.t.Context(), w.request())
-	must.Succeed(w.t, err)
-	w.prepare(rec)
-	return rec
+// trial makes the steps of a leader's pass one by one, and keeps what they find.
+type trial struct {
+	*world
+	object   client.Object
+	src      source.Source
+	f        findings
+	progress *progressReporter
 }
 
-func (w *world) prepare(rec *reconciliation) {
+// begin reads the catalog, and makes the steps before resolve.
+func (w *world) begin() *trial {
 	w.t.Helper()
-	must.Succeed(w.t, w.render(w.t.Context(), rec))
-	must.Succeed(w.t, w.access(w.t.Context(), rec))
+	object, err := w.read(w.t.Context(), w.catalog)
+	must.Succeed(w.t, err)
+	return w.prepare(object)
+}
+
+func (w *world) prepare(object client.Object) *trial {
+	w.t.Helper()
+	tr := &trial{world: w, object: object, src: w.kind.Source(object)}
+	var err error
+	tr.f.image, err = w.render(w.t.Context(), tr.src)
+	must.Succeed(w.t, err)
+	tr.f.access, err = w.access(w.t.Context(), tr.src, tr.f.image.Ref, tr.f.image.Ref)
+	must.Succeed(w.t, err)
+	return tr
+}
+
+func (tr *trial) resolve() {
+	tr.t.Helper()
+	var err error
+	tr.f.poll, err = tr.controller.resolve(tr.t.Context(), tr.src, tr.f.image, tr.f.access, tr.progress)
+	must.Succeed(tr.t, err)
+}
+
+func (tr *trial) unpack() {
+	tr.t.Helper()
+	must.Succeed(tr.t, tr.tryUnpack(tr.t.Context()))
+}
+
+func (tr *trial) tryUnpack(ctx context.Context) (err error) {
+	tr.f.content, err = tr.controller.unpack(ctx, tr.src, tr.f.image.Ref, tr.f.access, tr.f.poll, tr.progress)
+	return err
+}
+
+func (tr *trial) publish() {
+	tr.t.Helper()
+	var err error
+	tr.f.packages, err = tr.controller.publish(tr.t.Context(), tr.src, tr.f.content, tr.progress)
+	must.Succeed(tr.t, err)
+}
+
+// conclude returns the outcome, and the object with its status.
+func (tr *trial) conclude() (outcome, *v1beta1.CatalogSource) {
+	tr.t.Helper()
+	out := tr.controller.conclude(tr.t.Context(), tr.src, tr.f)
+	return out, tr.withStatus(tr.object, *out.status).(*v1beta1.CatalogSource)
+}
+
+func (tr *trial) attempted() bool { return tr.f.poll.attempted || tr.f.content.attempted }
+
+// writeDigest writes a status with another digest.
+func (tr *trial) writeDigest(digest string) error {
+	s := tr.src.Observed
+	s.Digest = digest
+	_, err := tr.writeStatus(tr.t.Context(), tr.object, &s)
+	return err
 }
 
 // packages reads all OperatorPackages of the catalog: by name, the resource version.

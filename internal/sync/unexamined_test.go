@@ -14,6 +14,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/sync/status"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -62,29 +63,29 @@ func TestUnexamined(t *testing.T) {
 	w.crashBeforeDescribing()
 
 	const message = "False Unpacking: The packages of the content are still being examined."
-	conclude := func(rec *reconciliation) {
+	conclude := func(rec *trial) (outcome, *v1beta1.CatalogSource) {
 		t.Helper()
-		must.Succeed(t, w.publish(t.Context(), rec))
-		must.Succeed(t, w.conclude(t.Context(), rec))
-		wantCondition(t, rec.catalog, v1beta1.PackagesSyncedCondition, message)
-		wantCondition(t, rec.catalog, v1beta1.ReadyCondition, message)
+		rec.publish()
+		out, c := rec.conclude()
+		wantCondition(t, c, v1beta1.PackagesSyncedCondition, message)
+		wantCondition(t, c, v1beta1.ReadyCondition, message)
+		return out, c
 	}
-	rec := w.begin()
-	conclude(rec)
-	wantEqual(t, "content of the same digest", want, rec.catalog.Status.Content)
+	_, c := conclude(w.begin())
+	wantEqual(t, "content of the same digest", want, c.Status.Content)
 	wantEqual(t, "packages", packages, w.packages())
 
-	rec = w.begin()
-	rec.before.Status.Digest = "sha256:other"
-	conclude(rec)
-	got := rec.catalog.Status.Content
+	rec := w.begin()
+	rec.src.Observed.Digest = "sha256:other"
+	out, c := conclude(rec)
+	got := c.Status.Content
 	if got.Packages != 0 || got.InvalidPackageCount != 0 || got.InvalidPackages != nil {
 		t.Errorf("the content of another digest is %+v", got)
 	}
-	w.recordEvents(rec)
-	wantEqual(t, "events", []string{
-		"Normal Unpacked Serving " + rec.image + " at " + rec.catalog.Status.Digest + ": packages that are still being examined, 2 bundles.",
-	}, w.events())
+	wantEqual(t, "events", []status.Event{{
+		Type: "Normal", Reason: "Unpacked", Action: "Unpack",
+		Note: "Serving " + c.Spec.Image + " at " + c.Status.Digest + ": packages that are still being examined, 2 bundles.",
+	}}, out.events)
 
 	w.clock.SetTime(start.Add(time.Hour))
 	w.reconcile()
@@ -98,11 +99,11 @@ func TestStoppedWhileExamining(t *testing.T) {
 	w := published(t, pkg{name: "foo"})
 	w.crashBeforeDescribing()
 	rec := w.begin()
-	must.Succeed(t, w.resolve(t.Context(), rec))
+	rec.resolve()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if err := w.unpack(stopped, rec); !errors.Is(err, context.Canceled) || rec.fetchErr != nil {
-		t.Errorf("the step ends with %v, the catalog is blamed for %v", err, rec.fetchErr)
+	if err := rec.tryUnpack(stopped); !errors.Is(err, context.Canceled) || rec.f.fault() != nil {
+		t.Errorf("the step ends with %v, the catalog is blamed for %v", err, rec.f.fault())
 	}
 }
 
@@ -120,18 +121,6 @@ func TestDamagedVerdict(t *testing.T) {
 func TestDamagedPackages(t *testing.T) {
 	w := published(t, pkg{name: "bar"}, pkg{name: "foo"})
 	w.damageDescription(`"DefaultChannel"`)
-	served, _ := w.Store.Catalog(w.catalog)
-	known := w.description(t.Context(), served.Snapshot)
-	for _, name := range []string{"bar", "foo"} {
-		if sound, err := known.load(name); err != nil || sound.Name != name || sound.DefaultChannel == "" {
-			t.Errorf("got %+v, %v of %s", sound, err, name)
-		}
-	}
-
-	w.damageDescription(`"DefaultChannel"`)
-	if _, err := known.load("foo"); err == nil {
-		t.Error("they were examined more than once")
-	}
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.DisplayName = "Shown" })
 	w.reconcile()
 	for _, name := range []string{"bar", "foo"} {
@@ -183,14 +172,6 @@ func TestDamagedHead(t *testing.T) {
 	}
 }
 
-// Only a description that is damaged is examined again.
-func TestOtherErrorsOfDescription(t *testing.T) {
-	known := description{examineAgain: func(why error) error { t.Errorf("examined again after %v", why); return nil }}
-	if _, err := readOrExamine(known, func() (int, error) { return 0, store.ErrNotValidated }); !errors.Is(err, store.ErrNotValidated) {
-		t.Errorf("got error %v", err)
-	}
-}
-
 // Where that fails, the conditions say so, what was published stays, and the registry is not asked at each retry.
 func TestDamagedVerdictStays(t *testing.T) {
 	w := published(t, pkg{name: "foo"}, pkg{name: "bad", head: "absent"})
@@ -223,7 +204,8 @@ func TestScrubReportsExamined(t *testing.T) {
 	other.settle()
 	w.crashBeforeDescribing()
 	again := make(chan event.GenericEvent, 10)
-	w.scrub(t.Context(), again)
+	w.again = again
+	w.keeper().scrub(t.Context())
 	close(again)
 	var names []string
 	for e := range again {

@@ -1,4 +1,6 @@
-package sync
+// Package fault classifies what keeps a catalog from its content: the condition reason, whether a retry can help, and what
+// an admin can do about it. All of it follows from the error and the catalog's settings.
+package fault
 
 import (
 	"crypto/x509"
@@ -12,41 +14,46 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/registry"
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
-// blockedError is a fault that stays until somebody changes the object or the image; any other is worth a retry.
-type blockedError struct{ err error }
+// blocked is a fault that stays until somebody changes the object or the image.
+type blocked struct{ error }
 
-func (e *blockedError) Error() string { return e.err.Error() }
-func (e *blockedError) Unwrap() error { return e.err }
+func (e *blocked) Unwrap() error { return e.error }
 
-// reasonedError is an error whose condition reason is known.
-type reasonedError struct {
+// Block marks err as a fault that no retry can clear.
+func Block(err error) error { return &blocked{err} }
+
+// reasoned is an error whose condition reason is known.
+type reasoned struct {
 	reason string
-	err    error
+	error
 }
 
-func (e *reasonedError) Error() string { return e.err.Error() }
-func (e *reasonedError) Unwrap() error { return e.err }
+func (e *reasoned) Unwrap() error { return e.error }
 
-// retried tells whether it is worth trying again though nobody did anything.
-func retried(err error) bool {
-	var blocked *blockedError
-	return err != nil && !errors.As(err, &blocked)
+// WithReason returns err with its condition reason.
+func WithReason(reason string, err error) error { return &reasoned{reason, err} }
+
+// IsRetryable reports whether a retry can clear err. It is false for nil.
+func IsRetryable(err error) bool {
+	var b *blocked
+	return err != nil && !errors.As(err, &b)
 }
 
-// needsPerson tells whether a person has to do something: correct the object, the image, or what gives access to its
-// registry. Access is tried again all the same, as it may be mended at the registry.
-func needsPerson(err error) bool {
+// NeedsPerson reports whether somebody must correct the object, the image, or the access to its registry. Access is
+// retried all the same, since it may be corrected at the registry.
+func NeedsPerson(err error) bool {
 	switch registry.KindOf(err) {
 	case registry.Unauthorized, registry.Untrusted, registry.ClientCertificate, registry.PlainHTTP, registry.Blocked:
 		return true
 	}
-	return err != nil && (!retried(err) || reasonOf(err) == v1beta1.AccessInvalidReason)
+	return err != nil && (!IsRetryable(err) || Reason(err) == v1beta1.AccessInvalidReason)
 }
 
-// registryReasons are the reasons of Ready for what registries do.
+// registryReasons are the condition reasons of registry errors.
 var registryReasons = map[registry.Kind]string{
 	registry.Unreachable:       v1beta1.RegistryUnreachableReason,
 	registry.Unauthorized:      v1beta1.UnauthorizedReason,
@@ -63,7 +70,7 @@ var registryReasons = map[registry.Kind]string{
 	registry.Blocked:           v1beta1.RegistryBlockedReason,
 }
 
-// limitReasons are the reasons of Ready for images that exceed a limit.
+// limitReasons are the condition reasons of images that exceed a limit.
 var limitReasons = map[string]string{
 	unpack.LimitTotalBytes:       v1beta1.CatalogTooLargeReason,
 	unpack.LimitFileBytes:        v1beta1.FileTooLargeReason,
@@ -72,9 +79,9 @@ var limitReasons = map[string]string{
 	unpack.LimitDatabaseBytes:    v1beta1.DatabaseTooLargeReason,
 }
 
-// reasonOf returns the reason of Ready for a fault; "" where the reason of Progressing says all.
-func reasonOf(err error) string {
-	if known, ok := errors.AsType[*reasonedError](err); ok {
+// Reason returns the condition reason of err; "" if err has none of its own.
+func Reason(err error) string {
+	if known, ok := errors.AsType[*reasoned](err); ok {
 		return known.reason
 	}
 	if limit, ok := errors.AsType[*unpack.LimitError](err); ok {
@@ -86,27 +93,39 @@ func reasonOf(err error) string {
 	return registryReasons[registry.KindOf(err)]
 }
 
-// imageRemedy says, behind a fault of an image, what helps.
-func imageRemedy(err error) string {
-	if _, ok := errors.AsType[*unpack.LimitError](err); ok || errors.Is(err, fbc.ErrBlobTooLarge) {
-		return ". Make it smaller and push it again, or raise the limit of catalogd"
-	}
+// OfImage reports whether err says that the content of the image is invalid, and returns it with its remedy.
+func OfImage(err error) (isImage bool, remedied error) {
 	var image *unpack.InvalidImageError
-	if errors.As(err, &image) && image.ConfigDir {
-		return "" // it says what to set
+	var file *fbc.Error
+	if !errors.As(err, &image) && !errors.As(err, &file) {
+		return false, err
 	}
-	return ". Correct the image and push it again"
+	_, isLimit := errors.AsType[*unpack.LimitError](err)
+	switch {
+	case isLimit || errors.Is(err, fbc.ErrBlobTooLarge):
+		return true, fmt.Errorf("%w. Make it smaller and push it again, or raise the limit of catalogd", err)
+	case image != nil && image.ConfigDir: // it has its remedy
+		return true, err
+	}
+	return true, fmt.Errorf("%w. Correct the image and push it again", err)
 }
 
-// withRemedy adds to a fault of registries what the admin can do about it: for the image's own, and for each mirror.
-func (rec *reconciliation) withRemedy(err error) error {
+// Context is what a remedy depends on.
+type Context struct {
+	Image   string
+	Access  source.Access
+	Missing []string // pull Secrets for all catalogs that cannot be read
+}
+
+// WithRemedy adds to a registry error what the admin can do: for the image's own registry and for each mirror.
+func (c Context) WithRemedy(err error) error {
 	fault, ok := errors.AsType[*registry.Error](err)
 	if !ok {
 		return err
 	}
 	var remedies []string
 	for _, failure := range fault.All() {
-		if remedy := rec.remedy(failure); remedy != "" && !slices.Contains(remedies, remedy) {
+		if remedy := c.remedy(failure); remedy != "" && !slices.Contains(remedies, remedy) {
 			remedies = append(remedies, remedy)
 		}
 	}
@@ -116,33 +135,33 @@ func (rec *reconciliation) withRemedy(err error) error {
 	return fmt.Errorf("%w. %s", err, strings.Join(remedies, ". "))
 }
 
-// remedy is what helps against one registry's failure; "" if there is nothing but to wait.
-func (rec *reconciliation) remedy(failure *registry.Error) string {
+// remedy returns what helps against the failure of one registry; "" if only time does.
+func (c Context) remedy(failure *registry.Error) string {
 	switch failure.Kind {
 	case registry.NotFound:
-		if rec.isMirror(failure) {
+		if c.isMirror(failure) {
 			return ""
 		}
 		return "Push the image, or correct its reference"
 	case registry.Unauthorized:
-		return rec.credentialsRemedy(failure)
+		return c.credentialsRemedy(failure)
 	case registry.Untrusted:
 		return trustRemedy(failure)
 	case registry.ClientCertificate:
-		if ref := rec.spec().ClientCertificate; ref != nil {
-			return fmt.Sprintf("Put a certificate that it accepts into Secret %s of spec.registry.clientCertificate", ref.Name)
+		if secret := c.Access.ClientCertificate; secret != "" {
+			return fmt.Sprintf("Put a certificate that it accepts into Secret %s of spec.registry.clientCertificate", secret)
 		}
 		return "Name a Secret with a certificate that it accepts in spec.registry.clientCertificate"
 	case registry.PlainHTTP:
-		if rec.isMirror(failure) {
+		if c.isMirror(failure) {
 			return fmt.Sprintf("If that is meant, set insecure of the mirror %s", failure.Host)
 		}
 		return "If that is meant, set spec.registry.insecure"
 	case registry.Blocked:
 		return "Name another image or mirror, or have catalogd's --registries-conf changed"
 	case registry.Proxy:
-		if ref := rec.spec().Proxy; ref != nil {
-			return fmt.Sprintf("Correct Secret %s of spec.registry.proxy, or the proxy", ref.Name)
+		if secret := c.Access.Proxy; secret != "" {
+			return fmt.Sprintf("Correct Secret %s of spec.registry.proxy, or the proxy", secret)
 		}
 		return "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy"
 	case registry.RateLimited:
@@ -153,29 +172,23 @@ func (rec *reconciliation) remedy(failure *registry.Error) string {
 	return ""
 }
 
-// isMirror tells whether it is another registry than the image's own that failed.
-func (rec *reconciliation) isMirror(failure *registry.Error) bool {
-	ref, err := name.ParseReference(rec.image)
+// isMirror reports whether a mirror failed, not the image's own registry.
+func (c Context) isMirror(failure *registry.Error) bool {
+	ref, err := name.ParseReference(c.Image)
 	return err == nil && failure.Host != ref.Context().RegistryStr()
 }
 
-func (rec *reconciliation) spec() v1beta1.RegistryAccess {
-	if rec.catalog.Spec.Registry == nil {
-		return v1beta1.RegistryAccess{}
-	}
-	return *rec.catalog.Spec.Registry
-}
-
-func (rec *reconciliation) credentialsRemedy(failure *registry.Error) string {
+func (c Context) credentialsRemedy(failure *registry.Error) string {
 	if failure.File != "" {
 		return fmt.Sprintf("Correct %s, or what its user may do there", failure.File)
 	}
 	remedy := fmt.Sprintf("Name a Secret with credentials for %s in spec.registry.pullSecrets", failure.Host)
-	if len(rec.spec().PullSecrets) > 0 {
+	if len(c.Access.PullSecrets) > 0 {
 		remedy = fmt.Sprintf("No Secret of spec.registry.pullSecrets has an entry for %s: add one", failure.Host)
 	}
-	if len(rec.missing) > 0 {
-		remedy += fmt.Sprintf("; for all catalogs there should be Secret %s, which is missing or not to be read", strings.Join(rec.missing, ", "))
+	if len(c.Missing) > 0 {
+		remedy += fmt.Sprintf("; for all catalogs there should be Secret %s, which is missing or not to be read",
+			strings.Join(c.Missing, ", "))
 	}
 	return remedy
 }

@@ -1,4 +1,4 @@
-package sync
+package publish
 
 import (
 	"encoding/base64"
@@ -6,32 +6,36 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-var update = flag.Bool("update", false, "write the golden files of this package anew")
+var update = flag.Bool("update", false, "write the golden files of this package")
 
 // packageBuilder builds packages from catalog files, without an API server or a registry.
 type packageBuilder struct {
-	*CatalogReconciler
+	Publisher
 	t        *testing.T
-	source   *v1beta1.CatalogSource
+	source   source.Source
 	snapshot *store.Snapshot
+	dir      string // of the store
 }
 
 func newBuilder(t *testing.T, files map[string]string) *packageBuilder {
 	t.Helper()
-	st, err := store.Open(t.TempDir(), store.Options{})
+	dir := t.TempDir()
+	st, err := store.Open(dir, store.Options{})
 	must.Succeed(t, err)
 	t.Cleanup(func() { must.Succeed(t, st.Close()) })
 	stage, err := st.Stage("sample", "")
@@ -43,19 +47,28 @@ func newBuilder(t *testing.T, files map[string]string) *packageBuilder {
 	snapshot, err := stage.Commit(t.Context(), store.Source{Image: "registry.example/sample", Digest: "sha256:" + strings.Repeat("0", 64)})
 	must.Succeed(t, err)
 	must.Succeed(t, stage.Discard())
-	c := &v1beta1.CatalogSource{Spec: v1beta1.CatalogSourceSpec{DisplayName: "The Sample", Publisher: "Us", Priority: 5}}
-	c.Name, c.UID = "sample", types.UID("11111111-2222-3333-4444-555555555555")
 	return &packageBuilder{
-		CatalogReconciler: &CatalogReconciler{Config: Config{Namespace: "catalogd-system", BaseURL: "http://catalogd.example"}},
-		t:                 t, source: c, snapshot: snapshot,
+		Publisher: Publisher{Store: st, Namespace: "catalogd-system", BaseURL: "http://catalogd.example"},
+		t:         t, snapshot: snapshot, dir: dir,
+		source: source.Source{
+			Kind: v1beta1.GroupVersion.WithKind("CatalogSource"), Name: "sample", UID: "11111111-2222-3333-4444-555555555555",
+			Names: source.Names{Display: "The Sample", Publisher: "Us"}, Priority: 5,
+		},
 	}
+}
+
+func (b *packageBuilder) tryBuild(name string) (*v1beta1.OperatorPackage, error) {
+	b.t.Helper()
+	valid, err := b.snapshot.LoadPackage(name)
+	must.Succeed(b.t, err)
+	heads, err := readHeads(b.t.Context(), b.snapshot, valid)
+	must.Succeed(b.t, err)
+	return b.builder(b.source).build(valid, heads)
 }
 
 func (b *packageBuilder) build(name string) *v1beta1.OperatorPackage {
 	b.t.Helper()
-	sound, err := b.snapshot.LoadPackage(name)
-	must.Succeed(b.t, err)
-	pkg, err := b.buildPackage(b.t.Context(), b.source, b.snapshot, sound)
+	pkg, err := b.tryBuild(name)
 	must.Succeed(b.t, err)
 	return pkg
 }
@@ -263,9 +276,7 @@ func TestBuildPackageChannels(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBuilder(t, blobsOf(t, test.blobs...))
-			sound, err := b.snapshot.LoadPackage("foo")
-			must.Succeed(t, err)
-			p, err := b.buildPackage(t.Context(), b.source, b.snapshot, sound)
+			p, err := b.tryBuild("foo")
 			var unfit *unfitError
 			if test.want.unfit != "" {
 				if !errors.As(err, &unfit) || !strings.Contains(unfit.Error(), test.want.unfit) {
@@ -338,40 +349,60 @@ func TestBuildPackageIcon(t *testing.T) {
 // The hash changes with all that an object is made from, and with nothing else.
 func TestContentHash(t *testing.T) {
 	version := store.PackageVersion{Name: "foo", Hash: "12"}
-	base := func() (*CatalogReconciler, *v1beta1.CatalogSource) {
-		c := &v1beta1.CatalogSource{Spec: v1beta1.CatalogSourceSpec{Image: "a"}}
-		c.Name, c.Labels = "c", map[string]string{"a": "1", "b": "2"}
-		return &CatalogReconciler{Config: Config{Namespace: "n", BaseURL: "u"}}, c
+	base := func() (Publisher, source.Source) {
+		return Publisher{Namespace: "n", BaseURL: "u"}, source.Source{
+			Name: "c", Labels: map[string]string{"a": "1", "b": "2"}, Image: source.Image{Ref: "a"},
+		}
 	}
-	r, c := base()
-	seen := map[string]string{r.contentHashes(c)(version): "the first"}
-	for name, change := range map[string]func(*CatalogReconciler, *v1beta1.CatalogSource, *store.PackageVersion){
-		"content": func(_ *CatalogReconciler, _ *v1beta1.CatalogSource, v *store.PackageVersion) { v.Hash = "34" },
-		"name":    func(_ *CatalogReconciler, _ *v1beta1.CatalogSource, v *store.PackageVersion) { v.Name = "bar" },
-		"catalog": func(_ *CatalogReconciler, c *v1beta1.CatalogSource, _ *store.PackageVersion) { c.Name = "d" },
-		"labels":  func(_ *CatalogReconciler, c *v1beta1.CatalogSource, _ *store.PackageVersion) { c.Labels["a"] = "2" },
-		"displayName": func(_ *CatalogReconciler, c *v1beta1.CatalogSource, _ *store.PackageVersion) {
-			c.Spec.DisplayName = "x"
-		},
-		"publisher": func(_ *CatalogReconciler, c *v1beta1.CatalogSource, _ *store.PackageVersion) { c.Spec.Publisher = "x" },
-		"priority":  func(_ *CatalogReconciler, c *v1beta1.CatalogSource, _ *store.PackageVersion) { c.Spec.Priority = 1 },
-		"namespace": func(r *CatalogReconciler, _ *v1beta1.CatalogSource, _ *store.PackageVersion) {
-			r.Config.Namespace = "x"
-		},
-		"base URL": func(r *CatalogReconciler, _ *v1beta1.CatalogSource, _ *store.PackageVersion) { r.Config.BaseURL = "x" },
+	hash := func(p Publisher, src source.Source, v store.PackageVersion) string { return p.builder(src).hasher()(v) }
+	p, src := base()
+	seen := map[string]string{hash(p, src, version): "the first"}
+	for name, change := range map[string]func(*Publisher, *source.Source, *store.PackageVersion){
+		"content":     func(_ *Publisher, _ *source.Source, v *store.PackageVersion) { v.Hash = "34" },
+		"name":        func(_ *Publisher, _ *source.Source, v *store.PackageVersion) { v.Name = "bar" },
+		"catalog":     func(_ *Publisher, src *source.Source, _ *store.PackageVersion) { src.Name = "d" },
+		"labels":      func(_ *Publisher, src *source.Source, _ *store.PackageVersion) { src.Labels["a"] = "2" },
+		"displayName": func(_ *Publisher, src *source.Source, _ *store.PackageVersion) { src.Names.Display = "x" },
+		"publisher":   func(_ *Publisher, src *source.Source, _ *store.PackageVersion) { src.Names.Publisher = "x" },
+		"priority":    func(_ *Publisher, src *source.Source, _ *store.PackageVersion) { src.Priority = 1 },
+		"namespace":   func(p *Publisher, _ *source.Source, _ *store.PackageVersion) { p.Namespace = "x" },
+		"base URL":    func(p *Publisher, _ *source.Source, _ *store.PackageVersion) { p.BaseURL = "x" },
 	} {
-		r, c := base()
+		p, src := base()
 		v := version
-		change(r, c, &v)
-		hash := r.contentHashes(c)(v)
-		if other, ok := seen[hash]; ok {
+		change(&p, &src, &v)
+		got := hash(p, src, v)
+		if other, ok := seen[got]; ok {
 			t.Errorf("a change of the %s has the hash of %s", name, other)
 		}
-		seen[hash] = name
+		seen[got] = name
 	}
-	r, c = base()
-	c.Spec.Image, c.Spec.Description, c.Status.Digest, c.ResourceVersion = "b", "c", "d", "5"
-	if hash := r.contentHashes(c)(version); seen[hash] != "the first" {
+	p, src = base()
+	src.Image.Ref, src.Observed.Digest, src.Generation = "b", "d", 5
+	if seen[hash(p, src, version)] != "the first" {
 		t.Error("the hash follows what no package shows")
+	}
+}
+
+// sampleCatalog returns the files of the catalog of config/samples.
+func sampleCatalog(t *testing.T) map[string]string {
+	t.Helper()
+	root := filepath.Join("..", "..", "..", "config", "samples", "catalog", "configs")
+	files := map[string]string{}
+	must.Succeed(t, fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(filepath.Join(root, path))
+		files["configs/"+path] = string(b)
+		return err
+	}))
+	return files
+}
+
+func wantEqual[T any](t testing.TB, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

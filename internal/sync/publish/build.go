@@ -1,6 +1,7 @@
-package sync
+package publish
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,107 +17,119 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// packageRevision is part of every content hash. Raise it when buildPackage makes something else of the same catalog,
-// so that the objects of earlier versions are written anew.
-const packageRevision = 1
-
 const (
-	catalogNamespaceLabel = "catalog-namespace"
-	providerURLLabel      = "provider-url"
-	osLabelPrefix         = "operatorframework.io/os."
-	archLabelPrefix       = "operatorframework.io/arch."
+	namespaceLabel   = "catalog-namespace"
+	providerURLLabel = "provider-url"
+	osLabelPrefix    = "operatorframework.io/os."
+	archLabelPrefix  = "operatorframework.io/arch."
 
-	// almExamples are custom resources to try, up to 49 kB a head; no list shows them.
+	// almExamples are sample custom resources, up to 49 kB for a head; no list shows them.
 	almExamples = "alm-examples"
 )
 
-// unfitError says why a sound package cannot be shown as a PackageManifest.
-type unfitError struct{ reason string }
-
-func (e *unfitError) Error() string { return e.reason }
-
-// objectName is the name of a package's OperatorPackage. Package names that are no DNS labels are not sound, so the
-// last dot separates and no two packages meet.
+// objectName returns the name of a package's OperatorPackage. Names of valid packages are DNS labels, so the last dot
+// separates, and names are unique.
 func objectName(pkg, catalog string) string { return pkg + "." + catalog }
 
-// contentHashes returns what names the content that the OperatorPackages of a catalog are made from: the bytes of the package and
-// what its catalog adds. That is made up once: every poll asks for the hash of every package.
-func (r *CatalogReconciler) contentHashes(c *v1beta1.CatalogSource) func(store.PackageVersion) string {
-	catalog, _ := json.Marshal([]any{ // strings, numbers and a map of strings: it cannot fail
-		packageRevision, c.Name, c.Labels,
-		c.Spec.DisplayName, c.Spec.Publisher, c.Spec.Priority, r.Config.Namespace, r.Config.BaseURL,
-	})
+// catalog is what a catalog adds to its packages. The builder knows nothing else of the catalog but its owner, and the hash
+// covers every field.
+type catalog struct {
+	Name               string
+	Labels             map[string]string
+	Display, Publisher string
+	Priority           int32
+	Namespace          string
+	BaseURL            string
+}
+
+// builder makes the OperatorPackages of a catalog.
+type builder struct {
+	catalog
+	owner metav1.OwnerReference
+}
+
+func (p Publisher) builder(src source.Source) builder {
+	owner := &metav1.ObjectMeta{Name: src.Name, UID: src.UID}
+	return builder{
+		catalog: catalog{
+			Name: src.Name, Labels: src.Labels, Display: src.Names.Display, Publisher: src.Names.Publisher, Priority: src.Priority,
+			Namespace: p.Namespace, BaseURL: p.BaseURL,
+		},
+		owner: *metav1.NewControllerRef(owner, src.Kind),
+	}
+}
+
+// hasher returns a function that hashes all that an OperatorPackage is made from: the code (see revision), the catalog, and
+// the blobs of the package. It needs no decoded package, as every poll hashes all of them.
+func (b builder) hasher() func(store.PackageVersion) string {
+	common, _ := json.Marshal([]any{revision(), b.catalog}) // strings, a number and a map of strings: it cannot fail
 	return func(version store.PackageVersion) string {
-		sum := sha256.Sum256(slices.Concat(catalog, []byte(version.Name), []byte{0}, []byte(version.Hash)))
+		sum := sha256.Sum256(slices.Concat(common, []byte(version.Name), []byte{0}, []byte(version.Hash)))
 		return hex.EncodeToString(sum[:16])
 	}
 }
 
-// buildPackage makes the OperatorPackage of a package as OLM's packageserver makes a PackageManifest (newPackageManifest
-// of operator-lifecycle-manager), with every list in a fixed order. A channel whose head has no usable CSV is left out;
-// if none is left, it is an *unfitError.
-func (r *CatalogReconciler) buildPackage(ctx context.Context, c *v1beta1.CatalogSource, snap *store.Snapshot, pkg *fbc.Package) (*v1beta1.OperatorPackage, error) {
-	name := pkg.Name
-	heads, err := readHeads(ctx, snap, pkg)
-	if err != nil {
-		return nil, err
-	}
+// build makes the OperatorPackage of a package as OLM's packageserver makes a PackageManifest (newPackageManifest of
+// operator-lifecycle-manager), with lists in a fixed order. It leaves out channels whose head has no usable CSV; if none
+// remains, the error is an *unfitError.
+func (b builder) build(pkg *fbc.Package, heads map[string]head) (*v1beta1.OperatorPackage, error) {
 	channels := buildChannels(pkg, heads)
 	if len(channels) == 0 {
 		return nil, &unfitError{fmt.Sprintf("no channel has a head that can be shown: %v", heads[pkg.Channels[0].Head].err)}
 	}
-	def := channels[0] // where the default channel was left out, as packageserver does
+	def := channels[0] // if the default channel was left out, as packageserver does
 	for _, ch := range channels {
 		if ch.Name == pkg.DefaultChannel {
 			def = ch
 		}
 	}
-	base := r.baseURL(c.Name) + "/api/v1/packages/" + name
+	url := b.BaseURL + "/catalogs/" + b.Name + "/api/v1/packages/" + pkg.Name
 
 	out := &v1beta1.OperatorPackage{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            objectName(name, c.Name),
-			Labels:          r.labels(c, heads[def.CurrentCSV]),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(c, v1beta1.GroupVersion.WithKind("CatalogSource"))},
+			Name:            objectName(pkg.Name, b.Name),
+			Labels:          b.labels(heads[def.CurrentCSV]),
+			OwnerReferences: []metav1.OwnerReference{b.owner},
 		},
-		Spec: v1beta1.OperatorPackageSpec{PackageName: name, Catalog: c.Name, Priority: c.Spec.Priority},
+		Spec: v1beta1.OperatorPackageSpec{PackageName: pkg.Name, Catalog: b.Name, Priority: b.Priority},
 		Status: v1beta1.OperatorPackageStatus{
 			Summary: v1beta1.PackageSummary{
-				DisplayName: firstOf(def.CurrentCSVDesc.DisplayName, name),
-				Catalog:     firstOf(c.Spec.DisplayName, c.Name),
+				DisplayName: cmp.Or(def.CurrentCSVDesc.DisplayName, pkg.Name),
+				Catalog:     cmp.Or(b.Display, b.Name),
 				Channel:     def.Name,
 				Version:     def.CurrentCSVDesc.Version,
 			},
-			CatalogSource:            c.Name,
-			CatalogSourceDisplayName: c.Spec.DisplayName,
-			CatalogSourcePublisher:   c.Spec.Publisher,
-			CatalogSourceNamespace:   r.Config.Namespace,
+			CatalogSource:            b.Name,
+			CatalogSourceDisplayName: b.Display,
+			CatalogSourcePublisher:   b.Publisher,
+			CatalogSourceNamespace:   b.Namespace,
 			Provider:                 def.CurrentCSVDesc.Provider,
-			PackageName:              name,
+			PackageName:              pkg.Name,
 			Deprecation:              deprecation(pkg.Deprecation),
 			Channels:                 channels,
 			DefaultChannel:           def.Name,
-			URLs:                     v1beta1.PackageURLs{Package: base},
+			URLs:                     v1beta1.PackageURLs{Package: url},
 		},
 	}
 	if pkg.HasIcon {
-		out.Status.URLs.Icon = base + "/icon"
+		out.Status.URLs.Icon = url + "/icon"
 	}
 	return out, nil
 }
 
-// head is what is shown of the head of one or more channels, or why it has no CSV that can be used. Of the CSV it holds no more: that
-// has a package's largest parts, and a package can have many heads.
+// head is the part of a channel head that lists show, or why it has no usable CSV. It does not hold the whole CSV, which has
+// the largest parts of a package.
 type head struct {
 	shown  v1beta1.CSVDescription
 	labels map[string]string
 	err    error
 }
 
-// readHeads reads each head of a package's channels once. Its error is one of the store: what is damaged is not shown.
+// readHeads reads each channel head of a package once. Its error is one of the store.
 func readHeads(ctx context.Context, snap *store.Snapshot, pkg *fbc.Package) (map[string]head, error) {
 	heads := map[string]head{}
 	for _, ch := range pkg.Channels {
@@ -128,15 +141,18 @@ func readHeads(ctx context.Context, snap *store.Snapshot, pkg *fbc.Package) (map
 			if err != nil {
 				return nil, err
 			}
-			csv, err := fbc.SoundCSV(blob, pkg.Description)
-			if err != nil {
-				heads[ch.Head] = head{err: fmt.Errorf("bundle %s has %w", ch.Head, err)}
-				continue
-			}
-			heads[ch.Head] = head{shown: describeCSV(csv), labels: csv.Labels}
+			heads[ch.Head] = headOf(ch.Head, blob, pkg)
 		}
 	}
 	return heads, nil
+}
+
+func headOf(name string, bundle []byte, pkg *fbc.Package) head {
+	csv, err := fbc.SoundCSV(bundle, pkg.Description)
+	if err != nil {
+		return head{err: fmt.Errorf("bundle %s has %w", name, err)}
+	}
+	return head{shown: listed(csv), labels: csv.Labels}
 }
 
 func buildChannels(pkg *fbc.Package, heads map[string]head) []v1beta1.PackageChannel {
@@ -168,8 +184,8 @@ func deprecation(message string) *v1beta1.Deprecation {
 	return &v1beta1.Deprecation{Message: message}
 }
 
-// describeCSV is what lists show of a head (CreateCSVDescription of operator-lifecycle-manager).
-func describeCSV(csv *v1alpha1.ClusterServiceVersion) v1beta1.CSVDescription {
+// listed returns the part of a CSV that lists show (CreateCSVDescription of operator-lifecycle-manager).
+func listed(csv *v1alpha1.ClusterServiceVersion) v1beta1.CSVDescription {
 	d := v1beta1.CSVDescription{
 		DisplayName:     csv.Spec.DisplayName,
 		Version:         csv.Spec.Version.String(),
@@ -194,14 +210,14 @@ func describeCSV(csv *v1alpha1.ClusterServiceVersion) v1beta1.CSVDescription {
 	for _, a := range csv.Spec.NativeAPIs {
 		d.NativeAPIs = append(d.NativeAPIs, v1beta1.GroupVersionKind{Group: a.Group, Version: a.Version, Kind: a.Kind})
 	}
-	d.CustomResourceDefinitions.Owned = describeCRDs(csv.Spec.CustomResourceDefinitions.Owned)
-	d.CustomResourceDefinitions.Required = describeCRDs(csv.Spec.CustomResourceDefinitions.Required)
-	d.APIServiceDefinitions.Owned = describeAPIServices(csv.Spec.APIServiceDefinitions.Owned)
-	d.APIServiceDefinitions.Required = describeAPIServices(csv.Spec.APIServiceDefinitions.Required)
+	d.CustomResourceDefinitions.Owned = listedCRDs(csv.Spec.CustomResourceDefinitions.Owned)
+	d.CustomResourceDefinitions.Required = listedCRDs(csv.Spec.CustomResourceDefinitions.Required)
+	d.APIServiceDefinitions.Owned = listedAPIServices(csv.Spec.APIServiceDefinitions.Owned)
+	d.APIServiceDefinitions.Required = listedAPIServices(csv.Spec.APIServiceDefinitions.Required)
 	return d
 }
 
-func describeCRDs(in []v1alpha1.CRDDescription) (out []v1beta1.CRDDescription) {
+func listedCRDs(in []v1alpha1.CRDDescription) (out []v1beta1.CRDDescription) {
 	for _, d := range in {
 		out = append(out, v1beta1.CRDDescription{
 			Name: d.Name, Version: d.Version, Kind: d.Kind, DisplayName: d.DisplayName, Description: d.Description,
@@ -210,7 +226,7 @@ func describeCRDs(in []v1alpha1.CRDDescription) (out []v1beta1.CRDDescription) {
 	return out
 }
 
-func describeAPIServices(in []v1alpha1.APIServiceDescription) (out []v1beta1.APIServiceDescription) {
+func listedAPIServices(in []v1alpha1.APIServiceDescription) (out []v1beta1.APIServiceDescription) {
 	for _, d := range in {
 		out = append(out, v1beta1.APIServiceDescription{
 			Name: d.Name, Group: d.Group, Version: d.Version, Kind: d.Kind, DisplayName: d.DisplayName, Description: d.Description,
@@ -219,16 +235,16 @@ func describeAPIServices(in []v1alpha1.APIServiceDescription) (out []v1beta1.API
 	return out
 }
 
-// labels are those of a PackageManifest, as far as they are legal: packageserver is asked no such question, an API
-// server refuses the object. What says whose the object is cannot be overridden by the catalog's content.
-func (r *CatalogReconciler) labels(c *v1beta1.CatalogSource, head head) map[string]string {
+// labels returns the labels of a PackageManifest that an API server accepts; packageserver has no such limit. The content of
+// a catalog cannot override the labels that name its owner.
+func (b builder) labels(head head) map[string]string {
 	labels := map[string]string{}
-	maps.Copy(labels, c.Labels)
+	maps.Copy(labels, b.Labels)
 	labels[v1beta1.ProviderLabel] = head.shown.Provider.Name
 	labels[providerURLLabel] = head.shown.Provider.URL
 	maps.Copy(labels, head.labels)
-	labels[v1beta1.CatalogLabel] = c.Name
-	labels[catalogNamespaceLabel] = r.Config.Namespace
+	labels[v1beta1.CatalogLabel] = b.Name
+	labels[namespaceLabel] = b.Namespace
 	maps.DeleteFunc(labels, func(key, value string) bool {
 		return len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0
 	})
@@ -240,7 +256,7 @@ func (r *CatalogReconciler) labels(c *v1beta1.CatalogSource, head head) map[stri
 	return labels
 }
 
-// defaultPlatform is where an operator that names no platform is taken to run.
+// defaultPlatform is assumed for operators that name no platform.
 var defaultPlatform = map[string]string{osLabelPrefix: osLabelPrefix + "linux", archLabelPrefix: archLabelPrefix + "amd64"}
 
 func hasPrefix(labels map[string]string, prefix string) bool {
@@ -250,11 +266,4 @@ func hasPrefix(labels map[string]string, prefix string) bool {
 		}
 	}
 	return false
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -1,14 +1,13 @@
-package sync
+// Package access reads the Secrets and ConfigMaps that give access to a catalog's registry.
+package access
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net/url"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,10 +16,26 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/registry"
+	"github.com/operator-catalogs/catalogd/internal/source"
+	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 )
 
 // +kubebuilder:rbac:groups="",namespace=catalogd-system,resources=secrets;configmaps,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=catalogd-system,resources=serviceaccounts,verbs=list;watch
+
+// Reader reads the objects of catalogd's namespace that give access to registries.
+type Reader struct {
+	Cache          client.Reader // has ServiceAccounts
+	Live           client.Reader
+	Namespace      string
+	ServiceAccount string               // catalogd's own; its imagePullSecrets apply to all catalogs
+	PullSecret     types.NamespacedName // applies to all catalogs; empty: none
+}
+
+// unusable returns an error about an object that spec.registry names. It never contains a value of the object.
+func unusable(format string, args ...any) error {
+	return fault.WithReason(v1beta1.AccessInvalidReason, fmt.Errorf(format, args...))
+}
 
 // The keys of a Secret that spec.registry.proxy names.
 const (
@@ -29,70 +44,38 @@ const (
 	proxyPasswordKey = "password"
 )
 
-// unusable says what is wrong with something that spec.registry names. It never has a value of it.
-func unusable(format string, args ...any) error {
-	return &reasonedError{v1beta1.AccessInvalidReason, fmt.Errorf(format, args...)}
-}
-
-// access finds out how the catalog's registry is reached: what spec.registry names, and what holds for all catalogs. It is
-// read anew each time, so that what was rotated is used. What cannot be used is a fault once the registry is needed.
-func (r *CatalogReconciler) access(ctx context.Context, rec *reconciliation) error {
-	access, missing, err := r.readAccess(ctx, rec.catalog.Spec.Registry)
-	rec.missing = missing
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err == nil {
-		rec.client, err = r.Config.Registries.Client(rec.catalog.Name, access)
-	}
-	if err != nil {
-		rec.accessErr = err
-		rec.subject = cmp.Or(rec.subject, rec.image) + "\n" + err.Error()
-		return nil
-	}
-	rec.subject = cmp.Or(rec.subject, rec.image) + "\n" + rec.client.Fingerprint()
-	if ref, err := name.ParseReference(rec.image); err == nil {
-		rec.insecure = rec.client.Insecure(ref)
-	}
-	return nil
-}
-
-// readAccess also lists the Secrets that should be there for all catalogs and are not.
-func (r *CatalogReconciler) readAccess(ctx context.Context, spec *v1beta1.RegistryAccess) (access registry.Access, missing []string, err error) {
-	if spec == nil {
-		spec = &v1beta1.RegistryAccess{}
-	}
+// Read returns the access that spec names, and the Secrets for all catalogs that cannot be read. It reads the API server
+// each time, so that rotated credentials are used. Unusable objects make an error with the reason AccessInvalid.
+func (r Reader) Read(ctx context.Context, spec source.Access) (access registry.Access, missing []string, err error) {
 	access.Insecure = spec.Insecure
 	for _, m := range spec.Mirrors {
-		access.Mirrors = append(access.Mirrors, registry.Mirror{
-			Source: m.Source, Location: m.Location, PullFrom: string(m.PullFrom), Insecure: m.Insecure,
-		})
+		access.Mirrors = append(access.Mirrors, registry.Mirror(m))
 	}
 	if access.Credentials, missing, err = r.credentials(ctx, spec.PullSecrets); err != nil {
 		return access, missing, err
 	}
-	if spec.CABundle != nil {
-		if access.RootCAs, err = r.caBundle(ctx, *spec.CABundle); err != nil {
+	if spec.CABundle != (source.Bundle{}) {
+		if access.RootCAs, err = r.caBundle(ctx, spec.CABundle); err != nil {
 			return access, missing, err
 		}
 	}
-	if spec.ClientCertificate != nil {
-		if access.Certificate, err = r.clientCertificate(ctx, spec.ClientCertificate.Name); err != nil {
+	if spec.ClientCertificate != "" {
+		if access.Certificate, err = r.clientCertificate(ctx, spec.ClientCertificate); err != nil {
 			return access, missing, err
 		}
 	}
-	if spec.Proxy != nil {
-		access.Proxy, err = r.proxy(ctx, spec.Proxy.Name)
+	if spec.Proxy != "" {
+		access.Proxy, err = r.proxy(ctx, spec.Proxy)
 	}
 	return access, missing, err
 }
 
-// credentials merges the Secrets that the catalog names, those of catalogd's ServiceAccount, and the global one. Only the
-// catalog's own have to be there: the others are for whom they may concern.
-func (r *CatalogReconciler) credentials(ctx context.Context, named []v1beta1.SecretReference) (_ registry.Credentials, missing []string, err error) {
+// credentials merges the named Secrets, those of catalogd's ServiceAccount, and the global one, in this order. Only the
+// named Secrets must exist.
+func (r Reader) credentials(ctx context.Context, named []string) (_ registry.Credentials, missing []string, err error) {
 	var files []registry.CredentialsFile
-	for _, ref := range named {
-		secret, err := r.secret(ctx, ref.Name, "spec.registry.pullSecrets")
+	for _, secretName := range named {
+		secret, err := r.secret(ctx, secretName, "spec.registry.pullSecrets")
 		if err != nil {
 			return registry.Credentials{}, nil, err
 		}
@@ -105,7 +88,7 @@ func (r *CatalogReconciler) credentials(ctx context.Context, named []v1beta1.Sec
 	if _, err := registry.ParseCredentials(files...); err != nil {
 		return registry.Credentials{}, nil, unusable("%v: make the Secret anew, as `kubectl create secret docker-registry` does", err)
 	}
-	shared, err := r.sharedPullSecrets(ctx)
+	shared, err := r.SharedSecrets(ctx)
 	if err != nil {
 		return registry.Credentials{}, nil, err
 	}
@@ -133,19 +116,19 @@ func (r *CatalogReconciler) credentials(ctx context.Context, named []v1beta1.Sec
 	return credentials, missing, nil
 }
 
-// sharedPullSecrets names the Secrets that hold for all catalogs.
-func (r *CatalogReconciler) sharedPullSecrets(ctx context.Context) ([]types.NamespacedName, error) {
+// SharedSecrets returns the names of the pull Secrets for all catalogs.
+func (r Reader) SharedSecrets(ctx context.Context) ([]types.NamespacedName, error) {
 	var names []types.NamespacedName
 	account := &corev1.ServiceAccount{}
-	key := types.NamespacedName{Namespace: r.Config.Namespace, Name: r.Config.ServiceAccount}
-	if err := r.Client.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
+	key := types.NamespacedName{Namespace: r.Namespace, Name: r.ServiceAccount}
+	if err := r.Cache.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading ServiceAccount %s: %w", key, err)
 	}
 	for _, ref := range account.ImagePullSecrets {
-		names = append(names, types.NamespacedName{Namespace: r.Config.Namespace, Name: ref.Name})
+		names = append(names, types.NamespacedName{Namespace: r.Namespace, Name: ref.Name})
 	}
-	if r.Config.PullSecret.Name != "" {
-		names = append(names, r.Config.PullSecret)
+	if r.PullSecret.Name != "" {
+		names = append(names, r.PullSecret)
 	}
 	return names, nil
 }
@@ -160,7 +143,7 @@ func credentialsFile(secret *corev1.Secret) (registry.CredentialsFile, error) {
 		secret.Name, corev1.DockerConfigJsonKey)
 }
 
-func (r *CatalogReconciler) caBundle(ctx context.Context, ref v1beta1.BundleReference) ([]byte, error) {
+func (r Reader) caBundle(ctx context.Context, ref source.Bundle) ([]byte, error) {
 	const field = "spec.registry.caBundle"
 	var bundle []byte
 	if ref.Kind == "Secret" {
@@ -188,7 +171,7 @@ func (r *CatalogReconciler) caBundle(ctx context.Context, ref v1beta1.BundleRefe
 	return bundle, nil
 }
 
-func (r *CatalogReconciler) clientCertificate(ctx context.Context, secretName string) (*tls.Certificate, error) {
+func (r Reader) clientCertificate(ctx context.Context, secretName string) (*tls.Certificate, error) {
 	const field = "spec.registry.clientCertificate"
 	secret, err := r.secret(ctx, secretName, field)
 	if err != nil {
@@ -202,7 +185,7 @@ func (r *CatalogReconciler) clientCertificate(ctx context.Context, secretName st
 	return &certificate, nil
 }
 
-func (r *CatalogReconciler) proxy(ctx context.Context, secretName string) (*url.URL, error) {
+func (r Reader) proxy(ctx context.Context, secretName string) (*url.URL, error) {
 	const field = "spec.registry.proxy"
 	secret, err := r.secret(ctx, secretName, field)
 	if err != nil {
@@ -219,16 +202,16 @@ func (r *CatalogReconciler) proxy(ctx context.Context, secretName string) (*url.
 	return proxy, nil
 }
 
-func (r *CatalogReconciler) secret(ctx context.Context, secretName, field string) (*corev1.Secret, error) {
+func (r Reader) secret(ctx context.Context, secretName, field string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	return secret, r.named(ctx, secret, "Secret", secretName, field)
 }
 
-// named reads what a field of the spec names in catalogd's namespace.
-func (r *CatalogReconciler) named(ctx context.Context, into client.Object, kind, objectName, field string) error {
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: r.Config.Namespace, Name: objectName}, into)
+// named reads an object of catalogd's namespace that a field of the spec names.
+func (r Reader) named(ctx context.Context, into client.Object, kind, objectName, field string) error {
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: objectName}, into)
 	if apierrors.IsNotFound(err) {
-		return unusable("%s %s of %s is not in namespace %s: create it there, or correct the name", kind, objectName, field, r.Config.Namespace)
+		return unusable("%s %s of %s is not in namespace %s: create it there, or correct the name", kind, objectName, field, r.Namespace)
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s %s of %s: %w", kind, objectName, field, err)

@@ -1,4 +1,4 @@
-package sync
+package fault
 
 import (
 	"errors"
@@ -12,25 +12,26 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/registry"
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
-func TestReasonOf(t *testing.T) {
+func TestReason(t *testing.T) {
 	for want, errs := range map[string][]error{
-		"":                             {nil, errors.New("the disk is full"), &blockedError{errors.New("bad schedule")}},
+		"":                             {nil, errors.New("the disk is full"), Block(errors.New("bad schedule"))},
 		v1beta1.CatalogTooLargeReason:  {fmt.Errorf("x: %w", &unpack.LimitError{Limit: unpack.LimitTotalBytes})},
 		v1beta1.FileTooLargeReason:     {&unpack.LimitError{Limit: unpack.LimitFileBytes}},
 		v1beta1.TooManyFilesReason:     {&unpack.LimitError{Limit: unpack.LimitFiles}},
 		v1beta1.CompressionRatioReason: {&unpack.LimitError{Limit: unpack.LimitCompressionRatio}},
 		v1beta1.DatabaseTooLargeReason: {&unpack.LimitError{Limit: unpack.LimitDatabaseBytes}},
 		v1beta1.BlobTooLargeReason:     {fmt.Errorf("x: %w", fbc.ErrBlobTooLarge)},
-		v1beta1.AccessInvalidReason:    {unusable("Secret x"), &registry.Error{Kind: registry.Configuration}},
+		v1beta1.AccessInvalidReason:    {WithReason(v1beta1.AccessInvalidReason, errors.New("Secret x")), &registry.Error{Kind: registry.Configuration}},
 		v1beta1.UnauthorizedReason:     {fmt.Errorf("x: %w", &registry.Error{Kind: registry.Unauthorized})},
 		v1beta1.RateLimitedReason:      {&registry.Error{Kind: registry.RateLimited}},
-		v1beta1.UnableToResolveReason:  {&blockedError{&reasonedError{v1beta1.UnableToResolveReason, errors.New("x")}}},
+		v1beta1.UnableToResolveReason:  {Block(WithReason(v1beta1.UnableToResolveReason, errors.New("x")))},
 	} {
 		for _, err := range errs {
-			if got := reasonOf(err); got != want {
+			if got := Reason(err); got != want {
 				t.Errorf("%v: got %q, want %q", err, got, want)
 			}
 		}
@@ -55,10 +56,10 @@ func TestWithRemedy(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused, _ := errors.AsType[*registry.Error](registry.Explain("polling", ref, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}))
-	pull := &v1beta1.RegistryAccess{PullSecrets: []v1beta1.SecretReference{{Name: "pull"}}}
+	pull := source.Access{PullSecrets: []string{"pull"}}
 	for _, test := range []struct {
 		name    string
-		spec    *v1beta1.RegistryAccess
+		spec    source.Access
 		missing []string
 		failure registry.Error
 		want    string
@@ -80,23 +81,22 @@ func TestWithRemedy(t *testing.T) {
 		},
 		{name: "client certificate", failure: registry.Error{Kind: registry.ClientCertificate}, want: "Name a Secret with a certificate that it accepts in spec.registry.clientCertificate"},
 		{
-			name: "another client certificate", spec: &v1beta1.RegistryAccess{ClientCertificate: &v1beta1.SecretReference{Name: "client"}},
+			name: "another client certificate", spec: source.Access{ClientCertificate: "client"},
 			failure: registry.Error{Kind: registry.ClientCertificate}, want: "Put a certificate that it accepts into Secret client of spec.registry.clientCertificate",
 		},
 		{name: "plain HTTP", failure: registry.Error{Kind: registry.PlainHTTP, Host: "quay.io"}, want: "If that is meant, set spec.registry.insecure"},
 		{name: "plain HTTP of a mirror", failure: registry.Error{Kind: registry.PlainHTTP, Host: "mirror.example"}, want: "If that is meant, set insecure of the mirror mirror.example"},
 		{name: "proxy of the environment", failure: registry.Error{Kind: registry.Proxy}, want: "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy"},
 		{
-			name: "proxy", spec: &v1beta1.RegistryAccess{Proxy: &v1beta1.SecretReference{Name: "proxy"}},
+			name: "proxy", spec: source.Access{Proxy: "proxy"},
 			failure: registry.Error{Kind: registry.Proxy}, want: "Correct Secret proxy of spec.registry.proxy, or the proxy",
 		},
 		{name: "down", failure: registry.Error{Kind: registry.Unreachable, Host: "quay.io"}},
 		{name: "refused", failure: *refused, want: "Check the port, and whether quay.io is running"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			rec := &reconciliation{image: "quay.io/ns/catalog:latest", missing: test.missing, catalog: &v1beta1.CatalogSource{}}
-			rec.catalog.Spec.Registry = test.spec
-			got, want := rec.withRemedy(&test.failure).Error(), test.failure.Error()
+			c := Context{Image: "quay.io/ns/catalog:latest", Access: test.spec, Missing: test.missing}
+			got, want := c.WithRemedy(&test.failure).Error(), test.failure.Error()
 			if test.want != "" {
 				want += ". " + test.want
 			}

@@ -1,0 +1,190 @@
+// Package catalogsource adapts CatalogSources to the reconciler: the object becomes a source.Source, and the status that a
+// pass computes becomes the object's.
+package catalogsource
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/source"
+)
+
+// +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources/status,verbs=patch
+// +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources/finalizers,verbs=update
+
+// Kind is the kind CatalogSource.
+type Kind struct{}
+
+// Name returns the name of the kind.
+func (Kind) Name() string { return "CatalogSource" }
+
+// New returns an empty CatalogSource.
+func (Kind) New() client.Object { return &v1beta1.CatalogSource{} }
+
+// NewList returns an empty list of CatalogSources.
+func (Kind) NewList() client.ObjectList { return &v1beta1.CatalogSourceList{} }
+
+// Finalizer returns the finalizer that keeps a CatalogSource until its content is gone.
+func (Kind) Finalizer() string { return v1beta1.CleanupFinalizer }
+
+// Source returns what a CatalogSource asks for and reports. It shares the labels and conditions of the object.
+func (Kind) Source(object client.Object) source.Source {
+	c := object.(*v1beta1.CatalogSource)
+	return source.Source{
+		Kind:       v1beta1.GroupVersion.WithKind("CatalogSource"),
+		Name:       c.Name,
+		UID:        c.UID,
+		Generation: c.Generation,
+		Labels:     c.Labels,
+		Image:      imageOf(c),
+		Schedule:   scheduleOf(c),
+		Access:     accessOf(c.Spec.Registry),
+		State:      stateOf(c),
+		Priority:   c.Spec.Priority,
+		Names:      source.Names{Display: c.Spec.DisplayName, Publisher: c.Spec.Publisher},
+		Observed:   statusOf(c.Status),
+	}
+}
+
+func imageOf(c *v1beta1.CatalogSource) source.Image {
+	image := source.Image{
+		Ref:      c.Spec.Image,
+		Template: cmp.Or(c.Spec.ImageTemplate, c.Annotations[v1beta1.ImageTemplateAnnotation]),
+	}
+	if extract := c.Spec.ExtractContent; extract != nil {
+		image.ConfigDir = extract.ConfigDir
+	}
+	return image
+}
+
+func scheduleOf(c *v1beta1.CatalogSource) source.Schedule {
+	schedule := source.Schedule{
+		Cron:    c.Spec.PollingSchedule,
+		Suspend: c.Spec.Suspend,
+		Request: c.Annotations[v1beta1.PollRequestedAnnotation],
+	}
+	if interval := c.Spec.PollingInterval; interval != nil {
+		schedule.Interval = interval.Duration
+	}
+	return schedule
+}
+
+func accessOf(spec *v1beta1.RegistryAccess) source.Access {
+	if spec == nil {
+		return source.Access{}
+	}
+	access := source.Access{
+		ClientCertificate: secretOf(spec.ClientCertificate),
+		Proxy:             secretOf(spec.Proxy),
+		Insecure:          spec.Insecure,
+	}
+	for _, secret := range spec.PullSecrets {
+		access.PullSecrets = append(access.PullSecrets, secret.Name)
+	}
+	if bundle := spec.CABundle; bundle != nil {
+		access.CABundle = source.Bundle{Kind: bundle.Kind, Name: bundle.Name, Key: bundle.Key}
+	}
+	for _, m := range spec.Mirrors {
+		access.Mirrors = append(access.Mirrors, source.Mirror{
+			Source: m.Source, Location: m.Location, PullFrom: string(m.PullFrom), Insecure: m.Insecure,
+		})
+	}
+	return access
+}
+
+func secretOf(ref *v1beta1.SecretReference) string {
+	if ref == nil {
+		return ""
+	}
+	return ref.Name
+}
+
+func stateOf(c *v1beta1.CatalogSource) source.State {
+	switch {
+	case !c.DeletionTimestamp.IsZero():
+		return source.Deleting
+	case c.Spec.Availability == v1beta1.AvailabilityUnavailable:
+		return source.Withdrawn
+	}
+	return source.Available
+}
+
+func statusOf(s v1beta1.CatalogSourceStatus) source.Status {
+	out := source.Status{Generation: s.ObservedGeneration, Conditions: s.Conditions, Image: s.Image, Digest: s.Digest}
+	if s.URLs != nil {
+		out.URL = s.URLs.Base
+	}
+	if p := s.Poll; p != nil {
+		out.Requested = p.Requested
+		if p.LastChangeTime != nil {
+			out.Changed = p.LastChangeTime.Time
+		}
+	}
+	if p := s.Progress; p != nil {
+		out.Progress = &source.Progress{
+			Phase: source.Phase(p.Phase),
+			Bytes: p.Bytes, TotalBytes: p.TotalBytes, Packages: p.Packages, TotalPackages: p.TotalPackages,
+		}
+	}
+	if c := s.Content; c != nil {
+		out.Content = &source.Content{
+			Packages: int(c.Packages), Channels: int(c.Channels), Bundles: int(c.Bundles), Blobs: int(c.Blobs),
+			Bytes: c.Bytes, Endpoint: c.Source, InvalidCount: int(c.InvalidPackageCount),
+		}
+		if c.UnpackedAt != nil {
+			out.Content.UnpackedAt = c.UnpackedAt.Time
+		}
+		for _, p := range c.InvalidPackages {
+			out.Content.Invalid = append(out.Content.Invalid, source.InvalidPackage(p))
+		}
+	}
+	return out
+}
+
+// SetStatus makes the status of a CatalogSource say s.
+func (Kind) SetStatus(object client.Object, s source.Status) {
+	out := &object.(*v1beta1.CatalogSource).Status
+	out.ObservedGeneration, out.Conditions = s.Generation, slices.Clone(s.Conditions)
+	out.Image, out.Digest = s.Image, s.Digest
+	out.URLs, out.Content, out.Poll, out.Progress = nil, contentTo(s.Content), nil, nil
+	if s.URL != "" {
+		out.URLs = &v1beta1.CatalogSourceURLs{Base: s.URL}
+	}
+	if s.Requested != "" || !s.Changed.IsZero() {
+		out.Poll = &v1beta1.PollStatus{LastChangeTime: timeTo(s.Changed), Requested: s.Requested}
+	}
+	if p := s.Progress; p != nil {
+		out.Progress = &v1beta1.CatalogProgress{
+			Phase: v1beta1.ProgressPhase(p.Phase),
+			Bytes: p.Bytes, TotalBytes: p.TotalBytes, Packages: p.Packages, TotalPackages: p.TotalPackages,
+		}
+	}
+}
+
+func contentTo(c *source.Content) *v1beta1.CatalogContent {
+	if c == nil {
+		return nil
+	}
+	out := &v1beta1.CatalogContent{
+		Packages: int32(c.Packages), Channels: int32(c.Channels), Bundles: int32(c.Bundles), Blobs: int32(c.Blobs),
+		Bytes: c.Bytes, Source: c.Endpoint, UnpackedAt: timeTo(c.UnpackedAt), InvalidPackageCount: int32(c.InvalidCount),
+	}
+	for _, p := range c.Invalid {
+		out.InvalidPackages = append(out.InvalidPackages, v1beta1.InvalidPackage(p))
+	}
+	return out
+}
+
+func timeTo(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	out := metav1.NewTime(t).Rfc3339Copy()
+	return &out
+}

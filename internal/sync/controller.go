@@ -1,0 +1,91 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// controller reconciles the objects of one kind. One controller has the roles of leader and follower, so that they never
+// work on a catalog at the same time.
+type controller struct {
+	*Engine
+	kind Kind
+
+	known      knownVersions
+	interrupts interrupts
+	wake       func(catalog string)    // requeues a catalog; nil: none is requeued
+	again      chan event.GenericEvent // catalogs to reconcile again
+}
+
+// Reconcile makes one pass over a catalog.
+func (c *controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ctx, end := c.tracePass(ctx, req.Name)
+	out, err := c.pass(ctx, req.Name)
+	c.gate.passed(req.Name, out.crowded)
+	end(out, err)
+	if err != nil || out.next.IsZero() {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: max(out.next.Sub(c.Clock.Now()), time.Millisecond)}, nil
+}
+
+// pass reads the object, does the steps of this replica's role, and writes the status, whatever the steps return.
+func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
+	object, err := c.read(ctx, name)
+	if object == nil || err != nil {
+		return outcome{}, err
+	}
+	src := c.kind.Source(object)
+	work, done := c.interrupts.begin(ctx, src.UID, src.Generation)
+	defer done()
+
+	switch {
+	case !c.Config.selects(src.Labels):
+		out, err := c.release(work, src, object)
+		return out, unlessInterrupted(work, err)
+	case !c.leads():
+		out, err := c.follow(work, src)
+		return out, unlessInterrupted(work, err)
+	}
+	progress := c.newProgressReporter(object)
+	defer progress.stop()
+	out, err := c.lead(work, src, object, progress)
+	err = unlessInterrupted(work, err)
+	progress.stop()
+	written, writeErr := c.writeStatus(ctx, progress.object, out.status)
+	if written {
+		for _, e := range out.events {
+			c.Recorder.Eventf(object, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+		}
+	}
+	return out, errors.Join(err, out.err, writeErr)
+}
+
+// unlessInterrupted returns err, or nil if the pass ended since its object changed: the next pass is queued already.
+func unlessInterrupted(work context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(work), errInterrupted) {
+		return nil
+	}
+	return err
+}
+
+// read returns the object of a catalog. If the API server says that there is none, it removes the content and returns nil:
+// whoever deleted the object did not wait for the finalizer.
+func (c *controller) read(ctx context.Context, name string) (client.Object, error) {
+	object, err := c.known.read(ctx, c.Client, c.Live, c.kind.New, name)
+	if err == nil {
+		return object, nil
+	}
+	if !isGone(err, name) {
+		return nil, err
+	}
+	logf.FromContext(ctx).Info("the catalog was deleted; removing its content")
+	c.known.forget(name)
+	return nil, c.stopServing(name)
+}

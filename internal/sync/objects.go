@@ -1,0 +1,168 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	stdsync "sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/operator-catalogs/catalogd/internal/source"
+)
+
+// writeStatus is the only place that writes the status at the end of a pass, and whether it did. A nil status is the one that
+// the object has, without progress. If the object changed, it writes over the newer version, unless its status changed:
+// then another replica leads.
+func (c *controller) writeStatus(ctx context.Context, object client.Object, s *source.Status) (written bool, err error) {
+	if s == nil {
+		s = new(c.withoutProgress(object))
+	}
+	after := c.withStatus(object, *s)
+	if equality.Semantic.DeepEqual(object, after) {
+		return false, nil
+	}
+	err = c.patchStatus(ctx, object, after)
+	if apierrors.IsConflict(err) {
+		now := c.kind.New()
+		if err := c.Live.Get(ctx, client.ObjectKeyFromObject(object), now); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		if now.GetUID() != object.GetUID() || !c.sameStatus(now, object) {
+			return false, fmt.Errorf("another replica wrote the status of %s meanwhile: %w", object.GetName(), err)
+		}
+		err = c.patchStatus(ctx, now, c.withStatus(now, *s))
+	}
+	return err == nil, client.IgnoreNotFound(err)
+}
+
+func (c *controller) patchStatus(ctx context.Context, from, after client.Object) error {
+	patch := lockedMerge(from)
+	return c.known.write(after, func() error { return c.Client.Status().Patch(ctx, after, patch) })
+}
+
+func (c *controller) withStatus(object client.Object, s source.Status) client.Object {
+	out := copyOf(object)
+	c.kind.SetStatus(out, s)
+	return out
+}
+
+func (c *controller) withoutProgress(object client.Object) source.Status {
+	s := c.kind.Source(object).Observed
+	s.Progress = nil
+	return s
+}
+
+// sameStatus compares two statuses but for the progress, which may be that of a write whose answer was lost.
+func (c *controller) sameStatus(a, b client.Object) bool {
+	return equality.Semantic.DeepEqual(c.withStatus(a, c.withoutProgress(a)), c.withStatus(a, c.withoutProgress(b)))
+}
+
+// addFinalizer adds the finalizer to the object, if it is missing.
+func (c *controller) addFinalizer(ctx context.Context, object client.Object) error {
+	from := lockedMerge(object)
+	if !controllerutil.AddFinalizer(object, c.kind.Finalizer()) {
+		return nil
+	}
+	return c.known.write(object, func() error { return c.Client.Patch(ctx, object, from) })
+}
+
+// dropFinalizer removes the finalizer from the object, if it is there.
+func (c *controller) dropFinalizer(ctx context.Context, object client.Object) error {
+	from := lockedMerge(object)
+	if !controllerutil.RemoveFinalizer(object, c.kind.Finalizer()) {
+		return nil
+	}
+	c.known.forget(object.GetName())
+	return client.IgnoreNotFound(c.Client.Patch(ctx, object, from))
+}
+
+// lockedMerge returns a patch of later changes to object, for its version only: finalizers are a shared list.
+func lockedMerge(object client.Object) client.Patch {
+	return client.MergeFromWithOptions(copyOf(object), client.MergeFromWithOptimisticLock{})
+}
+
+func copyOf(object client.Object) client.Object { return object.DeepCopyObject().(client.Object) }
+
+// isGone reports whether the API server says that the named object does not exist. Others say "not found" and mean
+// something else: a proxy without its backend, or an API server that does not serve the version for a while.
+func isGone(err error, name string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	details := status.Status().Details
+	return details.Name == name && !slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool {
+		return c.Type == metav1.CauseTypeUnexpectedServerResponse
+	})
+}
+
+// knownVersions has the last resourceVersion of each object that the API server gave this process. Only a cache with the same
+// version is read: an older one lacks the last status, and the catalog would go back to the digest before; a newer one may
+// be that of an etcd before a restore. The zero value is ready for use.
+type knownVersions struct {
+	mu     stdsync.Mutex
+	byName map[string]string
+}
+
+// read returns an object from the cache, or live. It reads an object that is being deleted live, as another of its name may
+// exist by now.
+func (k *knownVersions) read(ctx context.Context, cache, live client.Reader, empty func() client.Object, name string) (client.Object, error) {
+	key := client.ObjectKey{Name: name}
+	if known := k.get(name); known != "" {
+		object := empty()
+		err := cache.Get(ctx, key, object)
+		if err == nil && object.GetResourceVersion() == known && object.GetDeletionTimestamp().IsZero() {
+			return object, nil
+		}
+	}
+	object := empty()
+	if err := live.Get(ctx, key, object); err != nil {
+		return nil, err
+	}
+	k.set(name, object.GetResourceVersion())
+	return object, nil
+}
+
+// write makes a write that stores the API server's answer in object. After an error it is unknown whether the write was
+// made, so the next read is live.
+func (k *knownVersions) write(object client.Object, write func() error) error {
+	k.forget(object.GetName())
+	if err := write(); err != nil {
+		return err
+	}
+	k.set(object.GetName(), object.GetResourceVersion())
+	return nil
+}
+
+func (k *knownVersions) get(name string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.byName[name]
+}
+
+func (k *knownVersions) set(name, version string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.byName == nil {
+		k.byName = map[string]string{}
+	}
+	k.byName[name] = version
+}
+
+func (k *knownVersions) clear() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.byName)
+}
+
+func (k *knownVersions) forget(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.byName, name)
+}

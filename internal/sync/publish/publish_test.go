@@ -1,0 +1,66 @@
+package publish
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/operator-catalogs/catalogd/internal/store"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
+)
+
+// damage alters what the store says of the packages of the snapshot, wherever a text is in it.
+func (b *packageBuilder) damage(text string) {
+	b.t.Helper()
+	name := filepath.Join(b.dir, "snapshots", b.snapshot.Key(), "packages")
+	content, err := os.ReadFile(name)
+	must.Succeed(b.t, err)
+	if !bytes.Contains(content, []byte(text)) {
+		b.t.Fatalf("nothing says %s", text)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	must.Succeed(b.t, err)
+	defer f.Close()
+	_, err = f.Write(bytes.ReplaceAll(content, []byte(text), bytes.ToUpper([]byte(text)))) // in place, as a disk does it
+	must.Succeed(b.t, err)
+}
+
+// What is damaged of valid packages is examined again, once for all of them.
+func TestExaminesAgainOnce(t *testing.T) {
+	b := newBuilder(t, sampleCatalog(t))
+	known := examine(t.Context(), b.Store, b.snapshot)
+	b.damage(`"DefaultChannel"`)
+	for _, version := range b.snapshot.Packages() {
+		if valid, err := known.load(version.Name); err != nil || valid.Name != version.Name || valid.DefaultChannel == "" {
+			t.Errorf("got %+v, %v of %s", valid, err, version.Name)
+		}
+	}
+	b.damage(`"DefaultChannel"`)
+	if _, err := known.load(b.snapshot.Packages()[0].Name); err == nil {
+		t.Error("they were examined more than once")
+	}
+}
+
+// Only a damaged record is examined again.
+func TestExaminesDamageOnly(t *testing.T) {
+	known := examined{examineAgain: func(cause error) error { t.Errorf("examined again after %v", cause); return nil }}
+	if _, err := readOrExamine(known, func() (int, error) { return 0, store.ErrNotValidated }); !errors.Is(err, store.ErrNotValidated) {
+		t.Errorf("got error %v", err)
+	}
+}
+
+// A panic in making the object of one package does not end the process, and what is published of the package stays.
+func TestBuildPanics(t *testing.T) {
+	p := &run{known: examined{}} // without a snapshot, which panics
+	if err := p.ensure(t.Context(), "foo", "", &metav1.PartialObjectMetadata{}); err == nil || !strings.Contains(err.Error(), "panic: ") {
+		t.Errorf("got the error %v", err)
+	}
+	if len(p.invalid) > 0 || len(p.failed) > 0 { // for which what is published would have been deleted
+		t.Errorf("the package counts as invalid (%v), or the API server is blamed (%v)", p.invalid, p.failed)
+	}
+}

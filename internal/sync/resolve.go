@@ -1,0 +1,211 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/registry"
+	"github.com/operator-catalogs/catalogd/internal/source"
+	"github.com/operator-catalogs/catalogd/internal/sync/fault"
+)
+
+// registryAccess is the result of access: the way to the registry of an image.
+type registryAccess struct {
+	client   *registry.Client // nil if err is not
+	err      error
+	missing  []string // pull Secrets for all catalogs that cannot be read
+	insecure []string // registries of the image that are not verified
+	subject  string   // identifies what is pulled and how, to tell whether the last failure concerns it
+}
+
+// access reads how the registry of an image is reached. An error is a fault once the registry is needed.
+func (e *Engine) access(ctx context.Context, src source.Source, image, subject string) (_ registryAccess, err error) {
+	ctx, end := span(ctx, "access", &err)
+	defer end()
+	settings, missing, accessErr := e.accessReader().Read(ctx, src.Access)
+	if ctx.Err() != nil {
+		return registryAccess{}, ctx.Err()
+	}
+	out := registryAccess{missing: missing}
+	if accessErr == nil {
+		out.client, accessErr = e.Config.Registries.Client(src.Name, settings)
+	}
+	if accessErr != nil {
+		out.err, out.subject = accessErr, subject+"\n"+accessErr.Error()
+		return out, nil
+	}
+	out.subject = subject + "\n" + out.client.Fingerprint()
+	if ref, err := name.ParseReference(image); err == nil {
+		out.insecure = out.client.Insecure(ref)
+	}
+	return out, nil
+}
+
+// notBefore returns when the registry of an image accepts requests again, and when they can succeed again.
+func (a registryAccess) notBefore(image string) (asked, advised time.Time) {
+	ref, err := name.ParseReference(image)
+	if err != nil || a.client == nil {
+		return time.Time{}, time.Time{}
+	}
+	return a.client.NotBefore(ref)
+}
+
+// polled is the result of resolve.
+type polled struct {
+	attempted bool
+	at        time.Time   // of the poll; zero: none was made
+	wanted    name.Digest // zero: the served one
+	foundAt   string      // the reference by digest at which a registry has it; empty: none was asked
+	postponed time.Time   // when a poll is made that is due; zero: none was postponed
+	answered  bool        // whether a requested poll was made, or cannot be
+	fault     error
+}
+
+// resolve finds the wanted digest: that of a digest reference, that of a poll if one is due, else the last one.
+func (e *Engine) resolve(ctx context.Context, src source.Source, image image, access registryAccess, progress *progressReporter) (_ polled, err error) {
+	ctx, end := span(ctx, "resolve", &err)
+	defer end()
+	if image.fault != nil {
+		return polled{attempted: true, answered: true, fault: image.fault}, nil
+	}
+	ref, err := name.ParseReference(image.Ref)
+	if err != nil {
+		return polled{attempted: true, answered: true, fault: fault.Block(badReference(src, image.Ref))}, nil
+	}
+	if digest, ok := ref.(name.Digest); ok {
+		return polled{wanted: digest, answered: true}, nil
+	}
+	var out polled
+	if digest := e.lastDigest(src); src.Observed.Image == image.Ref && digest != "" {
+		out.wanted = ref.Context().Digest(digest)
+	}
+	schedule, err := e.schedule(src)
+	if err != nil {
+		out.attempted, out.answered, out.fault = true, true, fault.Block(err)
+		return out, nil
+	}
+	if src.Schedule.Suspend || !e.isDue(src, access) {
+		return out, nil
+	}
+	if out.postponed = e.postpone(src, schedule, access, image.Ref); !out.postponed.IsZero() {
+		return out, nil
+	}
+	if src.Observed.Digest == "" || src.Urgent() { // else there is often nothing new
+		progress.enter(ctx, source.Resolving)
+	}
+	return e.poll(ctx, src, out, access, ref)
+}
+
+func badReference(src source.Source, image string) error {
+	field := "spec.image"
+	if src.Image.Template != "" {
+		field = "the image template"
+	}
+	return fmt.Errorf("the image reference %q of %s cannot be read: %s", image, field, registry.ReferenceForm)
+}
+
+// poll asks the registry of an image, or its mirrors, for the digest. If they fail, out keeps the digest it has.
+func (e *Engine) poll(ctx context.Context, src source.Source, out polled, access registryAccess, ref name.Reference) (polled, error) {
+	out.attempted, out.answered, out.at = true, true, e.Clock.Now()
+	err := access.err
+	if err == nil {
+		ctx, end := span(ctx, "poll", &err)
+		_, err = access.client.Try(ctx, ref, func(ctx context.Context, at registry.Endpoint) error {
+			digest, err := poll.Digest(ctx, at.Ref, at.Remote...)
+			if err == nil {
+				out.wanted, out.foundAt = ref.Context().Digest(digest.DigestStr()), digest.String()
+			}
+			return err
+		})
+		end()
+	}
+	if ctx.Err() != nil {
+		return polled{}, ctx.Err() // it says nothing about the image
+	}
+	e.Metrics.Polled(src.Name, out.at, err)
+	if err != nil {
+		out.fault = remedies(src, ref.String(), access).WithRemedy(err)
+	}
+	return out, nil
+}
+
+func remedies(src source.Source, image string, access registryAccess) fault.Context {
+	return fault.Context{Image: image, Access: src.Access, Missing: access.missing}
+}
+
+// lastDigest returns the digest that was found last. The store is ahead of the status if the status was not written since.
+func (e *Engine) lastDigest(src source.Source) string {
+	if served, ok := e.Store.Catalog(src.Name); ok && (src.Observed.Digest == "" || isAhead(src.Observed, served)) {
+		return served.Snapshot.Info().Digest
+	}
+	return src.Observed.Digest
+}
+
+// isDue reports whether to poll: somebody asks for it, this process never did, the image or the access changed, or the time
+// has come.
+func (e *Engine) isDue(src source.Source, access registryAccess) bool {
+	entry := e.Polls.Get(src.Name)
+	return src.Urgent() || entry.Last.IsZero() || entry.Subject != access.subject ||
+		(!entry.Next.IsZero() && !e.Clock.Now().Before(entry.Next))
+}
+
+// maxPostponed limits how much later than planned a poll is since the registry failed for other catalogs.
+const maxPostponed = 5 * time.Minute
+
+// postpone returns when a due poll is made; zero: now. It waits while the registry refuses requests and, unless the poll is
+// requested, for a while when the registry is known to fail. The first poll of this process waits for its turn, as all
+// catalogs are due then. Without served content, or after a change of the image or the access, nothing waits.
+func (e *Engine) postpone(src source.Source, schedule poll.Schedule, access registryAccess, image string) time.Time {
+	now := e.Clock.Now()
+	entry := e.Polls.Get(src.Name)
+	_, served := e.Store.Catalog(src.Name)
+	first := entry.Last.IsZero()
+	changed := !first && entry.Subject != access.subject || src.SpecChanged()
+	if !served || changed || access.client == nil {
+		return time.Time{}
+	}
+	asked, advised := access.notBefore(image)
+	window := schedule.Window(entry.Last, now)
+	latest := entry.Due.Add(maxPostponed)
+	turn := now
+	switch {
+	case asked.After(now):
+		turn = e.Polls.Postpone(src.Name, asked, window)
+	case src.PollRequested():
+	case advised.After(now) && latest.After(now):
+		if advised.After(latest) {
+			advised = latest
+		}
+		turn = e.Polls.Postpone(src.Name, advised, window)
+	case first && entry.Next.IsZero():
+		turn = e.Polls.Plan(src.Name, now, window)
+	case first:
+		turn = entry.Next
+	}
+	if !turn.After(now) {
+		return time.Time{}
+	}
+	return turn
+}
+
+// schedule returns when a catalog is polled.
+func (e *Engine) schedule(src source.Source) (poll.Schedule, error) {
+	switch {
+	case src.Schedule.Cron != "":
+		schedule, err := poll.Cron(src.Schedule.Cron)
+		if err != nil {
+			return schedule, fmt.Errorf("spec.pollingSchedule cannot be used: %w", err)
+		}
+		if now := e.Clock.Now(); schedule.Next(now, now, src.Name).IsZero() {
+			return schedule, fmt.Errorf("spec.pollingSchedule cannot be used: no day ever matches %q", src.Schedule.Cron)
+		}
+		return schedule, nil
+	case src.Schedule.Interval != 0:
+		return poll.Every(src.Schedule.Interval), nil
+	}
+	return poll.Every(e.Config.DefaultPollingInterval), nil
+}
