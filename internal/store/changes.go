@@ -22,10 +22,9 @@ func (s *Snapshot) ChangesSince(old *Snapshot) Changes {
 	now, is, inNow := nextNow()
 	for inBefore || inNow {
 		order := bytes.Compare(before, now)
-		switch { // at the end of one list, the other is next
-		case !inNow:
+		if !inNow {
 			order = -1
-		case !inBefore:
+		} else if !inBefore {
 			order = 1
 		}
 		switch {

@@ -290,18 +290,20 @@ func (ix *index) all() iter.Seq[uint32] {
 // posting returns the blobs whose field is the key of a number.
 func (ix *index) posting(field int, key uint32) posting {
 	list := posting{ix.lists[(field-fieldSchema)/4], 4}
-	from := sort.Search(list.len(), func(i int) bool { return ix.blobKey(list.at(i), field) >= key })
-	to := from + sort.Search(list.len()-from, func(i int) bool { return ix.blobKey(list.at(from+i), field) > key })
-	return list.slice(from, to)
+	return list.equal(key, func(i int) uint32 { return ix.blobKey(list.at(i), field) })
+}
+
+// equal returns the elements whose key is the given one; the list is sorted by key.
+func (p posting) equal(key uint32, keyAt func(i int) uint32) posting {
+	from := sort.Search(p.len(), func(i int) bool { return keyAt(i) >= key })
+	to := from + sort.Search(p.len()-from, func(i int) bool { return keyAt(from+i) > key })
+	return p.slice(from, to)
 }
 
 // fact returns the bundles that have the key of a number as a fact.
 func (ix *index) fact(kind int, key uint32) posting {
 	list := posting{ix.facts[kind], pairSize}
-	keyAt := func(i int) uint32 { return le.Uint32(list.data[i*pairSize:]) }
-	from := sort.Search(list.len(), func(i int) bool { return keyAt(i) >= key })
-	to := from + sort.Search(list.len()-from, func(i int) bool { return keyAt(from+i) > key })
-	return list.slice(from, to)
+	return list.equal(key, func(i int) uint32 { return pairAt(list.data, i*pairSize).key })
 }
 
 // providers returns the bundles that provide an API whose key matches.

@@ -198,7 +198,9 @@ func (r *blobRecord) append(out []byte) []byte {
 
 // rankKeys sorts the used keys and replaces the number of each by its rank. Replaced files leave unused keys.
 func (b *indexBuilder) rankKeys() (sorted []string, size int) {
-	used := b.usedKeys()
+	used := make([]bool, len(b.keys.numbers))
+	used[0] = true // the empty string always has its number
+	b.eachKey(func(number *uint32) { used[*number] = true })
 	sorted = make([]string, 0, len(b.keys.numbers))
 	for s, number := range b.keys.numbers {
 		if used[number] {
@@ -211,33 +213,22 @@ func (b *indexBuilder) rankKeys() (sorted []string, size int) {
 	for i, s := range sorted {
 		rank[b.keys.numbers[s]] = uint32(i)
 	}
-	for i := range b.blobs {
-		for k, number := range b.blobs[i].keys {
-			b.blobs[i].keys[k] = rank[number]
-		}
-	}
-	for _, list := range b.facts {
-		for i := range list {
-			list[i].key = rank[list[i].key]
-		}
-	}
+	b.eachKey(func(number *uint32) { *number = rank[*number] })
 	return sorted, size
 }
 
-func (b *indexBuilder) usedKeys() []bool {
-	used := make([]bool, len(b.keys.numbers))
-	used[0] = true // the empty string always has its number
+// eachKey calls f with every reference to a key.
+func (b *indexBuilder) eachKey(f func(number *uint32)) {
 	for i := range b.blobs {
-		for _, number := range b.blobs[i].keys {
-			used[number] = true
+		for k := range b.blobs[i].keys {
+			f(&b.blobs[i].keys[k])
 		}
 	}
 	for _, list := range b.facts {
 		for i := range list {
-			used[list[i].key] = true
+			f(&list[i].key)
 		}
 	}
-	return used
 }
 
 // order returns the numbers of all blobs sorted by one of their keys, then by number.
