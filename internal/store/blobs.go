@@ -62,7 +62,8 @@ func (b *Blobs) Entry(i int) Entry {
 	n, ix := b.numbers[i], b.snapshot.index
 	key := func(field int) string { return string(ix.key(ix.blobKey(n, field))) }
 	_, size := ix.extent(n)
-	return Entry{Number: n, Schema: key(fieldSchema), Package: key(fieldPackage), Name: key(fieldName), Version: key(fieldVersion), Size: int(size)}
+	return Entry{Number: n, Schema: key(fieldSchema), Package: key(fieldPackage), Name: key(fieldName),
+		Version: key(fieldVersion), Size: int(size)}
 }
 
 // Slice returns the blobs from..to-1. It panics if they are out of range, as a slice expression does.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// fileSink takes what is written to it; and, where it is asked to, notes which runs it was given as a part of the file.
+// fileSink records what is written to it and, if asked, which runs arrive as a part of the file.
 type fileSink struct {
 	bytes.Buffer
 	parts int
@@ -25,7 +25,8 @@ func (f *fileSink) ReadFrom(r io.Reader) (int64, error) {
 	return f.Buffer.ReadFrom(r)
 }
 
-// WriteTo gives what Read does, from any position; to a writer that takes parts of a file, long runs and the last as such.
+// WriteTo writes the same bytes as Read, from any position. A writer that accepts parts of a file gets long runs and
+// the last run as such.
 func TestBlobsWriteTo(t *testing.T) {
 	st := open(t, t.TempDir(), newClock())
 	long := strings.Repeat("x", gathered)

@@ -21,7 +21,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
-// compressNow makes the missing forms and returns the log.
+// compressNow writes the missing forms and returns the log.
 func compressNow(t *testing.T, s *Store, logged map[string]bool) (map[string]bool, string) {
 	t.Helper()
 	var log bytes.Buffer
@@ -89,7 +89,8 @@ func TestCompress(t *testing.T) {
 	s := open(t, v.dir, c)
 	commit(t, s, "empty", 1, files{".indexignore": ""})
 	commit(t, s, "small", 2, filesOf(t, smallCatalog))
-	commit(t, s, "large", 3, files{"c.json": strings.Repeat(`{"schema":"example.com","text":"`+strings.Repeat("x", 1000)+`"}`, 10_000)}) // more than the window
+	// more than the window
+	commit(t, s, "large", 3, files{"c.json": strings.Repeat(`{"schema":"example.com","text":"`+strings.Repeat("x", 1000)+`"}`, 10_000)})
 	small, _ := s.Catalog("small")
 	for _, e := range []Encoding{Zstd, Gzip, "br", ""} {
 		if _, err := small.Snapshot.OpenEncoded(e); !errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +114,7 @@ func TestCompress(t *testing.T) {
 	}
 }
 
-// Compress follows what is served, until it is told to end.
+// Compress follows the served catalogs until its context ends.
 func TestCompressFollowsTheCatalogs(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
@@ -136,7 +137,7 @@ func TestCompressFollowsTheCatalogs(t *testing.T) {
 	v.flip(-6, "snapshots", current.Snapshot.Key(), catalogFile+".zst")
 	damaged, err := s.Scrub(t.Context())
 	if err != nil || len(damaged) > 0 {
-		t.Errorf("got %q %v: the catalog itself is sound", damaged, err)
+		t.Errorf("got %q %v: the catalog itself is intact", damaged, err)
 	}
 	eventually.Holds(t, "another form in the place of the damaged one", func() bool { return hasForms(current.Snapshot) == 2 })
 	wantForms(t, s, "cat")
@@ -170,14 +171,14 @@ func TestScrubOfForms(t *testing.T) {
 				}
 				v.write(harmed, form...)
 				if names, err := s.Scrub(t.Context()); err != nil || len(names) > 0 {
-					t.Errorf("got %q %v: the catalogs are sound", names, err)
+					t.Errorf("got %q %v: the catalogs are intact", names, err)
 				}
 				cat, _ := s.Catalog("cat")
 				if _, err := cat.Snapshot.OpenEncoded(c.encoding); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("the damaged form is still there: %v", err)
 				}
 				if hasForms(cat.Snapshot) != 1 {
-					t.Error("the sound form is gone")
+					t.Error("the intact form is missing")
 				}
 				wantForms(t, s, "other")
 				compressNow(t, s, nil)
@@ -187,7 +188,7 @@ func TestScrubOfForms(t *testing.T) {
 	}
 }
 
-// A crash leaves a form whole or not at all; the next start makes what is missing.
+// A crash leaves a complete form or none. The next start writes the missing ones.
 func TestCrashWhileCompressing(t *testing.T) {
 	for name, c := range map[string]struct {
 		crash func(v testVolume)
@@ -198,7 +199,11 @@ func TestCrashWhileCompressing(t *testing.T) {
 			v.move("snapshots/"+key+"/catalog.jsonl.zst", "stage/catalog.jsonl.zst")
 			v.removeForms(".gz")
 		}, 0},
-		"when half of it is written":  {func(v testVolume) { v.removeForms(".zst", ".gz"); v.write("\x28\xb5", "stage", "catalog.jsonl.zst") }, 0},
+		"when half of it is written": {func(v testVolume) {
+			v.removeForms(".zst", ".gz")
+			v.write("\x28\xb5",
+				"stage", "catalog.jsonl.zst")
+		}, 0},
 		"between the two":             {func(v testVolume) { v.removeForms(".gz") }, 1},
 		"while the second is written": {func(v testVolume) { v.move("snapshots/"+key+"/catalog.jsonl.gz", "stage/catalog.jsonl.gz") }, 1},
 		"after the second is renamed": {func(testVolume) {}, 2},
@@ -236,8 +241,8 @@ func (v testVolume) removeForms(suffixes ...string) {
 	}
 }
 
-// A snapshot that is deleted while it is compressed is no error, and nothing is left of it.
-func TestCompressOfWhatIsDeletedMeanwhile(t *testing.T) {
+// The deletion of a snapshot during its compression is no error and leaves nothing.
+func TestCompressOfADeletedSnapshot(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	snap := commit(t, s, "cat", 1, blobs("one"))
@@ -265,14 +270,15 @@ func TestCompressOfWhatIsDeletedMeanwhile(t *testing.T) {
 	wantNames(t, v.path("snapshots"))
 }
 
-// Nothing is made of content that is not what was unpacked.
-func TestCompressOfDamagedContent(t *testing.T) {
+// Damaged content is not compressed.
+func TestDamagedContentIsNotCompressed(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	snap := commit(t, s, "cat", 1, blobs("one"))
 	v.flip(20, "snapshots", key, catalogFile)
 	logged, log := compressNow(t, s, nil)
-	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "catalog=cat") || !strings.Contains(log, "blob 0 of 1 does not match its hash") {
+	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "catalog=cat") ||
+		!strings.Contains(log, "blob 0 of 1 does not match its hash") {
 		t.Errorf("logged %q, want one line that says what is wrong", log)
 	}
 	if logged, log = compressNow(t, s, logged); log != "" || len(logged) != 1 {
@@ -290,7 +296,7 @@ func TestCompressOfDamagedContent(t *testing.T) {
 }
 
 // Compress ends in the middle of a catalog.
-func TestCompressIsCancelled(t *testing.T) {
+func TestCompressEndsWithItsContext(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	snap := commit(t, s, "cat", 1, files{"c.json": strings.Repeat(blobs(strings.Repeat("long ", 100_000))["c.json"], 10)})
@@ -313,7 +319,7 @@ func TestCompressIsCancelled(t *testing.T) {
 	}
 }
 
-// cancelAfter cancels a context once it was asked for its error so many times: in the middle of a copy.
+// cancelAfter cancels a context at a number of calls of Err, in the middle of a copy.
 type cancelAfter struct {
 	context.Context
 	cancel context.CancelFunc
@@ -332,7 +338,7 @@ func (c *cancelAfter) Err() error {
 	return c.Context.Err()
 }
 
-// BenchmarkCompress makes and checks both forms of a catalog of 1000 bundles.
+// BenchmarkCompress writes and verifies both forms of a catalog of 1000 bundles.
 func BenchmarkCompress(b *testing.B) {
 	s := open(b, b.TempDir(), newClock())
 	one, err := os.ReadFile(smallCatalog + "/syndesis/package.json")
@@ -352,8 +358,8 @@ func BenchmarkCompress(b *testing.B) {
 	}
 }
 
-// What compresses waits at each write while others have urgent work, be that a stage or not, and no longer.
-func TestCompressingIsPolite(t *testing.T) {
+// The compressor waits at each write while others have urgent work, in a stage or not, and no longer.
+func TestCompressYieldsToUrgentWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Store{compressor: &compressor{}}
 		var out strings.Builder

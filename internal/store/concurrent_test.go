@@ -12,16 +12,17 @@ import (
 	"testing"
 )
 
-// version is a catalog in which every blob says which version it is of; sizes differ, so that offsets do.
+// version returns a catalog whose blobs all name its version. Sizes differ, and so do offsets.
 func version(n int) files {
 	out := files{}
 	for i := range 20 {
-		out[fmt.Sprintf("%d.json", i)] = fmt.Sprintf(`{"schema":"s%d","name":"n%d","version":"%d","text":%q}`, i%3, i, n, strings.Repeat("x", n*(i+1)))
+		out[fmt.Sprintf("%d.json", i)] = fmt.Sprintf(`{"schema":"s%d","name":"n%d","version":"%d","text":%q}`, i%3,
+			i, n, strings.Repeat("x", n*(i+1)))
 	}
 	return out
 }
 
-// checkVersion checks that all lines belong to the snapshot that gave them.
+// checkVersion checks that all lines belong to the snapshot that returned them.
 func checkVersion(snap *Snapshot, content []byte, count int) error {
 	n, err := strconv.ParseInt(strings.TrimPrefix(snap.Info().Digest, "sha256:"), 16, 64)
 	if err != nil {
@@ -57,7 +58,7 @@ func readOnce(c Catalog) error {
 	return nil
 }
 
-// Whatever is committed meanwhile, a reader gets the bytes of one snapshot, and later readers never an older one.
+// During commits a reader gets the bytes of one snapshot, and later readers never an older one.
 func TestReadersDuringCommits(t *testing.T) {
 	const commits, readers = 30, 20
 	s := open(t, t.TempDir(), newClock())

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// testVolume is a directory in the state a crash would leave it.
+// testVolume is a directory in a state that a crash can leave.
 type testVolume struct {
 	t   *testing.T
 	dir string
@@ -63,8 +63,8 @@ func (v testVolume) copy(from, to string) {
 
 var oldKey, newKey = source(1).Key(), source(2).Key()
 
-// Each case starts from a volume on which the catalog "cat" went from old to new, and "other" serves what it does, and
-// makes of it what a crash would have left.
+// Each case takes a volume on which the catalog "cat" went from old to new and "other" is served, and changes it to
+// what a crash can leave.
 func TestCrash(t *testing.T) {
 	for name, c := range map[string]struct {
 		crash func(v testVolume, oldPointer string)
@@ -165,7 +165,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// recovers checks that the next attempt succeeds, and that nothing but what is served stays for ever.
+// recovers checks that the next attempt succeeds, and that only served content stays forever.
 func recovers(t *testing.T, s *Store, v testVolume, c *clock) {
 	t.Helper()
 	commit(t, s, "cat", 2, blobs("new"))
@@ -183,7 +183,7 @@ func recovers(t *testing.T, s *Store, v testVolume, c *clock) {
 	serves(t, s, "other", "other")
 }
 
-// A snapshot that a crash left without a pointer is used by the next attempt, not made again.
+// The next attempt uses a snapshot that a crash left without a pointer.
 func TestPublishedSnapshotIsUsedAfterACrash(t *testing.T) {
 	v, clock := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, clock)
@@ -204,8 +204,8 @@ func TestPublishedSnapshotIsUsedAfterACrash(t *testing.T) {
 	}
 }
 
-// What was handed out before a sweep cannot be pointed to after it: a restart would find nothing.
-func TestPointToASweptSnapshot(t *testing.T) {
+// A swept snapshot cannot be served: a restart would not find it.
+func TestSweptSnapshotCannotBeServed(t *testing.T) {
 	v, clock := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, clock)
 	old := commit(t, s, "cat", 1, blobs("old"))
@@ -222,8 +222,8 @@ func TestPointToASweptSnapshot(t *testing.T) {
 	serves(t, reopen(t, s, v.dir, clock), "cat", "new")
 }
 
-// The state after each step of a first commit, as a reader of the disk sees it.
-func TestCommitIsOneStep(t *testing.T) {
+// The states between the steps of a first commit, as a reader of the disk sees them.
+func TestCommitIsAtomic(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	st := stage(t, s, "cat", blobs("one"))

@@ -14,7 +14,7 @@ import (
 
 var key = source(1).Key()
 
-// damaged opens a volume after something happened to the snapshot of the catalog "cat"; "other" is sound.
+// damaged opens a volume after a change to the snapshot of the catalog "cat"; "other" is intact.
 func damaged(t *testing.T, harm func(v testVolume)) (*Store, testVolume) {
 	t.Helper()
 	v, c := testVolume{t, t.TempDir()}, newClock()
@@ -35,8 +35,8 @@ func (v testVolume) flip(at int, elem ...string) {
 	v.write(string(b), elem...)
 }
 
-// What shows when a snapshot is opened leaves that catalog out, and that one only.
-func TestDamageThatOpenFinds(t *testing.T) {
+// Damage that Open detects removes only that catalog from service.
+func TestOpenDetectsDamage(t *testing.T) {
 	for name, harm := range map[string]func(v testVolume){
 		"index and snapshot.json: missing": func(v testVolume) {
 			v.remove("snapshots", key, indexFile)
@@ -58,8 +58,11 @@ func TestDamageThatOpenFinds(t *testing.T) {
 			v.remove("snapshots", key, indexFile)
 			v.write(strings.Replace(v.read("snapshots", key, catalogFile), `"example.com"`, ` "example.co"`, 1), "snapshots", key, catalogFile)
 		},
-		"catalog.jsonl: shorter":           func(v testVolume) { v.write(`{"schema"`, "snapshots", key, catalogFile) },
-		"catalog.jsonl: longer":            func(v testVolume) { v.write(v.read("snapshots", key, catalogFile)+"x", "snapshots", key, catalogFile) },
+		"catalog.jsonl: shorter": func(v testVolume) { v.write(`{"schema"`, "snapshots", key, catalogFile) },
+		"catalog.jsonl: longer": func(v testVolume) {
+			v.write(v.read("snapshots", key, catalogFile)+"x",
+				"snapshots", key, catalogFile)
+		},
 		"catalog.jsonl: empty":             func(v testVolume) { v.write("", "snapshots", key, catalogFile) },
 		"catalog.jsonl: missing":           func(v testVolume) { v.remove("snapshots", key, catalogFile) },
 		"the snapshot is missing":          func(v testVolume) { v.remove("snapshots", key) },
@@ -75,7 +78,7 @@ func TestDamageThatOpenFinds(t *testing.T) {
 			serves(t, s, "cat", "")
 			serves(t, s, "other", "other")
 			if strings.HasPrefix(name, "the pointer is a directory") {
-				return // nobody but a person makes one, and deletes it
+				return // only a person creates and deletes one
 			}
 			commit(t, s, "cat", 1, blobs("one")) // the same image, unpacked again
 			serves(t, s, "cat", "one")
@@ -84,8 +87,8 @@ func TestDamageThatOpenFinds(t *testing.T) {
 	}
 }
 
-// A flipped bit in the content does not show until Scrub looks for it; it is served until there is better.
-func TestDamageThatScrubFinds(t *testing.T) {
+// Only Scrub detects a flipped bit in the content. The catalog is served until it is replaced.
+func TestScrubDetectsDamage(t *testing.T) {
 	v, clock := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, clock)
 	commit(t, s, "cat", 1, blobs("one"))
@@ -117,8 +120,8 @@ func TestDamageThatScrubFinds(t *testing.T) {
 	wantNames(t, v.path("stage"))
 }
 
-// A damaged snapshot is replaced for all catalogs that serve it, one after the other.
-func TestDamageOfWhatIsShared(t *testing.T) {
+// A damaged snapshot is replaced for each catalog that serves it, one after the other.
+func TestSharedDamagedSnapshotIsReplaced(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "a", 1, blobs("one"))
@@ -138,8 +141,8 @@ func TestDamageOfWhatIsShared(t *testing.T) {
 	}
 }
 
-// A snapshot that an earlier process left, and that nothing points to, is checked before it is used.
-func TestDamageOfWhatIsNotServed(t *testing.T) {
+// An unreferenced snapshot of an earlier process is verified before it is used.
+func TestUnservedDamagedSnapshotIsNotUsed(t *testing.T) {
 	s, v := damaged(t, func(v testVolume) {
 		v.remove("catalogs", "cat")
 		v.flip(20, "snapshots", key, catalogFile)
@@ -152,8 +155,8 @@ func TestDamageOfWhatIsNotServed(t *testing.T) {
 	serves(t, reopen(t, s, v.dir, newClock()), "cat", "one")
 }
 
-// A file that becomes shorter under a reader gives an error, never an early end.
-func TestDamageUnderAReader(t *testing.T) {
+// Truncation of an open file is an error, never an early end.
+func TestTruncationOfAnOpenFileIsAnError(t *testing.T) {
 	s, v := damaged(t, func(testVolume) {})
 	c := serves(t, s, "cat", "one")
 	if err := os.Truncate(v.path("snapshots", key, catalogFile), 10); err != nil {
@@ -172,7 +175,7 @@ func TestDamageUnderAReader(t *testing.T) {
 	}
 }
 
-// replace overwrites a text of the first catalog in place, as a disk does it: who has the file open reads that.
+// replace overwrites a text of the first catalog in place, as a disk does, so readers that have the file open see it.
 func (v testVolume) replace(old, with string) {
 	v.t.Helper()
 	f, err := os.OpenFile(v.path("snapshots", key, catalogFile), os.O_RDWR, 0)
@@ -186,11 +189,11 @@ func (v testVolume) replace(old, with string) {
 	must.Succeed(v.t, err)
 }
 
-// Who asks for sound blobs gets no other, and what is damaged is noted then. Those beside it go on being had.
-func TestDamageThatSoundFinds(t *testing.T) {
+// Verified returns only intact blobs and records damage. Intact blobs beside it are still served.
+func TestVerifiedDetectsDamage(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
-	snap := commit(t, s, "cat", 1, files{"c.json": soundFoo + unsoundBar})
+	snap := commit(t, s, "cat", 1, files{"c.json": validFoo + invalidBar})
 	read := func(pkg string) (blobs int, err error) {
 		for blob, err := range snap.Package(pkg).Verified(t.Context()) {
 			if err != nil {
@@ -206,7 +209,7 @@ func TestDamageThatSoundFinds(t *testing.T) {
 	want := snap.Package("bar").Len()
 	v.replace(`"name":"foo"`, `"name":"f0o"`)
 	if n, err := read("bar"); err != nil || n != want || snap.Damaged() {
-		t.Errorf("got %d blobs, %v of what is sound, want %d", n, err, want)
+		t.Errorf("got %d blobs, %v of intact ones, want %d", n, err, want)
 	}
 	for range 2 {
 		if _, err := read("foo"); !errors.As(err, new(*DamagedError)) || !snap.Damaged() {
@@ -214,18 +217,18 @@ func TestDamageThatSoundFinds(t *testing.T) {
 		}
 	}
 	if n, err := read("bar"); err != nil || n != want {
-		t.Errorf("got %d blobs, %v of what is sound, want %d", n, err, want)
+		t.Errorf("got %d blobs, %v of intact ones, want %d", n, err, want)
 	}
 	if _, ok := s.Snapshot(key); ok {
 		t.Error("the damaged snapshot is still given")
 	}
 }
 
-// Describing the packages anew meets damage of the content, and notes it.
-func TestDamageThatRedescribeFinds(t *testing.T) {
+// Revalidate detects damaged content and records it.
+func TestRevalidateDetectsDamage(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
-	snap := commit(t, s, "cat", 1, files{"c.json": soundFoo})
+	snap := commit(t, s, "cat", 1, files{"c.json": validFoo})
 	v.replace(`"name":"foo"`, `"name":"f0o"`)
 	if err := s.Revalidate(t.Context(), snap); !errors.As(err, new(*DamagedError)) || !snap.Damaged() {
 		t.Errorf("got error %v; noted: %v", err, snap.Damaged())

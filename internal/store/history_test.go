@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// servedAt checks what a catalog serves under each digest: the text of its blob, or "" for nothing.
+// servedAt checks the text that a catalog serves for each digest; "" for none.
 func servedAt(t *testing.T, s *Store, name string, want map[int]string) {
 	t.Helper()
 	for n, wanted := range want {
@@ -67,7 +67,7 @@ func TestCatalogAt(t *testing.T) {
 	servedAt(t, reopen(t, s, dir, c), "cat", gone) // the pointer still names them
 }
 
-// What was swept leaves the pointer file with the next change.
+// The next change of a pointer file drops swept versions.
 func TestHistoryIsPruned(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
@@ -113,7 +113,7 @@ func TestHistoryIsPruned(t *testing.T) {
 	servedAt(t, s, "cat", map[int]string{4: "4", 5: ""})
 }
 
-// Each directory of an image is a version of its own: what a version gives never changes.
+// Each directory of an image is a version; the content of a version never changes.
 func TestCatalogAtOfTwoDirectories(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
@@ -145,7 +145,8 @@ func TestCatalogAtOfTwoDirectories(t *testing.T) {
 	}
 }
 
-// Remove forgets all that the catalog alone served, also before a restart; what another served before has its grace.
+// Remove forgets the versions that only this catalog served, also before a restart. Versions of other catalogs keep
+// their grace period.
 func TestRemoveForgetsTheHistory(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
@@ -166,8 +167,8 @@ func TestRemoveForgetsTheHistory(t *testing.T) {
 	servedAt(t, s, "goes", map[int]string{1: "", 2: "", 4: "4"})
 }
 
-// What is known to be damaged is not given to those who keep it for good.
-func TestCatalogAtGivesNothingDamaged(t *testing.T) {
+// CatalogAt returns no damaged content, as clients cache it forever.
+func TestCatalogAtReturnsNoDamagedContent(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	commit(t, s, "cat", 1, blobs("one"))
@@ -180,7 +181,7 @@ func TestCatalogAtGivesNothingDamaged(t *testing.T) {
 	servedAt(t, s, "cat", map[int]string{1: "", 2: "two"})
 }
 
-// What an earlier process wrote is not given before it is compared with its checksums, be it served now or before.
+// CatalogAt verifies what an earlier process wrote, served now or before.
 func TestCatalogAtVerifiesAfterARestart(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
@@ -265,16 +266,19 @@ func inverted(err error) error {
 func TestChangesSince(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	custom := `{"schema":"example.com","package":"custom","v":%d}`
-	unsound := func(name, text string) string {
+	invalid := func(name, text string) string {
 		return fmt.Sprintf(`{"schema":"olm.package","name":%q,"description":%q}`, name, text)
 	}
-	before := commit(t, s, "cat", 1, files{"c.json": soundFoo + unsound("same", "") + unsound("bar", "old") + unsound("gone", "") + nameless + fmt.Sprintf(custom, 1)})
-	after := commit(t, s, "cat", 2, files{"a.json": unsound("zoo", "") + unsound("new", "") + fmt.Sprintf(custom, 2),
-		"c.json": soundFoo + `{"schema":"example.com","package":"foo"}` + unsound("bar", "new") + unsound("same", "")})
-	if diff := cmp.Diff(Changes{Added: []string{"new", "zoo"}, Changed: []string{"bar", "foo"}, Removed: []string{"gone"}}, after.ChangesSince(before)); diff != "" {
+	before := commit(t, s, "cat", 1, files{"c.json": validFoo + invalid("same", "") + invalid("bar",
+		"old") + invalid("gone", "") + nameless + fmt.Sprintf(custom, 1)})
+	after := commit(t, s, "cat", 2, files{"a.json": invalid("zoo", "") + invalid("new", "") + fmt.Sprintf(custom, 2),
+		"c.json": validFoo + `{"schema":"example.com","package":"foo"}` + invalid("bar", "new") + invalid("same", "")})
+	if diff := cmp.Diff(Changes{Added: []string{"new", "zoo"}, Changed: []string{"bar", "foo"},
+		Removed: []string{"gone"}}, after.ChangesSince(before)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(Changes{Added: []string{"gone"}, Changed: []string{"bar", "foo"}, Removed: []string{"new", "zoo"}}, before.ChangesSince(after)); diff != "" {
+	if diff := cmp.Diff(Changes{Added: []string{"gone"}, Changed: []string{"bar", "foo"},
+		Removed: []string{"new", "zoo"}}, before.ChangesSince(after)); diff != "" {
 		t.Errorf("and back, -want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(Changes{}, after.ChangesSince(after)); diff != "" {
@@ -282,11 +286,11 @@ func TestChangesSince(t *testing.T) {
 	}
 }
 
-// What is not described yet has packages all the same.
-func TestChangesSinceUndescribed(t *testing.T) {
+// ChangesSince works before the validation.
+func TestChangesSinceBeforeValidation(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
-	before := commit(t, s, "cat", 1, files{"c.json": soundFoo + unsoundBar + nameless})
-	after := commit(t, s, "cat", 2, files{"c.json": soundFoo + `{"schema":"olm.package","name":"new"}`})
+	before := commit(t, s, "cat", 1, files{"c.json": validFoo + invalidBar + nameless})
+	after := commit(t, s, "cat", 2, files{"c.json": validFoo + `{"schema":"olm.package","name":"new"}`})
 	want := Changes{Added: []string{"new"}, Removed: []string{"bar"}}
 	for _, snap := range []*Snapshot{before, after} {
 		snap.validation.Store(nil)
@@ -296,7 +300,7 @@ func TestChangesSinceUndescribed(t *testing.T) {
 	}
 }
 
-// The comparison holds no more than it returns: that of catalogs of a hundred thousand packages may run for many clients.
+// ChangesSince holds no more than its result: many clients may compare catalogs of 100,000 packages.
 func TestChangesSinceHoldsOnlyTheResult(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	var text strings.Builder
@@ -305,9 +309,9 @@ func TestChangesSinceHoldsOnlyTheResult(t *testing.T) {
 			`{"schema":"olm.bundle","package":"p%[1]d","name":"b","image":"example.com/b","properties":[{"type":"olm.package","value":{"packageName":"p%[1]d","version":"1.0.0"}}]}`, i)
 	}
 	before := commit(t, s, "cat", 1, files{"c.json": text.String()})
-	after := commit(t, s, "cat", 2, files{"c.json": text.String() + soundFoo})
+	after := commit(t, s, "cat", 2, files{"c.json": text.String() + validFoo})
 	if n := before.Info().Packages; n != 5000 || before.InvalidPackageCount() > 0 {
-		t.Fatalf("got %d packages, some unsound", n)
+		t.Fatalf("got %d packages, some invalid", n)
 	}
 	if allocs := testing.AllocsPerRun(10, func() { after.ChangesSince(before) }); allocs > 100 {
 		t.Errorf("comparing 5000 equal packages makes %v allocations", allocs)

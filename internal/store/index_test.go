@@ -12,13 +12,15 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// smallIndex is an index of four blobs in two files, and the size of its catalog.jsonl.
+// smallIndex returns an index of four blobs in two files, and the size of its catalog.jsonl.
 func smallIndex() (data []byte, catalogSize int64) {
 	keys := newKeyTable()
 	record := func(size uint32, schema, pkg, name, version string) blobRecord {
-		return blobRecord{size: size, keys: [4]uint32{keys.number(schema), keys.number(pkg), keys.number(name), keys.number(version)}, hash: fbc.Hash{byte(size)}}
+		return blobRecord{size: size, keys: [4]uint32{keys.number(schema), keys.number(pkg), keys.number(name),
+			keys.number(version)}, hash: fbc.Hash{byte(size)}}
 	}
-	first := &readFile{content: fbc.Hash{9}, blobs: []blobRecord{record(20, "olm.package", "", "foo", ""), record(300, "olm.bundle", "foo", "foo.v1", "1.0.0")}}
+	first := &readFile{content: fbc.Hash{9}, blobs: []blobRecord{record(20, "olm.package", "", "foo", ""),
+		record(300, "olm.bundle", "foo", "foo.v1", "1.0.0")}}
 	for _, typ := range []string{"olm.gvk", "olm.package"} {
 		first.facts[factProperty] = append(first.facts[factProperty], pair{keys.number(typ), 1})
 	}
@@ -31,7 +33,7 @@ func smallIndex() (data []byte, catalogSize int64) {
 	return b.bytes([]byte("info")), int64(b.size)
 }
 
-// seal gives an index the checksums of what it holds, if its counts fit.
+// seal updates the checksums of an index, if its counts match its size.
 func seal(data []byte) []byte {
 	if len(data) < headerSize {
 		return data
@@ -50,8 +52,8 @@ func seal(data []byte) []byte {
 }
 
 func TestIndexRefusesDamage(t *testing.T) {
-	sound, size := smallIndex()
-	if ix, err := openIndex(sound); err != nil || ix.catalogSize() != size || string(ix.info) != "info" {
+	intact, size := smallIndex()
+	if ix, err := openIndex(intact); err != nil || ix.catalogSize() != size || string(ix.info) != "info" {
 		t.Fatalf("got %v, of %d bytes", err, size)
 	}
 	put := func(at int, value uint32) func([]byte) []byte {
@@ -68,45 +70,49 @@ func TestIndexRefusesDamage(t *testing.T) {
 		harm func([]byte) []byte
 		want string
 	}{
-		"empty":                        {func([]byte) []byte { return nil }, "not an index of this layout"},
-		"magic":                        {func(b []byte) []byte { b[0]++; return b }, "not an index of this layout"},
-		"cut off":                      {func(b []byte) []byte { return b[:len(b)-1] }, "counts do not match"},
-		"longer":                       {func(b []byte) []byte { return append(b, 0) }, "counts do not match"},
-		"more blobs than fit":          {put(16, math.MaxUint32), "counts do not match"},
-		"more properties than fit":     {put(20, math.MaxUint32), "counts do not match"},
-		"more keys than fit":           {put(28, math.MaxUint32), "counts do not match"},
-		"blob out of place":            {put(headerSize, 1), "blob 0 is out of place"},
-		"blob far out of place":        {put(headerSize+blobSize+4, math.MaxUint32), "blob 1 is out of place"},
-		"unknown key":                  {put(headerSize+2*blobSize+fieldName, 1000), "blob 2 has an unknown key"},
-		"unknown version":              {put(headerSize+blobSize+fieldVersion, 1000), "blob 1 has an unknown key"},
-		"fact of an unknown key":       {put(facts, 1000), "a fact has an unknown key or blob"},
-		"fact of an unknown blob":      {put(facts+3*pairSize+4, blobCount), "a fact has an unknown key or blob"},
-		"facts out of order":           {put(facts, 9), "facts are out of order"},
-		"a fact twice":                 {func(b []byte) []byte { copy(b[facts+3*pairSize:], b[facts+2*pairSize:][:pairSize]); return b }, "facts are out of order"},
+		"empty":                    {func([]byte) []byte { return nil }, "not an index of this layout"},
+		"magic":                    {func(b []byte) []byte { b[0]++; return b }, "not an index of this layout"},
+		"cut off":                  {func(b []byte) []byte { return b[:len(b)-1] }, "counts do not match"},
+		"longer":                   {func(b []byte) []byte { return append(b, 0) }, "counts do not match"},
+		"more blobs than fit":      {put(16, math.MaxUint32), "counts do not match"},
+		"more properties than fit": {put(20, math.MaxUint32), "counts do not match"},
+		"more keys than fit":       {put(28, math.MaxUint32), "counts do not match"},
+		"blob out of place":        {put(headerSize, 1), "blob 0 is out of place"},
+		"blob far out of place":    {put(headerSize+blobSize+4, math.MaxUint32), "blob 1 is out of place"},
+		"unknown key":              {put(headerSize+2*blobSize+fieldName, 1000), "blob 2 has an unknown key"},
+		"unknown version":          {put(headerSize+blobSize+fieldVersion, 1000), "blob 1 has an unknown key"},
+		"fact of an unknown key":   {put(facts, 1000), "a fact has an unknown key or blob"},
+		"fact of an unknown blob":  {put(facts+3*pairSize+4, blobCount), "a fact has an unknown key or blob"},
+		"facts out of order":       {put(facts, 9), "facts are out of order"},
+		"a fact twice": {func(b []byte) []byte {
+			copy(b[facts+3*pairSize:],
+				b[facts+2*pairSize:][:pairSize])
+			return b
+		}, "facts are out of order"},
 		"list of unknown blobs":        {put(lists+4, blobCount), "a list names an unknown blob"},
 		"keys out of order":            {put(keys+4, 1000), "keys are out of order"},
 		"keys that do not fill":        {put(keys+4*10, 0), "keys are out of order"},
-		"file of unknown blobs":        {put(len(sound)-len("info")-4, 1000), "a file names unknown blobs"},
-		"file of blobs that wrap over": {put(len(sound)-len("info")-8, math.MaxUint32), "a file names unknown blobs"},
+		"file of unknown blobs":        {put(len(intact)-len("info")-4, 1000), "a file names unknown blobs"},
+		"file of blobs that wrap over": {put(len(intact)-len("info")-8, math.MaxUint32), "a file names unknown blobs"},
 		"more info than fits":          {put(40, 5), "counts do not match"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := openIndex(seal(c.harm(bytes.Clone(sound))))
+			_, err := openIndex(seal(c.harm(bytes.Clone(intact))))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one that says %q", err, c.want)
 			}
 		})
 	}
-	for i := range len(sound) * 8 { // and without a new checksum every single bit shows
-		b := bytes.Clone(sound)
+	for i := range len(intact) * 8 { // and without a new checksum every single bit shows
+		b := bytes.Clone(intact)
 		b[i/8] ^= 1 << (i % 8)
 		if _, err := openIndex(b); err == nil {
-			t.Errorf("bit %d is flipped and nobody saw", i)
+			t.Errorf("bit %d is flipped without an error", i)
 		}
 	}
 }
 
-// FuzzIndex checks that whatever an index says, it is refused or every query ends: a disk may give anything.
+// FuzzIndex checks that an index is refused, or that every query on it ends: a disk can return anything.
 func FuzzIndex(f *testing.F) {
 	small, _ := smallIndex()
 	f.Add(small)
@@ -159,7 +165,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// read reads blobs as long as they are in the file; beyond it there has to be an error.
+// read reads blobs that are within the file; beyond it there must be an error.
 func read(t *testing.T, b *Blobs) {
 	t.Helper()
 	if b.Size() > 1<<20 {

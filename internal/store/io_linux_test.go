@@ -12,11 +12,11 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// unreadable is a file that can be opened, and of which every read fails with EIO, as of a disk that is broken there: it is the
-// memory of this process, whose first pages nobody has.
+// unreadable opens and fails every read with EIO, as a broken disk does: it is the memory of this process, whose first
+// pages are unmapped.
 const unreadable = "/proc/self/mem"
 
-// breakCatalog makes a snapshot read its catalog from a disk that is broken.
+// breakCatalog makes a snapshot read its catalog from a broken disk.
 func breakCatalog(t *testing.T, snap *Snapshot) {
 	t.Helper()
 	f, err := os.Open(unreadable)
@@ -29,8 +29,8 @@ func breakCatalog(t *testing.T, snap *Snapshot) {
 	snap.catalog.Store(f)
 }
 
-// A disk that fails under a reader gives its error, never an early end; others are served. It heals from a compressed form,
-// else by unpacking again.
+// A read error reaches the reader, never as an early end; other catalogs are served. A compressed form heals it, or
+// else another unpack.
 func TestReadError(t *testing.T) {
 	for _, forms := range []bool{false, true} {
 		v := testVolume{t, t.TempDir()}
@@ -56,7 +56,7 @@ func TestReadError(t *testing.T) {
 		}
 		if !forms {
 			if damaged := (*DamagedError)(nil); !errors.As(snap.Select(Query{}).Check(), &damaged) {
-				t.Error("nobody knows that the blob cannot be read")
+				t.Error("the unreadable blob is not recorded")
 			}
 			commit(t, s, "cat", 1, blobs("one"))
 		}
@@ -65,9 +65,9 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// A disk that fails while the packages of new content are examined: what was served stays, the error says what could not be read, and
-// the next attempt heals it. A catalog that served nothing goes on with what it got, as far as that can be read.
-func TestReadErrorWhileDescribing(t *testing.T) {
+// A read error during the validation of new content keeps the previous content served; the error names the blob, and
+// the next attempt heals it. A catalog that served nothing serves the readable part.
+func TestReadErrorDuringValidation(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		s := open(t, t.TempDir(), newClock())
 		if !first {
@@ -81,13 +81,13 @@ func TestReadErrorWhileDescribing(t *testing.T) {
 			}
 			return nil
 		}
-		snap, err := tryCommit(t, s, "cat", source(2), files{"c.json": soundFoo})
+		snap, err := tryCommit(t, s, "cat", source(2), files{"c.json": validFoo})
 		damaged, where := (*DamagedError)(nil), "validating the packages: reading blob 0 of "+source(2).Key()+"/"+catalogFile
 		if !errors.As(err, &damaged) || !errors.Is(err, syscall.EIO) || !strings.HasPrefix(err.Error(), where) {
 			t.Errorf("got error %v, want %s", err, where)
 		}
 		if snap.Validated() || snap.Check() == nil {
-			t.Error("the new content counts as sound")
+			t.Error("the new content counts as intact")
 		}
 		serves(t, s, "other", "other")
 		if first {
@@ -98,13 +98,13 @@ func TestReadErrorWhileDescribing(t *testing.T) {
 			serves(t, s, "cat", "one")
 		}
 		s.volume.step = nil
-		if snap := commit(t, s, "cat", 2, files{"c.json": soundFoo}); !snap.IsValid("foo") {
+		if snap := commit(t, s, "cat", 2, files{"c.json": validFoo}); !snap.IsValid("foo") {
 			t.Error("it is not healed by the next attempt")
 		}
 	}
 }
 
-// Files that cannot be read when the store is opened, each alone: only the pointer is missed.
+// Each file is unreadable at Open in turn. Only without its pointer is the catalog missing.
 func TestReadErrorAtOpen(t *testing.T) {
 	withMounts(t, func(t *testing.T) {
 		snapshot := filepath.Join(snapshotsDir, key)

@@ -12,14 +12,14 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// asVersion makes this code that of another layout until the test ends.
+// asVersion changes the layout version until the test ends.
 func asVersion(t *testing.T, version string) {
 	before := layoutVersion
 	layoutVersion = version
 	t.Cleanup(func() { layoutVersion = before })
 }
 
-// within are those lines of a tree that lie in a directory, or, with "", outside all of those of other layouts.
+// within returns the lines of a tree in a directory, or, for "", outside the directories of other layouts.
 func within(lines []string, dir string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool {
 		name, _, _ := strings.Cut(line, " ")
@@ -30,7 +30,7 @@ func within(lines []string, dir string) []string {
 	})
 }
 
-// Up and down and up again: each version begins empty, finds what it had, and leaves alone what the others have.
+// Upgrade, downgrade, upgrade: each version begins empty, finds its own content, and leaves that of the others alone.
 func TestLayouts(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
@@ -97,7 +97,7 @@ func TestLayoutsAreLockedTogether(t *testing.T) {
 	}
 }
 
-// What is no store is left as it is.
+// Open leaves a directory alone that is not a store.
 func TestLayoutErrors(t *testing.T) {
 	for file, text := range map[string]string{"format": "hello", "./format": "", "layout-1/format": "2\n"} {
 		dir := t.TempDir()

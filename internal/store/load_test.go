@@ -11,7 +11,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// A file is the same to whoever reads it, held or not, and is told by its content and its extension.
+// A file reads the same from the buffer and from the stage. Its hash covers content and extension.
 func TestLoad(t *testing.T) {
 	const most = 16
 	for _, size := range []int{0, 1, most - 1, most, most + 1, 5 * most} {

@@ -11,8 +11,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// crash stops the work before operation k, and whatever there would be after that, and looks at all that may be left of the
-// volume. It tells whether it came to that operation.
+// crash stops the work before operation k and every later one, and checks all states that the volume may be in. It
+// reports whether operation k was reached.
 func (m *matrix) crash(k int) (stopped bool) {
 	m.points++
 	point := "all is done"
@@ -48,8 +48,8 @@ func (m *matrix) crash(k int) (stopped bool) {
 	return stopped
 }
 
-// crashAgain stops the process that comes after a crash, before each operation of Open. As after a volume became read-only, what
-// is stored is served all the same.
+// crashAgain stops the process after a crash before each operation of Open. Stored catalogs are served anyway, as from
+// a read-only volume.
 func (m *matrix) crashAgain(point string, w world, acked int) {
 	pointers, _ := pointersOf(w.tree) // an error is one of check
 	for k, done := 0, m.large; !done; k++ {
@@ -79,8 +79,8 @@ func (m *matrix) crashAgain(point string, w world, acked int) {
 	}
 }
 
-// killAndCrash lets a process go on from where the last one was stopped, as after a kill: nothing is lost by that. When its
-// calls have returned, the machine crashes.
+// killAndCrash continues in a new process where the last one was stopped, as after a kill, which loses nothing. When
+// its calls have returned, the machine crashes.
 func (m *matrix) killAndCrash(point string, d *lossyDisk, acked int) {
 	point += "; killed, started again, all is done"
 	d.stop = func(int, operation) error { return nil }
@@ -97,7 +97,7 @@ func (m *matrix) killAndCrash(point string, d *lossyDisk, acked int) {
 	}
 }
 
-// proceed makes the calls from number n on, until one fails, and returns how many have succeeded.
+// proceed makes the calls from number n on until one fails, and returns how many succeeded.
 func (m *matrix) proceed(s *Store, c *clock, n int) int {
 	for n < len(m.work) && m.work[n](s, c) == nil {
 		n++
@@ -105,7 +105,7 @@ func (m *matrix) proceed(s *Store, c *clock, n int) int {
 	return n
 }
 
-// isNew tells whether a world was not looked at yet, for a process that made so many calls.
+// isNew reports whether a world is new for a process that made this many calls.
 func (m *matrix) isNew(w world, acked int) bool {
 	m.worlds++
 	key := fmt.Sprint(w.tree.sum(m.seed), acked)
@@ -116,8 +116,8 @@ func (m *matrix) isNew(w world, acked int) bool {
 	return true
 }
 
-// check starts a process in a world that is left when so many calls had returned, and checks that it serves what it should,
-// and that the call that was cut short can be made again, to the same end.
+// check starts a process in a world after this many calls, and checks what it serves, and that the interrupted call
+// can be made again with the same result.
 func (m *matrix) check(w world, acked int) (err error) {
 	m.checked++
 	pointers, err := pointersOf(w.tree)
@@ -158,7 +158,7 @@ func (m *matrix) check(w world, acked int) (err error) {
 	return m.checkEnd(dir)
 }
 
-// checkEnd checks that a process that has done all its work, and finished, leaves what is left when nothing happens.
+// checkEnd checks that a process that finished its work leaves the same volume as an undisturbed one.
 func (m *matrix) checkEnd(dir string) error {
 	s, _, err := m.tryOpen(dir, len(m.work), nil)
 	if err != nil {
@@ -169,16 +169,16 @@ func (m *matrix) checkEnd(dir string) error {
 	return errors.Join(m.checkServed(s, m.exactly(last, len(m.work)), union(last)), m.left(dir).compare(m.final))
 }
 
-// next is what catalogs point to after call n, from 0.
+// next returns what catalogs point to after call n, from 0.
 func (m *matrix) next(n int) map[string]string { return m.states[min(n+1, len(m.work))] }
 
-// during tells what may be served while call n is at work: the old or the new.
+// during returns what may be served during call n: the old or the new.
 func (m *matrix) during(n int) func(name, key string) bool {
 	before, after := m.exactly(m.states[n], n), m.exactly(m.next(n), n)
 	return func(name, key string) bool { return before(name, key) || after(name, key) }
 }
 
-// exactly tells what may be served if this is pointed to.
+// exactly returns what may be served for these pointers.
 func (m *matrix) exactly(pointers map[string]string, acked int) func(name, key string) bool {
 	return func(name, key string) bool {
 		return key == pointers[name] || key == "" && m.dark[pointers[name]] && acked < len(m.work)
@@ -215,10 +215,10 @@ func (m *matrix) checkContent(c Catalog) error {
 	}
 	if !snap.Validated() {
 		if len(snap.Packages()) > 0 {
-			return fmt.Errorf("%s has packages, and is not described", c.Name)
+			return fmt.Errorf("%s has packages, and is not validated", c.Name)
 		}
-	} else if packages := readPackages(snap); !slices.Contains(m.described[snap.Key()], packages) {
-		return fmt.Errorf("%s has other packages: %s, want one of %q", c.Name, packages, m.described[snap.Key()])
+	} else if packages := readPackages(snap); !slices.Contains(m.validated[snap.Key()], packages) {
+		return fmt.Errorf("%s has other packages: %s, want one of %q", c.Name, packages, m.validated[snap.Key()])
 	}
 	for _, codec := range codecs() {
 		form, err := snap.volume.ReadFile(snap.form(codec))
@@ -229,7 +229,7 @@ func (m *matrix) checkContent(c Catalog) error {
 	return nil
 }
 
-// checkTidy checks that nothing is left of what was being written, but for names that may be.
+// checkTidy checks that no unfinished files are left, except for these names.
 func (m *matrix) checkTidy(dir string, but ...string) error {
 	var errs []error
 	for name := range m.left(dir) {
@@ -243,7 +243,7 @@ func (m *matrix) checkTidy(dir string, but ...string) error {
 	return errors.Join(errs...)
 }
 
-// compare names what differs from another tree.
+// compare lists the differences from another tree.
 func (tr diskTree) compare(want diskTree) error {
 	var errs []error
 	for name := range want {
@@ -265,7 +265,7 @@ func (tr diskTree) compare(want diskTree) error {
 	return errors.Join(errs...)
 }
 
-// union are the names that any of them has.
+// union returns the names that any of them has.
 func union(states ...map[string]string) []string {
 	all := map[string]string{}
 	for _, state := range states {
@@ -274,7 +274,7 @@ func union(states ...map[string]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// report says what is wrong; after a few times that is enough.
+// report reports an error, a few times at most.
 func (m *matrix) report(point, world string, err error) {
 	m.Helper()
 	if err == nil {

@@ -15,13 +15,13 @@ import (
 	"testing"
 )
 
-// lossyDisk is a model of a file system that keeps, through a crash, only what was synced. It is told of every operation before
-// that is done (Options.step), and says which operation is not done any more: then the process is as good as dead.
+// lossyDisk is a model of a file system that keeps only synced changes through a crash. It sees every operation before
+// it is done (Options.step), and decides from which one on none is done: then the process is as good as dead.
 //
-// What it takes for durable is the least that POSIX promises, and less than ext4 or XFS give: the content of a file as of its
-// last sync; the entries of a directory as of the last sync of that directory, so that of a rename between directories either
-// end may survive without the other; nothing of a file or a directory that no durable directory has, synced or not. A sync
-// that failed may have lost for good what was written before it (https://lwn.net/Articles/752063/).
+// It guarantees the minimum of POSIX, less than ext4 or XFS do: the content of a file as of its last sync; the entries
+// of a directory as of its last sync, so either end of a rename between directories may survive without the other;
+// nothing of a file or a directory that no durable directory has. A failed sync may have lost earlier writes for good
+// (https://lwn.net/Articles/752063/).
 type lossyDisk struct {
 	dir     string                     // the real one, on which the process works
 	stop    func(int, operation) error // asked for the error that operation i fails with, from 0; nil: it is done
@@ -45,7 +45,7 @@ type node struct {
 	lost   bool // a sync of it failed
 }
 
-// change is one entry of a directory made, or gone, or both by a rename within it.
+// change is an entry of a directory that was created, removed, or both by a rename within it.
 type change struct {
 	dir       *node
 	drop, add string
@@ -65,7 +65,7 @@ func newDir() *node {
 	return &node{isDir: true, entries: map[string]*node{}, durable: map[string]*node{}}
 }
 
-// newLossyDisk takes what is in a directory for durable.
+// newLossyDisk returns a model in which the content of a directory is durable.
 func newLossyDisk(t *testing.T, dir string) *lossyDisk {
 	t.Helper()
 	d := &lossyDisk{dir: dir, root: newDir(), stop: func(int, operation) error { return nil }}
@@ -85,8 +85,8 @@ func newLossyDisk(t *testing.T, dir string) *lossyDisk {
 	return d
 }
 
-// find returns where a name is, or would be: nothing if there is no such directory. What was made without asking, as what is
-// unpacked is, is taken note of.
+// find returns the position of a name; nothing if its directory is missing. It also records files that were created
+// without an operation, such as unpacked ones.
 func (d *lossyDisk) find(name string) (dir *node, base string, n *node) {
 	dir, n = nil, d.root
 	at := "."
@@ -106,7 +106,7 @@ func (d *lossyDisk) find(name string) (dir *node, base string, n *node) {
 	return dir, base, n
 }
 
-// isOutside tells whether a name is of what need not survive, and is written without asking.
+// isOutside reports whether a name need not survive and is written without operations.
 func isOutside(name string) bool {
 	elem := strings.Split(name, "/")
 	unpacked := len(elem) > 3 && elem[0] == stageDir && elem[2] == "files"
@@ -126,7 +126,7 @@ func (d *lossyDisk) takeNote(dir *node, name string) *node {
 	return n
 }
 
-// change makes a change, at a name.
+// change applies a change to a name.
 func (d *lossyDisk) change(name string, c *change) *change {
 	if strings.HasPrefix(name, stageDir+"/") {
 		c.unit = stageDir
@@ -153,8 +153,7 @@ func (d *lossyDisk) step(op operation) error {
 	return err
 }
 
-// do does to the model what will be done to the real directory. What will fail there, as what it is to be done to is not
-// there, does nothing.
+// do applies an operation to the model before it is done. An operation that will fail does nothing.
 func (d *lossyDisk) do(op operation) {
 	dir, base, n := d.find(op.name)
 	switch op.kind {
@@ -215,13 +214,13 @@ func (d *lossyDisk) syncDir(dir *node) {
 	})
 }
 
-// isEmpty tells whether nothing is in the way of a removal.
+// isEmpty reports whether a directory can be removed.
 func (d *lossyDisk) isEmpty(n *node, name string) bool {
 	entries, _ := os.ReadDir(filepath.Join(d.dir, name)) // of a file: none
 	return len(n.entries) == 0 && len(entries) == 0
 }
 
-// keep takes the content of a file that is about to lose its name: after a crash it may have it again.
+// keep stores the content of a file that loses its name: after a crash it may have the name again.
 func (d *lossyDisk) keep(n *node, name string) {
 	if !n.isDir && n.dirty {
 		n.data = d.read(name)
@@ -236,7 +235,7 @@ func (d *lossyDisk) read(name string) []byte {
 	return append([]byte{}, b...)
 }
 
-// settle is called when the process has ended: it reads what was written, and finds what was done without asking.
+// settle reads what the ended process wrote, and finds what it did without operations.
 func (d *lossyDisk) settle() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

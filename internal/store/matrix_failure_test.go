@@ -11,7 +11,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// fail fails operation k once, and lets the process go on.
+// fail fails operation k once, and lets the process continue.
 func (m *matrix) fail(k int, errno syscall.Errno) {
 	m.points++
 	point, failed := "", ""
@@ -56,7 +56,7 @@ func (m *matrix) fail(k int, errno syscall.Errno) {
 	must.Succeed(m.T, os.RemoveAll(d.dir))
 }
 
-// abandon fails operation k once, and lets the process go on with the next call, without another attempt.
+// abandon fails operation k once, and lets the process continue with the next call, without a retry.
 func (m *matrix) abandon(k int) {
 	m.points++
 	d, s, c := m.begin(func(i int, _ operation) error {

@@ -17,7 +17,7 @@ import (
 
 type call = func(*Store, *clock) error
 
-// put is a call that commits files. What Discard leaves after an error is deleted at the next start.
+// put returns a call that commits files. After an error the next start deletes what Discard leaves.
 func put(name string, n int, in files) call {
 	return func(s *Store, _ *clock) error {
 		st, err := s.Stage(name, source(1).Image)
@@ -39,7 +39,7 @@ func put(name string, n int, in files) call {
 	}
 }
 
-// point is a call that points a catalog to a stored snapshot.
+// point returns a call that points a catalog to a stored snapshot.
 func pointTo(name string, n int) call {
 	return func(s *Store, _ *clock) error {
 		snap, ok := s.Snapshot(source(n).Key())
@@ -50,7 +50,7 @@ func pointTo(name string, n int) call {
 	}
 }
 
-// serveStored is a call that has a catalog serve a stored snapshot, described.
+// serveStored returns a call that makes a catalog serve a stored, validated snapshot.
 func serveStored(name string, n int) call {
 	return func(s *Store, _ *clock) error {
 		snap, ok := s.Snapshot(source(n).Key())
@@ -65,7 +65,7 @@ func remove(name string) call {
 	return func(s *Store, _ *clock) error { return s.Remove(name) }
 }
 
-// sweepAll is a call that sweeps until the grace is over: an hour after the clock began, however often it is made.
+// sweepAll returns a call that sweeps after the grace period: always an hour after the clock began.
 func sweepAll(s *Store, c *clock) error {
 	err := s.Sweep()
 	c.advance(newClock().Now().Add(time.Hour).Sub(c.Now()))
@@ -76,7 +76,7 @@ func reclaim(s *Store, _ *clock) error { return s.Reclaim() }
 
 func compressBoth(s *Store, _ *clock) error { return compressAll(context.Background(), s) }
 
-func describeAll(s *Store, _ *clock) error {
+func validateAll(s *Store, _ *clock) error {
 	var errs []error
 	for _, c := range s.Catalogs() {
 		errs = append(errs, s.Serve(context.Background(), c.Name, Source{Image: c.Image, Endpoint: c.Endpoint}, c.Snapshot))
@@ -84,7 +84,7 @@ func describeAll(s *Store, _ *clock) error {
 	return errors.Join(errs...)
 }
 
-// scrub is a call that fails when what can be made again is still damaged.
+// scrub returns a call that fails while a file that can be rebuilt is damaged.
 func scrub(s *Store, _ *clock) error {
 	if _, err := s.Scrub(context.Background()); err != nil {
 		return err
@@ -98,7 +98,7 @@ func scrub(s *Store, _ *clock) error {
 	return errors.Join(errs...)
 }
 
-// mend is scrub that fails, too, when anything is damaged still that need not be unpacked again.
+// mend is scrub that also fails while any other file that needs no unpack is damaged.
 func mend(s *Store, c *clock) error {
 	err := scrub(s, c)
 	for _, c := range s.Catalogs() {
@@ -113,7 +113,7 @@ func mend(s *Store, c *clock) error {
 	return err
 }
 
-// both is one call of two.
+// both returns one call of two.
 func both(a, b call) call {
 	return func(s *Store, c *clock) error {
 		if err := a(s, c); err != nil {
@@ -123,7 +123,7 @@ func both(a, b call) call {
 	}
 }
 
-// made makes calls, of which each has to succeed.
+// made makes calls, all of which must succeed.
 func made(calls ...call) func(*testing.T, *Store) {
 	return func(t *testing.T, s *Store) {
 		c := newClock()
@@ -133,18 +133,18 @@ func made(calls ...call) func(*testing.T, *Store) {
 	}
 }
 
-// The catalogs that are stored. Two of them share a file.
-func one() files { return files{"foo.json": soundFoo, "x/bar.json": unsoundBar} }
+// Stored catalogs. Two of them share a file.
+func one() files { return files{"foo.json": validFoo, "x/bar.json": invalidBar} }
 
 func two() files {
-	return files{"foo.json": soundFoo, "x/bar.json": unsoundBar + `{"schema":"example.com","package":"bar","name":"text","text":"two"}`}
+	return files{"foo.json": validFoo, "x/bar.json": invalidBar + `{"schema":"example.com","package":"bar","name":"text","text":"two"}`}
 }
 
-func single() files { return files{"c.json": soundFoo} }
+func single() files { return files{"c.json": validFoo} }
 
-// big is more than what is written at a time, so that some is written while more is read.
+// big is larger than a write, so that writes overlap with reads.
 func big(text string) files {
-	out := files{"z.json": soundFoo, "a.json": unsoundBar}
+	out := files{"z.json": validFoo, "a.json": invalidBar}
 	for i := range 2 {
 		out[fmt.Sprintf("m%d.json", i)] = fmt.Sprintf(`{"schema":"example.com","name":"m%d","text":%q}`, i, strings.Repeat(text, 600_000))
 	}
@@ -162,42 +162,67 @@ func missing(elem ...string) func(*testing.T, harmed) {
 func scenarios() map[string]scenario {
 	first := source(1).Key()
 	return map[string]scenario{
-		"open a fresh directory":                       {},
-		"first commit, of a fresh directory":           {work: []call{put("cat", 1, single())}, serves: map[string]int{"cat": 1}},
-		"first commit":                                 {before: made(), work: []call{put("cat", 1, one())}, serves: map[string]int{"cat": 1}},
-		"commit of an empty catalog":                   {before: made(), work: []call{put("cat", 1, files{".indexignore": ""})}, serves: map[string]int{"cat": 1}},
-		"commit of changed content":                    {before: made(put("cat", 1, one()), put("other", 3, single())), work: []call{put("cat", 2, two())}, serves: map[string]int{"cat": 2, "other": 3}},
-		"commit of what another catalog serves":        {before: made(put("cat", 1, one()), put("other", 2, two())), work: []call{put("cat", 2, two())}, serves: map[string]int{"cat": 2, "other": 2}},
-		"commit of what was served before":             {before: made(put("cat", 2, two()), put("cat", 1, one())), work: []call{put("cat", 2, two())}, serves: map[string]int{"cat": 2}},
-		"commit over a damaged snapshot":               {before: made(put("cat", 1, one())), harm: flipped(snapshotsDir, first, catalogFile), work: []call{both(scrub, put("cat", 1, one()))}, serves: map[string]int{"cat": 1}},
-		"commit over a snapshot that cannot be opened": {before: made(put("cat", 1, one())), harm: flipped(snapshotsDir, first, indexFile), work: []call{put("cat", 1, one())}, serves: map[string]int{"cat": 1}},
-		"point to a stored snapshot":                   {before: made(put("cat", 1, one()), put("other", 2, two())), work: []call{pointTo("cat", 2)}, serves: map[string]int{"cat": 2, "other": 2}},
-		"point there and back":                         {before: made(put("cat", 1, one()), put("other", 2, two())), work: []call{pointTo("cat", 2), pointTo("cat", 1)}, serves: map[string]int{"cat": 1, "other": 2}},
-		"remove":                                       {before: made(put("cat", 1, one()), put("other", 2, two())), work: []call{remove("cat")}, serves: map[string]int{"other": 2}},
-		"remove one of two with the same content":      {before: made(put("cat", 1, one()), put("other", 1, one())), work: []call{remove("cat")}, serves: map[string]int{"other": 1}},
-		"sweep":                              {before: made(put("cat", 1, one()), put("cat", 2, two())), work: []call{sweepAll}, serves: map[string]int{"cat": 2}},
-		"reclaim":                            {before: made(put("cat", 1, one()), put("cat", 2, two())), work: []call{reclaim}, serves: map[string]int{"cat": 2}},
-		"compress":                           {before: made(put("cat", 1, one())), work: []call{compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
-		"drop a damaged form":                {before: made(put("cat", 1, one()), compressBoth), harm: flipped(snapshotsDir, first, catalogFile+".gz"), work: []call{scrub, compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
-		"describe":                           {before: made(put("cat", 1, one())), harm: missing(snapshotsDir, first, packagesFile), work: []call{describeAll}, serves: map[string]int{"cat": 1}},
-		"describe again":                     {before: made(put("cat", 1, one())), harm: flipped(snapshotsDir, first, packagesFile), work: []call{scrub}, serves: map[string]int{"cat": 1}},
-		"two catalogs with the same content": {before: made(), work: []call{put("cat", 1, one()), put("other", 1, one())}, serves: map[string]int{"cat": 1, "other": 1}},
-		"commit of much":                     {before: made(put("cat", 1, single())), work: []call{put("cat", 2, big("x"))}, serves: map[string]int{"cat": 2}, large: true},
-		"serve what is stored":               {before: made(put("other", 2, two())), work: []call{serveStored("cat", 2)}, serves: map[string]int{"cat": 2, "other": 2}},
-		"write the index again":              {before: made(put("cat", 1, one())), harm: flipped(snapshotsDir, first, indexFile), work: []call{mend}, serves: map[string]int{"cat": 1}},
-		"write snapshot.json again":          {before: made(put("cat", 1, one())), harm: missing(snapshotsDir, first, snapshotFile), work: []call{mend}, serves: map[string]int{"cat": 1}},
-		"restore a damaged catalog":          {before: made(put("cat", 1, one()), compressBoth), harm: flipped(snapshotsDir, first, catalogFile), work: []call{mend}, serves: map[string]int{"cat": 1}, forms: true},
-		"restore a missing catalog":          {before: made(put("cat", 1, one()), compressBoth), harm: missing(snapshotsDir, first, catalogFile), opens: true, work: []call{put("cat", 1, one())}, serves: map[string]int{"cat": 1}, forms: true},
+		"open a fresh directory":             {},
+		"first commit, of a fresh directory": {work: []call{put("cat", 1, single())}, serves: map[string]int{"cat": 1}},
+		"first commit":                       {before: made(), work: []call{put("cat", 1, one())}, serves: map[string]int{"cat": 1}},
+		"commit of an empty catalog": {before: made(),
+			work: []call{put("cat", 1, files{".indexignore": ""})}, serves: map[string]int{"cat": 1}},
+		"commit of changed content": {before: made(put("cat", 1, one()),
+			put("other", 3, single())), work: []call{put("cat", 2, two())}, serves: map[string]int{"cat": 2, "other": 3}},
+		"commit of what another catalog serves": {before: made(put("cat", 1, one()), put("other", 2, two())),
+			work: []call{put("cat", 2, two())}, serves: map[string]int{"cat": 2, "other": 2}},
+		"commit of what was served before": {before: made(put("cat", 2, two()), put("cat", 1, one())),
+			work: []call{put("cat", 2, two())}, serves: map[string]int{"cat": 2}},
+		"commit over a damaged snapshot": {before: made(put("cat", 1, one())),
+			harm: flipped(snapshotsDir, first, catalogFile), work: []call{both(scrub, put("cat", 1, one()))}, serves: map[string]int{"cat": 1}},
+		"commit over a snapshot that cannot be opened": {before: made(put("cat", 1, one())),
+			harm: flipped(snapshotsDir, first, indexFile), work: []call{put("cat", 1, one())}, serves: map[string]int{"cat": 1}},
+		"point to a stored snapshot": {before: made(put("cat", 1, one()), put("other", 2, two())),
+			work: []call{pointTo("cat", 2)}, serves: map[string]int{"cat": 2, "other": 2}},
+		"point there and back": {before: made(put("cat", 1, one()), put("other", 2, two())),
+			work: []call{pointTo("cat", 2), pointTo("cat", 1)}, serves: map[string]int{"cat": 1, "other": 2}},
+		"remove": {before: made(put("cat", 1, one()), put("other", 2, two())),
+			work: []call{remove("cat")}, serves: map[string]int{"other": 2}},
+		"remove one of two with the same content": {before: made(put("cat", 1, one()), put("other", 1, one())),
+			work: []call{remove("cat")}, serves: map[string]int{"other": 1}},
+		"sweep": {before: made(put("cat", 1, one()), put("cat", 2, two())),
+			work: []call{sweepAll}, serves: map[string]int{"cat": 2}},
+		"reclaim": {before: made(put("cat", 1, one()), put("cat", 2, two())),
+			work: []call{reclaim}, serves: map[string]int{"cat": 2}},
+		"compress": {before: made(put("cat", 1, one())), work: []call{compressBoth},
+			serves: map[string]int{"cat": 1}, forms: true},
+		"drop a damaged form": {before: made(put("cat", 1, one()), compressBoth),
+			harm: flipped(snapshotsDir, first, catalogFile+".gz"), work: []call{scrub, compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
+		"validate": {before: made(put("cat", 1, one())),
+			harm: missing(snapshotsDir, first, packagesFile), work: []call{validateAll}, serves: map[string]int{"cat": 1}},
+		"validate again": {before: made(put("cat", 1, one())),
+			harm: flipped(snapshotsDir, first, packagesFile), work: []call{scrub}, serves: map[string]int{"cat": 1}},
+		"two catalogs with the same content": {before: made(),
+			work: []call{put("cat", 1, one()), put("other", 1, one())}, serves: map[string]int{"cat": 1, "other": 1}},
+		"commit of much": {before: made(put("cat", 1, single())),
+			work: []call{put("cat", 2, big("x"))}, serves: map[string]int{"cat": 2}, large: true},
+		"serve what is stored": {before: made(put("other", 2, two())),
+			work: []call{serveStored("cat", 2)}, serves: map[string]int{"cat": 2, "other": 2}},
+		"write the index again": {before: made(put("cat", 1, one())),
+			harm: flipped(snapshotsDir, first, indexFile), work: []call{mend}, serves: map[string]int{"cat": 1}},
+		"write snapshot.json again": {before: made(put("cat", 1, one())),
+			harm: missing(snapshotsDir, first, snapshotFile), work: []call{mend}, serves: map[string]int{"cat": 1}},
+		"restore a damaged catalog": {before: made(put("cat", 1, one()), compressBoth),
+			harm: flipped(snapshotsDir, first, catalogFile), work: []call{mend}, serves: map[string]int{"cat": 1}, forms: true},
+		"restore a missing catalog": {before: made(put("cat", 1, one()), compressBoth),
+			harm: missing(snapshotsDir, first, catalogFile), opens: true, work: []call{put("cat", 1,
+				one())}, serves: map[string]int{"cat": 1}, forms: true},
 		"restore of the second form": {before: made(put("cat", 1, one()), compressBoth), harm: func(_ *testing.T, d harmed) {
 			d.flip(snapshotsDir, first, catalogFile)
 			d.flip(snapshotsDir, first, catalogFile+".zst")
 		}, work: []call{mend, compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
-		"a life": {before: made(), work: []call{put("cat", 1, single()), compressBoth, put("cat", 2, two()), sweepAll, put("cat", 1, single()), remove("cat"), put("cat", 3, two())}, serves: map[string]int{"cat": 3}, large: true},
+		"a life": {before: made(), work: []call{put("cat", 1, single()), compressBoth, put("cat", 2, two()),
+			sweepAll, put("cat", 1, single()), remove("cat"), put("cat", 3, two())}, serves: map[string]int{"cat": 3}, large: true},
 	}
 }
 
-// TestCrashMatrix stops the process before each operation of each scenario, and checks each state in which the next process
-// may find the volume.
+// TestCrashMatrix stops the process before each operation of each scenario, and checks each state in which the next
+// process can find the volume.
 func TestCrashMatrix(t *testing.T) {
 	for name, sc := range scenarios() {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +253,7 @@ func TestFailureMatrix(t *testing.T) {
 	}
 }
 
-// TestAbandonedCall fails each operation of a call that nobody makes again, as something else is wanted by then.
+// TestAbandonedCall fails each operation of a call that is not retried, as something else is wanted by then.
 func TestAbandonedCall(t *testing.T) {
 	for name, work := range map[string][]call{
 		"point there and back":       {pointTo("cat", 2), pointTo("cat", 1)},

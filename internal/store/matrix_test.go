@@ -19,7 +19,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// scenario is some work on a volume, which is stopped before each of its operations in turn.
+// scenario is some work on a volume, stopped before each of its operations in turn.
 type scenario struct {
 	before func(t *testing.T, s *Store)     // what was done and is durable; nil: the volume is empty, and opening it is part of the work
 	harm   func(t *testing.T, d harmed)     // what happened to the volume after that
@@ -27,10 +27,10 @@ type scenario struct {
 	serves map[string]int                   // in the end: the number of the source by catalog
 	large  bool                             // and slow: there is no second crash, and one kind of failure
 	forms  bool                             // compressed forms are there in the end
-	opens  bool                             // opening what was harmed is part of the work; what is served may be missing until that is all done
+	opens  bool                             // Open is part of the work; until the work is done, catalogs may be missing
 }
 
-// harmed is a volume that nobody has open.
+// harmed is a volume that no process has open.
 type harmed struct {
 	t   *testing.T
 	dir string
@@ -49,7 +49,7 @@ func (d harmed) remove(elem ...string) {
 	must.Succeed(d.t, os.Remove(filepath.Join(append([]string{d.dir}, elem...)...)))
 }
 
-// matrix is what a scenario is checked against: what it does when nothing happens to it.
+// matrix is the result of an undisturbed scenario, against which others are checked.
 type matrix struct {
 	*testing.T
 	scenario
@@ -57,7 +57,7 @@ type matrix struct {
 	states    []map[string]string // what each catalog points to, as a key: before the work, and after each call
 	times     []time.Time         // when that was
 	contents  map[string][]string // by key: what may be read of it, as readAll gives it
-	described map[string][]string // by key: what may be said of its packages, as readPackages gives it
+	validated map[string][]string // by key: possible results of readPackages
 	final     diskTree
 	count     int // operations of the work
 	order     []operation
@@ -78,7 +78,7 @@ var errStopped = errors.New("the process is stopped")
 // newMatrix does the work once, undisturbed.
 func newMatrix(t *testing.T, sc scenario) *matrix {
 	m := &matrix{
-		T: t, scenario: sc, base: diskTree{}, contents: map[string][]string{}, described: map[string][]string{},
+		T: t, scenario: sc, base: diskTree{}, contents: map[string][]string{}, validated: map[string][]string{},
 		dark: map[string]bool{}, formFiles: map[string][]string{}, scratch: memoryDir(t), seed: maphash.MakeSeed(), seen: map[string]bool{},
 	}
 	if sc.before != nil {
@@ -112,7 +112,7 @@ func newMatrix(t *testing.T, sc scenario) *matrix {
 	return m
 }
 
-// memoryDir is a directory that costs no I/O, where there is one.
+// memoryDir returns a directory in memory, if possible.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "matrix")
 	if err != nil {
@@ -122,7 +122,7 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// place makes a volume of a tree.
+// place creates a volume from a tree.
 func (m *matrix) place(tree diskTree) string {
 	dir := filepath.Join(m.scratch, fmt.Sprint(m.dirs))
 	m.dirs++
@@ -130,7 +130,7 @@ func (m *matrix) place(tree diskTree) string {
 	return dir
 }
 
-// tryOpen opens a volume when so many calls had returned.
+// tryOpen opens a volume after this many calls.
 func (m *matrix) tryOpen(dir string, acked int, step func(operation) error) (*Store, *clock, error) {
 	c := newClock()
 	if acked > 0 {
@@ -147,8 +147,8 @@ func (m *matrix) open(dir string, acked int, step func(operation) error) (*Store
 	return s, c
 }
 
-// begin opens a volume with what was before the work, for the work. stop is that of the lossyDisk; the operations of Open
-// count only where they are the work. There is no store if it was stopped in Open.
+// begin opens a volume with the content from before the work. stop is that of the lossyDisk; it sees the operations of
+// Open only if they are the work. The store is nil if Open was stopped.
 func (m *matrix) begin(stop func(int, operation) error) (*lossyDisk, *Store, *clock) {
 	m.Helper()
 	dir := m.place(m.base)
@@ -180,7 +180,7 @@ func (m *matrix) begin(stop func(int, operation) error) (*lossyDisk, *Store, *cl
 	return d, s, c
 }
 
-// note takes down what is served now as what may be.
+// note records the served content as what may be served.
 func (m *matrix) note(s *Store, c *clock, dir string) {
 	m.Helper()
 	tree := readTree(m.T, dir)
@@ -207,12 +207,12 @@ func (m *matrix) note(s *Store, c *clock, dir string) {
 			}
 		}
 		if c.Snapshot.Validated() {
-			m.described[key] = append(m.described[key], readPackages(c.Snapshot))
+			m.validated[key] = append(m.validated[key], readPackages(c.Snapshot))
 		}
 	}
 }
 
-// finish does what a process does in time: what is missing is made, what nobody needs goes. The store is closed.
+// finish does what a process does in time: it writes missing files, deletes unreferenced ones, and closes the store.
 func (m *matrix) finish(s *Store, c *clock) error {
 	var errs []error
 	errs = append(errs, scrub(s, c))
@@ -227,7 +227,7 @@ func (m *matrix) finish(s *Store, c *clock) error {
 	return errors.Join(append(errs, s.Sweep(), s.Close())...)
 }
 
-// left is what is on the volume, but for the lock.
+// left returns what is on the volume, without the lock.
 func (m *matrix) left(dir string) diskTree {
 	tree := readTree(m.T, dir)
 	delete(tree, lockFile)
@@ -249,13 +249,13 @@ func pointersOf(tree diskTree) (map[string]string, error) {
 	return out, nil
 }
 
-// isForm tells whether a name is that of a compressed form.
+// isForm reports whether a name is that of a compressed form.
 func isForm(name string) bool {
 	return path.Dir(path.Dir(name)) == snapshotsDir && strings.HasPrefix(path.Base(name), catalogFile+".")
 }
 
-// readAll reads all blobs of a snapshot in each way there is, known to be damaged or not: once through the index, once as a file. A text stands for the same
-// content only, or is that of an error.
+// readAll reads all blobs of a snapshot, damaged or not, through the index and as a file. Equal texts mean equal
+// content or equal errors.
 func (m *matrix) readAll(snap *Snapshot) []string {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
@@ -286,7 +286,7 @@ func (m *matrix) readAll(snap *Snapshot) []string {
 	return []string{blobs, fmt.Sprintf("a file of %d bytes, %x, %v", n, h.Sum64(), err)}
 }
 
-// readPackages reads all that is said of the packages of a snapshot. The text may be that of an error.
+// readPackages reads all validation results of a snapshot. The text can be that of an error.
 func readPackages(snap *Snapshot) string {
 	var out strings.Builder
 	invalid, err := snap.InvalidPackages()
@@ -297,7 +297,7 @@ func readPackages(snap *Snapshot) string {
 	return out.String()
 }
 
-// compressAll makes the forms of all that is served.
+// compressAll writes the forms of all served catalogs.
 func compressAll(ctx context.Context, s *Store) error {
 	var errs []error
 	for _, c := range s.Catalogs() {

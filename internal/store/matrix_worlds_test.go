@@ -15,14 +15,14 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// world is a state in which the next process may find the volume.
+// world is a state in which the next process can find the volume.
 type world struct {
 	name string
 	tree diskTree
 }
 
-// worlds are the states that a crash at this point may leave: all sets of few changes, else those that a journal leaves, and
-// those without or with but one of them.
+// worlds returns the states that a crash at this point can leave: all subsets of a few changes, else those that a
+// journal leaves, and those without or with only one of them.
 func (d *lossyDisk) worlds() []world {
 	var out []world
 	units := d.units()
@@ -55,7 +55,7 @@ func (d *lossyDisk) worlds() []world {
 	return out
 }
 
-// contents are what may be found in files, if they were not synced.
+// contents returns the possible contents of files that were not synced.
 func contents() map[string]func(*node) []byte {
 	return map[string]func(*node) []byte{
 		"written":     (*node).live,
@@ -75,7 +75,7 @@ func contents() map[string]func(*node) []byte {
 	}
 }
 
-// live is the content of a file as the process sees it.
+// live returns the content of a file as the process sees it.
 func (n *node) live() []byte {
 	if n.dirty {
 		return n.data
@@ -90,7 +90,7 @@ func (c *change) unitName() string {
 	return fmt.Sprintf("%p", c)
 }
 
-// units are the changes that survive or not, by name, in the order in which they were made.
+// units returns the changes that survive or not, by name, in the order in which they were made.
 func (d *lossyDisk) units() []string {
 	var out []string
 	for _, c := range d.pending {
@@ -101,8 +101,8 @@ func (d *lossyDisk) units() []string {
 	return out
 }
 
-// entries are those of each directory if some of the pending changes survive. Of a rename between directories, both names may
-// be lost only if it is durable that the old one is gone.
+// entries returns those of each directory if some of the pending changes survive. A rename between directories can
+// lose both names only if the removal of the old one is durable.
 func (d *lossyDisk) entries(survives func(*change) bool) func(*node) map[string]*node {
 	pending := map[*change]bool{} // and whether it survives
 	for _, c := range d.pending {
@@ -127,7 +127,7 @@ func (d *lossyDisk) entries(survives func(*change) bool) func(*node) map[string]
 	}
 }
 
-// diskTree is all that is in a directory by path: the content of files, nil for directories.
+// diskTree is the content of a directory by path: that of files, nil for directories.
 type diskTree map[string][]byte
 
 func treeOf(root *node, entries func(*node) map[string]*node, content func(*node) []byte) diskTree {
@@ -172,7 +172,7 @@ func readTree(t *testing.T, dir string) diskTree {
 	return out
 }
 
-// put makes a directory of a tree.
+// put creates a directory from a tree.
 func (tr diskTree) put(t *testing.T, dir string) {
 	t.Helper()
 	must.Succeed(t, os.MkdirAll(dir, 0o755))
@@ -185,7 +185,7 @@ func (tr diskTree) put(t *testing.T, dir string) {
 	}
 }
 
-// sum is equal for equal trees, whatever is written in the files of the stage: nobody reads them again.
+// sum is equal for equal trees, ignoring the content of files in the stage, which are never read again.
 func (tr diskTree) sum(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

@@ -10,16 +10,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mendable opens a volume with compressed forms after something happened to the snapshot of "cat".
+// mendable opens a volume with compressed forms after a change to the snapshot of "cat".
 func mendable(t *testing.T, harm func(v testVolume)) (*Store, testVolume, map[string]string) {
 	t.Helper()
-	v, sound := bitVolume(t, true)
+	v, intact := bitVolume(t, true)
 	harm(v)
-	return open(t, v.dir, newClock()), v, sound
+	return open(t, v.dir, newClock()), v, intact
 }
 
-// What follows from the rest is made again of it, without unpacking.
-func TestMend(t *testing.T) {
+// Files that follow from others are rebuilt without an unpack.
+func TestFilesAreRebuiltWithoutUnpacking(t *testing.T) {
 	path := func(name string) []string { return []string{"snapshots", key, name} }
 	for name, harm := range map[string]func(v testVolume){
 		"index: empty":               func(v testVolume) { v.write("", path(indexFile)...) },
@@ -44,12 +44,12 @@ func TestMend(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, v, sound := mendable(t, harm)
+			s, v, intact := mendable(t, harm)
 			for range 2 {
-				if !scrubbed(t, s, sound["snapshots/"+key+"/"+catalogFile]) {
+				if !scrubbed(t, s, intact["snapshots/"+key+"/"+catalogFile]) {
 					t.Error("it is not mended")
 				}
-				wantContents(t, sound, v.contents())
+				wantContents(t, intact, v.contents())
 				if _, ok := s.Snapshot(key); !ok {
 					t.Error("the snapshot is not given")
 				}
@@ -59,50 +59,50 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// An index that is made anew of a catalog.jsonl which nothing proves is used as long as there is no better, and its packages are
-// described; but the description is not kept, as it would look like a proof.
-func TestMendWithoutProof(t *testing.T) {
-	s, v, sound := mendable(t, func(v testVolume) {
+// Without a proof of its catalog.jsonl, a rebuilt index is used until there is a better one. The packages are
+// validated, but the results are not stored: they would look like a proof.
+func TestRebuiltIndexWithoutProof(t *testing.T) {
+	s, v, intact := mendable(t, func(v testVolume) {
 		v.remove("snapshots", key, indexFile)
 		v.remove("snapshots", key, packagesFile)
 	})
 	for range 2 {
 		c, ok := s.Catalog("cat")
-		if !ok || text(t, c.Snapshot) != sound["snapshots/"+key+"/"+catalogFile] {
+		if !ok || text(t, c.Snapshot) != intact["snapshots/"+key+"/"+catalogFile] {
 			t.Fatal("the catalog is not served")
 		}
 		if damaged, err := s.Scrub(t.Context()); err != nil || !cmp.Equal(damaged, []string{"cat"}) {
 			t.Errorf("Scrub: got %q %v, want cat to be unpacked again", damaged, err)
 		}
 		if _, ok := s.Snapshot(key); ok || slices.Contains(names(t, v.path("snapshots", key)), packagesFile) {
-			t.Error("it counts as sound, or will")
+			t.Error("it counts as intact, or will")
 		}
 		if !c.Snapshot.Validated() || len(c.Snapshot.Packages()) == 0 {
-			t.Error("its packages are not described")
+			t.Error("its packages are not validated")
 		}
 		summaries(t, c.Snapshot)
 		s = reopen(t, s, v.dir, newClock())
 	}
 	commit(t, s, "cat", 1, bitCatalog())
-	if !scrubbed(t, s, sound["snapshots/"+key+"/"+catalogFile]) {
+	if !scrubbed(t, s, intact["snapshots/"+key+"/"+catalogFile]) {
 		t.Error("it is not healed")
 	}
 	compressNow(t, s, nil)
-	if diff := cmp.Diff(sound, v.contents()); diff != "" {
+	if diff := cmp.Diff(intact, v.contents()); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)
 	}
 }
 
-// Who reads while catalog.jsonl is replaced goes on with what he has.
-func TestMendUnderAReader(t *testing.T) {
-	s, v, sound := mendable(t, func(testVolume) {})
+// Readers keep the file that they have open while catalog.jsonl is replaced.
+func TestRestoreKeepsOpenReaders(t *testing.T) {
+	s, v, intact := mendable(t, func(testVolume) {})
 	c, _ := s.Catalog("cat")
 	f, err := c.Snapshot.OpenAll()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	b := []byte(sound["snapshots/"+key+"/"+catalogFile])
+	b := []byte(intact["snapshots/"+key+"/"+catalogFile])
 	b[len(b)-3] ^= 1
 	out, err := os.OpenFile(v.path("snapshots", key, catalogFile), os.O_WRONLY, 0)
 	if err != nil {
@@ -113,7 +113,7 @@ func TestMendUnderAReader(t *testing.T) {
 	}
 	_ = out.Close() // what counts is what is found
 	before := text(t, c.Snapshot)
-	if !scrubbed(t, s, sound["snapshots/"+key+"/"+catalogFile]) {
+	if !scrubbed(t, s, intact["snapshots/"+key+"/"+catalogFile]) {
 		t.Error("it is not mended")
 	}
 	if text(t, c.Snapshot) == before {
@@ -125,7 +125,7 @@ func TestMendUnderAReader(t *testing.T) {
 	}
 }
 
-// While a pointer cannot be read, nobody knows what it points to: nothing that it may be is deleted.
+// While a pointer is unreadable, no snapshot that it may name is deleted.
 func TestSweepWithADamagedPointer(t *testing.T) {
 	v, clock := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, clock)
@@ -160,8 +160,8 @@ func TestSweepWithADamagedPointer(t *testing.T) {
 	wantNames(t, v.path("snapshots"), source(3).Key())
 }
 
-// The pointer of another catalog is none, whatever it says; one of an earlier release has no checksum.
-func TestPointers(t *testing.T) {
+// The pointer of another catalog is invalid. One of an earlier release has no checksum.
+func TestPointerOfAnotherCatalogIsInvalid(t *testing.T) {
 	v, clock := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, clock)
 	commit(t, s, "cat", 1, blobs("one"))

@@ -8,7 +8,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-func TestAnswers(t *testing.T) {
+func TestPing(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	for range 3 {
 		must.Succeed(t, s.Ping(t.Context()))

@@ -10,11 +10,10 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// tiny is a bound that no blob keeps: what is committed under it has not been parsed.
+// tiny is a limit that every blob exceeds: content committed under it was not parsed.
 func tiny(o *Options) { o.MaxBlobBytes = 10 }
 
-// What is parsed shows by what is refused: after a restart with a tiny bound on blobs, files that were read before
-// pass, as they are copied, and all others fail.
+// After a restart with a tiny blob limit, files that were read before pass, as they are copied, and all others fail.
 func TestUnchangedFilesAreNotParsedAgain(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
@@ -47,7 +46,8 @@ func TestUnchangedFilesAreNotParsedAgain(t *testing.T) {
 	moved["zzz.json"] = moved["catalog-info.json"]
 	delete(moved, "catalog-info.json")
 	got := text(t, commit(t, s, "small", 3, moved))
-	if line, rest, _ := strings.Cut(want, "\n"); got == want || strings.Count(got, "\n") != strings.Count(want, "\n") || line == "" || rest == "" {
+	if line, rest, _ := strings.Cut(want, "\n"); got == want ||
+		strings.Count(got, "\n") != strings.Count(want, "\n") || line == "" || rest == "" {
 		t.Error("the renamed file did not move its blobs")
 	}
 
@@ -88,11 +88,12 @@ func TestChangedFileAmongUnchangedOnes(t *testing.T) {
 	}
 }
 
-// The same file twice gives its blobs twice, whether parsed or copied.
+// A file that occurs twice gives its blobs twice, parsed or copied.
 func TestEqualFiles(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
-	in := files{"a.json": `{"schema":"s","name":"same"}`, "b.json": `{"schema":"s","name":"between"}`, "c.json": `{"schema":"s","name":"same"}`, "d.json": "", "e.json": ""}
+	in := files{"a.json": `{"schema":"s","name":"same"}`, "b.json": `{"schema":"s","name":"between"}`,
+		"c.json": `{"schema":"s","name":"same"}`, "d.json": "", "e.json": ""}
 	want := text(t, commit(t, s, "cat", 1, in))
 	s = reopen(t, s, dir, c, tiny)
 	if got := text(t, commit(t, s, "cat", 2, in)); got != want || strings.Count(got, "\n") != 3 {
@@ -124,27 +125,27 @@ func invalid(t *testing.T, snap *Snapshot) []InvalidPackage {
 	return out
 }
 
-// The verdict on a package whose bytes are the same, and its summary, are taken over: planted in the previous snapshot, a
-// wrong one stays until the package changes.
-func TestVerdictOnUnchangedPackageIsTakenOver(t *testing.T) {
+// The result for a package with the same bytes is copied: a wrong one planted in the previous snapshot stays until the
+// package changes.
+func TestResultForUnchangedPackageIsCopied(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
-	plantVerdict(t, v, commit(t, s, "cat", 1, files{"c.json": unsoundBar}), `{"name":"bar","displayName":"planted"}`)
+	plantVerdict(t, v, commit(t, s, "cat", 1, files{"c.json": invalidBar}), `{"name":"bar","displayName":"planted"}`)
 	s = reopen(t, s, v.dir, c)
-	got := commit(t, s, "cat", 2, files{"c.json": unsoundBar})
+	got := commit(t, s, "cat", 2, files{"c.json": invalidBar})
 	if len(got.Packages()) != 1 || len(invalid(t, got)) != 0 {
 		t.Errorf("unchanged: got packages %v, invalid %v", got.Packages(), invalid(t, got))
 	}
 	if summary, ok, err := got.Summary("bar"); err != nil || !ok || summary.DisplayName != "planted" {
 		t.Errorf("unchanged: got the summary %+v %v %v, want that of before", summary, ok, err)
 	}
-	changed := strings.Replace(unsoundBar, "}", `,"description":"changed"}`, 1)
+	changed := strings.Replace(invalidBar, "}", `,"description":"changed"}`, 1)
 	if got := commit(t, s, "cat", 3, files{"c.json": changed}); len(got.Packages()) != 0 || len(invalid(t, got)) != 1 {
 		t.Errorf("changed: got packages %v, invalid %v", got.Packages(), invalid(t, got))
 	}
 }
 
-// plantVerdict writes a description that says that the one package of a snapshot is sound.
+// plantVerdict writes a file packages that has the only package of a snapshot as valid.
 func plantVerdict(t *testing.T, v testVolume, snap *Snapshot, summary string) {
 	t.Helper()
 	r := snap.validation.Load().at(0)

@@ -37,7 +37,7 @@ func filesOf(t testing.TB, dir string) files {
 	return out
 }
 
-// scan reads the blobs of a directory one after the other: what the store has to give.
+// scan reads the blobs of a directory in order: the expected content of the store.
 func scan(t *testing.T, dir string) []fbc.Blob {
 	t.Helper()
 	fsys := os.DirFS(dir)
@@ -59,7 +59,7 @@ func scan(t *testing.T, dir string) []fbc.Blob {
 	return out
 }
 
-// lines are the blobs for which keep holds, as they are served.
+// lines returns the served lines of the blobs for which keep returns true.
 func lines(blobs []fbc.Blob, keep func(fbc.Blob) bool) (text string, count int) {
 	var out strings.Builder
 	for _, b := range blobs {
@@ -72,7 +72,7 @@ func lines(blobs []fbc.Blob, keep func(fbc.Blob) bool) (text string, count int) 
 	return out.String(), count
 }
 
-// wantBlobs compares blobs with a text in every way in which they can be read.
+// wantBlobs compares blobs with a text, read in every way.
 func wantBlobs(t *testing.T, got *Blobs, want string, count int) {
 	t.Helper()
 	if got.Len() != count || got.Size() != int64(len(want)) {
@@ -197,15 +197,17 @@ func TestPackage(t *testing.T) {
 	wantBlobs(t, snap.Package(""), "", 0)
 }
 
-// The olm.package blob may stand anywhere among the others, and may name the package twice.
+// The olm.package blob can be anywhere in the catalog, and can name the package twice.
 func TestPackageOrder(t *testing.T) {
 	for name, order := range map[string][]string{
-		"first":  {`{"schema":"olm.package","name":"p"}`, `{"schema":"x","package":"p"}`, `{"schema":"x"}`, `{"schema":"y","package":"p"}`},
-		"middle": {`{"schema":"x","package":"p"}`, `{"schema":"olm.package","name":"p"}`, `{"schema":"x","name":"p"}`, `{"schema":"y","package":"p"}`},
-		"last":   {`{"schema":"x","package":"p"}`, `{"schema":"y","package":"p"}`, `{"schema":"z","package":"q"}`, `{"schema":"olm.package","name":"p"}`},
-		"both":   {`{"schema":"x","package":"p"}`, `{"schema":"olm.package","name":"p","package":"p"}`, `{"schema":"y","package":"p"}`},
-		"alone":  {`{"schema":"x"}`, `{"schema":"olm.package","name":"p"}`},
-		"twice":  {`{"schema":"olm.package","name":"p"}`, `{"schema":"x","package":"p"}`, `{"schema":"olm.package","name":"p"}`},
+		"first": {`{"schema":"olm.package","name":"p"}`, `{"schema":"x","package":"p"}`, `{"schema":"x"}`, `{"schema":"y","package":"p"}`},
+		"middle": {`{"schema":"x","package":"p"}`, `{"schema":"olm.package","name":"p"}`,
+			`{"schema":"x","name":"p"}`, `{"schema":"y","package":"p"}`},
+		"last": {`{"schema":"x","package":"p"}`, `{"schema":"y","package":"p"}`, `{"schema":"z","package":"q"}`,
+			`{"schema":"olm.package","name":"p"}`},
+		"both":  {`{"schema":"x","package":"p"}`, `{"schema":"olm.package","name":"p","package":"p"}`, `{"schema":"y","package":"p"}`},
+		"alone": {`{"schema":"x"}`, `{"schema":"olm.package","name":"p"}`},
+		"twice": {`{"schema":"olm.package","name":"p"}`, `{"schema":"x","package":"p"}`, `{"schema":"olm.package","name":"p"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			snap := commit(t, open(t, t.TempDir(), newClock()), "cat", 1, files{"c.json": strings.Join(order, "")})
@@ -262,21 +264,23 @@ func TestEmptyCatalog(t *testing.T) {
 }
 
 const (
-	soundFoo = `{"schema":"olm.package","name":"foo","defaultChannel":"a"}
+	validFoo = `{"schema":"olm.package","name":"foo","defaultChannel":"a"}
 		{"schema":"olm.channel","package":"foo","name":"a","entries":[{"name":"foo.v1"}]}
 		{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"quay.io/example/foo","properties":[{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}}]}`
-	unsoundBar = `{"schema":"olm.package","name":"bar"}`
+	invalidBar = `{"schema":"olm.package","name":"bar"}`
 	nameless   = `{"schema":"olm.channel","name":"a"}`
 )
 
 func TestInvalidPackages(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	custom := `{"schema":"example.com","package":"only-custom"}`
-	for i, want := range []files{{"c.json": soundFoo + unsoundBar + nameless + custom}, {"a.json": custom, "c.json": soundFoo + unsoundBar + nameless}} {
+	for i, want := range []files{{"c.json": validFoo + invalidBar + nameless + custom},
+		{"a.json": custom, "c.json": validFoo + invalidBar + nameless}} {
 		snap := commit(t, s, "cat", i, want) // the second time, most is taken from the first
 		invalid := []InvalidPackage{
 			{Name: "", Reason: `unknown package "" for channel "a"`, Hash: "e313642178ff3279e955f0f6d6a3cc59"},
-			{Name: "bar", Reason: "default channel must be set; package must contain at least one channel", Hash: "be7f2df82d32ed1015a8a8d5e31af0a6"},
+			{Name: "bar", Reason: "default channel must be set; package must contain at least one channel",
+				Hash: "be7f2df82d32ed1015a8a8d5e31af0a6"},
 		}
 		got, err := snap.InvalidPackages()
 		if diff := cmp.Diff(invalid, got); diff != "" || err != nil || snap.InvalidPackageCount() != 2 {
@@ -295,11 +299,11 @@ func TestPackageHashFollowsItsBlobs(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	var hashes []string
 	for i, in := range []files{
-		{"c.json": soundFoo},
-		{"elsewhere.json": soundFoo, "other.json": `{"schema":"example.com","package":"bar"}`},
-		{"c.json": strings.ReplaceAll(soundFoo, ",", " ,\n")},
-		{"c.json": soundFoo + `{"schema":"example.com","package":"foo"}`},
-		{"c.json": strings.Replace(soundFoo, "quay.io", "example.com", 1)},
+		{"c.json": validFoo},
+		{"elsewhere.json": validFoo, "other.json": `{"schema":"example.com","package":"bar"}`},
+		{"c.json": strings.ReplaceAll(validFoo, ",", " ,\n")},
+		{"c.json": validFoo + `{"schema":"example.com","package":"foo"}`},
+		{"c.json": strings.Replace(validFoo, "quay.io", "example.com", 1)},
 	} {
 		hashes = append(hashes, commit(t, s, "cat", i, in).Packages()[0].Hash)
 	}

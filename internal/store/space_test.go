@@ -17,7 +17,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// limited is an option.
+// limited returns an option.
 func limited(limit int64) func(*Options) { return func(o *Options) { o.Limit = limit } }
 
 func usage(t *testing.T, s *Store) Usage {
@@ -54,7 +54,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Files come and go while the store is measured.
+// Files appear and vanish while the store is measured.
 func TestUsageWhileFilesVanish(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
@@ -83,8 +83,8 @@ func TestUsageWhileFilesVanish(t *testing.T) {
 	others.Wait()
 }
 
-// What would not fit in is refused before anything is written, in words that help; what is served stays, and when another
-// catalog goes there is room.
+// Content that does not fit is refused before anything is written, with a helpful message. The served content stays,
+// and there is room once another catalog is removed.
 func TestLimit(t *testing.T) {
 	long := strings.Repeat("long ", 2000)
 	v := testVolume{t, t.TempDir()}
@@ -112,7 +112,7 @@ func TestLimit(t *testing.T) {
 	serves(t, s, "cat", long)
 	serves(t, s, "other", long+"other")
 
-	st, err := s.Stage("new", source(1).Image) // of what was never unpacked nobody knows how large it is
+	st, err := s.Stage("new", source(1).Image) // the size of new content is unknown
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +144,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Compressed forms keep within the limit too: without room the catalog is served as it is.
-func TestLimitOfForms(t *testing.T) {
+// Compressed forms stay within the limit, too. Without room the catalog is served uncompressed.
+func TestCompressedFormsStayWithinLimit(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
 	snap := commit(t, s, "cat", 1, blobs("one"))
@@ -161,8 +161,8 @@ func TestLimitOfForms(t *testing.T) {
 	wantForms(t, s, "cat")
 }
 
-// What files expand to keeps within the limit, as they do themselves.
-func TestLimitOfWhatFilesGive(t *testing.T) {
+// The expanded content of files stays within the limit, too.
+func TestExpandedContentStaysWithinLimit(t *testing.T) {
 	s := open(t, t.TempDir(), newClock(), limited(1<<20))
 	bomb := "schema: a\nx: &x \"" + strings.Repeat("x", 10_000) + "\"\ny: [" + strings.Repeat("*x, ", 90) + "*x]\n"
 	_, err := tryCommit(t, s, "cat", source(1), files{"a.yaml": bomb})
@@ -175,8 +175,8 @@ func TestLimitOfWhatFilesGive(t *testing.T) {
 	}
 }
 
-// What the index would hold is bounded while the files are read, not only when all are.
-func TestBoundsOfTheIndex(t *testing.T) {
+// The limits of the index apply while files are read, not only at the end.
+func TestIndexLimitsApplyWhileReading(t *testing.T) {
 	for name, fill := range map[string]func(in *intake){
 		"blobs": func(in *intake) { in.total.blobs = maxBlobs },
 		"facts": func(in *intake) { in.total.facts = maxFacts },
@@ -189,12 +189,13 @@ func TestBoundsOfTheIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 			fill(st.intake) // nothing is read yet
-			if err := st.Root().WriteFile("c.json", []byte(soundFoo), 0o644); err != nil {
+			if err := st.Root().WriteFile("c.json", []byte(validFoo), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			st.Add("c.json")
 			var where *fbc.Error
-			if _, err := st.Commit(t.Context(), source(1)); !errors.As(err, &where) || where.Path != "c.json" || !strings.Contains(err.Error(), "exceeds the limit of") {
+			if _, err := st.Commit(t.Context(), source(1)); !errors.As(err, &where) || where.Path != "c.json" ||
+				!strings.Contains(err.Error(), "exceeds the limit of") {
 				t.Errorf("got error %v", err)
 			}
 			if err := st.Discard(); err != nil {
@@ -204,16 +205,16 @@ func TestBoundsOfTheIndex(t *testing.T) {
 	}
 }
 
-// A file that comes again, replaced or not, takes the place of what it gave before in what is bounded.
-func TestBoundsCountFilesOnce(t *testing.T) {
+// A file that is added again, replaced or not, counts once.
+func TestLimitsCountFilesOnce(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
-	commit(t, s, "cat", 1, files{"a.json": soundFoo, "b.json": unsoundBar})
-	st := stage(t, s, "cat", files{"a.json": soundFoo, "b.json": unsoundBar, "c.json": soundFoo + unsoundBar})
+	commit(t, s, "cat", 1, files{"a.json": validFoo, "b.json": invalidBar})
+	st := stage(t, s, "cat", files{"a.json": validFoo, "b.json": invalidBar, "c.json": validFoo + invalidBar})
 	for range 3 {
 		st.Add("a.json")
 		st.Add("c.json")
 	}
-	must.Succeed(t, st.files.WriteFile("d.json", []byte(soundFoo), 0o644)) // which nobody announces
+	must.Succeed(t, st.files.WriteFile("d.json", []byte(validFoo), 0o644)) // not added
 	must.Succeed(t, st.write(t.Context(), source(2)))
 	if st.intake.total.blobs != 3+1+4+3 || st.intake.total.facts != 3 {
 		t.Errorf("there are %d blobs and %d facts", st.intake.total.blobs, st.intake.total.facts)
@@ -221,8 +222,8 @@ func TestBoundsCountFilesOnce(t *testing.T) {
 	must.Succeed(t, st.Discard())
 }
 
-// What a catalog takes says nothing of another image.
-func TestLimitOfAnotherImage(t *testing.T) {
+// The size of the served content is no estimate for another image.
+func TestLimitIgnoresSizeOfAnotherImage(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	commit(t, s, "cat", 1, blobs(strings.Repeat("long ", 2000)))
 	s.space.limit = usage(t, s).Used + 5000

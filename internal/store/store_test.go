@@ -21,7 +21,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// clock stands still until it is told to go on.
+// clock stands still unless it is advanced.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -64,7 +64,7 @@ func reopen(t *testing.T, s *Store, dir string, c *clock, change ...func(*Option
 	return open(t, dir, c, change...)
 }
 
-// digest makes up the digest of an image.
+// digest returns an invented digest of an image.
 func digest(n int) string { return fmt.Sprintf("sha256:%064x", n) }
 
 func source(n int) Source { return Source{Image: "example.com/catalog:latest", Digest: digest(n)} }
@@ -72,7 +72,7 @@ func source(n int) Source { return Source{Image: "example.com/catalog:latest", D
 // files are the files of a catalog by path.
 type files map[string]string
 
-// blobs is a catalog of one custom blob with a text.
+// blobs returns a catalog of one custom blob with a text.
 func blobs(text string) files {
 	return files{"c.json": fmt.Sprintf(`{"schema":"example.com","name":"text","text":%q}`, text)}
 }
@@ -122,7 +122,7 @@ func sweep(t *testing.T, s *Store) {
 	}
 }
 
-// text reads all of a snapshot in each way there is and returns it.
+// text reads all of a snapshot in each way and returns it.
 func text(t testing.TB, snap *Snapshot) string {
 	t.Helper()
 	b, err := io.ReadAll(snap.Select(Query{}))
@@ -143,7 +143,7 @@ func text(t testing.TB, snap *Snapshot) string {
 	return string(b)
 }
 
-// serves checks that a catalog serves the content that blobs made; nothing if want is "".
+// serves checks that a catalog serves the content of blobs; nothing if want is "".
 func serves(t *testing.T, s *Store, name, want string) Catalog {
 	t.Helper()
 	c, ok := s.Catalog(name)
@@ -167,7 +167,7 @@ func serves(t *testing.T, s *Store, name, want string) Catalog {
 	return c
 }
 
-// tree lists what is under a directory: each file with inode and times, so that any write shows.
+// tree lists a directory: each file with inode and times, so that any write shows.
 func tree(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
@@ -228,7 +228,8 @@ func TestReopenServesTheSame(t *testing.T) {
 			t.Errorf("catalog %d is %s, want %s", i, after[i].Name, name)
 		}
 		if before[i].Snapshot.Key() != got.Snapshot.Key() || !before[i].Since.Equal(got.Since) {
-			t.Errorf("catalog %s: served %s since %s before, %s since %s after", name, before[i].Snapshot.Key(), before[i].Since, got.Snapshot.Key(), got.Since)
+			t.Errorf("catalog %s: served %s since %s before, %s since %s after", name, before[i].Snapshot.Key(),
+				before[i].Since, got.Snapshot.Key(), got.Since)
 		}
 		if diff := cmp.Diff(before[i].Snapshot.Info(), got.Snapshot.Info()); diff != "" {
 			t.Errorf("catalog %s: -before +after:\n%s", name, diff)
@@ -239,7 +240,8 @@ func TestReopenServesTheSame(t *testing.T) {
 func TestKey(t *testing.T) {
 	keys := map[string]Source{}
 	for _, src := range []Source{
-		{Digest: digest(1)}, {Digest: digest(2)}, {Digest: digest(1), ConfigDir: "/configs"}, {Digest: digest(1), ConfigDir: "/other"}, {Digest: "sha512:ab"},
+		{Digest: digest(1)}, {Digest: digest(2)}, {Digest: digest(1), ConfigDir: "/configs"}, {Digest: digest(1),
+			ConfigDir: "/other"}, {Digest: "sha512:ab"},
 	} {
 		key := src.Key()
 		if other, ok := keys[key]; ok {
@@ -282,7 +284,7 @@ func TestSinceOnlyGrows(t *testing.T) {
 	}
 }
 
-func TestPointToTheSameWritesNothing(t *testing.T) {
+func TestServeOfTheSameWritesNothing(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
 	commit(t, s, "cat", 1, blobs("one"))
@@ -360,7 +362,7 @@ func TestOpenErrors(t *testing.T) {
 	open(t, filepath.Join(t.TempDir(), "made", "if", "missing"), newClock())
 }
 
-func TestRefuse(t *testing.T) {
+func TestRecordRefusal(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
 	one, two := source(1).Key(), source(2).Key()
@@ -386,7 +388,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-func TestDiscardAndErrorsLeaveWhatIsServed(t *testing.T) {
+func TestDiscardAndErrorsKeepServedContent(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
 	commit(t, s, "cat", 1, blobs("served"))
@@ -423,7 +425,7 @@ func TestDiscardAndErrorsLeaveWhatIsServed(t *testing.T) {
 	wantNames(t, filepath.Join(dir, "catalogs"), "cat")
 }
 
-// Catalogs that share a snapshot each have an endpoint of their own, also after a restart. It alone is no reason to write.
+// Catalogs that share a snapshot have their own endpoints, also after a restart. A new endpoint alone is not written.
 func TestEndpoint(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
@@ -446,8 +448,8 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// What is told of a decision made elsewhere outlives the process, and time goes on all the same.
-func TestPointAsElsewhere(t *testing.T) {
+// Basis and time of a decision made elsewhere survive a restart. Times still increase.
+func TestServeTakesTimeAndBasisOfSource(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
 	began := c.Now().Add(-time.Hour).Truncate(time.Second)
@@ -468,7 +470,7 @@ func TestPointAsElsewhere(t *testing.T) {
 	if got := serves(t, s, "cat", "two"); !got.Since.After(began) || got.Basis != "" {
 		t.Errorf("got since %s, basis %q, want later than %s and none", got.Since, got.Basis, began)
 	}
-	// The same content, decided for once more, is served since then; and asked for again, nothing is written.
+	// A new decision for the same content changes Since; the same decision again writes nothing.
 	other.Basis, other.Since = "again", began.Add(time.Hour)
 	snap, _ := s.Snapshot(other.Key())
 	must.Succeed(t, s.point("cat", other, snap))
@@ -485,7 +487,7 @@ func TestPointAsElsewhere(t *testing.T) {
 	}
 }
 
-// A catalog that is given to another owner is left as it is otherwise; and who owns it outlives the process.
+// A change of owner changes nothing else and survives a restart.
 func TestOwner(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
@@ -507,7 +509,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// What a later release adds to pointers does not keep this one from reading them, as it does not keep earlier ones from reading the owner.
+// A release ignores fields that a later one adds to pointers.
 func TestPointerOfLaterRelease(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)

@@ -13,7 +13,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// summaries reads all summaries of a snapshot, and each of them alone.
+// summaries reads all summaries of a snapshot, and each on its own.
 func summaries(t *testing.T, snap *Snapshot) []fbc.Summary {
 	t.Helper()
 	var out []fbc.Summary
@@ -66,8 +66,8 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-func TestUnsoundPackagesHaveNoSummary(t *testing.T) {
-	snap := commit(t, open(t, t.TempDir(), newClock()), "cat", 1, files{"c.json": soundFoo + unsoundBar + nameless})
+func TestInvalidPackagesHaveNoSummary(t *testing.T) {
+	snap := commit(t, open(t, t.TempDir(), newClock()), "cat", 1, files{"c.json": validFoo + invalidBar + nameless})
 	got := summaries(t, snap)
 	if len(got) != 1 || got[0].Name != "foo" || got[0].Head != "foo.v1" || got[0].Version != "1.0.0" {
 		t.Errorf("got %+v, want one of foo", got)
@@ -77,11 +77,11 @@ func TestUnsoundPackagesHaveNoSummary(t *testing.T) {
 	}
 }
 
-// Whoever holds a snapshot reads its summaries after it is deleted.
+// A reader that holds a snapshot reads its summaries after its deletion.
 func TestSummariesAfterRemove(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	s := open(t, v.dir, newClock())
-	snap := commit(t, s, "cat", 1, files{"c.json": soundFoo})
+	snap := commit(t, s, "cat", 1, files{"c.json": validFoo})
 	if err := s.Remove("cat"); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestSummariesAfterRemove(t *testing.T) {
 	}
 }
 
-// A file that becomes shorter or is damaged under a reader gives an error, never an early end.
+// Truncation or damage of an open file is an error, never an early end.
 func TestSummariesOfADamagedFile(t *testing.T) {
 	for name, harm := range map[string]func(string) string{
 		"shorter": func(s string) string { return s[:3] },
@@ -100,7 +100,7 @@ func TestSummariesOfADamagedFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := testVolume{t, t.TempDir()}
 			s := open(t, v.dir, newClock())
-			snap := commit(t, s, "cat", 1, files{"c.json": soundFoo})
+			snap := commit(t, s, "cat", 1, files{"c.json": validFoo})
 			v.write(harm(v.read("snapshots", key, packagesFile)), "snapshots", key, packagesFile)
 			count := 0
 			for _, err := range snap.Summaries() {
@@ -128,7 +128,7 @@ func TestSummariesOfADamagedFile(t *testing.T) {
 	}
 }
 
-// A snapshot of the layout before there were summaries is served as its catalog.jsonl says, and unpacked again.
+// A snapshot of the layout before summaries is served from its catalog.jsonl and unpacked again.
 func TestEarlierLayoutIsUnpackedAgain(t *testing.T) {
 	v := testVolume{t, t.TempDir()}
 	if err := os.CopyFS(v.dir, os.DirFS("testdata/earlier-layout")); err != nil {
@@ -145,13 +145,13 @@ func TestEarlierLayoutIsUnpackedAgain(t *testing.T) {
 		t.Errorf("Scrub: got %q %v, want the catalog to be unpacked again", damaged, err)
 	}
 	if !earlier.Snapshot.Validated() {
-		t.Error("its packages are not described")
+		t.Error("its packages are not validated")
 	}
 	wantNames(t, v.path("snapshots", key), before...) // the next start would take a description for a proof
 	if _, ok := s.Snapshot(key); ok {
 		t.Error("the snapshot is given")
 	}
-	commit(t, s, "cat", 1, files{"c.json": soundFoo})
+	commit(t, s, "cat", 1, files{"c.json": validFoo})
 	s = reopen(t, s, v.dir, newClock())
 	c, ok := s.Catalog("cat")
 	if !ok || len(summaries(t, c.Snapshot)) != 1 {
@@ -183,7 +183,7 @@ func TestSelectByFacts(t *testing.T) {
 	}{
 		"a property":                         {Query{Property: "example.com/text"}, "foo.v2"},
 		"a property of several":              {Query{Property: "olm.gvk"}, "foo.v1 foo.v2 bar.v1"},
-		"a property nobody has":              {Query{Property: "olm.bundle"}, ""},
+		"an unknown property":                {Query{Property: "olm.bundle"}, ""},
 		"an API is no property":              {Query{Property: "example.com/v1/Foo"}, ""},
 		"a property of a package":            {Query{Property: "olm.gvk", Package: "foo"}, "foo.v1 foo.v2"},
 		"a property of a bundle":             {Query{Property: "olm.gvk", Package: "foo", Name: "foo.v2", Schema: fbc.SchemaBundle}, "foo.v2"},
@@ -197,7 +197,7 @@ func TestSelectByFacts(t *testing.T) {
 		"a kind of the core group":           {gvk("", "v1", "Core"), "bar.v1"},
 		"a version":                          {gvk("", "v1", ""), "foo.v1 foo.v2 bar.v1"},
 		"no part of a name":                  {gvk("example", "", ""), ""},
-		"an API nobody provides":             {gvk("example.com", "v3", "Foo"), ""},
+		"an unknown API":                     {gvk("example.com", "v3", "Foo"), ""},
 		"a property is no API":               {gvk("example.com", "text", ""), ""},
 		"an API and a property":              {Query{Property: "example.com/text", Provides: fbc.GVK{Kind: "Foo"}}, "foo.v2"},
 		"an API of a package that has it":    {Query{Package: "foo", Provides: fbc.GVK{Version: "v1"}}, "foo.v1 foo.v2"},

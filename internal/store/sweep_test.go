@@ -30,7 +30,7 @@ func TestSweepAfterGrace(t *testing.T) {
 		t.Error("the deleted snapshot is still given")
 	}
 
-	s = reopen(t, s, dir, c, func(o *Options) { o.Grace = time.Hour }) // the grace begins anew with a process
+	s = reopen(t, s, dir, c, func(o *Options) { o.Grace = time.Hour }) // each process counts the grace period again
 	c.advance(30 * time.Minute)
 	sweep(t, s)
 	c.advance(time.Hour - time.Nanosecond)
@@ -44,7 +44,7 @@ func TestSweepAfterGrace(t *testing.T) {
 	serves(t, s, "cat", "3")
 }
 
-func TestSweepLetsGoOfWhatIsNoSnapshot(t *testing.T) {
+func TestSweepDeletesUnknownDirectories(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "cat", 1, blobs("1"))
@@ -70,14 +70,14 @@ func TestRemove(t *testing.T) {
 		serves(t, s, "goes", "")
 		serves(t, s, "stays", "stays, later")
 		wantNames(t, v.path("catalogs"), "stays")
-		// All that was the removed catalog's is gone at once; the other's earlier snapshot has its grace.
+		// The snapshots of the removed catalog are deleted at once; the other's earlier one has its grace period.
 		wantNames(t, v.path("snapshots"), source(7).Key(), source(8).Key())
 		wantNames(t, v.path("stage"))
 	}
 	serves(t, reopen(t, s, v.dir, c), "goes", "")
 }
 
-func TestRemoveKeepsWhatIsShared(t *testing.T) {
+func TestRemoveKeepsSharedSnapshots(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	a := commit(t, s, "a", 1, blobs("shared"))
@@ -96,9 +96,9 @@ func TestRemoveKeepsWhatIsShared(t *testing.T) {
 	wantNames(t, v.path("snapshots"))
 }
 
-// From when a commit has published a snapshot until a catalog is pointed to it, nothing deletes it: neither that the volume is full,
-// nor that the only catalog that served it is removed, nor that another commit of it has ended.
-func TestSweepSparesWhatIsAwaited(t *testing.T) {
+// Nothing deletes a snapshot between its publication by a commit and the pointer: no full volume, no removal of its
+// only catalog, no end of another commit.
+func TestSweepKeepsAwaitedSnapshots(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
 	commit(t, s, "gone", 1, blobs("one"))
@@ -125,7 +125,7 @@ func TestSweepSparesWhatIsAwaited(t *testing.T) {
 	wantNames(t, filepath.Join(dir, snapshotsDir), source(1).Key())
 }
 
-func TestRemoveOfWhatCannotBeServed(t *testing.T) {
+func TestRemoveOfUnservableCatalog(t *testing.T) {
 	v, c := testVolume{t, t.TempDir()}, newClock()
 	s := open(t, v.dir, c)
 	commit(t, s, "cat", 1, blobs("one"))
@@ -169,13 +169,13 @@ func TestReadersFinishAfterRemove(t *testing.T) {
 	if got := text(t, held); got != want {
 		t.Errorf("the snapshot gives %d bytes", len(got))
 	}
-	anew, err := held.OpenAll()
+	again, err := held.OpenAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer anew.Close()
-	if b, err := io.ReadAll(anew); err != nil || string(b) != want {
-		t.Errorf("the file opened anew gave %d bytes, %v", len(b), err)
+	defer again.Close()
+	if b, err := io.ReadAll(again); err != nil || string(b) != want {
+		t.Errorf("the file opened again has %d bytes, %v", len(b), err)
 	}
 }
 

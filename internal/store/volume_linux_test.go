@@ -13,10 +13,10 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// mounts, in the environment, names the test that runs in a mount namespace of its own.
+// mounts is an environment variable with the name of the test that runs in its own mount namespace.
 const mounts = "CATALOGD_TEST_MOUNTS"
 
-// withMounts runs the test in a process of its own, whose mounts nobody else sees.
+// withMounts runs the test in a process with its own mounts.
 func withMounts(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(mounts) == t.Name() {
@@ -61,7 +61,7 @@ func TestReadOnlyVolume(t *testing.T) {
 	})
 }
 
-// A full volume goes on being served, also after a restart, and takes new content when there is room again.
+// A full volume is still served, also after a restart, and accepts new content once there is space.
 func TestFullVolume(t *testing.T) {
 	withMounts(t, func(t *testing.T) {
 		dir, clock := t.TempDir(), newClock()
@@ -104,9 +104,9 @@ func TestFullVolume(t *testing.T) {
 	})
 }
 
-// On a full volume a catalog is served as it is; it is said once, nothing is left behind, and when there is room the forms
-// are made.
-func TestFullVolumeHasNoRoomForForms(t *testing.T) {
+// On a full volume a catalog is served uncompressed. This is logged once and leaves nothing behind. Once there is
+// space, the forms are written.
+func TestFullVolumeServesUncompressed(t *testing.T) {
 	withMounts(t, func(t *testing.T) {
 		dir := t.TempDir()
 		must.Succeed(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"))

@@ -15,7 +15,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// panickyFS panics at the read of a file once it was opened so often: first it is hashed, then, if it is large, parsed.
+// panickyFS panics at the n-th opening of a file: first it is hashed, then, if it is large, parsed.
 type panickyFS struct {
 	fs.FS
 	name  string
@@ -36,7 +36,7 @@ type panickyFile struct{ fs.File }
 
 func (panickyFile) Read([]byte) (int, error) { panic("no parser is perfect") }
 
-// A parser that panics fails the file, by name, and nothing else: what is served stays, and the next content is taken.
+// A panic of a parser fails only that file, by name. The served content stays and the next content is accepted.
 func TestPanicWhileReading(t *testing.T) {
 	for stageOf, opens := range map[string]int{"hashing": 1, "parsing": 2} {
 		for _, announced := range []bool{true, false} {
@@ -67,13 +67,13 @@ func TestPanicWhileReading(t *testing.T) {
 	}
 }
 
-// A rule that panics makes the package invalid for which it did, and no other: here it is the search in what is known of the
-// snapshot before, which says of its last package that it is one there is not.
-func TestPanicWhileDescribing(t *testing.T) {
+// A panic of a rule makes only that package invalid. Here it is the lookup in the previous results, whose last package
+// has an unknown name.
+func TestPanicWhileValidating(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	all := files{}
 	for _, name := range []string{"aaa", "foo", "zzz"} {
-		all[name+".json"] = strings.ReplaceAll(soundFoo, "foo", name)
+		all[name+".json"] = strings.ReplaceAll(validFoo, "foo", name)
 	}
 	previous := commit(t, s, "cat", 1, all)
 	snap := commit(t, s, "other", 2, all)
@@ -85,14 +85,15 @@ func TestPanicWhileDescribing(t *testing.T) {
 
 	must.Succeed(t, s.validations.ensure(t.Context(), snap, previous))
 	if diff := cmp.Diff([]string{"aaa", "foo"}, snap.ValidNames()); diff != "" {
-		t.Errorf("sound packages, -want +got:\n%s", diff)
+		t.Errorf("valid packages, -want +got:\n%s", diff)
 	}
 	invalid, err := snap.InvalidPackages()
-	if err != nil || len(invalid) != 1 || invalid[0].Name != "zzz" || !strings.HasPrefix(invalid[0].Reason, "validation failed: runtime error: ") {
+	if err != nil || len(invalid) != 1 || invalid[0].Name != "zzz" ||
+		!strings.HasPrefix(invalid[0].Reason, "validation failed: runtime error: ") {
 		t.Errorf("got the invalid packages %+v, %v", invalid, err)
 	}
 	must.Succeed(t, s.Revalidate(context.Background(), snap))
 	if !snap.IsValid("zzz") {
-		t.Error("it is not found sound the next time")
+		t.Error("it is invalid the next time, too")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// memoryVolume is a directory in memory, if there is such a place: for tests that write very often.
+// memoryVolume returns a volume in memory, if possible, for tests that write very often.
 func memoryVolume(t *testing.T) testVolume {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "store-test-")
@@ -28,7 +28,7 @@ func memoryVolume(t *testing.T) testVolume {
 	return testVolume{t, dir}
 }
 
-// contents are the files of a volume by path.
+// contents returns the files of a volume by path.
 func (v testVolume) contents() map[string]string {
 	v.t.Helper()
 	out := map[string]string{}
@@ -46,7 +46,7 @@ func (v testVolume) contents() map[string]string {
 	return out
 }
 
-// fill makes the volume have these files and no others.
+// fill gives the volume exactly these files.
 func (v testVolume) fill(contents map[string]string) {
 	v.t.Helper()
 	for name, text := range v.contents() {
@@ -61,12 +61,12 @@ func (v testVolume) fill(contents map[string]string) {
 	}
 }
 
-// bitCatalog has all that there is in a catalog: a sound package, an unsound one and a custom blob.
+// bitCatalog returns a catalog with a valid package, an invalid one and a custom blob.
 func bitCatalog() files {
-	return files{"c.json": soundFoo + unsoundBar + blobs("one")["c.json"]}
+	return files{"c.json": validFoo + invalidBar + blobs("one")["c.json"]}
 }
 
-// bitVolume is a volume with the catalogs "cat" and "other", and the files it has.
+// bitVolume returns a volume with the catalogs "cat" and "other", and its files.
 func bitVolume(t *testing.T, forms bool) (testVolume, map[string]string) {
 	t.Helper()
 	v := memoryVolume(t)
@@ -82,7 +82,7 @@ func bitVolume(t *testing.T, forms bool) (testVolume, map[string]string) {
 	return v, v.contents()
 }
 
-// bits are the cases of TestEveryByte: one bit of each byte of a file is flipped.
+// bits are the cases of TestEveryBitFlipIsDetected: one bit of each byte of a file is flipped.
 var bits = map[string]struct {
 	file    string
 	forms   bool // compressed forms are there
@@ -104,18 +104,18 @@ var bits = map[string]struct {
 	"gz":                              {file: "snapshots/" + key + "/" + catalogFile + ".gz", forms: true, heals: true},
 }
 
-// A flipped bit, wherever it is, is found when the store is opened or by Scrub. What is sound is served meanwhile, what is not
-// is known; and afterwards, with or without unpacking again, the volume is as it was.
-func TestEveryByte(t *testing.T) {
+// Open or Scrub detects any flipped bit. Intact content is served meanwhile and damage is known. In the end, with or
+// without another unpack, the volume is as it was.
+func TestEveryBitFlipIsDetected(t *testing.T) {
 	for name, c := range bits {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, sound := bitVolume(t, c.forms)
-			catalog := sound["snapshots/"+key+"/"+catalogFile]
-			for at := range len(sound[c.file]) {
-				v.fill(sound)
+			v, intact := bitVolume(t, c.forms)
+			catalog := intact["snapshots/"+key+"/"+catalogFile]
+			for at := range len(intact[c.file]) {
+				v.fill(intact)
 				flip := func() {
-					b := []byte(sound[c.file])
+					b := []byte(intact[c.file])
 					b[at] ^= 1 << (at % 8)
 					v.write(string(b), c.file)
 				}
@@ -136,7 +136,7 @@ func TestEveryByte(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
 				}
-				wantContents(t, sound, v.contents())
+				wantContents(t, intact, v.contents())
 				if t.Failed() {
 					t.Fatalf("it was byte %d of %s", at, c.file)
 				}
@@ -145,7 +145,7 @@ func TestEveryByte(t *testing.T) {
 	}
 }
 
-// scrubbed runs Scrub and checks that all that is not said to be damaged is sound.
+// scrubbed runs Scrub and checks that all content that it does not report is intact.
 func scrubbed(t *testing.T, s *Store, catalog string) (healed bool) {
 	t.Helper()
 	damaged, err := s.Scrub(context.Background())
@@ -171,7 +171,7 @@ func scrubbed(t *testing.T, s *Store, catalog string) (healed bool) {
 		if one.Check() != nil {
 			bad++
 		} else if b, err := io.ReadAll(one); err != nil || string(b) != want {
-			t.Errorf("blob %d is said to be sound: got %q %v, want %q", i, b, err, want)
+			t.Errorf("blob %d is reported as intact: got %q %v, want %q", i, b, err, want)
 		}
 	}
 	if (bad > 0) != (len(damaged) > 0) || bad > 1 || (c.Snapshot.Check() != nil) != (bad > 0) {
@@ -183,7 +183,7 @@ func scrubbed(t *testing.T, s *Store, catalog string) (healed bool) {
 	return len(damaged) == 0
 }
 
-// healsByCommit unpacks the content again if it is missing or damaged, as whoever keeps a catalog current does.
+// healsByCommit unpacks missing or damaged content again, as the sync does.
 func healsByCommit(t *testing.T, s *Store, catalog string) {
 	t.Helper()
 	if _, served := s.Catalog("cat"); !served || s.inventory.snapshot(key).Damaged() {
@@ -201,8 +201,8 @@ func healsByCommit(t *testing.T, s *Store, catalog string) {
 	}
 }
 
-// wantContents compares volumes. An index that was made of the catalog has no files. A compressed form that was damaged is
-// deleted, for Compress to make another; but for bits that RFC 8878 tells every decoder not to look at.
+// wantContents compares volumes. A rebuilt index has no files. A damaged compressed form is deleted, except for bits
+// that RFC 8878 tells every decoder to ignore.
 func wantContents(t *testing.T, want, got map[string]string) {
 	t.Helper()
 	for name, text := range got {

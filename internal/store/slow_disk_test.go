@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A disk that hangs in any operation of a writer keeps no reader waiting, of this catalog or another.
-func TestSlowDisk(t *testing.T) {
+// A disk that hangs in an operation of a writer blocks no reader of any catalog.
+func TestSlowDiskDoesNotBlockReaders(t *testing.T) {
 	type call func(context.Context, *Store) error
 	commits := func(ctx context.Context, s *Store) error {
 		st, err := s.Stage("cat", source(1).Image)
@@ -80,7 +80,7 @@ func TestSlowDisk(t *testing.T) {
 	}
 }
 
-// slowDisk holds up each operation until it is told to go on.
+// slowDisk blocks each operation until the test releases it.
 type slowDisk struct {
 	mu      sync.Mutex
 	hangs   bool
@@ -105,7 +105,7 @@ func (d *slowDisk) step(op operation) error {
 	return nil
 }
 
-// readsAll reads in every way there is what was handed out before, and what is served now.
+// readsAll reads the earlier and the served catalogs in every way.
 func readsAll(t *testing.T, s *Store, before []Catalog) {
 	t.Helper()
 	for _, c := range append(s.Catalogs(), before...) {
