@@ -17,14 +17,14 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// hurried is rules as they are, but for how long a state has to last, and how far they look back: seconds, where it is minutes and hours.
+// hurried returns the rules with seconds in place of minutes and hours.
 func hurried(t *testing.T, rules ruleFile) ruleFile {
 	t.Helper()
 	shorter := map[string]string{"[30m]": "[20s]", "offset 1h": "offset 10s"}
 	for i := range rules.Groups {
 		for j := range rules.Groups[i].Rules {
 			rule := &rules.Groups[i].Rules[j]
-			rule.For = "3s" // a machine that is busy may miss a scrape
+			rule.For = "3s" // a busy machine may miss a scrape
 			for long, short := range shorter {
 				rule.Expr = strings.ReplaceAll(rule.Expr, long, short)
 			}
@@ -33,11 +33,11 @@ func hurried(t *testing.T, rules ruleFile) ruleFile {
 	return rules
 }
 
-// ofReplicas are the alerts that one catalogd alone has no reason for.
+// ofReplicas are the alerts that a single catalogd cannot cause.
 var ofReplicas = map[string]bool{"CatalogdNoLeader": true, "CatalogdReplicaBehind": true}
 
-// TestMonitoring has a real Prometheus scrape a catalogd to which everything happens that there is an alert for. Each alert has to fire for
-// what it is about, and for nothing else. The dashboard's queries are asked the same Prometheus.
+// TestMonitoring causes each alert in a catalogd that a real Prometheus scrapes. Each alert must fire for its cause
+// and for nothing else. The same Prometheus runs the queries of the dashboard.
 func TestMonitoring(t *testing.T) {
 	ca := newAuthority(t, "e2e")
 	w := newWorld(t, shared, monitoredArgs(t, ca)...)
@@ -78,7 +78,7 @@ func TestMonitoring(t *testing.T) {
 	w.wait(t, patience)
 	want["CatalogdDown"] = []string{""}
 	eventually.Succeeds(t, "a catalogd that is gone has its alert", got.fired(p, want))
-	w.start(t) // to clean up
+	w.start(t) // for the cleanup
 
 	for _, rule := range readRules(t).alerts() {
 		if want[rule.Alert] == nil && !ofReplicas[rule.Alert] {
@@ -87,9 +87,10 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// TestReplicaAlerts has a replica that misses an update and then cannot have it, and cuts all replicas off from the API server.
+// TestReplicaAlerts lets a replica miss an update that it then cannot pull, and cuts all replicas off from the API
+// server.
 func TestReplicaAlerts(t *testing.T) {
-	f := newFleet(t, 2, "--storage-limit=1Gi") // however full this machine's disk is
+	f := newFleet(t, 2, "--storage-limit=1Gi") // independent of this machine's disk
 	p := startPrometheus(t, hurried(t, readRules(t)), map[string]string{"catalogd-0": f.replicas[0].metrics, "catalogd-1": f.replicas[1].metrics})
 	ref, first := f.registry.push(t, "sample", catalogImage(t, sampleCatalog))
 	f.createCatalog(t, "sample", ref, nil)
@@ -122,8 +123,8 @@ func TestReplicaAlerts(t *testing.T) {
 	}
 }
 
-// monitoredArgs are those of a catalogd with a certificate that expires tomorrow, and with less room than an update of the sample catalog
-// takes.
+// monitoredArgs are the arguments of a catalogd with a certificate that expires tomorrow, and with too little room
+// for an update of the sample catalog.
 func monitoredArgs(t *testing.T, ca authority) []string {
 	t.Helper()
 	pair, dir := ca.issue(t, "catalogd", "127.0.0.1"), t.TempDir()
@@ -139,7 +140,7 @@ func everySecond(t *testing.T) func(*unstructured.Unstructured) {
 	}
 }
 
-// has tells whether a query gives anything.
+// has reports whether a query has a result.
 func (p *prometheus) has(expr string) func() error {
 	return func() error {
 		samples, err := p.query(expr)
@@ -150,10 +151,11 @@ func (p *prometheus) has(expr string) func() error {
 	}
 }
 
-// alerts collects which alerts have fired, each for which catalogs: "" is one without a catalog. Some end before others begin.
+// alerts collects the alerts that have fired, with their catalogs; "" means no catalog. Some end before others
+// begin.
 type alerts map[string][]string
 
-// fired notes what fires now, and tells whether all that is wanted has fired by now, and nothing else.
+// fired records the firing alerts, and reports whether all wanted alerts, and no others, have fired by now.
 func (a alerts) fired(p *prometheus, want alerts) func() error {
 	return func() error {
 		firing, err := p.firing()

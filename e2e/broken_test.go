@@ -24,19 +24,19 @@ const besidePackage = "beside"
 
 var soundDir = filepath.Join("testdata", "sound")
 
-// verdict is what catalogd has to make of one bad catalog.
+// verdict is the expected outcome of a broken catalog.
 type verdict struct {
-	// blocked are parts of the message with which the whole image is refused; nil: it is served.
+	// blocked are parts of the message that refuses the whole image; nil means that the catalog is served.
 	blocked []string
-	// invalid names the packages that are left out, each with a part of the reason.
+	// invalid maps each invalid package to a part of the reason.
 	invalid map[string]string
-	// packages are those that are published.
+	// packages are the published packages.
 	packages []string
 }
 
 func refused(parts ...string) verdict { return verdict{blocked: parts} }
 
-// without is a catalog that is served while one package is invalid; the sound one beside it is published.
+// without expects a served catalog with an invalid package; the valid package beside it is published.
 func without(pkg, reason string) verdict {
 	return verdict{invalid: map[string]string{pkg: reason}, packages: []string{besidePackage}}
 }
@@ -47,8 +47,9 @@ func (v verdict) and(pkg, reason string) verdict {
 	return v
 }
 
-// TestBrokenCatalogs makes a CatalogSource of each bad catalog of testdata/broken (see its README), all at once, beside
-// a sound one. No content may end the process or touch what the sound catalog serves, and every fault has to be named.
+// TestBrokenCatalogs creates a CatalogSource for each broken catalog of testdata/broken (see its README), all at
+// once, beside a valid one. No content may crash the process or affect the valid catalog, and each fault must be
+// reported.
 func TestBrokenCatalogs(t *testing.T) {
 	w := newWorld(t, shared)
 	sound, digest := w.registry.push(t, "sound", catalogImage(t, sampleCatalog))
@@ -85,7 +86,7 @@ func TestBrokenCatalogs(t *testing.T) {
 	}
 }
 
-// objectName makes the name of a case, which may end in .tar.gz, that of a CatalogSource.
+// objectName turns the name of a case, which may end in .tar.gz, into the name of a CatalogSource.
 func objectName(name string) string {
 	return "case-" + strings.ReplaceAll(name, ".", "-")
 }
@@ -127,7 +128,7 @@ func checkVerdict(t *testing.T, w *world, name string, want verdict) {
 	}
 }
 
-// checkRefused wants the image refused for good, since the same digest cannot become better.
+// checkRefused requires a permanent refusal, since the content of a digest never changes.
 func checkRefused(t *testing.T, w *world, name string, parts []string) {
 	t.Helper()
 	c := w.catalog(t, name)
@@ -195,13 +196,13 @@ func brokenCases(t *testing.T) map[string]brokenCase {
 	return cases
 }
 
-// brokenImage builds the image of one directory of the corpus with the sound package in a layer above it.
+// brokenImage builds the image of a directory of the corpus, with the valid package in a layer above it.
 func brokenImage(t *testing.T, name string) v1.Image {
 	t.Helper()
 	return imageOf(t, directoryLayer(t, filepath.Join("testdata", "broken", name)), directoryLayer(t, soundDir))
 }
 
-// archiveLayer makes a layer of the very bytes of a .tar.gz, be it one or not.
+// archiveLayer makes a layer of the unchanged bytes of a .tar.gz file, even if it is not valid gzip.
 func archiveLayer(t *testing.T, file string) v1.Layer {
 	t.Helper()
 	if layer, err := tarball.LayerFromFile(file); err == nil {

@@ -35,12 +35,12 @@ func TestSampleCatalog(t *testing.T) {
 	testCatalog(t, "sample", sampleCatalog)
 }
 
-// TestCornerCases is TestSampleCatalog with a catalog made for the rules that real ones seldom need.
+// TestCornerCases repeats TestSampleCatalog with a catalog of rules that real catalogs rarely need.
 func TestCornerCases(t *testing.T) {
 	testCatalog(t, "corners", filepath.Join("testdata", "corners"))
 }
 
-// TestCommunityCatalog is TestSampleCatalog with a catalog of real size.
+// TestCommunityCatalog repeats TestSampleCatalog with a catalog of real size.
 func TestCommunityCatalog(t *testing.T) {
 	dir := os.Getenv("COMMUNITY_CATALOG")
 	if dir == "" {
@@ -49,7 +49,7 @@ func TestCommunityCatalog(t *testing.T) {
 	testCatalog(t, "community", dir)
 }
 
-// testCatalog follows one catalog from its directory to everything that clients see of it.
+// testCatalog compares a catalog's directory with everything that clients see of it.
 func testCatalog(t *testing.T, name, dir string) {
 	blobs, err := readCatalog(dir)
 	if err != nil {
@@ -119,7 +119,7 @@ func countSchema(blobs []blob, schema string) (n int) {
 	return n
 }
 
-// checkPackagesListed reads the list as a user does.
+// checkPackagesListed lists the packages as a user does.
 func checkPackagesListed(t *testing.T, w *world, name string, blobs []blob) {
 	out, err := w.Kubectl(t.Context(), "get", "operatorpackages", "-l", "catalog="+name, "-o", "name")
 	if err != nil {
@@ -139,8 +139,8 @@ func checkPackagesListed(t *testing.T, w *world, name string, blobs []blob) {
 	}
 }
 
-// checkContent compares each line of /all with the blob in its place: JSON sources byte by byte once compacted, YAML
-// sources as values with the texts of their numbers.
+// checkContent compares each line of /all with the corresponding blob: JSON sources byte by byte once compacted,
+// YAML sources as values with the text of their numbers.
 func checkContent(t *testing.T, w *world, name string, blobs []blob) {
 	response, err := http.Get(w.contentURL(name, "/api/v1/all"))
 	if err != nil {
@@ -199,7 +199,7 @@ func firstDifference(want, got []byte) string {
 	return fmt.Sprintf("at byte %d: want %q, got %q", i, around(want), around(got))
 }
 
-// checkPackages compares every OperatorPackage, field by field, with what the blobs say.
+// checkPackages compares every field of every OperatorPackage with the blobs.
 func checkPackages(t *testing.T, w *world, name string, blobs []blob) {
 	packages, err := sourcePackages(blobs)
 	if err != nil {
@@ -242,7 +242,7 @@ func checkIdentity(object unstructured.Unstructured, pkg string, owner *unstruct
 	return append(faults, "not controlled by its CatalogSource")
 }
 
-// checkStatus compares all fields of status but those that catalogd adds to the shape of PackageManifest.
+// checkStatus compares all fields of status except those that catalogd adds to PackageManifest.
 func checkStatus(object unstructured.Unstructured, want wantStatus) []string {
 	status, _, _ := unstructured.NestedMap(object.Object, "status")
 	main := want.Channels[slices.IndexFunc(want.Channels, func(c wantChannel) bool { return c.Name == want.DefaultChannel })]
@@ -266,8 +266,8 @@ func orElse(s, fallback string) string {
 	return s
 }
 
-// sortEqualVersions checks that entries descend by version and then puts entries of equal versions in the order that
-// the checker uses, since any is right.
+// sortEqualVersions checks that entries descend by version, and then sorts entries of equal versions like the
+// checker, since any order of these is valid.
 func sortEqualVersions(status map[string]any) (faults []string) {
 	channels, _ := status["channels"].([]any)
 	for _, c := range channels {
@@ -289,7 +289,7 @@ func sortEqualVersions(status map[string]any) (faults []string) {
 	return faults
 }
 
-// checkURLs follows status.urls: the package's blobs, and the icon's bytes as the catalog has them.
+// checkURLs follows status.urls to the package's blobs and to the icon, which must have the bytes of the catalog.
 func checkURLs(w *world, object unstructured.Unstructured, want icon) (faults []string) {
 	packageURL, _, _ := unstructured.NestedString(object.Object, "status", "urls", "package")
 	if err := w.answers(packageURL, http.StatusOK); err != nil {

@@ -7,9 +7,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +26,7 @@ type authority struct {
 	pem         []byte
 }
 
-// keyPair is a certificate and its private key, both in PEM form.
+// keyPair is a certificate and its private key, both in PEM format.
 type keyPair struct{ certificate, key []byte }
 
 func newAuthority(t *testing.T, name string) authority {
@@ -39,7 +42,7 @@ func newAuthority(t *testing.T, name string) authority {
 	return authority{certificate, key, encodePEM("CERTIFICATE", der)}
 }
 
-// issue signs a certificate for servers of these host names and addresses, and for clients.
+// issue signs a certificate for servers with these host names and addresses, and for clients.
 func (a authority) issue(t *testing.T, name string, hosts ...string) keyPair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -88,4 +91,23 @@ func (p keyPair) tls(t *testing.T) tls.Certificate {
 	pair, err := tls.X509KeyPair(p.certificate, p.key)
 	must.Succeed(t, err)
 	return pair
+}
+
+// TestDamagedAuthorityIsReplaced damages the Secret and the ConfigMap of catalogd's own authority: it creates and publishes
+// another one.
+func TestDamagedAuthorityIsReplaced(t *testing.T) {
+	w := newProtectedWorld(t)
+	w.authority(t)
+	damage := base64.StdEncoding.EncodeToString([]byte("damaged"))
+	for _, patch := range [][]string{
+		{"secret", "catalogd-serving-ca", fmt.Sprintf(`{"data":{"tls.crt":%q,"tls.key":%[1]q}}`, damage)},
+		{"configmap", "catalogd-ca", `{"data":{"ca.crt":"damaged"}}`},
+	} {
+		_, err := w.Kubectl(t.Context(), "-n", namespace, "patch", patch[0], patch[1], "--type=merge", "-p", patch[2])
+		must.Succeed(t, err)
+	}
+	w.signal(t, syscall.SIGTERM)
+	w.wait(t, patience)
+	w.start(t)
+	w.authority(t)
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// toAny turns a value into maps, slices and scalars as JSON has them.
+// toAny converts a value to the maps, slices and scalars of JSON.
 func toAny(value any) any {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -21,8 +21,8 @@ func toAny(value any) any {
 	return out
 }
 
-// withoutEmpty removes the members of objects that hold null, false, "" or nothing: clients cannot tell them from
-// absent ones. Items of arrays stay.
+// withoutEmpty removes members of objects that are null, false, "" or zero: clients cannot distinguish them from
+// absent ones. It keeps items of arrays.
 func withoutEmpty(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -61,7 +61,7 @@ func isEmpty(value any) bool {
 	}
 }
 
-// differences lists, each with its path, where got is not want.
+// differences lists the paths at which got differs from want.
 func differences(path string, want, got any) (found []string) {
 	switch w := want.(type) {
 	case map[string]any:

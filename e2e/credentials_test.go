@@ -21,8 +21,8 @@ const (
 	proxyPassword = "e2e-pAssw0rd-of-the-pr0xy"
 )
 
-// credentials are what a catalog brings along to its registry, in Secrets and a ConfigMap named after the catalog. What is
-// empty is not written.
+// credentials are a catalog's credentials for its registry, in Secrets and a ConfigMap named after the catalog.
+// Empty ones are not written.
 type credentials struct {
 	registry, password string // registry: the key in the dockerconfigjson
 	ca                 []byte
@@ -31,7 +31,7 @@ type credentials struct {
 	proxyPassword      string
 }
 
-// goodCredentials are what the way asks for.
+// goodCredentials are the valid credentials of a way.
 func (w *accessWorld) goodCredentials(r way) (c credentials) {
 	if needsPassword(r) {
 		c.registry, c.password = w.registries[r.registryKind].address, registryPassword
@@ -81,7 +81,7 @@ func basicForm(user, password string) string {
 	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 }
 
-// writeSecret creates the Secret in catalogd's namespace or brings it up to date, and deletes it when the test ends.
+// writeSecret creates or updates the Secret in catalogd's namespace, and deletes it when the test ends.
 func (w *world) writeSecret(t *testing.T, name string, kind corev1.SecretType, data map[string][]byte) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -109,7 +109,7 @@ func (w *world) write(t *testing.T, object client.Object, change func()) {
 	}
 }
 
-// secrets are all values that nobody may be told, in every form in which they are on the wire or in a Secret.
+// secrets are all confidential values, in every form in which they occur on the wire or in a Secret.
 func (w *accessWorld) secrets() []string {
 	found := []string{basicForm(proxyUser, proxyPassword), basicForm(proxyUser, w.wrongSecret), proxyPassword}
 	for _, password := range []string{registryPassword, w.wrongSecret} {
@@ -122,12 +122,12 @@ func (w *accessWorld) secrets() []string {
 	}
 	for _, pair := range []keyPair{w.clientPair, w.strangersPair} {
 		block, _ := pem.Decode(pair.key)
-		found = append(found, base64.StdEncoding.EncodeToString(block.Bytes)[:60]) // the first line of the PEM form has 64
+		found = append(found, base64.StdEncoding.EncodeToString(block.Bytes)[:60]) // PEM lines have 64 characters
 	}
 	return found
 }
 
-// checkSecrets looks for secrets in all that catalogd tells: log, events, objects, metrics, the list of catalogs.
+// checkSecrets searches all output of catalogd for secrets: log, events, objects, metrics and the list of catalogs.
 func (w *world) checkSecrets(t *testing.T, secrets []string) {
 	t.Helper()
 	told := map[string]string{

@@ -15,16 +15,16 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// daemon is one catalogd on ports and a data directory that outlive its process, so that it can be started again.
+// daemon is a catalogd whose ports and data directory outlive the process, so that it can be restarted.
 type daemon struct {
 	content, health, metrics string // host:port
 	dataDir                  string
-	program                  string // CATALOGD_BIN, unless a test says otherwise
+	program                  string // CATALOGD_BIN by default
 	args                     []string
 	log                      logBuffer
 
 	cmd    *exec.Cmd
-	exited <-chan struct{} // closed when the current process has ended
+	exited <-chan struct{} // closed when the current process has exited
 }
 
 func newDaemon(t *testing.T, kubeconfig string) *daemon {
@@ -34,7 +34,7 @@ func newDaemon(t *testing.T, kubeconfig string) *daemon {
 	return d
 }
 
-// start runs the process and returns at once: what it must answer by when is for the test to say.
+// start runs the process and returns immediately, without waiting until it is ready.
 func (d *daemon) start(t *testing.T) {
 	t.Helper()
 	var err error
@@ -54,7 +54,7 @@ func (d *daemon) alive() bool {
 	}
 }
 
-// kill ends the process as a crash of the node would: without warning.
+// kill ends the process without warning, like a crash of the node.
 func (d *daemon) kill(t *testing.T) {
 	t.Helper()
 	if err := d.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -70,7 +70,7 @@ func (d *daemon) signal(t *testing.T, sig os.Signal) {
 	}
 }
 
-// wait returns the exit code, or fails the test when the process has not ended in time.
+// wait returns the exit code, or fails the test if the process does not exit in time.
 func (d *daemon) wait(t *testing.T, timeout time.Duration) int {
 	t.Helper()
 	select {
@@ -81,7 +81,7 @@ func (d *daemon) wait(t *testing.T, timeout time.Duration) int {
 	return d.cmd.ProcessState.ExitCode()
 }
 
-// logBuffer collects what processes print; safe for use while they run.
+// logBuffer collects the output of processes; safe for concurrent use.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// panel is one of the dashboard that has a query.
+// panel is a panel of the dashboard that has a query.
 type panel struct {
 	Title   string `json:"title"`
 	Targets []struct {
@@ -27,8 +27,8 @@ var (
 	variables  = strings.NewReplacer("$namespace", ".*", "$job", ".*", "$catalog", ".*", "$__rate_interval", "20s")
 )
 
-// checkDashboard asks each query of the dashboard, and looks for each metric in it among those that catalogd exposes. Meanwhile somebody
-// asks for content.
+// checkDashboard runs each query of the dashboard, and looks for each of its metrics among those that catalogd
+// exposes. Meanwhile, a client reads content.
 func checkDashboard(t *testing.T, w *world, p *prometheus, ask func()) {
 	ask()
 	content, err := os.ReadFile(filepath.Join(monitoringDir, "dashboard.json"))
@@ -49,7 +49,7 @@ func checkDashboard(t *testing.T, w *world, p *prometheus, ask func()) {
 			}
 			has := p.has(variables.Replace(target.Expr))
 			eventually.Succeeds(t, "there is data for "+panel.Title, func() error {
-				ask() // a rate is one of several scrapes
+				ask() // a rate needs several scrapes
 				return has()
 			})
 		}
@@ -59,7 +59,7 @@ func checkDashboard(t *testing.T, w *world, p *prometheus, ask func()) {
 	}
 }
 
-// exposedMetrics are the names of the metrics, histograms' series included.
+// exposedMetrics returns the names of the metrics, including the series of histograms.
 func (w *world) exposedMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -74,7 +74,8 @@ func (w *world) exposedMetrics(t *testing.T) map[string]bool {
 
 var documentedMetric = regexp.MustCompile("(?m)^\\| `(catalogd_[a-z_]+)` \\|")
 
-// checkMetricsAreDocumented compares the metrics of docs/operations.md with those that a catalogd has to which everything happened.
+// checkMetricsAreDocumented compares the metrics of docs/operations.md with those of a catalogd that has exposed
+// all of them.
 func checkMetricsAreDocumented(t *testing.T, w *world) {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))
 	must.Succeed(t, err)

@@ -22,14 +22,14 @@ import (
 
 const (
 	registryUser = "robot"
-	// Two passwords and what htpasswd files hold of them: bcrypt hashes, of cost 5.
+	// Two passwords and their bcrypt hashes of cost 5, for htpasswd files.
 	registryPassword = "e2e-pAssw0rd-of-the-r0bot"
 	registryHash     = "$2y$05$e2eRegistryRobotSaltOe6xXZdLMOw2auvljwY9HAlSTfvhsTqB2"
 	rotatedPassword  = "e2e-pAssw0rd-r0tated"
 	rotatedHash      = "$2y$05$e2eRegistryRobotTurnOelFuK0aIokaR3mkgUqEID6RG5sjFIi6W"
 )
 
-// authentication is how a registry wants to know who asks.
+// authentication is the way in which a registry authenticates clients.
 type authentication string
 
 const (
@@ -38,7 +38,7 @@ const (
 	bearerAuth authentication = "bearer"
 )
 
-// encryption is how a registry is spoken to.
+// encryption is the transport security of a registry.
 type encryption string
 
 const (
@@ -47,25 +47,25 @@ const (
 	mutualTLS encryption = "mutual TLS"
 )
 
-// distribution is a CNCF distribution registry: a process on loopback with storage of its own.
+// distribution is a CNCF distribution registry: a process on loopback with its own storage.
 type distribution struct {
 	address   string
 	auth      authentication
-	transport *http.Transport // speaks to it as a good client does
-	tokens    *tokenServer    // where auth is bearer
-	users     string          // the htpasswd file where auth is basic; the registry reads it again when it changes
+	transport *http.Transport // a client with valid credentials
+	tokens    *tokenServer    // if auth is bearer
+	users     string          // the htpasswd file if auth is basic; the registry reloads it when it changes
 	log       logBuffer
 }
 
-// distributionConfig is what a test decides about a registry.
+// distributionConfig is the configuration of a registry.
 type distributionConfig struct {
 	auth      authentication
 	tls       encryption
-	authority authority // signs the certificates of the server and, for mutual TLS, those of its clients
-	hosts     []string  // names in the server's certificate besides localhost and 127.0.0.1
+	authority authority // signs the certificates of the server and, for mutual TLS, of its clients
+	hosts     []string  // names in the server's certificate in addition to localhost and 127.0.0.1
 }
 
-// newDistribution starts one and waits until it answers.
+// newDistribution starts a registry and waits until it answers.
 func newDistribution(t *testing.T, config distributionConfig) *distribution {
 	t.Helper()
 	d := &distribution{address: system.FreeAddress(t), auth: config.auth, transport: &http.Transport{}}
@@ -92,7 +92,7 @@ func newDistribution(t *testing.T, config distributionConfig) *distribution {
 	return d
 }
 
-// tls returns the registry's own settings, and sets those of its client.
+// tls returns the TLS settings of the registry, and sets those of its client.
 func (d *distribution) tls(t *testing.T, dir string, config distributionConfig, pair keyPair) map[string]any {
 	t.Helper()
 	d.transport.TLSClientConfig = &tls.Config{RootCAs: config.authority.pool()}
@@ -132,7 +132,7 @@ func (d *distribution) run(t *testing.T, config string) {
 		t.Fatalf("starting the registry: %v", err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // all it has is the test's
+		_ = cmd.Process.Kill() // the test does not inherit its environment
 		_ = cmd.Wait()
 		if t.Failed() {
 			t.Logf("last log lines of the registry at %s (%s):\n%s", d.address, d.auth, d.log.tail(10))
@@ -175,7 +175,7 @@ func (d *distribution) push(t *testing.T, repository string, what pushable) (ref
 	return ref, hash.String()
 }
 
-// needed returns the value of an environment variable without which a test cannot be run.
+// needed returns the value of a required environment variable.
 func needed(t *testing.T, variable, script string) string {
 	t.Helper()
 	value := os.Getenv(variable)

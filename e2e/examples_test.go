@@ -13,16 +13,16 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// An example is a command of a document and what it prints, as they stand there.
+// example is a command of a document and its documented output.
 type example struct {
 	line    int
 	command string
 	output  string
 }
 
-// examplesOf reads the examples of a document: its blocks marked console, in which a command begins with "$ " and goes on while a
-// backslash, an open single quote or an open here-document says so; what follows is its output. section is the text of the heading of second rank
-// they stand under.
+// examplesOf reads the examples of a document from its console blocks. A command begins with "$ " and continues
+// after a backslash, or in an open single quote or here-document; its output follows. section is the heading of
+// second level above it.
 func examplesOf(t *testing.T, file, section string) (found []example) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -63,8 +63,8 @@ func goesOn(command string) bool {
 	return strings.HasSuffix(command, `\`) || strings.Count(command, "'")%2 == 1
 }
 
-// runExamples runs the examples one after another in one shell, as a reader would, and compares what they print. In the
-// expected output "..." stands for anything, on a line of its own for any lines.
+// runExamples runs the examples one after another in one shell, and compares their output. In the expected output,
+// "..." stands for any text, and on a line of its own for any lines.
 func runExamples(t *testing.T, examples []example, env ...string) {
 	t.Helper()
 	for _, tool := range []string{"bash", "curl", "jq"} {
@@ -100,9 +100,9 @@ func expected(output string) *regexp.Regexp {
 	return regexp.MustCompile(`^` + pattern + `$`)
 }
 
-// The commands of docs/api.md, against the sample catalog, as `make run` serves it.
+// TestAPIExamples runs the commands of docs/api.md with the sample catalog, as `make run` serves it.
 func TestAPIExamples(t *testing.T) {
-	const url = "http://127.0.0.1:8080" // as the document says; it stands in replies
+	const url = "http://127.0.0.1:8080" // documented; it occurs in replies
 	w := newWorld(t, shared, "--external-url", url)
 	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
 	w.createCatalog(t, "sample", ref, nil)
@@ -119,10 +119,10 @@ func TestAPIExamples(t *testing.T) {
 	}
 }
 
-// protected is the section of docs/api.md whose commands are about a service that is not open to everybody.
+// protected is the section of docs/api.md about a service with authentication.
 const protected = "A protected service"
 
-// sectionsOf returns the headings of second rank that have examples.
+// sectionsOf returns the headings of second level that have examples.
 func sectionsOf(t *testing.T, file string) (found []string) {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -11,14 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// This file computes, from the blobs of a catalog alone, what an OperatorPackage has to say of each package: the status
-// of OLM v0's PackageManifest, as its packageserver makes it (operator-lifecycle-manager, pkg/package-server/provider/
-// registry.go and pkg/package-server/apis/operators/packagemanifest.go), with catalogd's own decisions: every list in
-// a fixed order, no icons, no alm-examples, labels only where they are legal.
+// This file computes the expected OperatorPackages from the blobs of a catalog: the status of OLM v0's
+// PackageManifest, as its packageserver computes it (operator-lifecycle-manager,
+// pkg/package-server/provider/registry.go and pkg/package-server/apis/operators/packagemanifest.go), with
+// catalogd's own decisions: lists have a fixed order, there are no icons and no alm-examples, and only valid labels
+// are kept.
 
 const supported = "supported"
 
-// expectation is what an OperatorPackage has to hold.
+// expectation is the expected content of an OperatorPackage.
 type expectation struct {
 	labels map[string]string
 	status wantStatus
@@ -68,7 +69,7 @@ type wantCSV struct {
 	NativeAPIs    []groupKind       `json:"nativeApis"`
 }
 
-// csvText are the fields that olm.csv.metadata, a CSV's spec and currentCSVDesc name alike.
+// csvText are the fields with the same name in olm.csv.metadata, in the spec of a CSV and in currentCSVDesc.
 type csvText struct {
 	DisplayName    string        `json:"displayName"`
 	Description    string        `json:"description"`
@@ -107,7 +108,7 @@ type apis struct {
 	Required []api `json:"required"`
 }
 
-// api is a CRD or APIService description, of either the fields that are kept. CRDs have no group.
+// api is a CRD or APIService description, with the kept fields of both. CRDs have no group.
 type api struct {
 	Name        string `json:"name"`
 	Group       string `json:"group"`
@@ -121,7 +122,7 @@ type deprecation struct {
 	Message string `json:"message"`
 }
 
-// expect computes the OperatorPackage. from holds the fields that the CatalogSource contributes, labels its labels.
+// expect computes the OperatorPackage. from has the fields that the CatalogSource contributes, labels its labels.
 func (p *sourcePackage) expect(from wantStatus, labels map[string]string) (expectation, error) {
 	status := from
 	status.PackageName = p.name
@@ -131,7 +132,7 @@ func (p *sourcePackage) expect(from wantStatus, labels map[string]string) (expec
 		if err != nil {
 			return expectation{}, fmt.Errorf("channel %s: %w", channel.Name, err)
 		}
-		if ok { // upstream drops a channel whose head says nothing of its CSV
+		if ok { // upstream drops a channel whose head has no CSV description
 			status.Channels = append(status.Channels, want)
 		}
 	}
@@ -191,8 +192,8 @@ func (p *sourcePackage) channel(c sourceChannel) (want wantChannel, ok bool, err
 	return want, true, nil
 }
 
-// describe makes currentCSVDesc of a channel's head: of its olm.csv.metadata, else of the CSV among its
-// olm.bundle.objects; ok is false if it has neither.
+// describe computes currentCSVDesc from the head of a channel: from its olm.csv.metadata, otherwise from the CSV
+// among its olm.bundle.objects. ok is false if it has neither.
 func (p *sourcePackage) describe(b sourceBundle) (desc wantCSV, labels map[string]string, ok bool, err error) {
 	images := map[string]bool{}
 	for _, i := range b.RelatedImages {
@@ -259,8 +260,8 @@ func (c *clusterServiceVersion) addDeploymentImages(images map[string]bool) {
 	}
 }
 
-// byVersionThenName puts the highest semantic version first; what cannot be parsed counts as 0.0.0. Of equal versions
-// (build metadata has no rank) either order is right; by name is this test's.
+// byVersionThenName sorts by descending semantic version; an invalid version counts as 0.0.0. Equal versions (build
+// metadata has no precedence) may have any order; this test sorts them by name.
 func byVersionThenName(a, b wantEntry) int {
 	if c := compareVersions(b.Version, a.Version); c != 0 {
 		return c

@@ -25,20 +25,20 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// leaseTimes make a leader that is gone missed soon.
+// leaseTimes shorten the time until another replica takes over the lease.
 var leaseTimes = []string{"--leader-elect", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}
 
-// fleet is several catalogds of one installation. Its world's own daemon is the first of them.
+// fleet is several catalogds of one installation. The daemon of its world is the first of them.
 type fleet struct {
 	*world
 	replicas []*replica
 }
 
-// replica is a catalogd that reaches the API server by way of the test.
+// replica is a catalogd that reaches the API server through the test.
 type replica struct {
 	*daemon
 	api *apiGate
-	out atomic.Bool // whether it is taken out of service, as a Service does before a pod ends: nobody may rely on it
+	out atomic.Bool // removed from the Service, as before a Pod ends: clients must not rely on it
 }
 
 func newFleet(t *testing.T, size int, args ...string) *fleet {
@@ -74,14 +74,14 @@ func (f *fleet) close(t *testing.T) {
 	}
 }
 
-// leave takes a replica out of service and ends it.
+// leave removes a replica from the service and stops it.
 func (r *replica) leave(t *testing.T, end func(*testing.T)) {
 	t.Helper()
 	r.out.Store(true)
 	end(t)
 }
 
-// rejoin starts a replica again and puts it into service once it is ready.
+// rejoin restarts a replica and adds it to the service once it is ready.
 func (r *replica) rejoin(t *testing.T) {
 	t.Helper()
 	r.start(t)
@@ -89,7 +89,7 @@ func (r *replica) rejoin(t *testing.T) {
 	r.out.Store(false)
 }
 
-// endInPeace tells a replica to end and waits until it has.
+// endInPeace stops a replica gracefully and waits until it has exited.
 func (r *replica) endInPeace(t *testing.T) {
 	t.Helper()
 	r.signal(t, syscall.SIGTERM)
@@ -98,14 +98,14 @@ func (r *replica) endInPeace(t *testing.T) {
 	}
 }
 
-// leader waits until one replica of those that are alive leads, and no other does; none of those that are not to.
+// leader waits until exactly one of the running replicas leads, and none of the excluded ones.
 func (f *fleet) leader(t *testing.T, not ...*replica) (leads *replica, others []*replica) {
 	t.Helper()
 	eventually.Succeeds(t, "one replica leads", func() error {
 		leads, others = nil, nil
 		for _, r := range f.replicas {
 			switch leading, err := r.metric("catalogd_leading"); {
-			case !r.alive() || err != nil || leading == "0": // one that is stopped does not answer, either
+			case !r.alive() || err != nil || leading == "0": // a stopped process does not answer
 				others = append(others, r)
 			case leads != nil:
 				return errors.New("two lead")
@@ -132,7 +132,7 @@ func (r *replica) ready() error {
 	return err
 }
 
-// metric reads a series by its name and labels, as they are written.
+// metric reads a series by its name and labels, in the exposition format.
 func (r *replica) metric(series string) (string, error) {
 	reply, err := tryGetBriefly("http://" + r.metrics + "/metrics")
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *replica) metric(series string) (string, error) {
 	return "", fmt.Errorf("there is no %s", series)
 }
 
-// serves tells whether a replica serves this version of a catalog, whole.
+// serves reports whether a replica serves this version of a catalog completely.
 func (r *replica) serves(catalog, digest string, all []byte) error {
 	if !r.alive() {
 		return errEnded
@@ -163,14 +163,14 @@ func (r *replica) serves(catalog, digest string, all []byte) error {
 	return nil
 }
 
-// hopper is a client that asks one replica after the other.
+// hopper is a client that reads from one replica after the other.
 type hopper struct {
 	stop func() (replies int, problems []error)
 	seen func(digest string) bool
 }
 
-// hop reads a catalog of all replicas in turn, until it is stopped. Every reply has to be a whole version: the same bytes for a digest,
-// whoever gives them. A replica that is out of service need not answer.
+// hop reads a catalog from all replicas in turn, until it is stopped. Every reply must be a complete version: each
+// digest has the same bytes on every replica. A replica out of service need not answer.
 func (f *fleet) hop(catalog string) *hopper {
 	ctx, cancel := context.WithCancel(context.Background())
 	var mu sync.Mutex
@@ -216,7 +216,7 @@ func (f *fleet) hop(catalog string) *hopper {
 	}
 }
 
-// end stops the client and wants that nothing was wrong.
+// end stops the client and requires that it saw no error.
 func (h *hopper) end(t *testing.T) {
 	t.Helper()
 	replies, problems := h.stop()
@@ -238,10 +238,10 @@ type apiGate struct {
 	forward    *httputil.ReverseProxy
 
 	mu   sync.Mutex
-	rule func(*http.Request) gateVerdict // nil: all pass
+	rule func(*http.Request) gateVerdict // nil: all requests pass
 }
 
-// gateVerdict is what becomes of a request: it passes, after what it waits for is closed, if there is such a thing; or its connection breaks.
+// gateVerdict decides about a request: it passes, once wait is closed if that is set, or its connection breaks.
 type gateVerdict struct {
 	wait   <-chan struct{}
 	breaks bool
@@ -254,7 +254,7 @@ func newAPIGate(t *testing.T, kubeconfig string) *apiGate {
 	forward.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	g := &apiGate{forward: forward, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	server := httptest.NewUnstartedServer(g)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that break are meant to
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // for connections that break on purpose
 	server.Start()
 	t.Cleanup(func() {
 		server.CloseClientConnections() // watches
@@ -279,7 +279,7 @@ func (g *apiGate) verdict(r *http.Request) gateVerdict {
 	return g.rule(r)
 }
 
-// ServeHTTP implements http.Handler. What waits goes on though its client is gone, as a request in a slow network does.
+// ServeHTTP implements http.Handler. A delayed request continues after its client has gone, as in a slow network.
 func (g *apiGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := g.verdict(r)
 	if v.breaks {
@@ -292,7 +292,7 @@ func (g *apiGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.forward.ServeHTTP(w, r)
 }
 
-// packagesAt writes a catalog of packages with one bundle each, of a version.
+// packagesAt writes a catalog of packages with one bundle each, at a version.
 func packagesAt(t *testing.T, version string, packages ...string) string {
 	t.Helper()
 	var b strings.Builder

@@ -11,7 +11,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestHTTP runs the script of the content service, which is that of internal/serve, against the built program.
+// TestHTTP runs the script of internal/serve against the built program.
 func TestHTTP(t *testing.T) {
 	const testdata = "../internal/serve/testdata"
 	script, err := os.ReadFile(filepath.Join(testdata, "http.txt"))
@@ -30,7 +30,7 @@ func TestHTTP(t *testing.T) {
 		w.createCatalog(t, name, ref, edit)
 	}
 	for _, name := range []string{"small", "icons"} {
-		w.eventuallyCatalog(t, name, "served", func(c *unstructured.Unstructured) error { // the packages of icons are not sound
+		w.eventuallyCatalog(t, name, "served", func(c *unstructured.Unstructured) error { // the packages of icons are invalid
 			return wantCondition(c, "Serving", "True")
 		})
 		w.waitCompressed(t, name)

@@ -19,11 +19,11 @@ import (
 
 const (
 	databaseLabel = "operators.operatorframework.io.index.database.v1"
-	databasePath  = "/configs/index.db" // where directoryLayer puts it
+	databasePath  = "/configs/index.db" // where directoryLayer writes it
 )
 
-// TestLegacyIndex compares what catalogd serves of an index image with an SQLite database with what `opm migrate` makes of
-// the same database.
+// TestLegacyIndex compares the content of an index image with an SQLite database with what `opm migrate` makes of
+// the database.
 func TestLegacyIndex(t *testing.T) {
 	database := legacyDatabase(t)
 	migrated := filepath.Join(t.TempDir(), "migrated")
@@ -62,7 +62,7 @@ func legacyImage(t *testing.T) v1.Image {
 	return labelled(t, map[string]string{databaseLabel: databasePath}, directoryLayer(t, filepath.Dir(legacyDatabase(t))))
 }
 
-// legacyDatabase is the path of the database of an old index, alone in its directory.
+// legacyDatabase returns the path of the database of an old index, alone in its directory.
 func legacyDatabase(t *testing.T) string {
 	t.Helper()
 	database := filepath.Join(t.TempDir(), filepath.Base(databasePath))
@@ -82,7 +82,7 @@ func unzip(t *testing.T, from, to string) {
 	must.Succeed(t, os.WriteFile(to, content, 0o600))
 }
 
-// graph is what resolvers read of a package.
+// graph is the part of a package that resolvers read.
 type graph struct {
 	Default  string
 	Heads    map[string]string   // by channel
@@ -118,7 +118,7 @@ func graphOf(t *testing.T, blobs []blob) map[string]graph {
 	return graphs
 }
 
-// blobsByName decodes blobs, with the texts of their numbers.
+// blobsByName decodes blobs, with the text of their numbers.
 func blobsByName(t *testing.T, blobs []blob) map[string]any {
 	t.Helper()
 	found := map[string]any{}

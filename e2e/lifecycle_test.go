@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,17 +11,20 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestDelete removes one of two catalogs: its packages, content and files go, the other's stay.
-func TestDelete(t *testing.T) {
+// TestDeletedCatalogIsRemoved deletes one of two catalogs. Its packages, content and files are deleted, and those of the other stay.
+func TestDeletedCatalogIsRemoved(t *testing.T) {
 	w := newWorld(t, shared)
 	kept, keptDigest := w.registry.push(t, "kept", catalogImage(t, sampleCatalog))
 	w.createCatalog(t, "kept", kept, nil)
 	w.waitReady(t, "kept", keptDigest)
-	w.waitCompressed(t, "kept") // the last thing that new content brings
+	w.waitCompressed(t, "kept") // the last step of new content
 	files := fileTimes(t, w.dataDir)
 
 	ref, digest := w.registry.push(t, "gone", catalogImage(t, soundDir))
@@ -50,8 +54,8 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestPackageSpoiltByHand deletes and edits what is catalogd's to keep: it becomes what it was, and alone.
-func TestPackageSpoiltByHand(t *testing.T) {
+// TestEditedPackagesAreRestored deletes and edits OperatorPackages. catalogd restores them, and writes no others.
+func TestEditedPackagesAreRestored(t *testing.T) {
 	const victim = "syndesis.sample"
 	for name, command := range map[string][]string{
 		"deleted": {"delete", "operatorpackage", victim},
@@ -83,13 +87,13 @@ func TestPackageSpoiltByHand(t *testing.T) {
 	}
 }
 
-// sameFiles compares the names below dir with those that were there.
+// sameFiles compares the names below dir with earlier ones.
 func sameFiles[V any](t *testing.T, dir string, before map[string]V) error {
 	now := map[string]bool{}
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		now[path] = true
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed while we walk
+			return nil // removed during the walk
 		}
 		return err
 	})
@@ -106,7 +110,7 @@ func sameFiles[V any](t *testing.T, dir string, before map[string]V) error {
 	return err
 }
 
-// TestAvailability withdraws a catalog and offers it again.
+// TestAvailability makes a catalog unavailable and available again.
 func TestAvailability(t *testing.T) {
 	w := newWorld(t, shared)
 	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
@@ -137,8 +141,8 @@ func TestAvailability(t *testing.T) {
 	}
 }
 
-// TestFailureAndRecovery pushes a broken image over a sound one and a sound one over that: the content stays, the
-// conditions say what is wrong, and events tell the story.
+// TestFailureAndRecovery pushes a broken image over a valid one, and then a valid one. The content stays,
+// conditions name the fault, and events record each step.
 func TestFailureAndRecovery(t *testing.T) {
 	w := newWorld(t, shared)
 	ref, first := w.registry.push(t, "story", catalogImage(t, soundDir))
@@ -205,7 +209,7 @@ func (w *world) toldStory(t *testing.T, catalog, first, third string) error {
 	return nil
 }
 
-// hasLine says whether one line of text contains all parts.
+// hasLine reports whether a line of text contains all parts.
 func hasLine(text string, parts []string) bool {
 	for line := range strings.Lines(text) {
 		found := true
@@ -217,4 +221,33 @@ func hasLine(text string, parts []string) bool {
 		}
 	}
 	return false
+}
+
+// TestForeignPackageIsTakenOver creates an object with the name of an OperatorPackage, which catalogd takes over. An update of
+// the image then removes the package, and the object with it.
+func TestForeignPackageIsTakenOver(t *testing.T) {
+	const name = "skupper-operator.sample"
+	w := newWorld(t, shared)
+	foreign := system.NewObject(system.PackageKind, name)
+	foreign.Object["spec"] = map[string]any{"packageName": "skupper-operator", "catalog": "another"}
+	must.Succeed(t, w.Create(t.Context(), foreign))
+	t.Cleanup(func() { _ = w.Delete(context.Background(), foreign) })
+	ref, first := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
+	w.createCatalog(t, "sample", ref, nil)
+	w.waitReady(t, "sample", first)
+	taken := system.NewObject(system.PackageKind, name)
+	must.Succeed(t, w.Get(t.Context(), client.ObjectKeyFromObject(taken), taken))
+	if catalog, _, _ := unstructured.NestedString(taken.Object, "spec", "catalog"); catalog != "sample" || taken.GetUID() != foreign.GetUID() {
+		t.Errorf("the OperatorPackage is of catalog %q, UID %s; want sample, %s", catalog, taken.GetUID(), foreign.GetUID())
+	}
+
+	_, second := w.registry.push(t, "sample", catalogImage(t, soundDir))
+	w.requestPoll(t, "sample", "without")
+	w.waitReady(t, "sample", second)
+	eventually.Succeeds(t, "the package has gone", func() error {
+		if err := w.Get(t.Context(), client.ObjectKeyFromObject(taken), taken); client.IgnoreNotFound(err) != nil || err == nil {
+			return fmt.Errorf("getting it: %w", err)
+		}
+		return nil
+	})
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestLimits has an image that exceeds each of the limits, and only that one: the condition has a reason of its own and names
-// the limit, and the flag that sets it. A catalog within the limits is served.
+// TestLimits uses an image for each limit that exceeds only this limit. The condition has a reason of its own and
+// names the limit and its flag. A catalog within the limits is served.
 func TestLimits(t *testing.T) {
 	const mebi = 1 << 20
 	limits := map[string]int{"--max-unpacked-bytes": 20 * mebi, "--max-file-bytes": 19 * mebi, "--max-files": 20,
@@ -60,7 +60,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// filesImage is an index image of files below /configs.
+// filesImage builds an index image of files below /configs.
 func filesImage(t *testing.T, files map[string][]byte) v1.Image {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func manyFiles(n int) map[string][]byte {
 	return files
 }
 
-// repeated is one blob of the size that compresses well.
+// repeated returns one blob of this size, which compresses well.
 func repeated(size int) []byte {
 	return fmt.Appendf(nil, `{"schema":"example.com.text","text":%q}`, strings.Repeat("a", size))
 }

@@ -16,7 +16,7 @@ import (
 
 const namespace = system.Namespace
 
-// shared is the control plane of every test that does not stop its own.
+// shared is the control plane of all tests that do not stop theirs.
 var shared *system.ControlPlane
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func runTests(m *testing.M) (code int, err error) {
 	return code, checkRights(code == 0 && everythingRan())
 }
 
-// unneeded are the rights that no request of catalogd needs, and why it has them.
+// unneeded maps rights that no request of catalogd needs to the reason to keep them.
 var unneeded = map[string]string{
 	"update catalogsources/finalizers.catalogd.operatorframework.io": "the API server asks for it itself when a package names the catalog that it goes with (OwnerReferencesPermissionEnforcement)",
 
@@ -50,7 +50,8 @@ var unneeded = map[string]string{
 	`watch configmaps "extension-apiserver-authentication" in namespace kube-system`: "the role is Kubernetes' own",
 }
 
-// checkRights finds out whether config/rbac gives catalogd a right too few; and, after all tests, whether one too many.
+// checkRights checks that config/rbac grants catalogd every right it needed and, after a complete run, no other
+// right.
 func checkRights(all bool) error {
 	requests, err := shared.Requests()
 	if err != nil {
@@ -69,10 +70,11 @@ func checkRights(all bool) error {
 	return system.Unused(rights, requests, unneeded)
 }
 
-// ofPlugin matches the tests of the plugin, which `make e2e` runs by themselves: they have catalogd do nothing that the others do not.
+// ofPlugin matches the tests of the plugin, which `make e2e` runs separately. They need no right that the others do
+// not need.
 const ofPlugin = "^TestPlugin"
 
-// everythingRan tells whether no test of catalogd was left out by a flag.
+// everythingRan reports whether no flag excluded a test of catalogd.
 func everythingRan() bool {
 	set := func(name string) bool {
 		f := flag.Lookup("test." + name)

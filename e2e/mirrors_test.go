@@ -12,7 +12,7 @@ import (
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
-// waitSource waits until status names the repository that the content came from.
+// waitSource waits until status names the repository of the served content.
 func (w *world) waitSource(t *testing.T, catalog, registry, repository, digest string) {
 	t.Helper()
 	w.eventuallyCatalog(t, catalog, "served from "+registry, func(c *unstructured.Unstructured) error {
@@ -20,7 +20,7 @@ func (w *world) waitSource(t *testing.T, catalog, registry, repository, digest s
 	})
 }
 
-// TestMirrors follows an image whose first mirror is down and whose second has it not, and then has.
+// TestMirrors uses an image whose first mirror is down, and whose second mirror has the image only later.
 func TestMirrors(t *testing.T) {
 	dead, second, primary := system.FreeAddress(t), newRegistry(t), newRegistry(t)
 	conf := writeFile(t, t.TempDir(), "registries.conf", fmt.Appendf(nil, `
@@ -55,7 +55,7 @@ location = "%[3]s/mirrored"
 	w.waitMessage(t, "mirrored", dead, second.address, primary.address)
 }
 
-// TestMirrorByDigestOnly asks a mirror for digests alone: which one a tag has, the image's own registry says.
+// TestMirrorByDigestOnly requests only digests from a mirror; the image's own registry resolves the tag.
 func TestMirrorByDigestOnly(t *testing.T) {
 	mirror, primary := newRegistry(t), newRegistry(t)
 	conf := writeFile(t, t.TempDir(), "registries.conf", fmt.Appendf(nil, `
@@ -101,7 +101,8 @@ location = "%s"
 	}
 }
 
-// TestBlockedRegistry names the file that forbids a registry; the catalog recovers when the file does.
+// TestBlockedRegistry requires that the message names the file that blocks a registry. The catalog recovers when
+// the file changes.
 func TestBlockedRegistry(t *testing.T) {
 	registry := newRegistry(t)
 	dir := t.TempDir()
@@ -124,8 +125,8 @@ func TestBlockedRegistry(t *testing.T) {
 	w.waitReady(t, "blocked", digest)
 }
 
-// TestBrokenRegistriesConf starts catalogd with a file that nobody can read: what is stored is served, what has to be pulled
-// says what is wrong, and goes on when the file is mended.
+// TestBrokenRegistriesConf starts catalogd with an invalid registries.conf. Stored content is served; a pull fails
+// with the cause, and succeeds once the file is mended.
 func TestBrokenRegistriesConf(t *testing.T) {
 	registry, dir := newRegistry(t), t.TempDir()
 	conf := writeFile(t, dir, "registries.conf", nil)

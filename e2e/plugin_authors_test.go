@@ -20,7 +20,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// clusterless has the plugin find no cluster.
+// clusterless runs the plugin without a cluster.
 var clusterless = []string{"KUBECONFIG=/nonexistent", "KUBERNETES_SERVICE_HOST="}
 
 func (w *world) clusterless(t *testing.T, args ...string) pluginRun {
@@ -28,7 +28,7 @@ func (w *world) clusterless(t *testing.T, args ...string) pluginRun {
 	return w.pluginWith(t, clusterless, "", args...)
 }
 
-// besideSound is a case of testdata/broken with the sound package beside it, as brokenImage makes an image of it.
+// besideSound returns a case of testdata/broken with the valid package beside it, as in the image of brokenImage.
 func besideSound(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func besideSound(t *testing.T, name string) string {
 	return dir
 }
 
-// TestPluginLint wants for each broken catalog, without a cluster, the verdict that catalogd has on one.
+// TestPluginLint requires the same verdict as that of catalogd for each broken catalog, without a cluster.
 func TestPluginLint(t *testing.T) {
 	w := newWorld(t, shared)
 	for _, name := range slices.Sorted(maps.Keys(directoryVerdicts)) {
@@ -81,7 +81,7 @@ func TestPluginLint(t *testing.T) {
 	}
 }
 
-func TestPluginLintSays(t *testing.T) {
+func TestPluginLintOutput(t *testing.T) {
 	w := newWorld(t, shared)
 	heads, sound := filepath.Join("testdata", "broken", "multiple-heads"), soundDir
 	checkGolden(t, "authors/lint.txt", w.clusterless(t, "lint", heads).stdout)
@@ -92,7 +92,7 @@ func TestPluginLintSays(t *testing.T) {
 	for _, test := range []struct {
 		args string
 		code int
-		says string // on the error stream
+		says string // on standard error
 	}{
 		{"lint " + heads, 1, "error: 1 error, 0 warnings in 1 file; catalogd would serve it and make 0 OperatorPackages; it leaves out foo"},
 		{"lint " + heads + " --no-warnings", 1, "1 error"},
@@ -126,7 +126,7 @@ func TestPluginLintSays(t *testing.T) {
 	}
 }
 
-// TestPluginPush follows a directory to a registry, to a cluster, and back.
+// TestPluginPush pushes a directory to a registry, adds it to a cluster, and exports it.
 func TestPluginPush(t *testing.T) {
 	w := newWorld(t, shared)
 	image := w.registry.address + "/catalogs/mine:v1"
@@ -152,7 +152,7 @@ func TestPluginPush(t *testing.T) {
 	}
 }
 
-// registryHas tells whether the registry has a manifest.
+// registryHas reports whether the registry has a manifest.
 func (w *world) registryHas(repository, digest string) error {
 	res, err := http.Head("http://" + w.registry.address + "/v2/" + repository + "/manifests/" + digest)
 	if err != nil {
@@ -164,7 +164,7 @@ func (w *world) registryHas(repository, digest string) error {
 	return res.Body.Close()
 }
 
-// sortedBlobs is a catalog as text, blob by blob, whatever the files are.
+// sortedBlobs returns a catalog as text, blob by blob, independent of its files.
 func sortedBlobs(dir string) ([]string, error) {
 	blobs, err := readCatalog(dir)
 	var texts []string
@@ -185,8 +185,8 @@ func sortedBlobs(dir string) ([]string, error) {
 	return texts, err
 }
 
-// TestPluginPushIsReproducible gives the same digest for a copy with other times, modes and owners of files, and for each time; that of README.md
-// among them.
+// TestPluginPushIsReproducible requires the same digest for a copy with other times, modes and owners, and for
+// repeated pushes. README.md states this digest.
 func TestPluginPushIsReproducible(t *testing.T) {
 	w := newWorld(t, shared)
 	skupper := filepath.Join(sampleCatalog, "skupper-operator")
@@ -225,7 +225,7 @@ func TestPluginPushIsReproducible(t *testing.T) {
 	}
 }
 
-// TestPluginPushRefuses lists every error of a catalog, and pushes it only if it is forced to.
+// TestPluginPushRefuses requires a list of all errors of a catalog, which is pushed only with --force.
 func TestPluginPushRefuses(t *testing.T) {
 	w := newWorld(t, shared)
 	dir := t.TempDir()

@@ -24,18 +24,18 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// ages matches how long ago something is, or how long it will be, and the spaces that are there for its length.
+// ages matches relative times with the spaces that pad them.
 var (
 	ages   = regexp.MustCompile(`\b(\d+[smhd])+( ago)?\b`)
 	spaces = regexp.MustCompile(`  +`)
 )
 
-// withoutAges makes a text that is the same whenever it is printed.
+// withoutAges replaces everything that differs between runs.
 func withoutAges(text string) string {
 	return spaces.ReplaceAllString(ages.ReplaceAllString(text, "AGE"), "  ")
 }
 
-// changedSample is the sample catalog with a package less, one more, and one that is another.
+// changedSample is the sample catalog with one package removed, one added and one changed.
 func changedSample(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func TestPluginLists(t *testing.T) {
 	}
 }
 
-// TestPluginListWatches sees a change of a catalog in a row of its own, and ends well when it is interrupted.
+// TestPluginListWatches prints a row for a change of a catalog; an interrupt ends the command without error.
 func TestPluginListWatches(t *testing.T) {
 	w := pluginWorld(t)
 	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "list", "--watch")
@@ -128,7 +128,7 @@ func TestPluginDescribes(t *testing.T) {
 	w.plugin(t, "describe", "none").fails(t, 3, "there is no catalog")
 }
 
-// description is what the plugin says of a catalog once an event is there: these come by themselves, after the status.
+// description returns the output of describe once an event exists: events are recorded after the status.
 func (w *world) description(t *testing.T, catalog, event string) string {
 	t.Helper()
 	text := ""
@@ -167,7 +167,8 @@ func TestPluginAdds(t *testing.T) {
 	w.plugin(t, "add", "a.b", ref).fails(t, 2, `error: "a.b" cannot be a catalog's name`)
 }
 
-// TestPluginAddFails ends at once where only a person can help, and at the time limit where it may pass.
+// TestPluginAddFails fails immediately where only a user can help, and at the time limit where the error may be
+// temporary.
 func TestPluginAddFails(t *testing.T) {
 	w := pluginWorld(t)
 	blocked := w.plugin(t, "add", "blocked", w.registry.address+"/sample:latest", "--pull-secret", "nope", "--wait")
@@ -185,7 +186,7 @@ func TestPluginAddFails(t *testing.T) {
 	}
 }
 
-func TestPluginAddMakesAConfigMapOfAuthorities(t *testing.T) {
+func TestPluginAddCreatesCAConfigMap(t *testing.T) {
 	w := pluginWorld(t)
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -201,7 +202,7 @@ func TestPluginAddMakesAConfigMapOfAuthorities(t *testing.T) {
 	if len(owners) != 1 || owners[0].UID != w.catalog(t, "private").GetUID() {
 		t.Errorf("its owners are %v", owners)
 	}
-	// The API server refuses the catalog: nothing is left behind.
+	// The API server rejects the catalog, and nothing is left behind.
 	w.plugin(t, "add", "refused", "none.example/c", "--interval", "1ms", "--ca-file", ca).fails(t, 2, "--interval must be at least 1s")
 	left := system.NewObject(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "refused-ca")
 	if err := w.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "refused-ca"}, left); err == nil {
@@ -209,8 +210,8 @@ func TestPluginAddMakesAConfigMapOfAuthorities(t *testing.T) {
 	}
 }
 
-// TestPluginAddTellsHowFarItIs has a registry send half of a layer, and the rest when catalogd has said so.
-func TestPluginAddTellsHowFarItIs(t *testing.T) {
+// TestPluginAddShowsProgress makes a registry send half of a layer, and the rest once the status shows progress.
+func TestPluginAddShowsProgress(t *testing.T) {
 	w := pluginWorld(t)
 	ref, _ := w.registry.push(t, "slow", catalogImage(t, changedSample(t)))
 	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
@@ -240,7 +241,7 @@ func TestPluginAddTellsHowFarItIs(t *testing.T) {
 	}
 }
 
-// downloads checks that the status of a catalog says that bytes have come.
+// downloads checks that the status of a catalog shows downloaded bytes.
 func (w *world) downloads(name string) error {
 	var c unstructured.Unstructured
 	c.SetGroupVersionKind(system.CatalogKind)
@@ -263,7 +264,7 @@ func TestPluginRefreshes(t *testing.T) {
 	run := w.plugin(t, "refresh", "--all", "--wait")
 	changed := regexp.MustCompile(`\b[0-9a-f]{12}\b`).ReplaceAllString(run.must(t), "DIGEST")
 	checkGolden(t, "catalogs/refresh.txt", changed)
-	// The digest of before is told whole, as it cannot be had elsewhere any more.
+	// The former digest is printed in full, as the user cannot find it elsewhere.
 	more := regexp.MustCompile(`(?m)^more, for 15 minutes: kubectl catalog (diff sample@sha256:.* sample)$`).FindStringSubmatch(run.stderr)
 	if more == nil {
 		t.Fatalf("refresh says no command that tells more:\n%s", run.stderr)
@@ -284,7 +285,7 @@ func TestPluginRefreshes(t *testing.T) {
 	w.plugin(t, "refresh", "sample").fails(t, 1, "kubectl catalog resume sample")
 }
 
-// TestPluginSuspends sets one field, which it owns as long as it says something.
+// TestPluginSuspends sets a single field, and owns it while it is set.
 func TestPluginSuspends(t *testing.T) {
 	w := pluginWorld(t)
 	for _, step := range []struct {

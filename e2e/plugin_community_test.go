@@ -10,7 +10,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestPluginCommunity has the plugin's commands answer of a catalog of real size, from push to export.
+// TestPluginCommunity runs the plugin with a catalog of real size, from push to export.
 func TestPluginCommunity(t *testing.T) {
 	dir := os.Getenv("COMMUNITY_CATALOG")
 	if dir == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestPluginShow shows pages about packages.
+// TestPluginShow prints pages about packages.
 func TestPluginShow(t *testing.T) {
 	w := pluginWorld(t)
 	for name, args := range map[string]string{
@@ -35,7 +35,7 @@ func TestPluginShow(t *testing.T) {
 	w.plugin(t, "get", "bundles", "skupper-operator").fails(t, 3, `which is a package: kubectl catalog get bundles -p skupper-operator`)
 	w.plugin(t, "show", "skupper-operator", "--version", "1.8.0", "--channel", "stable-1.6").fails(t, 3, `no version "1.8.0" in channel "stable-1.6"`)
 
-	// Of two catalogs the one with the higher priority is shown, and the other is named.
+	// The catalog with the higher priority is shown, and the other one is named.
 	ref, digest := w.registry.push(t, "preferred", catalogImage(t, sampleCatalog))
 	w.createCatalog(t, "preferred", ref, func(c *unstructured.Unstructured) {
 		must.Succeed(t, unstructured.SetNestedField(c.Object, int64(10), "spec", "priority"))
@@ -86,7 +86,7 @@ func TestPluginProviders(t *testing.T) {
 	w.plugin(t, "providers", "DBaaSInventory.example.com").fails(t, 3, "no package")
 }
 
-// TestPluginComplete completes names from the cluster, as the shell has the plugin do it.
+// TestPluginComplete completes names of the cluster, as the shell does.
 func TestPluginComplete(t *testing.T) {
 	w := pluginWorld(t)
 	for args, want := range map[string]string{

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The commands of docs/plugin.md, against the sample catalog, as `make run` serves it.
+// TestPluginExamples runs the commands of docs/plugin.md with the sample catalog, as `make run` serves it.
 func TestPluginExamples(t *testing.T) {
 	w := pluginWorld(t)
 	w.waitCompressed(t, "sample")

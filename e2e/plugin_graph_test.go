@@ -45,7 +45,7 @@ func TestPluginGraph(t *testing.T) {
 	w.plugin(t, "graph", "skupper-operator", "-c", "nope").fails(t, 3, `no catalog "nope"`)
 }
 
-// TestPluginPath tells how to upgrade.
+// TestPluginPath prints upgrade paths.
 func TestPluginPath(t *testing.T) {
 	w := pluginWorld(t)
 	for name, args := range map[string]string{
@@ -71,13 +71,13 @@ func TestPluginPath(t *testing.T) {
 	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stable-1.6").fails(t, 1, `unknown to channel "stable-1.6"`, "there is one in stable-1.8")
 }
 
-// TestPluginGraphs compares what the plugin says of upgrades with what the files of the sample catalog say.
+// TestPluginGraphs compares the plugin's graphs and paths with the files of the sample catalog.
 func TestPluginGraphs(t *testing.T) {
 	checkGraphs(t, pluginWorld(t), sampleCatalog, 1)
 }
 
-// TestPluginGraphsOfCommunityCatalog is TestPluginGraphs with a catalog of real size. As each path is a process, they are those of every tenth
-// package; the graphs are of all.
+// TestPluginGraphsOfCommunityCatalog does the same with a catalog of real size. It checks the graphs of all
+// packages but, as each path is a process, only the paths of every tenth.
 func TestPluginGraphsOfCommunityCatalog(t *testing.T) {
 	dir := os.Getenv("COMMUNITY_CATALOG")
 	if dir == "" {
@@ -92,7 +92,7 @@ func TestPluginGraphsOfCommunityCatalog(t *testing.T) {
 	checkGraphs(t, w, dir, 10)
 }
 
-// A walkedChannel is an upgrade graph, read from the files.
+// walkedChannel is an upgrade graph, read from the files.
 type walkedChannel struct {
 	Package string
 	Name    string
@@ -105,7 +105,8 @@ type walkedChannel struct {
 	edges map[string]bool // "FROM TO KIND"
 }
 
-// checkGraphs compares the graphs of all channels, and the paths from the oldest entry of a channel to its head in every nth package.
+// checkGraphs compares the graphs of all channels, and the paths from the oldest entry of a channel to its head in
+// every nth package.
 func checkGraphs(t *testing.T, w *world, dir string, nth int) {
 	blobs, err := readCatalog(dir)
 	must.Succeed(t, err)
@@ -211,8 +212,8 @@ func bundleVersion(t *testing.T, b blob) string {
 	return ""
 }
 
-// checkPathsTo has the plugin find the way from the entry farthest from the head, and none from one that leads nowhere, if there is such. It
-// returns how many it asked for.
+// checkPathsTo requires a path from the entry farthest from the head, and none from an entry without one, if there
+// is any. It returns the number of checks.
 func checkPathsTo(t *testing.T, w *world, c walkedChannel, head string) (asked int) {
 	t.Helper()
 	distance := map[string]int{head: 0}

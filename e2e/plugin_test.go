@@ -17,22 +17,22 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// updateGolden has tests write what they get to testdata/plugin, to be looked at before it is committed.
+// updateGolden makes tests write their output to testdata/plugin. Review it before you commit it.
 var updateGolden = flag.Bool("update", false, "write golden files")
 
-// A pluginRun is what one call of the plugin left.
+// pluginRun is the result of one run of the plugin.
 type pluginRun struct {
 	stdout, stderr string
 	code           int
 }
 
-// plugin runs the built kubectl-catalog as the administrator does, its output being no terminal.
+// plugin runs the built kubectl-catalog as the administrator, without a terminal.
 func (w *world) plugin(t *testing.T, args ...string) pluginRun {
 	t.Helper()
 	return w.pluginWith(t, nil, "", args...)
 }
 
-// pluginWith is plugin with more in its environment and a text to read.
+// pluginWith is plugin with additional environment variables and standard input.
 func (w *world) pluginWith(t *testing.T, env []string, stdin string, args ...string) pluginRun {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -62,7 +62,7 @@ func pluginBinary(t *testing.T) string {
 	return bin
 }
 
-// kubectl is a call of it as the administrator.
+// kubectl runs kubectl as the administrator.
 func (w *world) kubectl(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), args...)
@@ -70,7 +70,7 @@ func (w *world) kubectl(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// must returns what the plugin printed, which has to have ended well.
+// must requires success and returns the standard output.
 func (r pluginRun) must(t *testing.T) string {
 	t.Helper()
 	if r.code != 0 {
@@ -79,7 +79,7 @@ func (r pluginRun) must(t *testing.T) string {
 	return r.stdout
 }
 
-// fails checks that the plugin ended with this exit code, and said all this on its error stream, and nothing elsewhere.
+// fails requires this exit code, these texts on standard error, and no standard output.
 func (r pluginRun) fails(t *testing.T, code int, says ...string) {
 	t.Helper()
 	if r.code != code || r.stdout != "" {
@@ -92,7 +92,7 @@ func (r pluginRun) fails(t *testing.T, code int, says ...string) {
 	}
 }
 
-// changing matches what is another with every run: addresses, digests, times.
+// changing matches text that differs between runs: addresses, digests, times.
 var changing = []struct {
 	match *regexp.Regexp
 	with  string
@@ -102,7 +102,7 @@ var changing = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "TIME"},
 }
 
-// checkGolden compares a text with testdata/plugin/NAME, after taking out what is another with every run.
+// checkGolden compares a text with testdata/plugin/NAME, without what differs between runs.
 func checkGolden(t *testing.T, name, got string) {
 	t.Helper()
 	for _, c := range changing {
@@ -132,8 +132,8 @@ func pluginWorld(t *testing.T) *world {
 	return w
 }
 
-// TestPluginIsFound calls the plugin as people do: by kubectl.
-func TestPluginIsFound(t *testing.T) {
+// TestPluginThroughKubectl runs the plugin through kubectl.
+func TestPluginThroughKubectl(t *testing.T) {
 	w := pluginWorld(t)
 	kubectl := w.kubectl(t, "catalog", "get", "packages", "-o", "name")
 	kubectl.Env = append(kubectl.Env, "PATH="+filepath.Dir(pluginBinary(t))+string(filepath.ListSeparator)+os.Getenv("PATH"))
@@ -148,7 +148,7 @@ func TestPluginIsFound(t *testing.T) {
 	}
 }
 
-// TestPluginGet lists what a catalog holds, in every form.
+// TestPluginGet lists the content of a catalog, in every output format.
 func TestPluginGet(t *testing.T) {
 	w := pluginWorld(t)
 	for name, args := range map[string]string{

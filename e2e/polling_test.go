@@ -21,8 +21,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestUnchangedDigest polls one digest twenty times: each poll costs one HEAD request, and nothing is written.
-func TestUnchangedDigest(t *testing.T) {
+// TestUnchangedDigestCostsOneRequest polls one digest twenty times: each poll costs one HEAD request and no write.
+func TestUnchangedDigestCostsOneRequest(t *testing.T) {
 	const polls = 20
 	w := newWorld(t, shared)
 	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
@@ -30,7 +30,7 @@ func TestUnchangedDigest(t *testing.T) {
 		must.Succeed(t, unstructured.SetNestedField(c.Object, "1s", "spec", "pollingInterval"))
 	})
 	w.waitReady(t, "sample", digest)
-	w.waitCompressed(t, "sample") // the last thing that new content brings
+	w.waitCompressed(t, "sample") // the last step of new content
 
 	start := len(w.registry.log(0))
 	files, versions, writes := fileTimes(t, w.dataDir), w.resourceVersions(t), w.writes(t)
@@ -59,7 +59,7 @@ func TestUnchangedDigest(t *testing.T) {
 	}
 }
 
-// TestDigestReferenceIsNotPolled asks for a poll where there is nothing to poll: a digest cannot change.
+// TestDigestReferenceIsNotPolled requests a poll of an image reference by digest, which cannot change.
 func TestDigestReferenceIsNotPolled(t *testing.T) {
 	w := newWorld(t, shared)
 	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
@@ -74,7 +74,7 @@ func TestDigestReferenceIsNotPolled(t *testing.T) {
 	}
 }
 
-// TestPollRequest changes the image behind a tag whose next poll is a day away, and asks for a poll.
+// TestPollRequest changes the image of a tag whose next poll is a day away, and requests a poll.
 func TestPollRequest(t *testing.T) {
 	w := newWorld(t, shared)
 	ref, first := w.registry.push(t, "tiny", catalogImage(t, tinyCatalog(t, "one")))
@@ -99,7 +99,7 @@ func TestPollRequest(t *testing.T) {
 	}
 }
 
-// TestSuspend stops the polls and keeps the content.
+// TestSuspend stops polling and keeps the content.
 func TestSuspend(t *testing.T) {
 	w := newWorld(t, shared)
 	ref, digest := w.registry.push(t, "tiny", catalogImage(t, tinyCatalog(t, "one")))
@@ -120,7 +120,7 @@ func TestSuspend(t *testing.T) {
 		return nil
 	})
 	_, second := w.registry.push(t, "tiny", catalogImage(t, tinyCatalog(t, "two")))
-	w.waitReady(t, "other", second) // so a poll of tiny would have been due, too
+	w.waitReady(t, "other", second) // a poll of tiny would have been due, too
 	eventually.Succeeds(t, "the other catalog was polled thrice more", w.registry.polledSince(len(w.registry.log(0)), 3))
 	if err := wantString(w.catalog(t, "tiny"), digest, "status", "digest"); err != nil {
 		t.Errorf("suspended catalog: %v", err)
@@ -177,8 +177,8 @@ var (
 	ourResource  = regexp.MustCompile(`resource="(catalogsources|operatorpackages|events)"`)
 )
 
-// writes returns how many write requests the API server has counted for each resource that catalogd writes. It tells
-// more than resource versions do: the API server answers a write that changes nothing without making a new version.
+// writes returns the number of write requests that the API server has counted for each resource that catalogd
+// writes. Resource versions do not show all of them: a write without a change makes no new version.
 func (w *world) writes(t *testing.T) map[string]int {
 	t.Helper()
 	text, err := w.Kubectl(t.Context(), "get", "--raw", "/metrics")

@@ -20,7 +20,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestHealthAndMetrics reads the ports that are not for content.
+// TestHealthAndMetrics reads the ports that serve no content.
 func TestHealthAndMetrics(t *testing.T) {
 	w := newWorld(t, shared)
 	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
@@ -85,7 +85,7 @@ func catalogdLines(metrics string) string {
 	return strings.Join(kept, "")
 }
 
-// TestGracefulShutdown ends catalogd while a reader is in the middle of the content.
+// TestGracefulShutdown stops catalogd while a client reads content.
 func TestGracefulShutdown(t *testing.T) {
 	w := newWorld(t, shared)
 	ref, digest := w.registry.push(t, "large", catalogImage(t, largeCatalog(t)))
@@ -110,11 +110,11 @@ func TestGracefulShutdown(t *testing.T) {
 	if code := w.wait(t, patience); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0", code)
 	}
-	w.start(t) // to clean up
+	w.start(t) // for the cleanup
 }
 
-// TestReadyOnlyWhenServed starts on an empty volume what another volume already served: until the content is there
-// again, the process is alive and not ready.
+// TestReadyOnlyWhenServed starts on an empty volume after another volume served content: until the content is there
+// again, the process is alive but not ready.
 func TestReadyOnlyWhenServed(t *testing.T) {
 	w := newWorld(t, shared)
 	ref, digest := w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
@@ -146,13 +146,13 @@ func TestReadyOnlyWhenServed(t *testing.T) {
 	}
 }
 
-// TestCommandLine runs the binary as a person at a terminal does.
+// TestCommandLine runs the binary as a user in a terminal does.
 func TestCommandLine(t *testing.T) {
 	busy := newRegistry(t).address
 	for name, test := range map[string]struct {
 		args []string
 		fail bool
-		want []string // in what it prints
+		want []string // in the output
 	}{
 		"help": {args: []string{"--help"}, want: []string{"--kubeconfig", "--namespace", "--data-dir", "/var/lib/catalogd",
 			"--content-bind-address", ":8443", "--external-url", "--tls-cert-file", "--tls-private-key-file", "--content-auth", "--max-connections", "--max-concurrent-queries", "--health-bind-address", ":8081", "--metrics-bind-address", ":8082",
@@ -193,7 +193,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// defaultsFor keeps a run that should fail from doing harm if it does not: ports that are free, a directory to spoil.
+// defaultsFor keeps a run that should fail from doing harm if it does not: with free ports and a temporary
+// directory.
 func defaultsFor(t *testing.T, args []string) []string {
 	if len(args) == 1 && (args[0] == "--help" || args[0] == "--version") {
 		return nil
@@ -202,7 +203,7 @@ func defaultsFor(t *testing.T, args []string) []string {
 		"--health-bind-address", system.FreeAddress(t), "--metrics-bind-address", system.FreeAddress(t)}
 }
 
-// strangeDataDir is a volume that something else uses.
+// strangeDataDir is a volume of another program.
 func strangeDataDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -210,7 +211,7 @@ func strangeDataDir(t *testing.T) string {
 	return dir
 }
 
-// runBinary returns all that the binary printed, and its exit code.
+// runBinary returns the output of the binary and its exit code.
 func runBinary(t *testing.T, args []string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience/2)

@@ -18,16 +18,16 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// scrapeEvery is how often Prometheus scrapes, and evaluates rules: a test has no minutes to wait.
+// scrapeEvery is the interval of scrapes and of rule evaluation, much shorter than in production.
 const scrapeEvery = time.Second
 
-// prometheus is a real one, that scrapes catalogd and judges by rules.
+// prometheus is a real Prometheus that scrapes catalogd and evaluates rules.
 type prometheus struct {
 	url string
 	log logBuffer
 }
 
-// startPrometheus starts the server; targets are the metrics ports of catalogds (host:port) by the pods that they are of.
+// startPrometheus starts the server. targets maps Pods to the metrics ports of their catalogd (host:port).
 func startPrometheus(t *testing.T, rules ruleFile, targets map[string]string) *prometheus {
 	t.Helper()
 	dir, address := t.TempDir(), system.FreeAddress(t)
@@ -51,25 +51,25 @@ func startPrometheus(t *testing.T, rules ruleFile, targets map[string]string) *p
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // all it has is the test's
+		_ = cmd.Process.Kill() // the test does not inherit its environment
 		_ = cmd.Wait()
 		if t.Failed() {
 			t.Logf("last log lines of Prometheus:\n%s", p.log.tail(20))
 		}
 	})
-	// It takes some seconds to find its targets, and has catalogd for down until then.
+	// It takes some seconds to find its targets, and until then reports catalogd as down.
 	scrapes := p.has(fmt.Sprintf(`count(up == 1) == %d unless on () ALERTS{alertname="CatalogdDown"}`, len(targets)))
 	eventually.Succeeds(t, "Prometheus scrapes all targets", scrapes)
 	return p
 }
 
-// sample is one series of the answer to a query.
+// sample is a series of a query result.
 type sample struct {
 	Metric map[string]string `json:"metric"`
 	Value  [2]any            `json:"value"` // a time, and the value as a string
 }
 
-// query asks for a vector now.
+// query runs an instant query.
 func (p *prometheus) query(expr string) ([]sample, error) {
 	var data struct {
 		Type   string   `json:"resultType"`
@@ -82,7 +82,7 @@ func (p *prometheus) query(expr string) ([]sample, error) {
 	return data.Result, err
 }
 
-// firing returns the labels of the alerts that fire.
+// firing returns the labels of the firing alerts.
 func (p *prometheus) firing() ([]map[string]string, error) {
 	var data struct {
 		Alerts []struct {
@@ -100,7 +100,7 @@ func (p *prometheus) firing() ([]map[string]string, error) {
 	return fire, err
 }
 
-// get reads the data of an answer of Prometheus' API.
+// get reads the data of a reply of the Prometheus API.
 func (p *prometheus) get(path string, data any) error {
 	r, err := tryGet(p.url + path)
 	if err != nil {

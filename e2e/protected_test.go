@@ -22,8 +22,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// newProtectedWorld serves the sample catalog with TLS of catalogd's own making, to those whom the API server lets, as it does in a
-// cluster.
+// newProtectedWorld serves the sample catalog with a self-signed TLS certificate, to clients that the API server
+// authorizes, as in a cluster.
 func newProtectedWorld(t *testing.T, args ...string) *world {
 	t.Helper()
 	_, port, err := net.SplitHostPort(system.FreeAddress(t))
@@ -53,7 +53,7 @@ func (w *world) authority(t *testing.T) *x509.CertPool {
 	return pool
 }
 
-// serviceAccountToken makes a ServiceAccount with the ClusterRoles, if any, and returns a token of it.
+// serviceAccountToken creates a ServiceAccount with the ClusterRoles, if any, and returns a token of it.
 func (w *world) serviceAccountToken(t *testing.T, name string, roles ...string) string {
 	t.Helper()
 	run := func(args ...string) string {
@@ -73,7 +73,7 @@ func (w *world) serviceAccountToken(t *testing.T, name string, roles ...string) 
 	return run("-n", namespace, "create", "token", name)
 }
 
-// reader is somebody who reads over TLS.
+// reader is a client that reads over TLS.
 type reader struct {
 	http.Client
 	token string
@@ -99,7 +99,7 @@ func (r *reader) get(t *testing.T, url string) (reply, *tls.ConnectionState) {
 	return reply{response.StatusCode, response.Header, body}, response.TLS
 }
 
-func TestWhoMayRead(t *testing.T) {
+func TestReadAccess(t *testing.T) {
 	w := newProtectedWorld(t)
 	ca := &tls.Config{RootCAs: w.authority(t)}
 	url := "https://" + w.content
@@ -186,7 +186,7 @@ func (w *world) checkOldTLS(t *testing.T) {
 	}
 }
 
-// TestCertificateFiles replaces the files while catalogd runs, as Kubernetes does with a mounted Secret.
+// TestCertificateFiles replaces the files while catalogd runs, as Kubernetes does in a mounted Secret.
 func TestCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
 	place := func(version string, authority authority) {
@@ -218,8 +218,8 @@ func TestCertificateFiles(t *testing.T) {
 	}
 }
 
-// TestWhoMayReadMustBeSaid: nobody opens the content to a network by leaving out a flag.
-func TestWhoMayReadMustBeSaid(t *testing.T) {
+// TestAuthorizationMustBeChosen requires a choice of authorization when the content service listens on a network.
+func TestAuthorizationMustBeChosen(t *testing.T) {
 	for _, args := range [][]string{nil, {"--tls-cert-file", "absent.crt", "--tls-private-key-file", "absent.key"}} {
 		args = append([]string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", t.TempDir(), "--content-bind-address", "0.0.0.0:0"}, args...)
 		output, err := exec.Command(os.Getenv("CATALOGD_BIN"), args...).CombinedOutput()
@@ -235,7 +235,7 @@ func TestWhoMayReadMustBeSaid(t *testing.T) {
 	}
 }
 
-// The commands of docs/api.md about a service that is not open to everybody.
+// TestProtectedExamples runs the commands of docs/api.md about a service with authentication.
 func TestProtectedExamples(t *testing.T) {
 	w := newProtectedWorld(t)
 	w.authority(t) // it is published

@@ -7,28 +7,30 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// forwardProxy is an HTTP proxy on loopback, for https (CONNECT) and for http, that logs the hosts it was asked for. It can
-// be stopped and started again on the same port.
+// forwardProxy is an HTTP proxy on loopback, for https (CONNECT) and http, that logs the requested hosts. It can be
+// stopped and restarted on the same port.
 type forwardProxy struct {
 	address        string
-	user, password string            // asked for, unless password is empty
-	names          map[string]string // hosts that only the proxy knows, and the host:port behind each
+	user, password string            // required, unless password is empty
+	names          map[string]string // hosts that only the proxy resolves, and their host:port
 
 	server *http.Server
 
 	mu      sync.Mutex
-	hosts   map[string]int        // requests let through, by host:port
+	hosts   map[string]int        // forwarded requests, by host:port
 	tunnels map[net.Conn]struct{} // open CONNECTs
 }
 
-// newProxy returns a proxy that has its address and does not run yet.
+// newProxy returns a proxy that has an address but is not started yet.
 func newProxy(t *testing.T, user, password string) *forwardProxy {
 	t.Helper()
 	p := &forwardProxy{address: system.FreeAddress(t), user: user, password: password, hosts: map[string]int{}, tunnels: map[net.Conn]struct{}{}}
@@ -51,7 +53,7 @@ func (p *forwardProxy) start(t *testing.T) {
 	}()
 }
 
-// stop ends what is under way, too.
+// stop also ends requests in flight.
 func (p *forwardProxy) stop() {
 	if p.server != nil {
 		_ = p.server.Close()
@@ -63,7 +65,7 @@ func (p *forwardProxy) stop() {
 	}
 }
 
-// seen returns how many requests for host:port were let through; a CONNECT is one.
+// seen returns the number of forwarded requests to host:port; a CONNECT counts as one.
 func (p *forwardProxy) seen(host string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,4 +132,30 @@ func (p *forwardProxy) tunnel(w http.ResponseWriter, host string) {
 		_, _ = io.Copy(server, buffered)
 	}()
 	_, _ = io.Copy(client, server)
+}
+
+// TestProxyOfEnvironment uses a registry whose name only the proxy resolves, and one that NO_PROXY names.
+func TestProxyOfEnvironment(t *testing.T) {
+	const host, unproxied = "registry.e2e.test", "127.0.0.1"
+	authority := newAuthority(t, "e2e authority")
+	registry := newDistribution(t, distributionConfig{auth: noAuth, tls: ownCA, authority: authority, hosts: []string{host}})
+	ref, digest := registry.push(t, "ns/catalog", catalogImage(t, soundDir))
+	_, port, err := net.SplitHostPort(registry.address)
+	must.Succeed(t, err)
+	named := net.JoinHostPort(host, port)
+	proxy := newProxy(t, "", "")
+	proxy.names = map[string]string{named: registry.address}
+	proxy.start(t)
+	t.Setenv("HTTPS_PROXY", "http://"+proxy.address)
+	t.Setenv("NO_PROXY", unproxied)
+	dir := t.TempDir()
+	writeFile(t, dir, "ca.pem", authority.pem)
+	w := newWorld(t, shared, "--registry-ca-dir", dir)
+	w.createCatalog(t, "proxied", strings.Replace(ref, registry.address, named, 1), nil)
+	w.createCatalog(t, "direct", ref, nil)
+	w.waitReady(t, "proxied", digest)
+	w.waitReady(t, "direct", digest)
+	if proxy.seen(named) == 0 || proxy.seen(registry.address) > 0 {
+		t.Errorf("the proxy saw %d requests for %s and %d for %s, want some and none", proxy.seen(named), named, proxy.seen(registry.address), registry.address)
+	}
 }

@@ -27,8 +27,8 @@ import (
 
 const configsLabel = "operators.operatorframework.io.index.configs.v1"
 
-// imageRegistry is a registry over HTTP on loopback that logs its requests. It can be stopped and started again on
-// the same port with what it holds.
+// imageRegistry is an HTTP registry on loopback that logs its requests. It can be stopped and restarted on the same
+// port with its content.
 type imageRegistry struct {
 	address string
 	handler http.Handler
@@ -63,7 +63,7 @@ func (r *imageRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	answer(w, req)
 }
 
-// once has the next request answered by something else.
+// once replaces the reply to the next request.
 func (r *imageRegistry) once(instead http.HandlerFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *imageRegistry) start(t *testing.T) {
 
 func (r *imageRegistry) stop() { _ = r.server.Close() }
 
-// log returns the requests since the first from of them.
+// log returns the requests since index from.
 func (r *imageRegistry) log(from int) []request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,7 +113,7 @@ func (r *imageRegistry) push(t *testing.T, repository string, image v1.Image) (r
 	return ref, hash.String()
 }
 
-// catalogImage builds an index image that holds dir at /configs.
+// catalogImage builds an index image with dir at /configs.
 func catalogImage(t *testing.T, dir string) v1.Image {
 	t.Helper()
 	return imageOf(t, directoryLayer(t, dir))
@@ -132,7 +132,7 @@ func directoryLayer(t *testing.T, dir string) v1.Layer {
 	return layer
 }
 
-// imageOf builds an index image of layers, the lowest first, whose catalog lies at /configs.
+// imageOf builds an index image of layers, the lowest first, with its catalog at /configs.
 func imageOf(t *testing.T, layers ...v1.Layer) v1.Image {
 	t.Helper()
 	return labelled(t, map[string]string{configsLabel: "/configs"}, layers...)

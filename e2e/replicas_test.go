@@ -22,8 +22,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestReplicas has three replicas serve a catalog, and takes away one after the other what leads, and what follows: killed, ended in peace,
-// with its volume lost.
+// TestReplicas serves a catalog with three replicas, and removes the leader and followers one after the other:
+// killed, stopped gracefully, and with a lost volume.
 func TestReplicas(t *testing.T) {
 	f := newFleet(t, 3)
 	f.begin(t, "sample", sampleCatalog)
@@ -37,7 +37,7 @@ func TestReplicas(t *testing.T) {
 		eventually.Succeeds(t, "the others follow", func() error { return r.serves("sample", second, nil) })
 	}
 	leader.rejoin(t)
-	must.Succeed(t, leader.serves("sample", second, nil)) // it brings itself up to date first
+	must.Succeed(t, leader.serves("sample", second, nil)) // it catches up first
 
 	next.leave(t, next.endInPeace)
 	if _, err := f.leaseHolder(t); err != nil {
@@ -52,7 +52,8 @@ func TestReplicas(t *testing.T) {
 	reader.end(t)
 }
 
-// leaseHolder reads who holds the lease; an error is that the former leader still does, of whom the log tells.
+// leaseHolder returns the holder of the lease, or an error while the former leader, named in the log, still holds
+// it.
 func (f *fleet) leaseHolder(t *testing.T) (string, error) {
 	t.Helper()
 	out, err := f.Kubectl(t.Context(), "-n", namespace, "get", "lease", "catalogd", "-o", "jsonpath={.spec.holderIdentity}")
@@ -83,7 +84,7 @@ func (f *fleet) allServe(t *testing.T, catalog, digest string) {
 	}
 }
 
-// update pushes another image of a catalog and waits until whoever leads has it.
+// update pushes another image of a catalog and waits until the leader serves it.
 func (f *fleet) update(t *testing.T, catalog string, image v1.Image, why string) (digest string) {
 	t.Helper()
 	_, digest = f.registry.push(t, catalog, image)
@@ -92,8 +93,8 @@ func (f *fleet) update(t *testing.T, catalog string, image v1.Image, why string)
 	return digest
 }
 
-// TestUpgrade replaces the replicas one after the other by a release that lays out its volume in another way, and then by the former one
-// again. Somebody reads all the time.
+// TestUpgrade replaces the replicas one by one by a release with another volume layout, and then by the former
+// release. A client reads all the time.
 func TestUpgrade(t *testing.T) {
 	f := newFleet(t, 3)
 	digest := f.begin(t, "sample", sampleCatalog)
@@ -123,8 +124,9 @@ func TestUpgrade(t *testing.T) {
 	reader.end(t)
 }
 
-// TestLeaderCutOff cuts the leader off from the API server: another one leads, the one cut off goes on serving, and follows when it can.
-func TestLeaderCutOff(t *testing.T) {
+// TestLeaderWithoutAPIServer cuts the leader off from the API server: another replica leads, and the former leader keeps
+// serving and catches up once it can.
+func TestLeaderWithoutAPIServer(t *testing.T) {
 	f := newFleet(t, 2)
 	first := f.begin(t, "sample", sampleCatalog)
 	reader := f.hop("sample")
@@ -140,9 +142,9 @@ func TestLeaderCutOff(t *testing.T) {
 	reader.end(t)
 }
 
-// TestLeaderThatCannotBegin has a replica come first to which the API server does not list Secrets: it serves, and its controller waits. It must
-// not take the lead from one that can work.
-func TestLeaderThatCannotBegin(t *testing.T) {
+// TestReplicaThatCannotListDoesNotLead starts with a replica that cannot list Secrets: it serves, and its controller waits. It
+// must not take the lease from a working replica.
+func TestReplicaThatCannotListDoesNotLead(t *testing.T) {
 	f := newFleet(t, 2)
 	first := f.begin(t, "sample", sampleCatalog)
 	idle, able := f.replicas[0], f.replicas[1]
@@ -161,9 +163,9 @@ func TestLeaderThatCannotBegin(t *testing.T) {
 	f.allServe(t, "sample", second)
 }
 
-// TestLeaderStopped stops the leader in the middle of publishing, with some of its writes on their way. When it wakes up, and they arrive, another
-// one leads and has published newer content: none of it is undone.
-func TestLeaderStopped(t *testing.T) {
+// TestPausedLeaderUndoesNothing pauses the leader in the middle of publishing, with writes in flight. When it continues,
+// another leader has published newer content, and none of it is undone.
+func TestPausedLeaderUndoesNothing(t *testing.T) {
 	names := make([]string, 40)
 	for i := range names {
 		names[i] = fmt.Sprintf("operator-%02d", i)
@@ -188,7 +190,7 @@ func TestLeaderStopped(t *testing.T) {
 		held <- struct{}{}
 		return gateVerdict{wait: release}
 	})
-	// The second version has a package more, so that among what is on its way there is an object to be made.
+	// The second version has an additional package, so that one of the writes in flight is a create.
 	f.registry.push(t, "many", catalogImage(t, packagesAt(t, "2.0.0", append(slices.Clone(names), "operator-0a")...)))
 	f.askForPoll(t, "many", "second")
 	<-held
@@ -205,7 +207,7 @@ func TestLeaderStopped(t *testing.T) {
 	history.check(t, "2.0.0", "3.0.0")
 }
 
-// packagesAre wants exactly these packages, at a version.
+// packagesAre requires exactly these packages, at a version.
 func (f *fleet) packagesAre(t *testing.T, catalog, version string, names []string) error {
 	t.Helper()
 	have := f.packages(t, catalog)
@@ -220,7 +222,7 @@ func (f *fleet) packagesAre(t *testing.T, catalog, version string, names []strin
 	return nil
 }
 
-// versionOf is the version of the head of a package's only channel.
+// versionOf returns the version of the head of a package's only channel.
 func versionOf(object *unstructured.Unstructured) string {
 	channels, _, _ := unstructured.NestedSlice(object.Object, "status", "channels")
 	if len(channels) != 1 {
@@ -230,7 +232,7 @@ func versionOf(object *unstructured.Unstructured) string {
 	return version
 }
 
-// packageHistory is what became of each OperatorPackage, in the order in which the API server took it.
+// packageHistory records the changes of each OperatorPackage, in the order of the API server.
 type packageHistory struct {
 	mu       sync.Mutex
 	versions map[string][]string
@@ -262,7 +264,7 @@ func (f *fleet) watchPackages(t *testing.T) *packageHistory {
 	return h
 }
 
-// check wants that some packages were at the older version, and none was again once it was at the newer one.
+// check requires that some packages had the older version, and that none returned to it from the newer one.
 func (h *packageHistory) check(t *testing.T, older, newer string) {
 	t.Helper()
 	h.mu.Lock()
@@ -281,7 +283,7 @@ func (h *packageHistory) check(t *testing.T, older, newer string) {
 	}
 }
 
-// TestSelectors has two installations share the catalogs of a cluster by their labels.
+// TestSelectors runs two installations that share the catalogs of a cluster by label.
 func TestSelectors(t *testing.T) {
 	red := newDaemon(t, shared.DaemonKubeconfig)
 	red.args = append(red.args, "--catalog-selector=team in (red)")

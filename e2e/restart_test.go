@@ -10,9 +10,9 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestRestart takes away, one after the other, all that catalogd depends on but its volume: what was served stays
-// served. It stops an API server and so needs a control plane of its own.
-func TestRestart(t *testing.T) {
+// TestServesWithoutDependencies takes everything but the volume away from catalogd, one thing after the other: it keeps serving its
+// content. It stops an API server, so it needs a control plane of its own.
+func TestServesWithoutDependencies(t *testing.T) {
 	plane, err := system.StartControlPlane("..")
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 
 var monitoringDir = filepath.Join("..", "config", "prometheus")
 
-// alertRule is a rule as Prometheus reads it.
+// alertRule is an alert rule of Prometheus.
 type alertRule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
@@ -27,7 +27,7 @@ type alertRule struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// ruleFile is a rule file as Prometheus reads it, which is the spec of a PrometheusRule.
+// ruleFile is a rule file of Prometheus, which is also the spec of a PrometheusRule.
 type ruleFile struct {
 	Groups []struct {
 		Name  string      `json:"name"`
@@ -58,7 +58,7 @@ func (f ruleFile) alerts() (all []alertRule) {
 	return all
 }
 
-// write makes a rule file of the name.
+// write writes a rule file.
 func (f ruleFile) write(t *testing.T, file string) {
 	t.Helper()
 	content, err := yaml.Marshal(f)
@@ -66,7 +66,7 @@ func (f ruleFile) write(t *testing.T, file string) {
 	must.Succeed(t, os.WriteFile(file, content, 0o600))
 }
 
-// TestRules has promtool check the alerts, and run the test that each of them has to have.
+// TestRules runs promtool on the alerts, and on the test that each of them must have.
 func TestRules(t *testing.T) {
 	dir, rules := t.TempDir(), readRules(t)
 	rules.write(t, filepath.Join(dir, "rules.yaml"))
@@ -89,7 +89,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// testedAlerts has, for each alert that promtool tests, whether it is expected to fire somewhere, and not to.
+// testedAlerts returns, for each alert that promtool tests, whether tests expect it to fire and not to fire.
 func testedAlerts(t *testing.T, content []byte) map[string]map[bool]bool {
 	t.Helper()
 	var file struct {
@@ -113,7 +113,7 @@ func testedAlerts(t *testing.T, content []byte) map[string]map[bool]bool {
 	return tested
 }
 
-// TestRunbooks looks for the page that each alert leads to, and for what it has to say.
+// TestRunbooks checks that each alert links to a page with the required sections.
 func TestRunbooks(t *testing.T) {
 	const base = "https://github.com/operator-catalogs/catalogd/blob/main/"
 	operations, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))

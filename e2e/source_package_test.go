@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// sourcePackage are the blobs of one package, decoded as far as an OperatorPackage needs them.
+// sourcePackage has the blobs of a package, decoded as far as an OperatorPackage needs them.
 type sourcePackage struct {
 	name         string
 	pkg          sourceHead
@@ -100,7 +100,7 @@ func (p *sourcePackage) deprecation(schema, name string) *deprecation {
 	return nil
 }
 
-// head returns the one entry that no other entry replaces or skips.
+// head returns the only entry that no other entry replaces or skips.
 func (c sourceChannel) head() (string, error) {
 	behind := map[string]bool{}
 	for _, e := range c.Entries {
@@ -134,11 +134,11 @@ func (b sourceBundle) version() string {
 	var value struct {
 		Version string `json:"version"`
 	}
-	_ = json.Unmarshal(b.property("olm.package"), &value) // none reads as the empty version
+	_ = json.Unmarshal(b.property("olm.package"), &value) // no version counts as the empty version
 	return value.Version
 }
 
-// clusterServiceVersion is what counts here of operators.coreos.com/v1alpha1 ClusterServiceVersion.
+// clusterServiceVersion has the relevant fields of an operators.coreos.com/v1alpha1 ClusterServiceVersion.
 type clusterServiceVersion struct {
 	Kind     string `json:"kind"`
 	Metadata struct {

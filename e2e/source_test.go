@@ -15,20 +15,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// blob is one object of a file-based catalog as its author wrote it.
+// blob is an object of a file-based catalog as its author wrote it.
 type blob struct {
 	Schema  string `json:"schema"`
 	Package string `json:"package"`
 	Name    string `json:"name"`
 
 	file string
-	raw  []byte // the author's own JSON, or JSON made of the YAML with number texts kept
+	raw  []byte // the author's JSON, or JSON converted from YAML that keeps the text of numbers
 	yaml bool
 }
 
-// readCatalog reads every blob of a directory, in the order of fs.WalkDir and within a file as written. It is the
-// tests' own reading of the format: https://olm.operatorframework.io/docs/reference/file-based-catalogs/.
-// Of .indexignore it knows what the samples use: names and globs of names, in the root.
+// readCatalog reads every blob of a directory, in the order of fs.WalkDir and, within a file, in order. It is an
+// independent implementation of https://olm.operatorframework.io/docs/reference/file-based-catalogs/. It supports
+// the .indexignore files of the samples: names and globs of names, in the root.
 func readCatalog(dir string) ([]blob, error) {
 	root := os.DirFS(dir)
 	ignored, err := readIgnored(root)
@@ -141,7 +141,7 @@ func yamlDocuments(content []byte) (raws [][]byte, err error) {
 	}
 }
 
-// plain turns a YAML node into what JSON can say of it: dates stay text, number texts stay as written.
+// plain converts a YAML node to JSON values: dates stay text, and numbers keep their text.
 func plain(node *yaml.Node) (any, error) {
 	switch node.Kind {
 	case yaml.AliasNode:
@@ -196,7 +196,7 @@ func plainScalar(node *yaml.Node) (any, error) {
 	}
 }
 
-// decodeExact decodes one JSON value with the text of its numbers.
+// decodeExact decodes one JSON value and keeps the text of numbers.
 func decodeExact(raw []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()

@@ -20,8 +20,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// upgradable is a control plane whose API server says to be of the version that a test sets; all else is the real one's. It
-// knows clients as what catalogd is.
+// upgradable is a control plane whose API server reports a version that a test sets and otherwise acts as the real
+// one. Clients have the user of catalogd.
 type upgradable struct {
 	version    atomic.Value // string: gitVersion; "" fails /version
 	kubeconfig string
@@ -68,8 +68,8 @@ func (r *imageRegistry) pushTag(t *testing.T, repository, tag string, image v1.I
 	return hash.String()
 }
 
-// TestTemplate follows the version of a cluster that is upgraded, by field and by annotation; when the version cannot be known,
-// the catalog says so and serves what it has.
+// TestTemplate follows the version of a cluster that is upgraded, by field and by annotation. If the version is
+// unknown, the condition says so and the served content stays.
 func TestTemplate(t *testing.T) {
 	cluster := newUpgradable(t, shared, "v1.20.1+bd9e442")
 	upgraded := *shared

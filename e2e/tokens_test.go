@@ -24,10 +24,10 @@ const (
 	tokenService = "e2e registry"
 )
 
-// tokenServer gives tokens to those who know user and password, as https://distribution.github.io/distribution/spec/auth/token/
-// says: JSON Web Tokens signed with ES256, the certificate to verify them in their header (x5c).
+// tokenServer issues tokens for user and password, as https://distribution.github.io/distribution/spec/auth/token/
+// specifies: JSON Web Tokens signed with ES256, with the certificate to verify them in their header (x5c).
 type tokenServer struct {
-	realm    string    // what registries send clients to
+	realm    string    // the realm that registries announce
 	signer   authority // its certificate is the registry's rootcertbundle
 	password string
 
@@ -35,8 +35,8 @@ type tokenServer struct {
 	issued []string
 }
 
-// newTokenServer starts one on loopback: over HTTPS with the certificate, over HTTP without one. Its name is localhost, as
-// clients do not follow a realm that is a private address.
+// newTokenServer starts a token server on loopback: over HTTPS with the certificate, over HTTP without one. Its
+// host is localhost, as clients do not follow a realm with a private address.
 func newTokenServer(t *testing.T, password string, certificate *keyPair) *tokenServer {
 	t.Helper()
 	s := &tokenServer{signer: newAuthority(t, "e2e token signer"), password: password}
@@ -56,7 +56,7 @@ func newTokenServer(t *testing.T, password string, certificate *keyPair) *tokenS
 	return s
 }
 
-// tokens returns all that were ever issued.
+// tokens returns all issued tokens.
 func (s *tokenServer) tokens() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *tokenServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "expires_in": 300})
 }
 
-// token grants the scopes, each "repository:NAME:ACTION,ACTION", that were asked for.
+// token grants the requested scopes, each "repository:NAME:ACTION,ACTION".
 func (s *tokenServer) token(user string, scopes []string) (string, error) {
 	type access struct {
 		Type    string   `json:"type"`
@@ -112,7 +112,7 @@ func (s *tokenServer) token(user string, scopes []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	signature := make([]byte, 64) // RFC 7518, 3.4: the two numbers, 32 bytes each
+	signature := make([]byte, 64) // RFC 7518, 3.4: two numbers of 32 bytes
 	x.FillBytes(signature[:32])
 	y.FillBytes(signature[32:])
 	return signed + "." + encode(signature), nil

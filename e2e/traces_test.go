@@ -20,7 +20,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// traceReceiver is an OpenTelemetry collector that keeps all it is sent.
+// traceReceiver is an OpenTelemetry collector that keeps all spans.
 type traceReceiver struct {
 	collector.UnimplementedTraceServiceServer
 	address string
@@ -66,7 +66,7 @@ func attributes(list []*commonpb.KeyValue) map[string]string {
 	return out
 }
 
-// children returns the names of all that is below a span, each behind those that it is in: "unpack/commit".
+// children returns the names of all spans below a span, with their path: "unpack/commit".
 func (r *traceReceiver) children(parent *tracepb.Span) (names []string) {
 	for _, span := range r.spans {
 		if string(span.ParentSpanId) == string(parent.SpanId) && string(span.TraceId) == string(parent.TraceId) {
@@ -79,7 +79,7 @@ func (r *traceReceiver) children(parent *tracepb.Span) (names []string) {
 	return names
 }
 
-// find returns the first span that is so.
+// find returns the first span that matches.
 func (r *traceReceiver) find(is func(*tracepb.Span) bool) *tracepb.Span {
 	if i := slices.IndexFunc(r.spans, is); i >= 0 {
 		return r.spans[i]
@@ -87,8 +87,7 @@ func (r *traceReceiver) find(is func(*tracepb.Span) bool) *tracepb.Span {
 	return nil
 }
 
-// TestTraces has a catalogd send its traces to a receiver: of the passes over a catalog, and of requests. What it has not sent when it is told
-// to end it sends then.
+// TestTraces sends traces of passes and requests to a receiver. On shutdown, catalogd sends the remaining ones.
 func TestTraces(t *testing.T) {
 	receiver := newTraceReceiver(t)
 	w := newWorld(t, shared, "--otlp-endpoint", "http://"+receiver.address)
@@ -128,10 +127,10 @@ func TestTraces(t *testing.T) {
 	if all := fmt.Sprint(receiver.spans); strings.Contains(all, "secret") {
 		t.Errorf("a query string, or a token, is told: %s", all)
 	}
-	w.start(t) // to clean up
+	w.start(t) // for the cleanup
 }
 
-// checkPasses looks for the pass that unpacked the sample, with its parts, and for one that failed.
+// checkPasses requires the pass that unpacked the sample, with its parts, and one that failed.
 func checkPasses(t *testing.T, receiver *traceReceiver, digest string) {
 	t.Helper()
 	var passes []string

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestOnePackageChanged updates a catalog in one package: one object is written, and who was reading the old content
-// reads it to its end.
-func TestOnePackageChanged(t *testing.T) {
+// TestUpdateWritesOnlyChangedPackages updates a catalog in one package: one object is written, and a client that was reading the
+// old content reads it to its end.
+func TestUpdateWritesOnlyChangedPackages(t *testing.T) {
 	const changed = "skupper-operator"
 	dir := largeCatalog(t)
 	w := newWorld(t, shared)
@@ -67,8 +67,8 @@ func checkOnlyChanged(t *testing.T, before, after map[string]unstructured.Unstru
 	}
 }
 
-// largeCatalog copies the sample catalog and adds 24 MiB of custom blobs, more than all the buffers between catalogd
-// and a reader hold. The text is random, so that no limit on compression has a say.
+// largeCatalog copies the sample catalog and adds 24 MiB of custom blobs, more than all buffers between catalogd
+// and a reader hold. The text is random, so that limits on compression do not apply.
 func largeCatalog(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func largeCatalog(t *testing.T) string {
 	return dir
 }
 
-// noise makes custom blobs of a good 256 KiB each, of random text.
+// noise makes custom blobs of about 256 KiB of random text each.
 func noise(blobs int) []byte {
 	random := rand.New(rand.NewSource(1))
 	text := make([]byte, 128<<10)
@@ -119,8 +119,8 @@ func replaceInFile(t *testing.T, path, old, replacement string) {
 	}
 }
 
-// openSlowly sends a GET over a connection with a small receive buffer and reads no more than the header, so that
-// most of the body still has to leave the server.
+// openSlowly sends a GET over a connection with a small receive buffer and reads only the header, so that the
+// server still has to send most of the body.
 func openSlowly(t *testing.T, address, path string) *http.Response {
 	t.Helper()
 	dialer := net.Dialer{Timeout: patience, Control: func(_, _ string, conn syscall.RawConn) (err error) {
@@ -144,7 +144,7 @@ func openSlowly(t *testing.T, address, path string) *http.Response {
 	return response
 }
 
-// readSlowly reads what is left of the body.
+// readSlowly reads the rest of the body.
 func readSlowly(t *testing.T, response *http.Response) []byte {
 	t.Helper()
 	body, err := io.ReadAll(response.Body)

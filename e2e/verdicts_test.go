@@ -1,16 +1,17 @@
 package e2e
 
-// bare is a catalog whose package foo is sound but too bare to be published: as with upstream's packageserver, a channel
-// is dropped whose head has neither an olm.csv.metadata property nor a CSV, and a package without channels.
+// bare is a catalog with a valid package foo that lacks what publishing needs: like upstream's packageserver,
+// catalogd drops a channel whose head has neither an olm.csv.metadata property nor a CSV, and a package without
+// channels.
 func bare() verdict { return without("foo", "olm.csv.metadata") }
 
-// A stream of blobs that cannot be read to its end refuses the whole image, with file and line: nobody can tell what
-// is missing from it. A package that the model refuses is left out alone. What opm accepts is published.
+// A file that cannot be parsed to its end makes the whole image invalid, and the message names file and line: the
+// number of lost blobs is unknown. Only an invalid package is dropped alone. What opm accepts is published.
 var directoryVerdicts = map[string]verdict{
 	"00-control":           bare(),
 	"deprecations-control": bare(),
 
-	// Streams that cannot be read.
+	// Unparsable files.
 	"invalid-yaml":          refused("foo/catalog.yaml:"),
 	"truncated-json":        refused("foo/catalog.json:"),
 	"truncated-second-file": refused("foo/catalog.json:"),
@@ -28,7 +29,7 @@ var directoryVerdicts = map[string]verdict{
 	"schema-not-string":     refused("foo/catalog.json:", "schema"),
 	"name-wrong-type":       refused("foo/catalog.json:", "name"),
 
-	// Odd, but readable without doubt.
+	// Unusual, but unambiguous.
 	"empty-file":         bare(),
 	"only-comments":      bare(),
 	"empty-catalog":      {packages: []string{besidePackage}},
@@ -38,7 +39,7 @@ var directoryVerdicts = map[string]verdict{
 	"deep-nesting-9000":  bare(),
 	"unknown-olm-schema": bare(),
 
-	// Two equal keys: clients would disagree on which of them counts.
+	// Duplicate keys: clients would disagree on the one that counts.
 	"duplicate-json-key": refused("foo/catalog.json:", "name", "twice"),
 	"yaml-duplicate-key": refused("foo/catalog.yaml:", "name"),
 
@@ -99,11 +100,11 @@ var directoryVerdicts = map[string]verdict{
 	"deprecations-bad-schema":        without("foo", "olm.nonsense"),
 }
 
-// Every archive but the last two holds the sound package foo, and something that is odd or hostile.
+// Every archive but the last two holds the valid package foo, and something unusual or hostile.
 var archiveVerdicts = map[string]verdict{
 	"control.tar.gz":         bare(),
 	"path-traversal.tar.gz":  refused("evil.txt"),
-	"absolute-path.tar.gz":   bare(), // absolute in an image is relative to the image: beside the catalog
+	"absolute-path.tar.gz":   bare(), // absolute paths in an image are relative to its root: beside the catalog
 	"symlink-escape.tar.gz":  refused("configs/bar", "link"),
 	"symlink-read.tar.gz":    refused("configs/foo/more.json", "link"),
 	"symlink-inside.tar.gz":  refused("configs/foo/same.json", "link"),
@@ -111,7 +112,7 @@ var archiveVerdicts = map[string]verdict{
 	"hardlink-escape.tar.gz": refused("configs/foo/more.json", "link"),
 	"fifo.tar.gz":            refused("configs/foo/pipe.json"),
 	"device.tar.gz":          refused("configs/foo/zero.json", "device"),
-	"duplicate-entry.tar.gz": bare(), // the later entry counts, as in any tar
+	"duplicate-entry.tar.gz": bare(), // the later entry wins, as in any tar
 	"truncated.tar.gz":       refused("layer"),
 	"not-gzip.tar.gz":        refused("layer"),
 }

@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	patience  = 60 * time.Second      // how long a state may take to come about before a test fails
-	checkGap  = 50 * time.Millisecond // how often a state is looked at
-	neverPoll = "24h"                 // a polling interval no test lives to see
+	patience  = 60 * time.Second      // time limit for a state
+	checkGap  = 50 * time.Millisecond // between two checks of a state
+	neverPoll = "24h"                 // a polling interval longer than any test
 )
 
 // errEnded ends every wait: no state changes after the end of catalogd.
 var errEnded = fmt.Errorf("catalogd has ended: %w", eventually.ErrNever)
 
-// world is what a test acts on: a control plane, a registry of its own, a catalogd of its own.
+// world is the system of a test: a control plane, with its own registry and catalogd.
 type world struct {
 	*system.ControlPlane
 	*daemon
 	registry *imageRegistry
 
-	deadline time.Time // of all waits for catalogs, if waitTogether was called
+	deadline time.Time // of all waits for catalogs, after waitTogether
 }
 
-// waitTogether gives all waits for catalogs from now on one patience between them: what many catalogs come to, they come to at
-// the same time.
+// waitTogether gives all following waits for catalogs one common time limit, as many catalogs progress at the same
+// time.
 func (w *world) waitTogether() { w.deadline = time.Now().Add(patience) }
 
-// newWorld starts a registry and a catalogd, with more arguments. When the test ends it deletes every CatalogSource, stops
-// both, and prints catalogd's log if the test failed.
+// newWorld starts a registry, and a catalogd with additional arguments. When the test ends, it deletes every
+// CatalogSource, stops both, and prints catalogd's log if the test failed.
 func newWorld(t *testing.T, plane *system.ControlPlane, args ...string) *world {
 	t.Helper()
 	w := &world{ControlPlane: plane, daemon: newDaemon(t, plane.DaemonKubeconfig), registry: newRegistry(t)}
@@ -97,13 +97,13 @@ func (w *world) patchCatalog(t *testing.T, name, patch string) {
 	}
 }
 
-// askForPoll asks for a poll now.
+// askForPoll requests a poll.
 func (w *world) askForPoll(t *testing.T, name, value string) {
 	t.Helper()
 	w.patchCatalog(t, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, system.PollNow, value))
 }
 
-// requestPoll asks for a poll now and waits until catalogd echoes the request.
+// requestPoll requests a poll and waits until status confirms the request.
 func (w *world) requestPoll(t *testing.T, name, value string) {
 	t.Helper()
 	w.askForPoll(t, name, value)
@@ -112,7 +112,7 @@ func (w *world) requestPoll(t *testing.T, name, value string) {
 	})
 }
 
-// waitReady waits until catalogd serves the digest and says so of the current generation; "" is any digest.
+// waitReady waits until the catalog is Ready with this digest at the current generation; "" is any digest.
 func (w *world) waitReady(t *testing.T, name, digest string) {
 	t.Helper()
 	w.eventuallyCatalog(t, name, "Ready", func(c *unstructured.Unstructured) error {
@@ -157,7 +157,7 @@ func (w *world) packages(t *testing.T, catalog string) map[string]unstructured.U
 	return found
 }
 
-// gone says whether the CatalogSource no longer exists.
+// gone returns nil if the CatalogSource no longer exists.
 func (w *world) gone(t *testing.T, name string) error {
 	object := system.NewObject(system.CatalogKind, name)
 	err := w.Get(t.Context(), client.ObjectKeyFromObject(object), object)
@@ -175,7 +175,7 @@ func (w *world) contentURL(catalog, path string) string {
 	return "http://" + w.content + "/catalogs/" + catalog + path
 }
 
-// reply is an HTTP answer read whole.
+// reply is a complete HTTP reply.
 type reply struct {
 	status int
 	header http.Header
@@ -193,10 +193,10 @@ func get(t *testing.T, url string) reply {
 
 func tryGet(url string) (reply, error) { return tryGetWith(url, nil) }
 
-// tryGetBriefly does not wait long for an answer, as whoever is asked may be stopped.
+// tryGetBriefly has a short time limit, as the server may be stopped.
 func tryGetBriefly(url string) (reply, error) { return tryGetWithin(3*time.Second, url, nil) }
 
-// tryGetWith asks for no encoding but what header says.
+// tryGetWith sends only the Accept-Encoding of header.
 func tryGetWith(url string, header map[string]string) (reply, error) {
 	return tryGetWithin(patience, url, header)
 }

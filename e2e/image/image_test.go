@@ -25,14 +25,14 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// entry is a file of an image, without what is in it.
+// entry is a file of an image, without its content.
 type entry struct {
 	name  string
 	mode  int64
 	owner string
 }
 
-// TestImage builds the image for this machine as `make image` does, twice, and runs what is in it.
+// TestImage builds the image for this machine twice, as `make image` does, and runs it.
 func TestImage(t *testing.T) {
 	image := built(t)
 	if again := built(t); digest(t, again) != digest(t, image) {

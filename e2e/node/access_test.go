@@ -32,7 +32,7 @@ func readerToken(t *testing.T) string {
 	return token
 }
 
-// TestInstalled: every replica comes to serve every catalog, and the same.
+// TestInstalled requires that every replica serves the same content of every catalog.
 func TestInstalled(t *testing.T) {
 	waitUntil(t, "all replicas and catalogs are ready", installed.allReady)
 	pods, err := installed.pods(t.Context())
@@ -54,9 +54,9 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// TestAccess: a Pod reads through the Service, by its name, if its service account may; else it does not.
+// TestAccess reads from a Pod through the Service, by its name, with and without the right to read.
 func TestAccess(t *testing.T) {
-	readerToken(t) // makes its account, and lets it read
+	readerToken(t) // creates its account with the right to read
 	_, err := installed.token(t.Context(), "stranger")
 	must.Succeed(t, err)
 	image := pushClient(t)
@@ -92,7 +92,8 @@ func pushClient(t *testing.T) string {
 	return registry + "/e2e/client:1"
 }
 
-// publishAuthority copies catalogd's authority to where the clients are, as Pods mount ConfigMaps of their own namespace only.
+// publishAuthority copies catalogd's authority to the namespace of the clients, as Pods can only mount ConfigMaps
+// of their own.
 func (i *installation) publishAuthority(t *testing.T) {
 	t.Helper()
 	published := &corev1.ConfigMap{}
@@ -103,7 +104,7 @@ func (i *installation) publishAuthority(t *testing.T) {
 	}))
 }
 
-// runClient runs a Pod to its end and returns what it printed.
+// runClient runs a Pod to completion and returns its output.
 func (i *installation) runClient(t *testing.T, image, account string, withToken bool) string {
 	t.Helper()
 	url := fmt.Sprintf("https://%s.%s.svc/catalogs/%s/api/v1/all", service, namespace, i.catalogs[0])

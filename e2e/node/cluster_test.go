@@ -26,7 +26,8 @@ const (
 	registry = "10.99.0.1:5000"
 )
 
-// cluster is what hack/node/up.sh runs. Its addresses are in a network of its own, which transport and kubectl reach.
+// cluster is a cluster of hack/node/up.sh. Its addresses are in a network of their own, which transport and kubectl
+// reach.
 type cluster struct {
 	client.WithWatch // an administrator's
 	kubernetes       *kubernetes.Clientset
@@ -68,8 +69,8 @@ func startCluster(ctx context.Context) (_ *cluster, err error) {
 	return c, c.connect()
 }
 
-// start keeps the thread for as long as the script runs: Linux sends the signal of a parent's death when the thread that started a
-// child ends.
+// start locks the thread for as long as the script runs: Linux sends the parent death signal when the thread that
+// started a child exits.
 func (c *cluster) start() error {
 	started := make(chan error)
 	go func() {
@@ -84,7 +85,7 @@ func (c *cluster) start() error {
 	return <-started
 }
 
-// stop ends the cluster; nothing of it is left but, if E2E_KEEP is set, its directory.
+// stop ends the cluster and deletes its directory, unless E2E_KEEP is set.
 func (c *cluster) stop() error {
 	if err := c.up.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -110,12 +111,12 @@ func (c *cluster) connect() error {
 	return err
 }
 
-// dial connects from within node1. A socket belongs to the network that its thread was in when it was made.
+// dial connects from within node1. A socket belongs to the network namespace in which its thread created it.
 func (c *cluster) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and not unlocked: a thread in another network must not be used again, it ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread in another network exits with the goroutine
 		if err = c.enterNode1(); err == nil {
 			conn, err = (&net.Dialer{FallbackDelay: -1, Timeout: dialTimeout}).DialContext(ctx, network, address)
 		}
@@ -137,18 +138,18 @@ func (c *cluster) enterNode1() error {
 	return unix.Setns(int(file.Fd()), unix.CLONE_NEWNET)
 }
 
-// namespace is the file by which a namespace of a node is entered.
+// namespace returns the file of a namespace of a node.
 func (c *cluster) namespace(node, kind string) (string, error) {
 	pid, err := os.ReadFile(filepath.Join(c.dir, node, "pid"))
 	return filepath.Join("/proc", strings.TrimSpace(string(pid)), "ns", kind), err
 }
 
-// transport is for clients of what is in the cluster's network.
+// transport is for clients of addresses in the cluster's network.
 func (c *cluster) transport() *http.Transport {
 	return &http.Transport{DialContext: c.dial, DisableCompression: true}
 }
 
-// kubectl is the cluster's own; it returns what that prints.
+// kubectl runs the kubectl of the cluster and returns its output.
 func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.dir, "kubectl"), args...)
 	var stdout, stderr bytes.Buffer
@@ -159,7 +160,7 @@ func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// dialTo connects to one address, whatever a URL says.
+// dialTo connects to a fixed address, independent of the URL.
 func dialTo(dial func(context.Context, string, string) (net.Conn, error), address string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, _ string) (net.Conn, error) { return dial(ctx, network, address) }
 }

@@ -1,6 +1,5 @@
-// Package node holds the tests of what an admin installs: config/default, applied to a real cluster of two nodes (hack/node/up.sh), with
-// the image in $CATALOGD_IMAGE pulled by the nodes from a registry inside. They know catalogd by its manifests, its kinds and its Service.
-//
-// Run them with `make e2e-node`, as root. COMMUNITY_CATALOG=DIR serves that file-based catalog beside the small ones, in the place of a
-// generated one.
+// Package node tests an installation of config/default on a real cluster of two nodes (hack/node/up.sh), whose
+// nodes pull the image of $CATALOGD_IMAGE from a registry inside. The tests know catalogd only by its manifests,
+// its kinds and its Service. Run them with `make e2e-node`, as root. COMMUNITY_CATALOG=DIR serves that file-based
+// catalog in place of a generated one.
 package node

@@ -22,7 +22,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 )
 
-// daemonImages are the image that `make image` built, and one that differs in a label, to roll to.
+// daemonImages returns the image that `make image` built, and one that differs in a label, as the target of a
+// rollout.
 func daemonImages(dir string) (current, other v1.Image, err error) {
 	built, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
@@ -46,7 +47,7 @@ func daemonImages(dir string) (current, other v1.Image, err error) {
 	return images[0], other, err
 }
 
-// oneBinary is an image that has the binary and nothing else.
+// oneBinary builds an image that contains only the binary.
 func oneBinary(binary string) (v1.Image, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {
@@ -81,7 +82,7 @@ func oneBinary(binary string) (v1.Image, error) {
 	return mutate.ConfigFile(img, file)
 }
 
-// pushCatalogs pushes nine small catalogs, the sample and variations of it, and a large one.
+// pushCatalogs pushes nine small catalogs, which are the sample and variations of it, and a large one.
 func (i *installation) pushCatalogs(ctx context.Context) error {
 	for n := range 9 {
 		name := fmt.Sprintf("small-%d", n+1)
@@ -101,7 +102,7 @@ func (i *installation) pushCatalogs(ctx context.Context) error {
 	dir := os.Getenv("COMMUNITY_CATALOG")
 	if dir == "" {
 		dir = filepath.Join(i.dir, "catalogs", "community")
-		if err := writeCatalog(ctx, catalogs.Scaled(1000), dir); err != nil { // a third of what the community's is
+		if err := writeCatalog(ctx, catalogs.Scaled(1000), dir); err != nil { // a third of the community catalog
 			return err
 		}
 	}
@@ -110,7 +111,7 @@ func (i *installation) pushCatalogs(ctx context.Context) error {
 	return err
 }
 
-// pushCatalog returns the digest.
+// pushCatalog pushes a catalog and returns its digest.
 func (i *installation) pushCatalog(ctx context.Context, name, dir string) (string, error) {
 	index, err := catalogimage.Build(dir)
 	if err != nil {

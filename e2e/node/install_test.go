@@ -22,22 +22,22 @@ const (
 	namespace = "catalogd-system"
 	service   = "catalogd" // and the StatefulSet, and the ServiceAccount
 	apiGroup  = "catalogd.operatorframework.io"
-	image     = "operator-catalogs/catalogd" // its path in the registry, which is that in config/default
+	image     = "operator-catalogs/catalogd" // path in the registry, as in config/default
 )
 
-// Two tags of what is tested, which differ in a label only, to roll from one to the other.
+// Two tags of the tested image, which differ only in a label.
 const (
 	currentTag = "e2e-current"
 	otherTag   = "e2e-other"
 )
 
-// installation is catalogd as an admin has it, and its catalogs.
+// installation is catalogd as an administrator installs it, and its catalogs.
 type installation struct {
 	*cluster
 	catalogs []string
 }
 
-// install pushes images and catalogs, applies config/default as a user would, and applies a CatalogSource for each catalog.
+// install pushes images and catalogs, applies config/default, and applies a CatalogSource for each catalog.
 func install(ctx context.Context, c *cluster) (*installation, error) {
 	i := &installation{cluster: c}
 	current, other, err := daemonImages(os.Getenv("CATALOGD_IMAGE"))
@@ -72,7 +72,7 @@ func install(ctx context.Context, c *cluster) (*installation, error) {
 	return i, nil
 }
 
-// roll applies config/default with the image of that tag, by an overlay that does nothing else.
+// roll applies config/default with an overlay that only sets the image.
 func (i *installation) roll(ctx context.Context, tag string) error {
 	overlay := filepath.Join(i.dir, "overlay")
 	if err := os.MkdirAll(overlay, 0o755); err != nil {
@@ -134,7 +134,7 @@ func (i *installation) hasPackages(ctx context.Context) error {
 	return nil
 }
 
-// allReady says what is not yet as it should be: every replica of the newest revision and ready, every catalog Ready.
+// allReady returns an error unless every replica is ready at the newest revision and every catalog is Ready.
 func (i *installation) allReady(ctx context.Context) error {
 	set := &appsv1.StatefulSet{}
 	if err := i.Get(ctx, client.ObjectKey{Namespace: namespace, Name: service}, set); err != nil {
@@ -173,7 +173,7 @@ func (i *installation) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, err
 }
 
-// explain writes what someone who looks for the cause of a failure asks for first.
+// explain writes the first things to look at after a failure.
 func (i *installation) explain(ctx context.Context, w io.Writer) {
 	for _, args := range [][]string{
 		{"get", "nodes,pods,pvc", "-A", "-o", "wide"},

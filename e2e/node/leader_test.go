@@ -13,7 +13,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// leader is the replica that holds the lease.
+// leader returns the replica that holds the lease.
 func (i *installation) leader(ctx context.Context) (*corev1.Pod, error) {
 	lease := &coordinationv1.Lease{}
 	if err := i.Get(ctx, client.ObjectKey{Namespace: namespace, Name: service}, lease); err != nil {
@@ -28,14 +28,14 @@ func (i *installation) leader(ctx context.Context) (*corev1.Pod, error) {
 		holder = *lease.Spec.HolderIdentity
 	}
 	for _, pod := range pods {
-		if strings.HasPrefix(holder, pod.Name+"_") && pod.DeletionTimestamp == nil { // the identity is the host's name and something unique
+		if strings.HasPrefix(holder, pod.Name+"_") && pod.DeletionTimestamp == nil { // the identity is the host name and a unique suffix
 			return &pod, nil
 		}
 	}
 	return nil, fmt.Errorf("the lease is held by %q, which is no replica", holder)
 }
 
-// TestLeaderDeleted: another replica leads, and the Pod comes back.
+// TestLeaderDeleted deletes the Pod of the leader: another replica leads, and the Pod is recreated.
 func TestLeaderDeleted(t *testing.T) {
 	former, err := installed.leader(t.Context())
 	must.Succeed(t, err)

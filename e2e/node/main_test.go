@@ -16,13 +16,12 @@ import (
 )
 
 const (
-	checkGap    = 100 * time.Millisecond // how often a state is looked at
-	patience    = 3 * time.Minute        // how long a state may take to come about before a test fails
+	checkGap    = 100 * time.Millisecond // between two checks of a state
+	patience    = 3 * time.Minute        // time limit for a state
 	dialTimeout = 2 * time.Second
 )
 
-// installed is what config/default and the catalogs made of the cluster. All tests act on it, one after another, and each leaves it as it
-// found it.
+// installed is the installation that all tests use, one after another. Each test leaves it as it was.
 var installed *installation
 
 func TestMain(m *testing.M) {

@@ -37,11 +37,11 @@ func (c *cluster) plugin(ctx context.Context, args ...string) (stdout, stderr st
 	return out.String(), complaint.String(), 0, err
 }
 
-// TestPlugin: kubectl catalog reads the content through the API server's service proxy, for whom the API server lets.
+// TestPlugin reads content through the service proxy of the API server, with and without the right to.
 func TestPlugin(t *testing.T) {
 	waitUntil(t, "all replicas and catalogs are ready", installed.allReady)
 	var out string
-	waitUntil(t, "the plugin lists the packages that are published", func(ctx context.Context) (err error) { // those of a catalog that is gone go later
+	waitUntil(t, "the plugin lists the packages that are published", func(ctx context.Context) (err error) { // packages of a deleted catalog are deleted later
 		packages := list("OperatorPackage")
 		if err := installed.List(ctx, packages); err != nil {
 			return err

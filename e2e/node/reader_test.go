@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	clientNamespace = "default" // where the readers' service accounts are
+	clientNamespace = "default" // of the service accounts of the readers
 
-	replyTime    = 20 * time.Second // within which a reply comes whole
+	replyTime    = 20 * time.Second // time limit of a complete reply
 	retryPause   = 200 * time.Millisecond
 	digestHeader = "Catalogd-Digest"
 )
 
-// paths are what readers ask of each catalog. Each of the sample's packages is in its variations too.
+// paths are the paths that readers request of each catalog. The variations have all packages of the sample.
 var paths = []string{"/api/v1/all", "/api/v1/metas?schema=olm.package", "/api/v1/metas?schema=olm.channel"}
 
-// content is what there is to read: for each path the digest and the checksum of the body.
+// content is the expected content: for each path, the digest and the checksum of the body.
 type content map[string]answer
 
 type answer struct {
@@ -41,7 +41,7 @@ type answer struct {
 	sum    [sha256.Size]byte
 }
 
-// clientOf is an HTTP client of a Service or Pod, as one in the cluster is: it trusts the authority that catalogd publishes, and no other.
+// clientOf returns an HTTP client for a Service or Pod that trusts only the authority that catalogd publishes.
 func (i *installation) clientOf(ctx context.Context, address string) (*http.Client, error) {
 	published := &corev1.ConfigMap{}
 	if err := i.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "catalogd-ca"}, published); err != nil {
@@ -58,7 +58,7 @@ func (i *installation) clientOf(ctx context.Context, address string) (*http.Clie
 	return &http.Client{Transport: transport, Timeout: replyTime}, nil
 }
 
-// serviceAddress is where the Service is in the cluster's network.
+// serviceAddress returns the address of the Service in the cluster's network.
 func (i *installation) serviceAddress(ctx context.Context) (string, error) {
 	s := &corev1.Service{}
 	if err := i.Get(ctx, client.ObjectKey{Namespace: namespace, Name: service}, s); err != nil {
@@ -67,7 +67,7 @@ func (i *installation) serviceAddress(ctx context.Context) (string, error) {
 	return s.Spec.ClusterIP + ":443", nil
 }
 
-// token is that of a service account, which is made for it.
+// token creates a service account and returns a token of it.
 func (i *installation) token(ctx context.Context, account string) (string, error) {
 	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: clientNamespace, Name: account}}
 	if err := client.IgnoreAlreadyExists(i.Create(ctx, object)); err != nil {
@@ -80,7 +80,8 @@ func (i *installation) token(ctx context.Context, account string) (string, error
 	return request.Status.Token, nil
 }
 
-// reader asks one question after another and compares each reply with what is known. It is for one goroutine.
+// reader sends one request after another and compares each reply with the expected one. Not safe for concurrent
+// use.
 type reader struct {
 	client  *http.Client
 	token   string
@@ -90,7 +91,7 @@ type reader struct {
 	retries int
 }
 
-// run asks until ctx ends. The error is the first reply that is not as it should be.
+// run sends requests until ctx ends. Its error is the first wrong reply.
 func (r *reader) run(ctx context.Context) error {
 	defer r.client.CloseIdleConnections()
 	all := make([]string, 0, len(r.known))
@@ -101,12 +102,12 @@ func (r *reader) run(ctx context.Context) error {
 		if err := r.ask(ctx, all[r.rng.IntN(len(all))]); err != nil {
 			return err
 		}
-		pause(ctx, 5*time.Millisecond) // two cores have other things to do, too
+		pause(ctx, 5*time.Millisecond) // leaves CPU time to others
 	}
 	return nil
 }
 
-// ask tries a second time if there was no reply at all: that a client does when it finds its connection closed.
+// ask retries once if there was no reply at all, as clients do when a connection was closed.
 func (r *reader) ask(ctx context.Context, path string) error {
 	got, err := r.get(ctx, path)
 	if errors.Is(err, errNoReply) && ctx.Err() == nil {
@@ -129,7 +130,7 @@ func (r *reader) ask(ctx context.Context, path string) error {
 
 var errNoReply = errors.New("no reply")
 
-// get reads a reply to its end. Any status but 200 is an error, and so is a body that ends early.
+// get reads a complete reply. Any status but 200 is an error, and so is a truncated body.
 func (r *reader) get(ctx context.Context, path string) (a answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+service+path, nil)
 	if err != nil {
@@ -161,7 +162,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// learn reads everything from one address, as it is to be read from then on.
+// learn reads all content from one address, as the expected content.
 func (i *installation) learn(ctx context.Context, address, token string) (content, error) {
 	web, err := i.clientOf(ctx, address)
 	if err != nil {
@@ -180,8 +181,9 @@ func (i *installation) learn(ctx context.Context, address, token string) (conten
 	return known, nil
 }
 
-// whileReading does something to the cluster while clients read through the Service, and waits until all is as it was. Some of the
-// clients keep their connections, as controllers do; some make one for each request. The test fails with the first bad reply.
+// whileReading disturbs the cluster while clients read through the Service, and waits until the cluster has
+// recovered. Some clients keep their connections, like controllers; others open one per request. The test fails
+// with the first wrong reply.
 func whileReading(t *testing.T, do func()) {
 	t.Helper()
 	address, err := installed.serviceAddress(t.Context())

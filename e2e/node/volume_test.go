@@ -16,7 +16,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestVolumeTooSmall: the catalog that does not fit says so, and is served once the volume has been expanded.
+// TestVolumeTooSmall installs a catalog that does not fit on the volume: its condition says so, and it is served
+// once the volume has been expanded.
 func TestVolumeTooSmall(t *testing.T) {
 	t.Cleanup(func() { giveVolume(t, "standard", 3) })
 	giveVolume(t, "tiny", 1)
@@ -37,14 +38,14 @@ func TestVolumeTooSmall(t *testing.T) {
 	must.Succeed(t, err)
 	volume := filepath.Join(installed.dir, "volumes", "tiny-"+node)
 	must.Succeed(t, exec.CommandContext(t.Context(), "nsenter", "--mount="+mounts, "mount", "-o", "remount,size=1g", volume).Run())
-	must.Succeed(t, requestPoll(t.Context(), "community")) // else it is tried again within five minutes
+	must.Succeed(t, requestPoll(t.Context(), "community")) // otherwise the next attempt is within five minutes
 	waitUntil(t, "the catalog is served when there is more room", installed.allReady)
 }
 
-// giveVolume makes the first replica start with an empty volume of that class, and sets how many replicas there are.
+// giveVolume restarts the first replica with an empty volume of this class, and sets the number of replicas.
 func giveVolume(t *testing.T, class string, replicas int) {
 	t.Helper()
-	ctx := context.Background() // it is for the tests that follow, too
+	ctx := context.Background() // later tests use it, too
 	scale(ctx, t, 0)
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-" + service + "-0"},
@@ -64,7 +65,7 @@ func giveVolume(t *testing.T, class string, replicas int) {
 	}
 }
 
-// scale waits until Pods that are too many have gone.
+// scale waits until surplus Pods are deleted.
 func scale(ctx context.Context, t *testing.T, replicas int) {
 	t.Helper()
 	_, err := installed.kubectl(ctx, "-n", namespace, "scale", "statefulset/"+service, fmt.Sprint("--replicas=", replicas))

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// daemonUser is who catalogd is to the API server.
+// daemonUser is the user name of catalogd.
 const daemonUser = "system:serviceaccount:" + Namespace + ":" + ServiceAccount
 
 const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -25,7 +25,7 @@ rules:
 - level: None
 `
 
-// audit lets the API server note each request of catalogd in a file of dir, before it answers.
+// audit makes the API server log each request of catalogd to a file in dir before it answers.
 func audit(server *envtest.APIServer, dir string) error {
 	policy := filepath.Join(dir, "audit-policy.yaml")
 	server.Configure().
@@ -35,9 +35,9 @@ func audit(server *envtest.APIServer, dir string) error {
 	return os.WriteFile(policy, []byte(auditPolicy), 0o600)
 }
 
-// Requests returns what catalogd has asked of the API server so far.
+// Requests returns the requests of catalogd to the API server so far.
 func (p *ControlPlane) Requests() ([]auditv1.Event, error) {
-	files, err := filepath.Glob(filepath.Join(p.Dir, "audit*.log")) // a large one is split
+	files, err := filepath.Glob(filepath.Join(p.Dir, "audit*.log")) // a large log is split
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (p *ControlPlane) Requests() ([]auditv1.Event, error) {
 		for {
 			var event auditv1.Event
 			err := decoder.Decode(&event)
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // the last is just being written
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // the last event is incomplete
 				break
 			}
 			if err != nil {

@@ -1,4 +1,5 @@
-// Package system starts what the tests of e2e act on: a control plane with catalogd's kinds and rights installed, and catalogd.
+// Package system starts the system under test of the e2e tests: a control plane with catalogd's kinds and RBAC
+// installed, and catalogd.
 package system
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
 )
 
-// What catalogd is called on the cluster, and how a poll is asked for.
+// Names of catalogd on the cluster, and the annotation that requests a poll.
 const (
 	Namespace      = "catalogd-system"
 	ServiceAccount = "catalogd"
@@ -23,7 +24,7 @@ const (
 	PollNow        = APIGroup + "/poll-requested" // an annotation
 )
 
-const checkGap = 50 * time.Millisecond // how often a state is looked at
+const checkGap = 50 * time.Millisecond // between two checks of a state
 
 // CatalogKind and PackageKind are the kinds of catalogd.
 var (
@@ -55,8 +56,8 @@ func StartControlPlane(root string) (*ControlPlane, error) {
 	return &ControlPlane{admin, *plane}, nil
 }
 
-// DeleteCatalogs deletes every CatalogSource. If catalogd does not do its part within the limit, that is an error, and no object of
-// ours is left all the same.
+// DeleteCatalogs deletes every CatalogSource. It returns an error if catalogd does not remove its finalizers within
+// the limit, but even then leaves no object of catalogd behind.
 func (p *ControlPlane) DeleteCatalogs(ctx context.Context, limit time.Duration) error {
 	list := NewList(CatalogKind)
 	if err := p.List(ctx, list); err != nil {
@@ -83,7 +84,7 @@ func (p *ControlPlane) DeleteCatalogs(ctx context.Context, limit time.Duration) 
 	return errors.Join(err, p.DeleteAllOf(ctx, NewObject(PackageKind, "")))
 }
 
-// NewObject is an object with a name and nothing else.
+// NewObject returns an object that has only a name.
 func NewObject(kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
@@ -91,7 +92,7 @@ func NewObject(kind schema.GroupVersionKind, name string) *unstructured.Unstruct
 	return object
 }
 
-// NewList is a list of objects of a kind, to be read into.
+// NewList returns an empty list of a kind, to read into.
 func NewList(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// DaemonArgs are the arguments of a catalogd on a data directory, that listens at three addresses (host:port).
+// DaemonArgs are the arguments of a catalogd with a data directory and three addresses (host:port) to listen on.
 func DaemonArgs(kubeconfig, dataDir, content, health, metrics string) []string {
 	return []string{
 		"--kubeconfig", kubeconfig, "--namespace", Namespace, "--data-dir", dataDir,
@@ -21,8 +21,9 @@ func DaemonArgs(kubeconfig, dataDir, content, health, metrics string) []string {
 	}
 }
 
-// StartDaemon runs the catalogd that CATALOGD_BIN names and returns at once: what it must answer by when is for the test to say. The
-// channel is closed when the process has ended, with its exit code in cmd.ProcessState; it does not outlive the test's.
+// StartDaemon runs the catalogd that CATALOGD_BIN names, and returns before it is ready. The channel is closed when
+// the process has exited; cmd.ProcessState then has the exit code. The process does not outlive the process of the
+// tests.
 func StartDaemon(args []string, output io.Writer) (cmd *exec.Cmd, exited <-chan struct{}, err error) {
 	return StartProgram(os.Getenv("CATALOGD_BIN"), args, output)
 }
@@ -43,8 +44,8 @@ func StartProgram(program string, args []string, output io.Writer) (cmd *exec.Cm
 	return cmd, done, nil
 }
 
-// FreeAddress returns a loopback address whose port was free a moment ago. It is below those that the kernel gives to clients, so
-// that none of their connections takes it while nobody listens.
+// FreeAddress returns a loopback address with a free port, below the range of ephemeral ports, so that no outgoing
+// connection takes it before it is used.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {

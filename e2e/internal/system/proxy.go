@@ -10,8 +10,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ForwardTo returns what passes requests on to the API server of a kubeconfig, as the user that this names: so whoever asks has the
-// rights of that user.
+// ForwardTo returns a handler that forwards requests to the API server of a kubeconfig, with the rights of its
+// user.
 func ForwardTo(kubeconfig string) (*httputil.ReverseProxy, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -28,11 +28,11 @@ func ForwardTo(kubeconfig string) (*httputil.ReverseProxy, error) {
 	return &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
-		FlushInterval: -1, // watches tell of each event at once
+		FlushInterval: -1, // watches send each event immediately
 	}, nil
 }
 
-// WriteKubeconfig writes how to reach an API server that asks for no credentials.
+// WriteKubeconfig writes the kubeconfig of an API server that needs no credentials.
 func WriteKubeconfig(file, server string) error {
 	return clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"e2e": {Server: server}},

@@ -14,17 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Right is one thing that a rule of RBAC allows: a verb on a resource, or on a path.
+// Right is a permission of an RBAC rule: a verb on a resource, or on a path.
 type Right struct {
 	Verb      string
 	Group     string
-	Resource  string // with its subresource, such as "catalogsources/status"; "": it is about Path
-	Name      string // "": of every name
-	Namespace string // "": in every namespace, and outside
+	Resource  string // with its subresource, such as "catalogsources/status"; "" if the right is about Path
+	Name      string // "" means every name
+	Namespace string // "" means every namespace and cluster scope
 	Path      string
 }
 
-// String is such as `update configmaps "catalogd-ca" in namespace catalogd-system`.
+// String returns text such as `update configmaps "catalogd-ca" in namespace catalogd-system`.
 func (r Right) String() string {
 	if r.Resource == "" {
 		return r.Verb + " " + r.Path
@@ -42,7 +42,8 @@ func (r Right) String() string {
 	return text
 }
 
-// covers tells whether the right allows what was asked. A star is anything; at the end of a path, what follows.
+// covers reports whether the right allows a wanted right. A star matches anything; at the end of a path, any
+// suffix.
 func (r Right) covers(asked Right) bool {
 	is := func(allowed, asked string) bool { return allowed == rbacv1.VerbAll || allowed == asked }
 	if r.Resource == "" {
@@ -53,7 +54,7 @@ func (r Right) covers(asked Right) bool {
 		(r.Name == "" || r.Name == asked.Name) && (r.Namespace == "" || r.Namespace == asked.Namespace)
 }
 
-// wanted is the right that a request needs.
+// wanted returns the right that a request needs.
 func wanted(request auditv1.Event) Right {
 	right := Right{Verb: request.Verb}
 	ref := request.ObjectRef
@@ -68,7 +69,7 @@ func wanted(request auditv1.Event) Right {
 	return right
 }
 
-// rightsOf returns what rules allow, one by one. namespace is that of the binding; "": they hold everywhere.
+// rightsOf returns the rights of rules. namespace is that of the binding, or "" if they apply everywhere.
 func rightsOf(rules []rbacv1.PolicyRule, namespace string) (rights []Right) {
 	for _, rule := range rules {
 		names := rule.ResourceNames
@@ -91,8 +92,8 @@ func rightsOf(rules []rbacv1.PolicyRule, namespace string) (rights []Right) {
 	return rights
 }
 
-// Rights returns what the roles that are bound to catalogd's account allow, and each by which role. What every account may do
-// is not among it.
+// Rights returns the rights of the roles bound to catalogd's account, each with its role. Rights of every account
+// are left out.
 func (p *ControlPlane) Rights(ctx context.Context) (map[Right]string, error) {
 	isDaemon := func(s rbacv1.Subject) bool {
 		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == Namespace && s.Name == ServiceAccount
@@ -138,7 +139,7 @@ func (p *ControlPlane) rules(ctx context.Context, ref rbacv1.RoleRef, namespace 
 	return role.Rules, err
 }
 
-// Denied is an error that names each request that the API server refused catalogd for want of a right; nil if there is none.
+// Denied returns an error that names each request of catalogd that the API server forbade, or nil.
 func Denied(requests []auditv1.Event) error {
 	refusals := map[string]error{}
 	for _, request := range requests {
@@ -155,8 +156,8 @@ func Denied(requests []auditv1.Event) error {
 	return errors.Join(errs...)
 }
 
-// Unused is an error that names each right, given by the role it is mapped to, that no request needed; nil if there is none.
-// excused are rights that no request needs, and why they are given all the same; one that is not given, or is used, is an error.
+// Unused returns an error that names each right, and its role, that no request needed, or nil. excused maps rights
+// that no request needs to the reason to keep them; it is an error if one is not granted, or is used.
 func Unused(rights map[Right]string, requests []auditv1.Event, excused map[string]string) error {
 	var faults []string
 	given := map[string]bool{}

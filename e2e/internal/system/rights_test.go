@@ -9,7 +9,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// asked is a request of an object, answered with a code.
+// asked returns an audit event of a request for an object, with a response code.
 func asked(verb string, ref auditv1.ObjectReference, code int32) auditv1.Event {
 	return auditv1.Event{Verb: verb, RequestURI: "/uri", ObjectRef: &ref, ResponseStatus: &metav1.Status{Code: code, Message: "why"}}
 }

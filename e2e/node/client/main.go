@@ -1,5 +1,5 @@
-// Command client is what a controller in a Pod does: it GETs the URL that it is given, with the token of its service account if it has one,
-// and trusts the authority in /ca/ca.crt. It prints the status and how many bytes came.
+// Command client acts as a controller in a Pod: it GETs its URL with the token of its service account, if it has
+// one, and trusts the authority in /ca/ca.crt. It prints the status and the number of bytes.
 package main
 
 import (

@@ -19,8 +19,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestRateLimit has a registry ask for patience: it gets no request before that is over, whatever is due or asked for, while
-// a catalog on another registry is polled on time.
+// TestRateLimit makes a registry reply with Retry-After. It gets no request before that time, neither scheduled nor
+// requested, while a catalog of another registry is polled on time.
 func TestRateLimit(t *testing.T) {
 	const patienceAskedFor = 5 * time.Second
 	w := newWorld(t, shared)
@@ -72,12 +72,13 @@ func countBefore(log []request, end time.Time) (n int) {
 	return n
 }
 
-// TestRegistryFaults has polls and transfers go wrong in the ways of real registries, once each: the catalog recovers by itself.
+// TestRegistryFaults makes polls and transfers fail once in each of the ways of real registries. The catalog
+// recovers by itself.
 func TestRegistryFaults(t *testing.T) {
 	for name, instead := range map[string]http.HandlerFunc{
 		"500": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", http.StatusInternalServerError) },
 		"reset": func(_ http.ResponseWriter, _ *http.Request) {
-			panic(http.ErrAbortHandler) // the server closes the connection without an answer
+			panic(http.ErrAbortHandler) // the server closes the connection without a reply
 		},
 		"429 without Retry-After": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "slow down", http.StatusTooManyRequests) },
 		"503 with a date": func(w http.ResponseWriter, _ *http.Request) {
@@ -95,7 +96,8 @@ func TestRegistryFaults(t *testing.T) {
 	}
 }
 
-// TestTransferResumed breaks the connection to a real registry in the middle of a layer: the transfer goes on from where it broke.
+// TestTransferResumed breaks the connection to a real registry in the middle of a layer. The transfer resumes where
+// it broke.
 func TestTransferResumed(t *testing.T) {
 	registry := newDistribution(t, distributionConfig{auth: noAuth, tls: plainHTTP})
 	image := catalogImage(t, largeCatalog(t))
@@ -116,7 +118,7 @@ func TestTransferResumed(t *testing.T) {
 	}
 }
 
-// cutter is a registry by way of us, who break the connection in the middle of a blob the first time.
+// cutter forwards to a registry and breaks the first connection in the middle of a blob.
 type cutter struct {
 	registry string
 	blob     string // path

@@ -13,7 +13,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// replaced is a check that there is another Pod of that name.
+// replaced checks that a Pod of this name exists with another UID.
 func replaced(name string, former types.UID) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pod := &corev1.Pod{}
@@ -27,8 +27,8 @@ func replaced(name string, former types.UID) func(context.Context) error {
 	}
 }
 
-// TestNodeDrained: the replicas of a node move to the other one, and their volumes with them; then all of them move back.
-func TestNodeDrained(t *testing.T) {
+// TestNodeDrain moves the replicas of a node, with their volumes, to the other node, and all of them back.
+func TestNodeDrain(t *testing.T) {
 	volumes := volumesOfReplicas(t)
 	whileReading(t, func() {
 		for _, node := range []string{"node1", "node2"} {
@@ -40,10 +40,10 @@ func TestNodeDrained(t *testing.T) {
 	}
 }
 
-// drain empties a node, waits until the other one has all replicas, and lets the node take Pods again.
+// drain evicts the Pods of a node, waits until the other node runs all replicas, and uncordons the node.
 func drain(t *testing.T, node string) {
 	t.Helper()
-	defer func() { // also when the test fails, for those that follow
+	defer func() { // even if the test fails, for later tests
 		if _, err := installed.kubectl(context.Background(), "uncordon", node); err != nil {
 			t.Error(err)
 		}
@@ -60,7 +60,7 @@ func drain(t *testing.T, node string) {
 	}
 }
 
-// volumesOfReplicas are the volumes by claim.
+// volumesOfReplicas returns the volumes by claim.
 func volumesOfReplicas(t *testing.T) map[string]string {
 	t.Helper()
 	claims := &corev1.PersistentVolumeClaimList{}
@@ -72,8 +72,8 @@ func volumesOfReplicas(t *testing.T) map[string]string {
 	return volumes
 }
 
-// TestRolled: to another image, and back.
-func TestRolled(t *testing.T) {
+// TestRollout rolls out another image, and then the former one.
+func TestRollout(t *testing.T) {
 	t.Cleanup(func() {
 		if err := installed.roll(context.Background(), currentTag); err != nil {
 			t.Error(err)
@@ -95,7 +95,8 @@ func TestRolled(t *testing.T) {
 	})
 }
 
-// TestVolumeLost: a replica whose claim is gone fills a new volume by what status says, while the others serve.
+// TestVolumeLost deletes the claim of a replica, which then fills a new volume as status demands while the others
+// serve.
 func TestVolumeLost(t *testing.T) {
 	const name = service + "-1"
 	claim, lost := &corev1.PersistentVolumeClaim{}, &corev1.Pod{}
@@ -105,7 +106,7 @@ func TestVolumeLost(t *testing.T) {
 	known, err := installed.learn(t.Context(), lost.Status.PodIP+":8443", token)
 	must.Succeed(t, err)
 	whileReading(t, func() {
-		must.Succeed(t, installed.Delete(t.Context(), claim)) // goes when the Pod that uses it has gone
+		must.Succeed(t, installed.Delete(t.Context(), claim)) // deleted when the Pod that uses it is deleted
 		must.Succeed(t, installed.Delete(t.Context(), lost))
 		waitUntil(t, "the deleted Pod is replaced", replaced(name, lost.UID))
 	})

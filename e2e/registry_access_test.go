@@ -13,19 +13,19 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// accessWorld is a world with a registry of each kind, each with an image of its own, and a proxy that wants to know who asks.
+// accessWorld is a world with a registry of each kind, each with an image of its own, and an authenticating proxy.
 type accessWorld struct {
 	*world
 	registries map[registryKind]*distribution
 	images     map[registryKind]accessImage
-	authority  authority // of every registry that has TLS, and of its clients
-	stranger   authority // of nobody
+	authority  authority // of every registry with TLS, and of its clients
+	stranger   authority // trusted by no registry or client
 
-	clientPair, strangersPair keyPair // certificates of clients, signed by authority and by stranger
+	clientPair, strangersPair keyPair // client certificates, signed by authority and by stranger
 
 	proxy       *forwardProxy
 	stopped     *forwardProxy // starts when faults are mended
-	wrongSecret string        // a password that is nobody's
+	wrongSecret string        // a wrong password
 }
 
 type registryKind struct {
@@ -38,7 +38,7 @@ type accessImage struct {
 	blobs       []blob
 }
 
-// way is one row of the table: a kind of registry, reached directly or through the proxy.
+// way is a row of the table: a kind of registry, reached directly or through the proxy.
 type way struct {
 	registryKind
 	proxied bool
@@ -51,17 +51,17 @@ func (r way) String() string {
 	return fmt.Sprintf("%s, %s, direct", r.auth, r.tls)
 }
 
-// objectNameOf makes a description the name of a CatalogSource.
+// objectNameOf turns a description into the name of a CatalogSource.
 func objectNameOf(description string) string {
 	return strings.NewReplacer(", ", "-", ": ", "-", " ", "-").Replace(strings.ToLower(description))
 }
 
-// fault is one way in which a registry does not let a catalog in, in the Secrets and ConfigMaps that its CatalogSource names.
+// fault is an error in the Secrets and ConfigMaps of a CatalogSource that prevents access to its registry.
 type fault struct {
 	name    string
 	applies func(way) bool
 	spoil   func(*accessWorld, *credentials)
-	says    []string // parts of the message: cause and remedy; {catalog}, {registry}, {stopped} stand for names
+	says    []string // parts of the message: cause and remedy; {catalog}, {registry} and {stopped} are replaced by names
 }
 
 func needsPassword(r way) bool    { return r.auth != noAuth }
@@ -88,16 +88,17 @@ var faults = []fault{
 		[]string{"proxy", "{catalog}-proxy", "407"}},
 }
 
-// twin is a catalog of a way that has a fault.
+// twin is a catalog of a way, with a fault.
 type twin struct {
 	way
 	fault
 	catalog string
 }
 
-// TestRegistryAccess reaches the nine kinds of registries, directly and through a proxy; and each again with every fault that
-// there can be, one at a time. A fault is named with its remedy, and the catalog recovers when Secrets, ConfigMaps and the
-// proxy are mended, without a restart and without a touch of the CatalogSource. In the end no secret is to be found anywhere.
+// TestRegistryAccess reaches the nine kinds of registries, directly and through a proxy, without faults and with
+// each fault. The message names the fault and its remedy. The catalog recovers once Secrets, ConfigMaps and the
+// proxy are mended, without a restart and without a change of the CatalogSource. In the end, no output contains a
+// secret.
 func TestRegistryAccess(t *testing.T) {
 	w := newAccessWorld(t)
 	var ways []way
@@ -129,12 +130,13 @@ func TestRegistryAccess(t *testing.T) {
 	for _, tw := range twins {
 		good := w.goodCredentials(tw.way)
 		if tw.name == "proxy down" {
-			good.proxy = w.stopped // it has started: nothing else changes
+			good.proxy = w.stopped // its start is the only change
 		}
 		w.writeCredentials(t, tw.catalog, good)
 	}
 	w.waitTogether()
-	// Nothing tells of a proxy that works again, so it is found at the next attempt: each pause is twice the one before, give or take a half.
+	// catalogd gets no event when a proxy works again, so it finds out at the next attempt. Each pause is about
+	// twice the one before.
 	w.deadline = w.deadline.Add(3 * time.Since(began))
 	for _, tw := range twins {
 		t.Run(tw.way.String()+": "+tw.name+", mended", func(t *testing.T) { w.checkServed(t, tw.way, tw.catalog) })
@@ -190,7 +192,8 @@ func (w *accessWorld) createAccess(t *testing.T, r way, catalog string, c creden
 	})
 }
 
-// checkServed wants the catalog Ready, with what is in the image of its registry, by way of the proxy if there is one.
+// checkServed requires that the catalog is Ready with the content of its registry, fetched through the proxy if
+// there is one.
 func (w *accessWorld) checkServed(t *testing.T, r way, catalog string) {
 	image := w.images[r.registryKind]
 	w.waitReady(t, catalog, image.digest)
@@ -200,7 +203,7 @@ func (w *accessWorld) checkServed(t *testing.T, r way, catalog string) {
 	}
 }
 
-// checkNamed wants the fault and its remedy in the message, and nothing served.
+// checkNamed requires the fault and its remedy in the message, and no served content.
 func (w *accessWorld) checkNamed(t *testing.T, tw twin) {
 	names := strings.NewReplacer("{catalog}", tw.catalog, "{registry}", w.registries[tw.registryKind].address, "{stopped}", w.stopped.address)
 	w.eventuallyCatalog(t, tw.catalog, "known as not to be had", func(c *unstructured.Unstructured) error {
@@ -217,7 +220,7 @@ func (w *accessWorld) checkNamed(t *testing.T, tw twin) {
 	})
 }
 
-// soundWith is soundDir and a blob that says what it is for, so that its image is like no other.
+// soundWith is soundDir with a blob that makes its image unique.
 func soundWith(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -23,12 +23,13 @@ import (
 
 const (
 	lorises     = 10_000
-	lorisRest   = 5 * time.Second     // how long one that was cut rests before it comes again, on average
-	memoryBound = 256 << 20           // what a flood may cost catalogd beside what it used before; docs/performance.md states it
+	lorisRest   = 5 * time.Second     // mean pause of a closed connection before it reconnects
+	memoryBound = 256 << 20           // additional memory of catalogd during a flood; docs/performance.md states it
 	lorisTarget = "E2E_LORIS_ADDRESS" // makes the test binary the attacker
 )
 
-// The attacker is a process of its own, this binary again: what it takes of the CPU can be kept low, and is not catalogd's.
+// The attacker is a separate process of this binary, so that its CPU use can be limited and is not attributed to
+// catalogd.
 func init() {
 	if address := os.Getenv(lorisTarget); address != "" {
 		attack(address)
@@ -36,10 +37,10 @@ func init() {
 	}
 }
 
-// TestSlowLoris asks catalogd for metas, over new connections and over one that is kept, first in peace, then while 10,000
-// connections hold out for as long as they can: half of them send a header a byte a second, a quarter a body, a quarter read /all
-// that slowly. It logs what the client noticed. It fails if a request fails, or the memory passes its bound; how long requests
-// take depends on the machine, so that is for docs/performance.md.
+// TestSlowLoris requests metas over new connections and over a persistent one, first without load, then while
+// 10,000 connections last as long as they can: half of them send one byte of a header per second, a quarter one
+// byte of a body, and a quarter read /all as slowly. It fails if a request fails or if memory exceeds its bound.
+// Latencies depend on the machine, so they are only logged; docs/performance.md has them.
 func TestSlowLoris(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes most of a minute")
@@ -73,7 +74,7 @@ func TestSlowLoris(t *testing.T) {
 	}
 }
 
-// latencies of a client, sorted.
+// latencies are the sorted latencies of a client.
 type latencies struct{ fresh, kept []time.Duration }
 
 func (l latencies) String() string {
@@ -89,7 +90,7 @@ func ratio(a, b []time.Duration) float64 {
 	return float64(percentile(a, 99)) / float64(percentile(b, 99))
 }
 
-// measure sends requests of both sorts in turn, 20 of each a second for 15 seconds.
+// measure sends 20 requests of each sort per second, in turn, for 15 seconds.
 func measure(t *testing.T, url string) latencies {
 	t.Helper()
 	var l latencies
@@ -124,7 +125,7 @@ func timeGet(t *testing.T, client *http.Client, url string) time.Duration {
 	return time.Since(begun)
 }
 
-// memory returns a size in bytes out of /proc/PID/status, of the daemon: VmRSS is the memory it has now, VmHWM the most it had.
+// memory returns a size in bytes from /proc/PID/status of the daemon: VmRSS is its current memory, VmHWM the peak.
 func (d *daemon) memory(t *testing.T, name string) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
@@ -140,7 +141,7 @@ func (d *daemon) memory(t *testing.T, name string) int {
 	return 0
 }
 
-// attacker is the process that attacks. It prints how many connections it has opened, a line a second.
+// attacker is the attacking process. Every second, it prints a line with the number of opened connections.
 type attacker struct {
 	cmd    *exec.Cmd
 	out    *bufio.Scanner
@@ -171,7 +172,7 @@ func (a *attacker) read(t *testing.T) {
 	must.Succeed(t, err)
 }
 
-// waitUntilHeld waits until each of the attackers has connected, on average.
+// waitUntilHeld waits until each attacker has connected, on average.
 func (a *attacker) waitUntilHeld(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); a.opened < lorises; {
@@ -182,30 +183,30 @@ func (a *attacker) waitUntilHeld(t *testing.T) {
 	}
 }
 
-// stop ends the attack and returns how many connections it opened.
+// stop ends the attack and returns the number of opened connections.
 func (a *attacker) stop(t *testing.T) int {
 	t.Helper()
 	must.Succeed(t, a.cmd.Process.Signal(syscall.SIGTERM))
 	for a.out.Scan() {
 		a.opened, _ = strconv.Atoi(a.out.Text())
 	}
-	_ = a.cmd.Wait() // it ended by the signal
+	_ = a.cmd.Wait() // it was killed by the signal
 	return a.opened
 }
 
-// attack is the attacker's process: it goes on until it is killed.
+// attack is the main function of the attacker. It runs until it is killed.
 func attack(address string) {
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19) // it only makes the numbers better
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19) // failure only lowers the load
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
 		limit.Cur = limit.Max
-		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // else dialing fails, and waitUntilHeld says so
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // otherwise dialing fails, and waitUntilHeld reports that
 	}
 	var opened atomic.Int64
 	for i := range lorises {
 		go func() {
 			for {
-				time.Sleep(time.Duration(rand.Int63n(int64(2 * lorisRest)))) // attackers are paced, not awaited
+				time.Sleep(time.Duration(rand.Int63n(int64(2 * lorisRest)))) // attackers are paced
 				loris(address, i%4, &opened)
 			}
 		}()
@@ -215,7 +216,7 @@ func attack(address string) {
 	}
 }
 
-// loris opens one connection, and does a byte a second with it for as long as it can.
+// loris opens a connection and sends or reads one byte per second for as long as it can.
 func loris(address string, kind int, opened *atomic.Int64) {
 	dialer := net.Dialer{Timeout: patience, Control: func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })

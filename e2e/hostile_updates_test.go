@@ -17,9 +17,9 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// TestHostileUpdates pushes each archive of testdata/broken/archives, and images that are wrong in other ways, over the image
-// of a catalog that is served: what is refused is named, and what was served stays, byte by byte.
-func TestHostileUpdates(t *testing.T) {
+// TestHostileUpdateKeepsServedContent pushes each archive of testdata/broken/archives, and other invalid images, over the image of a
+// served catalog. Each refusal is reported, and the served content stays the same, byte by byte.
+func TestHostileUpdateKeepsServedContent(t *testing.T) {
 	w := newWorld(t, shared)
 	updates := map[string]brokenCase{
 		"no-label": {labelled(t, map[string]string{"example.com/label": "none"}, directoryLayer(t, soundDir)), refused(configsLabel, databaseLabel)},
@@ -88,7 +88,7 @@ func (w *world) checkHostile(t *testing.T, name string, update brokenCase, diges
 	}
 }
 
-// outsideOf lists what lies beside dir and in it, where an archive that escapes its stage would write.
+// outsideOf lists the files in dir and beside it, where an archive that escapes its stage would write.
 func outsideOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	for _, d := range []string{filepath.Dir(dir), dir} {

@@ -28,7 +28,7 @@ const (
 	configsDirectory = "configs" // of the layers that directoryLayer makes
 )
 
-// TestImageShapes puts one catalog into images of every shape in which catalogs come, in a real registry.
+// TestImageShapes packs one catalog into images of every shape that catalogs have, in a real registry.
 func TestImageShapes(t *testing.T) {
 	registry := newDistribution(t, distributionConfig{auth: noAuth, tls: plainHTTP})
 	dir := soundWith(t, "one catalog in many shapes")
@@ -77,7 +77,7 @@ func ociImage(t *testing.T, layers ...v1.Layer) v1.Image {
 	return image
 }
 
-// artifactOf is no image: it has layers, and a config that says nothing.
+// artifactOf returns an artifact: it has layers, but an empty config.
 func artifactOf(t *testing.T, layers ...v1.Layer) v1.Image {
 	t.Helper()
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), "application/vnd.oci.empty.v1+json")
@@ -93,13 +93,13 @@ func artifactOf(t *testing.T, layers ...v1.Layer) v1.Image {
 	return image
 }
 
-// titledLayer is a file as a layer of an artifact, as `oras push` makes them.
+// titledLayer is a file as the layer of an artifact, as `oras push` makes it.
 type titledLayer struct {
 	v1.Layer
 	title string
 }
 
-// fileLayers makes each file of dir a layer.
+// fileLayers returns each file of dir as a layer.
 func fileLayers(t *testing.T, dir string) (layers []v1.Layer) {
 	t.Helper()
 	root := os.DirFS(dir)
@@ -123,7 +123,7 @@ func compressedLayer(t *testing.T, dir string, how compression.Compression, kind
 	return layer
 }
 
-// layerOf is a layer of files, each with a blob that the catalog must not have.
+// layerOf is a layer of files, each with a blob that must not be in the catalog.
 func layerOf(t *testing.T, names ...string) v1.Layer {
 	t.Helper()
 	var buffer bytes.Buffer

@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -41,8 +40,8 @@ func (w *world) waitMessage(t *testing.T, catalog string, parts ...string) {
 	})
 }
 
-// TestPullSecretSources has a registry whose password stands in each of the places where catalogd looks, one after the other.
-// The entry of the repository counts before that of its registry, wherever they stand.
+// TestPullSecretSources puts the password of a registry in each of the places that catalogd reads, one after the
+// other. The entry of a repository takes precedence over that of its registry, wherever they are.
 func TestPullSecretSources(t *testing.T) {
 	registry := newDistribution(t, distributionConfig{auth: basicAuth, tls: plainHTTP})
 	ref, digest := registry.push(t, "ns/catalog", catalogImage(t, soundDir))
@@ -85,7 +84,7 @@ func TestPullSecretSources(t *testing.T) {
 	}
 }
 
-// setImagePullSecrets sets those of catalogd's ServiceAccount until the test ends.
+// setImagePullSecrets sets the imagePullSecrets of catalogd's ServiceAccount until the test ends.
 func (w *world) setImagePullSecrets(t *testing.T, names ...string) {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: system.ServiceAccount}}
@@ -101,8 +100,8 @@ func (w *world) setImagePullSecrets(t *testing.T, names ...string) {
 	t.Cleanup(func() { set() })
 }
 
-// TestPasswordRotation changes the password at the registry of a catalog that is served: the catalog stays served, says what
-// is wrong, and recovers as soon as its Secret has the new password.
+// TestPasswordRotation changes the password at the registry of a served catalog. The catalog stays served, reports
+// the cause, and recovers as soon as its Secret has the new password.
 func TestPasswordRotation(t *testing.T) {
 	registry := newDistribution(t, distributionConfig{auth: basicAuth, tls: plainHTTP})
 	ref, digest := registry.push(t, "ns/catalog", catalogImage(t, soundDir))
@@ -121,61 +120,4 @@ func TestPasswordRotation(t *testing.T) {
 	w.writePullSecret(t, "rotated", map[string]string{registry.address: rotatedPassword})
 	w.waitReady(t, "private", digest)
 	w.checkSecrets(t, []string{registryPassword, basicForm(registryUser, registryPassword), rotatedPassword, basicForm(registryUser, rotatedPassword)})
-}
-
-// TestRegistryCADir has catalogd read the authority that it lacks while it runs, for all catalogs.
-func TestRegistryCADir(t *testing.T) {
-	authority, dir := newAuthority(t, "e2e authority"), t.TempDir()
-	registry := newDistribution(t, distributionConfig{auth: noAuth, tls: ownCA, authority: authority})
-	ref, digest := registry.push(t, "ns/catalog", catalogImage(t, soundDir))
-	w := newWorld(t, shared, "--registry-ca-dir", dir)
-	w.createCatalog(t, "trusted", ref, nil)
-	w.waitMessage(t, "trusted", registry.address, "authority", "caBundle")
-	writeFile(t, dir, "ca.crt", authority.pem)
-	w.askForPoll(t, "trusted", "the authority is there")
-	w.waitReady(t, "trusted", digest)
-}
-
-// TestInsecure has a registry that nobody vouches for: it will do where that is asked for, and catalogd says so.
-func TestInsecure(t *testing.T) {
-	registry := newDistribution(t, distributionConfig{auth: noAuth, tls: ownCA, authority: newAuthority(t, "e2e authority")})
-	ref, digest := registry.push(t, "ns/catalog", catalogImage(t, soundDir))
-	w := newWorld(t, shared)
-	w.createCatalog(t, "secure", ref, nil)
-	w.createCatalog(t, "insecure", ref, withRegistry(t, map[string]any{"insecure": true}))
-	w.waitReady(t, "insecure", digest)
-	w.waitMessage(t, "secure", registry.address, "authority")
-	if c, _ := conditionOf(w.catalog(t, "insecure"), "Ready"); !strings.Contains(c.message, "insecure") {
-		t.Errorf("Ready does not say that the registry is insecure: %q", c.message)
-	}
-	metrics := string(get(t, "http://"+w.metrics+"/metrics").body)
-	if !strings.Contains(metrics, `catalogd_insecure{catalog="insecure"} 1`) || strings.Contains(metrics, `catalogd_insecure{catalog="secure"} 1`) {
-		t.Errorf("/metrics does not tell who is insecure:\n%s", catalogdLines(metrics))
-	}
-}
-
-// TestProxyOfEnvironment has a registry whose name only the proxy knows, and one that NO_PROXY names.
-func TestProxyOfEnvironment(t *testing.T) {
-	const host, unproxied = "registry.e2e.test", "127.0.0.1"
-	authority := newAuthority(t, "e2e authority")
-	registry := newDistribution(t, distributionConfig{auth: noAuth, tls: ownCA, authority: authority, hosts: []string{host}})
-	ref, digest := registry.push(t, "ns/catalog", catalogImage(t, soundDir))
-	_, port, err := net.SplitHostPort(registry.address)
-	must.Succeed(t, err)
-	named := net.JoinHostPort(host, port)
-	proxy := newProxy(t, "", "")
-	proxy.names = map[string]string{named: registry.address}
-	proxy.start(t)
-	t.Setenv("HTTPS_PROXY", "http://"+proxy.address)
-	t.Setenv("NO_PROXY", unproxied)
-	dir := t.TempDir()
-	writeFile(t, dir, "ca.pem", authority.pem)
-	w := newWorld(t, shared, "--registry-ca-dir", dir)
-	w.createCatalog(t, "proxied", strings.Replace(ref, registry.address, named, 1), nil)
-	w.createCatalog(t, "direct", ref, nil)
-	w.waitReady(t, "proxied", digest)
-	w.waitReady(t, "direct", digest)
-	if proxy.seen(named) == 0 || proxy.seen(registry.address) > 0 {
-		t.Errorf("the proxy saw %d requests for %s and %d for %s, want some and none", proxy.seen(named), named, proxy.seen(registry.address), registry.address)
-	}
 }

@@ -27,7 +27,8 @@ import (
 
 const moving = "moving" // a catalog that changes
 
-// TestLeaderPaused: a leader that is stopped while it writes packages, and goes on when another has led for a while, changes nothing.
+// TestLeaderPaused pauses a leader while it writes packages, and resumes it after another one has led for a while:
+// it changes nothing.
 func TestLeaderPaused(t *testing.T) {
 	publish(t, 1)
 	source := catalogSource(moving)
@@ -50,7 +51,7 @@ func TestLeaderPaused(t *testing.T) {
 	publish(t, 2)
 	awaitChange(t, changes.ResultChan(), before)
 	must.Succeed(t, syscall.Kill(process, syscall.SIGSTOP))
-	defer func() { _ = syscall.Kill(process, syscall.SIGCONT) }() // also when the test fails; to a process that runs it is nothing
+	defer func() { _ = syscall.Kill(process, syscall.SIGCONT) }() // even if the test fails; no effect on a running process
 	if n := unchanged(before, packagesOf(t, moving)); n == 0 {
 		t.Errorf("%s was done with all %d packages before it was stopped", former.Name, len(before))
 	}
@@ -65,14 +66,15 @@ func TestLeaderPaused(t *testing.T) {
 
 	must.Succeed(t, syscall.Kill(process, syscall.SIGCONT))
 	waitUntil(t, "all replicas are ready", installed.allReady)
-	pause(t.Context(), 5*time.Second) // for what the former leader had been about to do
+	pause(t.Context(), 5*time.Second) // for the pending writes of the former leader
 	if diff := cmp.Diff(want, packagesOf(t, moving)); diff != "" {
 		t.Errorf("the packages changed when the former leader went on (-third version, +now):\n%s", diff)
 	}
 	must.Succeed(t, serves(t.Context(), moving, third))
 }
 
-// awaitChange returns when a package of the catalog changes, comes or goes. A watch begins with what there is.
+// awaitChange returns when a package of the catalog is added, changed or deleted. A watch begins with the existing
+// ones.
 func awaitChange(t *testing.T, changes <-chan watch.Event, before map[string]string) {
 	t.Helper()
 	late := time.After(patience)
@@ -95,11 +97,12 @@ func awaitChange(t *testing.T, changes <-chan watch.Event, before map[string]str
 	}
 }
 
-// publish pushes a version of the catalog that changes, asks for a poll if there is a CatalogSource, and returns its digest.
+// publish pushes a version of the changing catalog, requests a poll if there is a CatalogSource, and returns the
+// digest.
 func publish(t *testing.T, seed uint64) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), moving)
-	shape := catalogs.Shape{Packages: 500, Channels: 800, Bundles: 800, Bytes: 4_000_000, Seed: seed} // soon unpacked, long to publish
+	shape := catalogs.Shape{Packages: 500, Channels: 800, Bundles: 800, Bytes: 4_000_000, Seed: seed} // quick to unpack, slow to publish
 	must.Succeed(t, writeCatalog(t.Context(), shape, dir))
 	digest, err := installed.pushCatalog(t.Context(), moving, dir)
 	must.Succeed(t, err)
@@ -112,7 +115,7 @@ func requestPoll(ctx context.Context, name string) error {
 	return installed.Patch(ctx, catalogSource(name), client.RawPatch(types.MergePatchType, patch))
 }
 
-// serves fails unless a catalog is Ready at that digest.
+// serves returns an error unless the catalog is Ready at this digest.
 func serves(ctx context.Context, name, digest string) error {
 	source := catalogSource(name)
 	if err := installed.Get(ctx, client.ObjectKeyFromObject(source), source); err != nil {
@@ -129,7 +132,7 @@ func serves(ctx context.Context, name, digest string) error {
 	return nil
 }
 
-// packagesOf is what the OperatorPackages of a catalog say, by name.
+// packagesOf returns the content of the OperatorPackages of a catalog, by name.
 func packagesOf(t *testing.T, name string) map[string]string {
 	t.Helper()
 	packages := list("OperatorPackage")
@@ -155,8 +158,8 @@ func unchanged(before, now map[string]string) (n int) {
 	return n
 }
 
-// processOf finds catalogd's process in a Pod. Seen from here, outside of the nodes' process namespaces, each of their processes has a
-// number too, and a cgroup that is named after its Pod.
+// processOf finds catalogd's process in a Pod. Outside of the nodes' PID namespaces, each of their processes has
+// another number, and a cgroup that is named after its Pod.
 func processOf(pod *corev1.Pod) (int, error) {
 	all, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
@@ -165,7 +168,7 @@ func processOf(pod *corev1.Pod) (int, error) {
 	for _, file := range all {
 		cgroups, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it has ended meanwhile
+			continue // it has exited
 		}
 		if err != nil {
 			return 0, err
