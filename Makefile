@@ -93,7 +93,7 @@ verify: ## Generate, format, vet, lint and tidy; fail if a file changes
 test: ## Run all tests of CI: unit and API server tests with -race, then e2e and e2e-node; prints the time of each tier
 	@echo "== test tier 1 of 3: unit tests, and tests against a real kube-apiserver (go test -race)"
 	assets=$$($(ASSETS)); packages=$$(go list ./... | grep -v /e2e); \
-		CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$assets go test -race -timeout 20m -p 4 -skip '$(SINGLE)' $$packages; \
+		CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$assets go test -race -timeout 20m -p 3 -skip '$(SINGLE)' $$packages; \
 		go test -run '$(SINGLE)' ./internal/store ./internal/unpack; \
 		echo "== test tier 1 took $$SECONDS s"
 	@$(MAKE) --no-print-directory -j3 e2e e2e-node # in parallel, as they mostly wait

@@ -11,10 +11,10 @@ import (
 	"github.com/operator-catalogs/catalogd/bench/load"
 )
 
-// bareCommand has this program serve a file, whose name follows the address at which to listen.
+// bareCommand makes this program serve a file; address and file name are its arguments.
 const bareCommand = "serve-bare"
 
-// serveBare writes a file from memory by Go's net/http, and does nothing else: what a program in Go comes to at best.
+// serveBare serves a file from memory with Go's net/http and nothing else: the upper bound for a Go program.
 func serveBare(address, file string) error {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -27,7 +27,7 @@ func serveBare(address, file string) error {
 	return server.ListenAndServe()
 }
 
-// noteBare measures what net/http alone comes to with a file of nginx, and notes it beside the yardstick.
+// noteBare measures the throughput of net/http alone with a file of nginx, and notes it beside the yardstick.
 func (e *env) noteBare(ctx context.Context, n *nginx, row *Row, file string) error {
 	addresses, err := freeAddresses(1)
 	if err != nil {

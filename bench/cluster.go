@@ -49,7 +49,7 @@ func startCluster(dir string) (*cluster, error) {
 	return nil, errors.Join(err, plane.Stop())
 }
 
-// create makes a CatalogSource.
+// create creates a CatalogSource.
 func (c *cluster) create(ctx context.Context, name, image string, interval time.Duration) error {
 	source := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	source.Spec.Image = image
@@ -60,7 +60,7 @@ func (c *cluster) create(ctx context.Context, name, image string, interval time.
 	return nil
 }
 
-// poll asks for a poll now.
+// poll requests a poll.
 func (c *cluster) poll(ctx context.Context, name string) error {
 	source := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, pollRequested, time.Now().UnixNano())
@@ -92,7 +92,7 @@ func (c *cluster) waitFor(ctx context.Context, d *daemon, name, condition string
 	return nil
 }
 
-// clear deletes every CatalogSource and OperatorPackage, by force: no catalogd is to run.
+// clear deletes every CatalogSource and OperatorPackage by force. No catalogd may be running.
 func (c *cluster) clear(ctx context.Context) error {
 	sources := &v1beta1.CatalogSourceList{}
 	if err := c.List(ctx, sources); err != nil {

@@ -19,10 +19,10 @@ type daemon struct {
 	*child
 	content, health, metrics string // host:port
 	dataDir                  string
-	unpackings               int // that logged has told
+	unpackings               int // that logged has returned
 }
 
-// startDaemon starts catalogd on a data directory and returns at once.
+// startDaemon starts catalogd on a data directory, without waiting until it is ready.
 func (e *env) startDaemon(dataDir, kubeconfig string, more ...string) (*daemon, error) {
 	addresses, err := freeAddresses(3)
 	if err != nil {
@@ -69,12 +69,12 @@ func (e *env) freshDaemon(ctx context.Context, more ...string) (*daemon, error) 
 // discard kills the daemon and removes its data.
 func (d *daemon) discard() {
 	d.kill()
-	_ = os.RemoveAll(d.dataDir) // the directory of the run goes at its end
+	_ = os.RemoveAll(d.dataDir) // the directory of the run is removed at its end
 }
 
 func (d *daemon) all(catalog string) string { return "/catalogs/" + catalog + "/api/v1/all" }
 
-// logged returns how long the next unpacking took by catalogd's own account, once it says so.
+// logged returns the duration of the next unpacking, from catalogd's log.
 func (d *daemon) logged(ctx context.Context) (time.Duration, error) {
 	pattern := regexp.MustCompile(`(?m)\bmsg=unpacked\b.*\btook=(\S+)`)
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("catalogd's log does not say how long unpacking took"))
@@ -96,9 +96,9 @@ func (d *daemon) logged(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-// served waits until /all of a catalog answers 200, with another ETag than before, and returns the ETag.
+// served waits until /all of a catalog answers 200 with another ETag than before, and returns the ETag.
 func (d *daemon) served(ctx context.Context, catalog, before string) (etag string, err error) {
-	const interval = 4 * time.Millisecond // some percent of a processor
+	const interval = 4 * time.Millisecond // costs a few percent of a processor
 	url := "http://" + d.content + d.all(catalog)
 	err = every(ctx, interval, func() (bool, error) {
 		header, status, err := head(ctx, url, nil)
@@ -114,7 +114,7 @@ func (d *daemon) served(ctx context.Context, catalog, before string) (etag strin
 	return etag, err
 }
 
-// compressed waits until /all is there in all encodings, and all else is done as well.
+// compressed waits until /all is available in all encodings and all background work is done.
 func (d *daemon) compressed(ctx context.Context, catalog string) error {
 	if err := d.encoded(ctx, catalog); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (d *daemon) compressed(ctx context.Context, catalog string) error {
 	return settle(ctx, d.pid())
 }
 
-// encoded waits until /all is there in the encodings that are made in the background.
+// encoded waits until /all is available in the encodings that are made in the background.
 func (d *daemon) encoded(ctx context.Context, catalog string) error {
 	for _, encoding := range []string{"zstd", "gzip"} {
 		err := every(ctx, 50*time.Millisecond, func() (bool, error) {
@@ -172,7 +172,7 @@ func fetch(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// freeAddresses returns loopback addresses whose ports were free a moment ago. They are below those that the kernel gives to clients.
+// freeAddresses returns loopback addresses with free ports, below the range of ephemeral ports.
 func freeAddresses(n int) (addresses []string, err error) {
 	for range 100 {
 		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)) //nolint:gosec // G404: any port will do
@@ -180,7 +180,7 @@ func freeAddresses(n int) (addresses []string, err error) {
 		if err != nil {
 			continue
 		}
-		defer listener.Close() // only at the end: no port twice
+		defer listener.Close() // all at the end, so that no port is returned twice
 		if addresses = append(addresses, address); len(addresses) == n {
 			return addresses, nil
 		}

@@ -13,21 +13,21 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 )
 
-// env is what rows measure with. What a row needs is started when the first one asks for it, and stays.
+// env is the environment of the measurements. A part is started when the first row needs it, and then kept.
 type env struct {
 	options
 	progress io.Writer
 	dir      string // of this run, on the disk of the cache; removed at its end
-	daemons  int    // that were started
+	daemons  int    // started ones
 	cluster  *cluster
 	registry *imageRegistry
 
-	base   *layer       // of the catalog that most rows are about
+	base   *layer       // the catalog of most rows
 	reader *readerWorld // started by reading
-	large  string       // the data directory with a 3 GB catalog, once there is one
+	large  string       // the data directory with a 3 GB catalog, if it exists
 }
 
-// readerWorld is a catalogd that serves the catalog, and nginx beside it.
+// readerWorld is a catalogd that serves the catalog, with nginx beside it.
 type readerWorld struct {
 	*daemon
 	nginx *nginx
@@ -83,7 +83,7 @@ func (e *env) say(format string, args ...any) {
 	fmt.Fprintf(e.progress, format+"\n", args...)
 }
 
-// reading starts a catalogd that serves the catalog, with all that it does in the background done.
+// reading starts a catalogd that serves the catalog and has finished its background work.
 func (e *env) reading(ctx context.Context) (*readerWorld, error) {
 	if e.reader != nil {
 		return e.reader, e.reader.ended()
@@ -109,7 +109,7 @@ func (e *env) reading(ctx context.Context) (*readerWorld, error) {
 	return r, nil
 }
 
-// fill has the catalog unpacked and all done that follows, and reads what is served.
+// fill creates the catalog, waits until all work is done, and reads the served content.
 func (r *readerWorld) fill(ctx context.Context, c *cluster, ref string) error {
 	if err := c.create(ctx, benchCatalog, ref, neverPoll); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (r *readerWorld) fill(ctx context.Context, c *cluster, ref string) error {
 	return err
 }
 
-// besideNginx is reading, and starts nginx.
+// besideNginx is reading with an nginx beside it.
 func (e *env) besideNginx(ctx context.Context) (*readerWorld, error) {
 	if e.nginx == "" {
 		return nil, skip("there is no nginx: install nginx-light, or give --nginx PATH")
@@ -152,7 +152,7 @@ func (e *env) besideNginx(ctx context.Context) (*readerWorld, error) {
 	return r, r.nginx.ended()
 }
 
-// stopReading ends what reading started.
+// stopReading stops what reading started.
 func (e *env) stopReading() {
 	if e.reader == nil {
 		return
@@ -164,13 +164,14 @@ func (e *env) stopReading() {
 	e.reader = nil
 }
 
-// alone leaves nothing running but the control plane and the registry, and no objects in it.
+// alone stops everything but the control plane and the registry, and deletes all objects.
 func (e *env) alone(ctx context.Context) error {
 	e.stopReading()
 	return e.cluster.clear(ctx)
 }
 
-// gunzipTar is the yardstick of unpacking: it unpacks a layer into an empty directory, and returns the seconds that took.
+// gunzipTar is the yardstick of unpacking: it extracts a layer to an empty directory and returns the seconds it
+// took.
 func (e *env) gunzipTar(ctx context.Context, l *layer) (float64, error) {
 	dir, err := os.MkdirTemp(e.dir, "tar-")
 	if err != nil {
@@ -187,7 +188,7 @@ func (e *env) gunzipTar(ctx context.Context, l *layer) (float64, error) {
 	return time.Since(began).Seconds(), nil
 }
 
-// flush has the kernel write what it holds, so that what was done before is not paid for by what is measured next.
+// flush makes the kernel write its buffers, so that the next measurement does not pay for earlier writes.
 func flush(ctx context.Context) error {
 	_, err := command(ctx, "sync")
 	return err

@@ -47,7 +47,7 @@ func findPackages(all []byte) ([]found, error) {
 	return list, nil
 }
 
-// nearest returns the package whose size, as size tells it, is nearest to what is wanted.
+// nearest returns the package whose size is nearest to the wanted one.
 func nearest(list []found, want int, size func(found) int) found {
 	best := list[0]
 	for _, f := range list {

@@ -38,8 +38,8 @@ func isCatalogFile(name string) bool {
 	return strings.HasPrefix(name, "configs/") && slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(name))
 }
 
-// given makes a layer, in a directory of this run, of the catalog that --catalog names: a directory, which becomes /configs, or a tar
-// archive, plain or gzipped, that has configs/.
+// given makes a layer, in a directory of this run, of the catalog that --catalog names: a directory, which becomes
+// /configs, or a plain or gzipped tar archive with configs/ in it.
 func (e *env) given(ctx context.Context) (*layer, error) {
 	info, err := os.Stat(e.catalog)
 	if err != nil {

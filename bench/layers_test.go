@@ -81,7 +81,7 @@ func TestGeneratedIsCached(t *testing.T) {
 		t.Errorf("%d files, %+v", len(files), first.Contents)
 	}
 
-	// What a run that was killed leaves: a file that is not whole, and no description or an old one.
+	// A killed run leaves an incomplete file, and no description or an old one.
 	if err := os.Truncate(first.File, first.Bytes-1); err != nil {
 		t.Fatal(err)
 	}

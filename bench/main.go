@@ -1,8 +1,8 @@
-// Command bench measures catalogd beside yardsticks that are measured in the same run, on the same machine, by turns with it: gzip and
-// tar, nginx, kubectl, opm. `make bench` builds and runs it, in the root of the repository; --help says more.
-//
-// It starts what it needs (etcd, kube-apiserver, a registry, bin/catalogd, nginx) on loopback, and stops all of it when it ends, on Ctrl-C
-// too. Generated catalogs stay in the cache directory.
+// Command bench measures catalogd beside yardsticks (gzip and tar, nginx, kubectl, opm), alternating between both
+// in the same run on the same machine. `make bench` builds and runs it in the root of the repository; --help
+// describes the flags.
+// It starts what it needs (etcd, kube-apiserver, a registry, bin/catalogd, nginx) on loopback, and stops all of it
+// when it ends, also on Ctrl-C. Generated catalogs stay in the cache directory.
 package main
 
 import (
@@ -33,7 +33,7 @@ catalog of 3 GB (rows memory and start, 15 GB of disk).
 Flags:
 `
 
-// options is what the flags say.
+// options are the values of the flags.
 type options struct {
 	catalogd, plugin, assets, cacheDir, catalog, nginx, opm string
 	runs                                                    int
@@ -95,7 +95,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, o.validate()
 }
 
-// validate says what is missing, and the remedy, before anything is started.
+// validate returns an error that names the first missing requirement and its remedy.
 func (o *options) validate() error {
 	o.assets = os.Getenv("KUBEBUILDER_ASSETS")
 	if o.assets == "" {
@@ -125,16 +125,16 @@ func defaultCacheDir() string {
 	return filepath.Join(cache, "catalogd", "bench")
 }
 
-// run measures the rows and reports them. It fails if a row could not be measured, not if one does not reach what it is to reach.
+// run measures the rows and reports them. It fails if a row could not be measured, not if a row misses its bound.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	if len(args) == 2 && args[0] == headCommand { // the yardstick of a row, which starts this program again
+	if len(args) == 2 && args[0] == headCommand { // the yardstick of a row, in a child process
 		cost, err := headCost(ctx, args[1])
 		if err == nil {
 			_, err = fmt.Fprintln(stdout, cost)
 		}
 		return err
 	}
-	if len(args) == 3 && args[0] == bareCommand { // so does another
+	if len(args) == 3 && args[0] == bareCommand { // the yardstick of another row
 		return serveBare(args[1], args[2])
 	}
 	o, err := parse(args, stderr)
@@ -163,7 +163,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return errors.Join(report.write(o, stdout), report.failures())
 }
 
-// measure measures one row; what goes wrong is said in it.
+// measure measures a row and records an error in it.
 func (e *env) measure(ctx context.Context, r namedRow) Row {
 	e.say("%s", r.name)
 	began := time.Now()

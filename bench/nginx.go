@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// One worker a processor, sendfile, no log, connections kept for as long as they are asked for; all else is nginx's default.
+// One worker per processor, sendfile, no log, and unlimited keep-alive; otherwise nginx's defaults.
 const nginxConfig = `daemon off;
 %s
 worker_processes %d;
@@ -36,14 +36,14 @@ http {
 }
 `
 
-// nginx is a running nginx that serves the files of a directory over plain HTTP.
+// nginx is a running nginx that serves the files of a directory over HTTP.
 type nginx struct {
 	*child
 	address string
 	files   string
 }
 
-// findNginx returns the nginx that was named, or the one on the PATH, or "".
+// findNginx returns the named nginx, the one on the PATH, or "".
 func findNginx(named string) (string, error) {
 	if named != "" {
 		path, err := exec.LookPath(named)
@@ -66,7 +66,7 @@ func startNginx(ctx context.Context, program, dir string) (*nginx, error) {
 		return nil, err
 	}
 	userLine := ""
-	if os.Geteuid() == 0 { // its workers would run as somebody who may not read these files
+	if os.Geteuid() == 0 { // otherwise its workers could not read these files
 		me, err := user.Current()
 		if err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func startNginx(ctx context.Context, program, dir string) (*nginx, error) {
 	return n, nil
 }
 
-// put writes a file and returns the path under which nginx serves it.
+// put writes a file and returns the path at which nginx serves it.
 func (n *nginx) put(name string, content []byte) (path string, err error) {
 	return "/" + name, os.WriteFile(filepath.Join(n.files, name), content, 0o644)
 }

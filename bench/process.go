@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// child is a process that this program started, and ends. The kernel tells it to end when this process dies.
+// child is a child process. The kernel terminates it when this process dies.
 type child struct {
 	name, log string
 	cmd       *exec.Cmd
-	done      chan struct{} // closed when the process has ended
+	done      chan struct{} // closed when the process has exited
 }
 
-// start runs a program in a process group of its own, with its output in a log file.
+// start runs a program in its own process group, with its output in a log file.
 func start(name, log, program string, args ...string) (*child, error) {
 	output, err := os.Create(log)
 	if err != nil {
@@ -33,15 +33,15 @@ func start(name, log, program string, args ...string) (*child, error) {
 	c := &child{name: name, log: log, done: make(chan struct{})}
 	c.cmd = exec.Command(program, args...) //nolint:gosec // G702: what is run comes from the developer who runs it
 	c.cmd.Stdout, c.cmd.Stderr = output, output
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM} // on which nginx ends its workers
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM} // nginx then stops its workers
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the signal of a parent's death comes when the thread ends that started the child
+		runtime.LockOSThread() // the parent death signal is sent when the thread that started the child exits
 		defer runtime.UnlockOSThread()
 		err := c.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = c.cmd.Wait() // how it ended is read from ProcessState
+			_ = c.cmd.Wait() // the exit code is read from ProcessState
 			close(c.done)
 		}
 	}()
@@ -53,7 +53,7 @@ func start(name, log, program string, args ...string) (*child, error) {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// ended returns an error if the process has ended.
+// ended returns an error if the process has exited.
 func (c *child) ended() error {
 	select {
 	case <-c.done:
@@ -64,7 +64,7 @@ func (c *child) ended() error {
 	}
 }
 
-// listens waits until the process takes connections at an address.
+// listens waits until the process accepts connections at an address.
 func (c *child) listens(ctx context.Context, address string) error {
 	return every(ctx, 20*time.Millisecond, func() (bool, error) {
 		conn, err := net.Dial("tcp", address)
@@ -75,13 +75,13 @@ func (c *child) listens(ctx context.Context, address string) error {
 	})
 }
 
-// kill ends the process, and those that it started, without warning.
+// kill kills the process and its children.
 func (c *child) kill() {
-	_ = syscall.Kill(-c.pid(), syscall.SIGKILL) // it may have ended
+	_ = syscall.Kill(-c.pid(), syscall.SIGKILL) // it may have exited
 	<-c.done
 }
 
-// stop asks the process to end, and kills it if it has not after a while.
+// stop terminates the process, and kills it after a grace period.
 func (c *child) stop() {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -91,7 +91,7 @@ func (c *child) stop() {
 	}
 }
 
-// command runs a short-lived process and returns what it printed on standard output, in failure too.
+// command runs a short-lived process and returns its standard output, also on failure.
 func command(ctx context.Context, program string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // G702: as above
@@ -104,14 +104,14 @@ func command(ctx context.Context, program string, args ...string) (string, error
 	return stdout.String(), nil
 }
 
-// cpuTime returns the processor time that a process and its children have used, in user and kernel mode; see proc_pid_stat(5).
+// cpuTime returns the user and system time of a process and its children; see proc_pid_stat(5).
 func cpuTime(pid int) (time.Duration, error) {
-	const ticksPerSecond = 100 // what Linux shows to programs on every architecture
+	const ticksPerSecond = 100 // USER_HZ, on every architecture of Linux
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// Behind the name, which may hold anything: the third field and those that follow.
+	// The third and the following fields come after the name, which may contain anything.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	const user, kernel = 14 - 3, 15 - 3
 	if len(fields) <= kernel {
@@ -126,7 +126,7 @@ func cpuTime(pid int) (time.Duration, error) {
 		ticks += n
 	}
 	sum := time.Duration(ticks) * time.Second / ticksPerSecond
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // absent where the kernel does not tell
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // missing on some kernels
 	for field := range strings.FieldsSeq(string(children)) {
 		if n, err := strconv.Atoi(field); err == nil {
 			used, err := cpuTime(n)
@@ -139,7 +139,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// peakMemory returns the most MiB of memory that a process has had (VmHWM of proc_pid_status(5)).
+// peakMemory returns the peak memory of a process in MiB (VmHWM of proc_pid_status(5)).
 func peakMemory(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -154,7 +154,7 @@ func peakMemory(pid int) (float64, error) {
 	return 0, fmt.Errorf("/proc/%d/status does not tell VmHWM", pid)
 }
 
-// every asks done again and again until it says yes or fails, or ctx ends.
+// every calls done periodically until it returns true or an error, or ctx ends.
 func every(ctx context.Context, interval time.Duration, done func() (bool, error)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -171,7 +171,8 @@ func every(ctx context.Context, interval time.Duration, done func() (bool, error
 	}
 }
 
-// settle waits until a process has used less than a twentieth of a processor for a second, so that what it does in the background is done.
+// settle waits until a process has used less than 5 % of a processor for a second, so that its background work is
+// done.
 func settle(ctx context.Context, pid int) error {
 	const second, little = time.Second, 50 * time.Millisecond
 	last, err := cpuTime(pid)

@@ -32,7 +32,7 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// TestCPUTime has a child's child work, as a worker of nginx is one.
+// TestCPUTime counts the time of a grandchild, like that of an nginx worker.
 func TestCPUTime(t *testing.T) {
 	c, err := start("worker", filepath.Join(t.TempDir(), "log"), "sh", "-c", "sh -c 'while :; do :; done' & wait")
 	if err != nil {

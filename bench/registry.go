@@ -23,8 +23,8 @@ import (
 
 const configsLabel = "operators.operatorframework.io.index.configs.v1"
 
-// imageRegistry is a registry over HTTP on loopback. It serves layers from the files that they lie in, so that it costs next to nothing,
-// and counts requests.
+// imageRegistry is an HTTP registry on loopback. It serves layers from their files at almost no cost, and counts
+// requests.
 type imageRegistry struct {
 	address string
 	server  *http.Server
@@ -57,7 +57,7 @@ func (r *imageRegistry) count(w http.ResponseWriter, request *http.Request) {
 	r.handler.ServeHTTP(w, request)
 }
 
-// counts returns how many requests there were, and how many of them HEAD.
+// counts returns the number of requests, and of HEAD requests.
 func (r *imageRegistry) counts() (all, head int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *imageRegistry) counts() (all, head int) {
 	return all, r.requests[http.MethodHead]
 }
 
-// Stat and Get make it a registry.BlobHandler.
+// Stat and Get implement registry.BlobHandler.
 func (r *imageRegistry) Stat(_ context.Context, _ string, h v1.Hash) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,7 @@ func (r *imageRegistry) Get(_ context.Context, _ string, h v1.Hash) (io.ReadClos
 	return nil, registry.ErrNotFound
 }
 
-// publish makes an image of the layer and points repository:latest to it. It returns the reference and the digest.
+// publish makes an image of the layer and tags it as repository:latest. It returns the reference and the digest.
 func (r *imageRegistry) publish(repository string, l *layer) (ref, digest string, err error) {
 	image, err := mutate.AppendLayers(empty.Image, l)
 	if err == nil {
@@ -126,7 +126,7 @@ func (r *imageRegistry) publish(repository string, l *layer) (ref, digest string
 	return r.address + "/" + repository + ":latest", hash.String(), nil
 }
 
-// layer is a catalog as an image layer that lies in a file, a gzipped tar archive. Its exported fields are what the cache keeps of it.
+// layer is a catalog as an image layer, in a gzipped tar file. The cache keeps its exported fields.
 type layer struct {
 	File     string
 	Hash     v1.Hash
@@ -135,7 +135,7 @@ type layer struct {
 	Contents contents
 }
 
-// The methods of v1.Layer.
+// These methods implement v1.Layer.
 func (l *layer) Digest() (v1.Hash, error)             { return l.Hash, nil }
 func (l *layer) DiffID() (v1.Hash, error)             { return l.Unpacked, nil }
 func (l *layer) Size() (int64, error)                 { return l.Bytes, nil }

@@ -17,13 +17,13 @@ import (
 
 const beginMark, endMark = "<!-- bench: begin; make bench writes what is between this line and the other -->", "<!-- bench: end -->"
 
-// Report is all that one run measured, and where.
+// Report is the result of a run, with its machine.
 type Report struct {
 	Date     time.Time `json:"date"`
 	Command  string    `json:"command"`
 	Catalogd string    `json:"catalogd"` // version
 	Machine  []string  `json:"machine"`
-	Programs []string  `json:"programs"` // versions of what stands beside catalogd
+	Programs []string  `json:"programs"` // versions of the yardsticks
 	Catalog  string    `json:"catalog"`
 	Rows     []Row     `json:"rows"`
 }
@@ -50,7 +50,7 @@ func newReport(ctx context.Context, e *env, args []string) *Report {
 	return r
 }
 
-// argsOf is what stands behind make bench. Of the paths of this machine only the last part is anybody else's business.
+// argsOf returns the arguments of make bench. It keeps only the last element of local paths.
 func argsOf(args []string) string {
 	if len(args) == 0 {
 		return ""
@@ -79,7 +79,7 @@ func firstLine(ctx context.Context, program string, args ...string) string {
 	return line
 }
 
-// machine describes processors, kernel and the disk of a directory.
+// machine describes the processors, the kernel and the disk of a directory.
 func machine(dir string) []string {
 	model := "unknown processor"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -101,7 +101,7 @@ func machine(dir string) []string {
 	return []string{fmt.Sprintf("%d cores, %s", runtime.NumCPU(), model), memory, runtime.GOOS + " " + strings.TrimSpace(string(kernel)), "disk: " + disk(dir)}
 }
 
-// disk names the file system that a directory is on, as /proc/self/mounts has it.
+// disk returns the file system of a directory, from /proc/self/mounts.
 func disk(dir string) string {
 	var target syscall.Stat_t
 	if err := syscall.Stat(dir, &target); err != nil {
@@ -118,7 +118,7 @@ func disk(dir string) string {
 	return "unknown"
 }
 
-// failures is an error that names the rows that could not be measured.
+// failures returns an error that names the rows that could not be measured.
 func (r *Report) failures() error {
 	var errs []error
 	for _, row := range r.Rows {
@@ -129,7 +129,7 @@ func (r *Report) failures() error {
 	return errors.Join(errs...)
 }
 
-// write writes the report as the options say.
+// write writes the report as the options demand.
 func (r *Report) write(o options, stdout io.Writer) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -167,7 +167,7 @@ func checkMarkers(file string) error {
 	return nil
 }
 
-// cutMarkers returns what stands before, between and behind the marks.
+// cutMarkers returns the text before, between and after the markers.
 func cutMarkers(page []byte) (before, between, after []byte, err error) {
 	before, rest, ok := bytes.Cut(page, []byte(beginMark))
 	between, after, ended := bytes.Cut(rest, []byte(endMark))
@@ -177,7 +177,7 @@ func cutMarkers(page []byte) (before, between, after []byte, err error) {
 	return before, between, after, nil
 }
 
-// markdown is the table. Every row is in it: of those that were not measured it says so.
+// markdown returns the table. It includes rows that were not measured, with the reason.
 func (r *Report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s, `%s`, %s.\n", r.Date.Format("2006-01-02 15:04 UTC"), r.Command, r.Catalogd)
@@ -205,7 +205,7 @@ func (r *Report) markdown() string {
 	return b.String()
 }
 
-// markdown adds the row to the table, and what is noted of it to the notes.
+// markdown adds the row to the table, and its notes to the notes.
 func (r *Row) markdown(table, notes *strings.Builder) {
 	yardstick, ratio := "", ""
 	if len(r.Yardstick.Values) > 0 {

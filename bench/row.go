@@ -14,17 +14,17 @@ type Row struct {
 	What      string   `json:"what"`
 	Figure    Series   `json:"figure"`
 	Yardstick Series   `json:"yardstick,omitzero"`
-	Ratio     float64  `json:"ratio,omitzero"` // of the medians, figure by yardstick
-	Limit     float64  `json:"limit,omitzero"` // that the ratio is to keep to; 0 if the row is for orientation
+	Ratio     float64  `json:"ratio,omitzero"` // of the medians: figure divided by yardstick
+	Limit     float64  `json:"limit,omitzero"` // the bound of the ratio; 0 if the row is only informative
 	AtLeast   bool     `json:"atLeast,omitempty"`
-	Checks    []Check  `json:"checks,omitempty"` // what the row is to keep to besides
+	Checks    []Check  `json:"checks,omitempty"` // additional requirements
 	Notes     []string `json:"notes,omitempty"`
-	Skipped   string   `json:"skipped,omitempty"` // why there is nothing of the above
+	Skipped   string   `json:"skipped,omitempty"` // why the row was not measured
 	Failed    string   `json:"failed,omitempty"`
-	Seconds   float64  `json:"seconds"` // that the row took
+	Seconds   float64  `json:"seconds"` // duration of the measurement
 }
 
-// Series is one figure, measured some times.
+// Series is a figure that was measured several times.
 type Series struct {
 	What   string    `json:"what"`
 	Unit   string    `json:"unit"`
@@ -33,18 +33,18 @@ type Series struct {
 	Median float64   `json:"median"`
 }
 
-// Check is something that holds or does not.
+// Check is a requirement.
 type Check struct {
 	What string `json:"what"` // with the value and its bound
 	Held bool   `json:"held"`
 }
 
-// skip says why a row cannot be measured here.
+// skip is the reason why a row cannot be measured here.
 type skip string
 
 func (s skip) Error() string { return string(s) }
 
-// newSeries sums up values, of which there is at least one.
+// newSeries summarizes at least one value.
 func newSeries(what, unit string, values ...float64) Series {
 	sorted := slices.Sorted(slices.Values(values))
 	middle := sorted[len(sorted)/2]
@@ -62,14 +62,14 @@ func (r *Row) check(held bool, format string, args ...any) {
 	r.Checks = append(r.Checks, Check{fmt.Sprintf(format, args...), held})
 }
 
-// compare gives the row what was measured.
+// compare sets the measured series of the row.
 func (r *Row) compare(figures, yardsticks []float64) {
 	r.Figure = newSeries(r.Figure.What, r.Figure.Unit, figures...)
 	r.Yardstick = newSeries(r.Yardstick.What, r.Yardstick.Unit, yardsticks...)
 	r.Ratio = r.Figure.Median / r.Yardstick.Median
 }
 
-// beside is another figure, in the unit of the yardstick, and its ratio to that.
+// beside formats another figure in the unit of the yardstick, and its ratio to the yardstick.
 func (r *Row) beside(values []float64) string {
 	other := newSeries("", r.Yardstick.Unit, values...)
 	return fmt.Sprintf("%s, %.2fx", other, other.Median/r.Yardstick.Median)
@@ -79,17 +79,17 @@ func (r *Row) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// held says whether the row reaches all that it is to reach.
+// held reports whether the row meets all its requirements.
 func (r *Row) held() bool {
 	return r.keeps(r.Ratio) && !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Held })
 }
 
-// keeps says whether a ratio keeps to the bound.
+// keeps reports whether a ratio meets the bound.
 func (r *Row) keeps(ratio float64) bool {
 	return r.Limit == 0 || r.AtLeast && ratio >= r.Limit || !r.AtLeast && ratio <= r.Limit
 }
 
-// ratio writes the ratio with two digits, or as many more as tell on which side of its bound it is.
+// ratio formats the ratio with two digits, or with as many as show on which side of the bound it is.
 func (r *Row) ratio() string {
 	text, most := "", 5
 	for digits := 2; digits <= most; digits++ {
@@ -101,7 +101,7 @@ func (r *Row) ratio() string {
 	return text + "x"
 }
 
-// reach is the bound of the ratio in words.
+// reach formats the bound of the ratio.
 func (r *Row) reach() string {
 	switch {
 	case r.Limit == 0:
@@ -113,7 +113,7 @@ func (r *Row) reach() string {
 	}
 }
 
-// verdict is what the table says of the row.
+// verdict is the verdict of the row in the table.
 func (r *Row) verdict() string {
 	switch {
 	case r.Failed != "":
@@ -140,7 +140,7 @@ func (s Series) String() string {
 	return text
 }
 
-// format writes a value with three digits or so.
+// format formats a value with about three digits.
 func (s Series) format(value float64) string {
 	digits := 0
 	switch {
@@ -157,7 +157,7 @@ func (s Series) format(value float64) string {
 // meter measures one value of a series.
 type meter func(context.Context) (float64, error)
 
-// alternate measures figure and yardstick by turns.
+// alternate measures figure and yardstick alternately.
 func (e *env) alternate(ctx context.Context, row *Row, runs int, figure, yardstick meter) error {
 	var figures, yardsticks []float64
 	for run := range runs {
@@ -176,7 +176,7 @@ func (e *env) alternate(ctx context.Context, row *Row, runs int, figure, yardsti
 	return nil
 }
 
-// lines is the row for a terminal.
+// lines formats the row for a terminal.
 func (r *Row) lines() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Name, r.What)

@@ -33,7 +33,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// What misses its bound by a hair is not written as if it reached it.
+// A value that barely misses its bound must not be formatted as if it met it.
 func TestRatio(t *testing.T) {
 	for _, test := range []struct {
 		ratio, limit float64
@@ -123,7 +123,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestWritePage replaces what is between the marks, and nothing else; what was not measured is said to be so.
+// TestWritePage replaces only the text between the markers, and states which rows were not measured.
 func TestWritePage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	text := "# Before\n\n" + beginMark + "\nold\n" + endMark + "\n\n# After\n"
@@ -171,7 +171,7 @@ func TestWritePage(t *testing.T) {
 	}
 }
 
-// TestTableCells has no figure with the sign that separates cells, and no path of this machine in the command.
+// TestTableCells has no cell separator in a figure and no local path in the command.
 func TestTableCells(t *testing.T) {
 	row := Row{Name: "x", What: "a | b", Figure: newSeries("c | d", "s", 1), Yardstick: newSeries("e | f", "s", 1), Ratio: 1}
 	var table, notes strings.Builder

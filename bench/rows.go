@@ -11,7 +11,7 @@ type namedRow struct {
 	measure     func(context.Context, *env) (Row, error)
 }
 
-// rows are in an order in which those that read the same catalog follow each other, and the large one comes last.
+// rows are ordered so that those of the same catalog follow each other, and the large one comes last.
 var rows = []namedRow{
 	{"unpack-cold", "an image to a served catalog, beside gzip | tar", unpackCold},
 	{"metas-olm-package", "metas of one blob of 11 kB, beside nginx", metasOlmPackage},
@@ -32,7 +32,7 @@ var rows = []namedRow{
 	{"start", "start to first answer with 3 GB stored, beside nothing stored", startLarge},
 }
 
-// listRows is the rows for a person.
+// listRows lists the rows for the help text.
 func listRows() string {
 	var b strings.Builder
 	for _, r := range rows {

@@ -10,9 +10,9 @@ import (
 	"github.com/operator-catalogs/catalogd/bench/load"
 )
 
-const mostTogether = 2.7 // an old and a new snapshot, by the bytes of one
+const mostTogether = 2.7 // an old and a new snapshot, as a multiple of one
 
-// diskBytes measures what a catalog takes on the volume.
+// diskBytes measures the size of a catalog on the volume.
 func diskBytes(ctx context.Context, e *env) (Row, error) {
 	row := Row{
 		What:   "disk bytes of a catalog, with its index and compressed forms",
@@ -27,7 +27,7 @@ func diskBytes(ctx context.Context, e *env) (Row, error) {
 	if err != nil {
 		return row, err
 	}
-	defer e.stopReading() // it serves another version now
+	defer e.stopReading() // it now serves another version
 	with, without, err := diskUsage(r.dataDir)
 	if err != nil {
 		return row, err
@@ -50,7 +50,7 @@ func diskBytes(ctx context.Context, e *env) (Row, error) {
 	return row, nil
 }
 
-// diskUsage returns the bytes that the files below dir take on the disk, and those of them that are no compressed form of another.
+// diskUsage returns the allocated bytes of the files below dir, and those of uncompressed files.
 func diskUsage(dir string) (with, without float64, err error) {
 	const block = 512 // stat(2)
 	seen := map[uint64]bool{}

@@ -17,10 +17,10 @@ import (
 const (
 	smallBundles, largeBundles = 1000, 100_000          // 33.5 MB and 3 GB
 	mostMemory                 = 160                    // MiB
-	readGap                    = 100 * time.Millisecond // between two replies to a reader: the processors are for unpacking
+	readGap                    = 100 * time.Millisecond // pause between two replies, so that unpacking gets the processors
 )
 
-// memory measures the most that catalogd takes while a catalog is unpacked and all is read.
+// memory measures the peak memory of catalogd while it unpacks a catalog and serves all content.
 func memory(ctx context.Context, e *env) (Row, error) {
 	row := Row{
 		What:   "peak RSS of catalogd, from start through unpacking 3 GB (100,000 bundles), while /all and metas are read",
@@ -38,7 +38,8 @@ func memory(ctx context.Context, e *env) (Row, error) {
 	return row, nil
 }
 
-// peak returns the most MiB that a catalogd takes that serves a small catalog and unpacks another one. Its data directory stays.
+// peak returns the peak memory in MiB of a catalogd that serves a small catalog and unpacks another one. It keeps
+// the data directory.
 func (e *env) peak(ctx context.Context, bundles int) (float64, error) {
 	if err := e.alone(ctx); err != nil {
 		return 0, err
@@ -77,7 +78,7 @@ func (e *env) peak(ctx context.Context, bundles int) (float64, error) {
 	return peakMemory(d.pid())
 }
 
-// takeIn creates a CatalogSource and waits until all is done that follows.
+// takeIn creates a CatalogSource and waits until all work is done.
 func (e *env) takeIn(ctx context.Context, d *daemon, name, ref string) error {
 	began := time.Now()
 	if err := e.cluster.create(ctx, name, ref, neverPoll); err != nil {
@@ -94,8 +95,8 @@ func (e *env) takeIn(ctx context.Context, d *daemon, name, ref string) error {
 	return d.encoded(ctx, name)
 }
 
-// readAlong reads the small catalog, and the other one once it is served, over and over, until the function that it returns is called; that
-// returns what went wrong.
+// readAlong reads the small catalog, and the other one once it is served, in a loop. The returned function stops
+// the loop and returns its error.
 func (e *env) readAlong(ctx context.Context, d *daemon) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	path := func(reader int, catalog string) string {
@@ -129,7 +130,7 @@ func (e *env) readAlong(ctx context.Context, d *daemon) (stop func() error) {
 	}
 }
 
-// readOnce reads the large catalog whole and in parts.
+// readOnce reads the large catalog completely and in parts.
 func (e *env) readOnce(ctx context.Context, d *daemon) error {
 	for _, path := range []string{d.all(largeCatalog), metasSchema(largeCatalog), "/catalogs/" + largeCatalog + "/api/v1/metas?schema=olm.bundle"} {
 		if _, err := load.Skim(ctx, load.Target{Address: d.content, Path: path}); err != nil {
@@ -153,7 +154,7 @@ func (e *env) largeStore(ctx context.Context) (string, error) {
 	return e.large, e.alone(ctx)
 }
 
-// unreachable writes a kubeconfig of an API server that is not there.
+// unreachable writes the kubeconfig of an API server that does not exist.
 func (e *env) unreachable() (string, error) {
 	const text = `apiVersion: v1
 kind: Config

@@ -18,7 +18,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// firstSync measures how soon all OperatorPackages of a catalog are there.
+// firstSync measures the time until all OperatorPackages of a catalog exist.
 func firstSync(ctx context.Context, e *env) (Row, error) {
 	row := Row{
 		What:      "first sync of the catalog's OperatorPackages into a real API server",
@@ -53,8 +53,8 @@ func firstSync(ctx context.Context, e *env) (Row, error) {
 	return row, e.noteCreated(ctx, &row, file)
 }
 
-// noteCreated measures what it takes to create the objects of the yardstick's file, ready as they are, by a Go client that has as many
-// requests under way as catalogd: whoever creates them one by one comes to no less.
+// noteCreated measures the creation of the same objects by a Go client with as much concurrency as catalogd: the
+// lower bound for creating them one by one.
 func (e *env) noteCreated(ctx context.Context, row *Row, file string) error {
 	const parallel = 8
 	text, err := os.ReadFile(file)
@@ -63,7 +63,7 @@ func (e *env) noteCreated(ctx context.Context, row *Row, file string) error {
 	}
 	var values []float64
 	for len(values) < e.runs {
-		list := &v1beta1.OperatorPackageList{} // anew: the replies are written into it
+		list := &v1beta1.OperatorPackageList{} // a copy, as the client overwrites it with the reply
 		if err := json.Unmarshal(text, list); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (e *env) noteCreated(ctx context.Context, row *Row, file string) error {
 	return nil
 }
 
-// synced is what a first sync took, in seconds.
+// synced is the duration of a first sync, in seconds.
 type synced struct {
 	took, span  float64 // from the first reply of /all, and from the first OperatorPackage, to the last of them
 	own, server float64 // processor time of catalogd and the API server, from the first reply on
@@ -100,11 +100,12 @@ func medianOf(syncs []synced, value func(synced) float64) Series {
 	return newSeries("", "s", values...)
 }
 
-// apiServerTime is the processor time that the API server has used, which is a child of this process; 0 where the kernel does not tell.
+// apiServerTime returns the processor time of the API server, a child of this process; 0 if the kernel does not
+// report it.
 func apiServerTime() (used time.Duration) {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, list := range lists {
-		text, _ := os.ReadFile(list) // a thread may end
+		text, _ := os.ReadFile(list) // a thread may exit
 		for pid := range strings.FieldsSeq(string(text)) {
 			name, _ := os.ReadFile(filepath.Join("/proc", pid, "comm"))
 			if n, err := strconv.Atoi(pid); err == nil && strings.TrimSpace(string(name)) == "kube-apiserver" {
@@ -115,7 +116,8 @@ func apiServerTime() (used time.Duration) {
 	return used
 }
 
-// syncOnce has a new catalogd publish the catalog. It writes the OperatorPackages to a file for kubectl, and removes them.
+// syncOnce publishes the catalog with a new catalogd. It writes the OperatorPackages to a file for kubectl, and
+// deletes them.
 func (e *env) syncOnce(ctx context.Context, file string) (s synced, err error) {
 	if err := e.alone(ctx); err != nil {
 		return s, err
@@ -156,15 +158,16 @@ func (e *env) syncOnce(ctx context.Context, file string) (s synced, err error) {
 	if err != nil {
 		return s, err
 	}
-	d.kill() // it would make anew what is deleted
+	d.kill() // otherwise it would recreate deleted objects
 	first, last := times[0], times[len(times)-1]
 	s.took, s.span, s.count = max(0, last.Sub(served).Seconds()), last.Sub(first).Seconds(), len(times)
 	return s, e.cluster.clear(ctx)
 }
 
-// watchPackages notes when OperatorPackages are added. The function that it returns waits until as many are as there are said to be.
+// watchPackages records the creation of OperatorPackages. The returned function waits until the given number
+// exists.
 func (e *env) watchPackages(ctx context.Context) (func(count int, err error) ([]time.Time, error), error) {
-	list := &metav1.PartialObjectMetadataList{} // the API server is to have no more work for the measurement than it must
+	list := &metav1.PartialObjectMetadataList{} // the measurement must cost the API server as little as possible
 	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackageList"))
 	w, err := e.cluster.Watch(ctx, list)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// opmServe measures opm as it serves the same catalog from files, for orientation.
+// opmServe measures opm serving the same catalog from files, as information.
 func opmServe(ctx context.Context, e *env) (Row, error) {
 	row := Row{
 		What:      "beside opm serve, which has the files already and no cache",

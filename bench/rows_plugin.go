@@ -15,8 +15,8 @@ const (
 	mostMoved      = 200 // kB
 )
 
-// listing measures how long the plugin takes to list the packages of a catalog, and what it moves for that, beside kubectl, which lists
-// their OperatorPackages.
+// listing measures the plugin listing the packages of a catalog: duration and transferred bytes, beside kubectl
+// listing their OperatorPackages.
 func listing(ctx context.Context, e *env) (Row, error) {
 	row := Row{
 		What:      "a table of all packages in the catalog: process start -> end",
@@ -32,7 +32,7 @@ func listing(ctx context.Context, e *env) (Row, error) {
 	}
 	defer w.close()
 	plugin, kubectl := w.lister(e.plugin, "get", "packages"), w.lister(filepath.Join(e.assets, "kubectl"), "get", "operatorpackages")
-	for _, first := range []*lister{plugin, kubectl} { // in which kubectl learns which kinds there are, and keeps that
+	for _, first := range []*lister{plugin, kubectl} { // this run fills kubectl's discovery cache
 		if _, err := first.run(ctx); err != nil {
 			return row, err
 		}
@@ -50,7 +50,7 @@ func listing(ctx context.Context, e *env) (Row, error) {
 	return row, nil
 }
 
-// listingWorld is a catalogd that serves the catalog, and a tap each before it and the API server.
+// listingWorld is a catalogd that serves the catalog, with a tap before it and another one before the API server.
 type listingWorld struct {
 	*readerWorld
 	api, content *tap
@@ -105,7 +105,7 @@ type lister struct {
 	world   *listingWorld
 	program string
 	args    []string
-	lines   int       // that it printed
+	lines   int       // number of printed lines
 	moved   []float64 // kB, by each run
 }
 

@@ -22,11 +22,11 @@ import (
 
 const (
 	pollers    = 100              // CatalogSources
-	pollWindow = 10 * time.Second // that polls are counted in
+	pollWindow = 10 * time.Second // during which polls are counted
 	mostPoll   = 1.0              // milliseconds of processor time
 )
 
-// unchangedPoll measures what it costs to learn that nothing has changed.
+// unchangedPoll measures the cost of a poll that finds no change.
 func unchangedPoll(ctx context.Context, e *env) (Row, error) {
 	row := Row{
 		What:      "a poll of an image that has not changed: processor time",
@@ -69,7 +69,8 @@ func unchangedPoll(ctx context.Context, e *env) (Row, error) {
 		return row, err
 	}
 	row.check(row.Figure.Median < mostPoll, "%s of %g ms at most", row.Figure.format(row.Figure.Median), mostPoll)
-	// Polls are under way when a window begins and ends: their request counts in one window, they in the next.
+	// Polls in flight at the start and the end of the window count in one window by their request, and in the next
+	// by their metric.
 	row.check(sum.heads == sum.requests && math.Abs(float64(sum.requests-sum.polls)) <= max(float64(e.runs), .01*float64(sum.polls)),
 		"%d requests, %d of them HEAD, in %d polls, of one each", sum.requests, sum.heads, sum.polls)
 	row.check(sum.writes == 0, "%d writes to the API server, of none", sum.writes)
@@ -78,7 +79,7 @@ func unchangedPoll(ctx context.Context, e *env) (Row, error) {
 	return row, nil
 }
 
-// startPolling has a catalogd serve a small catalog under many names, and returns the URL of the manifest.
+// startPolling makes a catalogd serve a small catalog under many names, and returns the URL of the manifest.
 func (e *env) startPolling(ctx context.Context) (d *daemon, url string, err error) {
 	if err := e.alone(ctx); err != nil {
 		return nil, "", err
@@ -114,7 +115,7 @@ func (e *env) startPolling(ctx context.Context) (d *daemon, url string, err erro
 	return d, "http://" + e.registry.address + "/v2/bench/polled/manifests/latest", nil
 }
 
-// setIntervals changes how often all catalogs are polled.
+// setIntervals sets the polling interval of all catalogs.
 func (e *env) setIntervals(ctx context.Context, interval time.Duration) error {
 	for i := range pollers {
 		source := &v1beta1.CatalogSource{}
@@ -127,7 +128,7 @@ func (e *env) setIntervals(ctx context.Context, interval time.Duration) error {
 	return nil
 }
 
-// idle returns the processor time that catalogd uses in a second when it polls nothing.
+// idle returns the processor time per second of a catalogd that polls nothing.
 func (e *env) idle(ctx context.Context, d *daemon) (seconds float64, err error) {
 	costs, err := e.countPolls(ctx, d)
 	if err == nil && costs.polls != 0 {
@@ -136,7 +137,7 @@ func (e *env) idle(ctx context.Context, d *daemon) (seconds float64, err error) 
 	return costs.cpu.Seconds() / costs.window.Seconds(), err
 }
 
-// pollCosts is what happened in a window of time.
+// pollCosts are the costs of a window of time.
 type pollCosts struct {
 	window, cpu            time.Duration
 	polls, requests, heads int
@@ -148,7 +149,7 @@ func (c *pollCosts) add(o pollCosts) {
 	c.writes, c.files = c.writes+o.writes, c.files+o.files
 }
 
-// countPolls watches catalogd for a while.
+// countPolls observes catalogd for a while.
 func (e *env) countPolls(ctx context.Context, d *daemon) (c pollCosts, err error) {
 	before, err := e.counters(ctx, d)
 	if err != nil {
@@ -178,11 +179,12 @@ func (e *env) countPolls(ctx context.Context, d *daemon) (c pollCosts, err error
 	return c, nil
 }
 
-// counters is the state at one moment. Reading it costs catalogd a reply to /metrics, which is counted as processor time of polls.
+// counters is the state at one moment. Reading it costs catalogd a reply to /metrics, which counts as processor
+// time of polls.
 type counters struct {
 	cpu                            time.Duration
 	polls, requests, heads, writes int
-	files                          map[string]string // sizes and times of modification in the data directory
+	files                          map[string]string // sizes and modification times in the data directory
 }
 
 func (e *env) counters(ctx context.Context, d *daemon) (c counters, err error) {
@@ -218,16 +220,16 @@ func (e *env) counters(ctx context.Context, d *daemon) (c counters, err error) {
 
 func pollsTotal() *regexp.Regexp { return regexp.MustCompile(`(?m)^catalogd_polls_total\{.*\} (\S+)$`) }
 
-// writesOf finds the writes of what a label says in the metrics of kube-apiserver, whose labels are sorted.
+// writesOf counts the writes with a label in the metrics of kube-apiserver, whose labels are sorted.
 func writesOf(label string) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^apiserver_request_total\{[^}]*` + label + `[^}]*verb="(?:POST|PUT|PATCH|APPLY|DELETE)"[^}]*\} (\S+)$`)
 }
 
-// sumOf adds the values that a pattern finds in metrics.
+// sumOf adds the values of all matches of a pattern in metrics.
 func sumOf(metrics string, pattern *regexp.Regexp) int {
 	sum := 0.0
 	for _, match := range pattern.FindAllStringSubmatch(metrics, -1) {
-		value, _ := strconv.ParseFloat(match[1], 64) // the format of metrics has numbers there
+		value, _ := strconv.ParseFloat(match[1], 64) // the exposition format guarantees a number there
 		sum += value
 	}
 	return int(sum)
@@ -242,7 +244,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// headCommand is the argument with which this program asks for a URL by HEAD and prints the milliseconds of processor time of one request.
+// headCommand makes this program send HEAD requests to a URL and print the milliseconds of processor time of one
+// request.
 const headCommand = "head"
 
 func headCost(ctx context.Context, url string) (float64, error) {
@@ -263,11 +266,11 @@ func headCost(ctx context.Context, url string) (float64, error) {
 	return float64((ownTime() - before).Microseconds()) / 1000 / counted, nil
 }
 
-// ownTime is the processor time of this process.
+// ownTime returns the processor time of this process.
 func ownTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0 // cannot be: the arguments are right
+		return 0 // impossible with valid arguments
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

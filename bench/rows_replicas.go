@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	fleetCatalogs = 200 // CatalogSources, of as many images
+	fleetCatalogs = 200 // CatalogSources, each with its own image
 	fleetSize     = 3   // replicas
 )
 
-// replicas measures how long three replicas take until all of them serve all catalogs, beside one that is alone, and what they cost then.
+// replicas measures the time until three replicas serve all catalogs, beside a single one, and their costs
+// afterwards.
 func replicas(ctx context.Context, e *env) (Row, error) {
 	row := Row{
 		What:      fmt.Sprintf("%d new catalogs of 0.7 MB: created -> all Ready, and served by every replica", fleetCatalogs),
@@ -39,7 +40,7 @@ func replicas(ctx context.Context, e *env) (Row, error) {
 	return row, e.alternate(ctx, &row, 1, together, alone)
 }
 
-// publishFleet makes the images.
+// publishFleet publishes the images.
 func (e *env) publishFleet(ctx context.Context) (refs, digests []string, err error) {
 	l, err := e.generated(ctx, catalogs.Scaled(20))
 	if err != nil {
@@ -59,8 +60,8 @@ func (e *env) publishFleet(ctx context.Context) (refs, digests []string, err err
 	return refs, digests, nil
 }
 
-// fillFleet starts replicas on empty volumes, creates the catalogs, and returns how many seconds it took until all had them; then look may
-// look at them. They are gone when it returns.
+// fillFleet starts replicas on empty volumes, creates the catalogs, and returns the seconds until all replicas
+// serve them. look may observe the replicas before they are stopped.
 func (e *env) fillFleet(ctx context.Context, size int, refs, digests []string, look func([]*daemon) error) (seconds float64, err error) {
 	var fleet []*daemon
 	defer func() {
@@ -111,10 +112,10 @@ func (d *daemon) servesDigest(ctx context.Context, catalog, digest string) error
 	})
 }
 
-// leading finds the metric of a replica that leads.
+// leading matches the metric of a leading replica.
 var leading = regexp.MustCompile(`(?m)^catalogd_leading 1$`)
 
-// leaderOf waits until one of the replicas leads, and returns which.
+// leaderOf waits until one of the replicas leads, and returns it.
 func leaderOf(ctx context.Context, fleet []*daemon) (index int, err error) {
 	return index, every(ctx, 50*time.Millisecond, func() (bool, error) {
 		for i, d := range fleet {
@@ -131,7 +132,7 @@ func leaderOf(ctx context.Context, fleet []*daemon) (index int, err error) {
 	})
 }
 
-// observeFleet notes what replicas cost that have nothing to do, and how long nobody leads when the leader is killed.
+// observeFleet notes the costs of idle replicas, and the time without a leader after the leader is killed.
 func (e *env) observeFleet(ctx context.Context, row *Row, fleet []*daemon) error {
 	const window = 20 * time.Second
 	leader, err := leaderOf(ctx, fleet)

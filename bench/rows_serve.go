@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	smallReply, largeReply = 11_000, 100_000 // bytes of the replies that rows are about
+	smallReply, largeReply = 11_000, 100_000 // size of the replies
 	manyConnections        = 16
-	fewConnections         = 4 // enough for large replies to keep two processors busy
+	fewConnections         = 4 // enough to keep two processors busy with large replies
 )
 
-// loads measures catalogd and nginx with the same bytes; value says what of a result is the figure.
+// loads measures catalogd and nginx with the same bytes; value selects the figure from a result.
 func (e *env) loads(ctx context.Context, r *readerWorld, row *Row, path, file string, header []string, connections int, value func(load.Result) float64) error {
 	target := load.Target{Address: r.content, Path: path, Header: header}
 	body, err := load.Get(ctx, target)
@@ -36,7 +36,7 @@ func (e *env) loads(ctx context.Context, r *readerWorld, row *Row, path, file st
 	return e.alternate(ctx, row, e.runs, measure(target), measure(beside))
 }
 
-// requests measures requests a second, and what net/http alone comes to.
+// requests measures requests per second, and those of net/http alone.
 func (e *env) requests(ctx context.Context, r *readerWorld, row *Row, path, file string) error {
 	if err := e.loads(ctx, r, row, path, file, nil, manyConnections, load.Result.PerSecond); err != nil {
 		return err
@@ -97,7 +97,7 @@ func allIdentity(ctx context.Context, e *env) (Row, error) {
 		func(l load.Result) float64 { return l.BytesPerSecond() / 1e6 })
 }
 
-// allCompressed compares what a request costs the server, not what it gets: that is the wire's.
+// allCompressed compares the cost per request on the server, not the bytes received, which depend on the wire.
 func allCompressed(ctx context.Context, e *env) (Row, error) {
 	row := Row{
 		What:      "/all as zstd, once compressed: processor time of the server a request",
@@ -129,7 +129,7 @@ func allCompressed(ctx context.Context, e *env) (Row, error) {
 				return 0, err
 			}
 			after, err := cpuTime(pid)
-			// The requests that warm connections up are not among those of the result.
+			// The result does not include the requests that warm up connections.
 			return float64((after - before).Microseconds()) / 1000 / float64(result.Requests+fewConnections), err
 		}
 	}
@@ -137,7 +137,7 @@ func allCompressed(ctx context.Context, e *env) (Row, error) {
 	return row, e.alternate(ctx, &row, e.runs, measure(target, r.pid()), measure(beside, r.nginx.pid()))
 }
 
-// graphqlRow compares the p50 of a query with that of metas of all of the package that it is about.
+// graphqlRow compares the p50 of a query with that of all metas of its package.
 func graphqlRow(what, query string) func(context.Context, *env) (Row, error) {
 	return func(ctx context.Context, e *env) (Row, error) {
 		row := Row{
@@ -172,7 +172,7 @@ func graphqlRow(what, query string) func(context.Context, *env) (Row, error) {
 	}
 }
 
-// startLarge measures how soon a store of 3 GB is served when nothing but the disk is there.
+// startLarge measures the time until a store of 3 GB is served without registry and API server.
 func startLarge(ctx context.Context, e *env) (Row, error) {
 	row := Row{
 		What:      "process start -> first answer, API server and registry unreachable",
@@ -200,7 +200,8 @@ func startLarge(ctx context.Context, e *env) (Row, error) {
 	return row, e.alternate(ctx, &row, runs, measure(func() (string, error) { return dir, nil }, 200), measure(empty, 404))
 }
 
-// startUnreachable returns the milliseconds from the start of a catalogd without API server to its first answer, which has to have the status.
+// startUnreachable returns the milliseconds from the start of a catalogd without API server to its first reply,
+// which must have the status.
 func (e *env) startUnreachable(ctx context.Context, dataDir string, want int) (float64, error) {
 	kubeconfig, err := e.unreachable()
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 
 const thousandBenchmark = "BenchmarkThousandCatalogs"
 
-// thousandCatalogs runs the benchmark that simulates an hour of polls, and tells what it reports. What is to hold, units of its metrics name.
+// thousandCatalogs runs the benchmark that simulates an hour of polls, and reports its metrics. checks names the
+// units that must hold.
 func thousandCatalogs(ctx context.Context, _ *env) (Row, error) {
 	row := Row{What: "1,000 CatalogSources on */5 * * * *, an hour simulated (" + thousandBenchmark + " of internal/sync)"}
 	out, err := command(ctx, "go", "test", "-run", "^$", "-bench", "^"+thousandBenchmark+"$", "-benchtime", "1x", "./internal/sync")
@@ -39,7 +40,7 @@ func thousandCatalogs(ctx context.Context, _ *env) (Row, error) {
 	return row, nil
 }
 
-// benchmarkMetrics returns the values by unit of the line that go test prints of a benchmark, or nil.
+// benchmarkMetrics returns the values by unit from the output of a benchmark, or nil.
 func benchmarkMetrics(out, name string) map[string]float64 {
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)

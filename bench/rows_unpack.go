@@ -33,13 +33,13 @@ func unpackCold(ctx context.Context, e *env) (Row, error) {
 	return row, nil
 }
 
-// coldRun is one unpacking with nothing stored before.
+// coldRun is an unpacking with an empty store.
 type coldRun struct {
 	took, logged float64 // seconds: until the first reply; of the unpacking alone, by catalogd's log
-	peak         float64 // MiB of memory, once the content has been read
+	peak         float64 // peak memory in MiB, once the content has been read
 }
 
-// coldStart unpacks the catalog once with a catalogd of its own.
+// coldStart unpacks the catalog once with a new catalogd.
 func (e *env) coldStart(ctx context.Context) (r coldRun, err error) {
 	if err := e.alone(ctx); err != nil {
 		return r, err
@@ -96,7 +96,7 @@ func (e *env) verify(ctx context.Context, d *daemon, l *layer) error {
 	return nil
 }
 
-// unpackChanged measures the same where all but one package are known from the version before.
+// unpackChanged measures the same when all but one package are known from the former version.
 func unpackChanged(ctx context.Context, e *env) (Row, error) {
 	row := Row{
 		What:      "the same when one package of the catalog changed",
@@ -108,7 +108,7 @@ func unpackChanged(ctx context.Context, e *env) (Row, error) {
 	if err != nil {
 		return row, err
 	}
-	defer e.stopReading() // it serves another version now
+	defer e.stopReading() // it now serves another version
 	var logged []float64
 	number, next := 0, e.base
 	figure := func(ctx context.Context) (float64, error) {
@@ -128,7 +128,7 @@ func unpackChanged(ctx context.Context, e *env) (Row, error) {
 	return row, nil
 }
 
-// update has catalogd take another image over, and waits until all that follows is done.
+// update makes catalogd pull another image, and waits until all work is done.
 func (e *env) update(ctx context.Context, d *daemon, l *layer) (took, logged float64, err error) {
 	before, status, err := head(ctx, "http://"+d.content+d.all(benchCatalog), nil)
 	if err == nil && status != http.StatusOK {

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// tap stands before a server, passes on what comes over TCP, and counts the bytes of both ways.
+// tap forwards TCP connections to a server and counts the bytes in both directions.
 type tap struct {
 	net.Listener
-	server string // host:port; to be set before the first connection
+	server string // host:port; set before the first connection
 	moved  atomic.Int64
 }
 
@@ -21,7 +21,7 @@ func newTap() (*tap, error) {
 	return &tap{Listener: listener}, nil
 }
 
-// serve passes connections on until the tap is closed.
+// serve forwards connections until the tap is closed.
 func (t *tap) serve(server string) {
 	t.server = server
 	for {
@@ -33,7 +33,7 @@ func (t *tap) serve(server string) {
 	}
 }
 
-// pass passes on until one side closes.
+// pass forwards until one side closes.
 func (t *tap) pass(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", t.server)
@@ -51,7 +51,7 @@ func (t *tap) pass(client net.Conn) {
 	<-done
 }
 
-// Write counts.
+// Write counts bytes.
 func (t *tap) Write(p []byte) (int, error) {
 	t.moved.Add(int64(len(p)))
 	return len(p), nil

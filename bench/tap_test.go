@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What goes through a tap is what goes over the connection behind it, and all of it is counted.
+// A tap forwards everything and counts all of it.
 func TestTap(t *testing.T) {
 	const length = 100_000
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,5 +1,5 @@
-// Package load asks a server over HTTP/1.1 for the same thing again and again, on a few connections that are kept, with as little
-// work of its own as can be: the server is to be the one that is measured, although both share the machine.
+// Package load sends the same request to an HTTP/1.1 server again and again, on a few persistent connections. It
+// uses as little CPU as possible, since it shares the machine with the server it measures.
 package load
 
 import (
@@ -22,14 +22,14 @@ const (
 	grace       = 30 * time.Second // for the last reply
 )
 
-// Target is what to ask for.
+// Target is a request.
 type Target struct {
 	Address string   // host:port
 	Path    string   // with its query
-	Header  []string // more lines of the request's header, without line breaks: "Accept-Encoding: zstd"
+	Header  []string // more header lines, without line breaks: "Accept-Encoding: zstd"
 }
 
-// Result is what the server did. Each reply had status 200 and a body of as many bytes as the first one.
+// Result is the work of the server. Each reply had status 200 and a body as long as the first one.
 type Result struct {
 	Requests int
 	Bytes    int64 // of bodies
@@ -37,13 +37,13 @@ type Result struct {
 	P50, P99 time.Duration
 }
 
-// PerSecond is the rate of requests.
+// PerSecond returns the rate of requests.
 func (r Result) PerSecond() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
 
-// BytesPerSecond is the rate of the bodies' bytes.
+// BytesPerSecond returns the rate of bytes in bodies.
 func (r Result) BytesPerSecond() float64 { return float64(r.Bytes) / r.Elapsed.Seconds() }
 
-// Get asks once and returns the body.
+// Get sends one request and returns the body.
 func Get(ctx context.Context, target Target) ([]byte, error) {
 	c, err := dial(ctx, target, time.Now().Add(grace))
 	if err != nil {
@@ -55,7 +55,7 @@ func Get(ctx context.Context, target Target) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// Skim asks once and returns the number of bytes of the body, without keeping them.
+// Skim sends one request and returns the length of the body.
 func Skim(ctx context.Context, target Target) (int64, error) {
 	c, err := dial(ctx, target, time.Now().Add(10*grace))
 	if err != nil {
@@ -65,8 +65,9 @@ func Skim(ctx context.Context, target Target) (int64, error) {
 	return c.exchange(io.Discard)
 }
 
-// Run asks on some connections at a time, each as soon as its last reply is there, until the duration has passed. Each connection is
-// warm, by one request that is not counted, before the clock starts. want is the body that the first reply of each has to have.
+// Run sends requests on some connections in parallel, each as soon as it has the previous reply, for the duration.
+// One uncounted request warms each connection up before the clock starts. The first reply of each must have the
+// body want.
 func Run(ctx context.Context, target Target, want []byte, connections int, duration time.Duration) (Result, error) {
 	clients := make([]*client, connections)
 	for i := range clients {
@@ -95,7 +96,7 @@ func Run(ctx context.Context, target Target, want []byte, connections int, durat
 	return collect(clients, time.Since(began))
 }
 
-// expected is a writer that takes only what is expected.
+// expected is a writer that accepts only the expected bytes.
 type expected struct{ rest []byte }
 
 func (e *expected) Write(p []byte) (int, error) {
@@ -182,7 +183,7 @@ func (c *client) failed(err error) error {
 	return fmt.Errorf("http://%s%s: %w", c.target.Address, c.target.Path, err)
 }
 
-// exchange sends the request and reads the reply to its end.
+// exchange sends the request and reads the complete reply.
 func (c *client) exchange(body io.Writer) (int64, error) {
 	if _, err := c.conn.Write(c.request); err != nil {
 		return 0, c.failed(err)
@@ -202,7 +203,7 @@ func (c *client) exchange(body io.Writer) (int64, error) {
 	return length, nil
 }
 
-// header reads the status line and the header, and returns the length of the body, or -1 if it comes in chunks.
+// header reads the status line and the header, and returns the length of the body, or -1 if it is chunked.
 func (c *client) header() (length int64, err error) {
 	const absent = -2
 	status, err := c.line()
@@ -251,7 +252,7 @@ func (c *client) body(out io.Writer, length int64) error {
 	return err
 }
 
-// chunks reads a body in the chunked coding (RFC 9112, section 7.1), without trailers.
+// chunks reads a body in chunked coding (RFC 9112, section 7.1) without trailers.
 func (c *client) chunks(out io.Writer) (sum int64, err error) {
 	for {
 		line, err := c.line()

@@ -17,8 +17,8 @@ import (
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
-// apiProxy stands between catalogd and the API server. catalogd speaks plain HTTP to it; it speaks as catalogd's service account to
-// the API server, so the rights are those.
+// apiProxy is a proxy between catalogd and the API server. It accepts plain HTTP and forwards with the rights of
+// catalogd's service account.
 type apiProxy struct {
 	kubeconfig string
 	faults     *faults
@@ -74,7 +74,7 @@ func (p *apiProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r)
 }
 
-// refuse answers as the API server does when it refuses.
+// refuse replies like an API server that rejects the request.
 func refuse(w http.ResponseWriter, kind string) {
 	status := map[string]metav1.Status{
 		"409": {Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: "the object has been modified"},
@@ -109,7 +109,7 @@ func (p *apiProxy) unwatched(r *http.Request) {
 	delete(p.watches, r)
 }
 
-// cutWatches breaks off every watch.
+// cutWatches breaks every watch.
 func (p *apiProxy) cutWatches() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

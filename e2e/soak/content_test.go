@@ -20,7 +20,7 @@ const configsLabel = "operators.operatorframework.io.index.configs.v1"
 
 type sum [sha256.Size]byte
 
-// version is what is known of one published content of a catalog.
+// version is one published content of a catalog.
 type version struct {
 	digest   string // of the image
 	all      sum    // of the body of /all
@@ -35,8 +35,8 @@ type packageVersion struct {
 	release string // version of the head of its channel
 }
 
-// source makes the content of one catalog, version after version. The sizes stay, so that many versions later the volume has to hold what
-// it held at the start. It is for one goroutine.
+// source generates the content of one catalog, version after version. Sizes do not change, so that the use of the
+// volume is comparable after many versions. Not safe for concurrent use.
 type source struct {
 	rng      *rand.Rand
 	revision int
@@ -47,14 +47,14 @@ type sourcePackage struct {
 	name    string
 	yaml    bool
 	bundles int
-	filler  int // bytes of each bundle that mean nothing
+	filler  int // filler bytes of each bundle
 
-	file  []byte   // as it lies in the image
-	lines [][]byte // as it is served
+	file  []byte   // as in the image
+	lines [][]byte // as served
 	packageVersion
 }
 
-// newSource is a catalog of about a size in bytes.
+// newSource returns a catalog of about this size in bytes.
 func newSource(rng *rand.Rand, size int) *source {
 	s := &source{rng: rng}
 	count := 2 + rng.IntN(4)
@@ -66,7 +66,7 @@ func newSource(rng *rand.Rand, size int) *source {
 	return s
 }
 
-// next changes at least one of the packages, the others stay as they are, and returns the image of that and what it holds.
+// next changes at least one of the packages, and returns the image and its content.
 func (s *source) next() (v1.Image, *version, error) {
 	s.revision++
 	must := s.rng.IntN(len(s.packages))
@@ -100,7 +100,7 @@ func (s *source) next() (v1.Image, *version, error) {
 	return image, v, nil
 }
 
-// change makes new content for a package.
+// change generates new content for a package.
 func (p *sourcePackage) change(rng *rand.Rand, revision int) error {
 	p.release = fmt.Sprintf("1.%d.0", revision)
 	head := p.name + ".v" + p.release
@@ -131,7 +131,7 @@ func (p *sourcePackage) bundle(rng *rand.Rand, name, release string) map[string]
 	}
 }
 
-// filler is text that compresses to about a third, as catalogs do.
+// filler returns text that compresses to about a third, like catalogs.
 func filler(rng *rand.Rand, size int) string {
 	words := [...]string{"operator ", "catalog ", "bundle ", "channel ", "upgrade ", "\"quoted\" ", "größer ", "line\n", "12.50 ", "back\\slash "}
 	b := make([]byte, 0, size+20)
@@ -142,8 +142,8 @@ func filler(rng *rand.Rand, size int) string {
 	return string(b)
 }
 
-// render writes the blobs as a file of the catalog, and as the lines that catalogd is to make of it. YAML is JSON here, with document
-// separators.
+// render returns the blobs as a file of the catalog, and as the lines that catalogd should serve. YAML here is JSON
+// with document separators.
 func (p *sourcePackage) render(blobs []map[string]any) error {
 	var file bytes.Buffer
 	p.lines = nil
@@ -172,7 +172,7 @@ func (p *sourcePackage) render(blobs []map[string]any) error {
 	return nil
 }
 
-// image is the index image of the packages as they are now.
+// image returns the index image of the current packages.
 func (s *source) image() (v1.Image, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

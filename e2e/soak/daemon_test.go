@@ -18,21 +18,21 @@ import (
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
-// daemon is one catalogd on ports and a data directory that outlive its processes.
+// daemon is a catalogd whose ports and data directory outlive its processes.
 type daemon struct {
 	content, health, metrics string // host:port
 	dataDir                  string
 	args                     []string
 	log                      *daemonLog
 
-	// life is odd while the process is known to serve, and another number after each start and each end. A request may fail only if it
-	// began while life was even, or life is another when it ends.
+	// life is odd while the process serves, and changes with each start and each end. A request may fail only if
+	// life was even when it began, or differs when it ends.
 	life atomic.Int64
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
-	exited <-chan struct{} // closed when the current process has ended
-	ended  bool            // the current process was told to end
+	exited <-chan struct{} // closed when the current process has exited
+	ended  bool            // the current process was told to exit
 }
 
 func newDaemon(t *testing.T, kubeconfig, dataDir string) *daemon {
@@ -43,7 +43,7 @@ func newDaemon(t *testing.T, kubeconfig, dataDir string) *daemon {
 	return d
 }
 
-// start runs another process and returns at once.
+// start starts another process, without waiting until it is ready.
 func (d *daemon) start() error {
 	cmd, exited, err := system.StartDaemon(d.args, d.log)
 	if err != nil {
@@ -55,7 +55,7 @@ func (d *daemon) start() error {
 	return nil
 }
 
-// serves notes that the process answers; from now on it has to.
+// serves records that the process answers. From now on it must.
 func (d *daemon) serves() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -64,7 +64,7 @@ func (d *daemon) serves() {
 	}
 }
 
-// end notes that the process is to end, and returns it; nil if there is none that runs.
+// end records that the process is about to end, and returns it, or nil if none runs.
 func (d *daemon) end() (*os.Process, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +78,8 @@ func (d *daemon) end() (*os.Process, <-chan struct{}) {
 	return d.cmd.Process, d.exited
 }
 
-// kill ends the process as a crash would, without warning, and waits until it is gone. The error says that it was gone before.
+// kill kills the process like a crash, and waits until it has exited. It returns an error if the process had exited
+// before.
 func (d *daemon) kill() error {
 	process, exited := d.end()
 	if process == nil {
@@ -96,7 +97,7 @@ func (d *daemon) kill() error {
 	return nil
 }
 
-// stop ends the process as Kubernetes does.
+// stop terminates the process as Kubernetes does.
 func (d *daemon) stop() error {
 	process, exited := d.end()
 	if process == nil {
@@ -113,17 +114,17 @@ func (d *daemon) stop() error {
 	}
 }
 
-// errEnded tells that catalogd ended by itself.
+// errEnded means that catalogd exited by itself.
 var errEnded = errors.New("catalogd has ended by itself")
 
-// gone is closed when the current process has ended, for whatever reason.
+// gone returns a channel that is closed when the current process has exited.
 func (d *daemon) gone() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.exited
 }
 
-// fell tells whether the current process has ended and nobody told it to.
+// fell reports whether the current process exited by itself.
 func (d *daemon) fell() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +136,7 @@ func (d *daemon) fell() bool {
 	}
 }
 
-// toldToEnd tells whether the current process was killed or stopped.
+// toldToEnd reports whether the current process was killed or stopped.
 func (d *daemon) toldToEnd() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,12 +149,13 @@ func (d *daemon) pid() int {
 	return d.cmd.Process.Pid
 }
 
-// daemonLog keeps what all processes printed in a file, and tells who waits for a text. It is safe for concurrent use.
+// daemonLog keeps the output of all processes in a file, and notifies those that wait for a text. It is safe for
+// concurrent use.
 type daemonLog struct {
 	file *os.File
 
 	mu      sync.Mutex
-	rest    []byte // of a line that has not ended
+	rest    []byte // of an incomplete line
 	waiting map[chan struct{}]string
 	panics  string // the first line of a panic or a report of the race detector
 }
@@ -218,7 +220,7 @@ func (l *daemonLog) next(text string) <-chan struct{} {
 	return c
 }
 
-// panicked returns what a process that fell over said first; "" if none did.
+// panicked returns the first line of a panic, or "".
 func (l *daemonLog) panicked() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -226,8 +228,8 @@ func (l *daemonLog) panicked() string {
 }
 
 const (
-	patience = 2 * time.Minute       // how long a state may take to come about before a test fails
-	checkGap = 50 * time.Millisecond // how often a state is looked at
+	patience = 2 * time.Minute       // time limit for a state
+	checkGap = 50 * time.Millisecond // between two checks of a state
 )
 
 // within waits until check returns no error, and returns its last error when that takes too long or ctx ends.
@@ -245,7 +247,7 @@ func within(ctx context.Context, limit time.Duration, check func() error) error 
 	}
 }
 
-// pause waits, and returns false if ctx ended first.
+// pause waits, and returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

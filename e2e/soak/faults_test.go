@@ -10,11 +10,11 @@ import (
 	"sync"
 )
 
-// faults decides which requests of one kind of server go wrong, and counts them. It is safe for concurrent use.
+// faults selects the requests to a server that fail, and counts them. It is safe for concurrent use.
 type faults struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
-	percent int // of the requests; 0 is peace
+	percent int // share of the requests; 0 means no faults
 	counts  map[string]int
 }
 
@@ -22,14 +22,14 @@ func newFaults(part string) *faults {
 	return &faults{rng: random("faults of the " + part), counts: map[string]int{}}
 }
 
-// set has so many of a hundred requests go wrong from now on.
+// set sets the percentage of failing requests.
 func (f *faults) set(percent int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.percent = percent
 }
 
-// pick decides about one request: which of the kinds of fault it meets, or "".
+// pick returns the kind of fault of a request, or "".
 func (f *faults) pick(kinds []string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +41,7 @@ func (f *faults) pick(kinds []string) string {
 	return kind
 }
 
-// count notes a fault that was made otherwise.
+// count counts a fault that was injected otherwise.
 func (f *faults) count(kind string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,7 +54,7 @@ func (f *faults) int64n(n int64) int64 {
 	return f.rng.Int64N(n)
 }
 
-// total is how many faults there were.
+// total returns the number of faults.
 func (f *faults) total() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func (f *faults) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// gate holds requests back while it is closed. The zero gate is open.
+// gate blocks requests while it is closed. The zero gate is open.
 type gate struct {
 	mu     sync.Mutex
 	opened chan struct{} // nil while it is open
@@ -97,7 +97,7 @@ func (g *gate) open() {
 	}
 }
 
-// pass waits until the gate is open. It returns false if ctx ended first.
+// pass waits until the gate is open. It returns false if ctx ends first.
 func (g *gate) pass(ctx context.Context) bool {
 	g.mu.Lock()
 	opened := g.opened

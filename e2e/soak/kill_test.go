@@ -15,15 +15,15 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// moment is when a process is killed: a while after something happened.
+// moment is a time at which a process is killed: a delay after an event.
 type moment struct {
 	name  string
 	after time.Duration                // at most
 	event func(*world) <-chan struct{} // nil: the start
-	file  string                       // the directory of the volume in which something appears; "" if it is event that counts
+	file  string                       // the directory of the volume in which a file appears; "" if event is used
 }
 
-// moments are where a crash can hurt, from the first instruction to the last.
+// moments are times at which a crash can do harm, from the first instruction to the last.
 func moments() []*moment {
 	logged := func(text string) func(*world) <-chan struct{} {
 		return func(w *world) <-chan struct{} { return w.log.next(text) }
@@ -38,21 +38,22 @@ func moments() []*moment {
 	}
 }
 
-// kills has a process live until its moment, again and again.
+// kills starts a process, waits for a moment and kills it, again and again.
 type kills struct {
 	*world
 	rng     *rand.Rand
 	moments []*moment
-	files   map[string]chan struct{} // by directory of the volume: something appeared in it
+	files   map[string]chan struct{} // by directory of the volume: a file appeared in it
 
 	mu     sync.Mutex
 	done   int
 	hits   map[string]int  // by moment
-	starts []time.Duration // until the first answer
+	starts []time.Duration // until the first reply
 }
 
-// TestKills kills catalogd while catalogs are replaced and read. After each start it serves, before it can ask anybody, what it served
-// before; readers find nothing wrong; and at the end nothing is lost and nothing is left over.
+// TestKills kills catalogd while catalogs are replaced and read. After each start it serves its former content
+// before it reaches registry or API server, readers find no error, and in the end nothing is lost and nothing is
+// left behind.
 func TestKills(t *testing.T) {
 	requireBinaries(t)
 	w := newWorld(t, filepath.Join(t.TempDir(), "data"), []int{50e3, 100e3, 100e3, 200e3, 200e3, 400e3, 600e3, 1000e3})
@@ -85,7 +86,7 @@ func TestKills(t *testing.T) {
 	k.finish(ctx, t)
 }
 
-// String says how often each moment was met.
+// String returns the number of kills at each moment.
 func (k *kills) String() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,7 +101,7 @@ func (k *kills) String() string {
 	return text
 }
 
-// round starts catalogd without registry and API server, looks at what it serves, lets it have them, and kills it.
+// round starts catalogd without registry and API server, checks its content, opens the gates, and kills it.
 func (k *kills) round(ctx context.Context) error {
 	m := k.moments[k.rng.IntN(len(k.moments))]
 	delay := between(k.rng, 0, m.after)
@@ -120,7 +121,7 @@ func (k *kills) round(ctx context.Context) error {
 	if !k.toldToEnd() {
 		k.note(func() { k.starts = append(k.starts, took) })
 	}
-	met := k.next(m) // before the gates open: nothing happens until then
+	met := k.next(m) // before the gates open, so that no event is missed
 	k.api.gate.open()
 	k.registry.gate.open()
 	if met != nil {
@@ -144,14 +145,14 @@ func (k *kills) round(ctx context.Context) error {
 	return err
 }
 
-// note changes what String tells.
+// note updates the figures of String.
 func (k *kills) note(change func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	change()
 }
 
-// next returns a channel on which a moment is told that comes from now on; nil for the one that counts from the start.
+// next returns a channel that reports the next event of a moment, or nil for one that counts from the start.
 func (k *kills) next(m *moment) <-chan struct{} {
 	if m.event != nil {
 		return m.event(k.world)
@@ -160,13 +161,13 @@ func (k *kills) next(m *moment) <-chan struct{} {
 		return nil
 	}
 	select {
-	case <-k.files[m.file]: // an old one
+	case <-k.files[m.file]: // an old event
 	default:
 	}
 	return k.files[m.file]
 }
 
-// watchVolume has the kernel tell when something appears in the directories of the volume, which it makes for that.
+// watchVolume makes the directories of the volume and reports each file that appears in them.
 func (k *kills) watchVolume(t *testing.T) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -189,7 +190,7 @@ func (k *kills) watchVolume(t *testing.T) error {
 	}
 	go func() {
 		for event := range watcher.Events {
-			if event.Has(fsnotify.Create) { // a rename into the directory is one
+			if event.Has(fsnotify.Create) { // including a rename into the directory
 				select {
 				case k.files[filepath.Base(filepath.Dir(event.Name))] <- struct{}{}:
 				default:
@@ -200,7 +201,7 @@ func (k *kills) watchVolume(t *testing.T) error {
 	return nil
 }
 
-// finish lets catalogd live, and looks at what it makes of what all the others left.
+// finish starts catalogd a last time, and checks the state after all kills.
 func (k *kills) finish(ctx context.Context, t *testing.T) {
 	if err := k.start(); err != nil {
 		t.Fatal(err)
@@ -232,10 +233,11 @@ func (k *kills) finish(ctx context.Context, t *testing.T) {
 	}
 }
 
-// leaveNothing looks for content that nothing names any more. catalogd keeps that for a while, but not on a volume that is full: so it is
-// moved to a small one, which takes root. When the last CatalogSource is gone, nothing is left.
+// leaveNothing looks for content that nothing refers to. catalogd keeps such content for a grace period unless the
+// volume is full, so the test moves it to a small volume, which needs root. Without CatalogSources, nothing may be
+// left.
 func (k *kills) leaveNothing(ctx context.Context, t *testing.T, used int64) error {
-	most := k.done // each kill may leave one snapshot to which no pointer came
+	most := k.done // each kill may leave a snapshot without pointer
 	v, err := newVolume(t, used+used/4+32<<20)
 	if err != nil {
 		t.Logf("whether old content goes is not tried: %v", err)
@@ -262,7 +264,7 @@ func (k *kills) leaveNothing(ctx context.Context, t *testing.T, used int64) erro
 	return k.stop()
 }
 
-// moveTo ends catalogd and starts it with a copy of its data.
+// moveTo stops catalogd and starts it with a copy of its data.
 func (k *kills) moveTo(dir string) error {
 	if err := k.stop(); err != nil {
 		return err
@@ -271,6 +273,6 @@ func (k *kills) moveTo(dir string) error {
 		return fmt.Errorf("copying the data directory: %w", err)
 	}
 	k.dataDir = dir
-	k.args = append(k.args, "--data-dir", dir) // the last one counts
+	k.args = append(k.args, "--data-dir", dir) // the last one wins
 	return k.start()
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// ledger is what was published under which name, and what readers have seen of it since.
+// ledger records the published versions of each catalog, and the versions that readers have seen.
 type ledger struct {
 	names    []string
 	catalogs map[string]*entry
@@ -20,8 +20,8 @@ type entry struct {
 
 	mu        sync.Mutex
 	versions  map[string]*version // by digest
-	published []string            // digests, in the order of publication; a digest may come again
-	floor     int                 // index into published: no reply that begins from now on may be older; -1 before the first
+	published []string            // digests, in the order of publication; a digest may occur again
+	floor     int                 // index into published: no reply to a later request may be older; -1 before the first
 	tags      map[string]sum      // bodies of 200s, by path and ETag
 }
 
@@ -33,7 +33,8 @@ func newLedger(names []string) *ledger {
 	return l
 }
 
-// announce notes that a version is about to be published. Whoever publishes calls it before, so that no reader is ahead of the ledger.
+// announce records a version that is about to be published. Publishers call it before, so that no reader is ahead
+// of the ledger.
 func (e *entry) announce(v *version) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -41,7 +42,7 @@ func (e *entry) announce(v *version) {
 	e.published = append(e.published, v.digest)
 }
 
-// last is what was published last.
+// last returns the last published version.
 func (e *entry) last() *version {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -51,23 +52,23 @@ func (e *entry) last() *version {
 	return e.versions[e.published[len(e.published)-1]]
 }
 
-// version finds what was published by its digest; nil if nothing was.
+// version returns the version of a digest, or nil.
 func (e *entry) version(digest string) *version {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.versions[digest]
 }
 
-// served is the index of the oldest publication that a request which begins now may be answered from; -1 if the catalog was never
-// seen to be served.
+// served returns the index of the oldest publication that may answer a request that begins now, or -1 if the
+// catalog has never been served.
 func (e *entry) served() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.floor
 }
 
-// saw notes that a request which began when the floor was at has been answered from a digest. The error says that this is older than
-// what was served before, or never was published.
+// saw records the digest of a reply to a request that began when the floor was at. It returns an error if the
+// digest is older than that, or was never published.
 func (e *entry) saw(digest string, at int) (*version, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,7 +95,7 @@ func lastIndex(list []string, s string) int {
 	return -1
 }
 
-// sameTag holds that an ETag stands for the same bytes for ever.
+// sameTag checks that an ETag always identifies the same bytes.
 func (e *entry) sameTag(path, tag string, body sum) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,7 +107,7 @@ func (e *entry) sameTag(path, tag string, body sum) error {
 	return nil
 }
 
-// count is how many publications there were, and of how many versions.
+// count returns the number of publications and of versions.
 func (l *ledger) count() (publications, versions int) {
 	for _, e := range l.catalogs {
 		e.mu.Lock()
@@ -117,7 +118,7 @@ func (l *ledger) count() (publications, versions int) {
 	return publications, versions
 }
 
-// bytes is the size of all versions together, and of those that were published last.
+// bytes returns the size of all versions, and of the last ones.
 func (l *ledger) bytes() (all, last int64) {
 	for _, e := range l.catalogs {
 		e.mu.Lock()
@@ -137,7 +138,7 @@ type publisher struct {
 	sources  map[string]*source
 }
 
-// publish puts a new version of a catalog under its tag.
+// publish tags a new version of a catalog.
 func (p *publisher) publish(ctx context.Context, name string) error {
 	image, v, err := p.sources[name].next()
 	if err != nil {
@@ -150,7 +151,7 @@ func (p *publisher) publish(ctx context.Context, name string) error {
 	return p.registry.push(ctx, name, image)
 }
 
-// goBack puts an earlier version of a catalog under its tag again; pick chooses among n of them.
+// goBack tags an earlier version of a catalog again; pick chooses among n of them.
 func (p *publisher) goBack(ctx context.Context, name string, pick func(n int) int) error {
 	e := p.ledger.catalogs[name]
 	e.mu.Lock()

@@ -43,7 +43,7 @@ func runTests(m *testing.M) (code int, err error) {
 		*seedFlag = uint64(time.Now().UnixNano())
 	}
 	if os.Getenv("CATALOGD_BIN") == "" || os.Getenv("KUBEBUILDER_ASSETS") == "" || testing.Short() {
-		return m.Run(), nil // the tests say why they are skipped
+		return m.Run(), nil // the tests are skipped with the reason
 	}
 	log.SetLogger(logr.Discard())
 	shared, err = system.StartControlPlane(filepath.Join("..", ".."))
@@ -61,7 +61,7 @@ func requireBinaries(t *testing.T) {
 	}
 }
 
-// untilInterrupted is the context of a test, which ends on Ctrl-C as well: the test then fails, and cleans up after itself.
+// untilInterrupted returns the context of a test that also ends on Ctrl-C, so that the test fails and cleans up.
 func untilInterrupted(t *testing.T) context.Context {
 	t.Helper()
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
@@ -69,14 +69,14 @@ func untilInterrupted(t *testing.T) context.Context {
 	return ctx
 }
 
-// random is a source of its own for each part of a test, so that none changes what another draws. It is for one goroutine.
+// random returns a generator for one part of a test, independent of other parts. Not safe for concurrent use.
 func random(part string) *rand.Rand {
 	var key [32]byte
 	copy(key[:], fmt.Sprintf("%d %s", *seedFlag, part))
 	return rand.New(rand.NewChaCha8(key))
 }
 
-// between draws a duration.
+// between returns a random duration.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }

@@ -23,7 +23,7 @@ const (
 	graphQL      = "/api/v1/graphql"
 )
 
-// reader asks one question after another and compares every answer with the ledger. It is for one goroutine.
+// reader sends one request after another and compares every reply with the ledger. Not safe for concurrent use.
 type reader struct {
 	daemon *daemon
 	ledger *ledger
@@ -32,7 +32,7 @@ type reader struct {
 	tally  *tally
 }
 
-// tally counts what readers met.
+// tally counts the results of readers.
 type tally struct{ verified, bytes, notModified, notYet, unexamined, down, cut, gone atomic.Int64 }
 
 func (t *tally) String() string {
@@ -45,7 +45,7 @@ func newReader(d *daemon, l *ledger, part string, t *tally) *reader {
 		client: &http.Client{Timeout: patience, Transport: &http.Transport{DisableCompression: true}}}
 }
 
-// run asks until ctx ends. The error is the first answer that is wrong.
+// run sends requests until ctx ends. Its error is the first wrong reply.
 func (r *reader) run(ctx context.Context) error {
 	defer r.client.CloseIdleConnections()
 	questions := []func(context.Context, *entry) error{
@@ -56,21 +56,21 @@ func (r *reader) run(ctx context.Context) error {
 		if err := questions[r.rng.IntN(len(questions))](ctx, e); err != nil {
 			return err
 		}
-		pause(ctx, between(r.rng, 0, 10*time.Millisecond)) // two cores have other things to do, too
+		pause(ctx, between(r.rng, 0, 10*time.Millisecond)) // leaves CPU time to others
 	}
 	return nil
 }
 
-// reply is an answer that came whole, as far as HTTP tells.
+// reply is a reply that is complete according to HTTP.
 type reply struct {
 	path   string
 	status int
 	header http.Header
 	body   []byte // decoded
-	at     int    // what entry.served said before
+	at     int    // entry.served at the time of the request
 }
 
-// ask returns nil without an error when the process was killed in between.
+// ask returns nil without an error if the process was killed meanwhile.
 func (r *reader) ask(ctx context.Context, e *entry, path string, header map[string]string) (*reply, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.daemon.content+path, nil)
 	if err != nil {
@@ -143,7 +143,8 @@ func (got *reply) decode() error {
 	return err
 }
 
-// current asks for what a catalog serves now. It returns the version that the answer is of; nil if there is none to compare.
+// current requests the served content of a catalog. It returns the version of the reply, or nil if there is none to
+// compare with.
 func (r *reader) current(ctx context.Context, e *entry, path string, header map[string]string) (*reply, *version, error) {
 	got, err := r.ask(ctx, e, "/catalogs/"+e.name+path, header)
 	if got == nil {
@@ -154,7 +155,7 @@ func (r *reader) current(ctx context.Context, e *entry, path string, header map[
 		r.tally.notYet.Add(1)
 		return nil, nil, nil
 	case got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") != "" && strings.HasPrefix(path, graphQL):
-		r.tally.unexamined.Add(1) // its packages are not known to be sound; /all and metas do not depend on that
+		r.tally.unexamined.Add(1) // unknown validity of packages; /all and metas do not depend on it
 		return nil, nil, nil
 	case got.status != http.StatusOK && got.status != http.StatusPartialContent && got.status != http.StatusNotModified:
 		return nil, nil, fmt.Errorf("GET %s: status %d: %.300s", got.path, got.status, got.body)
@@ -166,7 +167,7 @@ func (r *reader) current(ctx context.Context, e *entry, path string, header map[
 	return got, v, nil
 }
 
-// verify compares the body of an answer with what was published.
+// verify compares the body of a reply with the published one.
 func (r *reader) verify(e *entry, got *reply, want sum) error {
 	have := sha256.Sum256(got.body)
 	if have != want {
@@ -193,7 +194,7 @@ func (r *reader) askEncoded(ctx context.Context, e *entry) error {
 	return r.verify(e, got, v.all)
 }
 
-// askMetas asks for one package of a catalog: its blobs, or itself.
+// askMetas requests one package of a catalog: its blobs, or only itself.
 func (r *reader) askMetas(ctx context.Context, e *entry) error {
 	pkg := r.pickPackage(e)
 	if pkg == "" {
@@ -218,7 +219,7 @@ func (r *reader) askMetas(ctx context.Context, e *entry) error {
 	return r.verify(e, got, v.packages[pkg].metas)
 }
 
-// pickPackage is one of a catalog's packages, which are called the same in every version; "" before the first.
+// pickPackage returns one of a catalog's packages, whose names are the same in every version; "" before the first.
 func (r *reader) pickPackage(e *entry) string {
 	v := e.last()
 	if v == nil {
@@ -227,7 +228,7 @@ func (r *reader) pickPackage(e *entry) string {
 	return fmt.Sprintf("operator-%c", 'a'+r.rng.IntN(len(v.packages)))
 }
 
-// askAgain asks for /all, and whether it has changed.
+// askAgain sends a conditional request for /all.
 func (r *reader) askAgain(ctx context.Context, e *entry) error {
 	first, v, err := r.current(ctx, e, "/api/v1/all", nil)
 	if first == nil {
@@ -246,7 +247,7 @@ func (r *reader) askAgain(ctx context.Context, e *entry) error {
 	return r.verify(e, first, v.all)
 }
 
-// askResumed asks for /all as if the second half were missing, for that.
+// askResumed requests the second half of /all, as if it were missing.
 func (r *reader) askResumed(ctx context.Context, e *entry) error {
 	first, v, err := r.current(ctx, e, "/api/v1/all", nil)
 	if first == nil {
@@ -268,7 +269,7 @@ func (r *reader) askResumed(ctx context.Context, e *entry) error {
 	return r.verify(e, got, now.all)
 }
 
-// askVersion asks for a version that was published at some time. It may be gone.
+// askVersion requests an earlier version, which may have been deleted.
 func (r *reader) askVersion(ctx context.Context, e *entry) error {
 	e.mu.Lock()
 	digest := ""
@@ -290,7 +291,7 @@ func (r *reader) askVersion(ctx context.Context, e *entry) error {
 	return fmt.Errorf("GET %s: status %d: %.300s", got.path, got.status, got.body)
 }
 
-// askGraphQL asks for the head of a package's channel.
+// askGraphQL requests the head of a package's channel.
 func (r *reader) askGraphQL(ctx context.Context, e *entry) error {
 	pkg := r.pickPackage(e)
 	if pkg == "" {
@@ -309,7 +310,7 @@ func (r *reader) askGraphQL(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// askCatalogs asks for the list of catalogs. All that were served before are in it.
+// askCatalogs requests the list of catalogs, which must include all that were served before.
 func (r *reader) askCatalogs(ctx context.Context, _ *entry) error {
 	floors := map[string]int{}
 	for name, e := range r.ledger.catalogs {

@@ -19,10 +19,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// imageRegistry is a registry that keeps its blobs on disk. catalogd reaches it at an address where faults happen, we at another.
+// imageRegistry is a registry that keeps its blobs on disk. catalogd uses an address with faults, the test another
+// one.
 type imageRegistry struct {
-	address string // of catalogd
-	direct  string // of ours
+	address string // for catalogd
+	direct  string // for the test
 	faults  *faults
 	gate    gate
 	store   http.Handler
@@ -46,7 +47,7 @@ func (r *imageRegistry) push(ctx context.Context, repository string, image v1.Im
 	return remote.Write(tag, image, remote.WithContext(ctx))
 }
 
-// retag makes repository:latest what the digest is.
+// retag tags a digest as repository:latest.
 func (r *imageRegistry) retag(ctx context.Context, repository, digest string) error {
 	ref, err := name.NewDigest(r.direct + "/" + repository + "@" + digest)
 	if err != nil {
@@ -59,7 +60,7 @@ func (r *imageRegistry) retag(ctx context.Context, repository, digest string) er
 	return remote.Tag(ref.Context().Tag("latest"), image, remote.WithContext(ctx))
 }
 
-// ServeHTTP answers catalogd, with faults. A HEAD fails or works; what it says is never wrong, as nobody could know.
+// ServeHTTP answers catalogd, with faults. A HEAD fails or works, but never lies, as no client could detect that.
 func (r *imageRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if !r.gate.pass(req.Context()) {
 		panic(http.ErrAbortHandler)
@@ -86,7 +87,8 @@ func (r *imageRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// tamperedWriter does one thing to the body of a reply at a random place of it: cuts the connection, alters a byte, or takes its time.
+// tamperedWriter disturbs the body of a reply at a random place: it breaks the connection, changes a byte, or
+// delays the rest.
 type tamperedWriter struct {
 	http.ResponseWriter
 	kind   string
@@ -132,7 +134,7 @@ func (w *tamperedWriter) pass(p []byte) (int, error) {
 	return n, err
 }
 
-// serve has a handler answer on loopback until the test ends, and returns its address.
+// serve serves a handler on loopback until the test ends, and returns its address.
 func serve(t *testing.T, handler http.Handler) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -155,7 +157,7 @@ func serve(t *testing.T, handler http.Handler) string {
 
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// isWatch tells a watch of the API server from other requests.
+// isWatch reports whether a request to the API server is a watch.
 func isWatch(r *http.Request) bool {
 	watch := r.URL.Query().Get("watch")
 	return watch == "1" || strings.EqualFold(watch, "true")

@@ -12,16 +12,16 @@ import (
 
 const (
 	soakCatalogs = 50
-	soakVolume   = 160 << 20 // bytes: what the catalogs take, thrice
+	soakVolume   = 160 << 20 // bytes: three times the size of the catalogs
 
-	// What catalogd may take at the end beyond what it took at the start.
-	mostMemory     = 48 << 20 // and half of that at the start: a process that just started has not had a heap of the size that work takes
-	mostFiles      = 30       // connections that are kept, and their goroutines
+	// Limits of the growth from start to end.
+	mostMemory     = 48 << 20 // plus half of the start: the heap of a new process has not had its working size
+	mostFiles      = 30       // kept connections and their goroutines
 	mostGoroutines = 30
-	mostDisk       = 8 << 20 // and an eighth: the content is another, the sizes are the same, and one snapshot is in its grace period
+	mostDisk       = 8 << 20 // plus an eighth: contents differ, sizes do not, and one snapshot is in its grace period
 )
 
-// soaking is TestSoak's world.
+// soaking is the state of TestSoak.
 type soaking struct {
 	*world
 	volume *volume // nil without root
@@ -29,8 +29,9 @@ type soaking struct {
 	kills  atomic.Int64
 }
 
-// TestSoak has catalogs replaced and read while everything around catalogd fails now and then, catalogd itself included. Nothing wrong
-// is ever read, and when all is well again all is well: every catalog is what was published last, and nothing takes more than before.
+// TestSoak replaces and reads catalogs while everything around catalogd, and catalogd itself, fails now and then.
+// Readers never see wrong content. When the faults end, every catalog is what was published last, and nothing uses
+// more than before.
 func TestSoak(t *testing.T) {
 	requireBinaries(t)
 	s := &soaking{}
@@ -57,7 +58,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soakSizes are from 100 kB to 2 MB, most of them small.
+// soakSizes range from 100 kB to 2 MB; most are small.
 func soakSizes() []int {
 	rng := random("sizes")
 	var sizes []int
@@ -68,8 +69,8 @@ func soakSizes() []int {
 	return sizes
 }
 
-// beginning creates the catalogs, works for a while in peace, and returns what a process takes that starts then: it has everything, and
-// had no time to lose anything.
+// beginning creates the catalogs, works for a while without faults, and returns the usage of a process that starts
+// then, which has all content but has had no time to leak.
 func (s *soaking) beginning(ctx context.Context, t *testing.T) (usage, error) {
 	if err := s.createAll(ctx, "3s"); err != nil {
 		return usage{}, err
@@ -93,7 +94,7 @@ func (s *soaking) beginning(ctx context.Context, t *testing.T) (usage, error) {
 		return usage{}, err
 	}
 	before, err := s.usage()
-	before.disk = disk // without what is in its grace period
+	before.disk = disk // without snapshots in their grace period
 	return before, err
 }
 
@@ -112,7 +113,7 @@ func (s *soaking) startAndSettle(ctx context.Context, t *testing.T) error {
 	return errors.Join(c.stop(), err)
 }
 
-// trouble is the soak: it returns the first thing that was wrong.
+// trouble injects faults and returns the first error.
 func (s *soaking) trouble(ctx context.Context, t *testing.T) error {
 	c := newCrew(ctx)
 	c.read(s.world, 4)
@@ -127,7 +128,7 @@ func (s *soaking) trouble(ctx context.Context, t *testing.T) error {
 	return c.stop()
 }
 
-// String says what went wrong around catalogd.
+// String returns the injected faults.
 func (s *soaking) String() string {
 	return fmt.Sprintf("%d faults of the registry, %d of the API server, %d kills, %d times full",
 		s.registry.faults.total(), s.api.faults.total(), s.kills.Load(), s.full.Load())
@@ -170,7 +171,7 @@ func (s *soaking) troubleAPI(ctx context.Context) error {
 	return nil
 }
 
-// troubleVolume fills the volume and empties it.
+// troubleVolume fills and empties the volume.
 func (s *soaking) troubleVolume(ctx context.Context) error {
 	if s.volume == nil {
 		return nil
@@ -189,7 +190,7 @@ func (s *soaking) troubleVolume(ctx context.Context) error {
 	return s.volume.empty()
 }
 
-// killing kills catalogd a few times, in the first half: the last process is to have known trouble for long enough to show what it loses.
+// killing kills catalogd a few times in the first half, so that the last process runs long enough to show leaks.
 func (s *soaking) killing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, *durationFlag/2)
 	defer cancel()
@@ -209,7 +210,7 @@ func (s *soaking) killing(ctx context.Context) error {
 	return nil
 }
 
-// ending waits until all catalogs are what they should be, and compares what catalogd takes with what it took.
+// ending waits until all catalogs are current, and compares the usage with that of the start.
 func (s *soaking) ending(ctx context.Context, t *testing.T, before usage) error {
 	c := newCrew(ctx)
 	c.read(s.world, 4)
@@ -226,7 +227,7 @@ func (s *soaking) ending(ctx context.Context, t *testing.T, before usage) error 
 		memory: before.memory*3/2 + mostMemory, files: before.files + mostFiles, goroutines: before.goroutines + mostGoroutines,
 		disk: before.disk*9/8 + mostDisk,
 	}
-	if s.volume == nil { // nothing made catalogd give up what is in its grace period, and each version of that is an open file
+	if s.volume == nil { // nothing made catalogd delete snapshots in their grace period, and each of them is an open file
 		all, _ := s.ledger.bytes()
 		_, versions := s.ledger.count()
 		most.disk, most.files = all*2+mostDisk, most.files+2*versions

@@ -14,19 +14,19 @@ import (
 	"syscall"
 )
 
-// usage is what a process and its volume take.
+// usage is the resource usage of a process and its volume.
 type usage struct {
 	memory     int64 // resident, in bytes
 	files      int   // open file descriptors
 	goroutines int
-	disk       int64 // bytes of the blocks that are allocated below the data directory
+	disk       int64 // bytes of the allocated blocks below the data directory
 }
 
 func (u usage) String() string {
 	return fmt.Sprintf("memory %d MiB, %d open files, %d goroutines, disk %.1f MiB", u.memory>>20, u.files, u.goroutines, float64(u.disk)/(1<<20))
 }
 
-// usage asks the kernel and /metrics.
+// usage reads the usage from the kernel and from /metrics.
 func (d *daemon) usage() (u usage, err error) {
 	proc := fmt.Sprintf("/proc/%d/", d.pid())
 	if u.memory, err = resident(proc + "status"); err != nil {
@@ -72,7 +72,7 @@ func goroutines(url string) (int, error) {
 	return 0, fmt.Errorf("%s does not tell go_goroutines", url)
 }
 
-// diskUsage is what du says of a directory whose files come and go.
+// diskUsage returns the disk usage of a directory whose files are created and deleted meanwhile.
 func diskUsage(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil {
@@ -89,7 +89,7 @@ func diskUsage(dir string) (total int64, err error) {
 	return total, err
 }
 
-// entries are the names in a directory of the volume.
+// entries returns the names in a directory of the volume.
 func (d *daemon) entries(dir string) ([]string, error) {
 	list, err := os.ReadDir(filepath.Join(d.dataDir, dir))
 	var names []string
@@ -99,8 +99,8 @@ func (d *daemon) entries(dir string) ([]string, error) {
 	return names, err
 }
 
-// shrinks waits until a directory of the volume has no more entries than that: what is compressed for a catalog that goes meanwhile goes a
-// moment later.
+// shrinks waits until a directory of the volume has at most this many entries: compressed forms of a removed
+// catalog are deleted a moment later.
 func (d *daemon) shrinks(ctx context.Context, dir string, most int) error {
 	return within(ctx, patience, func() error {
 		names, err := d.entries(dir)

@@ -10,17 +10,17 @@ import (
 	"testing"
 )
 
-// volume is a small file system in memory, which the test can fill and empty.
+// volume is a small tmpfs that the test can fill and empty.
 type volume struct {
 	dir    string
 	filler string
 }
 
-// newVolume mounts a volume of a size in bytes. Only root may: the error says so to others.
+// newVolume mounts a volume of a size in bytes. It needs root, and otherwise returns an error that says so.
 func newVolume(t *testing.T, size int64) (*volume, error) {
 	t.Helper()
 	v := &volume{dir: t.TempDir()}
-	v.filler = filepath.Join(v.dir, "filler") // beside the data directory, which is below
+	v.filler = filepath.Join(v.dir, "filler") // beside the data directory
 	if err := syscall.Mount("tmpfs", v.dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
 		return nil, fmt.Errorf("mounting a small volume, which takes root: %w", err)
 	}
@@ -32,16 +32,16 @@ func newVolume(t *testing.T, size int64) (*volume, error) {
 	return v, os.Mkdir(v.data(), 0o755)
 }
 
-// data is the data directory of catalogd.
+// data returns the data directory of catalogd.
 func (v *volume) data() string { return filepath.Join(v.dir, "data") }
 
-// fill takes all the space that is left.
+// fill uses up all free space.
 func (v *volume) fill() error {
 	f, err := os.OpenFile(v.filler, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("filling the volume: %w", err)
 	}
-	defer f.Close() // what it holds means nothing
+	defer f.Close() // filler
 	for block := make([]byte, 1<<20); len(block) > 0; {
 		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
 			block = block[:len(block)/2]
@@ -52,7 +52,7 @@ func (v *volume) fill() error {
 	return nil
 }
 
-// empty gives the space back.
+// empty frees the space.
 func (v *volume) empty() error {
 	if err := os.Remove(v.filler); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("emptying the volume: %w", err)
@@ -60,8 +60,8 @@ func (v *volume) empty() error {
 	return nil
 }
 
-// reclaim fills the volume, so that catalogd gives up what it keeps for a grace period, and empties it again. After that the volume has
-// what is served, and one snapshot more: of the catalog that was replaced for this.
+// reclaim fills the volume, so that catalogd deletes what is in its grace period, and empties it again. Then the
+// volume has the served snapshots and one more: of the catalog that was replaced for this.
 func (w *world) reclaim(ctx context.Context, v *volume) error {
 	if err := v.fill(); err != nil {
 		return err

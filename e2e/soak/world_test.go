@@ -20,7 +20,7 @@ import (
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
-// world is what a test acts on.
+// world is the system under test.
 type world struct {
 	*system.ControlPlane
 	*daemon
@@ -28,12 +28,12 @@ type world struct {
 	api   *apiProxy
 	tally tally
 
-	polls int // requests for polls so far
+	polls int // number of requested polls so far
 	begun time.Time
 }
 
-// newWorld prepares a registry, an API server behind a proxy, and a catalogd that does not run yet. The sizes are those of the catalogs,
-// in bytes.
+// newWorld prepares a registry, an API server behind a proxy, and a catalogd that is not started yet. sizes are
+// those of the catalogs, in bytes.
 func newWorld(t *testing.T, dataDir string, sizes []int) *world {
 	t.Helper()
 	t.Logf("seed %d: -soak.seed=%[1]d runs it again", *seedFlag)
@@ -48,7 +48,7 @@ func newWorld(t *testing.T, dataDir string, sizes []int) *world {
 	w.daemon = newDaemon(t, w.api.kubeconfig, dataDir)
 	t.Cleanup(func() {
 		limit := patience
-		if t.Failed() { // by force, then: catalogd may be gone
+		if t.Failed() { // by force, as catalogd may not be running
 			limit = 0
 		}
 		if err := w.DeleteCatalogs(context.Background(), limit); err != nil && limit > 0 {
@@ -58,7 +58,7 @@ func newWorld(t *testing.T, dataDir string, sizes []int) *world {
 	return w
 }
 
-// objects lists all of a kind, by name.
+// objects lists all objects of a kind by name.
 func (w *world) objects(ctx context.Context, kind schema.GroupVersionKind) (map[string]unstructured.Unstructured, error) {
 	list := system.NewList(kind)
 	if err := w.List(ctx, list); err != nil {
@@ -78,14 +78,14 @@ func (w *world) createCatalog(ctx context.Context, name, image, interval string)
 	return w.Create(ctx, object)
 }
 
-// requestPoll asks for a poll of a catalog now.
+// requestPoll requests a poll of a catalog.
 func (w *world) requestPoll(ctx context.Context, name, value string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, system.PollNow, value)
 	return w.Patch(ctx, system.NewObject(system.CatalogKind, name), client.RawPatch("application/merge-patch+json", patch))
 }
 
-// createAll publishes the first version of every catalog and creates its CatalogSource: every other one is polled by itself, the others
-// when somebody asks.
+// createAll publishes the first version of every catalog and creates its CatalogSource. Every other catalog polls
+// by schedule, the others only on request.
 func (w *world) createAll(ctx context.Context, interval string) error {
 	for i, name := range w.ledger.names {
 		if err := w.publish(ctx, name); err != nil {
@@ -102,7 +102,8 @@ func (w *world) createAll(ctx context.Context, interval string) error {
 	return nil
 }
 
-// replace publishes another version of a random catalog, now and then an earlier one, and asks for a poll if that is what it takes.
+// replace publishes another version of a random catalog, sometimes an earlier one, and requests a poll if
+// necessary.
 func (w *world) replace(ctx context.Context, rng *rand.Rand) error {
 	i := rng.IntN(len(w.ledger.names))
 	name := w.ledger.names[i]
@@ -118,7 +119,7 @@ func (w *world) replace(ctx context.Context, rng *rand.Rand) error {
 	return err
 }
 
-// pollNow asks for a poll of a catalog. It is for one goroutine.
+// pollNow requests a poll of a catalog. Not safe for concurrent use.
 func (w *world) pollNow(ctx context.Context, name string) error {
 	w.polls++
 	return w.requestPoll(ctx, name, fmt.Sprintf("%d", w.polls))
@@ -128,14 +129,14 @@ func (w *world) pollNow(ctx context.Context, name string) error {
 func (w *world) replacing(ctx context.Context, most time.Duration) error {
 	rng := random("replacements")
 	for pause(ctx, between(rng, most/10, most)) {
-		if err := w.replace(context.WithoutCancel(ctx), rng); err != nil { // what is announced has to be published
+		if err := w.replace(context.WithoutCancel(ctx), rng); err != nil { // an announced version must be published
 			return fmt.Errorf("the test itself: replacing a catalog: %w", err)
 		}
 	}
 	return nil
 }
 
-// crew is work that goes on until it is stopped, or one of it fails.
+// crew is a group of goroutines that runs until it is stopped or one of them fails.
 type crew struct {
 	ctx  context.Context // ended by the first failure
 	fail context.CancelCauseFunc
@@ -158,7 +159,7 @@ func (c *crew) run(work func(context.Context) error) {
 	})
 }
 
-// stop ends the work and returns the first failure.
+// stop ends the goroutines and returns the first error.
 func (c *crew) stop() error {
 	c.fail(errStopped)
 	c.done.Wait()
@@ -168,7 +169,7 @@ func (c *crew) stop() error {
 	return nil
 }
 
-// read has a number of readers ask.
+// read starts a number of readers.
 func (c *crew) read(w *world, readers int) {
 	for i := range readers {
 		c.run(newReader(w.daemon, w.ledger, fmt.Sprintf("reader %d", i), &w.tally).run)
@@ -180,7 +181,7 @@ func (w *world) progress(ctx context.Context, t *testing.T, more func() string) 
 	for pause(ctx, 10*time.Second) {
 		publications, versions := w.ledger.count()
 		line := fmt.Sprintf("%s: %d publications of %d versions; %s; %s", time.Since(w.begun).Round(time.Second), publications, versions, &w.tally, more())
-		if u, err := w.usage(); err == nil { // else it is down
+		if u, err := w.usage(); err == nil { // otherwise it is down
 			line += "; " + u.String()
 		}
 		t.Log(line)
@@ -188,7 +189,7 @@ func (w *world) progress(ctx context.Context, t *testing.T, more func() string) 
 	return nil
 }
 
-// watch ends with an error when catalogd ends by itself or falls over.
+// watch returns an error when catalogd exits by itself or panics.
 func (w *world) watch(ctx context.Context) error {
 	for pause(ctx, checkGap) {
 		if line := w.log.panicked(); line != "" {
@@ -201,9 +202,9 @@ func (w *world) watch(ctx context.Context) error {
 	return nil
 }
 
-// firstAnswers waits until the process that was just started answers, and returns how long that took. The answers have to be right, for
-// every catalog that was served before; with gates closed it has neither registry nor API server for that. It is no error if somebody
-// kills the process meanwhile.
+// firstAnswers waits until the process just started answers, and returns how long that took. Replies must be right
+// for every catalog that was served before. With closed gates, the process has neither registry nor API server. It
+// is no error if the process is killed meanwhile.
 func (w *world) firstAnswers(ctx context.Context) (time.Duration, error) {
 	started := time.Now()
 	first := newReader(w.daemon, w.ledger, "first answers", &tally{})
@@ -214,7 +215,7 @@ func (w *world) firstAnswers(ctx context.Context) (time.Duration, error) {
 			return err
 		}
 		if err == nil {
-			_ = response.Body.Close() // that there is one is enough
+			_ = response.Body.Close() // its existence is enough
 		}
 		return nil
 	})
@@ -237,7 +238,7 @@ func (w *world) firstAnswers(ctx context.Context) (time.Duration, error) {
 	return took, nil
 }
 
-// settle asks for a poll of every catalog and waits until all that is known of each is what was published last.
+// settle requests a poll of every catalog and waits until all of its content is what was published last.
 func (w *world) settle(ctx context.Context) error {
 	for _, name := range w.ledger.names {
 		if err := w.pollNow(ctx, name); err != nil {
@@ -290,7 +291,7 @@ func (w *world) settled(ctx context.Context) error {
 	return nil
 }
 
-// servesLast looks whether a catalog is served as it was published last, compressed as well.
+// servesLast checks that a catalog is served as it was published last, also compressed.
 func (w *world) servesLast(e *entry) error {
 	for _, encoding := range []string{"", "zstd", "gzip"} {
 		got := &reply{path: "/catalogs/" + e.name + "/api/v1/all"}

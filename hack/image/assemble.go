@@ -17,18 +17,18 @@ import (
 
 const (
 	source = "https://github.com/operator-catalogs/catalogd"
-	user   = 65532 // and group: no user of the node
+	user   = 65532 // user and group ID that no node uses
 )
 
-// Where things are in the image.
+// Paths in the image.
 const (
 	binaryPath = "catalogd"
-	rootsPath  = "etc/ssl/certs/ca-certificates.crt" // the first place where Go looks for them
+	rootsPath  = "etc/ssl/certs/ca-certificates.crt" // the first path that Go reads
 	sbomPath   = "usr/share/doc/catalogd/sbom.cdx.json"
 	dataPath   = "var/lib/catalogd"
 )
 
-// assemble makes the image of binaries, by platform.
+// assemble builds the index of the images of all binaries, by platform.
 func assemble(binaries map[string]string, of release) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, text := range slices.Sorted(maps.Keys(binaries)) {
@@ -45,8 +45,8 @@ func assemble(binaries map[string]string, of release) (v1.ImageIndex, error) {
 	return mutate.Annotations(index, labels(of)).(v1.ImageIndex), nil
 }
 
-// imageOf makes the image of one platform. The certificates of authorities change less often than catalogd, and are a layer of their
-// own.
+// imageOf builds the image of one platform. CA certificates change less often than catalogd, and have their own
+// layer.
 func imageOf(binary string, platform v1.Platform, of release) (v1.Image, error) {
 	program, err := os.ReadFile(binary)
 	if err != nil {
@@ -98,7 +98,7 @@ func imageOf(binary string, platform v1.Platform, of release) (v1.Image, error) 
 	return mutate.Annotations(image, labels(of)).(v1.Image), nil
 }
 
-// labels are those of https://specs.opencontainers.org/image-spec/annotations.
+// labels are annotations of https://specs.opencontainers.org/image-spec/annotations.
 func labels(of release) map[string]string {
 	all := map[string]string{
 		"title":       "catalogd",

@@ -12,7 +12,7 @@ import (
 	"github.com/operator-catalogs/catalogd/hack/reproducible"
 )
 
-// layerOf packs files, with the directories they lie in.
+// layerOf packs files with their parent directories.
 func layerOf(files []reproducible.File) (v1.Layer, error) {
 	var packed bytes.Buffer
 	if err := reproducible.Tar(&packed, files); err != nil {

@@ -1,4 +1,4 @@
-// Command image builds the container image of catalogd, and pushes it. No Docker is needed.
+// Command image builds the container image of catalogd and pushes it, without Docker.
 package main
 
 import (
@@ -35,18 +35,18 @@ Either prints the digest, or the digest reference, on standard output.
 Flags:
 %s`
 
-// options is what the flags say.
+// options are the values of the flags.
 type options struct {
 	out       string
 	platforms []string
 	release   release
 }
 
-// release is what is said of the source that the image is built from.
+// release describes the source of the image.
 type release struct {
 	version  string
 	revision string    // the commit, "" if unknown
-	created  time.Time // of the commit: the time of the build would give another digest each time
+	created  time.Time // of the commit: the time of the build would change the digest
 }
 
 func main() {
@@ -89,7 +89,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 }
 
-// sourceDate reads SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch); without it, it is 1970.
+// sourceDate returns SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch), or 1970 without
+// it.
 func sourceDate(text string) (time.Time, error) {
 	if text == "" {
 		return time.Unix(0, 0).UTC(), nil
@@ -101,7 +102,7 @@ func sourceDate(text string) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// build compiles catalogd for each platform, and writes the image of all.
+// build compiles catalogd for each platform and writes the image index.
 func build(ctx context.Context, opts options, stdout, stderr io.Writer) error {
 	dir, err := os.MkdirTemp("", "catalogd-image-")
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 // some is a release.
 var some = release{version: "v1.2.3", revision: "abc", created: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
 
-// What is pushed is what was built, for every platform.
+// TestPush pushes the built index, for every platform.
 func TestPush(t *testing.T) {
 	host := registry.Start(t, nil)
 	out, want := saved(t)
@@ -60,7 +60,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// The archive holds the files of the layout, and says by what name the image is to be had once it is loaded.
+// The archive has the files of the layout, and the name of the image after `docker load`.
 func TestArchive(t *testing.T) {
 	out, _ := saved(t)
 	dir := t.TempDir()
@@ -121,7 +121,7 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 	}
 }
 
-// saved writes an image for three platforms, with a program that does nothing in place of catalogd.
+// saved writes an image for three platforms, with an empty program in place of catalogd.
 func saved(t *testing.T) (out string, index v1.ImageIndex) {
 	t.Helper()
 	dir := t.TempDir()
@@ -139,7 +139,7 @@ func saved(t *testing.T) (out string, index v1.ImageIndex) {
 	return out, index
 }
 
-// load reads the one index in a layout.
+// load reads the index of a layout.
 func load(t *testing.T, dir string) v1.ImageIndex {
 	t.Helper()
 	all, err := layout.ImageIndexFromPath(dir)

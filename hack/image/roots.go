@@ -8,10 +8,10 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// roots are the certificates of the authorities that Mozilla trusts, as a PEM file. They come by a Go module, not from the machine
-// that builds: so they are the same everywhere, and renewed as other dependencies are. As a file, and not compiled in, they cost a
-// start nothing, and whoever has others mounts them there. An authority that is trusted under conditions is left out, as a file
-// cannot state them.
+// roots are the CA certificates that Mozilla trusts, in PEM format. They come from a Go module rather than from the
+// building machine, so builds agree, and updates arrive like those of other dependencies. As a file rather than
+// compiled in, they cost no startup time, and users can mount others in their place. Certificates with constraints
+// are left out, as a file cannot state these.
 func roots() ([]byte, error) {
 	var file bytes.Buffer
 	for root := range bundle.Roots() {

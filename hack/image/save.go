@@ -20,10 +20,10 @@ import (
 	"github.com/operator-catalogs/catalogd/hack/reproducible"
 )
 
-// repository is what the manifests call the image.
+// repository is the name of the image in manifests.
 const repository = "ghcr.io/operator-catalogs/catalogd"
 
-// save writes the layout and the archive anew.
+// save overwrites the layout and the archive.
 func save(index v1.ImageIndex, opts options) error {
 	dir := filepath.Join(opts.out, "image")
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
@@ -66,7 +66,7 @@ func pack(tree fs.FS, to string) (err error) {
 	})
 }
 
-// push takes the image in the layout dir to ref.
+// push pushes the image of the layout dir to ref.
 func push(ctx context.Context, dir, ref string, stdout io.Writer) error {
 	tag, err := name.NewTag(ref)
 	if err != nil {

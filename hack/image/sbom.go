@@ -11,11 +11,11 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// rootsModule is the module that roots come from; it is no part of catalogd.
+// rootsModule is the module of the CA certificates; catalogd itself does not import it.
 const rootsModule = "golang.org/x/crypto/x509roots/fallback"
 
-// sbom says in CycloneDX what the image is made of: the modules that the program itself says it was linked of, Go's standard library,
-// and the certificates of authorities. It has no serial number, which would be another each time.
+// sbom returns the CycloneDX bill of materials of the image: the modules in the program's build info, Go's standard
+// library and the CA certificates. It has no serial number, which would differ between builds.
 func sbom(binary string, of release) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -46,7 +46,7 @@ func sbom(binary string, of release) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// component is a Go module, called as https://github.com/package-url/purl-spec has it.
+// component is a Go module, with a package URL (https://github.com/package-url/purl-spec).
 func component(path, version string) cdx.Component {
 	purl := "pkg:golang/" + path + "@" + version
 	return cdx.Component{BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: purl}
@@ -60,7 +60,7 @@ func refs(components []cdx.Component) *[]string {
 	return &all
 }
 
-// ownModule is the version of a module that this program is made of.
+// ownModule returns the version of a module of this program.
 func ownModule(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

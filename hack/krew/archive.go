@@ -20,7 +20,7 @@ const plugin = "kubectl-catalog"
 
 var defaultPlatforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// platform is what krew selects an archive by.
+// platform selects an archive in krew's manifest.
 type platform struct{ system, arch string }
 
 func parsePlatform(text string) (platform, error) {
@@ -40,12 +40,12 @@ func (p platform) binary() string {
 	return plugin
 }
 
-// archive is a file in which the plugin is released, as the manifest tells of it.
+// archive is a released archive in the manifest.
 type archive struct {
 	OS, Arch, Name, SHA256, Binary string
 }
 
-// besides are the files of the repository that lie in the archives beside the program.
+// besides returns the files of the repository that accompany the program in an archive.
 func besides(repository fs.FS) ([]reproducible.File, error) {
 	sources := []struct {
 		from, to string

@@ -22,7 +22,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// pluginManifest is what krew reads: https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest.
+// pluginManifest is krew's manifest: https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest.
 type pluginManifest struct {
 	APIVersion string                `json:"apiVersion"`
 	Kind       string                `json:"kind"`
@@ -46,7 +46,7 @@ type manifestPlatform struct {
 	Bin    string `json:"bin"`
 }
 
-// The manifest is one that krew takes, and each archive it names is there, with this digest and the program in it.
+// The manifest is valid for krew, and each of its archives exists, with the stated digest and the program.
 func TestManifest(t *testing.T) {
 	out := t.TempDir()
 	archives := packed(t, out)
@@ -113,7 +113,7 @@ func TestArchives(t *testing.T) {
 }
 
 func TestErrorsNameTheRemedy(t *testing.T) {
-	t.Chdir(t.TempDir()) // where nothing is that could be packed
+	t.Chdir(t.TempDir()) // a directory without files to pack
 	for name, test := range map[string]struct {
 		args []string
 		want string
@@ -134,7 +134,7 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 	}
 }
 
-// packed packs something in place of the plugin for all platforms.
+// packed makes archives for all platforms with a stub of the plugin.
 func packed(t *testing.T, out string) (archives []archive) {
 	t.Helper()
 	with, err := besides(fstest.MapFS{

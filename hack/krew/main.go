@@ -1,4 +1,5 @@
-// Command krew builds the archives in which the plugin is released, and the manifest by which krew (https://krew.sigs.k8s.io) installs it.
+// Command krew builds the release archives of the plugin, and the manifest with which krew
+// (https://krew.sigs.k8s.io) installs it.
 package main
 
 import (
@@ -29,7 +30,7 @@ the same bytes. To try what was built: kubectl krew install --manifest=DIR/catal
 Flags:
 %s`
 
-// options is what the flags say.
+// options are the values of the flags.
 type options struct {
 	out       string
 	platforms []string
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return build(ctx, opts, stderr)
 }
 
-// build compiles the plugin for each platform, packs it, and writes the manifest of all.
+// build compiles and packs the plugin for each platform, and writes the manifest.
 func build(ctx context.Context, opts options, stderr io.Writer) error {
 	var platforms []platform
 	for _, text := range opts.platforms {

@@ -9,7 +9,7 @@ import (
 	"text/template"
 )
 
-// releases is where archives are found, by version, unless --url says otherwise.
+// releases is the default of --url, by version.
 const releases = "https://github.com/operator-catalogs/catalogd/releases/download/"
 
 //go:embed krew.yaml
@@ -17,7 +17,7 @@ var manifest string
 
 var manifestTemplate = template.Must(template.New("krew.yaml").Parse(manifest))
 
-// writeManifest writes the manifest, whose name has to be that of the plugin.
+// writeManifest writes the manifest, named after the plugin.
 func writeManifest(opts options, archives []archive) error {
 	var text bytes.Buffer
 	err := manifestTemplate.Execute(&text, map[string]any{"Version": opts.version, "URL": strings.TrimSuffix(opts.url, "/"), "Archives": archives})

@@ -1,4 +1,4 @@
-// Package reproducible builds what is released so that the same source, built with the same Go, gives the same bytes.
+// Package reproducible builds release artifacts: the same source and the same Go give the same bytes.
 package reproducible
 
 import (
@@ -10,10 +10,10 @@ import (
 	"slices"
 )
 
-// Settled are the settings of Go that decide about the bytes of a program, so that they do not depend on who builds.
+// Settled are the settings of Go that affect the bytes of a program.
 var Settled = []string{"GOFLAGS=-trimpath -buildvcs=false", "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOPPC64=power8", "GOFIPS140=off", "GOEXPERIMENT="}
 
-// Compile builds cmd/NAME of this module as a static program, with its version stamped in.
+// Compile builds cmd/NAME of this module as a static, stripped program with its version.
 func Compile(ctx context.Context, name, system, arch, version, to string, stderr io.Writer) error {
 	program := "github.com/operator-catalogs/catalogd/cmd/" + name
 	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w -X main.version="+version, "-o", to, program)

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// File is what an archive holds: a file, or a directory if Path ends in "/".
+// File is a file in an archive, or a directory if Path ends in "/".
 type File struct {
 	Path  string
 	Data  []byte
-	Mode  int64 // 0: 0644, of a directory 0755
+	Mode  int64 // 0 means 0644, or 0755 for a directory
 	Owner int   // and group
 }
 
@@ -32,7 +32,7 @@ func (f File) mode() int64 {
 	}
 }
 
-// Tar packs files, with the directories they lie in. No time is in it, nor who packed it.
+// Tar packs files with their parent directories, without times and owner names.
 func Tar(to io.Writer, files []File) error {
 	archive := tar.NewWriter(to)
 	for _, f := range withParents(files) {
@@ -43,7 +43,7 @@ func Tar(to io.Writer, files []File) error {
 	return archive.Close()
 }
 
-// withParents adds the directories that files lie in, each once and before what it holds.
+// withParents adds the parent directories of files, each once and before its content.
 func withParents(files []File) []File {
 	var all []File
 	made := map[string]bool{}
@@ -59,7 +59,7 @@ func withParents(files []File) []File {
 	return all
 }
 
-// parents are the directories above a file or directory, outermost first, with a "/" each.
+// parents returns the directories above a file or directory, outermost first, each with a trailing "/".
 func parents(of string) (dirs []string) {
 	for dir := path.Dir(strings.TrimSuffix(of, "/")); dir != "."; dir = path.Dir(dir) {
 		dirs = append([]string{dir + "/"}, dirs...)
@@ -67,7 +67,7 @@ func parents(of string) (dirs []string) {
 	return dirs
 }
 
-// Add adds one file to an archive as Tar does.
+// Add adds a file to an archive as Tar does.
 func Add(archive *tar.Writer, f File) error {
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Size: int64(len(f.Data)), Mode: f.mode(), Uid: f.Owner, Gid: f.Owner, Format: tar.FormatUSTAR}
 	if f.isDir() {
@@ -78,10 +78,10 @@ func Add(archive *tar.Writer, f File) error {
 	return errors.Join(err, writeErr)
 }
 
-// earliest is the first time that a zip archive can tell.
+// earliest is the first time that a zip archive can represent.
 var earliest = time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// Zip packs files as Tar does; it knows no owners.
+// Zip packs files as Tar does, without owners.
 func Zip(to io.Writer, files []File) error {
 	archive := zip.NewWriter(to)
 	for _, f := range withParents(files) {

@@ -18,12 +18,12 @@ const (
 	namespace      = "catalogd-system"
 )
 
-// config is what the environment decides.
+// config is the configuration from the environment.
 type config struct {
 	root    string   // of the repository, absolute: the working directory
 	dir     string   // all state of this run
 	catalog string   // the directory that is pushed as the sample's image
-	args    []string // for catalogd, behind its own
+	args    []string // for catalogd, after its own
 	ports   ports
 }
 
@@ -51,8 +51,8 @@ func configure(getenv func(string) string) (config, error) {
 	return cfg, err
 }
 
-// content is the URL at which clients are told to reach catalogd's content, and the file with the certificate to expect
-// there, if catalogd's arguments name one. What is wrong with those, catalogd says.
+// content returns the external URL of catalogd's content service, and the certificate file to trust if catalogd's
+// arguments name one. It ignores invalid arguments, which catalogd reports.
 func (c config) content() (url, certificate string) {
 	f := pflag.NewFlagSet("catalogd", pflag.ContinueOnError)
 	f.ParseErrorsAllowlist.UnknownFlags = true
@@ -76,5 +76,5 @@ func (c config) path(elements ...string) string {
 	return filepath.Join(append([]string{c.dir}, elements...)...)
 }
 
-// image is the reference under which the catalog is pushed.
+// image returns the reference of the pushed catalog.
 func (c config) image() string { return c.ports.registry.address() + "/" + sampleImage }

@@ -17,11 +17,11 @@ import (
 
 const probeInterval = 100 * time.Millisecond
 
-// apiServer is where the kube-apiserver of this run is.
+// apiServer is the address of the kube-apiserver of this run.
 type apiServer struct{ url, certificate string }
 
-// startControlPlane starts etcd and kube-apiserver on free ports and waits until the API server is ready. There are no
-// controllers: nothing collects garbage, and nothing runs Pods.
+// startControlPlane starts etcd and kube-apiserver on free ports and waits until the API server is ready. There are
+// no controllers: nothing collects garbage or runs Pods.
 func (w *world) startControlPlane(ctx context.Context) error {
 	addresses, err := freeAddresses(3)
 	if err != nil {
@@ -32,7 +32,7 @@ func (w *world) startControlPlane(ctx context.Context) error {
 		"--data-dir", w.path("etcd"),
 		"--listen-client-urls", etcd, "--advertise-client-urls", etcd,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer,
-		"--unsafe-no-fsync", // the data does not outlive the run
+		"--unsafe-no-fsync", // data is not kept between runs
 		"--log-level", "warn",
 	)
 	if err != nil {
@@ -68,20 +68,20 @@ func (w *world) startAPIServer(etcd, address, users string) error {
 	return w.start("kube-apiserver", filepath.Join(w.assets, "kube-apiserver"),
 		"--etcd-servers", etcd,
 		"--bind-address", host, "--advertise-address", host, "--secure-port", port,
-		"--endpoint-reconciler-type", "none", // the others refuse a loopback address
-		"--cert-dir", w.path("pki"), // it makes its own certificate there, which the kubeconfigs name
+		"--endpoint-reconciler-type", "none", // other reconcilers reject a loopback address
+		"--cert-dir", w.path("pki"), // it creates its certificate there, for the kubeconfigs
 		"--token-auth-file", users,
 		"--authorization-mode", "RBAC",
 		"--service-cluster-ip-range", "10.0.0.0/24",
 		"--service-account-issuer", w.api.url,
 		"--service-account-key-file", key, "--service-account-signing-key-file", key,
-		"--disable-admission-plugins", "ServiceAccount", // the accounts that it wants are made by a controller
+		"--disable-admission-plugins", "ServiceAccount", // a missing controller would create the required accounts
 	)
 }
 
-// writeCredentials writes two kubeconfigs, each with a token of its own: `kubeconfig` for an administrator, and
-// `catalogd.kubeconfig` for catalogd's service account, so that catalogd can do here what config/rbac allows and no more.
-// It returns the file that tells kube-apiserver about the tokens.
+// writeCredentials writes two kubeconfigs, each with its own token: `kubeconfig` for an administrator, and
+// `catalogd.kubeconfig` for catalogd's service account with only the rights of config/rbac. It returns the token
+// file for kube-apiserver.
 func (w *world) writeCredentials(address string) (users string, err error) {
 	w.api = apiServer{url: "https://" + address, certificate: w.path("pki", "apiserver.crt")}
 	if err := os.MkdirAll(w.path("pki"), 0o700); err != nil {
@@ -103,7 +103,7 @@ func (w *world) writeCredentials(address string) (users string, err error) {
 	return users, os.WriteFile(users, []byte(tokens), 0o600)
 }
 
-// kubeconfig returns a kubeconfig in YAML. Go's quoting is YAML's within double quotes.
+// kubeconfig returns a kubeconfig in YAML. Go's quoting is valid in YAML's double quotes.
 func (a apiServer) kubeconfig(token string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -132,7 +132,7 @@ func writeSigningKey(path string) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600)
 }
 
-// freeAddresses returns n loopback addresses with ports that were free a moment ago.
+// freeAddresses returns n loopback addresses with free ports.
 func freeAddresses(n int) ([]string, error) {
 	addresses := make([]string, n)
 	for i := range addresses {
@@ -140,13 +140,13 @@ func freeAddresses(n int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer listener.Close() // only at the end: no port twice
+		defer listener.Close() // all at the end, so that no port is returned twice
 		addresses[i] = listener.Addr().String()
 	}
 	return addresses, nil
 }
 
-// every asks done again and again until it says yes. It ends with ctx, which a child's death cancels too.
+// every calls done periodically until it returns true or ctx ends. The end of a child cancels ctx, too.
 func every(ctx context.Context, interval time.Duration, done func() bool) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -160,7 +160,7 @@ func every(ctx context.Context, interval time.Duration, done func() bool) error 
 	return nil
 }
 
-// waitOK waits until url answers 200, for at most a minute.
+// waitOK waits for at most a minute until url answers 200.
 func waitOK(ctx context.Context, url string) error {
 	const patience = time.Minute
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s has not answered 200 for %s", url, patience))

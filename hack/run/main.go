@@ -1,9 +1,8 @@
-// Command run brings up everything that catalogd needs on this machine, and catalogd, and stays until it is told to stop.
-// `make run` builds and starts it, in the root of the repository.
-//
-// All state lies in .run, which each start empties. etcd, kube-apiserver and catalogd are children of this process; the
-// registry is a part of it. On Ctrl-C or SIGTERM they end in the reverse order of their start; a second signal ends
-// everything at once, and so does the death of this process, however it dies (on Linux).
+// Command run runs catalogd, with everything it needs, on this machine until it is stopped. `make run` builds and
+// starts it in the root of the repository.
+// All state is in .run, which each start empties. etcd, kube-apiserver and catalogd are children of this process;
+// the registry is a part of it. On Ctrl-C or SIGTERM they stop in reverse order of their start. A second signal
+// kills everything immediately, as does the death of this process (on Linux).
 package main
 
 import (
@@ -29,8 +28,8 @@ func main() {
 	}
 }
 
-// cancelOnSignal ends the process on the second signal. Signals within a second of the first are the same one: a
-// terminal, make and timeout(1) may each pass it on.
+// cancelOnSignal exits on the second signal. Signals within a second of the first count as the same, as a terminal,
+// make and timeout(1) may each forward it.
 func cancelOnSignal(cancel context.CancelCauseFunc) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -39,13 +38,13 @@ func cancelOnSignal(cancel context.CancelCauseFunc) {
 	cancel(errInterrupted)
 	for range signals {
 		if time.Since(first) > time.Second {
-			os.Exit(130) // as a shell says of a command ended by SIGINT
+			os.Exit(130) // the status of a shell command ended by SIGINT
 		}
 	}
 }
 
-// run brings everything up, waits until ctx is done, and stops everything. It calls cancel when a child ends by itself.
-// The error says why it stopped; it is errInterrupted if nothing failed.
+// run starts everything, waits until ctx is done, and stops everything. It calls cancel when a child exits by
+// itself. The error is the reason, or errInterrupted if nothing failed.
 func run(ctx context.Context, cancel context.CancelCauseFunc, getenv func(string) string, out io.Writer) error {
 	cfg, err := configure(getenv)
 	if err != nil {
@@ -66,13 +65,13 @@ func run(ctx context.Context, cancel context.CancelCauseFunc, getenv func(string
 		<-ctx.Done()
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		err = cause // what a step says of a canceled context, or of the process that just died, is a consequence
+		err = cause // errors of a canceled context or of the dead process are consequences
 	}
 	w.down(err)
 	return err
 }
 
-// emptyDir removes what a former run left in dir and locks dir for this process, until it dies at the latest.
+// emptyDir removes the files of a former run from dir and locks dir for the lifetime of this process.
 func emptyDir(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// port is a loopback port that this run listens on, and the variable that moves it.
+// port is a loopback port of this run, and the variable that changes it.
 type port struct {
 	what, variable string
 	number         int
@@ -26,7 +26,7 @@ type ports struct{ registry, content, health, metrics port }
 
 func (p ports) all() []port { return []port{p.registry, p.content, p.health, p.metrics} }
 
-// readPorts returns the default ports, moved as the environment says.
+// readPorts returns the ports from the environment or their defaults.
 func readPorts(getenv func(string) string) (ports, error) {
 	p := ports{
 		registry: port{"the registry", "REGISTRY_PORT", 5005},
@@ -52,7 +52,7 @@ func readPorts(getenv func(string) string) (ports, error) {
 	return p, nil
 }
 
-// free returns an error with a sentence for each port that this run could not listen on.
+// free returns an error that describes each port in use.
 func (p ports) free() error {
 	var errs []error
 	for _, each := range p.all() {
@@ -67,8 +67,8 @@ func (p ports) free() error {
 	return errors.Join(errs...)
 }
 
-// listenerOf says which process listens on a TCP port of this machine, or returns "" if that cannot be told (not on
-// Linux, or a process of another user).
+// listenerOf returns the process that listens on a TCP port of this machine, or "" if it is unknown (not on Linux,
+// or of another user).
 func listenerOf(number int) string {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		file, err := os.Open(table)
@@ -85,7 +85,7 @@ func listenerOf(number int) string {
 	return ""
 }
 
-// listeningInode finds the socket that listens on a port in a table as proc_net_tcp(5) describes it, or returns "".
+// listeningInode returns the inode of the socket that listens on a port, from a table as in proc_net_tcp(5), or "".
 func listeningInode(table io.Reader, number int) string {
 	const local, state, inode, listen = 1, 3, 9, "0A"
 	suffix := fmt.Sprintf(":%04X", number)

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// child is a process that this program started, and ends.
+// child is a child process.
 type child struct {
 	name, log string
 	cmd       *exec.Cmd
-	done      chan struct{} // closed when the process has ended; err is set before
+	done      chan struct{} // closed when the process has exited; err is set before
 	err       error
 }
 
-// childError says that a child ended by itself.
+// childError means that a child exited by itself.
 type childError struct{ child *child }
 
 func (e *childError) Error() string {
@@ -30,7 +30,7 @@ func (e *childError) Error() string {
 		e.child.name, e.child.cmd.ProcessState, e.child.log, tail(e.child.log))
 }
 
-// start runs a program with its output in a log file of its own.
+// start runs a program with its output in its own log file.
 func start(name, log string, program string, args ...string) (*child, error) {
 	output, err := os.Create(log)
 	if err != nil {
@@ -48,8 +48,8 @@ func start(name, log string, program string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// run keeps its thread for as long as the child lives: Linux sends the signal of a parent's death when the thread that
-// started the child ends.
+// run keeps its thread for the lifetime of the child: Linux sends the parent death signal when the thread that
+// started the child exits.
 func (c *child) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -61,7 +61,7 @@ func (c *child) run(started chan<- error) {
 	}
 }
 
-// stop asks the process to end, and kills it if it has not after grace.
+// stop terminates the process, and kills it after grace.
 func (c *child) stop(grace time.Duration) error {
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -76,8 +76,8 @@ func (c *child) stop(grace time.Duration) error {
 	}
 }
 
-// command is a short-lived process that ends with ctx. Like every child it is in a process group of its own, so that a
-// terminal's Ctrl-C reaches only this program, which then stops its children in order.
+// command is a short-lived process that ends with ctx. Like every child, it has its own process group, so that
+// Ctrl-C in a terminal reaches only this program, which then stops its children in order.
 func command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.SysProcAttr = childAttributes()
@@ -86,14 +86,14 @@ func command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// kubectl runs the control plane's own kubectl with the run's kubeconfig.
+// kubectl runs the control plane's kubectl with the kubeconfig of this run.
 type kubectl struct{ program, kubeconfig string }
 
 func (k kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
 	return command(ctx, k.program, append([]string{"--kubeconfig", k.kubeconfig}, args...)...)
 }
 
-// run returns what kubectl prints; its complaint becomes the error.
+// run returns the standard output; standard error becomes the error.
 func (k kubectl) run(ctx context.Context, stdin string, args ...string) (string, error) {
 	var stdout, stderr strings.Builder
 	cmd := k.command(ctx, args...)
@@ -104,8 +104,8 @@ func (k kubectl) run(ctx context.Context, stdin string, args ...string) (string,
 	return stdout.String(), nil
 }
 
-// writeScript writes an executable that is kubectl with the kubeconfig set, for people to use. It finds its plugins in a directory besides the
-// usual ones; kubectl takes no flags before the name of a plugin, so the kubeconfig stands in the environment.
+// writeScript writes a kubectl executable with the kubeconfig set, for users, that also finds plugins in a
+// directory. The environment names the kubeconfig, as kubectl accepts no flags before the name of a plugin.
 func (k kubectl) writeScript(path, plugins string) error {
 	script := fmt.Sprintf("#!/bin/sh\nKUBECONFIG=%s PATH=%s:\"$PATH\" exec %s \"$@\"\n", shellQuote(k.kubeconfig), shellQuote(plugins), shellQuote(k.program))
 	return os.WriteFile(path, []byte(script), 0o755)

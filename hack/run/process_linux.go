@@ -2,7 +2,7 @@ package main
 
 import "syscall"
 
-// childAttributes puts a child in a process group of its own and has the kernel kill it when this process dies.
+// childAttributes gives a child its own process group, and makes the kernel kill it when this process dies.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

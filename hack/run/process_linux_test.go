@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestMain runs this binary as a parent of one child, if TestParentKilled asks for it.
+// TestMain runs this binary as the parent of one child, if TestParentKilled requests that.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("RUN_TEST_PARENT"); dir != "" {
 		if _, err := start("child", filepath.Join(dir, "log"), "/bin/sh", "-c", "echo pid $$ is up; exec sleep 1000"); err != nil {
@@ -56,7 +56,7 @@ func TestParentKilled(t *testing.T) {
 	}
 }
 
-// ended says whether a process is gone, or dead and waiting for whoever inherited it.
+// ended reports whether a process has exited, reaped or not.
 func ended(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return true

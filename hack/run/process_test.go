@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// waitFor waits until a file holds text, which a child writes once it is where the test wants it.
+// waitFor waits until a file contains text, which a child writes when it is ready.
 func waitFor(t *testing.T, file, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -62,7 +62,7 @@ func TestChildDies(t *testing.T) {
 	if err := w.start("etcd", "/bin/sh", "-c", "echo no space left; exit 7"); err != nil {
 		t.Fatal(err)
 	}
-	// A step in progress ends, and for that reason.
+	// A step in progress ends for the same reason.
 	err := every(ctx, time.Hour, func() bool { return false })
 	if want := "etcd ended by itself (exit status 7)"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "  no space left") {
 		t.Errorf("every() = %v, want it to hold %q and the end of the log", err, want)

@@ -17,13 +17,13 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 )
 
-// registryServer is an OCI registry in this process, over plain HTTP.
+// registryServer is an OCI registry in this process, over HTTP.
 type registryServer struct {
 	server *http.Server
 	log    *os.File
 }
 
-// startRegistry serves a registry whose blobs lie in dir and whose requests are logged to logPath, a line each.
+// startRegistry serves a registry with its blobs in dir, and logs each request to logPath.
 func startRegistry(address, dir, logPath string) (*registryServer, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -50,10 +50,10 @@ func startRegistry(address, dir, logPath string) (*registryServer, error) {
 	return &registryServer{server, output}, nil
 }
 
-// Close ends the registry at once, requests in flight included.
+// Close stops the registry immediately, with requests in flight.
 func (r *registryServer) Close() error { return errors.Join(r.server.Close(), r.log.Close()) }
 
-// push makes an image of a catalog's directory, pushes it to ref, and returns its digest.
+// push builds an image of a catalog's directory, pushes it to ref, and returns its digest.
 func push(ctx context.Context, dir, ref string) (digest string, err error) {
 	tag, err := name.NewTag(ref)
 	if err != nil {

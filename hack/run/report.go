@@ -7,7 +7,7 @@ import (
 	"text/template"
 )
 
-// next is what `make run` says at its end. Each command works as it is printed, in the root of the repository.
+// next is the final report of `make run`. Each command works as printed, in the root of the repository.
 var next = template.Must(template.New("next").Parse(`
 Try next, in another terminal in {{.Root}}:
 
@@ -35,9 +35,9 @@ Logs: {{.Logs}}
 catalogd is ready: {{.Content}} serves {{.Catalogs}}; Ctrl-C stops everything
 `))
 
-// head shortens a table of a large catalog to what fits beside the rest of the report.
+// head shortens the table of a large catalog.
 func head(table string) string {
-	const most = 12 // the heading is one
+	const most = 12 // one line is the heading
 	lines := strings.SplitAfter(table, "\n")
 	if len(lines) <= most+1 {
 		return table
@@ -45,7 +45,7 @@ func head(table string) string {
 	return strings.Join(lines[:most], "") + fmt.Sprintf("... and %d more\n", len(lines)-1-most)
 }
 
-// report prints the packages and what to try next.
+// report prints the packages and the next commands to try.
 func (w *world) report(ctx context.Context) error {
 	table, err := w.kubectl.run(ctx, "", "get", "operatorpackages")
 	if err != nil {
@@ -57,7 +57,7 @@ func (w *world) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first, _, _ := strings.Cut(packages, "\n") // a catalog may have none; the command works all the same
+	first, _, _ := strings.Cut(packages, "\n") // a catalog may have none; the command still works
 	content, certificate := w.content()
 	curl := "curl -s"
 	if certificate != "" {

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// patience is how long a catalog may take to become Ready. A catalog of 150 MB takes seconds.
+// patience is the time limit for a catalog to become Ready. A catalog of 150 MB takes seconds.
 const patience = 5 * time.Minute
 
-// catalogSource is what this program reads of one, as kubectl prints it.
+// catalogSource has the fields of a CatalogSource that this program reads.
 type catalogSource struct {
 	Metadata struct{ Name string }
 	Status   struct{ Conditions []condition }
@@ -32,7 +32,7 @@ func (s catalogSource) condition(kind string) condition {
 	return condition{Type: kind, Status: "Unknown"}
 }
 
-// explain lists the conditions, a line each.
+// explain lists the conditions, one per line.
 func (s catalogSource) explain() string {
 	if len(s.Status.Conditions) == 0 {
 		return "  (no conditions: catalogd has not looked at it)"
@@ -57,7 +57,7 @@ func (w *world) installConfig(ctx context.Context) error {
 	return nil
 }
 
-// applySamples applies config/samples, with the registry where it is in this run, and waits until each catalog is Ready.
+// applySamples applies config/samples with the registry of this run, and waits until each catalog is Ready.
 func (w *world) applySamples(ctx context.Context) error {
 	files, err := filepath.Glob("config/samples/*.yaml")
 	if err != nil {
@@ -91,7 +91,7 @@ func (w *world) applySamples(ctx context.Context) error {
 	return nil
 }
 
-// waitReady watches a CatalogSource, and says what it says, until it is Ready or cannot become so.
+// waitReady watches a CatalogSource and prints its progress until it is Ready or has failed permanently.
 func (w *world) waitReady(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not Ready for %s", patience))
 	defer cancel()
@@ -106,9 +106,9 @@ func (w *world) waitReady(ctx context.Context, name string) error {
 		return err
 	}
 	last, err := w.follow(stream)
-	ended := context.Cause(ctx) // before we end it ourselves
+	ended := context.Cause(ctx) // before it is killed on purpose
 	cancel()
-	_ = watch.Wait() // its end is ours, or said in complaint
+	_ = watch.Wait() // it was killed, or the complaint has the reason
 	if err == nil {
 		return nil
 	}
@@ -122,8 +122,8 @@ func (w *world) waitReady(ctx context.Context, name string) error {
 		name, err, last.explain(), w.path("catalogd.log"), tail(w.path("catalogd.log")), w.catalog)
 }
 
-// follow reads the states of a CatalogSource, a JSON document each, until it is Ready or refused for good. It returns the
-// last state.
+// follow reads the states of a CatalogSource, as JSON documents, until it is Ready or has failed permanently. It
+// returns the last state.
 func (w *world) follow(stream io.Reader) (last catalogSource, err error) {
 	said := ""
 	for decoder := json.NewDecoder(stream); ; {

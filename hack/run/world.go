@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// world is everything that one run starts.
+// world holds everything that a run starts.
 type world struct {
 	config
 	out       io.Writer
@@ -25,7 +25,7 @@ type world struct {
 	catalogs []string // the CatalogSources of config/samples
 }
 
-// up brings everything up, step by step. Whatever it started before an error, down stops.
+// up starts everything, step by step. After an error, down stops what it started.
 func (w *world) up(ctx context.Context) error {
 	steps := []struct {
 		what string
@@ -71,12 +71,12 @@ func (w *world) down(reason error) {
 	}
 }
 
-// note prints a line of progress below the step that it belongs to.
+// note prints a line of progress below its step.
 func (w *world) note(format string, args ...any) {
 	fmt.Fprintf(w.out, "      "+format+"\n", args...)
 }
 
-// start starts a child whose end, unless we asked for it, ends the run.
+// start starts a child whose unexpected exit ends the run.
 func (w *world) start(name string, program string, args ...string) error {
 	c, err := start(name, w.path(name+".log"), program, args...)
 	if err != nil {

@@ -167,7 +167,6 @@ func TestStrangersTakeAllPlaces(t *testing.T) {
 
 // However many tokens strangers send, the API server sees few; and a bad one again not at all.
 func TestTokensPerSecond(t *testing.T) {
-	t.Parallel()
 	server := newAPIServer(t)
 	a := server.authorizer(t)
 	start := time.Now()
@@ -204,7 +203,6 @@ func TestManyPaths(t *testing.T) {
 
 // What an API server answers that is not whose the token is, is no answer.
 func TestOddAnswers(t *testing.T) {
-	t.Parallel()
 	for name, test := range map[string]struct {
 		review func(w http.ResponseWriter, token string) bool
 		want   answer

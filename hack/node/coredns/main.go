@@ -1,4 +1,4 @@
-// Command coredns is CoreDNS with what the clusters of hack/node need of it, and none of the clouds that its own command knows.
+// Command coredns is CoreDNS with only the plugins that the clusters of hack/node need.
 package main
 
 import (
@@ -11,6 +11,6 @@ import (
 )
 
 func main() {
-	dnsserver.Directives = []string{"bind", "errors", "kubernetes"} // in the order in which they see a question
+	dnsserver.Directives = []string{"bind", "errors", "kubernetes"} // in the order in which they handle a query
 	coremain.Run()
 }

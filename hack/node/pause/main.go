@@ -1,4 +1,5 @@
-// Command pause holds the namespaces of a Pod open. It is the one program of the sandbox image on the nodes of hack/node.
+// Command pause keeps the namespaces of a Pod open. It is the only program of the sandbox image on the nodes of
+// hack/node.
 package main
 
 import (
@@ -18,7 +19,7 @@ func main() {
 	}
 }
 
-// reap collects what ended: in a process namespace that the containers of a Pod share, orphans are this process's.
+// reap collects exited processes: in a PID namespace that containers of a Pod share, this process adopts orphans.
 func reap() {
 	for {
 		if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 || err != nil {

@@ -16,7 +16,7 @@ import (
 	opmproperty "github.com/operator-framework/operator-registry/alpha/property"
 )
 
-// generated is what is learnt of a catalog on the way.
+// generated has the statistics of a generated catalog.
 type generated struct {
 	Stats
 	hash   hash.Hash
@@ -42,7 +42,7 @@ func generate(t *testing.T, s Shape) generated {
 	return g
 }
 
-// TestCommunityShape compares what is planned with what was measured of the real catalog. To write all of it takes too long for a test.
+// TestCommunityShape compares the plan with the measured real catalog. Writing all of it takes too long for a test.
 func TestCommunityShape(t *testing.T) {
 	plans := Community().plans()
 	var channels, bundles int
@@ -67,7 +67,7 @@ func TestCommunityShape(t *testing.T) {
 		t.Errorf("%d packages, %d of them huge, %d channels, %d bundles; want 319, 1, 537, 5625", len(plans), int(huge), channels, bundles)
 	}
 	slices.Sort(sizes)
-	for what, within := range map[string][3]float64{ // the least, what it is, the most
+	for what, within := range map[string][3]float64{ // minimum, actual, maximum
 		"all":              {112e6, bytes, 117e6},
 		"share of YAML":    {.11, inYAML / bytes, .13},
 		"the largest":      {26e6, sizes[318], 28e6},
@@ -82,7 +82,7 @@ func TestCommunityShape(t *testing.T) {
 	}
 }
 
-// TestWritten checks what only the files show, of a tenth of the community catalog without its huge package.
+// TestWritten checks properties of the files, with a tenth of the community catalog without its huge package.
 func TestWritten(t *testing.T) {
 	g := generate(t, Shape{Packages: 32, Channels: 54, Bundles: 562, Bytes: 8_700_000})
 	if g.Packages != 32 || g.Channels != 54 || g.Bundles != 562 || g.Blobs != 32+54+562 {
@@ -123,7 +123,7 @@ func TestSameShapeSameBytes(t *testing.T) {
 	}
 }
 
-// TestSound has operator-registry read what is generated and judge it, as opm validate does.
+// TestSound validates the generated catalog with operator-registry, like opm validate.
 func TestSound(t *testing.T) {
 	s := Shape{Packages: 40, Channels: 80, Bundles: 400, Bytes: 6_000_000, Seed: 7}
 	all := &declcfg.DeclarativeConfig{}
@@ -160,7 +160,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestCompactBytes counts the bytes of blobs as somebody else would.
+// TestCompactBytes counts the bytes of blobs independently.
 func TestCompactBytes(t *testing.T) {
 	err := Scaled(60).Files(t.Context(), func(f File) error {
 		if !strings.HasSuffix(f.Path, ".json") {
@@ -200,7 +200,7 @@ func TestFilesEnd(t *testing.T) {
 	}
 }
 
-// TestLargestStays has no package grow with the catalog.
+// TestLargestStays checks that no package grows with the catalog.
 func TestLargestStays(t *testing.T) {
 	for _, bundles := range []int{1000, 10_000, 100_000} {
 		s := Scaled(bundles)

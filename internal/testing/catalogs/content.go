@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// leastBundle is about what a bundle has as compact JSON when nothing in it is long.
+// leastBundle is the size of a minimal bundle as compact JSON.
 const leastBundle = 2800
 
 type (
-	// object is JSON whose order of keys is of no matter; encoding/json sorts them.
+	// object is a JSON object whose key order does not matter; encoding/json sorts the keys.
 	object = map[string]any
 
 	packageBlob struct {
@@ -51,7 +51,7 @@ type (
 	}
 )
 
-// author writes the blobs of one package. What its bundles say changes little from one version to the next.
+// author generates the blobs of one package. Its bundles change little from one version to the next.
 type author struct {
 	plan
 	*writer
@@ -90,7 +90,7 @@ func (a *author) olmPackage() packageBlob {
 	return p
 }
 
-// channel returns channel i: of the first all versions are, of the others the later half, third and so on.
+// channel returns channel i. The first has all versions, the others the later half, third and so on.
 func (a *author) channel(i int) channelBlob {
 	if i == 0 {
 		return a.channelFrom("stable", 0)
@@ -117,7 +117,7 @@ func versionOf(i int) string { return fmt.Sprintf("%d.%d.%d", 1+i/50, i%50/5, i%
 
 func (a *author) bundleName(i int) string { return a.name + ".v" + versionOf(i) }
 
-// bundleBytes is the size of bundle i: later ones are larger, those of huge packages by far.
+// bundleBytes returns the size of bundle i. Later bundles are larger, much larger in huge packages.
 func (a *author) bundleBytes(i int) int {
 	growth := .3
 	if a.huge {
@@ -150,7 +150,8 @@ func (a *author) bundle(i, size int) bundleBlob {
 	return b
 }
 
-// metadata is what olm.csv.metadata has, and the spec of a ClusterServiceVersion, but for its resources.
+// metadata returns the common content of olm.csv.metadata and of the spec of a ClusterServiceVersion, without
+// resources.
 func (a *author) metadata(i, description, examples int) object {
 	return object{
 		"annotations": object{
@@ -181,7 +182,7 @@ func (a *author) metadata(i, description, examples int) object {
 	}
 }
 
-// changes says whether something is written anew for this version.
+// changes reports whether this version has new text.
 func (a *author) changes() bool { return a.r.IntN(40) == 0 }
 
 func (a *author) description(n int) string {
@@ -201,7 +202,7 @@ func (a *author) description(n int) string {
 func (a *author) almExamples(n int) string {
 	var b strings.Builder
 	b.WriteByte('[')
-	for i := 0; b.Len()*5/4 < n; i++ { // what has to be escaped makes it longer
+	for i := 0; b.Len()*5/4 < n; i++ { // characters that need escapes make it longer
 		if i == len(a.examples) {
 			a.examples = append(a.examples, "")
 		}
@@ -218,7 +219,7 @@ func (a *author) almExamples(n int) string {
 	return b.String()
 }
 
-// resources describes the custom resources that the operator owns, in about n bytes.
+// resources describes the custom resources of the operator, in about n bytes.
 func (a *author) resources(n int) []object {
 	const most = 40 // descriptors of a resource
 	descriptors := a.fields(n)
@@ -278,7 +279,7 @@ func (a *author) bundleObjects(i, n int) []property {
 	return properties
 }
 
-// compact returns JSON without needless bytes, as opm writes it: what HTML would have to escape is not.
+// compact returns compact JSON without HTML escapes, like opm.
 func compact(value any) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

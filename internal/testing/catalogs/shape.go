@@ -1,7 +1,7 @@
-// Package catalogs generates file-based catalogs of a given shape: the same files for the same Shape, on every machine.
-//
-// The content is made up, but sized, skewed, repeated and written as that of the community operator catalog of OpenShift, so that
-// reading, compressing and serving it costs what the real one costs. opm accepts it.
+// Package catalogs generates file-based catalogs of a given shape: the same files for the same Shape, on every
+// machine.
+// The content is artificial, but its sizes, distributions, repetitions and formatting match the community operator
+// catalog of OpenShift, so that reading, compressing and serving it costs as much. opm accepts it.
 package catalogs
 
 import (
@@ -12,14 +12,14 @@ import (
 	"slices"
 )
 
-// version changes with what is generated for a Shape.
+// version changes when the content generated for a Shape changes.
 const version = 3
 
-// Shape is the size of a catalog. It decides every byte.
+// Shape is the size of a catalog. It determines every byte.
 type Shape struct {
 	Packages, Channels, Bundles int
 	Bytes                       int64  // of all blobs as compact JSON, within some percent
-	Seed                        uint64 // another seed is another catalog, of the same shape
+	Seed                        uint64 // another seed gives another catalog of the same shape
 }
 
 // Community is the shape of the community operator catalog of OpenShift 4.20.
@@ -27,8 +27,8 @@ func Community() Shape {
 	return Shape{Packages: 319, Channels: 537, Bundles: 5625, Bytes: 114_458_959}
 }
 
-// Scaled is a catalog with that many bundles, in packages like those of Community, whose bundles are larger on average:
-// 100 bundles take 3.4 MB, 1,000 take 33.5 MB, 10,000 take 300 MB and 100,000 take 3 GB.
+// Scaled returns the shape of a catalog with this many bundles in packages like those of Community. Its bundles are
+// larger on average: 100 bundles take 3.4 MB, 1,000 take 33.5 MB, 10,000 take 300 MB and 100,000 take 3 GB.
 func Scaled(bundles int) Shape {
 	each := int64(33_500)
 	switch {
@@ -46,12 +46,12 @@ func Scaled(bundles int) Shape {
 	}
 }
 
-// Key names the catalog: what has the same key has the same bytes.
+// Key names the catalog: catalogs with the same key have the same bytes.
 func (s Shape) Key() string {
 	return fmt.Sprintf("v%d-%dp-%dc-%db-%d-s%d", version, s.Packages, s.Channels, s.Bundles, s.Bytes, s.Seed)
 }
 
-// plan is one package to be.
+// plan describes a package before its generation.
 type plan struct {
 	name     string
 	number   int     // from 1
@@ -64,7 +64,7 @@ type plan struct {
 	yaml     bool
 }
 
-// quantile is a value that a share of a distribution lies below.
+// quantile is a value below which a share of a distribution is.
 type quantile struct{ share, value float64 }
 
 // The distributions of the community catalog, as measured.
@@ -79,16 +79,16 @@ const (
 	objectsEvery = 29        // one package of these has olm.bundle.object, and all
 	objectsFrom  = 60_000    // whose bundles have as many bytes
 	mostBytes    = 5_000_000 // of a package, but for the huge ones
-	// The largest package of the community catalog. Its bundles grow from one version to the next, the last to 2.4 MB.
+	// The largest package of the community catalog. Its bundles grow with each version, up to 2.4 MB.
 	hugeBytes, hugeBundles, hugeEvery = 27_226_745, 22, 319
 )
 
-// newRand returns the numbers that part of a catalog is made of.
+// newRand returns the random numbers for a part of a catalog.
 func newRand(seed, part uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, part)) //nolint:gosec // G404: the same numbers each time are what is wanted
 }
 
-// at returns the value that a share lies below, between the quantiles as on a logarithmic scale.
+// at returns the value of a share, interpolated logarithmically between quantiles.
 func at(distribution []quantile, share float64) float64 {
 	for i := 1; i < len(distribution); i++ {
 		low, high := distribution[i-1], distribution[i]
@@ -101,7 +101,7 @@ func at(distribution []quantile, share float64) float64 {
 	return distribution[len(distribution)-1].value
 }
 
-// spread returns n values of a distribution, evenly drawn, in random order.
+// spread returns n evenly drawn values of a distribution, in random order.
 func spread(r *rand.Rand, n int, distribution []quantile) []float64 {
 	values := make([]float64, n)
 	for i := range values {
@@ -111,7 +111,7 @@ func spread(r *rand.Rand, n int, distribution []quantile) []float64 {
 	return values
 }
 
-// plans returns the packages, in the order of their names.
+// plans returns the packages, sorted by name.
 func (s Shape) plans() []plan {
 	r := newRand(s.Seed, 0)
 	plans := make([]plan, s.Packages)
@@ -131,7 +131,7 @@ func (s Shape) plans() []plan {
 	}
 	fitBundles(plans, s.Bundles)
 	for extra := s.Channels - s.Packages; extra > 0; extra-- {
-		// More often where there are many bundles: the larger of two draws.
+		// Packages with many bundles have more channels: this is the larger of two draws.
 		a, b := &plans[r.IntN(len(plans))], &plans[r.IntN(len(plans))]
 		if a.bundles < b.bundles {
 			a = b
@@ -140,11 +140,12 @@ func (s Shape) plans() []plan {
 	}
 	fitBytes(plans, s.Bytes)
 	chooseYAML(r, plans, s.Bytes)
-	slices.SortFunc(plans, func(a, b plan) int { return cmp.Compare(a.name, b.name) }) // as the tools that build images walk directories
+	slices.SortFunc(plans, func(a, b plan) int { return cmp.Compare(a.name, b.name) }) // in the order in which image build tools walk directories
 	return plans
 }
 
-// chooseYAML takes packages at random until their part of all bytes is what it is to be; none that is too large for that.
+// chooseYAML selects random packages until they have the wanted share of all bytes, and none that is too large for
+// that.
 func chooseYAML(r *rand.Rand, plans []plan, bytes int64) {
 	left := yamlShare * float64(bytes)
 	for _, i := range r.Perm(len(plans)) {
@@ -156,7 +157,7 @@ func chooseYAML(r *rand.Rand, plans []plan, bytes int64) {
 	}
 }
 
-// fitBundles adds or takes bundles, one a package and round, until there are as many as wanted.
+// fitBundles adds or removes bundles, one per package and round, until their number is right.
 func fitBundles(plans []plan, want int) {
 	have := 0
 	for _, p := range plans {
@@ -187,9 +188,9 @@ func fitBundles(plans []plan, want int) {
 	}
 }
 
-// fitBytes scales what bundles have above the least until all is as large as wanted.
+// fitBytes scales bundles above their minimum until the total size is right.
 func fitBytes(plans []plan, want int64) {
-	const rounds = 20 // packages reach the most that they may have on the way
+	const rounds = 20 // packages reach their maximum on the way
 	for range rounds {
 		var fixed, scalable float64
 		for i := range plans {

@@ -38,7 +38,8 @@ func (w *writer) word() string {
 	return w.words[int(float64(len(w.words))*math.Pow(w.r.Float64(), 3.2))]
 }
 
-// text returns n bytes of sentences, and at most a word more; now and then there is a line break, or what JSON has to escape.
+// text returns sentences of n bytes, plus up to one word, with occasional line breaks and characters that JSON
+// escapes.
 func (w *writer) text(n int) string {
 	var b strings.Builder
 	for b.Len() < n {
@@ -87,7 +88,7 @@ func (w *writer) image(repository string) string {
 	return "quay.io/bench/" + repository + "@sha256:" + w.hex(64)
 }
 
-// icon returns an image of n bytes in base64, and its type: an SVG drawing or what begins like a PNG.
+// icon returns an image of n bytes in base64, and its type: an SVG drawing, or data that begins like a PNG.
 func (w *writer) icon(n int) (data, mediaType string) {
 	var b strings.Builder
 	raw := n * 3 / 4

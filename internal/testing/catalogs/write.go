@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// File is one file of a catalog: all of one package.
+// File is a file of a catalog, with all blobs of one package.
 type File struct {
 	Path    string // relative, with slashes: the package's directory and the file
 	Content []byte
@@ -35,8 +35,8 @@ func (s *Stats) Add(o Stats) {
 	s.Bytes, s.Written, s.YAML, s.Largest = s.Bytes+o.Bytes, s.Written+o.Written, s.YAML+o.YAML, max(s.Largest, o.Largest)
 }
 
-// Files hands out the files of a catalog, one at a time, in the order of their paths' packages; write may keep nothing of a file.
-// Two packages a processor are in memory at a time.
+// Files passes the files of a catalog to write, one at a time, sorted by package. write must not retain a file. Two
+// packages per processor are in memory at a time.
 func (s Shape) Files(ctx context.Context, write func(File) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -72,7 +72,7 @@ func (s Shape) Files(ctx context.Context, write func(File) error) error {
 	return ctx.Err()
 }
 
-// file writes the package as opm does: JSON indented by four spaces, or YAML with its keys sorted.
+// file formats the package as opm does: JSON indented by four spaces, or YAML with sorted keys.
 func (p plan) file(seed uint64) (File, error) {
 	stats := Stats{Packages: 1, Channels: p.channels, Bundles: p.bundles}
 	var out bytes.Buffer

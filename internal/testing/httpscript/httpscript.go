@@ -1,25 +1,25 @@
-// Package httpscript checks a running HTTP service by a text: requests, and what the reply to each must be. It knows the service by its
-// URL only, so that one text holds for a handler in a test and for the built program.
+// Package httpscript checks an HTTP service with a script of requests and expected replies. It only knows the URL of the
+// service, so the same script works for a handler in a test and for the built program.
 //
-// Steps are parted by empty lines. Each line of one begins with its kind:
+// Empty lines separate steps. Each line of a step begins with its kind:
 //
 //	> GET /path                 the request line; further lines of this kind are headers
 //	+ {"query": "..."}          a line of the request's body
-//	< 200                       the status; further lines of this kind are headers that the reply has to have:
-//	                            "Name: value", "Name: ~ REGEXP", or "Name: -" for one that it must not have
-//	| text                      a line of the body, which has to be just these lines
+//	< 200                       the status; further lines of this kind are expected headers:
+//	                            "Name: value", "Name: ~ REGEXP", or "Name: -" for an absent one
+//	| text                      a line of the body, which must consist of these lines
 //	~ REGEXP                    matches the body
 //	!~ REGEXP                   does not match the body
 //	blobs N                     the body is N lines of JSON
-//	blob SCHEMA PACKAGE NAME    the body is just these lines of JSON, in this order; "-" is an empty field
-//	events N                    the reply is read up to N server-sent events, and then hung up on
+//	blob SCHEMA PACKAGE NAME    the body consists of these lines of JSON, in this order; "-" is an empty field
+//	events N                    the connection is closed after N server-sent events
 //	# text                      a comment
 //
-// "@name" as the whole value of a reply's header keeps that value under the name, if it is new. Anywhere else, and from then on, it stands for
-// the value kept: in requests, in expected headers, bodies and regular expressions.
+// "@name" as the whole value of an expected header stores the value of the reply under a new name. Everywhere else, it is
+// replaced by the stored value: in requests, expected headers, bodies and regular expressions.
 //
-// Bodies are checked as they are after decoding (gzip, zstd). No Accept-Encoding is sent but what a step says. Beside what the steps say, it is
-// checked that HEAD has the status and the headers of GET.
+// Bodies are decoded (gzip, zstd) before they are checked. Only the Accept-Encoding of a step is sent. For each GET, HEAD
+// must have the same status and headers.
 package httpscript
 
 import (
@@ -29,7 +29,7 @@ import (
 	"strings"
 )
 
-// A Step is a request and what its reply must be.
+// Step is a request with the expected reply.
 type Step struct {
 	Line    int      // where it begins, from 1
 	Request []string // the request line, then headers
@@ -38,7 +38,7 @@ type Step struct {
 	status      int
 	headers     []string // "Name: value"
 	body        []string // exact lines
-	matches     []string // regular expressions; they may have references, so they are compiled late
+	matches     []string // regular expressions; compiled late, as they may contain references
 	matchesNot  []string
 	blobs       []string // "SCHEMA PACKAGE NAME"
 	count       int      // of JSON lines; -1: not checked

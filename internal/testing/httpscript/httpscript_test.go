@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// service is small and does what the scripts below say, right or wrong.
+// service is a small service that answers the scripts below, rightly or wrongly.
 func service(t *testing.T) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -22,7 +22,7 @@ func service(t *testing.T) string {
 		var request bytes.Buffer
 		_ = r.Write(&request)
 		w.WriteHeader(http.StatusOK)
-		_ = http.NewResponseController(w).Flush() // so that there is no Content-Length
+		_ = http.NewResponseController(w).Flush() // prevents a Content-Length
 		_, _ = w.Write(request.Bytes())
 	})
 	mux.HandleFunc("/gzip", func(w http.ResponseWriter, _ *http.Request) {
@@ -92,7 +92,7 @@ func TestRight(t *testing.T) {
 	}
 }
 
-// wrong are scripts that have to fail, each for one reason.
+// wrong are scripts that must fail, each for one reason.
 var wrong = []string{
 	"> GET /gzip\n< 404",
 	"> GET /gzip\n< 200\n< Content-Encoding: zstd",

@@ -18,10 +18,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Check is what a caller checks of every reply, beside what the script says. The body is decoded.
+// Check is an additional check of every reply. The body is decoded.
 type Check func(t *testing.T, req *http.Request, resp *http.Response, body []byte)
 
-// Run sends the requests of steps to the service at url, which has no trailing slash, one after another, each in a subtest.
+// Run sends the requests of steps to the service at url (without trailing slash), each in a subtest.
 func Run(t *testing.T, url string, steps []*Step, checks ...Check) {
 	t.Helper()
 	transport := &http.Transport{DisableCompression: true}
@@ -39,7 +39,7 @@ type runner struct {
 	kept      map[string]string
 }
 
-// timeout bounds one step, so that a reply that never comes fails it.
+// timeout bounds a step, so that a missing reply fails it.
 const timeout = time.Minute
 
 func (r *runner) run(t *testing.T, s *Step) {
@@ -120,7 +120,7 @@ func decoder(resp *http.Response) (io.Reader, error) {
 	}
 }
 
-// readEvents reads up to the end of the event of a number, from 1.
+// readEvents reads until the end of the given number of events.
 func readEvents(body io.Reader, events int) ([]byte, error) {
 	var data []byte
 	in, isEvent := bufio.NewReader(body), false
@@ -142,7 +142,7 @@ func readEvents(body io.Reader, events int) ([]byte, error) {
 
 var reference = regexp.MustCompile(`@[a-zA-Z]+`)
 
-// expand replaces every reference; it is an error when one is not kept yet.
+// expand replaces every reference; an unknown reference is an error.
 func (r *runner) expand(t *testing.T, s string) string {
 	t.Helper()
 	return reference.ReplaceAllStringFunc(s, func(name string) string {
@@ -153,7 +153,8 @@ func (r *runner) expand(t *testing.T, s string) string {
 	})
 }
 
-// known replaces the references that are kept and leaves all else, which may be an address, say. quote, if given, is used on each value.
+// known replaces known references and leaves all other text, such as e-mail addresses. quote, if not nil, quotes
+// each value.
 func (r *runner) known(s string, quote func(string) string) string {
 	return reference.ReplaceAllStringFunc(s, func(name string) string {
 		value, ok := r.kept[name]
@@ -251,8 +252,8 @@ func describe(t *testing.T, line string) string {
 	return strings.Join(fields, " ")
 }
 
-// checkHead compares the reply to a HEAD with that to the same GET (RFC 9110, section 9.3.2). HEAD may leave out the length of a body that
-// is made as it is sent.
+// checkHead compares the reply to a HEAD with that to the same GET (RFC 9110, section 9.3.2). HEAD may omit the
+// length of a generated body.
 func (r *runner) checkHead(t *testing.T, req *http.Request, get *http.Response) {
 	t.Helper()
 	head, body := r.send(t, req, 0) //nolint:bodyclose // send closes it
@@ -263,7 +264,7 @@ func (r *runner) checkHead(t *testing.T, req *http.Request, get *http.Response) 
 	for _, h := range []http.Header{want, got} {
 		h.Del("Date")
 		if strings.HasPrefix(h.Get("Content-Type"), "multipart/byteranges") {
-			h.Del("Content-Type") // its boundary is made up each time
+			h.Del("Content-Type") // its boundary is random
 		}
 		if head.Header.Get("Content-Length") == "" {
 			h.Del("Content-Length")
