@@ -26,10 +26,10 @@ const (
 	digest = "quay.io/operatorhubio/catalog@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 )
 
-// rules lists, for each rule of the CatalogSource schema, specs that it refuses and specs just inside it.
+// rules lists specs that each rule of the CatalogSource schema rejects, and specs that it barely accepts.
 var rules = []struct {
 	rule   string
-	says   string   // what the refusal says
+	says   string   // the error message
 	refuse []string // specs, as YAML flow mappings without the braces
 	accept []string
 }{{
@@ -121,7 +121,8 @@ var rules = []struct {
 	rule:   "mirrors are asked for known references",
 	says:   `spec.registry.mirrors[0].pullFrom: Unsupported value: "digests": supported values: "all", "digest-only", "tag-only"`,
 	refuse: []string{`image: x, registry: {mirrors: [{location: m, pullFrom: digests}]}`},
-	accept: []string{`image: x, registry: {mirrors: [{location: m, pullFrom: digest-only}, {location: z, pullFrom: tag-only}, {location: m, pullFrom: all}]}`},
+	accept: []string{`image: x, registry: {mirrors: [` +
+		`{location: m, pullFrom: digest-only}, {location: z, pullFrom: tag-only}, {location: m, pullFrom: all}]}`},
 }, {
 	rule: "pollingInterval is a duration",
 	says: "pollingInterval must be a duration, such as 30s, 45m or 1h30m",
@@ -147,7 +148,8 @@ var rules = []struct {
 	accept: []string{`image: x, pollingInterval: ` + strings.Repeat("1m", 32)},
 }, {
 	rule: "pollingSchedule has cron's form",
-	says: "pollingSchedule must have five cron fields (minute, hour, day of month, month, day of week) or be a word such as @daily; CRON_TZ=<zone> may precede it",
+	says: "pollingSchedule must have five cron fields (minute, hour, day of month, month, day of week) " +
+		"or be a word such as @daily; CRON_TZ=<zone> may precede it",
 	refuse: []string{
 		`image: x, pollingSchedule: ""`, `image: x, pollingSchedule: " "`, `image: x, pollingSchedule: "* * * *"`,
 		`image: x, pollingSchedule: "0 0 3 * * *"`, `image: x, pollingSchedule: daily`, `image: x, pollingSchedule: "CRON_TZ=UTC"`,
@@ -240,7 +242,7 @@ func TestCatalogSourceName(t *testing.T) {
 	}
 }
 
-// Every sentence of a CEL rule must occur above, so that no rule goes untested.
+// Every CEL rule has a test above.
 func TestCatalogSourceRulesAreTested(t *testing.T) {
 	tested := map[string]bool{nameRule: true}
 	for _, test := range rules {
@@ -295,8 +297,14 @@ func TestCatalogSourceStatusAndColumns(t *testing.T) {
 	catalog.Status = v1beta1.CatalogSourceStatus{
 		ObservedGeneration: generation,
 		Conditions: []metav1.Condition{
-			{Type: v1beta1.ServingCondition, Status: metav1.ConditionTrue, Reason: v1beta1.AvailableReason, Message: "Served.", LastTransitionTime: now},
-			{Type: v1beta1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1beta1.SucceededReason, Message: "319 packages are served.", LastTransitionTime: now},
+			{
+				Type: v1beta1.ServingCondition, Status: metav1.ConditionTrue,
+				Reason: v1beta1.AvailableReason, Message: "Served.", LastTransitionTime: now,
+			},
+			{
+				Type: v1beta1.ReadyCondition, Status: metav1.ConditionTrue,
+				Reason: v1beta1.SucceededReason, Message: "319 packages are served.", LastTransitionTime: now,
+			},
 		},
 		Image:  tag,
 		Digest: "sha256:e3b0",
@@ -315,7 +323,10 @@ func TestCatalogSourceStatusAndColumns(t *testing.T) {
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(catalog), got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion", "ManagedFields"), cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
+	ignored := []cmp.Option{
+		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion", "ManagedFields"), cmpopts.IgnoreTypes(metav1.TypeMeta{}),
+	}
+	if diff := cmp.Diff(want, got, ignored...); diff != "" {
 		t.Errorf("after a round trip (-want +got):\n%s", diff)
 	}
 	got.Status = v1beta1.CatalogSourceStatus{}
@@ -345,10 +356,11 @@ func TestCatalogSourceStatusAndColumns(t *testing.T) {
 
 func catalogSource(t *testing.T, name, spec string) *unstructured.Unstructured {
 	t.Helper()
-	return object(t, fmt.Sprintf("{apiVersion: catalogd.operatorframework.io/v1beta1, kind: CatalogSource, metadata: {name: %q}, spec: {%s}}", name, spec))
+	const format = "{apiVersion: catalogd.operatorframework.io/v1beta1, kind: CatalogSource, metadata: {name: %q}, spec: {%s}}"
+	return object(t, fmt.Sprintf(format, name, spec))
 }
 
-// expectRefused creates obj and wants it refused for one cause, in the words of says.
+// expectRefused creates obj and expects a rejection with the single cause says.
 func expectRefused(t *testing.T, obj client.Object, says string) {
 	t.Helper()
 	err := api.Create(t.Context(), obj, client.DryRunAll)
@@ -357,7 +369,7 @@ func expectRefused(t *testing.T, obj client.Object, says string) {
 		t.Errorf("%s: got %v, want it refused as invalid", describe(obj), err)
 		return
 	}
-	// A schema error keeps some CEL rules from being checked, and the API server says so in a cause of its own.
+	// After a schema error, the API server skips some CEL rules and adds a cause that reports this.
 	causes := slices.DeleteFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
 		return strings.Contains(c.Message, "some validation rules were not checked")
 	})

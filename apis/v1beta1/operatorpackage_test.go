@@ -17,8 +17,8 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// TestOperatorPackageRoundTrip writes every field, through the typed client, and compares what the API server gives
-// back with the file: neither the Go types nor the schema may lose or change anything.
+// TestOperatorPackageRoundTrip writes every field through the typed client and compares the stored object with the file.
+// Neither the Go types nor the schema may lose or change a value.
 func TestOperatorPackageRoundTrip(t *testing.T) {
 	raw, err := os.ReadFile("testdata/operatorpackage.yaml")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestOperatorPackageRoundTrip(t *testing.T) {
 	}
 }
 
-// The file of the round trip must fill every field of the types, or a field could be lost unseen.
+// The file of the round trip sets every field of the types.
 func TestOperatorPackageRoundTripIsWhole(t *testing.T) {
 	raw, err := os.ReadFile("testdata/operatorpackage.yaml")
 	if err != nil {
@@ -82,13 +82,13 @@ func TestOperatorPackageRoundTripIsWhole(t *testing.T) {
 	}
 }
 
-// schemaNode is the part of an OpenAPI schema that tells which fields there are.
+// schemaNode is the part of an OpenAPI schema with the fields.
 type schemaNode struct {
 	Properties map[string]schemaNode `json:"properties"`
 	Items      *schemaNode           `json:"items"`
 }
 
-// missing returns the paths of the fields that no value has.
+// missing returns the paths of unset fields.
 func (s schemaNode) missing(path string, values ...any) (paths []string) {
 	if s.Items != nil {
 		var items []any
@@ -114,7 +114,7 @@ func (s schemaNode) missing(path string, values ...any) (paths []string) {
 	return paths
 }
 
-// What clients of PackageManifest read without looking first must be there even in the poorest package.
+// Fields that clients of PackageManifest read unconditionally are present in every package.
 func TestOperatorPackageShape(t *testing.T) {
 	pkg := operatorPackage("poor", "community", 0)
 	pkg.Status = v1beta1.OperatorPackageStatus{Channels: []v1beta1.PackageChannel{{Entries: []v1beta1.ChannelEntry{}}}}
@@ -138,7 +138,7 @@ func TestOperatorPackageShape(t *testing.T) {
 	}
 }
 
-// Catalogs in use hold all of this.
+// All of these values occur in real catalogs.
 func TestOperatorPackageTakesRealData(t *testing.T) {
 	description := v1beta1.CSVDescription{
 		Keywords:        []string{"database", "database", "", "Ünicode, with: everything"},
@@ -242,7 +242,7 @@ func operatorPackage(name, catalog string, priority int32) *v1beta1.OperatorPack
 	}
 }
 
-// A nil list must not become null, which the API server would refuse.
+// A nil list must not become null, which the API server rejects.
 func TestOperatorPackageNilLists(t *testing.T) {
 	raw, err := json.Marshal(v1beta1.OperatorPackage{Status: v1beta1.OperatorPackageStatus{Channels: []v1beta1.PackageChannel{{}}}})
 	if err != nil {

@@ -18,18 +18,20 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
-// parsers are what the policy stands in front of: for each field texts that are well-formed, of which others are made, and what
-// catalogd does with it.
+// parsers are the fields that the policy checks, with well-formed seeds and catalogd's own parser.
 var parsers = []struct {
 	name  string
 	seeds []string
-	extra []string // what is put into a text
+	extra []string // inserted into texts
 	spec  func(text string) v1beta1.CatalogSourceSpec
 	reads func(text string) error
 }{
 	{
 		"image",
-		[]string{"catalog", "quay.io/example/catalog:v1.0", "localhost:5000/c", "[::1]:5000/c", "a.b/c@sha256:" + digest, "host:80/a/b__c:T@sha256:" + digest},
+		[]string{
+			"catalog", "quay.io/example/catalog:v1.0", "localhost:5000/c", "[::1]:5000/c",
+			"a.b/c@sha256:" + digest, "host:80/a/b__c:T@sha256:" + digest,
+		},
 		[]string{":", "/", "@", ".", "..", "-", "A", "0", "%41", "é", "?", "#", "sha512:", "::", "[", "]", "localhost", "~", "{"},
 		image, readImage,
 	},
@@ -42,10 +44,14 @@ var parsers = []struct {
 	{
 		"schedule",
 		[]string{
-			"0 3 * * *", "*/5 1,2 1-7 JAN MON-FRI", "59 23 31 12 6", "CRON_TZ=UTC 0-9/3 ? 1-31 feb-Dec sun", "@daily", "@every 1h30m", "CRON_TZ=Europe/Prague @every 0.5s",
+			"0 3 * * *", "*/5 1,2 1-7 JAN MON-FRI", "59 23 31 12 6", "CRON_TZ=UTC 0-9/3 ? 1-31 feb-Dec sun",
+			"@daily", "@every 1h30m", "CRON_TZ=Europe/Prague @every 0.5s",
 			"1,2,3 0 *-x/2 +01 007",
 		},
-		[]string{"-", "/", ",", "*", "?", "0", "7", "12", "31", "60", "99999999999999999999", "+", "-1", "sun", "SAT", "Dec", "L", "#", "frİ", "µs", "1d", "–", " "},
+		[]string{
+			"-", "/", ",", "*", "?", "0", "7", "12", "31", "60", "99999999999999999999", "+", "-1",
+			"sun", "SAT", "Dec", "L", "#", "frİ", "µs", "1d", "–", " ",
+		},
 		schedule, readSchedule,
 	},
 	{
@@ -68,7 +74,10 @@ var parsers = []struct {
 	},
 	{
 		"mirror",
-		[]string{"mirror.example", "mirror.example:5000/quay", "localhost/a__b/c-d", "[fd00::1]:5000/x", "docker.io", "index.docker.io/library", "my_mirror.example/x/", "m.example/c:v1"},
+		[]string{
+			"mirror.example", "mirror.example:5000/quay", "localhost/a__b/c-d", "[fd00::1]:5000/x", "docker.io",
+			"index.docker.io/library", "my_mirror.example/x/", "m.example/c:v1",
+		},
 		[]string{".", "/", "//", "-", "--", "_", "__", "___", ":", ":80", "A", "é", "@", "[", "0", " "},
 		func(text string) v1beta1.CatalogSourceSpec { return mirrors(text) },
 		readMirror,

@@ -23,7 +23,7 @@ const (
 	asPrefix       = `: write registry[:port][/namespace[/repository]], with namespace and repository in lower case`
 )
 
-// refused are the mistakes that are expected, and what is said to each.
+// refused are common mistakes with the expected messages.
 var refused = []struct {
 	name string
 	spec v1beta1.CatalogSourceSpec
@@ -100,7 +100,8 @@ var refused = []struct {
 	{"a number is no duration", schedule("CRON_TZ=UTC @every 15"), `spec.pollingSchedule: "@every 15"` + asDuration},
 
 	{
-		"a pull secret in a namespace", access(v1beta1.RegistryAccess{PullSecrets: []v1beta1.SecretReference{{Name: "a"}, {Name: "team/puller"}}}),
+		"a pull secret in a namespace",
+		access(v1beta1.RegistryAccess{PullSecrets: []v1beta1.SecretReference{{Name: "a"}, {Name: "team/puller"}}}),
 		`spec.registry.pullSecrets: "team/puller"` + asName,
 	},
 	{
@@ -168,11 +169,14 @@ func TestPolicyAccepts(t *testing.T) {
 		{"a duration", schedule("@every 1h30m0.5s")},
 		{"a duration in Greek", schedule("@every 5000000µs")},
 		{"names", access(v1beta1.RegistryAccess{
-			PullSecrets: []v1beta1.SecretReference{{Name: "a"}, {Name: "a.b-c.9"}}, CABundle: &v1beta1.BundleReference{Name: "ca", Key: ".dockerconfig_A-1"},
+			PullSecrets:       []v1beta1.SecretReference{{Name: "a"}, {Name: "a.b-c.9"}},
+			CABundle:          &v1beta1.BundleReference{Name: "ca", Key: ".dockerconfig_A-1"},
 			ClientCertificate: &v1beta1.SecretReference{Name: "a"}, Proxy: &v1beta1.SecretReference{Name: "a"},
 		})},
 		{"no names", access(v1beta1.RegistryAccess{})},
-		{"mirrors", mirrors("mirror.example", "mirror.example:5000/quay/", "localhost/a__b/c-d", "[fd00::1]:5000", "docker.io", "my_mirror.example/x")},
+		{"mirrors", mirrors(
+			"mirror.example", "mirror.example:5000/quay/", "localhost/a__b/c-d", "[fd00::1]:5000", "docker.io", "my_mirror.example/x",
+		)},
 		{"as much as the CRD lets", largest()}, // an expression may cost so much and no more
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -286,7 +290,8 @@ func largest() v1beta1.CatalogSourceSpec {
 	spec := image(strings.Repeat("a.", 300) + "a/" + strings.Repeat("b", 255) + ":" + strings.Repeat("C", 128))
 	spec.PollingSchedule = "* * * * " + strings.Repeat("SUN-SAT,", 31)
 	secret := v1beta1.SecretReference{Name: strings.Repeat("a", 253)}
-	spec.Registry = &v1beta1.RegistryAccess{ClientCertificate: &secret, Proxy: &secret, CABundle: &v1beta1.BundleReference{Name: secret.Name, Key: secret.Name}}
+	bundle := v1beta1.BundleReference{Name: secret.Name, Key: secret.Name}
+	spec.Registry = &v1beta1.RegistryAccess{ClientCertificate: &secret, Proxy: &secret, CABundle: &bundle}
 	for range 16 {
 		spec.Registry.PullSecrets = append(spec.Registry.PullSecrets, secret)
 		spec.Registry.Mirrors = append(spec.Registry.Mirrors, v1beta1.RegistryMirror{Location: strings.Repeat("a.", 255) + "aa"})

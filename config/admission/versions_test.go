@@ -10,8 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// The oldest Kubernetes that catalogd is for is 1.31, and an API server takes no new expressions that the version before it
-// could not run.
+// catalogd supports Kubernetes 1.31, which accepts only expressions that 1.30 can run.
 func TestPolicyIsForOldKubernetesToo(t *testing.T) {
 	policy, _, err := readPolicy()
 	if err != nil {
@@ -19,12 +18,14 @@ func TestPolicyIsForOldKubernetesToo(t *testing.T) {
 	}
 	set, err := environment.MustBaseEnvSet(version.MajorMinor(1, 30)).Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 30),
-		EnvOptions:        []cel.EnvOption{cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("variables", cel.DynType)},
+		EnvOptions: []cel.EnvOption{
+			cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("variables", cel.DynType),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	expressions := map[string]string{} // to what they are
+	expressions := map[string]string{} // to their names
 	for _, variable := range policy.Spec.Variables {
 		expressions[variable.Expression] = "variable " + variable.Name
 	}

@@ -168,5 +168,8 @@ func newDashboard(rows []row) dashboard {
 
 // choice returns a variable with the values of a label, initially all.
 func choice(name, label, query string) variable {
-	return variable{Name: name, Label: label, Type: "query", Query: query, Datasource: prometheus, Refresh: 2, IncludeAll: true, AllValue: ".*", Multi: true}
+	return variable{
+		Name: name, Label: label, Type: "query", Query: query, Datasource: prometheus,
+		Refresh: 2, IncludeAll: true, AllValue: ".*", Multi: true,
+	}
 }
