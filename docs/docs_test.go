@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 const root = ".."
@@ -103,4 +106,58 @@ func TestNamedTestsExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Fields of spec and status that a page of today names exist in one of the CRDs.
+func TestNamedFieldsExist(t *testing.T) {
+	var schemas []map[string]any
+	files, err := filepath.Glob(filepath.Join(root, "config", "crd", "catalogd.*.yaml"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("the CRDs are %q, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd struct {
+			Spec struct {
+				Versions []struct {
+					Schema struct{ OpenAPIV3Schema map[string]any }
+				}
+			}
+		}
+		if err := yaml.Unmarshal(text, &crd); err != nil {
+			t.Fatal(err)
+		}
+		schemas = append(schemas, crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	}
+	named := regexp.MustCompile("`((?:spec|status)(?:\\.[a-z][A-Za-z]*(?:\\[\\])?)+)`")
+	foreign := map[string]bool{ // of other APIs
+		"spec.source": true, "spec.sourceNamespace": true, "spec.sourceType": true, "spec.restoreStatus": true,
+	}
+	for page, text := range pages(t) {
+		if strings.Contains(page, filepath.Join("docs", "design")) || strings.Contains(page, filepath.Join("docs", "cli")) {
+			continue
+		}
+		for _, match := range named.FindAllStringSubmatch(text, -1) {
+			exists := func(schema map[string]any) bool { return hasField(schema, strings.Split(match[1], ".")) }
+			if !foreign[match[1]] && !slices.ContainsFunc(schemas, exists) {
+				t.Errorf("%s names the field %s, which does not exist", page, match[1])
+			}
+		}
+	}
+}
+
+// hasField reports whether a schema has a field, given as the elements of its path.
+func hasField(schema map[string]any, path []string) bool {
+	if len(path) == 0 {
+		return true
+	}
+	if items, ok := schema["items"].(map[string]any); ok {
+		schema = items
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	field, ok := properties[strings.TrimSuffix(path[0], "[]")].(map[string]any)
+	return ok && hasField(field, path[1:])
 }
