@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
@@ -62,7 +62,7 @@ What is served, and how to ask for it, README.md in the source says; CatalogSour
 
 // parseFlags reads the command line. Help goes to out, with the error pflag.ErrHelp.
 func parseFlags(args []string, out io.Writer) (config, error) {
-	cfg := config{limits: unpack.DefaultLimits(), maxBlob: fbc.DefaultMaxBlobBytes}
+	cfg := config{limits: unpack.DefaultLimits(), maxBlob: scan.DefaultMaxBlobBytes}
 	var level, pullSecret string
 	f := pflag.NewFlagSet("catalogd", pflag.ContinueOnError)
 	f.SortFlags = false

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
@@ -34,7 +34,7 @@ func defaults() config {
 		concurrency: 4,
 		account:     "catalogd",
 		limits:      unpack.DefaultLimits(),
-		maxBlob:     fbc.DefaultMaxBlobBytes,
+		maxBlob:     scan.DefaultMaxBlobBytes,
 		logLevel:    slog.LevelInfo,
 		logFormat:   "json",
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // blob says where a blob stands, and where its compact JSON lies in the spool.
@@ -19,7 +20,7 @@ type blob struct {
 	schema, pkg, name string
 	version           string
 	file              string
-	at                fbc.Position
+	at                scan.Position
 	hash              fbc.Hash
 	offset            int64
 	size              int
@@ -33,7 +34,7 @@ type catalog struct {
 	all    int // files, with those that an .indexignore names
 	files  int // that were read
 	blobs  []*blob
-	faults []*fbc.Error      // of files that cannot be read to their end, and of what is no blob
+	faults []*scan.Error     // of files that cannot be read to their end, and of what is no blob
 	broken map[string]bool   // the files that have one of them
 	odd    map[string]string // what is neither a file nor a directory, and why that will not do
 }
@@ -72,8 +73,8 @@ func (c *catalog) readAll(ctx context.Context) error {
 	if err := c.findOdd(); err != nil {
 		return err
 	}
-	files, err := fbc.Files(readable{c.fsys, c.odd})
-	if where, ok := errors.AsType[*fbc.Error](err); ok {
+	files, err := scan.Files(readable{c.fsys, c.odd})
+	if where, ok := errors.AsType[*scan.Error](err); ok {
 		c.faults = append(c.faults, where)
 		return nil
 	}
@@ -119,9 +120,9 @@ func (c *catalog) findOdd() error {
 
 func (c *catalog) readFile(name string) error {
 	faults := 0
-	err := fbc.ScanFile(c.fsys, name, 0, fbc.Visitor{
-		Blob: func(b fbc.Blob, at fbc.Position) error { return c.add(name, b, at) },
-		Fault: func(fault *fbc.Error) error {
+	err := scan.VisitFile(c.fsys, name, 0, scan.Visitor{
+		Blob: func(b scan.Blob, at scan.Position) error { return c.add(name, b, at) },
+		Fault: func(fault *scan.Error) error {
 			c.fault(name, fault)
 			if faults++; faults == maxFaults {
 				return errEnough
@@ -132,24 +133,24 @@ func (c *catalog) readFile(name string) error {
 	if errors.Is(err, errEnough) {
 		return nil
 	}
-	if fault, ok := errors.AsType[*fbc.Error](err); ok {
+	if fault, ok := errors.AsType[*scan.Error](err); ok {
 		c.fault(name, fault)
 		return nil
 	}
 	return err
 }
 
-func (c *catalog) fault(name string, fault *fbc.Error) {
+func (c *catalog) fault(name string, fault *scan.Error) {
 	c.broken[name] = true
 	c.faults = append(c.faults, fault)
 }
 
-func (c *catalog) add(file string, b fbc.Blob, at fbc.Position) error {
+func (c *catalog) add(file string, b scan.Blob, at scan.Position) error {
 	if _, err := c.spool.Write(b.JSON); err != nil {
 		return fmt.Errorf("writing a temporary file: %w", err)
 	}
 	c.blobs = append(c.blobs, &blob{
-		schema: b.Schema, pkg: b.Package, name: b.Name, version: b.Bundle.Version,
+		schema: b.Schema, pkg: b.Package, name: b.Name, version: fbc.FactsOf(b).Version,
 		file: file, at: at, hash: fbc.HashOf(b.JSON), offset: c.size, size: len(b.JSON),
 	})
 	c.size += int64(len(b.JSON))

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // Severity is how bad a Fault is.
@@ -153,7 +154,7 @@ func (l *linter) checkNotEmpty() {
 // yamlLine is how the YAML library begins its errors.
 var yamlLine = regexp.MustCompile(`^yaml: line ([0-9]+): `)
 
-func lineOf(e *fbc.Error) int {
+func lineOf(e *scan.Error) int {
 	if said := yamlLine.FindStringSubmatch(e.Err.Error()); e.Line == 0 && said != nil {
 		line, _ := strconv.Atoi(said[1]) // of digits only; of too many it is nobody's line
 		return line
@@ -162,15 +163,15 @@ func lineOf(e *fbc.Error) int {
 }
 
 // withoutLine is what is wrong, without the line, which the fault tells by itself.
-func withoutLine(e *fbc.Error) string {
+func withoutLine(e *scan.Error) string {
 	return yamlLine.ReplaceAllString(oneLine(e.Err), "the YAML cannot be read: ")
 }
 
-func readingRule(e *fbc.Error) string {
+func readingRule(e *scan.Error) string {
 	switch {
-	case errors.Is(e, fbc.ErrNoSchema):
+	case errors.Is(e, scan.ErrNoSchema):
 		return "no-schema"
-	case errors.Is(e, fbc.ErrBlobTooLarge):
+	case errors.Is(e, scan.ErrBlobTooLarge):
 		return "blob-size"
 	case path.Base(e.Path) == ".indexignore":
 		return "indexignore"

@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // place finds the lines of the faults that have none yet, and sorts all. A file is read through once.
@@ -114,7 +114,7 @@ func newScanner(r io.Reader) *scanner {
 }
 
 // to goes to the beginning of a blob, which is not before where it is.
-func (s *scanner) to(at fbc.Position) error {
+func (s *scanner) to(at scan.Position) error {
 	for {
 		c, err := s.r.ReadByte()
 		if errors.Is(err, io.EOF) { // lines that end in "\r" alone: the YAML library counts them

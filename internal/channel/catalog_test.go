@@ -9,6 +9,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // sampleCatalog is the catalog of the quick start.
@@ -19,10 +20,10 @@ func readCatalog(tb testing.TB, dir string) []Channel {
 	tb.Helper()
 	var channels []declcfg.Channel
 	versions, deprecated := map[[2]string]string{}, map[[2]string]string{}
-	add := func(b fbc.Blob) error {
+	add := func(b scan.Blob) error {
 		switch b.Schema {
 		case fbc.SchemaBundle:
-			versions[[2]string{b.Package, b.Name}] = b.Bundle.Version
+			versions[[2]string{b.Package, b.Name}] = fbc.FactsOf(b).Version
 		case fbc.SchemaChannel:
 			var c declcfg.Channel
 			if err := json.Unmarshal(b.JSON, &c); err != nil {
@@ -43,12 +44,12 @@ func readCatalog(tb testing.TB, dir string) []Channel {
 		return nil
 	}
 	fsys := os.DirFS(dir)
-	files, err := fbc.Files(fsys)
+	files, err := scan.Files(fsys)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	for _, file := range files {
-		if err := fbc.ReadFile(fsys, file, 0, add); err != nil {
+		if err := scan.ReadFile(fsys, file, 0, add); err != nil {
 			tb.Fatal(err)
 		}
 	}

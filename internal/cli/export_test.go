@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // exported is a catalog with names that no directory should have, packages whose blobs do not stand together, and numbers that Go has not.
@@ -66,13 +67,13 @@ func serveExported(t *testing.T, cut bool) *env {
 // blobsIn reads a directory as catalogd does: the blobs by package, in their order.
 func blobsIn(t *testing.T, root string) map[string][]string {
 	t.Helper()
-	files, err := fbc.Files(os.DirFS(root))
+	files, err := scan.Files(os.DirFS(root))
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string][]string{}
 	for _, file := range files {
-		err := fbc.ReadFile(os.DirFS(root), file, 0, func(b fbc.Blob) error {
+		err := scan.ReadFile(os.DirFS(root), file, 0, func(b scan.Blob) error {
 			pkg, _ := fbc.PackageOf(b.Schema, b.Package, b.Name)
 			found[pkg] = append(found[pkg], string(b.JSON))
 			return nil

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // verdict is what becomes of a catalog: it is refused as a whole, or packages of it are, or nothing is.
@@ -130,13 +132,13 @@ func TestBrokenCatalogs(t *testing.T) {
 func checkVerdict(t *testing.T, dir string, want verdict) {
 	t.Helper()
 	fsys := os.DirFS(dir)
-	files, err := Files(fsys)
+	files, err := scan.Files(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var blobs []Blob
+	var blobs []scan.Blob
 	for _, name := range files {
-		var more []Blob
+		var more []scan.Blob
 		more, err = readAll(fsys, name, 0)
 		if blobs = append(blobs, more...); err != nil {
 			break
@@ -165,9 +167,9 @@ func checkVerdict(t *testing.T, dir string, want verdict) {
 }
 
 // invalidPackages are the reasons by package.
-func invalidPackages(t *testing.T, blobs []Blob) map[string]string {
+func invalidPackages(t *testing.T, blobs []scan.Blob) map[string]string {
 	t.Helper()
-	byPackage := map[string][]Blob{}
+	byPackage := map[string][]scan.Blob{}
 	required := map[string]bool{}
 	for _, b := range blobs {
 		name, must := PackageOf(b.Schema, b.Package, b.Name)

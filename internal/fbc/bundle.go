@@ -10,6 +10,8 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/property"
 	"go.podman.io/image/v5/docker/reference"
 	"sigs.k8s.io/yaml"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // loadBundle checks a bundle, of which the compact JSON is given, and keeps of it what the model looks at. Decoding it whole takes
@@ -71,8 +73,8 @@ func isKept(p property.Property) bool {
 
 // checkVersion bounds what is parsed as a version, which takes memory by its parts.
 func checkVersion(bundle string, p property.Package) error {
-	if n := max(len(p.Version), len(p.Release)); n > maxKeyBytes {
-		return fmt.Errorf("bundle %q: a version of %d bytes, more than the %d that are accepted", bundle, n, maxKeyBytes)
+	if n := max(len(p.Version), len(p.Release)); n > scan.MaxKeyBytes {
+		return fmt.Errorf("bundle %q: a version of %d bytes, more than the %d that are accepted", bundle, n, scan.MaxKeyBytes)
 	}
 	return nil
 }

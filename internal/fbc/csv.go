@@ -13,6 +13,8 @@ import (
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // ErrNoCSV tells that a bundle carries neither a ClusterServiceVersion nor the metadata of one.
@@ -160,7 +162,7 @@ func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription 
 }
 
 func csvOfObject(b declcfg.Bundle) (*v1alpha1.ClusterServiceVersion, error) {
-	if n := CountValues([]byte(b.CsvJSON)); n > maxCSVValues {
+	if n := scan.CountValues([]byte(b.CsvJSON)); n > maxCSVValues {
 		return nil, fmt.Errorf("%d JSON values in its ClusterServiceVersion, more than the %d that are accepted", n, maxCSVValues)
 	}
 	csv := &v1alpha1.ClusterServiceVersion{}
@@ -203,9 +205,9 @@ func Images(csv *v1alpha1.ClusterServiceVersion) []string {
 
 // manifestOf is the manifest in the value of an olm.bundle.object that was skimmed.
 func manifestOf(value []byte) []byte {
-	for key, data := range members(value) {
+	for key, data := range scan.Members(value) {
 		if string(key) == `"data"` {
-			manifest, _ := base64.StdEncoding.DecodeString(unquote(data)) // it is base64: the skimmer has looked
+			manifest, _ := base64.StdEncoding.DecodeString(scan.Unquote(data)) // it is base64: the skimmer has looked
 			return manifest
 		}
 	}

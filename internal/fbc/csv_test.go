@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 const csvMetadata = `{"type":"olm.csv.metadata","value":{
@@ -202,7 +204,7 @@ func FuzzSoundCSV(f *testing.F) {
 		f.Add([]byte(withRelatedImages(bundleBlob("foo", "v1", "1.0.0", text), "a", "")))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		_ = ReadFile(fstest.MapFS{"c.json": {Data: text}}, "c.json", 1<<20, func(b Blob) error {
+		_ = scan.ReadFile(fstest.MapFS{"c.json": {Data: text}}, "c.json", 1<<20, func(b scan.Blob) error {
 			checkSoundCSV(t, b.JSON)
 			return nil
 		})

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // GVK names an API: a kind of a version of a group.
@@ -22,20 +24,11 @@ func (g GVK) String() string { return g.Group + "/" + g.Version + "/" + g.Kind }
 
 // isSound tells whether the API has a version and a kind, and a String that ParseGVK reads.
 func (g GVK) isSound() bool {
-	return g.Version != "" && g.Kind != "" && len(g.Group)+len(g.Version)+len(g.Kind)+len("//") <= maxKeyBytes &&
+	return g.Version != "" && g.Kind != "" && len(g.Group)+len(g.Version)+len(g.Kind)+len("//") <= scan.MaxKeyBytes &&
 		!strings.Contains(g.Group, "/") && !strings.Contains(g.Version, "/") && !strings.Contains(g.Kind, "/")
 }
 
 func compareGVK(a, b GVK) int { return strings.Compare(a.String(), b.String()) }
-
-// ParseGVK reads what String gives of an API of which no part has a slash.
-func ParseGVK(s string) (GVK, bool) {
-	parts := strings.Split(s, "/")
-	if len(parts) != 3 {
-		return GVK{}, false
-	}
-	return GVK{Group: parts[0], Version: parts[1], Kind: parts[2]}, true
-}
 
 // BundleFacts are what an index keeps of a bundle beside its keys. What is malformed is left out, never an error: the
 // bytes are served as they are, and whether they are sound is for LoadPackage to say.
@@ -51,69 +44,45 @@ const (
 	maxFacts = 1000
 	// maxFactBytes bounds the value of a property that becomes a fact: the three strings of a GVK, or the name and
 	// version of a package, each as long as a key may be.
-	maxFactBytes = 3*maxKeyBytes + 100
+	maxFactBytes = 3*scan.MaxKeyBytes + 100
 )
 
-// factsOf reads the facts of a bundle from the list of its properties: compact, valid JSON, or nothing. The rest of
-// the list is passed over, not decoded.
-func factsOf(properties []byte) BundleFacts {
-	var c factCollector
-	for element := range elements(properties) {
-		c.add(propertyOf(element))
+// FactsOf returns the facts of an olm.bundle blob, without decoding the rest of it. Those of any other blob are zero.
+func FactsOf(b scan.Blob) BundleFacts {
+	if b.Schema != SchemaBundle {
+		return BundleFacts{}
 	}
-	return c.facts()
-}
-
-// factCollector gathers the facts of one bundle after the other.
-type factCollector struct {
-	version  string
-	types    map[string]bool
-	provides map[GVK]bool
-}
-
-// reset forgets what was gathered.
-func (c *factCollector) reset() {
-	c.version = ""
-	clear(c.types)
-	clear(c.provides)
-}
-
-// add gathers the facts of a property.
-func (c *factCollector) add(typ string, value []byte) {
-	if typ == "" || len(typ) > maxKeyBytes {
-		return
-	}
-	if c.types == nil {
-		c.types, c.provides = map[string]bool{}, map[GVK]bool{}
-	}
-	if len(c.types) < maxFacts {
-		c.types[typ] = true
-	}
-	switch {
-	case len(value) > maxFactBytes:
-	case typ == property.TypePackage && c.version == "":
-		c.version = versionOf(value)
-	case typ == property.TypeGVK && len(c.provides) < maxFacts:
-		if g, ok := gvkOf(value); ok {
-			c.provides[g] = true
+	var facts BundleFacts
+	types, provides := map[string]bool{}, map[GVK]bool{}
+	for element := range scan.Elements(b.Properties) {
+		typ, value := propertyOf(element)
+		if typ == "" || len(typ) > scan.MaxKeyBytes {
+			continue
+		}
+		if len(types) < maxFacts {
+			types[typ] = true
+		}
+		switch {
+		case len(value) > maxFactBytes:
+		case typ == property.TypePackage && facts.Version == "":
+			facts.Version = versionOf(value)
+		case typ == property.TypeGVK && len(provides) < maxFacts:
+			if g, ok := gvkOf(value); ok {
+				provides[g] = true
+			}
 		}
 	}
-}
-
-func (c *factCollector) facts() BundleFacts {
-	return BundleFacts{
-		Version:    c.version,
-		Properties: slices.Sorted(maps.Keys(c.types)),
-		Provides:   slices.SortedFunc(maps.Keys(c.provides), compareGVK),
-	}
+	facts.Properties = slices.Sorted(maps.Keys(types))
+	facts.Provides = slices.SortedFunc(maps.Keys(provides), compareGVK)
+	return facts
 }
 
 // propertyOf reads the type of a property and cuts out its value; both are empty where it has none.
 func propertyOf(object []byte) (typ string, value []byte) {
-	for key, v := range members(object) {
-		if isKey(key, "type") && v[0] == '"' {
-			typ = unquote(v)
-		} else if isKey(key, "value") {
+	for key, v := range scan.Members(object) {
+		if scan.IsKey(key, "type") && v[0] == '"' {
+			typ = scan.Unquote(v)
+		} else if scan.IsKey(key, "value") {
 			value = v
 		}
 	}
@@ -124,7 +93,7 @@ func versionOf(value []byte) string {
 	var pkg struct {
 		Version string `json:"version"`
 	}
-	if json.Unmarshal(value, &pkg) != nil || len(pkg.Version) > maxKeyBytes {
+	if json.Unmarshal(value, &pkg) != nil || len(pkg.Version) > scan.MaxKeyBytes {
 		return ""
 	}
 	return pkg.Version
@@ -140,17 +109,17 @@ func gvkOf(value []byte) (g GVK, ok bool) {
 // plainGVK reads an API that is written as all are, and cheaply: the three keys, nothing escaped. Of any other it says
 // false, and json.Unmarshal may read it.
 func plainGVK(value []byte) (g GVK, ok bool) {
-	for key, text := range members(value) {
+	for key, text := range scan.Members(value) {
 		if text[0] != '"' || bytes.IndexByte(text, '\\') >= 0 {
 			return GVK{}, false
 		}
 		switch string(key) {
 		case `"group"`:
-			g.Group = unquote(text)
+			g.Group = scan.Unquote(text)
 		case `"version"`:
-			g.Version = unquote(text)
+			g.Version = scan.Unquote(text)
 		case `"kind"`:
-			g.Kind = unquote(text)
+			g.Kind = scan.Unquote(text)
 		default:
 			return GVK{}, false
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // factsIn reads the facts of a bundle as they come out of a file.
@@ -20,11 +22,11 @@ func factsIn(t *testing.T, properties string) BundleFacts {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("got %d blobs, %v", len(got), err)
 	}
-	return got[0].Bundle
+	return FactsOf(got[0])
 }
 
 func TestBundleFacts(t *testing.T) {
-	long := strings.Repeat("x", maxKeyBytes)
+	long := strings.Repeat("x", scan.MaxKeyBytes)
 	for name, c := range map[string]struct {
 		in   string
 		want BundleFacts
@@ -91,7 +93,7 @@ func TestOtherBlobsHaveNoFacts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(BundleFacts{}, got[0].Bundle); diff != "" {
+		if diff := cmp.Diff(BundleFacts{}, FactsOf(got[0])); diff != "" {
 			t.Errorf("%s has facts: %s", schema, diff)
 		}
 	}
@@ -108,8 +110,8 @@ func FuzzBundleFacts(f *testing.F) {
 			return
 		}
 		var facts BundleFacts
-		err := ReadFile(fstest.MapFS{"c.json": {Data: []byte(`{"schema":"olm.bundle","properties":` + properties + `}`)}}, "c.json", 1<<20, func(b Blob) error {
-			facts = b.Bundle
+		err := scan.ReadFile(fstest.MapFS{"c.json": {Data: []byte(`{"schema":"olm.bundle","properties":` + properties + `}`)}}, "c.json", 1<<20, func(b scan.Blob) error {
+			facts = FactsOf(b)
 			return nil
 		})
 		if err != nil {
@@ -124,7 +126,7 @@ func FuzzBundleFacts(f *testing.F) {
 		}
 		want := map[string]bool{}
 		for _, p := range decoded {
-			if p.Type != "" && len(p.Type) <= maxKeyBytes {
+			if p.Type != "" && len(p.Type) <= scan.MaxKeyBytes {
 				want[p.Type] = true
 			}
 		}
@@ -143,11 +145,11 @@ func checkFacts(t *testing.T, facts BundleFacts) {
 		t.Fatalf("got the APIs %q", facts.Provides)
 	}
 	for _, g := range facts.Provides {
-		if again, ok := ParseGVK(g.String()); !ok || again != g || len(g.String()) > maxKeyBytes {
-			t.Fatalf("the API %q becomes %q", g, again)
+		if parts := strings.Split(g.String(), "/"); len(parts) != 3 || (GVK{parts[0], parts[1], parts[2]}) != g || len(g.String()) > scan.MaxKeyBytes {
+			t.Fatalf("the API %q is ambiguous", g)
 		}
 	}
-	if len(facts.Version) > maxKeyBytes || len(facts.Properties) > maxFacts || len(facts.Provides) > maxFacts {
+	if len(facts.Version) > scan.MaxKeyBytes || len(facts.Properties) > maxFacts || len(facts.Provides) > maxFacts {
 		t.Fatal("the facts are not bounded")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"go.podman.io/image/v5/docker/reference"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // images are names of images that were found to be valid, without their digests: the bundles of a package share most of theirs, and
@@ -21,7 +23,7 @@ const validImage = "image"
 // skip skips the name of an image at i in compact, valid JSON, and tells whether that is empty: the model lets that pass, and real
 // catalogs have it. Of what is no valid name, or only perhaps, the index is -1.
 func (im *images) skip(b []byte, i int) (end int, empty bool) {
-	end = skipString(b, i)
+	end = scan.SkipString(b, i)
 	if b[i] != '"' || !im.has(b[i+1:end-1]) {
 		return -1, false
 	}
@@ -54,7 +56,7 @@ func withoutDigest(name []byte) []byte {
 		return name
 	}
 	for _, c := range name[len(name)-hexDigits:] {
-		if !isDigit(c) && (c < 'a' || c > 'f') {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return name
 		}
 	}

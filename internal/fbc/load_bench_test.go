@@ -6,19 +6,21 @@ import (
 	"iter"
 	"os"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // benchBlobs reads the blobs that belong to packages, by package, of the catalog directory that the environment variable FBC_CATALOG
 // names or, without it, of testdata.
 func benchBlobs(b *testing.B) (blobs map[string][][]byte, size int) {
 	fsys := os.DirFS(cmp.Or(os.Getenv("FBC_CATALOG"), "testdata/small"))
-	files, err := Files(fsys)
+	files, err := scan.Files(fsys)
 	if err != nil {
 		b.Fatal(err)
 	}
 	blobs = map[string][][]byte{}
 	for _, name := range files {
-		err := ReadFile(fsys, name, 0, func(blob Blob) error {
+		err := scan.ReadFile(fsys, name, 0, func(blob scan.Blob) error {
 			if pkg, required := PackageOf(blob.Schema, blob.Package, blob.Name); required {
 				blobs[pkg] = append(blobs[pkg], append([]byte(nil), blob.JSON...))
 				size += len(blob.JSON)
@@ -73,7 +75,7 @@ func BenchmarkCSV(b *testing.B) {
 			isHead[ch.Head] = true
 		}
 		for _, blob := range list {
-			if k, err := keysOf(blob); err == nil && k.schema == SchemaBundle && isHead[k.name] {
+			if b, err := scan.ParseBlob(blob); err == nil && b.Schema == SchemaBundle && isHead[b.Name] {
 				heads = append(heads, blob)
 				size += len(blob)
 			}

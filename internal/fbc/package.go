@@ -10,6 +10,8 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/model"
 	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // propertyDeprecated marks a bundle that an old index deprecated: opm keeps it, and lists leave it out.
@@ -118,19 +120,19 @@ type loader struct {
 
 // add adds what one blob says.
 func (l *loader) add(blob []byte) error {
-	k, err := keysOf(blob)
-	if err != nil || IsCustom(k.schema) {
+	k, err := scan.ParseBlob(blob)
+	if err != nil || IsCustom(k.Schema) {
 		return err
 	}
 	if err := CheckValues(blob); err != nil {
 		return err
 	}
-	if k.schema == SchemaBundle {
+	if k.Schema == SchemaBundle {
 		b, err := loadBundle(blob, &l.images)
 		l.cfg.Bundles = append(l.cfg.Bundles, b)
 		return err
 	}
-	one, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: k.schema, Package: k.pkg, Name: k.name, Blob: blob}})
+	one, err := declcfg.LoadSlice([]*declcfg.Meta{{Schema: k.Schema, Package: k.Package, Name: k.Name, Blob: blob}})
 	if err != nil {
 		return err
 	}
@@ -212,7 +214,7 @@ func message(d *model.Deprecation) string {
 const maxReason = 1000
 
 func invalid(name string, err error) error {
-	return &InvalidPackageError{Name: name, Reason: shorten(oneLine(err.Error()), maxReason)}
+	return &InvalidPackageError{Name: name, Reason: scan.Shorten(oneLine(err.Error()), maxReason)}
 }
 
 // oneLine makes one line of the tree in which the model reports its errors: each leaf with the branches above it,

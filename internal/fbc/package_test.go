@@ -3,11 +3,14 @@ package fbc
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 func pkgBlob(name, defaultChannel string) string {
@@ -164,20 +167,20 @@ func TestLoadPackageRefuses(t *testing.T) {
 }
 
 func TestLoadPackageReturnsErrorsOfTheBlobs(t *testing.T) {
-	_, err := LoadPackage("foo", func(yield func([]byte, error) bool) { yield(nil, errDisk) })
+	_, err := LoadPackage("foo", func(yield func([]byte, error) bool) { yield(nil, fs.ErrPermission) })
 	var invalid *InvalidPackageError
-	if !errors.Is(err, errDisk) || errors.As(err, &invalid) {
+	if !errors.Is(err, fs.ErrPermission) || errors.As(err, &invalid) {
 		t.Errorf("got %T %v, want the error of the blobs, which says nothing of the package", err, err)
 	}
 }
 
 func TestSmallCatalogIsSound(t *testing.T) {
 	fsys := os.DirFS("testdata/small")
-	files, err := Files(fsys)
+	files, err := scan.Files(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var blobs []Blob
+	var blobs []scan.Blob
 	for _, name := range files {
 		more, err := readAll(fsys, name, 0)
 		if err != nil {
@@ -192,18 +195,18 @@ func TestSmallCatalogIsSound(t *testing.T) {
 
 func TestPackageOf(t *testing.T) {
 	for _, c := range []struct {
-		blob     Blob
+		blob     scan.Blob
 		want     string
 		required bool
 	}{
-		{Blob{Schema: SchemaPackage, Name: "foo"}, "foo", true},
-		{Blob{Schema: SchemaPackage, Package: "bar"}, "", true},
-		{Blob{Schema: SchemaChannel, Package: "foo", Name: "stable"}, "foo", true},
-		{Blob{Schema: SchemaBundle, Name: "foo.v1"}, "", true},
-		{Blob{Schema: SchemaDeprecations, Package: "foo"}, "foo", true},
-		{Blob{Schema: "example.com", Package: "foo"}, "foo", false},
-		{Blob{Schema: "example.com", Name: "foo"}, "", false},
-		{Blob{Schema: "olm.nonsense", Package: "foo"}, "foo", false},
+		{scan.Blob{Schema: SchemaPackage, Name: "foo"}, "foo", true},
+		{scan.Blob{Schema: SchemaPackage, Package: "bar"}, "", true},
+		{scan.Blob{Schema: SchemaChannel, Package: "foo", Name: "stable"}, "foo", true},
+		{scan.Blob{Schema: SchemaBundle, Name: "foo.v1"}, "", true},
+		{scan.Blob{Schema: SchemaDeprecations, Package: "foo"}, "foo", true},
+		{scan.Blob{Schema: "example.com", Package: "foo"}, "foo", false},
+		{scan.Blob{Schema: "example.com", Name: "foo"}, "", false},
+		{scan.Blob{Schema: "olm.nonsense", Package: "foo"}, "foo", false},
 	} {
 		if got, required := PackageOf(c.blob.Schema, c.blob.Package, c.blob.Name); got != c.want || required != c.required {
 			t.Errorf("%+v: got %q %v, want %q %v", c.blob, got, required, c.want, c.required)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // shape tells, in one pass over compact, valid JSON, whether encoding/json can decode that into a type of Go, and decodes what is
@@ -100,9 +102,6 @@ func (s *shape) addFields(made map[reflect.Type]*shape) {
 	s.kind, s.fields = shapeStruct, fields
 }
 
-// fits tells whether a value can be decoded.
-func (s *shape) fits(value []byte) bool { return len(value) > 0 && s.skip(value, 0) == len(value) }
-
 // valueOf decodes a value that fits.
 func valueOf[T any](s *shape, value []byte) (out T) {
 	s.read(value, 0, reflect.ValueOf(&out).Elem())
@@ -118,7 +117,7 @@ func (s *shape) read(b []byte, i int, into reflect.Value) int {
 	case s.kind == shapeDecoded || s.kind == shapeAny && into.IsValid():
 		return s.decode(b, i, into)
 	case s.kind == shapeAny || b[i] == 'n': // null leaves everything as it is
-		return skipValue(b, i)
+		return scan.SkipValue(b, i)
 	case s.kind == shapeString && b[i] == '"', s.kind == shapeBool && (b[i] == 't' || b[i] == 'f'):
 		return readScalar(b, i, into)
 	case s.kind == shapeList:
@@ -133,11 +132,11 @@ func (s *shape) read(b []byte, i int, into reflect.Value) int {
 
 // readScalar reads a string, true or false.
 func readScalar(b []byte, i int, into reflect.Value) int {
-	end := skipValue(b, i)
+	end := scan.SkipValue(b, i)
 	switch {
 	case !into.IsValid():
 	case b[i] == '"':
-		into.SetString(unquote(b[i:end]))
+		into.SetString(scan.Unquote(b[i:end]))
 	default:
 		into.SetBool(b[i] == 't')
 	}
@@ -148,7 +147,7 @@ func (s *shape) decode(b []byte, i int, into reflect.Value) int {
 	if !into.IsValid() {
 		into = reflect.New(s.typ).Elem()
 	}
-	end := skipValue(b, i)
+	end := scan.SkipValue(b, i)
 	if json.Unmarshal(b[i:end], into.Addr().Interface()) != nil {
 		return -1
 	}
@@ -157,10 +156,10 @@ func (s *shape) decode(b []byte, i int, into reflect.Value) int {
 
 func (s *shape) readList(b []byte, i int, into reflect.Value) int {
 	if !into.IsValid() {
-		return skipArray(b, i, s.elem.skip)
+		return scan.WalkArray(b, i, func(i int) int { return s.elem.skip(b, i) })
 	}
 	into.Set(reflect.MakeSlice(s.typ, 0, 0))
-	return skipArray(b, i, func(b []byte, i int) int {
+	return scan.WalkArray(b, i, func(i int) int {
 		n := into.Len()
 		into.Grow(1)
 		into.SetLen(n + 1)
@@ -172,13 +171,13 @@ func (s *shape) readMap(b []byte, i int, into reflect.Value) int {
 	if into.IsValid() {
 		into.Set(reflect.MakeMap(s.typ))
 	}
-	return skipObject(b, i, func(b []byte, key, i int) int {
+	return scan.WalkObject(b, i, func(key []byte, i int) int {
 		if !into.IsValid() {
 			return s.elem.skip(b, i)
 		}
 		value := reflect.New(s.typ.Elem()).Elem()
 		end := s.elem.read(b, i, value)
-		into.SetMapIndex(reflect.ValueOf(unquote(b[key:i-len(":")])).Convert(s.typ.Key()), value)
+		into.SetMapIndex(reflect.ValueOf(scan.Unquote(key)).Convert(s.typ.Key()), value)
 		return end
 	})
 }
@@ -189,11 +188,10 @@ const mostFields = 64
 // readStruct gives up at a field that is there twice: encoding/json decodes the second into what the first left.
 func (s *shape) readStruct(b []byte, i int, into reflect.Value) int {
 	met := uint64(0)
-	return skipObject(b, i, func(b []byte, key, i int) int {
-		quoted := b[key : i-len(":")]
-		field, ok := s.fields[string(quoted)]
+	return scan.WalkObject(b, i, func(key []byte, i int) int {
+		field, ok := s.fields[string(key)]
 		if !ok {
-			return other(s, b, quoted, i)
+			return other(s, b, key, i)
 		}
 		if bit := uint64(1) << field.index; met&bit == 0 {
 			met |= bit
@@ -210,37 +208,9 @@ func (s *shape) readStruct(b []byte, i int, into reflect.Value) int {
 // knows tells whether a struct has a field for a quoted key, in any case.
 func (s *shape) knows(quoted []byte) bool {
 	for name := range s.fields {
-		if isKey(quoted, name[1:len(name)-1]) {
+		if scan.IsKey(quoted, name[1:len(name)-1]) {
 			return true
 		}
 	}
 	return false
-}
-
-// skipObject returns the index behind the object that begins at i in compact, valid JSON, or -1 if there is none. The function
-// is given where a key begins and where its value does, and returns the index behind that; -1 ends the walk.
-func skipObject(b []byte, i int, value func(b []byte, key, i int) int) int {
-	if b[i] != '{' {
-		return -1
-	}
-	for i++; b[i] != '}'; i = skipComma(b, i) {
-		key := i
-		if i = value(b, key, skipString(b, key)+len(":")); i < 0 {
-			return -1
-		}
-	}
-	return i + 1
-}
-
-// skipArray is skipObject of an array.
-func skipArray(b []byte, i int, element func(b []byte, i int) int) int {
-	if b[i] != '[' {
-		return -1
-	}
-	for i++; b[i] != ']'; i = skipComma(b, i) {
-		if i = element(b, i); i < 0 {
-			return -1
-		}
-	}
-	return i + 1
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // skimmer reads a bundle in one pass over its compact, valid JSON. It makes what decodeBundle and checkAndSlim make, but decodes
@@ -48,11 +50,12 @@ func skimBundle(blob []byte, valid *images) (declcfg.Bundle, bool) {
 	return s.bundle, ok
 }
 
-func (s *skimmer) reads(blob []byte) bool { return skipObject(blob, 0, s.member) == len(blob) }
+func (s *skimmer) reads(blob []byte) bool {
+	return scan.WalkObject(blob, 0, func(key []byte, i int) int { return s.member(blob, key, i) }) == len(blob)
+}
 
-func (s *skimmer) member(b []byte, key, i int) int {
-	quoted := b[key : i-len(":")]
-	switch string(quoted) {
+func (s *skimmer) member(b, key []byte, i int) int {
+	switch string(key) {
 	case `"schema"`:
 		return text(b, i, &s.bundle.Schema)
 	case `"name"`:
@@ -63,7 +66,7 @@ func (s *skimmer) member(b []byte, key, i int) int {
 		return s.image(b, i)
 	case `"properties"`:
 		if first(&s.properties) {
-			return skipArray(b, i, s.property)
+			return scan.WalkArray(b, i, func(i int) int { return s.property(b, i) })
 		}
 		return -1
 	case `"relatedImages"`:
@@ -72,7 +75,7 @@ func (s *skimmer) member(b []byte, key, i int) int {
 		}
 		return -1
 	}
-	return other(bundleShape, b, quoted, i)
+	return other(bundleShape, b, key, i)
 }
 
 // image checks the image of the bundle.
@@ -92,8 +95,8 @@ func text(b []byte, i int, into *string) int {
 	if b[i] != '"' {
 		return -1
 	}
-	end := skipString(b, i)
-	*into = unquote(b[i:end])
+	end := scan.SkipString(b, i)
+	*into = scan.Unquote(b[i:end])
 	return end
 }
 
@@ -109,23 +112,22 @@ func other(known *shape, b, quoted []byte, i int) int {
 	if known.knows(quoted) {
 		return -1
 	}
-	return skipValue(b, i)
+	return scan.SkipValue(b, i)
 }
 
 // property reads a property and keeps it if the model looks at it.
 func (s *skimmer) property(b []byte, i int) int {
 	var p property.Property
-	end := skipObject(b, i, func(b []byte, key, i int) int {
-		quoted := b[key : i-len(":")]
+	end := scan.WalkObject(b, i, func(key []byte, i int) int {
 		switch {
-		case string(quoted) == `"type"` && p.Type == "":
+		case string(key) == `"type"` && p.Type == "":
 			return text(b, i, &p.Type)
-		case string(quoted) == `"value"` && p.Type != "" && p.Value == nil:
+		case string(key) == `"value"` && p.Type != "" && p.Value == nil:
 			end := s.value(b, i, p.Type)
 			p.Value = b[i:max(i, end)]
 			return end
 		}
-		return other(propertyShape, b, quoted, i)
+		return other(propertyShape, b, key, i)
 	})
 	if end < 0 || p.Value == nil {
 		return -1
@@ -144,12 +146,12 @@ func (s *skimmer) value(b []byte, i int, typ string) int {
 	}
 	if known := valueShapes[typ]; known != nil {
 		end := known.skip(b, i)
-		if typ == property.TypePackage && end-i > maxKeyBytes {
+		if typ == property.TypePackage && end-i > scan.MaxKeyBytes {
 			return -1 // perhaps its version is too long
 		}
 		return end
 	}
-	end := skipValue(b, i)
+	end := scan.SkipValue(b, i)
 	if _, err := property.Parse([]property.Property{{Type: typ, Value: b[i:end]}}); err != nil {
 		return -1
 	}
@@ -159,12 +161,11 @@ func (s *skimmer) value(b []byte, i int, typ string) int {
 // bundleObject skips the value of an olm.bundle.object with a manifest in JSON, which is taken as it is.
 func bundleObject(b []byte, i int) int {
 	isJSON := false
-	end := skipObject(b, i, func(b []byte, key, i int) int {
-		quoted := b[key : i-len(":")]
-		if string(quoted) != `"data"` {
-			return other(bundleObjectShape, b, quoted, i)
+	end := scan.WalkObject(b, i, func(key []byte, i int) int {
+		if string(key) != `"data"` {
+			return other(bundleObjectShape, b, key, i)
 		}
-		end := skipString(b, i)
+		end := scan.SkipString(b, i)
 		if b[i] != '"' || isJSON || !isObjectInBase64(b[i+1:end-1]) {
 			return -1
 		}
@@ -195,20 +196,19 @@ func (s *skimmer) relatedImages(b []byte, i int) int {
 	if s.forCSV {
 		return imagesShape.read(b, i, reflect.ValueOf(&s.bundle.RelatedImages).Elem())
 	}
-	return skipArray(b, i, s.relatedImage)
+	return scan.WalkArray(b, i, func(i int) int { return s.relatedImage(b, i) })
 }
 
 // relatedImage skips a related image, and checks its name.
 func (s *skimmer) relatedImage(b []byte, i int) int {
-	return skipObject(b, i, func(b []byte, key, i int) int {
-		quoted := b[key : i-len(":")]
-		switch string(quoted) {
+	return scan.WalkObject(b, i, func(key []byte, i int) int {
+		switch string(key) {
 		case `"name"`:
 			return textShape.skip(b, i)
 		case `"image"`:
 			end, _ := s.valid.skip(b, i)
 			return end
 		}
-		return other(relatedImageShape, b, quoted, i)
+		return other(relatedImageShape, b, key, i)
 	})
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.podman.io/image/v5/docker/reference"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // checkSkimmed checks that what is skimmed off a bundle is what decoding it gives, and tells whether it could be.
@@ -44,7 +46,7 @@ func FuzzSkimBundle(f *testing.F) {
 	addSeeds(f, ".json")
 	f.Add([]byte(bundleBlob("foo", "v1", "1.0.0", csvMetadata, csvObject(csvManifest))))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		_ = ReadFile(fstest.MapFS{"c.json": {Data: text}}, "c.json", 1<<20, func(b Blob) error {
+		_ = scan.ReadFile(fstest.MapFS{"c.json": {Data: text}}, "c.json", 1<<20, func(b scan.Blob) error {
 			checkSkimmed(t, b.JSON)
 			return nil
 		})
@@ -54,7 +56,7 @@ func FuzzSkimBundle(f *testing.F) {
 // The bundles of real catalogs are skimmed, not decoded.
 func TestSampleBundlesAreSkimmed(t *testing.T) {
 	fsys := os.DirFS("testdata/small")
-	files, err := Files(fsys)
+	files, err := scan.Files(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,7 @@ func TestSkimBundle(t *testing.T) {
 		"a wrong type in a map":    {`"properties":[{"type":"olm.csv.metadata","value":{"annotations":{"a":true}}}]`, false},
 		"a wrong type of a struct": {`"properties":[{"type":"olm.gvk","value":"a"}]`, false},
 		"a wrong boolean":          {`"properties":[{"type":"olm.csv.metadata","value":{"installModes":[{"supported":"true"}]}}]`, false},
-		"a long version":           {`"properties":[{"type":"olm.package","value":{"version":"` + strings.Repeat("1", maxKeyBytes) + `"}}]`, false},
+		"a long version":           {`"properties":[{"type":"olm.package","value":{"version":"` + strings.Repeat("1", scan.MaxKeyBytes) + `"}}]`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			blob := []byte(`{"schema":"olm.bundle","name":"foo.v1","package":"foo",` + c.members + `}`)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // Summary is what lists and searches say of one sound package: facts of its olm.package blob and of the head of its
@@ -50,18 +52,18 @@ func (p *Package) DefaultHead() string {
 func NewSummary(p *Package, head []byte) Summary {
 	s := Summary{
 		Name:           p.Name,
-		Description:    shorten(p.Description, maxDescription),
+		Description:    scan.Shorten(p.Description, maxDescription),
 		DefaultChannel: p.DefaultChannel,
 		Head:           p.DefaultHead(),
-		Deprecation:    shorten(p.Deprecation, maxSummaryText),
+		Deprecation:    scan.Shorten(p.Deprecation, maxSummaryText),
 		HasIcon:        p.HasIcon,
 		Channels:       make([]string, len(p.Channels)),
 	}
 	for i, ch := range p.Channels {
 		s.Channels[i] = ch.Name
 	}
-	if k, err := keysOf(head); err == nil {
-		facts := factsOf(k.properties)
+	if b, err := scan.ParseBlob(head); err == nil {
+		facts := FactsOf(b)
 		s.Version, s.Provides = facts.Version, facts.Provides
 	}
 	if csv, err := SoundCSV(head, p.Description); err == nil {
@@ -74,7 +76,7 @@ func (s *Summary) addCSV(csv *v1alpha1.ClusterServiceVersion) {
 	s.DisplayName = summaryText(csv.Spec.DisplayName)
 	s.ShortDescription = summaryText(csv.Annotations["description"])
 	if csv.Spec.Description != "" {
-		s.Description = shorten(csv.Spec.Description, maxDescription)
+		s.Description = scan.Shorten(csv.Spec.Description, maxDescription)
 	}
 	s.Provider = summaryText(csv.Spec.Provider.Name)
 	s.Keywords = summaryList(csv.Spec.Keywords)
@@ -98,7 +100,7 @@ func ownedAPIs(csv *v1alpha1.ClusterServiceVersion) []GVK {
 	return slices.Compact(apis)
 }
 
-func summaryText(s string) string { return shorten(strings.TrimSpace(s), maxSummaryText) }
+func summaryText(s string) string { return scan.Shorten(strings.TrimSpace(s), maxSummaryText) }
 
 // summaryList drops what is empty, or there already.
 func summaryList(in []string) []string {

@@ -1,13 +1,14 @@
 package fbc
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"iter"
 
 	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 const (
@@ -34,22 +35,22 @@ func CheckValues(blob []byte) error {
 }
 
 func checkValues(blob []byte) error {
-	k, err := keysOf(blob)
+	k, err := scan.ParseBlob(blob)
 	if err != nil {
 		return err
 	}
-	if n := CountValues(blob); n > maxValues {
-		return fmt.Errorf("%d JSON values in %s %q, more than the %d that are accepted", n, k.schema, k.name, maxValues)
+	if n := scan.CountValues(blob); n > maxValues {
+		return fmt.Errorf("%d JSON values in %s %q, more than the %d that are accepted", n, k.Schema, k.Name, maxValues)
 	}
-	if k.schema != SchemaBundle {
+	if k.Schema != SchemaBundle {
 		return nil
 	}
 	for manifest := range manifests(blob) {
 		if len(manifest) > maxManifestBytes {
-			return fmt.Errorf("a manifest of %d bytes in %s %q, more than the %d that are accepted", len(manifest), k.schema, k.name, maxManifestBytes)
+			return fmt.Errorf("a manifest of %d bytes in %s %q, more than the %d that are accepted", len(manifest), k.Schema, k.Name, maxManifestBytes)
 		}
 		if n := manifestValues(manifest); n > maxValues {
-			return fmt.Errorf("%d values in a manifest of %s %q, more than the %d that are accepted", n, k.schema, k.name, maxValues)
+			return fmt.Errorf("%d values in a manifest of %s %q, more than the %d that are accepted", n, k.Schema, k.Name, maxValues)
 		}
 	}
 	return nil
@@ -59,11 +60,11 @@ func checkValues(blob []byte) error {
 // stand twice it gives all, as any may be what a decoder takes; what is no base64 fails where it is decoded.
 func manifests(bundle []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for key, list := range members(bundle) {
-			if !isKey(key, "properties") {
+		for key, list := range scan.Members(bundle) {
+			if !scan.IsKey(key, "properties") {
 				continue
 			}
-			for element := range elements(list) {
+			for element := range scan.Elements(list) {
 				if typ, _ := propertyOf(element); typ == property.TypeBundleObject && !yieldData(element, yield) {
 					return
 				}
@@ -73,15 +74,15 @@ func manifests(bundle []byte) iter.Seq[[]byte] {
 }
 
 func yieldData(object []byte, yield func([]byte) bool) bool {
-	for key, value := range members(object) {
-		if !isKey(key, "value") {
+	for key, value := range scan.Members(object) {
+		if !scan.IsKey(key, "value") {
 			continue
 		}
-		for key, data := range members(value) {
-			if !isKey(key, "data") || data[0] != '"' || len(data) <= maxValues {
+		for key, data := range scan.Members(value) {
+			if !scan.IsKey(key, "data") || data[0] != '"' || len(data) <= maxValues {
 				continue
 			}
-			text, err := base64.StdEncoding.DecodeString(unquote(data))
+			text, err := base64.StdEncoding.DecodeString(scan.Unquote(data))
 			if err == nil && !yield(text) {
 				return false
 			}
@@ -92,42 +93,9 @@ func yieldData(object []byte, yield func([]byte) bool) bool {
 
 // manifestValues counts the values of a manifest where an estimate is too many, and it is JSON; else it will be read as YAML.
 func manifestValues(text []byte) int {
-	n := EstimateValues(text)
+	n := scan.EstimateValues(text)
 	if n > maxValues && json.Valid(text) {
-		return CountValues(text)
-	}
-	return n
-}
-
-// EstimateValues counts what may begin a value in a manifest, be it JSON or YAML: it has no more.
-func EstimateValues(text []byte) int {
-	n := 1
-	for _, sign := range []string{"\n", ",", "[", "{", "- ", "? ", ": ", "-\t", "?\t", ":\t"} {
-		n += bytes.Count(text, []byte(sign))
-	}
-	return n
-}
-
-// CountValues counts the values of valid JSON, those within others too: each is the first of its list or object, or
-// follows a comma.
-func CountValues(text []byte) int {
-	n, opened := 1, false
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case ' ', '\t', '\r', '\n':
-			continue
-		case '}', ']':
-			opened = false // of nothing
-			continue
-		case ',':
-			n++
-		case '"':
-			i = skipString(text, i) - 1
-		}
-		if opened {
-			n++
-		}
-		opened = text[i] == '{' || text[i] == '['
+		return scan.CountValues(text)
 	}
 	return n
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // Limits of a catalog, whose index is built and held in memory: 10 times what 100,000 bundles need take some 200 MB.
@@ -115,7 +116,7 @@ func (in *intake) release() { in.files, in.keys, in.reuse, in.buffer = nil, nil,
 // inOrder returns the readings of the files in the order of the catalog. It reads files that were not added. The first
 // unreadable file in that order is the error.
 func (in *intake) inOrder() ([]*readFile, error) {
-	names, err := fbc.Files(in.fsys)
+	names, err := scan.Files(in.fsys)
 	if err != nil {
 		return nil, err
 	}
@@ -157,17 +158,17 @@ func (in *intake) read(name string) (f *readFile) {
 	}
 	defer func() {
 		if r := recover(); r != nil { // one file must not end the process at each start
-			f.err = &fbc.Error{Path: name, Err: fmt.Errorf("reading it failed: %v", r)}
+			f.err = &scan.Error{Path: name, Err: fmt.Errorf("reading it failed: %v", r)}
 		}
 		f.end = in.spool.size
 	}()
 	var fsys fs.FS
 	if fsys, f.content, f.err = in.load(name); f.err == nil && !in.copyUnchanged(f) {
 		f.start, f.blobs, f.facts = in.spool.size, nil, [factCount][]pair{}
-		f.err = fbc.ReadFile(fsys, name, in.limits.blob, func(b fbc.Blob) error {
+		f.err = scan.ReadFile(fsys, name, in.limits.blob, func(b scan.Blob) error {
 			err := in.add(f, b)
 			if errors.Is(err, errTooMuch) {
-				err = &fbc.Error{Path: name, Err: err}
+				err = &scan.Error{Path: name, Err: err}
 			}
 			return err
 		})
@@ -179,7 +180,7 @@ var errTooMuch = fmt.Errorf("the catalog exceeds the limit of %d blobs, %d prope
 	maxBlobs, maxFacts, maxKeyBytes)
 
 // add adds a blob of a file.
-func (in *intake) add(f *readFile, b fbc.Blob) error {
+func (in *intake) add(f *readFile, b scan.Blob) error {
 	if err := in.checkLimits(f, len(b.JSON)); err != nil {
 		return err
 	}
@@ -202,16 +203,16 @@ func (in *intake) checkLimits(f *readFile, size int) error {
 func (f *readFile) factCount() int { return len(f.facts[factProperty]) + len(f.facts[factAPI]) }
 
 // add adds what the index needs of a blob.
-func (f *readFile) add(keys *keyTable, b fbc.Blob) {
-	number := uint32(len(f.blobs))
+func (f *readFile) add(keys *keyTable, b scan.Blob) {
+	number, facts := uint32(len(f.blobs)), fbc.FactsOf(b)
 	f.blobs = append(f.blobs, blobRecord{
 		size: uint32(len(b.JSON)), hash: fbc.HashOf(b.JSON),
-		keys: [4]uint32{keys.number(b.Schema), keys.number(b.Package), keys.number(b.Name), keys.number(b.Bundle.Version)},
+		keys: [4]uint32{keys.number(b.Schema), keys.number(b.Package), keys.number(b.Name), keys.number(facts.Version)},
 	})
-	for _, typ := range b.Bundle.Properties {
+	for _, typ := range facts.Properties {
 		f.facts[factProperty] = append(f.facts[factProperty], pair{keys.number(typ), number})
 	}
-	for _, api := range b.Bundle.Provides {
+	for _, api := range facts.Provides {
 		f.facts[factAPI] = append(f.facts[factAPI], pair{keys.number(api.String()), number})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"math"
 	"path"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // A file of a snapshot that follows from others is rebuilt without any request:
@@ -97,7 +97,7 @@ func rebuildIndex(v *volume, dir string, infoText []byte, info Info) (*index, er
 	}
 	defer root.Close() // read only
 	keys, f := newKeyTable(), &readFile{}
-	err = fbc.ReadFile(root.FS(), catalogFile, math.MaxUint32-1, func(blob fbc.Blob) error {
+	err = scan.ReadFile(root.FS(), catalogFile, math.MaxUint32-1, func(blob scan.Blob) error {
 		f.add(keys, blob)
 		return nil
 	})

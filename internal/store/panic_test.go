@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -54,7 +54,7 @@ func TestPanicWhileReading(t *testing.T) {
 				}
 			}
 			_, err := st.Commit(t.Context(), source(3))
-			var where *fbc.Error
+			var where *scan.Error
 			if !errors.As(err, &where) || where.Path != "x/b.json" || !strings.Contains(err.Error(), "reading it failed: no parser is perfect") {
 				t.Errorf("%s, announced %v: got error %v", stageOf, announced, err)
 			}

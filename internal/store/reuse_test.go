@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // tiny is a limit that every blob exceeds: content committed under it was not parsed.
@@ -53,7 +53,7 @@ func TestUnchangedFilesAreNotParsedAgain(t *testing.T) {
 
 	changed := maps.Clone(old)
 	changed["syndesis/package.json"] += "\n"
-	var where *fbc.Error
+	var where *scan.Error
 	if _, err := tryCommit(t, s, "small", source(4), changed); !errors.As(err, &where) || where.Path != "syndesis/package.json" {
 		t.Errorf("got error %v, want one of the changed file: it alone has to be parsed", err)
 	}
@@ -107,7 +107,7 @@ func TestDamagedContentIsNotCopied(t *testing.T) {
 	commit(t, s, "cat", 1, blobs("one"))
 	v.flip(-10, "snapshots", source(1).Key(), catalogFile)
 	s = reopen(t, s, v.dir, c, tiny)
-	var where *fbc.Error
+	var where *scan.Error
 	if _, err := tryCommit(t, s, "cat", source(2), blobs("one")); !errors.As(err, &where) {
 		t.Errorf("got error %v: the file was not parsed", err)
 	}

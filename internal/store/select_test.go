@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 const smallCatalog = "../fbc/testdata/small"
@@ -37,17 +38,17 @@ func filesOf(t testing.TB, dir string) files {
 	return out
 }
 
-// scan reads the blobs of a directory in order: the expected content of the store.
-func scan(t *testing.T, dir string) []fbc.Blob {
+// scanDir reads the blobs of a directory in order: the expected content of the store.
+func scanDir(t *testing.T, dir string) []scan.Blob {
 	t.Helper()
 	fsys := os.DirFS(dir)
-	list, err := fbc.Files(fsys)
+	list, err := scan.Files(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []fbc.Blob
+	var out []scan.Blob
 	for _, name := range list {
-		err := fbc.ReadFile(fsys, name, 0, func(b fbc.Blob) error {
+		err := scan.ReadFile(fsys, name, 0, func(b scan.Blob) error {
 			b.JSON = bytes.Clone(b.JSON)
 			out = append(out, b)
 			return nil
@@ -60,7 +61,7 @@ func scan(t *testing.T, dir string) []fbc.Blob {
 }
 
 // lines returns the served lines of the blobs for which keep returns true.
-func lines(blobs []fbc.Blob, keep func(fbc.Blob) bool) (text string, count int) {
+func lines(blobs []scan.Blob, keep func(scan.Blob) bool) (text string, count int) {
 	var out strings.Builder
 	for _, b := range blobs {
 		if keep(b) {
@@ -98,7 +99,7 @@ func wantBlobs(t *testing.T, got *Blobs, want string, count int) {
 	}
 }
 
-func commitSmall(t *testing.T) (*Snapshot, []fbc.Blob) {
+func commitSmall(t *testing.T) (*Snapshot, []scan.Blob) {
 	t.Helper()
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c)
@@ -108,12 +109,12 @@ func commitSmall(t *testing.T) (*Snapshot, []fbc.Blob) {
 	if !ok {
 		t.Fatal("the catalog is not served after a restart")
 	}
-	return got.Snapshot, scan(t, smallCatalog)
+	return got.Snapshot, scanDir(t, smallCatalog)
 }
 
 func TestRoundTrip(t *testing.T) {
 	snap, blobs := commitSmall(t)
-	want, count := lines(blobs, func(fbc.Blob) bool { return true })
+	want, count := lines(blobs, func(scan.Blob) bool { return true })
 	wantBlobs(t, snap.Select(Query{}), want, count)
 	f, err := snap.OpenAll()
 	if err != nil {
@@ -142,7 +143,7 @@ func TestRoundTrip(t *testing.T) {
 
 func TestSelect(t *testing.T) {
 	snap, blobs := commitSmall(t)
-	values := func(field func(fbc.Blob) string) []string {
+	values := func(field func(scan.Blob) string) []string {
 		seen := []string{"", "nosuch", "\x00", "zzz"}
 		for _, b := range blobs {
 			seen = append(seen, field(b))
@@ -150,16 +151,16 @@ func TestSelect(t *testing.T) {
 		slices.Sort(seen)
 		return slices.Compact(seen)
 	}
-	schemas := values(func(b fbc.Blob) string { return b.Schema })
-	packages := values(func(b fbc.Blob) string { return b.Package })
-	blobNames := values(func(b fbc.Blob) string { return b.Name })
+	schemas := values(func(b scan.Blob) string { return b.Schema })
+	packages := values(func(b scan.Blob) string { return b.Package })
+	blobNames := values(func(b scan.Blob) string { return b.Name })
 	queries, matched := 0, 0
 	for _, schema := range schemas {
 		for _, pkg := range packages {
 			for _, name := range blobNames {
 				for _, custom := range []bool{false, true} {
 					q := Query{Schema: schema, Package: pkg, Name: name, Custom: custom}
-					want, count := lines(blobs, func(b fbc.Blob) bool {
+					want, count := lines(blobs, func(b scan.Blob) bool {
 						return (schema == "" || b.Schema == schema) && (pkg == "" || b.Package == pkg) && (name == "" || b.Name == name) &&
 							(!custom || fbc.IsCustom(b.Schema))
 					})
@@ -185,7 +186,7 @@ func TestSelect(t *testing.T) {
 func TestPackage(t *testing.T) {
 	snap, blobs := commitSmall(t)
 	for _, p := range snap.Packages() {
-		want, count := lines(blobs, func(b fbc.Blob) bool {
+		want, count := lines(blobs, func(b scan.Blob) bool {
 			return b.Package == p.Name || b.Schema == fbc.SchemaPackage && b.Name == p.Name
 		})
 		if count < 3 {
@@ -233,7 +234,7 @@ func TestBlobsAreAReadSeeker(t *testing.T) {
 		"none":      {Schema: "nosuch"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want, _ := lines(blobs, func(b fbc.Blob) bool {
+			want, _ := lines(blobs, func(b scan.Blob) bool {
 				return (q.Schema == "" || b.Schema == q.Schema) && (q.Name == "" || b.Name == q.Name)
 			})
 			if err := iotest.TestReader(snap.Select(q), []byte(want)); err != nil {
@@ -322,9 +323,9 @@ func TestBadFileIsAnErrorOfTheCatalog(t *testing.T) {
 	for i, in := range []files{{"good.json": `{"schema":"s"}`, "sub/bad.json": "{\n\n"}, {"sub/bad.json": ""}} {
 		in["sub/bad.json"] += `{"name":"no schema"}`
 		_, err := tryCommit(t, s, "cat", source(i+2), in)
-		var where *fbc.Error
+		var where *scan.Error
 		if !errors.As(err, &where) || where.Path != "sub/bad.json" {
-			t.Errorf("got %T %v, want an *fbc.Error of sub/bad.json", err, err)
+			t.Errorf("got %T %v, want an *scan.Error of sub/bad.json", err, err)
 		}
 	}
 	serves(t, s, "cat", "served")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -193,7 +193,7 @@ func TestIndexLimitsApplyWhileReading(t *testing.T) {
 				t.Fatal(err)
 			}
 			st.Add("c.json")
-			var where *fbc.Error
+			var where *scan.Error
 			if _, err := st.Commit(t.Context(), source(1)); !errors.As(err, &where) || where.Path != "c.json" ||
 				!strings.Contains(err.Error(), "exceeds the limit of") {
 				t.Errorf("got error %v", err)

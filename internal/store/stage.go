@@ -83,7 +83,7 @@ func (st *Stage) Discard() error {
 
 // Commit makes a snapshot of the files and serves it. When it returns, that is durable and the packages are validated. Until
 // then, and after an error, the catalog serves its previous content. Content that clients could not read as a catalog is a
-// *fbc.Error; an invalid package is no error.
+// *scan.Error; an invalid package is no error.
 //
 // Order: write and sync the files of the snapshot; rename its directory into snapshots/ (after a crash here, a sweep deletes
 // the unreferenced snapshot or the next attempt uses it); Serve.

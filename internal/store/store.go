@@ -51,7 +51,7 @@ type Options struct {
 	Logger       *slog.Logger     // default: slog.Default()
 	Grace        time.Duration    // how long Sweep keeps an unreferenced snapshot; default 15 minutes
 	Limit        int64            // bytes that the store may use; 0: as many as the volume has
-	MaxBlobBytes int64            // size limit of a blob; default fbc.DefaultMaxBlobBytes
+	MaxBlobBytes int64            // size limit of a blob; default scan.DefaultMaxBlobBytes
 	Now          func() time.Time // default: time.Now
 
 	step func(operation) error // called before each operation on the volume; for tests

@@ -9,14 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // readBack reads YAML as catalogd does, in which key order and the spelling of numbers are kept.
 func readBack(t *testing.T, text []byte) string {
 	t.Helper()
 	var got []byte
-	err := fbc.ReadFile(fstest.MapFS{"catalog.yaml": {Data: text}}, "catalog.yaml", 0, func(b fbc.Blob) error {
+	err := scan.ReadFile(fstest.MapFS{"catalog.yaml": {Data: text}}, "catalog.yaml", 0, func(b scan.Blob) error {
 		got = bytes.Clone(b.JSON)
 		return nil
 	})

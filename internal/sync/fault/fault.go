@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
@@ -87,7 +87,7 @@ func Reason(err error) string {
 	if limit, ok := errors.AsType[*unpack.LimitError](err); ok {
 		return limitReasons[limit.Limit]
 	}
-	if errors.Is(err, fbc.ErrBlobTooLarge) {
+	if errors.Is(err, scan.ErrBlobTooLarge) {
 		return v1beta1.BlobTooLargeReason
 	}
 	return registryReasons[registry.KindOf(err)]
@@ -96,13 +96,13 @@ func Reason(err error) string {
 // OfImage reports whether err says that the content of the image is invalid, and returns it with its remedy.
 func OfImage(err error) (isImage bool, remedied error) {
 	var image *unpack.InvalidImageError
-	var file *fbc.Error
+	var file *scan.Error
 	if !errors.As(err, &image) && !errors.As(err, &file) {
 		return false, err
 	}
 	_, isLimit := errors.AsType[*unpack.LimitError](err)
 	switch {
-	case isLimit || errors.Is(err, fbc.ErrBlobTooLarge):
+	case isLimit || errors.Is(err, scan.ErrBlobTooLarge):
 		return true, fmt.Errorf("%w. Make it smaller and push it again, or raise the limit of catalogd", err)
 	case image != nil && image.ConfigDir: // it has its remedy
 		return true, err

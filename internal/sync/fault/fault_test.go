@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
@@ -24,7 +24,7 @@ func TestReason(t *testing.T) {
 		v1beta1.TooManyFilesReason:     {&unpack.LimitError{Limit: unpack.LimitFiles}},
 		v1beta1.CompressionRatioReason: {&unpack.LimitError{Limit: unpack.LimitCompressionRatio}},
 		v1beta1.DatabaseTooLargeReason: {&unpack.LimitError{Limit: unpack.LimitDatabaseBytes}},
-		v1beta1.BlobTooLargeReason:     {fmt.Errorf("x: %w", fbc.ErrBlobTooLarge)},
+		v1beta1.BlobTooLargeReason:     {fmt.Errorf("x: %w", scan.ErrBlobTooLarge)},
 		v1beta1.AccessInvalidReason:    {WithReason(v1beta1.AccessInvalidReason, errors.New("Secret x")), &registry.Error{Kind: registry.Configuration}},
 		v1beta1.UnauthorizedReason:     {fmt.Errorf("x: %w", &registry.Error{Kind: registry.Unauthorized})},
 		v1beta1.RateLimitedReason:      {&registry.Error{Kind: registry.RateLimited}},

@@ -10,6 +10,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // bundleBlob is what is read of an olm.bundle blob: the values of the properties stay as they are.
@@ -118,7 +119,7 @@ func (b *Bundle) CsvMetadata() (*CSVMetadata, error) {
 }
 
 func (b *Bundle) readCSV(content []byte) (*CSVMetadata, error) {
-	if err := b.src.r.spendDecoded(fbc.CountValues(content)); err != nil {
+	if err := b.src.r.spendDecoded(scan.CountValues(content)); err != nil {
 		return nil, err
 	}
 	objects, err := valuesOf[property.BundleObject](b, property.TypeBundleObject)
@@ -126,7 +127,7 @@ func (b *Bundle) readCSV(content []byte) (*CSVMetadata, error) {
 		return nil, err
 	}
 	for _, object := range objects { // CSV looks into each
-		if err := b.src.r.spendDecoded(fbc.EstimateValues(object.Data)); err != nil {
+		if err := b.src.r.spendDecoded(scan.EstimateValues(object.Data)); err != nil {
 			return nil, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -108,7 +109,7 @@ func (c *Channel) findHead() (string, error) {
 	}
 	head := headOf(channel)
 	if c.src.at.Snapshot.Matches(c.entry.Number, c.json) { // the bytes were read as they are on the volume
-		c.src.note(key, keptChannel{head, fbc.CountValues(c.json)}, int64(len(head)))
+		c.src.note(key, keptChannel{head, scan.CountValues(c.json)}, int64(len(head)))
 	}
 	return head, nil
 }

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -163,7 +163,7 @@ func decode[T any](n node) (*T, error) {
 	}
 	value, err := n.decoded.get(func() (any, error) {
 		value := new(T)
-		if err := n.spendDecoded(fbc.CountValues(content)); err != nil {
+		if err := n.spendDecoded(scan.CountValues(content)); err != nil {
 			return nil, err
 		}
 		if err := json.Unmarshal(content, value); err != nil {

@@ -5,29 +5,31 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // walk has everything walk a text that may be damaged.
 func walk(t *testing.T, text []byte) {
 	t.Helper()
 	text = slices.Clip(text) // what is read beyond the end shows
-	for key, value := range members(text) {
+	for key, value := range scan.Members(text) {
 		if len(key) < 2 || len(value) == 0 || value[0] == '"' && len(value) < 2 {
 			t.Fatalf("%q: got the key %q, the value %q", text, key, value)
 		}
 	}
-	for value := range elements(text) {
+	for value := range scan.Elements(text) {
 		if len(value) == 0 {
 			t.Fatalf("%q: got an empty value", text)
 		}
 		propertyOf(value)
 	}
-	if k, err := keysOf(text); err == nil {
-		factsOf(k.properties)
+	if b, err := scan.ParseBlob(text); err == nil {
+		FactsOf(b)
 		_, _ = CSV(text, "")
 	}
 	_ = checkValues(text) // CSV would do it if the text were not small
-	CountValues(text)
+	scan.CountValues(text)
 	for range manifests(text) {
 	}
 }

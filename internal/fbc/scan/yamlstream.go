@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 import (
 	"bytes"
@@ -60,7 +60,7 @@ func readYAMLNodes(r io.Reader, src *boundedReader, held int64, v visit) error {
 	dec := yaml.NewDecoder(r)
 	w := yamlWriter{src: src}
 	for {
-		src.reset()
+		src.read = 0
 		src.read, held = held, 0
 		var doc yaml.Node
 		err := decodeYAML(dec, &doc)
@@ -151,7 +151,7 @@ type yamlStream struct {
 func (s *yamlStream) next() ([]byte, error) {
 	s.line += bytes.Count(s.buf[s.start:s.end], newline)
 	s.start = s.end
-	s.src.reset()
+	s.src.read = 0
 	for {
 		if s.unfit {
 			return nil, errUnsplit

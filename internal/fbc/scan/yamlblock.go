@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 // blockScalar writes the literal or folded scalar whose header is at pos, in a collection in column n, and goes on to
 // the next content.

@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 import (
 	"encoding/base64"

@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 import (
 	"bytes"
@@ -76,7 +76,7 @@ func yamlFiles(t testing.TB, fsys fs.FS, fn func(name string, text []byte)) {
 
 // Real catalogs are read without the library.
 func TestYAMLTextOfCatalog(t *testing.T) {
-	dirs := []string{"testdata/small"}
+	dirs := []string{"../testdata/small"}
 	if *catalogDir != "" {
 		dirs = append(dirs, *catalogDir)
 	}
@@ -98,7 +98,7 @@ func TestYAMLTextOfCatalog(t *testing.T) {
 
 // What other tools make of JSON catalogs is read without the library too. Long keys are an exception: they get a "?".
 func TestYAMLTextOfJSON(t *testing.T) {
-	dir := "testdata/small"
+	dir := "../testdata/small"
 	if *catalogDir != "" {
 		dir = *catalogDir
 	}
@@ -178,7 +178,7 @@ func FuzzYAMLText(f *testing.F) {
 
 // BenchmarkYAML reads the catalog of the flag -catalog, or the small one, both ways.
 func BenchmarkYAML(b *testing.B) {
-	dir := "testdata/small"
+	dir := "../testdata/small"
 	if *catalogDir != "" {
 		dir = *catalogDir
 	}

@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ func visitOf(fn func(Blob) error) visit {
 	return visit{Visitor: Visitor{Blob: func(b Blob, _ Position) error { return fn(b) }}}
 }
 
-func TestScanFile(t *testing.T) {
+func TestVisitFile(t *testing.T) {
 	type found struct {
 		Lines  []int    // where the blobs begin
 		Faults []string // what stands in place of others
@@ -65,7 +65,7 @@ func TestScanFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fsys := fstest.MapFS{name: {Data: []byte(test.text)}}
 			var got found
-			err := ScanFile(fsys, name, 0, Visitor{
+			err := VisitFile(fsys, name, 0, Visitor{
 				Blob: func(_ Blob, at Position) error {
 					if at.Line == 0 {
 						at.Line = lineAt(fsys, name, at.Offset)
@@ -88,11 +88,11 @@ func TestScanFile(t *testing.T) {
 	}
 }
 
-func TestScanFileEndsWhenTold(t *testing.T) {
+func TestVisitFileEndsWhenTold(t *testing.T) {
 	enough := errors.New("enough")
 	for name, text := range map[string]string{"c.json": "{}{}", "c.yaml": "a: b\n---\na: b\n"} {
 		calls := 0
-		err := ScanFile(fstest.MapFS{name: {Data: []byte(text)}}, name, 0, Visitor{Fault: func(*Error) error { calls++; return enough }})
+		err := VisitFile(fstest.MapFS{name: {Data: []byte(text)}}, name, 0, Visitor{Fault: func(*Error) error { calls++; return enough }})
 		if !errors.Is(err, enough) || calls != 1 {
 			t.Errorf("%s: got error %v after %d faults, want %v after 1", name, err, calls, enough)
 		}

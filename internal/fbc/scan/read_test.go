@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ func readText(t *testing.T, name, text string, maxBlob int64) ([]Blob, error) {
 func readAll(fsys fs.FS, name string, maxBlob int64) ([]Blob, error) {
 	var blobs []Blob
 	err := ReadFile(fsys, name, maxBlob, func(b Blob) error {
-		b.JSON = bytes.Clone(b.JSON)
+		b, _ = ParseBlob(bytes.Clone(b.JSON))
 		blobs = append(blobs, b)
 		return nil
 	})
@@ -176,7 +176,7 @@ func TestReadErrors(t *testing.T) {
 		"doubled name":                         {"c.json", `{"schema":"s","name":"a","name":"a"}`, `the key "name" stands twice`},
 		"doubled name in another case":         {"c.json", `{"schema":"s","name":"a","Name":"b"}`, `the key "Name" stands twice`},
 		"doubled schema, the one escaped":      {"c.json", `{"schema":"s","\u0073chema":"t"}`, "stands twice"},
-		"long key":                             {"c.json", `{"schema":"s","name":"` + strings.Repeat("n", maxKeyBytes) + `"}`, "longer than 4096 bytes"},
+		"long key":                             {"c.json", `{"schema":"s","name":"` + strings.Repeat("n", MaxKeyBytes) + `"}`, "longer than 4096 bytes"},
 		"UTF-16, little endian":                {"c.json", "\xff\xfe{\x00", "c.json: the file is UTF-16"},
 		"UTF-16, big endian":                   {"c.yaml", "\xfe\xff\x00{", "c.yaml: the file is UTF-16"},
 		"NUL":                                  {"c.json", "{\"schema\":\n\"\x00\"}", `c.json:2: invalid character '\x00'`},

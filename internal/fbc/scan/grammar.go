@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 // A state says what may come next.
 type state uint8

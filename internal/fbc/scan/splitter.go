@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 import (
 	"errors"
@@ -23,10 +23,7 @@ type splitter struct {
 
 	out     []byte  // the object without white space
 	run     int     // where in the window begins what is to be copied to out
-	high    uint64  // has a bit of highBits set once a string may have had a byte that is not ASCII
 	parents []state // what follows a value in each container around the present one
-
-	notes notes
 }
 
 const (
@@ -57,11 +54,10 @@ func (s *splitter) next() error {
 	i := s.endOfSpace(s.run)
 	s.run = i
 	s.start = s.base + int64(i)
-	s.out, s.high, s.parents = s.out[:0], 0, s.parents[:0]
+	s.out, s.parents = s.out[:0], s.parents[:0]
 	if i == s.end {
 		return s.err // of the source: the window was not filled
 	}
-	s.notes.reset()
 	i = s.object(i)
 	if i < 0 || s.offset(i)-s.start > s.max {
 		if s.err != nil && s.err != io.EOF { //nolint:errorlint // io.Reader promises that very value
@@ -75,9 +71,6 @@ func (s *splitter) next() error {
 }
 
 func (s *splitter) offset(i int) int64 { return s.base + int64(i) }
-
-// outAt is where in out the byte at i of the window will stand.
-func (s *splitter) outAt(i int) int { return len(s.out) + i - s.run }
 
 // flush copies the window up to i to out.
 func (s *splitter) flush(i int) {

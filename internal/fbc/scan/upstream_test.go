@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func upstreams(t *testing.T, fsys fs.FS) []decoded {
 
 // A catalog means to us what it means to operator-registry, blob by blob.
 func TestSmallCatalogIsReadAsUpstreamReadsIt(t *testing.T) {
-	fsys := os.DirFS("testdata/small")
+	fsys := os.DirFS("../testdata/small")
 	got := ours(t, fsys)
 	if diff := cmp.Diff(upstreams(t, fsys), got); diff != "" {
 		t.Errorf("-upstream +ours:\n%s", diff)
@@ -79,7 +79,7 @@ func TestSmallCatalogIsReadAsUpstreamReadsIt(t *testing.T) {
 func TestSmallCatalogKeepsNumbers(t *testing.T) {
 	var blobs []string
 	for _, name := range []string{"catalog-info.json", "aws-neuron-operator/support-matrix.yaml"} {
-		got, err := readAll(os.DirFS("testdata/small"), name, 0)
+		got, err := readAll(os.DirFS("../testdata/small"), name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestSmallCatalogKeepsNumbers(t *testing.T) {
 	}
 	all := strings.Join(blobs, "\n")
 	for _, name := range []string{"catalog-info.json", "aws-neuron-operator/support-matrix.yaml"} {
-		source, err := os.ReadFile("testdata/small/" + name)
+		source, err := os.ReadFile("../testdata/small/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 import (
 	"encoding/binary"
@@ -23,20 +23,19 @@ func (s *splitter) object(i int) int {
 		case passScalar:
 			i, now = s.scalar(i), after
 		case passKey:
-			i, now = s.key(i), wantColon
+			i, now = s.str(i+1), wantColon
 		case passColon:
 			i, now = i+1, wantValue
 		case passComma:
-			s.endOfValue(i)
 			i, now = i+1, after-2
 		case openObject:
-			i, now = s.open(i, after, true), wantKeyOrEnd
+			i, now = s.open(i, after), wantKeyOrEnd
 			after = afterMember
 		case openArray:
-			i, now = s.open(i, after, false), wantElementOrEnd
+			i, now = s.open(i, after), wantElementOrEnd
 			after = afterElement
 		case closeContainer:
-			after = s.close(i)
+			after = s.close()
 			i, now = i+1, after
 			if len(s.parents) == 0 {
 				return i
@@ -60,43 +59,20 @@ func (s *splitter) more(i int) int {
 	return -1
 }
 
-// key passes over a key, and takes note of it.
-func (s *splitter) key(i int) int {
-	from := s.outAt(i)
-	i = s.str(i + 1)
-	if i >= 0 && s.notes.watching {
-		s.noteKey(from, i)
-	}
-	return i
-}
-
-// endOfValue takes note that a value ends at i.
-func (s *splitter) endOfValue(i int) {
-	if s.notes.watching {
-		s.noteValue(i)
-	}
-}
-
 // open enters a container; a value in its parent is followed by after.
-func (s *splitter) open(i int, after state, isObject bool) int {
+func (s *splitter) open(i int, after state) int {
 	if len(s.parents) == maxDepth {
 		return -1
 	}
 	s.parents = append(s.parents, after)
-	s.notes.enter(len(s.parents), isObject)
 	return i + 1
 }
 
-// close leaves a container and returns what follows it.
-func (s *splitter) close(i int) (after state) {
-	if s.notes.watching {
-		s.noteValue(i)
-		s.noteProperty(i)
-	}
+// close leaves a container and returns the state behind it.
+func (s *splitter) close() (after state) {
 	last := len(s.parents) - 1
 	after = s.parents[last]
 	s.parents = s.parents[:last]
-	s.notes.leave(last)
 	return after
 }
 
@@ -128,10 +104,9 @@ const (
 
 // str passes over a string, from behind its opening quote on.
 func (s *splitter) str(i int) int {
-	b, high := s.buf, uint64(0)
+	b := s.buf
 	for {
 		x := binary.LittleEndian.Uint64(b[i:])
-		high |= x
 		// Each of the three has the high bit of the first byte that is a quote, a backslash or a control character, and
 		// perhaps of later ones; bytes that are not ASCII are masked out.
 		stop := ((x ^ '"'*everyByte) - everyByte) | ((x ^ '\\'*everyByte) - everyByte) | (x - ' '*everyByte)
@@ -143,7 +118,6 @@ func (s *splitter) str(i int) int {
 		i += bits.TrailingZeros64(stop) / 8
 		switch b[i] {
 		case '"':
-			s.high |= high
 			return i + 1
 		case '\\':
 			i = s.escape(i)

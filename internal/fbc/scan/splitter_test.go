@@ -1,4 +1,4 @@
-package fbc
+package scan
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func jsonTexts() []string {
 		"{\"\u017fchema\":\"s\",\"pac\u212aage\":\"p\",\"na\xffme\":1,\"name\":\"\\u00e9\xff\"}",
 		"{\"schema\":\"olm.bundle\",\"properties\":[{\"type\":\"\xff\"},{\"type\":\"olm.gvk\",\"value\":{\"group\":\"\xff\",\"version\":\"v\",\"kind\":\"k\"}}]}",
 		`{"schema":"s","name":"a","Name":"b"}`, `{"schema":1}`, `{"schema":null}`, `{"schema":""}`, `{"name":"n"}`, `{"schema":"s","name":["n"]}`,
-		`{"schema":"s","name":"` + strings.Repeat("n", maxKeyBytes-2) + `"}`, `{"schema":"s","name":"` + strings.Repeat("n", maxKeyBytes-1) + `"}`,
+		`{"schema":"s","name":"` + strings.Repeat("n", MaxKeyBytes-2) + `"}`, `{"schema":"s","name":"` + strings.Repeat("n", MaxKeyBytes-1) + `"}`,
 		`{"schema":"s","a":` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + "}",
 		`{"schema":"s","a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + "}",
 		`{"schema":"s","a":` + strings.Repeat(`{"b":`, 10000) + "1" + strings.Repeat("}", 10000) + "}",
@@ -67,7 +67,7 @@ func TestSplitterIsEncodingJSON(t *testing.T) {
 
 // The real catalogs of testdata are read as encoding/json reads them.
 func TestSplitterReadsRealCatalogs(t *testing.T) {
-	err := filepath.WalkDir("testdata", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../testdata", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".json" {
 			return err
 		}
