@@ -15,17 +15,15 @@ import (
 	"time"
 )
 
-// pieceSize is how much of a reply has one deadline. With Stall it makes the slowest reader that is served: 32 KiB in 30 s.
+// pieceSize is the number of bytes of a response that share a deadline. With the default Stall the slowest served reader takes
+// 32 KiB in 30 s.
 const pieceSize = 32 << 10
 
-// unsentBytes is how much of a reply the kernel holds that it could not send yet. Left to itself it takes megabytes, and tells
-// that there is room again only when a third is gone: a client that has become slow would look stalled for minutes.
+// unsentBytes is the limit of unsent bytes that the kernel holds for a connection. By default it accepts megabytes and reports
+// free space only after sending a third, so a client that becomes slow would look stalled for minutes.
 const unsentBytes = 32 << 10
 
-// maxHeld is what a connection holds back while more is about to follow: what net/http's buffer of a connection holds.
-const maxHeld = 4 << 10
-
-// listener hands out connections as the table admits them.
+// listener returns connections that the table admits.
 type listener struct {
 	net.Listener
 	table  *table
@@ -43,7 +41,7 @@ func newListener(tcp net.Listener, t *table, stall time.Duration) *listener {
 	return l
 }
 
-// Accept waits for a client and for a place in the table.
+// Accept waits for a connection and for a place in the table.
 func (l *listener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
@@ -51,7 +49,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	tcp, ok := accepted.(*net.TCPConn)
 	if !ok {
-		return nil, fmt.Errorf("accepting a connection: it is a %T, not TCP", accepted)
+		return nil, fmt.Errorf("accepting a connection: unexpected type %T", accepted)
 	}
 	raw, err := tcp.SyscallConn()
 	if err != nil {
@@ -60,45 +58,42 @@ func (l *listener) Accept() (net.Conn, error) {
 	limitUnsent(raw, unsentBytes)
 	c := &conn{TCPConn: tcp, raw: raw, table: l.table, stall: l.stall}
 	if !l.table.admit(c, l.closed) {
-		_ = tcp.Close() // it was never used
+		_ = tcp.Close() // unused
 		return nil, net.ErrClosed
 	}
 	return c, nil
 }
 
-// Close also ends an Accept that waits for a place.
+// Close also ends an Accept that is waiting for a place.
 func (l *listener) Close() error { return l.close() }
 
-// conn is a connection below TLS, if there is TLS. Every write to it has a deadline that follows progress, whoever makes it:
-// a handler, net/http with what it buffered, the TLS handshake, HTTP/2's frames of all streams together.
+// conn is a TCP connection, below TLS if TLS is used. Every write has a deadline that follows progress: those of handlers, of
+// the buffers of net/http, of the TLS handshake and of HTTP/2 frames.
 type conn struct {
 	*net.TCPConn
 	raw   syscall.RawConn // of TCPConn
 	table *table
 	stall time.Duration
 
-	// What whoever looks for a connection to close must know. Over HTTP/2 these are of the streams: a client that takes nothing of
-	// them could still have its pings answered.
+	// The table chooses connections to evict by these. Over HTTP/2 they count streams, because a client that reads no stream
+	// can still answer pings.
 	http2    atomic.Bool
-	writes   atomic.Int32 // pieces of replies that the client has not taken yet
-	taken    atomic.Int64 // bytes of replies that it took since the connection became busy
-	progress atomic.Int64 // when it last took any, or a reply began: Unix nanoseconds
-
-	holding bool   // by whoever writes the reply: more of it follows at once
-	held    []byte // of the reply, to be sent with what follows; a piece of the table's, or nil
+	writes   atomic.Int32 // unfinished writes of pieces
+	taken    atomic.Int64 // bytes of responses taken by the client since the connection became busy
+	progress atomic.Int64 // Unix time in ns of the last progress of a response
 
 	mu       sync.Mutex
-	deadline time.Time // for writing, as set from above: by crypto/tls, or a handler that wants less than stall
-	extended time.Time // the deadline that TCPConn has if that is ours; it may be over
+	deadline time.Time // for writing, set by crypto/tls or a handler
+	extended time.Time // for writing, set by extend; zero if deadline applies
 
 	place // guarded by table.mu
 }
 
-var _ io.ReaderFrom = (*conn)(nil) // net/http looks for it, to send files
+var _ io.ReaderFrom = (*conn)(nil) // used by net/http to send files
 
 type connKey struct{}
 
-// withConn lets a handler find the connection that its request came by.
+// withConn adds the connection to the context of its requests.
 func withConn(ctx context.Context, nc net.Conn) context.Context {
 	if t, ok := nc.(*tls.Conn); ok {
 		nc = t.NetConn()
@@ -111,54 +106,22 @@ func connOf(r *http.Request) *conn {
 	return c
 }
 
-// Write sends p, in pieces that have a deadline each; with what was held before. While the connection is holding, p is held if it is small.
+// Write sends p in pieces, each with a deadline.
 func (c *conn) Write(p []byte) (written int, err error) {
-	if c.holding && len(c.held)+len(p) <= maxHeld {
-		c.hold(p)
-		return len(p), nil
-	}
-	if held := len(c.held); held > 0 {
-		first := p[:min(len(p), pieceSize-held)]
-		c.hold(first)
-		n, err := c.sendHeld(held)
-		if written = int(n); err != nil {
-			return written, err
-		}
-	}
 	for err == nil && written < len(p) {
 		piece := p[written:min(len(p), written+pieceSize)]
-		n, sendErr := c.send(func() (int64, error) {
+		var n int64
+		n, err = c.send(func() (int64, error) {
 			n, err := c.TCPConn.Write(piece)
 			return int64(n), err
 		})
-		written, err = written+int(n), sendErr
+		written += int(n)
 	}
 	return written, err
 }
 
-// hold adds p to what is held, which it returns.
-func (c *conn) hold(p []byte) []byte {
-	if c.held == nil {
-		c.held = c.table.piece()[:0]
-	}
-	c.held = append(c.held, p...)
-	return c.held
-}
-
-// sendHeld sends what is held, and tells how much was sent of what is beyond its first bytes, which were reported as written before.
-func (c *conn) sendHeld(reported int) (int64, error) {
-	piece := c.held
-	c.held = nil
-	defer c.table.putPiece(piece)
-	n, err := c.send(func() (int64, error) {
-		n, err := c.TCPConn.Write(piece)
-		return int64(n), err
-	})
-	return max(n-int64(reported), 0), err
-}
-
-// send writes one piece. What a stalled client has not taken is dropped with the connection: the kernel would else keep and
-// offer it for minutes.
+// send writes one piece. If the client stalls, unsent data is dropped with the connection; otherwise the kernel would keep it
+// for minutes.
 func (c *conn) send(piece func() (int64, error)) (int64, error) {
 	now := time.Now()
 	if err := c.extend(now); err != nil {
@@ -178,8 +141,8 @@ func (c *conn) send(piece func() (int64, error)) (int64, error) {
 	return n, err
 }
 
-// extend gives the next piece a deadline: stall, or up to an eighth more. So pieces that follow each other soon share one, which is less
-// work than to set it anew for each.
+// extend sets the deadline of the next piece: stall or up to an eighth more, so that pieces in quick succession share a
+// deadline.
 func (c *conn) extend(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,8 +157,8 @@ func (c *conn) extend(now time.Time) error {
 	return c.TCPConn.SetWriteDeadline(c.extended)
 }
 
-// beginWrite notes that a piece is offered to the client. Here and in endWrite the progress is noted first: whoever looks between
-// the two must not see the old one.
+// beginWrite records the start of a write. It and endWrite record the progress first, so that concurrent readers never see a
+// write with outdated progress.
 func (c *conn) beginWrite(now time.Time) {
 	if c.writes.Load() == 0 {
 		c.progressed(now)
@@ -203,7 +166,7 @@ func (c *conn) beginWrite(now time.Time) {
 	c.writes.Add(1)
 }
 
-// endWrite notes that the client took n bytes of it, or a frame without content: 0; or nothing: -1.
+// endWrite records the end of a write of n bytes; n is negative if it failed.
 func (c *conn) endWrite(n int64) {
 	if n >= 0 {
 		c.taken.Add(n)

@@ -1,17 +1,14 @@
-// Package listen is an HTTP port that holds under load: it takes a bounded number of connections, and whoever keeps one
-// without asking for anything, or without taking the answer, loses it to whoever comes next.
+// Package listen is an HTTP port that withstands slow and greedy clients. The number of connections is bounded; a connection
+// whose client sends no request, or does not read the response, is evicted when another client connects.
 //
-// Three rules do that, each in a file of its own:
+//   - table.go: evicts the connection that has waited longest for a complete request when a new one needs its place. Clients
+//     that send a header byte by byte (slow loris) evict each other, not a client that sends its request at once. Requests in
+//     flight are bounded too, because an HTTP/2 connection carries many.
+//   - conn.go: each piece of a response has a deadline, so a slow reader may take any time and a stalled one is cut.
+//   - request.go: the same for a stream of HTTP/2, which flow control can stall while its connection lives.
+//   - hosts.go: refuses requests with a foreign Host.
 //
-//   - table.go: of the connections, the one that has waited longest without a whole request gives way when one more comes.
-//     Ten thousand clients that send a header a byte a second (slow loris) push each other out, not the client that
-//     sends its request at once. The requests in hand are bounded as well, for an HTTP/2 connection carries many.
-//   - conn.go: a write must be accepted piece by piece, so a reply of any size may take as long as its reader needs,
-//     and a reader that has stopped is cut.
-//   - request.go: the same for one HTTP/2 stream, which flow control can stall while its connection lives.
-//
-// A handler need not know of any of this, but for one thing: it should read a request's body to its end, for a request that
-// is not read whole is not counted as being answered.
+// A handler should read the body of a request to its end: until then the connection counts as waiting.
 package listen
 
 import (
@@ -30,47 +27,47 @@ import (
 
 const (
 	maxHeaderBytes = 32 << 10 // of a request: enough for any token and any GraphQL query in a URL
-	maxStreams     = 100      // of an HTTP/2 connection at a time, as RFC 9113, section 6.5.2, recommends at least
-	requestsPer    = 2        // requests in hand for each connection allowed, over all connections; see table.begin
-	modest         = 16       // requests in hand of one connection that are no greed; see table.greediest
+	maxStreams     = 100      // of an HTTP/2 connection: the recommended minimum (RFC 9113, section 6.5.2)
+	requestsPer    = 2        // requests in flight for each allowed connection, over all connections; see table.begin
+	modest         = 16       // requests in flight of a connection that are not greedy; see table.greediest
 
-	// What an HTTP/2 client may make the server hold of a body that no handler has read yet, and of one frame: the least
-	// that net/http takes. Nobody uploads here.
+	// Buffers for a body that no handler has read yet and for a frame of HTTP/2: the minimum of net/http.
 	maxUnread = 64 << 10
 	maxFrame  = 16 << 10
 )
 
-// Config is what a port is made of. The zero value of a number or duration means its default.
+// Config configures a port. A zero number or duration means the default.
 type Config struct {
 	Name    string // "content", in errors, logs and metrics
 	Flag    string // "--content-bind-address", in errors
 	Address string // host:port, as net.Listen takes it
 	Handler http.Handler
-	TLS     *tls.Config // nil: plain HTTP/1.1. Else HTTP/2 as well
+	TLS     *tls.Config // nil: plain HTTP/1.1; otherwise HTTP/2 too
+	Hosts   []string    // Host headers that are allowed beside loopback names; nil: any
 
 	MaxConnections int           // 1000
-	Header         time.Duration // 5 s: how long a TLS handshake, and the header of a request, may take
-	Request        time.Duration // 30 s: how long a request may take to be read whole
-	Stall          time.Duration // 30 s: how long a client may take over a piece (32 KiB) of a reply, and up to an eighth more: at the least, about 1 KiB/s
-	Idle           time.Duration // 2 min: how long a connection may be idle between requests
-	Grace          time.Duration // 20 s: how long requests in flight may take to end at shutdown; with what else ends, within a pod's 30 s (terminationGracePeriodSeconds)
+	Header         time.Duration // 5 s: of a TLS handshake and of reading the header of a request
+	Request        time.Duration // 30 s: of reading a complete request
+	Stall          time.Duration // 30 s: of a client reading a piece (32 KiB) of a response; up to an eighth more
+	Idle           time.Duration // 2 min: between requests
+	Grace          time.Duration // 20 s: of requests in flight at shutdown; less than the terminationGracePeriodSeconds of a pod
 
-	Metrics prometheus.Registerer // nil: none
+	Metrics prometheus.Registerer // nil: no metrics
 	Logger  *slog.Logger
 
-	// prompt is how long every connection may wait, whatever comes: a client that sends its request within it is never cut. It
-	// bounds how fast connections are taken when there are MaxConnections, with the default to 10 times as many a second.
+	// prompt is the minimum time before a waiting connection is evicted. It limits the rate of new connections to
+	// MaxConnections in prompt.
 	prompt time.Duration // 100 ms
 }
 
-// Server is one port. It has its socket from Listen on; clients wait in the kernel's queue until Serve.
+// Server is a port. Between Listen and Serve clients wait in the queue of the kernel.
 type Server struct {
 	cfg      Config
 	listener *listener
 	http     *http.Server
 }
 
-// Listen takes the port, so that one that is taken is an error before anything starts.
+// Listen binds the port, so that a port in use is an error before anything starts.
 func Listen(cfg Config) (*Server, error) {
 	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 1000)
 	cfg.Header = cmp.Or(cfg.Header, 5*time.Second)
@@ -92,33 +89,34 @@ func Listen(cfg Config) (*Server, error) {
 }
 
 func newHTTPServer(cfg Config, table *table) *http.Server {
+	handler := track(cfg, table)
 	return &http.Server{
-		Handler:           track(cfg, table),
+		Handler:           handler,
 		TLSConfig:         cfg.TLS,
 		ReadHeaderTimeout: cfg.Header,
 		ReadTimeout:       cfg.Request,
-		IdleTimeout:       cfg.Idle, // and no WriteTimeout: it would bound a reply, not its progress
+		IdleTimeout:       cfg.Idle, // no WriteTimeout: it would limit the duration of a response, not its progress
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnContext:       withConn,
-		ErrorLog:          slog.NewLogLogger(cfg.Logger.With("port", cfg.Name).Handler(), slog.LevelDebug), // scanners make noise
+		ErrorLog:          slog.NewLogLogger(cfg.Logger.With("port", cfg.Name).Handler(), slog.LevelDebug), // port scanners cause many errors
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxStreams,
 			MaxReadFrameSize:              maxFrame,
 			MaxReceiveBufferPerConnection: maxUnread,
 			MaxReceiveBufferPerStream:     maxUnread,
-			SendPingTimeout:               cfg.Stall, // a client that is gone holds streams no longer than one that reads no reply
+			SendPingTimeout:               cfg.Stall, // cuts a vanished client as soon as a stalled one
 			PingTimeout:                   cfg.Stall,
 		},
 	}
 }
 
-// Addr returns the address that was taken: with the port that the kernel chose, if it was asked for port 0.
+// Addr returns the bound address, with the port that the kernel chose for port 0.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers requests until ctx ends, and then lets those in flight end. It closes the port. An error is a port that broke, or
-// requests that were cut off when Grace had passed.
+// Serve answers requests until ctx ends, waits up to Grace for those in flight and closes the port. It returns an error if
+// the port fails or requests are cut off after Grace.
 func (s *Server) Serve(ctx context.Context) error {
-	defer s.listener.Close() // Shutdown does that too, if accept was quicker
+	defer s.listener.Close() // Shutdown closes it only if accept has begun
 	failed := make(chan error, 1)
 	go func() { failed <- s.accept() }()
 	select {
@@ -129,7 +127,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Grace)
 	defer cancel()
 	if err := s.http.Shutdown(grace); err != nil {
-		return errors.Join(fmt.Errorf("%s requests were cut off: %w", s.cfg.Name, err), s.http.Close())
+		return errors.Join(fmt.Errorf("shutting down the %s port: requests in flight were cut off: %w", s.cfg.Name, err), s.http.Close())
 	}
 	return nil
 }

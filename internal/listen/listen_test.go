@@ -261,7 +261,7 @@ func TestShutdownEnds(t *testing.T) {
 	}()
 	receive(t, "the request", begun)
 	cancel()
-	if err := receive(t, "the end", ended); err == nil || !strings.Contains(err.Error(), "test requests were cut off") {
+	if err := receive(t, "the end", ended); err == nil || !strings.Contains(err.Error(), "shutting down the test port: requests in flight were cut off") {
 		t.Errorf("got error %v", err)
 	}
 	receive(t, "the client's error", got)
@@ -291,5 +291,59 @@ func TestPlainRequestToTLS(t *testing.T) {
 	p := serve(t, "HTTP/2", Config{Handler: say("")})
 	if got := fetch(p.client(t, protocols[0]), strings.Replace(p.url, "https", "http", 1)); got != "Client sent an HTTP request to an HTTPS server.\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A request of HTTP/1.1 in chunks may have had a Content-Length too, which net/http hides; then the connection must close.
+func TestChunkedRequestClosesConnection(t *testing.T) {
+	p := serve(t, protocols[0], Config{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })})
+	c, err := net.Dial("tcp", p.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(c)
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if string(body) != "body" || err != nil || !response.Close {
+		t.Errorf("got %q, %v; Connection: close is %t", body, err, response.Close)
+	}
+	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the response: %v, want the end of the connection", err)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	p := serve(t, protocols[0], Config{Handler: say("hello"), Hosts: []string{"catalogs.example"}})
+	for host, allowed := range map[string]bool{
+		"localhost": true, "LOCALHOST:8080": true, "localhost.": true, "127.0.0.1:80": true, "127.9.9.9": true, "[::1]:80": true, "[::1]": true,
+		"catalogs.example": true, "Catalogs.Example:444": true,
+		"evil.example": false, "evil.example:80": false, "10.0.0.1": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false,
+		"0.0.0.0": false, "[::]": false, "x.catalogs.example": false,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		response, err := p.client(t, protocols[0]).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if allowed && (response.StatusCode != http.StatusOK || string(body) != "hello" || err != nil) {
+			t.Errorf("%s: got %s, %q, %v", host, response.Status, body, err)
+		}
+		if !allowed && (response.StatusCode != http.StatusMisdirectedRequest || !strings.Contains(string(body), "--allowed-hosts") || err != nil) {
+			t.Errorf("%s: got %s, %q, %v", host, response.Status, body, err)
+		}
 	}
 }

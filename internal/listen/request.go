@@ -8,51 +8,55 @@ import (
 	"time"
 )
 
-// track is cfg.Handler, with its requests counted in the table, and its HTTP/2 replies cut when their client takes no more.
+// track counts the requests of a port in the table. It cuts responses of HTTP/2 whose client stalls.
 func track(cfg Config, t *table) http.Handler {
+	next := cfg.Handler
+	if cfg.Hosts != nil {
+		next = allowHosts(cfg.Hosts, next)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r)
-		whole := r.ContentLength == 0 // an HTTP/2 request has a Body even then
-		if !t.begin(c, whole) {
+		complete := r.ContentLength == 0 // over HTTP/2 such a request has a Body too
+		if !t.begin(c, complete) {
 			panic(http.ErrAbortHandler)
 		}
-		q := &request{conn: c, answered: whole}
+		q := &request{conn: c, complete: complete}
+		defer q.end()
 		if r.ProtoMajor >= 2 {
 			c.http2.Store(true)
 			stream := newStreamWriter(w, c, cfg.Stall)
-			defer stream.end(r, q.end)
+			defer stream.end(r)
 			w = stream
-		} else {
-			defer q.end()
-			if r.TLS == nil {
-				w = &replyWriter{w, c}
-			}
+		} else if len(r.TransferEncoding) > 0 {
+			// The request may have had a Content-Length too, which net/http removes. Then the connection must be closed
+			// (RFC 9112, section 6.1, golang/go#80942).
+			w.Header().Set("Connection", "close")
 		}
-		if !whole {
-			bodied := *r
-			bodied.Body = &body{ReadCloser: r.Body, request: q}
-			r = &bodied
+		if !complete {
+			tracked := *r
+			tracked.Body = &body{ReadCloser: r.Body, request: q}
+			r = &tracked
 		}
-		cfg.Handler.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
-// request is one that a handler has. Its body may be read by another goroutine than the handler's, even after the handler's end.
+// request is a request in flight. Its body may be read by another goroutine, even after the handler has returned.
 type request struct {
 	conn *conn
 
 	mu       sync.Mutex
-	answered bool // read whole
+	complete bool // read to its end
 	ended    bool
 }
 
-// whole notes that the request was read to its end.
-func (q *request) whole() {
+// completed records that the request was read to its end.
+func (q *request) completed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.answered && !q.ended {
-		q.answered = true
-		q.conn.table.answer(q.conn)
+	if !q.complete && !q.ended {
+		q.complete = true
+		q.conn.table.completed(q.conn)
 	}
 }
 
@@ -60,10 +64,10 @@ func (q *request) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ended = true
-	q.conn.table.end(q.conn, q.answered)
+	q.conn.table.end(q.conn, q.complete)
 }
 
-// body is a request's, and tells when it was read to its end.
+// body is a request body that reports its end.
 type body struct {
 	io.ReadCloser
 	request *request
@@ -72,14 +76,14 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
-		b.request.whole()
+		b.request.completed()
 	}
 	return n, err
 }
 
-// streamWriter is the reply of an HTTP/2 request. Its client may give the stream no room (RFC 9113, section 5.2) while the connection
-// lives; a stream whose client takes no piece within stall is reset. The time runs during writes only, not between them: an event
-// stream may be silent for as long as it likes.
+// streamWriter is the response of an HTTP/2 request. The client can close the flow control window of the stream (RFC 9113,
+// section 5.2) while the connection lives. A stream whose client takes no piece within stall is reset. The timer runs during
+// writes only, so an event stream may be silent.
 type streamWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -87,50 +91,37 @@ type streamWriter struct {
 	stall   time.Duration
 	timer   *time.Timer // runs during writes
 
-	mu    sync.Mutex // guards ended, and that cut is over before net/http has its writer back
+	mu    sync.Mutex // guards ended; also held by reset, so that it ends before net/http reuses its writer
 	ended bool
 }
 
 func newStreamWriter(w http.ResponseWriter, c *conn, stall time.Duration) *streamWriter {
 	s := &streamWriter{ResponseWriter: w, control: http.NewResponseController(w), conn: c, stall: stall}
-	s.timer = time.AfterFunc(stall, s.cut)
+	s.timer = time.AfterFunc(stall, s.reset)
 	s.timer.Stop()
 	return s
 }
 
-// cut resets the stream; so the write that waits for room fails. It runs beside the handler.
-func (s *streamWriter) cut() {
+// reset resets the stream, so that a blocked write fails. It runs concurrently with the handler.
+func (s *streamWriter) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {
-		_ = s.control.SetWriteDeadline(time.Unix(1, 0)) // the past: at once
+		_ = s.control.SetWriteDeadline(time.Unix(1, 0)) // in the past, so at once
 	}
 }
 
-// end is called when the handler has returned. What is left of the reply, all of a small one, is with net/http, and so is all that it keeps for
-// the request, until the client gives room for it. So it is sent here, while the request is in hand. What net/http then sends is the
-// stream's end: that needs no room but must be written to the connection, and has a deadline of the same length. The request is out of
-// hand, and ended called, when the stream is closed. Only CloseNotify tells that: the request's context ends with the handler.
-func (s *streamWriter) end(r *http.Request, ended func()) {
+// end sends what net/http has buffered while the request still counts as in flight: a small response is buffered completely
+// and would be held until the client opens its window. Only the end of the stream is left to net/http; it needs no window,
+// but gets a deadline too.
+func (s *streamWriter) end(r *http.Request) {
 	_ = s.FlushError()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	if r.Context().Err() == nil {
-		_ = s.control.SetWriteDeadline(time.Now().Add(s.stall)) // fails only if the stream is gone
+		_ = s.control.SetWriteDeadline(time.Now().Add(s.stall)) // fails only if the stream is closed
 	}
-	stream, ok := s.ResponseWriter.(http.CloseNotifier) //nolint:staticcheck // see above
-	if !ok {
-		ended()
-		return
-	}
-	closed := stream.CloseNotify()
-	s.conn.beginWrite(time.Now())
-	go func() {
-		<-closed
-		s.conn.endWrite(0)
-		ended()
-	}()
 }
 
 func (s *streamWriter) Write(p []byte) (written int, err error) {
@@ -148,7 +139,7 @@ func (s *streamWriter) Write(p []byte) (written int, err error) {
 	}
 }
 
-// timed makes a write that may have to wait for the client.
+// timed runs a write that may block on the client.
 func (s *streamWriter) timed(write func() (int, error)) error {
 	s.timer.Reset(s.stall)
 	s.conn.beginWrite(time.Now())
@@ -164,10 +155,10 @@ func (s *streamWriter) timed(write func() (int, error)) error {
 // Flush implements http.Flusher.
 func (s *streamWriter) Flush() { _ = s.FlushError() }
 
-// FlushError is what http.ResponseController calls.
+// FlushError is called by http.ResponseController.
 func (s *streamWriter) FlushError() error {
 	return s.timed(func() (int, error) { return 0, s.control.Flush() })
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is called by http.ResponseController.
 func (s *streamWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -9,45 +9,44 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// table holds the open connections of a port and decides who gives way.
+// table holds the open connections of a port and chooses the one to evict.
 //
-// A connection waits from when it was taken, and again from when its last request was answered, until the next request was read
-// whole: in the TLS handshake, in a header, in a body, or idle. It is busy while it is answered; over HTTP/2, while any of its
-// streams is. Who gives way when one more comes:
+// A connection waits from its start, and after each response, until the next request is complete: in the TLS handshake, in a
+// header, in a body, or idle. It is busy while a request is answered. When a new connection needs a place, the table evicts:
 //
-//  1. the one that has waited longest, unless even that has only just come: all get the time to be prompt;
-//  2. of those whose client does not take the reply that is being written to it, the one that has not for longest;
-//  3. the one that has been silent for longest: event streams must not keep everybody else out, nor a few clients that wait beside them.
+//  1. the one that has waited longest, at least prompt;
+//  2. otherwise, of those whose client stalls in a response, the one with the oldest progress;
+//  3. otherwise, of those that are silent, such as event streams, the one with the oldest progress.
 //
-// If none may go yet, the next client waits. So a request that is being worked on is not cut within silent, whatever comes, and not at
-// all as long as others leave in time; a reply that is read is not cut as long as its client keeps pace.
+// If none qualifies, the new connection waits. So a request that is being answered is safe for the time silent, and a
+// response as long as its client keeps pace.
 type table struct {
 	maxConns, maxRequests int
-	prompt                time.Duration // how long a connection may wait, whatever comes
+	prompt                time.Duration // before a waiting connection is evicted
 
-	// After how long without progress a busy connection may give way. A client that reads slowly opens its window only now and then,
-	// every several seconds, so a piece may take it as long as stalled, if on average it takes one each pace.
+	// The times without progress before a busy connection can be evicted. A slow reader opens its window only every several
+	// seconds, so it may take stalled for a piece if it takes a piece each pace on average.
 	pace, stalled, silent time.Duration
 
 	mu       sync.Mutex
 	waiting  list.List // of *conn; the front has waited longest
 	busy     map[*conn]struct{}
-	requests int // in hand, of all connections here
-	leaving  int // requests of connections that were closed, whose handlers are about to notice: they have their memory still
+	requests int // in flight, of all open connections
+	leaving  int // in flight, of closed connections; their handlers still hold memory
 
-	pieces  sync.Pool     // of *[pieceSize]byte, for connections to write from
-	changed chan struct{} // holds a token after a place may have become free; only Accept waits, and there is one
+	pieces  sync.Pool     // of *[pieceSize]byte, buffers of connections
+	changed chan struct{} // receives when a place may be free; only the one Accept waits for it
 	evicted prometheus.Counter
 }
 
-// place is what the table knows of a connection.
+// place is the state of a connection in the table.
 type place struct {
-	element   *list.Element // in table.waiting; nil: busy, or gone
+	element   *list.Element // in table.waiting; nil: busy or closed
 	since     time.Time     // when it began to wait
-	handlers  int           // requests in hand
-	answering int           // those of them that were read whole
+	requests  int           // in flight
+	answering int           // those of them that are complete
 	busySince time.Time     // when answering became 1
-	gone      bool          // it was closed, and counts no more; its handlers may still be about to notice
+	closed    bool          // it no longer counts; its handlers may still run
 }
 
 func newTable(cfg Config) *table {
@@ -62,7 +61,7 @@ func newTable(cfg Config) *table {
 		pieces:      sync.Pool{New: func() any { return new([pieceSize]byte) }},
 		changed:     make(chan struct{}, 1),
 		evicted: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "catalogd", Name: "connections_evicted_total", Help: "Connections that were closed to make room for others.",
+			Namespace: "catalogd", Name: "connections_evicted_total", Help: "Connections closed to make room for others.",
 		}),
 	}
 }
@@ -84,14 +83,14 @@ func (t *table) register(registry prometheus.Registerer, port string) error {
 	}))
 }
 
-// piece lends memory of pieceSize bytes, to be given back by putPiece.
+// piece returns a buffer of pieceSize bytes until putPiece.
 func (t *table) piece() []byte { return t.pieces.Get().(*[pieceSize]byte)[:] }
 
 func (t *table) putPiece(piece []byte) { t.pieces.Put((*[pieceSize]byte)(piece[:pieceSize])) }
 
 func (t *table) open() int { return t.waiting.Len() + len(t.busy) }
 
-// admit gives c a place, and waits for one if it must; false: closed was closed meanwhile.
+// admit adds c and waits for a place if necessary. It returns false if closed is closed meanwhile.
 func (t *table) admit(c *conn, closed <-chan struct{}) bool {
 	for {
 		wait := t.tryAdmit(c)
@@ -110,7 +109,7 @@ func (t *table) admit(c *conn, closed <-chan struct{}) bool {
 	}
 }
 
-// tryAdmit gives c a place, or tells when to look again though nothing changes.
+// tryAdmit adds c, or returns how long to wait before the next attempt if nothing changes.
 func (t *table) tryAdmit(c *conn) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +117,7 @@ func (t *table) tryAdmit(c *conn) (wait time.Duration) {
 		return t.prompt
 	}
 	if t.open() >= t.maxConns {
-		victim, wait := t.whoGivesWay()
+		victim, wait := t.victim()
 		if wait > 0 {
 			return wait
 		}
@@ -133,8 +132,8 @@ func (t *table) wait(c *conn) {
 	c.element = t.waiting.PushBack(c)
 }
 
-// whoGivesWay returns the connection that does, or when to look again.
-func (t *table) whoGivesWay() (victim *conn, wait time.Duration) {
+// victim returns the connection to evict, or how long to wait before the next attempt.
+func (t *table) victim() (victim *conn, wait time.Duration) {
 	now := time.Now()
 	wait = min(t.prompt, t.pace)
 	if front := t.waiting.Front(); front != nil {
@@ -145,16 +144,16 @@ func (t *table) whoGivesWay() (victim *conn, wait time.Duration) {
 		}
 		wait = min(wait, rest)
 	}
-	for _, gives := range []func(*conn, time.Time) bool{t.isStalled, t.isSilent} {
-		if victim := t.oldest(now, gives); victim != nil {
+	for _, evictable := range []func(*conn, time.Time) bool{t.isStalled, t.isSilent} {
+		if victim := t.oldest(now, evictable); victim != nil {
 			return victim, 0
 		}
 	}
 	return nil, wait
 }
 
-// isStalled tells whether the client of a connection in the middle of a reply does not read it: it took nothing for long, or for a while
-// and little before.
+// isStalled reports whether the client does not read a response: it took nothing for the time stalled, or for pace after being
+// slower than a piece each pace.
 func (t *table) isStalled(c *conn, now time.Time) bool {
 	quiet := now.Sub(time.Unix(0, c.progress.Load()))
 	if !c.isWriting() || quiet <= t.pace {
@@ -167,34 +166,35 @@ func (t *table) isSilent(c *conn, now time.Time) bool {
 	return !c.isWriting() && now.Sub(time.Unix(0, c.progress.Load())) > t.silent
 }
 
-// oldest returns the busy connection whose last progress was longest ago, of those that are meant.
-func (t *table) oldest(now time.Time, meant func(*conn, time.Time) bool) (found *conn) {
+// oldest returns the evictable busy connection with the oldest progress, nil if there is none.
+func (t *table) oldest(now time.Time, evictable func(*conn, time.Time) bool) (found *conn) {
 	for c := range t.busy {
-		if meant(c, now) && (found == nil || c.progress.Load() < found.progress.Load()) {
+		if evictable(c, now) && (found == nil || c.progress.Load() < found.progress.Load()) {
 			found = c
 		}
 	}
 	return found
 }
 
-// evict closes a connection. The goroutine that serves it ends by the error of its next read or write. What the kernel still has
-// of a reply that was finished is sent; of a reply in the middle it is dropped.
+// evict closes a connection, which fails the next read or write of its goroutine. The kernel still sends a finished response;
+// an unfinished one is dropped.
 func (t *table) evict(c *conn) {
 	if c.answering > 0 {
 		_ = c.SetLinger(0)
 	}
-	t.forget(c)
+	t.drop(c)
 	t.evicted.Inc()
 	_ = c.TCPConn.Close()
 }
 
-func (t *table) forget(c *conn) {
-	if c.gone {
+// drop removes a closed connection from the counts.
+func (t *table) drop(c *conn) {
+	if c.closed {
 		return
 	}
-	c.gone = true
-	t.requests -= c.handlers
-	t.leaving += c.handlers
+	c.closed = true
+	t.requests -= c.requests
+	t.leaving += c.requests
 	if c.element != nil {
 		t.waiting.Remove(c.element)
 	}
@@ -209,45 +209,45 @@ func (t *table) wake() {
 	}
 }
 
-// remove takes a connection out that was closed.
+// remove removes a closed connection.
 func (t *table) remove(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.forget(c)
+	t.drop(c)
 }
 
-// begin counts a request that a handler now gets. Connections are bounded, but one of HTTP/2 carries many requests: past the
-// bound of all requests in hand, the greediest connection gives way. whole: it was read to its end, which else answer notes later.
-// False: the connection of the request is closed, so nobody waits for an answer.
-func (t *table) begin(c *conn, whole bool) bool {
+// begin counts a request before its handler runs. If the requests of all connections exceed the limit, it evicts the
+// greediest connection. complete reports whether the request was read to its end; otherwise completed follows. begin returns
+// false if the connection is closed.
+func (t *table) begin(c *conn, complete bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.gone {
+	if c.closed {
 		return false
 	}
-	c.handlers++
+	c.requests++
 	t.requests++
 	if t.requests > t.maxRequests {
 		t.evict(t.greediest())
 	}
-	if c.gone { // it was the greediest; no handler gets the request
+	if c.closed { // it was the greediest
 		t.leaving--
 		t.wake()
 		return false
 	}
-	if whole {
+	if complete {
 		t.markBusy(c)
 	}
 	return true
 }
 
-// greediest returns the connection that has the most requests in hand, when there are more than maxRequests: so one has more than
-// requestsPer. What a page of a browser sends at a time is no greed, whoever has a few less: of such connections it is the one whose
-// last progress was longest ago.
+// greediest returns the connection with the most requests in flight when there are more than maxRequests, so at least one
+// connection has more than requestsPer. Up to modest requests, as a web page sends them, count as equal; of equal connections
+// it returns the one with the oldest progress.
 func (t *table) greediest() (found *conn) {
-	rank := func(c *conn) (requests int, progress int64) { return max(c.handlers, modest), c.progress.Load() }
+	rank := func(c *conn) (requests int, progress int64) { return max(c.requests, modest), c.progress.Load() }
 	for c := range t.all() {
-		if c.handlers < requestsPer {
+		if c.requests < requestsPer {
 			continue
 		}
 		if found == nil {
@@ -262,7 +262,7 @@ func (t *table) greediest() (found *conn) {
 	return found
 }
 
-// all are the open connections.
+// all returns the open connections.
 func (t *table) all() iter.Seq[*conn] {
 	return func(yield func(*conn) bool) {
 		for c := range t.busy {
@@ -278,16 +278,16 @@ func (t *table) all() iter.Seq[*conn] {
 	}
 }
 
-// answer notes that a request that began was read whole.
-func (t *table) answer(c *conn) {
+// completed records that a request in flight was read to its end.
+func (t *table) completed(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.markBusy(c)
 }
 
-// markBusy is answer for a caller that holds mu.
+// markBusy is completed for callers that hold mu.
 func (t *table) markBusy(c *conn) {
-	if c.gone {
+	if c.closed {
 		return
 	}
 	now := time.Now()
@@ -304,18 +304,18 @@ func (t *table) markBusy(c *conn) {
 	}
 }
 
-// end notes that a request is no longer in hand: its handler returned, and over HTTP/2 its stream is closed; answered: that it was read whole.
-func (t *table) end(c *conn, answered bool) {
+// end records that a request is no longer in flight. complete reports whether it was read to its end.
+func (t *table) end(c *conn, complete bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.gone {
+	if c.closed {
 		t.leaving--
 		t.wake()
 		return
 	}
-	c.handlers--
+	c.requests--
 	t.requests--
-	if !answered {
+	if !complete {
 		return
 	}
 	c.answering--

@@ -336,6 +336,7 @@ func TestKeepAlive(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				r.ContentLength = int64(len("body 0"))
 				response, err := client.Do(r)
 				if err != nil {
 					t.Fatal(err)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,72 +84,35 @@ func (b *Blobs) runAt(position int64) run {
 	return b.runs[sort.Search(len(b.runs), func(i int) bool { return b.runs[i].start > position })-1]
 }
 
-// Read implements io.Reader.
-func (b *Blobs) Read(p []byte) (int, error) {
+// Read implements io.Reader. It fills p across runs, so that short runs do not become short writes.
+func (b *Blobs) Read(p []byte) (read int, err error) {
 	if b.position >= b.size {
 		return 0, io.EOF
 	}
-	r := b.runAt(b.position)
-	within := b.position - r.start
-	if most := r.size - within; int64(len(p)) > most {
-		p = p[:most]
-	}
-	n, err := b.snapshot.catalog.Load().ReadAt(p, r.offset+within)
-	b.position += int64(n)
-	if errors.Is(err, io.EOF) && n < len(p) {
-		err = io.ErrUnexpectedEOF // the file was truncated after it was opened
-	} else if n == len(p) {
-		err = nil
-	}
-	return n, err
-}
-
-// gathered is the size from which a run is written on its own. Shorter runs are gathered in a buffer.
-const gathered = 32 << 10
-
-// WriteTo implements io.WriterTo, which io.Copy uses. It passes long runs, and a run that is all there is to write, to an
-// io.ReaderFrom as an io.SectionReader of the file, so that the kernel can send it to a socket.
-func (b *Blobs) WriteTo(w io.Writer) (written int64, err error) {
-	from, direct := w.(io.ReaderFrom)
-	for b.position < b.size && err == nil {
+	for read < len(p) && b.position < b.size && err == nil {
 		r := b.runAt(b.position)
 		within := b.position - r.start
-		left := r.size - within
-		var n int64
-		if direct && (left >= gathered || b.position+left == b.size) {
-			n, err = from.ReadFrom(io.NewSectionReader(b.snapshot.catalog.Load(), r.offset+within, left))
-			if err == nil && n < left {
-				err = io.ErrUnexpectedEOF
-			}
-			b.position += n
-		} else {
-			n, err = b.writeGathered(w, direct)
+		piece := p[read:min(int64(len(p)), int64(read)+r.size-within)]
+		var n int
+		n, err = b.snapshot.catalog.Load().ReadAt(piece, r.offset+within)
+		b.position += int64(n)
+		read += n
+		if n == len(piece) {
+			err = nil
+		} else if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // the file is shorter than its index: it was damaged since it was opened
 		}
-		written += n
 	}
-	return written, err
+	return read, err
 }
 
-// writeGathered writes the runs from the position on; if direct, up to the next long one.
-func (b *Blobs) writeGathered(w io.Writer, direct bool) (written int64, err error) {
-	buf := make([]byte, 0, min(gathered, b.size-b.position))
-	for b.position < b.size && err == nil {
-		if r := b.runAt(b.position); direct && r.start+r.size-b.position >= gathered {
-			break
-		}
-		var n int
-		n, err = b.Read(buf[len(buf):cap(buf)])
-		if buf = buf[:len(buf)+n]; len(buf) == cap(buf) || err != nil {
-			n, writeErr := w.Write(buf)
-			written, err = written+int64(n), cmp.Or(writeErr, err)
-			buf = buf[:0]
-		}
+// Content returns the lines of the blobs: as a section of the file if they are contiguous in it, so that a socket can send
+// them with sendfile, and as b otherwise.
+func (b *Blobs) Content() io.ReadSeeker {
+	if len(b.runs) != 1 {
+		return b
 	}
-	if err != nil || len(buf) == 0 {
-		return written, err
-	}
-	n, err := w.Write(buf)
-	return written + int64(n), err
+	return io.NewSectionReader(b.snapshot.catalog.Load(), b.runs[0].offset, b.size)
 }
 
 // Seek implements io.Seeker.
