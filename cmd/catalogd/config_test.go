@@ -53,14 +53,14 @@ func TestParseFlags(t *testing.T) {
 		{
 			name: "every flag",
 			args: "--kubeconfig=k --namespace=n --data-dir=d --content-bind-address=h:1 --external-url=https://x.example --tls-cert-file=c " +
-				"--tls-private-key-file=k --content-auth=kubernetes --max-connections=16 --max-concurrent-queries=17 --health-bind-address=h:2 " +
+				"--tls-private-key-file=k --content-auth=kubernetes --allowed-hosts=a.example,b.example --max-connections=16 --max-concurrent-queries=17 --health-bind-address=h:2 " +
 				"--metrics-bind-address=h:3 --pprof-bind-address=[::1]:4 --otlp-endpoint=https://o.example:5 --default-polling-interval=1h --concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
 				"--max-compression-ratio=13 --max-blob-bytes=14 --max-database-bytes=15 --storage-limit=16 --pull-secret=ns/pull --service-account=sa " +
 				"--registry-ca-dir=cas --registries-conf=conf --log-level=debug --log-format=text --leader-elect --leader-elect-lease-duration=20s " +
 				"--leader-elect-renew-deadline=14s --leader-elect-retry-period=3s --catalog-selector=team=a",
 			want: func(c *config) {
 				*c = config{
-					"k", "n", "d", contentConfig{"h:1", "https://x.example", "c", "k", false, authKubernetes, 16, 17}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
+					"k", "n", "d", contentConfig{"h:1", "https://x.example", "c", "k", false, authKubernetes, []string{"a.example", "b.example"}, 16, 17}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
 					replicaConfig{true, 20 * time.Second, 14 * time.Second, 3 * time.Second}, labelSelector{labels.SelectorFromSet(labels.Set{"team": "a"})}, time.Hour, 9,
 					types.NamespacedName{Namespace: "ns", Name: "pull"}, "sa", "cas", "conf",
 					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, 16, slog.LevelDebug, "text", false,
@@ -162,7 +162,7 @@ func TestParseFlagsHelp(t *testing.T) {
 	}
 	for _, want := range []string{
 		"catalogd keeps operator catalogs", "Usage:\n  catalogd [flags]\n", "--kubeconfig file", "--namespace namespace", "--data-dir directory",
-		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--tls-cert-file file", "--tls-private-key-file file", "--content-auth who", "--max-connections int",
+		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--tls-cert-file file", "--tls-private-key-file file", "--content-auth who", "--allowed-hosts names", "--max-connections int",
 		"--max-concurrent-queries int", "--health-bind-address", "--metrics-bind-address", "--pprof-bind-address address", "--otlp-endpoint URL",
 		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes quantity", "(default 8Gi)", "--max-file-bytes", "--max-files files",
 		"--max-compression-ratio", "--max-database-bytes quantity", "--max-blob-bytes", "--pull-secret [namespace/]name",

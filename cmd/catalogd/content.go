@@ -25,6 +25,7 @@ type contentConfig struct {
 	keyFile        string
 	plainHTTP      bool
 	auth           string // after complete authKubernetes or authNone; "" if nobody said and it cannot be guessed
+	allowedHosts   []string
 	maxConnections int
 	maxQueries     int
 }
@@ -38,6 +39,9 @@ func (c *contentConfig) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.plainHTTP, "plain-http", false, "serve plain HTTP, whatever the address: for development, and behind a proxy that encrypts; tokens and content can be read on the way")
 	f.StringVar(&c.auth, "content-auth", "", "`who` may read the content: kubernetes, those whom the API server knows and allows to get the path (see ClusterRole catalogd-content-reader), or none, "+
 		"everybody (default: kubernetes in a pod, none on a loopback address; has to be given elsewhere)")
+	f.StringSliceVar(&c.allowedHosts, "allowed-hosts", nil, "`names`, separated by commas, that clients of a loopback port may use "+
+		"in the Host header, beside localhost, loopback addresses and the host of --external-url; requests for other hosts are "+
+		"refused, which stops DNS rebinding")
 	f.IntVar(&c.maxConnections, "max-connections", 1000, "most connections to the content service; of more, those that have waited longest give way")
 	f.IntVar(&c.maxQueries, "max-concurrent-queries", 32, "most queries that are answered at a time; more are asked to come again")
 }
@@ -73,6 +77,18 @@ func (c *contentConfig) validate(check func(ok bool, format string, args ...any)
 func (c *contentConfig) onLoopback() bool {
 	_, _, err := net.SplitHostPort(c.addr)
 	return err != nil || isLoopback(c.addr) // if it is no address, validate says so, and nothing else about it
+}
+
+// hostsAt returns the hosts that requests to an address without authentication may name: any (nil) unless it is loopback.
+func (c *contentConfig) hostsAt(addr string) []string {
+	if !isLoopback(addr) {
+		return nil
+	}
+	hosts := []string{strings.ToLower(hostOf(c.externalURL))}
+	for _, host := range c.allowedHosts {
+		hosts = append(hosts, strings.ToLower(host))
+	}
+	return hosts
 }
 
 // isLoopback tells whether this is an address that only this machine can reach.

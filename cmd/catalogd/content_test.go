@@ -129,3 +129,16 @@ func TestInPod(t *testing.T) {
 		}
 	}
 }
+
+// Ports that others can reach take any Host: they have authentication, or are meant to be read.
+func TestContentHostsAt(t *testing.T) {
+	cfg := contentConfig{externalURL: "http://Catalogs.example:8080", allowedHosts: []string{"Proxy.example"}}
+	for addr, want := range map[string][]string{
+		"127.0.0.1:8080": {"catalogs.example", "proxy.example"}, "localhost:1": {"catalogs.example", "proxy.example"},
+		"[::1]:8080": {"catalogs.example", "proxy.example"}, ":8443": nil, "0.0.0.0:8443": nil, "10.1.2.3:80": nil,
+	} {
+		if diff := cmp.Diff(want, cfg.hostsAt(addr)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", addr, diff)
+		}
+	}
+}

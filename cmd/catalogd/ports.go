@@ -18,6 +18,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/auth"
 	"github.com/operator-catalogs/catalogd/internal/certificate"
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/listen"
 	"github.com/operator-catalogs/catalogd/internal/serve"
 )
@@ -45,13 +46,16 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 		Name: "content", Flag: "--content-bind-address", Address: cfg.content.addr,
 		MaxConnections: cfg.content.maxConnections, Metrics: service.Metrics, Logger: service.Logger,
 	}
+	if cfg.content.auth == authNone {
+		port.Hosts = cfg.content.hostsAt(cfg.content.addr)
+	}
 	var jobs []job
 	if cfg.content.auth == authKubernetes {
 		authorizer, err := auth.New(auth.Config{REST: restConfig, Logger: service.Logger})
 		if err != nil {
 			return port, nil, fmt.Errorf("preparing to ask the API server who may read: %w", err)
 		}
-		service.Authorize = authorizer.Authorize
+		service.Access = authorizer
 		jobs = append(jobs, authorizer.Run)
 	}
 	source, err := certificates(cfg, restConfig, service.Logger)
@@ -67,7 +71,7 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 		service.Metrics.MustRegister(certificateMetrics{source})
 	}
 	service.Version, service.APIVersions = version, []string{v1beta1.GroupVersion.Version}
-	service.MaxQueries = cfg.content.maxQueries
+	service.Limits = limit.New(cfg.content.maxQueries)
 	service.BaseURL = cfg.content.externalURL
 	port.Handler = serve.New(service)
 	return port, jobs, nil
@@ -80,7 +84,12 @@ func otherPorts(cfg config, ready func(context.Context) error, own prometheus.Ga
 		{Name: "metrics", Flag: "--metrics-bind-address", Address: cfg.metricsAddr, Handler: metricsHandler(prometheus.Gatherers{metrics.Registry, own}), Logger: logger},
 	}
 	if cfg.pprofAddr != "" {
-		ports = append(ports, listen.Config{Name: "pprof", Flag: "--pprof-bind-address", Address: cfg.pprofAddr, Handler: pprofHandler(), Logger: logger})
+		ports = append(ports, listen.Config{
+			Name: "pprof", Flag: "--pprof-bind-address", Address: cfg.pprofAddr, Handler: pprofHandler(), Logger: logger,
+		})
+	}
+	for i := range ports {
+		ports[i].Hosts = cfg.content.hostsAt(ports[i].Address)
 	}
 	return ports
 }

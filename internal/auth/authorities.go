@@ -14,7 +14,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Where an API server tells its add-ons which authorities sign client certificates; see
+// The API server publishes its CA for client certificates there; see
 // https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/.
 const (
 	authoritiesNamespace = "kube-system"
@@ -22,32 +22,31 @@ const (
 	authoritiesKey       = "client-ca-file"
 )
 
-// How long until the authorities are read again. A new authority is in the ConfigMap long before it signs what people use,
-// so that a poll finds it in time, and unlike a watch it leaves no trail of errors while the ConfigMap may not be read.
+// A new CA is published long before it signs certificates, so polling finds it in time. Unlike a watch, polling causes no
+// series of errors while reading is forbidden.
 const (
-	readAgain = time.Minute
-	retry     = 5 * time.Second // after a read that the API server did not answer
+	pollInterval  = time.Minute
+	retryInterval = 5 * time.Second // until the API server answers for the first time
 )
 
-// authorities are those of the cluster for client certificates, as read last. It is the CAContentProvider of the
-// authenticator. What was read stays while it cannot be read again; what the API server no longer has goes.
+// authorities is the cluster's CA for client certificates, which may be several authorities. It implements the
+// CAContentProvider of the authenticator. While the ConfigMap cannot be read, the last known CA stays in use.
 type authorities struct {
 	client  corev1client.ConfigMapsGetter
 	timeout time.Duration // of a read
 	logger  *slog.Logger
 
-	// answered is true once the API server said what the authorities are, or that there are none for us.
-	answered atomic.Bool
+	answered atomic.Bool                                           // the API server answered, if only with a refusal
 	current  atomic.Pointer[dynamiccertificates.CAContentProvider] // nil: none
-	problem  string                                                // why the last read failed, lest it be logged again; of read only
+	problem  string                                                // the last logged error; used by read only
 }
 
 func (a *authorities) run(ctx context.Context) {
 	for {
 		a.read(ctx)
-		wait := readAgain
+		wait := pollInterval
 		if !a.answered.Load() {
-			wait = retry
+			wait = retryInterval
 		}
 		select {
 		case <-ctx.Done():
@@ -57,7 +56,7 @@ func (a *authorities) run(ctx context.Context) {
 	}
 }
 
-// read reads the authorities, and logs a failure once.
+// read updates the CA. It logs repeated failures once.
 func (a *authorities) read(ctx context.Context) {
 	err := a.tryRead(ctx)
 	if ctx.Err() != nil {
@@ -70,9 +69,10 @@ func (a *authorities) read(ctx context.Context) {
 	switch {
 	case problem == a.problem:
 	case err != nil:
-		a.logger.Warn("the cluster's authorities for client certificates cannot be read; tokens work", "clientCertificatesWork", a.current.Load() != nil, "error", err)
+		a.logger.Warn("reading the cluster's CA for client certificates failed; tokens work",
+			"clientCertificatesWork", a.current.Load() != nil, "error", err)
 	default:
-		a.logger.Info("the cluster's authorities for client certificates can be read again")
+		a.logger.Info("reading the cluster's CA for client certificates works again")
 	}
 	a.problem = problem
 }
@@ -84,7 +84,8 @@ func (a *authorities) tryRead(ctx context.Context) error {
 	switch {
 	case apierrors.IsForbidden(err):
 		a.answered.Store(true)
-		return fmt.Errorf("reading ConfigMap %s/%s: %w (catalogd's account needs Role %[2]s-reader there; config/rbac binds it)", authoritiesNamespace, authoritiesName, err)
+		return fmt.Errorf("reading ConfigMap %s/%s: %w (the account of catalogd needs Role %[2]s-reader there; config/rbac binds it)",
+			authoritiesNamespace, authoritiesName, err)
 	case apierrors.IsNotFound(err):
 		a.current.Store(nil)
 		a.answered.Store(true)
@@ -92,27 +93,27 @@ func (a *authorities) tryRead(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", authoritiesNamespace, authoritiesName, err)
 	}
-	defer a.answered.Store(true) // not before what was read holds
+	defer a.answered.Store(true) // after current is stored
 	bundle := configMap.Data[authoritiesKey]
 	if current := a.CurrentCABundleContent(); current != nil && bundle == string(current) {
 		return nil
 	}
 	next, err := dynamiccertificates.NewStaticCAContent(a.Name(), []byte(bundle))
 	if err != nil {
-		a.current.Store(nil) // nobody stands for those that were read before
+		a.current.Store(nil) // the API server no longer publishes the last known CA
 		return fmt.Errorf("reading key %s of ConfigMap %s/%s: %w", authoritiesKey, authoritiesNamespace, authoritiesName, err)
 	}
 	a.current.Store(&next)
 	return nil
 }
 
-// Name is that of the authorities in messages.
+// Name is the name in messages.
 func (a *authorities) Name() string { return "client-ca" }
 
-// AddListener does nothing: the authenticator asks for VerifyOptions each time.
+// AddListener does nothing: the authenticator calls VerifyOptions for each certificate.
 func (a *authorities) AddListener(dynamiccertificates.Listener) {}
 
-// CurrentCABundleContent returns the certificates of the authorities in PEM form; nil: none.
+// CurrentCABundleContent returns the CA in PEM form, nil if there is none.
 func (a *authorities) CurrentCABundleContent() []byte {
 	if current := a.current.Load(); current != nil {
 		return (*current).CurrentCABundleContent()
@@ -120,7 +121,7 @@ func (a *authorities) CurrentCABundleContent() []byte {
 	return nil
 }
 
-// VerifyOptions returns how to verify a client certificate, and whether it can be.
+// VerifyOptions returns the options for verifying client certificates, and whether there are any.
 func (a *authorities) VerifyOptions() (x509.VerifyOptions, bool) {
 	if current := a.current.Load(); current != nil {
 		return (*current).VerifyOptions()

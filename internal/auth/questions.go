@@ -12,56 +12,55 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// Bounds of what is asked of the API server, lest strangers drive it by catalogd. Who sends tokens may be anybody, so questions
-// about tokens are bounded in number per second too, and take no place from questions about rights, which only those whom the
-// API server knows cause: what a page shows may well be hundreds of paths.
+// Limits of the questions to the API server, so that strangers cannot overload it through catalogd. Anybody can send tokens,
+// so TokenReviews have a rate limit and do not compete with SubjectAccessReviews, which only known users cause. A web page may
+// cause hundreds of those.
 const (
-	inFlight   = 16 // questions of a kind at a time, 32 together
-	tokenRate  = 50 // questions about tokens per second
+	inFlight   = 16 // concurrent questions of a kind
+	tokenRate  = 50 // TokenReviews per second
 	tokenBurst = 100
-	placeWait  = 2 * time.Second // for a place
+	maxWait    = 2 * time.Second // for a limit
 )
 
-// ErrBusy is that of a question which was not asked, since too many others are.
-var ErrBusy = errors.New("more is asked about tokens and rights than the API server may be asked at a time; come again")
+// ErrBusy is the error of a question that exceeds a limit.
+var ErrBusy = errors.New("too many TokenReviews or SubjectAccessReviews; retry later")
 
-// backoff is for an API server that fails: 4 times, about 1 s together.
+// backoff returns the retries for a failing API server: 4 attempts, about 1 s in total.
 func backoff() wait.Backoff {
 	return wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
 }
 
-// bounded returns cfg for questions of one kind; rate nil: any number per second. An answer that is kept is no question, and so
-// comes at once.
+// bounded returns cfg with the limits for questions of one kind; a nil rate is no rate limit. Cached answers do not count.
 func bounded(cfg *rest.Config, rate flowcontrol.RateLimiter) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
-	places := make(chan struct{}, inFlight)
+	slots := make(chan struct{}, inFlight)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &turnstile{next: next, places: places, rate: rate}
+		return &limiter{next: next, slots: slots, rate: rate}
 	})
 	return cfg
 }
 
-// A turnstile lets as many requests through as there are places, and as rate says.
-type turnstile struct {
-	next   http.RoundTripper
-	places chan struct{}
-	rate   flowcontrol.RateLimiter // nil: any number
+// limiter limits concurrent requests and their rate.
+type limiter struct {
+	next  http.RoundTripper
+	slots chan struct{}
+	rate  flowcontrol.RateLimiter // nil: no limit
 }
 
-// RoundTrip is that of next, or ErrBusy.
-func (t *turnstile) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), placeWait)
+// RoundTrip calls next, or returns ErrBusy.
+func (t *limiter) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), maxWait)
 	defer cancel()
 	if t.rate != nil {
-		if err := t.rate.Wait(ctx); err != nil { // at once, if it would be too late
+		if err := t.rate.Wait(ctx); err != nil { // fails at once if the wait would be too long
 			return nil, fmt.Errorf("%w: %w", ErrBusy, err)
 		}
 	}
 	select {
-	case t.places <- struct{}{}:
+	case t.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
 	}
-	defer func() { <-t.places }()
+	defer func() { <-t.slots }()
 	return t.next.RoundTrip(r)
 }

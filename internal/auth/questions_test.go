@@ -138,7 +138,7 @@ func TestStrangersTakeAllPlaces(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range strangers {
 		wg.Go(func() {
-			user, allowed, _, err := a.Authorize(request("/catalogs", fmt.Sprintf("Bearer slow%d", i)))
+			user, allowed, _, err := authorize(a, request("/catalogs", fmt.Sprintf("Bearer slow%d", i)))
 			switch {
 			case errors.Is(err, ErrBusy):
 				busy.Add(1)
@@ -254,7 +254,7 @@ func TestClientGoes(t *testing.T) {
 		return false
 	}
 	a := server.authorizer(t)
-	if _, _, _, err := a.Authorize(request("/catalogs", "Bearer bad").WithContext(ctx)); !errors.Is(err, context.Canceled) {
+	if _, _, _, err := authorize(a, request("/catalogs", "Bearer bad").WithContext(ctx)); !errors.Is(err, context.Canceled) {
 		t.Errorf("while asking who: got error %v", err)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
@@ -262,7 +262,7 @@ func TestClientGoes(t *testing.T) {
 		cancel()
 		<-held
 	}
-	if _, _, _, err := a.Authorize(request("/catalogs", "Bearer good").WithContext(ctx)); !errors.Is(err, context.Canceled) {
+	if _, _, _, err := authorize(a, request("/catalogs", "Bearer good").WithContext(ctx)); !errors.Is(err, context.Canceled) {
 		t.Errorf("while asking whether: got error %v", err)
 	}
 }

@@ -14,35 +14,35 @@ import (
 	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
-// tokenReviews asks the API server whose a token is. Unlike the authenticator of k8s.io/apiserver it keeps apart that a token is
-// nobody's, for whatever the API server says of it, and that there was no answer, which alone is an error.
+// tokenReviews authenticates tokens with the API server. Unlike the authenticator of k8s.io/apiserver it returns an error only
+// if there was no answer, not for an invalid token.
 type tokenReviews struct {
 	client    authenticationv1client.TokenReviewInterface
 	audiences authenticator.Audiences
 	timeout   time.Duration
 }
 
-// kept returns an authenticator that keeps what reviews answers, and asks it for nothing else. Each has a cache of its own: who a
-// token belongs to counts for the audiences that were asked about, and no other.
-func kept(reviews *tokenReviews) authenticator.Token {
-	answers := cache.New(reviews, false, tokenTTL, nobodyTTL)
+// cached returns an authenticator that caches the answers of reviews. Each has its own cache, because an answer is valid for the
+// audiences of reviews only.
+func cached(reviews *tokenReviews) authenticator.Token {
+	answers := cache.New(reviews, false, tokenTTL, invalidTTL)
 	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 		response, ok, err := answers.AuthenticateToken(ctx, token)
 		if err != nil {
-			err = unanswered{err}
+			err = unansweredError{err}
 		}
 		return response, ok, err
 	})
 }
 
-// AuthenticateToken asks about one token, again while the API server fails in passing.
+// AuthenticateToken reviews a token. It retries transient errors of the API server.
 func (t *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	question := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: t.audiences}}
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: t.audiences}}
 	var answer *authenticationv1.TokenReview
 	err := webhook.WithExponentialBackoff(ctx, backoff(), func() (err error) {
-		answer, err = t.client.Create(ctx, question, metav1.CreateOptions{})
+		answer, err = t.client.Create(ctx, review, metav1.CreateOptions{})
 		return err
 	}, webhook.DefaultShouldRetry)
 	if err != nil {

@@ -1,49 +1,83 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/operator-catalogs/catalogd/internal/auth"
 )
 
-// Authorize tells who sent a request and whether they may read what its path names. An empty user with allowed false is somebody who
-// did not say, or not prove, who they are. An error means that it cannot be told now. reason may be empty.
-type Authorize func(r *http.Request) (user string, allowed bool, reason string, err error)
+// Access identifies clients and decides what they may read; *auth.Authorizer implements it.
+type Access interface {
+	Authenticate(ctx context.Context, credentials auth.Credentials) (auth.User, error)
+	Authorize(ctx context.Context, question auth.Question) (auth.Decision, error)
+}
 
-// access returns nil if the request may be answered. It asks before anything is looked up, so that nobody learns from a 404 what there is.
-func (s *server) access(r *http.Request) error {
-	if s.Authorize == nil {
+// gate refuses requests whose sender may not read the path.
+type gate struct {
+	access   Access // nil: everybody may read
+	failures rate.Sometimes
+	logger   *slog.Logger
+}
+
+func newGate(cfg Config) *gate {
+	return &gate{access: cfg.Access, failures: rate.Sometimes{Interval: 5 * time.Second}, logger: cfg.Logger}
+}
+
+// check returns nil if the sender of r may read its path. It runs before any lookup, so a 404 reveals nothing. It removes
+// the credentials from the headers of r.
+func (g *gate) check(r *http.Request) error {
+	if g.access == nil {
 		return nil
 	}
-	user, allowed, reason, err := s.Authorize(r)
+	user, decision, err := g.ask(r)
 	switch {
 	case err != nil:
-		if r.Context().Err() == nil { // else the client has gone, which is nobody's failure
-			s.complaints.Do(func() {
-				s.Logger.ErrorContext(r.Context(), "asking who may read; said once in a while", slog.Any("error", err))
+		if r.Context().Err() == nil { // otherwise the client has gone
+			g.failures.Do(func() {
+				g.logger.ErrorContext(r.Context(), "checking access failed; repeated failures are not logged", slog.Any("error", err))
 			})
 		}
-		return &statusError{
-			code:    http.StatusServiceUnavailable,
-			text:    "the API server cannot be asked now whether you may read this; come again",
-			headers: map[string]string{"Retry-After": "5"},
-		}
-	case allowed:
-		return nil
-	case user == "":
+		return unavailable(5, "the API server cannot authorize the request now; retry later")
+	case user == nil:
 		return &statusError{
 			code: http.StatusUnauthorized,
-			text: "who you are is not said, or not proven: send a token that the API server accepts, as " +
-				"\"Authorization: Bearer TOKEN\", or a client certificate of the cluster; or, through the API server's proxy, " +
-				"one made for the audience catalogd.operatorframework.io, as \"Catalogd-Authorization: Bearer TOKEN\"",
+			text: "authentication required: send a token that the API server accepts as \"Authorization: Bearer TOKEN\", or a client " +
+				"certificate of the cluster; through the API server's proxy, send a token for the audience " + auth.Audience +
+				" as \"" + auth.Header + ": Bearer TOKEN\"",
 			headers: map[string]string{"WWW-Authenticate": `Bearer realm="catalogd"`},
 		}
+	case decision.Allowed:
+		return nil
 	}
+	reason := decision.Reason
 	if reason != "" {
 		reason = fmt.Sprintf(" (%q)", reason)
 	}
 	return &statusError{
 		code: http.StatusForbidden,
-		text: fmt.Sprintf("user %q may not get the path %q%s; an admin can bind the ClusterRole catalogd-content-reader to them", user, r.URL.Path, reason),
+		text: fmt.Sprintf("forbidden: user %q cannot get path %q%s; an admin can bind ClusterRole catalogd-content-reader to the user",
+			user.GetName(), r.URL.Path, reason),
 	}
+}
+
+func (g *gate) ask(r *http.Request) (user auth.User, decision auth.Decision, err error) {
+	credentials := auth.Credentials{Authorization: r.Header["Authorization"], Own: r.Header[auth.Header]}
+	if r.TLS != nil {
+		credentials.Certificates = r.TLS.PeerCertificates
+	}
+	r.Header.Del("Authorization")
+	r.Header.Del(auth.Header)
+	user, err = g.access.Authenticate(r.Context(), credentials)
+	if err != nil || user == nil {
+		return nil, decision, err
+	}
+	// Every request only reads, whatever its method.
+	decision, err = g.access.Authorize(r.Context(), auth.Question{User: user, Verb: "get", Path: r.URL.Path})
+	return user, decision, err
 }

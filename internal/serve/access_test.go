@@ -4,12 +4,62 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/auth"
 )
+
+// fakeAccess identifies every client as user and calls decide for every path.
+type fakeAccess struct {
+	user        string // "" is no identity
+	err         error
+	decide      func(path string) auth.Decision
+	credentials auth.Credentials // of the last request
+}
+
+func (f *fakeAccess) Authenticate(_ context.Context, c auth.Credentials) (auth.User, error) {
+	f.credentials = c
+	if f.user == "" || f.err != nil {
+		return nil, f.err
+	}
+	return namedUser{name: f.user}, nil
+}
+
+func (f *fakeAccess) Authorize(_ context.Context, q auth.Question) (auth.Decision, error) {
+	if q.User.GetName() != f.user || q.Verb != "get" {
+		return auth.Decision{}, fmt.Errorf("asked whether %s may %s", q.User.GetName(), q.Verb)
+	}
+	return f.decide(q.Path), nil
+}
+
+type namedUser struct {
+	auth.User
+	name string
+}
+
+func (u namedUser) GetName() string { return u.name }
+
+// The credentials of a request reach no handler.
+func TestCredentialsAreRemoved(t *testing.T) {
+	access := &fakeAccess{user: "jane", decide: func(string) auth.Decision { return auth.Decision{Allowed: true} }}
+	cfg := testConfig(newTestStore(t))
+	cfg.Access = access
+	r := httptest.NewRequest(http.MethodGet, "/catalogs", nil)
+	r.Header.Set("Authorization", "Bearer a")
+	r.Header.Set(auth.Header, "Bearer b")
+	New(cfg).ServeHTTP(httptest.NewRecorder(), r)
+	if got := access.credentials; len(got.Authorization) != 1 || got.Authorization[0] != "Bearer a" || len(got.Own) != 1 || got.Own[0] != "Bearer b" {
+		t.Errorf("the credentials are %+v", got)
+	}
+	if len(r.Header) > 0 {
+		t.Errorf("left in the request: %v", r.Header)
+	}
+}
 
 func TestAccess(t *testing.T) {
 	st := newTestStore(t)
@@ -30,19 +80,20 @@ func TestAccess(t *testing.T) {
 	}{
 		{
 			name: "nobody", status: http.StatusUnauthorized, header: "WWW-Authenticate", value: `Bearer realm="catalogd"`,
-			text: "401 Unauthorized\nwho you are is not said, or not proven: send a token that the API server accepts, as \"Authorization: Bearer TOKEN\", or a client certificate of the cluster; or, through the API server's proxy, one made for the audience catalogd.operatorframework.io, as \"Catalogd-Authorization: Bearer TOKEN\"\n",
+			text: "401 Unauthorized\nauthentication required: send a token that the API server accepts as \"Authorization: Bearer TOKEN\", or a client certificate of the cluster; " +
+				"through the API server's proxy, send a token for the audience catalogd.operatorframework.io as \"Catalogd-Authorization: Bearer TOKEN\"\n",
 		},
 		{
 			name: "not allowed", user: "jane", status: http.StatusForbidden,
-			text: "403 Forbidden\nuser \"jane\" may not get the path \"PATH\"; an admin can bind the ClusterRole catalogd-content-reader to them\n",
+			text: "403 Forbidden\nforbidden: user \"jane\" cannot get path \"PATH\"; an admin can bind ClusterRole catalogd-content-reader to the user\n",
 		},
 		{
 			name: "not allowed, for a reason", user: "ja\nne", reason: "of\nthe moon", status: http.StatusForbidden,
-			text: "403 Forbidden\nuser \"ja\\nne\" may not get the path \"PATH\" (\"of\\nthe moon\"); an admin can bind the ClusterRole catalogd-content-reader to them\n",
+			text: "403 Forbidden\nforbidden: user \"ja\\nne\" cannot get path \"PATH\" (\"of\\nthe moon\"); an admin can bind ClusterRole catalogd-content-reader to the user\n",
 		},
 		{
 			name: "unknown", err: errors.New("dialing 10.0.0.1: refused"), status: http.StatusServiceUnavailable, header: "Retry-After", value: "5",
-			text: "503 Service Unavailable\nthe API server cannot be asked now whether you may read this; come again\n",
+			text: "503 Service Unavailable\nthe API server cannot authorize the request now; retry later\n",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -50,17 +101,17 @@ func TestAccess(t *testing.T) {
 			var log strings.Builder
 			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			var asked string
-			cfg.Authorize = func(r *http.Request) (string, bool, string, error) {
-				asked = r.URL.Path
-				return test.user, test.allowed, test.reason, test.err
-			}
+			cfg.Access = &fakeAccess{user: test.user, err: test.err, decide: func(path string) auth.Decision {
+				asked = path
+				return auth.Decision{Allowed: test.allowed, Reason: test.reason}
+			}}
 			h := New(cfg)
 			for _, path := range paths {
 				for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 					w := httptest.NewRecorder()
 					r := httptest.NewRequest(method, strings.ReplaceAll(path, " ", "%20"), nil)
 					h.ServeHTTP(w, r)
-					if w.Code != test.status || w.Header().Get(test.header) != test.value || asked != r.URL.Path {
+					if w.Code != test.status || w.Header().Get(test.header) != test.value || test.user != "" && asked != r.URL.Path {
 						t.Errorf("%s %s: status %d, header %v, asked for %q", method, path, w.Code, w.Header(), asked)
 					}
 					if want := strings.Replace(test.text, "PATH", r.URL.Path, 1); w.Body.String() != want {
@@ -78,9 +129,9 @@ func TestAccess(t *testing.T) {
 	}
 	t.Run("allowed", func(t *testing.T) {
 		cfg := testConfig(st)
-		cfg.Authorize = func(r *http.Request) (string, bool, string, error) {
-			return "jane", strings.HasPrefix(r.URL.Path, "/catalogs/small/"), "", nil
-		}
+		cfg.Access = &fakeAccess{user: "jane", decide: func(path string) auth.Decision {
+			return auth.Decision{Allowed: strings.HasPrefix(path, "/catalogs/small/")}
+		}}
 		url := startServer(t, New(cfg))
 		for path, want := range map[string]int{
 			"/catalogs/small/api/v1/packages": http.StatusOK, "/catalogs/small/nothing": http.StatusNotFound,
@@ -102,7 +153,7 @@ func TestAccessComplaints(t *testing.T) {
 	var log bytes.Buffer
 	cfg := testConfig(newTestStore(t))
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	cfg.Authorize = func(*http.Request) (string, bool, string, error) { return "", false, "", errors.New("no answer") }
+	cfg.Access = &fakeAccess{err: errors.New("no answer")}
 	s := newServer(cfg)
 	ask := func(ctx context.Context) {
 		reply := httptest.NewRecorder()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What other replicas have already is not said not to be.
+// Content that other replicas serve already is unavailable, not absent.
 func TestAwaited(t *testing.T) {
 	cfg := testConfig(newTestStore(t))
 	cfg.Awaited = func(catalog string) string {
@@ -31,7 +31,7 @@ func TestAwaited(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Errorf("%s: got %d: %s", path, resp.StatusCode, body)
 		}
-		if waits := resp.StatusCode == http.StatusServiceUnavailable; waits != (resp.Header.Get("Retry-After") == "1") || waits != strings.Contains(body, "on its way to this replica") {
+		if waits := resp.StatusCode == http.StatusServiceUnavailable; waits != (resp.Header.Get("Retry-After") == "1") || waits != strings.Contains(body, "is not served by this replica yet") {
 			t.Errorf("%s: got %d, Retry-After %q: %s", path, resp.StatusCode, resp.Header.Get("Retry-After"), body)
 		}
 	}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,38 +13,38 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// What is compressed for a single reply is compressed at the fastest level, with a small window: about 0.8 MB of memory each. An encoder
-// that compresses on the way belongs to a reply for as long as the client reads, so there are at most as many of these as queries; when
-// none is left, replies go out as they are. What is in memory is compressed there before it is sent, by as many at a time as there are CPUs.
+// A response that is compressed for one client uses the fastest level and a small window, about 0.8 MB of memory. An encoder
+// that compresses while sending is in use as long as the client reads, so their number is limited; without a free one the
+// response is not compressed. Bodies in memory are compressed before they are sent, as many at a time as there are CPUs.
 //
-// klauspost's gzhttp would do this as a wrapper around handlers, but sees only what they write: a reply to HEAD then has other headers
-// than that to GET, and If-None-Match is compared with the tag of the wrong form. Here the form is chosen first.
+// klauspost's gzhttp wraps handlers and sees only what they write: its response to HEAD has other headers than that to GET,
+// and it compares If-None-Match with the tag of the wrong encoding. Here the encoding is chosen first.
 
-// zstdWindow is the window of zstd in bytes, far below the 8 MiB that every decoder is expected to take (RFC 8878, section 3.1.1.1.2): it
-// is what an encoder costs.
+// zstdWindow is the zstd window in bytes. It determines the memory of an encoder. Decoders must support 8 MiB (RFC 8878,
+// section 3.1.1.1.2).
 const zstdWindow = 256 << 10
 
-// encoder is what gzip and zstd have in common.
+// encoder is a gzip or zstd encoder.
 type encoder interface {
 	io.WriteCloser
 	Reset(w io.Writer)
 }
 
-// encoders are pools of idle encoders, and how many may work at a time.
+// encoders are pools of idle encoders and limits of the busy ones.
 type encoders struct {
 	gzip, zstd sync.Pool
-	onTheWay   slots
-	inMemory   chan struct{} // waited for, since no client can hold it
+	streaming  limit.Slots   // of responses that are compressed while they are sent
+	inMemory   chan struct{} // callers wait for it, since no client can block it
 }
 
-// newEncoders makes encoders of which so many may compress on the way.
-func newEncoders(onTheWay int) *encoders {
+func newEncoders(streaming limit.Slots) *encoders {
 	return &encoders{
-		onTheWay: make(slots, onTheWay),
-		inMemory: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		streaming: streaming,
+		inMemory:  make(chan struct{}, runtime.GOMAXPROCS(0)),
 		gzip: sync.Pool{New: func() any {
 			w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
 			return newEncoder(w, err)
@@ -57,8 +58,8 @@ func newEncoders(onTheWay int) *encoders {
 }
 
 func newEncoder(e encoder, err error) encoder {
-	if err != nil { // an option is wrong, and so is this program
-		panic(fmt.Sprintf("making an encoder: %v", err))
+	if err != nil { // a wrong option
+		panic(fmt.Sprintf("creating an encoder: %v", err))
 	}
 	return e
 }
@@ -77,11 +78,11 @@ func (p *encoders) get(e store.Encoding, w io.Writer) encoder {
 }
 
 func (p *encoders) put(e store.Encoding, enc encoder) {
-	enc.Reset(io.Discard) // lets go of the reply
+	enc.Reset(io.Discard) // drops the response
 	p.pool(e).Put(enc)
 }
 
-// encode returns body in an encoding.
+// encode returns the encoded body.
 func (p *encoders) encode(e store.Encoding, body []byte) ([]byte, error) {
 	if e == identity {
 		return body, nil
@@ -92,34 +93,34 @@ func (p *encoders) encode(e store.Encoding, body []byte) ([]byte, error) {
 	enc := p.get(e, &out)
 	defer p.put(e, enc)
 	if _, err := enc.Write(body); err != nil {
-		return nil, fmt.Errorf("encoding a reply: %w", err)
+		return nil, fmt.Errorf("encoding a response: %w", err)
 	}
 	if err := enc.Close(); err != nil {
-		return nil, fmt.Errorf("encoding a reply: %w", err)
+		return nil, fmt.Errorf("encoding a response: %w", err)
 	}
 	return out.Bytes(), nil
 }
 
-// encodingWriter encodes the body that is written to it, if there is one. The reply's headers are those of the encoded form until it is known
-// that a body follows: only then an encoder is taken.
+// encodingWriter encodes a body while it is written. It takes an encoder only when the status says that a body follows. Without
+// a free encoder it sends identity.
 type encodingWriter struct {
 	http.ResponseWriter
 	encoders *encoders
 	encoding store.Encoding
 	size     int64  // of the body before encoding, in bytes
-	plainTag string // the ETag of the body as it is
-	plain    bool   // the client takes it as it is
+	plainTag string // the ETag of identity
+	plain    bool   // the client accepts identity
 	head     bool   // the request is a HEAD
 
 	code    int
-	enc     encoder // nil if the body is sent as it is, or there is none
-	release func()  // gives back enc's slot
+	enc     encoder // nil for identity or without a body
+	release func()  // releases the slot of enc
 	written int64   // before encoding
 }
 
 func (w *encodingWriter) WriteHeader(code int) {
 	if code == http.StatusOK && !w.head {
-		release, err := w.encoders.onTheWay.take("compressed replies")
+		release, err := w.encoders.streaming.Acquire()
 		switch {
 		case err == nil:
 			w.enc, w.release = w.encoders.get(w.encoding, w.ResponseWriter), release
@@ -130,11 +131,11 @@ func (w *encodingWriter) WriteHeader(code int) {
 			h.Set("ETag", w.plainTag)
 		default:
 			w.code = http.StatusTooManyRequests
-			writeError(w.ResponseWriter, &statusError{
-				code:    w.code,
-				text:    fmt.Sprintf("catalogd compresses %d replies at a time, and has as many; come again, or let Accept-Encoding allow identity", cap(w.encoders.onTheWay)),
-				headers: map[string]string{"Retry-After": "1"},
-			})
+			exceeded := &limit.ExceededError{}
+			errors.As(err, &exceeded) // the only error of Acquire
+			refusal := tooManyRequests(exceeded)
+			refusal.text += ", or accept identity"
+			writeError(w.ResponseWriter, refusal)
 			return
 		}
 	}
@@ -152,8 +153,8 @@ func (w *encodingWriter) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// finish ends a body. One that an error cut short, after its status was sent, breaks the connection off: else its end would look like the
-// end of all to the client.
+// finish ends a body. It aborts the connection if an error cut the body short, because the client would take the end of the
+// compressed data for the end of the content.
 func (w *encodingWriter) finish() {
 	if w.enc != nil {
 		defer w.release()

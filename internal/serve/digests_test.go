@@ -8,6 +8,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/operator-catalogs/catalogd/internal/auth"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -47,8 +48,8 @@ func TestPagesOfOneVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone, text := do(t, http.MethodGet, url+location, "")
-	want := "404 Not Found\ncatalog \"moving\" has no version " + digestOf("1") + ", or keeps it no longer; " +
-		"what it serves now is at https://catalogd.example/catalogs/moving/digests/" + digestOf("2") + "\n"
+	want := "404 Not Found\nversion " + digestOf("1") + " of catalog \"moving\" not found, or no longer kept; " +
+		"the current version is at https://catalogd.example/catalogs/moving/digests/" + digestOf("2") + "\n"
 	if gone.StatusCode != http.StatusNotFound || text != want || gone.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("after the sweep: status %d, %q, want %q", gone.StatusCode, text, want)
 	}
@@ -59,7 +60,7 @@ func TestSharedCaches(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "small", "1", os.DirFS("testdata/small"))
 	cfg := testConfig(st)
-	cfg.Authorize = func(*http.Request) (string, bool, string, error) { return "somebody", true, "", nil }
+	cfg.Access = &fakeAccess{user: "somebody", decide: func(string) auth.Decision { return auth.Decision{Allowed: true} }}
 	resp, _ := do(t, http.MethodGet, startServer(t, New(cfg))+"/catalogs/small/digests/"+digestOf("1")+"/api/v1/all", "")
 	if got, want := resp.Header.Get("Cache-Control"), "private, max-age=31536000, immutable"; got != want {
 		t.Errorf("Cache-Control: got %q, want %q", got, want)

@@ -10,31 +10,30 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// identity is content as it is, in no encoding.
+// identity is content without encoding.
 const identity store.Encoding = "identity"
 
-// encodings are all that replies come in; of those a client likes equally well, the first is chosen.
+// encodings are the supported encodings. The first one wins among those that a client weights equally.
 var encodings = [...]store.Encoding{store.Zstd, store.Gzip, identity}
 
-// identityOnly is what the clients accept that do not say. Nobody changes it.
+// identityOnly is the default without Accept-Encoding. It must not be modified.
 var identityOnly = []store.Encoding{identity}
 
-// minEncoded is the size in bytes from which content is compressed: less fits into one packet anyhow.
+// minEncoded is the minimum size in bytes of compressed content; smaller content fits into one packet.
 const minEncoded = 1024
 
-// negotiate returns the encodings in which the client may be answered, best first, and an error, 406, if there are none.
+// negotiate returns the encodings that the client accepts, best first, or an error with status 406 if it accepts none.
 //
-// One that the client names goes before all others: by If-None-Match, for 304 is the best encoding, by If-Match, for it wants no other,
-// or by If-Range, for it has a part of that. A Range alone changes nothing, as it is a range of what would be sent without it (RFC 9110,
-// section 14.2): a client that accepts encodings and has a part of one must not be given a part of another. Only identity has ranges;
-// of the others a Range is ignored, and the client gets the whole, as section 14.2 allows.
+// An encoding whose tag the client names in If-None-Match, If-Match or If-Range goes first, because the client has it. A Range
+// alone changes nothing: it is a range of the response that would be sent without it (RFC 9110, section 14.2). Only identity
+// has ranges; in other encodings the client gets the whole content.
 func negotiate(r *http.Request, tag string) ([]store.Encoding, error) {
 	accepted := accept(r.Header.Values("Accept-Encoding"))
 	if len(accepted) == 1 {
 		return accepted, nil
 	}
 	if len(accepted) == 0 {
-		return nil, &statusError{code: http.StatusNotAcceptable, text: "Accept-Encoding refuses all that this content comes in: zstd, gzip and identity"}
+		return nil, &statusError{code: http.StatusNotAcceptable, text: "Accept-Encoding allows none of the supported encodings: zstd, gzip and identity"}
 	}
 	named := strings.Join(slices.Concat(r.Header.Values("If-None-Match"), r.Header.Values("If-Match"), r.Header.Values("If-Range")), ",")
 	slices.SortStableFunc(accepted, func(a, b store.Encoding) int {
@@ -49,7 +48,7 @@ func negotiate(r *http.Request, tag string) ([]store.Encoding, error) {
 	return accepted, nil
 }
 
-// entityTag is the strong validator of content in an encoding (RFC 9110, section 8.8.3.3: each has its own).
+// entityTag is the strong validator of content in an encoding; each encoding has its own (RFC 9110, section 8.8.3.3).
 func entityTag(tag string, e store.Encoding) string {
 	if e != identity {
 		tag += "-" + string(e)
@@ -57,9 +56,9 @@ func entityTag(tag string, e store.Encoding) string {
 	return `"` + tag + `"`
 }
 
-// accept reads Accept-Encoding (RFC 9110, section 12.5.3) and returns the encodings that it allows, best first. No field at all would
-// allow every encoding, but clients that send none seldom decode any: they get identity. Identity needs no mention to be allowed, and
-// is liked least then. An element that cannot be read counts as not sent.
+// accept parses Accept-Encoding (RFC 9110, section 12.5.3) and returns the accepted encodings, best first. Without the field
+// only identity is accepted, because clients that omit it seldom decode anything. Identity need not be listed; it comes last
+// then. Malformed elements are ignored.
 func accept(fields []string) []store.Encoding {
 	if len(fields) == 0 {
 		return identityOnly
@@ -78,7 +77,7 @@ func accept(fields []string) []store.Encoding {
 		} else if weight, all := weights["*"]; all {
 			weights[e] = weight * 2
 		} else if e == identity {
-			weights[e] = 1 // below any weight that is said, as these are even now
+			weights[e] = 1 // below any given weight, because those are doubled
 		}
 		if weights[e] > 0 {
 			accepted = append(accepted, e)
@@ -88,11 +87,11 @@ func accept(fields []string) []store.Encoding {
 	return accepted
 }
 
-// parseCoding reads one element of Accept-Encoding: a coding, lower case, and its weight in thousandths.
+// parseCoding parses an element of Accept-Encoding. It returns the coding in lower case and its weight in thousandths.
 func parseCoding(element string) (coding store.Encoding, weight int, ok bool) {
 	name, param, weighted := strings.Cut(element, ";")
 	name = strings.ToLower(strings.Trim(name, " \t"))
-	if name == "x-gzip" { // an old name of it (RFC 9110, section 8.4.1.3)
+	if name == "x-gzip" { // an alias (RFC 9110, section 8.4.1.3)
 		name = string(store.Gzip)
 	}
 	if !weighted {
@@ -103,7 +102,7 @@ func parseCoding(element string) (coding store.Encoding, weight int, ok bool) {
 	return store.Encoding(name), weight, ok && name != "" && strings.EqualFold(key, "q")
 }
 
-// parseWeight reads a qvalue (RFC 9110, section 12.4.2): 0 to 1 with at most three decimals, here in thousandths.
+// parseWeight parses a qvalue (RFC 9110, section 12.4.2), 0 to 1 with at most three decimals. It returns thousandths.
 func parseWeight(s string) (int, bool) {
 	whole, decimals, _ := strings.Cut(s, ".")
 	if (whole != "0" && whole != "1") || len(decimals) > 3 || strings.Trim(decimals, "0123456789") != "" {

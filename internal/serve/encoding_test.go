@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -113,7 +114,7 @@ func TestNegotiate(t *testing.T) {
 // BenchmarkEncode says what a reply costs, in time and in size.
 func BenchmarkEncode(b *testing.B) {
 	body := []byte(get(b, startServer(b, newTestHandler(b))+"/catalogs/small/api/v1/metas?schema=olm.bundle"))
-	p := newEncoders(1)
+	p := newEncoders(limit.NewSlots("compressed responses", 1))
 	for _, e := range []store.Encoding{store.Zstd, store.Gzip} {
 		b.Run(fmt.Sprintf("%s-%d", e, len(body)), func(b *testing.B) {
 			b.ReportAllocs()

@@ -7,19 +7,25 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// statusError is an error the client is told about: its text is the reply's second line. The text
-// of any other error stays in the log, for it may name paths of this machine.
+// statusError is an error for the client: its text is the second line of the response. The text of any other error is only
+// logged, because it may contain local paths.
 type statusError struct {
 	code    int
 	text    string
-	headers map[string]string // more of the reply; may be nil
+	headers map[string]string // additional ones; may be nil
 }
 
 func (e *statusError) Error() string { return e.text }
+
+func (e *statusError) body() string {
+	return fmt.Sprintf("%d %s\n%s\n", e.code, http.StatusText(e.code), e.text)
+}
 
 func badRequest(format string, args ...any) error {
 	return &statusError{code: http.StatusBadRequest, text: fmt.Sprintf(format, args...)}
@@ -29,35 +35,56 @@ func notFound(format string, args ...any) error {
 	return &statusError{code: http.StatusNotFound, text: fmt.Sprintf(format, args...)}
 }
 
-// adapt makes an http.Handler of h.
-func (s *server) adapt(h handler) http.Handler {
+func unavailable(retryAfterSeconds int, format string, args ...any) error {
+	return &statusError{
+		code: http.StatusServiceUnavailable, text: fmt.Sprintf(format, args...),
+		headers: map[string]string{"Retry-After": strconv.Itoa(retryAfterSeconds)},
+	}
+}
+
+// tooManyRequests returns the response for an error of a limit.
+func tooManyRequests(err *limit.ExceededError) *statusError {
+	return &statusError{
+		code: http.StatusTooManyRequests, text: err.Message,
+		headers: map[string]string{"Retry-After": strconv.Itoa(int(err.RetryAfter.Seconds()))},
+	}
+}
+
+// responder turns errors into responses.
+type responder struct{ logger *slog.Logger }
+
+// handle makes an http.Handler of h.
+func (p responder) handle(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
-			s.fail(w, r, err)
+			p.fail(w, r, err)
 		}
 	})
 }
 
-// fail is the one place that turns an error into a reply.
-func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+// fail sends the response for an error.
+func (p responder) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var known *statusError
+	var exceeded *limit.ExceededError
 	damaged := errors.As(err, new(*store.DamagedError))
 	switch {
 	case errors.As(err, &known):
-	case r.Context().Err() != nil && !damaged: // the client went away; nobody reads this
-		known = &statusError{code: http.StatusServiceUnavailable, text: "the request was given up"}
+	case errors.As(err, &exceeded):
+		known = tooManyRequests(exceeded)
+	case r.Context().Err() != nil && !damaged: // the client has gone
+		known = &statusError{code: http.StatusServiceUnavailable, text: "the request was canceled"}
 	default:
-		s.Logger.ErrorContext(r.Context(), "answering a request", slog.String("path", r.URL.Path), slog.Any("error", err))
-		text := "catalogd could not read the content; its log has the cause"
+		p.logger.ErrorContext(r.Context(), "request failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+		text := "reading the content failed; the log of catalogd has the cause"
 		if damaged {
-			text = "this content is damaged on catalogd's volume, and will be unpacked again; what else the catalog has can be read"
+			text = "this content is damaged on the volume of catalogd and will be unpacked again; other content of the catalog can be read"
 		}
 		known = &statusError{code: http.StatusInternalServerError, text: text}
 	}
 	writeError(w, known)
 }
 
-// contentHeaders describe the content that an error stands in for.
+// contentHeaders belong to content and are removed from an error response.
 var contentHeaders = []string{
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Location", "Content-Security-Policy",
 	"ETag", "Last-Modified", "X-Accel-Buffering", DigestHeader, MissingHeader,
@@ -82,7 +109,7 @@ func writeError(w http.ResponseWriter, e *statusError) {
 	_, _ = io.WriteString(w, e.body())
 }
 
-// writeStatus sends a status, an error's too, whose body is not for replyWriter to write.
+// writeStatus sends a status whose body the handler writes, even if it is an error.
 func writeStatus(w http.ResponseWriter, code int) {
 	if reply, ok := w.(*replyWriter); ok {
 		reply.code = code
@@ -91,40 +118,36 @@ func writeStatus(w http.ResponseWriter, code int) {
 	w.WriteHeader(code)
 }
 
-func (e *statusError) body() string {
-	return fmt.Sprintf("%d %s\n%s\n", e.code, http.StatusText(e.code), e.text)
-}
-
-// libraryErrors says, for the statuses that the standard library answers with by itself, what the
-// client can do: 404 and 405 come from the mux, 412 and 416 from http.ServeContent.
+// libraryErrors are the texts for the errors of the standard library: 404 and 405 of the mux, 412 and 416 of
+// http.ServeContent.
 var libraryErrors = map[int]string{
-	http.StatusNotFound: "nothing is served at this path; GET /catalogs lists the catalogs, below each one's url are " +
-		"/api/v1/all, metas, packages, channels, bundles, custom, graphql and watch; /openapi.json describes them",
-	http.StatusMethodNotAllowed:             "this service is read only; this path answers ",
-	http.StatusPreconditionFailed:           "the content is not, or no longer, what the request's precondition names",
-	http.StatusRequestedRangeNotSatisfiable: "the content has no such range of bytes; Content-Range gives its size",
+	http.StatusNotFound: "path not found; GET /catalogs lists the catalogs; below the url of each are " +
+		"/api/v1/all, metas, packages, channels, bundles, custom, graphql and watch; /openapi.json documents them",
+	http.StatusMethodNotAllowed:             "method not allowed; this path accepts ",
+	http.StatusPreconditionFailed:           "the precondition of the request does not match the current content",
+	http.StatusRequestedRangeNotSatisfiable: "range not satisfiable; Content-Range has the size of the content",
 }
 
-// replyWriter gives the errors that the standard library writes the form of all others, and counts.
+// replyWriter gives the errors of the standard library the form of all others. It counts the bytes of the body.
 type replyWriter struct {
 	http.ResponseWriter
-	failed bool  // the error is written; what the library still writes of its own is dropped
+	failed bool  // an error was sent; further writes are dropped
 	code   int   // 0 before the header is written
-	bytes  int64 // of the body, as it is sent
+	bytes  int64 // of the body as it is sent
 }
 
 var _ io.ReaderFrom = (*replyWriter)(nil)
 
-// Unwrap lets http.ResponseController flush and set deadlines.
+// Unwrap gives http.ResponseController access to flushing and deadlines.
 func (w *replyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// status is what the client was told; no word of a handler means that all is well.
+// status returns the status that the client got.
 func (w *replyWriter) status() int { return cmp.Or(w.code, http.StatusOK) }
 
 func (w *replyWriter) WriteHeader(code int) {
 	if code < http.StatusBadRequest {
 		if w.Header().Get("Content-Encoding") != "" {
-			w.Header().Del("Accept-Ranges") // http.ServeContent sets it always; ranges are of identity only
+			w.Header().Del("Accept-Ranges") // http.ServeContent always sets it, but only identity has ranges
 		}
 		w.code = code
 		w.ResponseWriter.WriteHeader(code)
@@ -146,8 +169,7 @@ func (w *replyWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom keeps the way open from a file to the socket (sendfile), which an embedded
-// ResponseWriter alone would hide.
+// ReadFrom lets the connection send files with sendfile.
 func (w *replyWriter) ReadFrom(r io.Reader) (int64, error) {
 	n, err := io.Copy(w.ResponseWriter, r)
 	w.bytes += n

@@ -3,30 +3,46 @@ package serve
 import (
 	"bytes"
 	"cmp"
+	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"time"
 
+	"github.com/operator-catalogs/catalogd/internal/limit"
+	"github.com/operator-catalogs/catalogd/internal/serve/graphql"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// graphqlOfAll answers a query over all catalogs, as they are when it comes.
-func (s *server) graphqlOfAll(w http.ResponseWriter, r *http.Request) error {
-	w.Header().Set("Cache-Control", "no-cache")
-	return s.answerQuery(w, r, s.all(w))
+// maxBody is the limit of a request body in bytes. The largest ones are GraphQL queries with variables.
+const maxBody = 128 << 10
+
+// queries answers GraphQL queries.
+type queries struct {
+	*lookup
+	*sender
+	handler   *graphql.Handler
+	slots     limit.Slots
+	responses limit.Budget
 }
 
-// graphqlOfCatalog answers no-cache below a version, too: the answer may name what does not belong to the version, such as the catalog's
-// priority and image.
-func (s *server) graphqlOfCatalog(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+// ofAll answers a query about all catalogs.
+func (s *queries) ofAll(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-cache")
-	return s.answerQuery(w, r, []store.Catalog{c})
+	return s.answer(w, r, s.all(w))
 }
 
-// answerQuery answers a GraphQL query. The request's body is read before it takes a slot, and the reply is sent after it gave it back, so
-// a slow client holds none; what it holds of memory has a budget. A reply to GET can be kept as the URL says, and is tagged by its bytes; one to POST cannot, nor one with errors,
-// which may be gone the next time.
-func (s *server) answerQuery(w http.ResponseWriter, r *http.Request, catalogs []store.Catalog) error {
+// ofCatalog answers a query about one catalog. Caches must revalidate the response even below a version, because it can
+// contain fields that do not belong to the version, such as the priority of the catalog.
+func (s *queries) ofCatalog(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+	w.Header().Set("Cache-Control", "no-cache")
+	return s.answer(w, r, []store.Catalog{c})
+}
+
+// answer holds a slot neither while it reads the request body nor while it sends the response, so slow clients hold none. A
+// budget bounds the memory of the responses. Only responses to GET without errors can be cached.
+func (s *queries) answer(w http.ResponseWriter, r *http.Request, catalogs []store.Catalog) error {
 	if err := readBody(w, r); err != nil {
 		return err
 	}
@@ -34,38 +50,52 @@ func (s *server) answerQuery(w http.ResponseWriter, r *http.Request, catalogs []
 	if err != nil {
 		return err
 	}
-	reply, err := s.runQuery(r, catalogs)
+	reply, err := s.run(r, catalogs)
 	if err != nil {
 		return err
 	}
-	release, err := s.answers.take(int64(reply.body.Cap()))
+	release, err := s.responses.Acquire(int64(reply.body.Cap()))
 	if err != nil {
 		return err
 	}
 	defer release()
 	h := w.Header()
-	maps.Copy(h, reply.header) // Cache-Control is among them if there are errors
-	h.Add("Vary", "Accept")    // it chooses between the media types of GraphQL
+	maps.Copy(h, reply.header) // with errors it has a Cache-Control
+	h.Add("Vary", "Accept")    // selects the media type
 	if r.Method != http.MethodPost && reply.code == http.StatusOK && h.Get("Cache-Control") != "no-store" {
-		return s.serveBytes(w, r, time.Time{}, "", reply.body.Bytes())
+		return s.sendContent(w, r, time.Time{}, "", reply.body.Bytes())
 	}
 	h.Set("Cache-Control", "no-store")
 	h.Del("Content-Location")
-	return s.sendBytes(w, r, reply.code, reply.body.Bytes())
+	return s.sendReply(w, r, reply.code, reply.body.Bytes())
 }
 
-func (s *server) runQuery(r *http.Request, catalogs []store.Catalog) (*bufferedReply, error) {
-	release, err := s.queries.take("queries")
+func (s *queries) run(r *http.Request, catalogs []store.Catalog) (*bufferedReply, error) {
+	release, err := s.slots.Acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	reply := &bufferedReply{header: http.Header{}}
-	s.graphql.ServeCatalogs(reply, r, catalogs)
+	s.handler.ServeCatalogs(reply, r, catalogs)
 	return reply, nil
 }
 
-// bufferedReply is an http.ResponseWriter that keeps the reply in memory.
+// readBody reads the body of the request into memory.
+func readBody(w http.ResponseWriter, r *http.Request) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return &statusError{code: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the request body exceeds the limit of %d bytes", maxBody)}
+	}
+	if err != nil {
+		return badRequest("the request body is incomplete")
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+	return nil
+}
+
+// bufferedReply is an http.ResponseWriter that keeps the response in memory.
 type bufferedReply struct {
 	header http.Header
 	code   int

@@ -24,8 +24,8 @@ const (
 	typeBytes = "application/octet-stream"
 )
 
-// imageTypes are the media types that an icon is served as: images which browsers show and, under
-// iconPolicy, cannot run. The value is the registered name, since catalogs spell some otherwise.
+// imageTypes maps the media types of icons to their registered names. Browsers show these types and, with iconPolicy, run
+// nothing in them.
 var imageTypes = map[string]string{
 	typeSVG:                    typeSVG,
 	"image/svg":                typeSVG,
@@ -41,14 +41,13 @@ var imageTypes = map[string]string{
 	"image/vnd.microsoft.icon": "image/vnd.microsoft.icon",
 }
 
-// iconPolicy keeps an icon that is opened as a page of its own from running scripts or fetching
-// anything: anyone who can write a catalog can put scripts into an SVG.
+// iconPolicy keeps an icon that is opened as a page from running scripts or fetching anything: an SVG of a catalog can
+// contain scripts.
 const iconPolicy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
-// serveIcon serves the decoded icon of a package, or a neutral one if it has none, as packageserver
-// does. What does not claim to be an image is offered as a download. An icon that is not base64
-// is a 404 that says so. Parameters are ignored: pages add their own to get past caches.
-func (s *server) serveIcon(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+// sendIcon sends the icon of a package, or a neutral one if it has none, as packageserver does. Content that does not claim
+// to be an image is a download. Parameters are ignored, because pages add their own to bypass caches.
+func (s *sender) sendIcon(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	name := r.PathValue("package")
 	data, mediaType, err := readIcon(r.Context(), c, name)
 	if err != nil {
@@ -64,21 +63,23 @@ func (s *server) serveIcon(w http.ResponseWriter, r *http.Request, c store.Catal
 	if contentType == typeBytes {
 		h.Set("Content-Disposition", "attachment")
 	}
-	// The tag follows the icon, not the catalog's digest: most icons outlive many digests.
-	return s.serveBytes(w, r, c.Since, hashTag([]byte(contentType+"\n"), data), data)
+	// The tag depends on the icon, not on the digest: most icons outlive many digests.
+	return s.sendContent(w, r, c.Since, hashTag([]byte(contentType+"\n"), data), data)
 }
 
-// maxIconBlob bounds the olm.package blob of which an icon is served, since each request decodes it. The largest known one
-// has 200 kB.
+// maxIconBlob is the limit in bytes of an olm.package blob whose icon is served, because each request decodes the blob. The
+// largest known one has 200 kB.
 const maxIconBlob = 2 << 20
 
-// readIcon returns the icon of the package's olm.package blob and the media type it claims, both
-// empty if it has none. Browsers keep icons, so the blob is compared with its checksum first, which costs less than decoding it.
+// readIcon returns the icon of a package and its claimed media type, both empty if it has none. Browsers keep icons, so the
+// checksum of the blob is verified first.
 func readIcon(ctx context.Context, c store.Catalog, name string) (data []byte, mediaType string, err error) {
+	failed := func(format string, args ...any) error {
+		return notFound("reading the icon of package %q in catalog %q: %s", name, c.Name, fmt.Sprintf(format, args...))
+	}
 	blobs := c.Snapshot.Select(store.Query{Schema: fbc.SchemaPackage, Name: name})
 	if blobs.Size() > maxIconBlob {
-		return nil, "", notFound("the icon of package %q in catalog %q is not served: its olm.package blob has %d bytes, more than %d",
-			name, c.Name, blobs.Size(), maxIconBlob)
+		return nil, "", failed("the olm.package blob of %d bytes exceeds the limit of %d", blobs.Size(), maxIconBlob)
 	}
 	for blob, err := range blobs.Verified(ctx) {
 		if err != nil {
@@ -91,20 +92,18 @@ func readIcon(ctx context.Context, c store.Catalog, name string) (data []byte, m
 			} `json:"icon"`
 		}
 		if err := json.Unmarshal(blob, &pkg); err != nil {
-			return nil, "", notFound("the icon of package %q in catalog %q cannot be read: "+
-				"it is no object with the strings base64data and mediatype", name, c.Name)
+			return nil, "", failed("not an object with the strings base64data and mediatype")
 		}
 		data, err := base64.StdEncoding.DecodeString(pkg.Icon.Data)
 		if err != nil {
-			return nil, "", notFound("the icon of package %q in catalog %q cannot be read: %v", name, c.Name, err)
+			return nil, "", failed("%v", err)
 		}
 		return data, pkg.Icon.MediaType, nil
 	}
 	return nil, "", noPackage(c, name)
 }
 
-// iconType decides what the icon is served as. A claim is believed, as long as it is an image's; a
-// wrong one makes a broken picture at worst. Without a claim the content is looked at.
+// iconType returns the Content-Type of an icon. It trusts a claimed image type: a wrong one makes a broken picture at worst.
 func iconType(data []byte, claimed string) string {
 	if claimed == "" {
 		claimed = http.DetectContentType(data)
@@ -112,7 +111,7 @@ func iconType(data []byte, claimed string) string {
 			claimed = typeSVG
 		}
 	}
-	mediaType, _, _ := mime.ParseMediaType(claimed) // "" if it is none
+	mediaType, _, _ := mime.ParseMediaType(claimed) // "" if invalid
 	if known, ok := imageTypes[mediaType]; ok {
 		return known
 	}

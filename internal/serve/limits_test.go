@@ -12,15 +12,16 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 // TestQueriesAreBounded takes every slot: what takes work is refused, all else is answered.
 func TestQueriesAreBounded(t *testing.T) {
+	const maxQueries = 3
 	cfg := testConfig(newTestStore(t))
-	cfg.MaxQueries = 3
-	s := newServer(cfg)
-	url := startServer(t, s)
+	cfg.Limits = limit.New(maxQueries)
+	url := startServer(t, New(cfg))
 	bounded := []string{
 		"/catalogs/small/api/v1/metas?schema=olm.package", "/catalogs/small/api/v1/packages", "/catalogs/small/api/v1/packages/syndesis",
 		"/catalogs/small/api/v1/packages/syndesis/channels", "/catalogs/small/api/v1/packages/syndesis/bundles", "/catalogs/small/api/v1/channels",
@@ -33,8 +34,8 @@ func TestQueriesAreBounded(t *testing.T) {
 		"/catalogs/icons/api/v1/packages/png/icon",
 	}
 	var releases []func()
-	for range cfg.MaxQueries {
-		release, err := s.queries.take("queries")
+	for range maxQueries {
+		release, err := cfg.Limits.Queries.Acquire()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +60,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	for _, release := range releases {
 		release()
 	}
-	for range 2 * cfg.MaxQueries { // a slot that is not given back would be missed here
+	for range 2 * maxQueries { // a slot that is not given back would be missed here
 		for _, path := range bounded {
 			if status := statusOf(t, url+path); status != http.StatusOK {
 				t.Errorf("%s: status %d after the slots were given back", path, status)
@@ -71,8 +72,8 @@ func TestQueriesAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if len(s.queries) != 0 {
-		t.Errorf("%d slots are held with nobody there", len(s.queries))
+	if used := cfg.Limits.Queries.Used(); used != 0 {
+		t.Errorf("%d slots are in use without a request", used)
 	}
 }
 
@@ -91,9 +92,8 @@ func TestSlowReadersHoldNoSlot(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "c", "1", fstest.MapFS{"fill.json": fill(8, 1<<20), "p.json": soundPackage("p", "1.0.0")})
 	cfg := testConfig(st)
-	cfg.MaxQueries = 3
-	s := newServer(cfg)
-	base := startServer(t, s)
+	cfg.Limits = limit.New(3)
+	base := startServer(t, New(cfg))
 	url := base + "/catalogs/c/api/v1/metas?schema=fill"
 	var readers []net.Conn
 	for range 40 {
@@ -113,8 +113,8 @@ func TestSlowReadersHoldNoSlot(t *testing.T) {
 		}
 		readers = append(readers, conn)
 	}
-	if got := len(s.encoders.onTheWay); got != cfg.MaxQueries {
-		t.Errorf("%d encoders compress on the way, want %d", got, cfg.MaxQueries)
+	if got := cfg.Limits.Compressions.Used(); got != 3 {
+		t.Errorf("%d encoders are in use, want 3", got)
 	}
 	head, _ := do(t, http.MethodHead, url, "")
 	tag := strings.TrimSuffix(head.Header.Get("ETag"), `"`) + `-zstd"`
@@ -149,20 +149,23 @@ func TestSlowReadersHoldNoSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually.Holds(t, "the encoders to come back", func() bool { return len(s.encoders.onTheWay) == 0 })
+	eventually.Holds(t, "the encoders to come back", func() bool { return cfg.Limits.Compressions.Used() == 0 })
 	if resp, _ := do(t, http.MethodGet, url, "", "Accept-Encoding", "zstd"); resp.Header.Get("Content-Encoding") != "zstd" {
 		t.Errorf("when all are gone, header %v", resp.Header)
 	}
 }
 
-// TestLargeSelectionsAreBounded: what slow readers make the service hold of large selections is bounded; small ones are answered still.
+// TestLargeSelectionsAreBounded: the memory of large selections that slow readers hold is bounded; small ones still succeed.
 func TestLargeSelectionsAreBounded(t *testing.T) {
 	st := openStore(t)
-	commit(t, st, "c", "1", fstest.MapFS{"fill.json": fill(fewSelected+1, 3), "p.json": soundPackage("p", "1.0.0")})
-	s := newServer(testConfig(st))
-	base := startServer(t, s) + "/catalogs/c/api/v1/"
-	if !s.selected.TryAcquire(maxSelected - fewSelected) {
-		t.Fatal("something is held")
+	commit(t, st, "c", "1", fstest.MapFS{"fill.json": fill(11, 3), "p.json": soundPackage("p", "1.0.0")})
+	cfg := testConfig(st)
+	cfg.Limits = limit.New(3)
+	cfg.Limits.Selections = limit.NewBudget(10, 20, "")
+	base := startServer(t, New(cfg)) + "/catalogs/c/api/v1/"
+	release, err := cfg.Limits.Selections.Acquire(11)
+	if err != nil {
+		t.Fatal(err)
 	}
 	resp, body := do(t, http.MethodGet, base+"metas?schema=fill", "")
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
@@ -174,28 +177,25 @@ func TestLargeSelectionsAreBounded(t *testing.T) {
 	if status := statusOf(t, base+"packages"); status != http.StatusOK {
 		t.Errorf("a small one: status %d", status)
 	}
-	s.selected.Release(maxSelected - fewSelected)
+	release()
 	for range 3 {
 		get(t, base+"metas?schema=fill")
 	}
-	eventually.Holds(t, "all to be given back", func() bool {
-		all := s.selected.TryAcquire(maxSelected)
-		if all {
-			s.selected.Release(maxSelected)
-		}
-		return all
-	})
+	eventually.Holds(t, "the budget is released", func() bool { return isFree(cfg.Limits.Selections, 20) })
 }
 
-// TestLargeAnswersAreBounded: so is what they make it hold of answers to GraphQL.
-func TestLargeAnswersAreBounded(t *testing.T) {
+// TestLargeResponsesAreBounded: the same for GraphQL responses.
+func TestLargeResponsesAreBounded(t *testing.T) {
 	st := openStore(t)
-	commit(t, st, "c", "1", fstest.MapFS{"large.json": {Data: []byte(`{"schema":"large","text":"` + strings.Repeat("x", smallAnswer) + `"}`)}})
-	s := newServer(testConfig(st))
-	url := startServer(t, s) + "/catalogs/c/api/v1/graphql?query="
+	commit(t, st, "c", "1", fstest.MapFS{"large.json": {Data: []byte(`{"schema":"large","text":"` + strings.Repeat("x", 64<<10) + `"}`)}})
+	cfg := testConfig(st)
+	cfg.Limits = limit.New(3)
+	cfg.Limits.Responses = limit.NewBudget(64<<10, 1<<20, "")
+	url := startServer(t, New(cfg)) + "/catalogs/c/api/v1/graphql?query="
 	const large, small = "{blobs{nodes{content}}}", "{blobs{nodes{size}}}"
-	if !s.answers.TryAcquire(maxAnswers - smallAnswer) {
-		t.Fatal("something is held")
+	release, err := cfg.Limits.Responses.Acquire(1<<20 - 64<<10)
+	if err != nil {
+		t.Fatal(err)
 	}
 	resp, body := do(t, http.MethodGet, url+large, "")
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
@@ -205,23 +205,25 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	get(t, url+small)
-	s.answers.Release(maxAnswers - smallAnswer)
+	release()
 	get(t, url+large)
-	eventually.Holds(t, "all to be given back", func() bool {
-		all := s.answers.TryAcquire(maxAnswers)
-		if all {
-			s.answers.Release(maxAnswers)
-		}
-		return all
-	})
+	eventually.Holds(t, "the budget is released", func() bool { return isFree(cfg.Limits.Responses, 1<<20) })
+}
+
+// isFree reports whether nothing of a budget is in use.
+func isFree(b limit.Budget, all int64) bool {
+	release, err := b.Acquire(all)
+	if err == nil {
+		release()
+	}
+	return err == nil
 }
 
 // TestSlowBodyHoldsNoSlot sends half a query: others are answered meanwhile, with a single slot.
 func TestSlowBodyHoldsNoSlot(t *testing.T) {
 	cfg := testConfig(newTestStore(t))
-	cfg.MaxQueries = 1
-	s := newServer(cfg)
-	url := startServer(t, s)
+	cfg.Limits = limit.New(1)
+	url := startServer(t, New(cfg))
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)

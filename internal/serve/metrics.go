@@ -11,13 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics count requests by route: the pattern that matched, never the path that was asked for, so that clients cannot make up series.
+// metrics count requests by route. The route is the matched pattern, so clients cannot create series.
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	bytes    *prometheus.CounterVec
 	inFlight *prometheus.GaugeVec
-	routes   sync.Map // of *routeMetrics by the patterns of the mux, which are few
+	routes   sync.Map // pattern -> *routeMetrics
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -25,35 +25,34 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return &metrics{
 		requests: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "catalogd_http_requests_total",
-			Help: "Requests of content that were answered.",
+			Help: "Answered requests for content.",
 		}, []string{"route", "method", "code"}),
 		seconds: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "catalogd_http_request_duration_seconds",
-			Help:    "How long requests of content took, from their header read to their reply written; of change feeds, how long they lasted.",
+			Help:    "Duration of requests for content, from the header of the request to the end of the response; of change feeds, their lifetime.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60, 300},
 		}, []string{"route"}),
 		bytes: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "catalogd_http_response_bytes_total",
-			Help: "Bytes of the bodies of replies as they were sent, so after compression; counted when a reply ends.",
+			Help: "Bytes of response bodies after compression, counted at the end of a response.",
 		}, []string{"route", "encoding"}),
 		inFlight: factory.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "catalogd_http_requests_in_flight",
-			Help: "Requests of content that are being answered, change feeds among them.",
+			Help: "Requests for content in flight, including change feeds.",
 		}, []string{"route"}),
 	}
 }
 
-// routeMetrics are those of one route. What most requests count in is looked up by its labels once, when the first does: before, there is
-// no such series.
+// routeMetrics are the metrics of a route. The most common series are looked up by their labels once, at their first use.
 type routeMetrics struct {
 	route    string
 	inFlight prometheus.Gauge
 	seconds  prometheus.Observer
-	found    func() prometheus.Counter // GETs that were answered by 200
-	plain    func() prometheus.Counter // bytes in no encoding
+	found    func() prometheus.Counter // GETs with status 200
+	plain    func() prometheus.Counter // bytes without encoding
 }
 
-// of returns the metrics of the route of a pattern of http.ServeMux, which is empty where none matched.
+// of returns the metrics of a pattern of http.ServeMux; an empty pattern matched no route.
 func (m *metrics) of(pattern string) *routeMetrics {
 	if known, ok := m.routes.Load(pattern); ok {
 		return known.(*routeMetrics)
@@ -72,7 +71,7 @@ func (m *metrics) of(pattern string) *routeMetrics {
 	return known.(*routeMetrics)
 }
 
-// start counts a request in; the function it returns counts it out, with its reply.
+// start counts a request as in flight. The returned function counts its response.
 func (m *metrics) start(pattern, method string) func(*replyWriter) {
 	begun := time.Now()
 	route := m.of(pattern)

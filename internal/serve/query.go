@@ -10,32 +10,36 @@ import (
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// A selection finds blobs, or returns an error if there is nothing of that name.
-type selection func() (*store.Blobs, error)
+// selections serves parts of a catalog as JSON lines.
+type selections struct {
+	*sender
+	queries limit.Slots
+}
 
-// list serves the blobs that base selects, narrowed by the parameters given, in the order of the
-// catalog. No match is an empty 200, as upstream answers.
-func (s *server) list(base store.Query, params ...string) view {
+// list serves the blobs that base selects, narrowed by the given parameters, in the order of the catalog. No match is an
+// empty response with status 200, as upstream sends it.
+func (s *selections) list(base store.Query, params ...string) view {
 	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 		query, err := parseQuery(r, base, params...)
 		if err != nil {
 			return err
 		}
-		return s.serveSelection(w, r, c, queryTag(c, query), func() (*store.Blobs, error) { return c.Snapshot.Select(query), nil })
+		return s.send(w, r, c, queryTag(c, query), func() (*store.Blobs, error) { return c.Snapshot.Select(query), nil })
 	}
 }
 
-// listOfPackage serves the blobs of one schema of the package that the path names.
-func (s *server) listOfPackage(schema string) view {
+// ofPackage serves the blobs of one schema of the package that the path names.
+func (s *selections) ofPackage(schema string) view {
 	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 		query, err := parseQuery(r, store.Query{Schema: schema, Package: r.PathValue("package")}, "name")
 		if err != nil {
 			return err
 		}
-		return s.serveSelection(w, r, c, queryTag(c, query), func() (*store.Blobs, error) {
+		return s.send(w, r, c, queryTag(c, query), func() (*store.Blobs, error) {
 			if c.Snapshot.Package(query.Package).Len() == 0 {
 				return nil, noPackage(c, query.Package)
 			}
@@ -44,26 +48,26 @@ func (s *server) listOfPackage(schema string) view {
 	}
 }
 
-// metas serves the blobs that match all parameters given. Without any that is the file of all, which is no work.
-func (s *server) metas(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+// metas serves the blobs that match all given parameters. Without parameters it serves the whole catalog, which takes no slot.
+func (s *selections) metas(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	params := []string{"schema", "package", "name"}
 	query, err := parseQuery(r, store.Query{}, params...)
 	if err != nil {
 		return err
 	}
 	if query == (store.Query{}) {
-		return serveAll(w, r, c)
+		return sendAll(w, r, c)
 	}
 	return s.list(store.Query{}, params...)(w, r, c)
 }
 
-// servePackage serves the olm.package blob and every blob that belongs to the package.
-func (s *server) servePackage(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+// pkg serves the olm.package blob and every blob that belongs to the package.
+func (s *selections) pkg(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	if _, err := parseQuery(r, store.Query{}); err != nil {
 		return err
 	}
 	name := r.PathValue("package")
-	return s.serveSelection(w, r, c, queryTag(c, store.Query{Package: name})+"-whole", func() (*store.Blobs, error) {
+	return s.send(w, r, c, queryTag(c, store.Query{Package: name})+"-whole", func() (*store.Blobs, error) {
 		blobs := c.Snapshot.Package(name)
 		if blobs.Len() == 0 {
 			return nil, noPackage(c, name)
@@ -72,35 +76,53 @@ func (s *server) servePackage(w http.ResponseWriter, r *http.Request, c store.Ca
 	})
 }
 
-// serveBundle serves the bundle of that name: more than one where packages share a bundle name and
-// the package parameter does not choose.
-func (s *server) serveBundle(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+// bundle serves the bundles of a name: several if packages share the name and the package parameter does not choose one.
+func (s *selections) bundle(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	query, err := parseQuery(r, store.Query{Schema: fbc.SchemaBundle, Name: r.PathValue("bundle")}, "package")
 	if err != nil {
 		return err
 	}
-	return s.serveSelection(w, r, c, queryTag(c, query), func() (*store.Blobs, error) {
+	return s.send(w, r, c, queryTag(c, query), func() (*store.Blobs, error) {
 		blobs := c.Snapshot.Select(query)
-		if blobs.Len() == 0 {
-			return nil, notFound("catalog %q has no bundle %q%s", c.Name, query.Name, ofPackage(query.Package))
+		if blobs.Len() > 0 {
+			return blobs, nil
 		}
-		return blobs, nil
+		if query.Package != "" {
+			return nil, notFound("bundle %q not found in package %q of catalog %q", query.Name, query.Package, c.Name)
+		}
+		return nil, notFound("bundle %q not found in catalog %q", query.Name, c.Name)
 	})
 }
 
-func ofPackage(name string) string {
-	if name == "" {
-		return ""
-	}
-	return fmt.Sprintf(" in package %q", name)
-}
-
 func noPackage(c store.Catalog, name string) error {
-	return notFound("catalog %q has no package %q", c.Name, name)
+	return notFound("package %q not found in catalog %q", name, c.Name)
 }
 
-// parseQuery narrows base by the parameters that a route knows, which are none that base fixes. As
-// upstream does: the first value of a repeated parameter counts, an empty value is one not given.
+// send sends the blobs that find returns. The slot for find is released before the response is sent, so slow clients hold none.
+func (s *selections) send(w http.ResponseWriter, r *http.Request, c store.Catalog, tag string, find func() (*store.Blobs, error)) error {
+	blobs, err := s.find(find)
+	if err != nil {
+		return err
+	}
+	release, err := s.selections.Acquire(int64(blobs.Len()))
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.sendBlobs(w, r, c, tag, blobs)
+}
+
+func (s *selections) find(find func() (*store.Blobs, error)) (*store.Blobs, error) {
+	release, err := s.queries.Acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return find()
+}
+
+// parseQuery narrows base by the parameters of the request. known are the parameters of the route. As in upstream, the first
+// value of a repeated parameter counts and an empty value counts as not given.
 func parseQuery(r *http.Request, base store.Query, known ...string) (store.Query, error) {
 	values, err := parseParams(r, known...)
 	if err != nil {
@@ -117,12 +139,12 @@ func parseQuery(r *http.Request, base store.Query, known ...string) (store.Query
 	return base, nil
 }
 
-// parseParams reads the parameters of a route. An unknown one is refused, as upstream does. A query
-// string that does not parse is refused too, for what is left of it would select more than was asked.
+// parseParams returns the parameters of the request. Like upstream it rejects unknown ones. It also rejects a malformed query
+// string, because its valid part would select more than was requested.
 func parseParams(r *http.Request, known ...string) (url.Values, error) {
 	values, err := readParams(r)
 	if err != nil {
-		return nil, badRequest("the query string cannot be read: %v", err)
+		return nil, badRequest("parsing the query string: %v", err)
 	}
 	var unknown []string
 	for name := range values {
@@ -130,13 +152,17 @@ func parseParams(r *http.Request, known ...string) (url.Values, error) {
 			unknown = append(unknown, name)
 		}
 	}
-	if len(unknown) > 0 {
-		return nil, badRequest("unknown parameter %q; %s", slices.Min(unknown), knownParams(known))
+	switch {
+	case len(unknown) == 0:
+		return values, nil
+	case len(known) == 0:
+		return nil, badRequest("unknown parameter %q; this path takes no parameters", slices.Min(unknown))
 	}
-	return values, nil
+	return nil, badRequest("unknown parameter %q; valid parameters are %s", slices.Min(unknown), strings.Join(known, ", "))
 }
 
-// readParams reads the query string, of which an error leaves out what cannot be read. It is read once a request: r keeps it if all is well.
+// readParams parses the query string once for each request and keeps the result in r.Form. With an error it returns the
+// valid parameters.
 func readParams(r *http.Request) (url.Values, error) {
 	if r.Form != nil {
 		return r.Form, nil
@@ -146,13 +172,6 @@ func readParams(r *http.Request) (url.Values, error) {
 		r.Form = values
 	}
 	return values, err
-}
-
-func knownParams(known []string) string {
-	if len(known) == 0 {
-		return "this path takes none"
-	}
-	return "known are " + strings.Join(known, ", ")
 }
 
 // queryTag names the result of a query on a snapshot: equal tags mean equal bytes. It covers every field of the query.

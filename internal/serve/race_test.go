@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -236,9 +237,9 @@ func TestReadersWhileReplaced(t *testing.T) {
 	commitSource(t, st, "c", store.Source{Image: "quay.io/example/c:v1", Digest: generationDigest(1)}, generation(1))
 	compress(t, st)
 	cfg := testConfig(st)
-	cfg.MaxQueries = clients // this bound, and that of time, are not what is tested
+	cfg.Limits = limit.New(clients) // this limit, and that of time, are not tested here
 	s := newServer(cfg)
-	s.graphql.Limits.Time = time.Hour
+	s.queries.handler.Limits.Time = time.Hour
 	url := startServer(t, s)
 	decoder, err := zstd.NewReader(nil)
 	if err != nil {

@@ -14,28 +14,27 @@ import (
 	"time"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/serve/search"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// searchTime is how long a search may take. One over all of the largest known catalogs takes a fraction of a second.
-const searchTime = 10 * time.Second
-
-// The number of results of a search.
+// The limits of a search. One over all of the largest known catalogs takes a fraction of a second.
 const (
+	searchTimeout  = 10 * time.Second
 	defaultResults = 20
 	maxResults     = 100
 )
 
-// searchReply is the reply of GET /api/v1/search.
+// searchReply is the response of GET /api/v1/search.
 type searchReply struct {
 	Results []*searchResult `json:"results"` // best first
-	Total   int             `json:"total"`   // how many packages fit, whether they are among the results or not
+	Total   int             `json:"total"`   // of all matching packages, beyond the limit too
 
-	Incomplete []string `json:"incomplete,omitempty"` // catalogs that cannot be read to their end, so packages of theirs may be missing
+	Incomplete []string `json:"incomplete,omitempty"` // catalogs that could not be read completely; their packages may be missing
 }
 
-// searchResult is a package that fits.
+// searchResult is a matching package.
 type searchResult struct {
 	Catalog     string   `json:"catalog"`
 	Name        string   `json:"name"`
@@ -43,23 +42,24 @@ type searchResult struct {
 	Description string   `json:"description,omitempty"` // the short one
 	Provider    string   `json:"provider,omitempty"`
 	Keywords    []string `json:"keywords,omitempty"`
-	Kinds       []string `json:"kinds,omitempty"` // that the head of the default channel provides, sorted, each once
+	Kinds       []string `json:"kinds,omitempty"` // that the head of the default channel provides; sorted, without duplicates
 	Channel     string   `json:"channel"`         // the default one
 	Version     string   `json:"version"`         // of its head
 	Deprecation string   `json:"deprecation,omitempty"`
-	Score       int      `json:"score"` // the more, the better it fits; compares within one reply only
+	Score       int      `json:"score"` // higher is better; comparable within one response only
 	URL         string   `json:"url"`   // the blobs of the package
 	IconURL     string   `json:"iconUrl,omitempty"`
 
 	priority int32
 }
 
-// compareResults sorts the better one first. The scores of words are few, so ties are many: the catalog that the admin prefers wins them.
+// compareResults sorts the better result first. Scores often tie; the catalog with the higher priority wins then.
 func compareResults(a, b *searchResult) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.priority, a.priority), cmp.Compare(a.Catalog, b.Catalog), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.priority, a.priority),
+		cmp.Compare(a.Catalog, b.Catalog), cmp.Compare(a.Name, b.Name))
 }
 
-// best is a heap with the worst result on top, so that it is known which gives way to a better one.
+// best is a heap with the worst result on top, which a better one replaces.
 type best []*searchResult
 
 func (b best) Len() int           { return len(b) }
@@ -72,8 +72,18 @@ func (b *best) Pop() any {
 	return last
 }
 
-// search finds packages in one catalog, or in all, by the words of q.
-func (s *server) search(w http.ResponseWriter, r *http.Request) error {
+// searcher searches packages by words.
+type searcher struct {
+	*lookup
+	*sender
+	slots    limit.Slots
+	priority func(catalog string) int32
+	logger   *slog.Logger
+	timeout  time.Duration
+}
+
+// search serves the packages of one catalog, or of all, that match the words of q.
+func (s *searcher) search(w http.ResponseWriter, r *http.Request) error {
 	values, err := parseParams(r, "q", "catalog", "limit")
 	if err != nil {
 		return err
@@ -97,13 +107,17 @@ func (s *server) search(w http.ResponseWriter, r *http.Request) error {
 	if catalogs, err = validated(catalogs); err != nil {
 		return err
 	}
-	body, err := s.runSearch(r, catalogs, query, limit)
+	reply, err := s.run(r, catalogs, query, limit)
 	if err != nil {
 		return err
 	}
+	body, err := json.Marshal(reply)
+	if err != nil {
+		return fmt.Errorf("encoding search results: %w", err)
+	}
 	w.Header().Set("Content-Type", typeJSON)
 	w.Header().Set("Cache-Control", "no-cache")
-	return s.serveBytes(w, r, time.Time{}, "", body)
+	return s.sendContent(w, r, time.Time{}, "", append(body, '\n'))
 }
 
 func parseLimit(values url.Values) (int, error) {
@@ -113,31 +127,28 @@ func parseLimit(values url.Values) (int, error) {
 	}
 	limit, err := strconv.Atoi(text)
 	if err != nil || limit < 1 || limit > maxResults {
-		return 0, badRequest("limit %q is no number from 1 to %d", text, maxResults)
+		return 0, badRequest("invalid limit %q: must be a number from 1 to %d", text, maxResults)
 	}
 	return limit, nil
 }
 
-// runSearch returns the JSON of the reply. It reads one summary after another and keeps the best. A catalog that cannot be read takes
-// nothing from the others; what is missing is not hidden.
-func (s *server) runSearch(r *http.Request, catalogs []store.Catalog, query search.Query, limit int) ([]byte, error) {
-	release, err := s.queries.take("queries")
+// run reads one summary after another and keeps the best results. A catalog that cannot be read does not affect the others;
+// the response names it.
+func (s *searcher) run(r *http.Request, catalogs []store.Catalog, query search.Query, limit int) (*searchReply, error) {
+	release, err := s.slots.Acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.patience, &statusError{
-		code:    http.StatusServiceUnavailable,
-		text:    fmt.Sprintf("the search took longer than %v; search one catalog, by the parameter catalog, or come again", s.patience),
-		headers: map[string]string{"Retry-After": "5"},
-	})
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.timeout,
+		unavailable(5, "the search timed out after %v; search a single catalog with the parameter catalog, or retry later", s.timeout))
 	defer cancel()
-	found, reply := best{}, searchReply{}
+	found, reply := best{}, &searchReply{}
 	for _, c := range catalogs {
-		priority := s.Priority(c.Name)
+		priority := s.priority(c.Name)
 		for summary, err := range c.Snapshot.Summaries() {
 			if err != nil {
-				s.Logger.ErrorContext(ctx, "searching a catalog", slog.String("catalog", c.Name), slog.Any("error", err))
+				s.logger.ErrorContext(ctx, "searching a catalog", slog.String("catalog", c.Name), slog.Any("error", err))
 				reply.Incomplete = append(reply.Incomplete, c.Name)
 				break
 			}
@@ -149,33 +160,28 @@ func (s *server) runSearch(r *http.Request, catalogs []store.Catalog, query sear
 				continue
 			}
 			reply.Total++
-			found.add(&searchResult{Catalog: c.Name, Name: summary.Name, Score: score, priority: priority}, limit, func(result *searchResult) {
-				s.fill(result, summary)
-			})
+			result := &searchResult{Catalog: c.Name, Name: summary.Name, Score: score, priority: priority}
+			found.add(result, limit, func() { s.fill(result, summary) })
 		}
 	}
 	slices.SortFunc(found, compareResults)
 	reply.Results = found
-	body, err := json.Marshal(reply)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the results of a search: %w", err)
-	}
-	return append(body, '\n'), nil
+	return reply, nil
 }
 
-// add keeps a result if it is among the best limit, and then lets it be filled.
-func (b *best) add(result *searchResult, limit int, fill func(*searchResult)) {
+// add calls fill and keeps the result if it is among the best limit ones.
+func (b *best) add(result *searchResult, limit int, fill func()) {
 	if len(*b) == limit {
 		if compareResults((*b)[0], result) < 0 {
 			return
 		}
 		heap.Pop(b)
 	}
-	fill(result)
+	fill()
 	heap.Push(b, result)
 }
 
-func (s *server) fill(result *searchResult, summary fbc.Summary) {
+func (s *searcher) fill(result *searchResult, summary fbc.Summary) {
 	result.DisplayName, result.Description, result.Provider = summary.DisplayName, summary.ShortDescription, summary.Provider
 	result.Keywords, result.Deprecation = summary.Keywords, summary.Deprecation
 	result.Channel, result.Version = summary.DefaultChannel, summary.Version
@@ -184,7 +190,7 @@ func (s *server) fill(result *searchResult, summary fbc.Summary) {
 	}
 	slices.Sort(result.Kinds)
 	result.Kinds = slices.Compact(result.Kinds)
-	result.URL = s.BaseURL + "/catalogs/" + result.Catalog + "/api/v1/packages/" + url.PathEscape(summary.Name)
+	result.URL = s.baseURL + "/catalogs/" + result.Catalog + "/api/v1/packages/" + url.PathEscape(summary.Name)
 	if summary.HasIcon {
 		result.IconURL = result.URL + "/icon"
 	}

@@ -107,7 +107,7 @@ func TestBestEqualsSorted(t *testing.T) {
 		limit := 1 + random.IntN(20)
 		kept, filled := best{}, 0
 		for _, result := range all {
-			kept.add(result, limit, func(*searchResult) { filled++ })
+			kept.add(result, limit, func() { filled++ })
 		}
 		slices.SortFunc(kept, compareResults)
 		slices.SortFunc(all, compareResults)
@@ -123,7 +123,7 @@ func TestBestEqualsSorted(t *testing.T) {
 func TestSearchURLIsEscaped(t *testing.T) {
 	s := newServer(testConfig(openStore(t)))
 	result := &searchResult{Catalog: "c"}
-	s.fill(result, fbc.Summary{Name: "../a b?", HasIcon: true})
+	s.searcher.fill(result, fbc.Summary{Name: "../a b?", HasIcon: true})
 	want := "https://catalogd.example/catalogs/c/api/v1/packages/" + url.PathEscape("../a b?")
 	if result.URL != want || result.IconURL != want+"/icon" {
 		t.Errorf("got %s and %s, want %s", result.URL, result.IconURL, want)
@@ -133,15 +133,15 @@ func TestSearchURLIsEscaped(t *testing.T) {
 // TestSearchTime: a search that takes too long ends, and says what to do.
 func TestSearchTime(t *testing.T) {
 	s := newServer(testConfig(newTestStore(t)))
-	s.patience = -1
+	s.searcher.timeout = -1
 	resp, body := do(t, http.MethodGet, startServer(t, s)+"/api/v1/search?q=operator", "")
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "5" || !strings.Contains(body, "search one catalog") {
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "5" || !strings.Contains(body, "search a single catalog") {
 		t.Errorf("status %d, header %v, %q", resp.StatusCode, resp.Header, body)
 	}
 	if err := wellFormed(resp.StatusCode, resp.Header, body, http.MethodGet); err != nil {
 		t.Error(err)
 	}
-	if len(s.queries) != 0 {
+	if s.searcher.slots.Used() != 0 {
 		t.Error("the search still has its slot")
 	}
 }

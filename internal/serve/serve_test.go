@@ -277,15 +277,14 @@ func TestGivenUpIsNotLogged(t *testing.T) {
 
 func TestUnknownErrorIsLoggedNotShown(t *testing.T) {
 	var log strings.Builder
-	s := &server{Config: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
-	h := s.adapt(func(w http.ResponseWriter, _ *http.Request) error {
+	h := responder{slog.New(slog.NewTextHandler(&log, nil))}.handle(func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("ETag", `"tag"`)
 		w.Header().Set(DigestHeader, "sha256:1")
 		return errors.New("opening /secret/place: no such file")
 	})
 	w := httptest.NewRecorder()
 	h.ServeHTTP(&replyWriter{ResponseWriter: w}, httptest.NewRequest(http.MethodGet, "/catalogs", nil))
-	if want := "500 Internal Server Error\ncatalogd could not read the content; its log has the cause\n"; w.Body.String() != want {
+	if want := "500 Internal Server Error\nreading the content failed; the log of catalogd has the cause\n"; w.Body.String() != want {
 		t.Errorf("body: got %q, want %q", w.Body, want)
 	}
 	want := http.Header{"Content-Type": {"text/plain; charset=utf-8"}, "Cache-Control": {"no-store"}}

@@ -10,12 +10,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// trace begins the span of a request, which goes on the trace of the client if that sent one (W3C Trace Context), and returns the request with
-// it; the function ends it, with the reply. Nothing of a query string or a header is told.
-func (s *server) trace(route string, r *http.Request) (*http.Request, func(*replyWriter)) {
+// startSpan starts the span of a request within the trace of the client, if that sent one (W3C Trace Context). It returns the
+// request with the span and a function that ends it. Spans contain neither query strings nor headers.
+func startSpan(tracer trace.Tracer, route string, r *http.Request) (*http.Request, func(*replyWriter)) {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	method := knownMethod(r.Method)
-	ctx, span := s.Tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer),
+	ctx, span := tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(semconv.HTTPRequestMethodKey.String(method), semconv.HTTPRoute(route)))
 	r = r.WithContext(ctx)
 	return r, func(reply *replyWriter) {

@@ -5,31 +5,33 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 const (
-	maxWatches = 500              // change feeds at a time, half of the connections there are by default; each holds at most one old snapshot
-	quiet      = 25 * time.Second // after which a comment is sent: proxies cut what is silent for 30 s, and clients that are gone are found
-	lifetime   = 30 * time.Minute // of a feed, and as long again at most: whoever may no longer read is told no more when coming again
-	retry      = 5 * time.Second  // how long a client that was cut off is to wait before it comes again
+	heartbeatInterval = 25 * time.Second // between comments in a silent feed: many proxies close connections that are silent for 30 s
+	minLifetime       = 30 * time.Minute // of a feed; at most twice as long. Access is checked when the client reconnects
+	reconnectDelay    = 5 * time.Second  // of clients whose feed ended
+	maxEvents         = 16               // kept encoded digest events
 )
 
 // digestEvent is the data of an event "digest".
 type digestEvent struct {
 	Catalog      string    `json:"catalog"`
 	Digest       string    `json:"digest"`
-	URL          string    `json:"url"` // below it is this content, at /api/v1; it does not move and ends in the version
+	URL          string    `json:"url"` // of this version; the content is below it, at /api/v1
 	LastModified time.Time `json:"lastModified"`
 	*changes
 }
 
-// changes are the packages in which a version differs from the one that the client had; sorted, and never null.
+// changes are the packages that differ between two versions; each list is sorted and never null.
 type changes struct {
 	Previous string   `json:"previous"` // the version that the client had
 	Added    []string `json:"added"`
@@ -37,15 +39,35 @@ type changes struct {
 	Removed  []string `json:"removed"`
 }
 
-// removedEvent is the data of an event "removed", after which a feed ends.
+// removedEvent is the data of an event "removed", the last one of a feed.
 type removedEvent struct {
 	Catalog string `json:"catalog"`
 }
 
-// watch serves the feed of a catalog's changes as server-sent events (WHATWG HTML, section 9.2): at once the version that is served, then
-// each that comes after it. The id of an event is the version. A client that names the version it has, by Last-Event-ID or the parameter since, is told what changed from
-// there, if that is still kept. One that reads slowly gets several changes as one. The feed ends after a while; clients come again.
-func (s *server) watch(w http.ResponseWriter, r *http.Request) error {
+// feeds serves changes of catalogs as server-sent events (WHATWG HTML, section 9.2).
+type feeds struct {
+	*lookup
+	slots     limit.Slots
+	events    *eventCache
+	done      <-chan struct{}
+	heartbeat func() <-chan time.Time // receives when a feed has been silent for long
+	lifetime  func() <-chan time.Time // receives when a feed that begins now must end
+}
+
+func newFeeds(l *lookup, slots limit.Slots, done <-chan struct{}) *feeds {
+	return &feeds{
+		lookup: l, slots: slots, events: newEventCache(), done: done,
+		heartbeat: func() <-chan time.Time { return time.After(heartbeatInterval) },
+		lifetime: func() <-chan time.Time {
+			return time.After(minLifetime + rand.N(minLifetime)) //nolint:gosec // G404: not a secret; it spreads reconnects
+		},
+	}
+}
+
+// watch sends an event for the current version, then one for each new version. The id of an event is the version. A client
+// that names its version, in Last-Event-ID or the parameter since, gets the changes from there if that version is still
+// kept. For a slow reader several changes become one.
+func (s *feeds) watch(w http.ResponseWriter, r *http.Request) error {
 	values, err := parseParams(r, "since")
 	if err != nil {
 		return err
@@ -57,41 +79,40 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // keeps nginx from buffering events
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	release, err := s.watches.take("change feeds")
+	release, err := s.slots.Acquire()
 	if err != nil {
 		return err
 	}
 	defer release()
-	since := r.Header.Get("Last-Event-ID") // newer than the parameter, which a browser that comes again still sends
+	since := r.Header.Get("Last-Event-ID") // newer than the parameter, which a browser repeats when it reconnects
 	if since == "" {
 		since = values.Get("since")
 	}
-	told, _ := s.Catalogs.CatalogAt(current.Name, since)
-	feed := &feed{w: w, control: http.NewResponseController(w)}
-	s.follow(r, feed, current.Name, told.Snapshot)
+	sent, _ := s.catalogs.CatalogAt(current.Name, since)
+	s.follow(r, &feed{w: w, control: http.NewResponseController(w)}, current.Name, sent.Snapshot)
 	return nil
 }
 
-// follow sends what changes until the client goes away, the catalog is removed or the process ends. told is what the client has; nil if
-// that is not known. No other snapshot is held while nothing changes.
-func (s *server) follow(r *http.Request, feed *feed, name string, told *store.Snapshot) {
-	feed.send(fmt.Appendf(nil, "retry: %d\n\n", retry.Milliseconds()), nil)
+// follow sends changes until the client goes, the catalog is removed, the lifetime of the feed is over or the process ends.
+// sent is the version that the client has, nil if unknown. While nothing changes, no other snapshot is held.
+func (s *feeds) follow(r *http.Request, feed *feed, name string, sent *store.Snapshot) {
+	feed.send(fmt.Appendf(nil, "retry: %d\n\n", reconnectDelay.Milliseconds()), nil)
 	ended := s.lifetime()
 	for first := true; feed.err == nil; {
-		changed := s.Catalogs.Changed()
-		c, ok := s.Catalogs.Catalog(name)
+		changed := s.catalogs.Changed()
+		c, ok := s.catalogs.Catalog(name)
 		if !ok {
 			feed.send(encodeEvent("removed", "", removedEvent{Catalog: name}))
 			return
 		}
-		if first || c.Snapshot.Key() != told.Key() {
-			feed.send(s.digestEvent(c, told))
-			told, first = c.Snapshot, false
-			continue // it may have changed while this was sent
+		if first || c.Snapshot.Key() != sent.Key() {
+			feed.send(s.digestEvent(c, sent))
+			sent, first = c.Snapshot, false
+			continue // it may have changed during the write
 		}
 		select {
 		case <-changed:
@@ -101,23 +122,23 @@ func (s *server) follow(r *http.Request, feed *feed, name string, told *store.Sn
 			return
 		case <-r.Context().Done():
 			return
-		case <-s.Done:
+		case <-s.done:
 			return
 		}
 	}
 }
 
-// digestEvent is the event that tells of c to a feed that told of another snapshot last, or of none. All feeds that tell the same share it.
-func (s *server) digestEvent(c store.Catalog, told *store.Snapshot) ([]byte, error) {
-	data := digestEvent{Catalog: c.Name, Digest: c.Snapshot.Info().Digest, URL: s.BaseURL + fixedPath(c), LastModified: c.Since}
-	if told == nil {
+// digestEvent returns the event for c after the version sent, nil if unknown. Feeds share equal events.
+func (s *feeds) digestEvent(c store.Catalog, sent *store.Snapshot) ([]byte, error) {
+	data := digestEvent{Catalog: c.Name, Digest: c.Snapshot.Info().Digest, URL: s.baseURL + versionPath(c), LastModified: c.Since}
+	if sent == nil {
 		return encodeEvent("digest", c.Snapshot.Version(), data)
 	}
-	key := eventKey{catalog: c.Name, from: told.Key(), to: c.Snapshot.Key(), since: c.Since.UnixNano()}
-	return s.told.get(key, func() ([]byte, error) {
-		diff := c.Snapshot.ChangesSince(told)
+	key := eventKey{catalog: c.Name, from: sent.Key(), to: c.Snapshot.Key(), since: c.Since.UnixNano()}
+	return s.events.get(key, func() ([]byte, error) {
+		diff := c.Snapshot.ChangesSince(sent)
 		data.changes = &changes{
-			Previous: told.Version(),
+			Previous: sent.Version(),
 			Added:    append([]string{}, diff.Added...),
 			Changed:  append([]string{}, diff.Changed...),
 			Removed:  append([]string{}, diff.Removed...),
@@ -126,10 +147,7 @@ func (s *server) digestEvent(c store.Catalog, told *store.Snapshot) ([]byte, err
 	})
 }
 
-// maxEvents is how many events that tell what changed are kept: at a change, all feeds of the catalog want the same one.
-const maxEvents = 16
-
-// eventCache makes each event once, however many feeds tell it: a catalog may have many packages, and many watchers.
+// eventCache encodes each event once for all feeds: a catalog can have many packages and many watchers.
 type eventCache struct {
 	mu     sync.Mutex
 	events map[eventKey]func() ([]byte, error) // at most maxEvents
@@ -138,7 +156,7 @@ type eventCache struct {
 
 type eventKey struct {
 	catalog, from, to string // from and to are keys of snapshots
-	since             int64  // when to was served first, in ns since 1970
+	since             int64  // Unix time in ns when to was first served
 }
 
 func newEventCache() *eventCache {
@@ -158,7 +176,7 @@ func (c *eventCache) get(key eventKey, encode func() ([]byte, error)) ([]byte, e
 		}
 	}
 	c.mu.Unlock()
-	return event() // those who want another event do not wait for this one
+	return event() // encoded without the lock, so other events do not wait
 }
 
 func encodeEvent(kind, id string, data any) ([]byte, error) {
@@ -182,8 +200,8 @@ type feed struct {
 	err     error
 }
 
-// send sends text at once, unless there is an error. A write has to get on, as any; silence after it is no stall, so the deadline that a
-// write set is lifted.
+// send writes and flushes text unless err is set. It then clears the deadline of the write, because a silent feed is not
+// stalled.
 func (f *feed) send(text []byte, err error) {
 	if f.err != nil {
 		return
@@ -197,5 +215,5 @@ func (f *feed) send(text []byte, err error) {
 	if f.err = f.control.Flush(); f.err != nil {
 		return
 	}
-	_ = f.control.SetWriteDeadline(time.Time{}) // not every connection has one
+	_ = f.control.SetWriteDeadline(time.Time{}) // some connections have none
 }

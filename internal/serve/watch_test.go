@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
@@ -161,7 +162,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchVersions: another directory of the same image is another version, in events and for those who come again.
+// TestWatchVersions: another directory of the same image is another version, in events and for clients that reconnect.
 func TestWatchVersions(t *testing.T) {
 	st := openStore(t)
 	source := store.Source{Image: "quay.io/example/c:v1", Digest: digestOf("1")}
@@ -195,15 +196,15 @@ func TestWatchersShareEvents(t *testing.T) {
 	old := st.Catalogs()[0].Snapshot
 	commit(t, st, "c", "2", packagesFS("1.0.0", "b"))
 	s, c := newServer(testConfig(st)), st.Catalogs()[0]
-	first, err := s.digestEvent(c, old)
+	first, err := s.feeds.digestEvent(c, old)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := s.digestEvent(c, old); err != nil || &again[0] != &first[0] {
+	if again, err := s.feeds.digestEvent(c, old); err != nil || &again[0] != &first[0] {
 		t.Errorf("the same event is made twice: %s, error %v", again, err)
 	}
 	c.Since = c.Since.Add(time.Hour)
-	if later, err := s.digestEvent(c, old); err != nil || bytes.Equal(later, first) {
+	if later, err := s.feeds.digestEvent(c, old); err != nil || bytes.Equal(later, first) {
 		t.Errorf("served anew, at another time, it is told as of the first: %s, error %v", later, err)
 	}
 }
@@ -276,7 +277,7 @@ func TestWatchHeartbeat(t *testing.T) {
 	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
 	beats := make(chan time.Time)
 	s := newServer(testConfig(st))
-	s.heartbeat = func() <-chan time.Time { return beats }
+	s.feeds.heartbeat = func() <-chan time.Time { return beats }
 	feed := watch(t, startServer(t, s)+"/catalogs/c/api/v1/watch")
 	feed.wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
 	for range 3 {
@@ -297,7 +298,7 @@ func TestWatchLifetime(t *testing.T) {
 	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
 	ends := make(chan time.Time)
 	s := newServer(testConfig(st))
-	s.lifetime = func() <-chan time.Time { return ends }
+	s.feeds.lifetime = func() <-chan time.Time { return ends }
 	feed := watch(t, startServer(t, s)+"/catalogs/c/api/v1/watch")
 	feed.wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
 	ends <- time.Time{}
@@ -322,19 +323,19 @@ func TestWatchEnds(t *testing.T) {
 	if err := first.body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Holds(t, "the feed of the client that went away to end", func() bool { return len(s.watches) == 1 })
+	eventually.Holds(t, "the feed of the client that went away to end", func() bool { return s.feeds.slots.Used() == 1 })
 	close(ending)
 	if got, err := second.next(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the process's end: %+v, error %v", got, err)
 	}
-	eventually.Holds(t, "all feeds to end", func() bool { return len(s.watches) == 0 })
+	eventually.Holds(t, "all feeds to end", func() bool { return s.feeds.slots.Used() == 0 })
 }
 
 func TestWatchesAreBounded(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
 	s := newServer(testConfig(st))
-	s.watches = make(slots, 2)
+	s.feeds.slots = limit.NewSlots("change feeds", 2)
 	url := startServer(t, s) + "/catalogs/c/api/v1/watch"
 	first := watch(t, url)
 	first.wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
@@ -349,7 +350,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	if err := first.body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Holds(t, "a slot", func() bool { return len(s.watches) == 1 })
+	eventually.Holds(t, "a slot", func() bool { return s.feeds.slots.Used() == 1 })
 	watch(t, url).wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
 }
 
@@ -394,7 +395,7 @@ func TestWatchLiftsDeadline(t *testing.T) {
 func TestWatchOfVanishedCatalog(t *testing.T) {
 	s := newServer(testConfig(openStore(t)))
 	w := httptest.NewRecorder()
-	s.follow(httptest.NewRequest(http.MethodGet, "/", nil), &feed{w: w, control: http.NewResponseController(w)}, "c", nil)
+	s.feeds.follow(httptest.NewRequest(http.MethodGet, "/", nil), &feed{w: w, control: http.NewResponseController(w)}, "c", nil)
 	if want := "retry: 5000\n\nevent: removed\ndata: {\"catalog\":\"c\"}\n\n"; w.Body.String() != want {
 		t.Errorf("got %q, want %q", w.Body, want)
 	}
