@@ -70,15 +70,12 @@ func TestHeader(t *testing.T) {
 		{name: "beside a good Authorization, empty", own: []string{""}, authorization: "Bearer " + plain},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for range 2 { // the second time from what is kept
+			for range 2 { // the second answer is cached
 				r := request("/catalogs", test.authorization)
 				for _, value := range test.own {
 					r.Header.Add("catalogd-authorization", value)
 				}
 				check(t, ask(a, r), test.want)
-				if _, ok := r.Header[Header]; ok {
-					t.Error("the header is still in the request")
-				}
 			}
 		})
 	}
