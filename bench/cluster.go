@@ -71,7 +71,7 @@ func (c *cluster) poll(ctx context.Context, name string) error {
 func (c *cluster) waitFor(ctx context.Context, d *daemon, name, condition string) error {
 	const patience = 20 * time.Minute
 	var last string
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("CatalogSource %s has not become %s for %s", name, condition, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("CatalogSource %s did not become %s within %s", name, condition, patience))
 	defer cancel()
 	err := every(ctx, 50*time.Millisecond, func() (bool, error) {
 		source := &v1beta1.CatalogSource{}
@@ -87,7 +87,7 @@ func (c *cluster) waitFor(ctx context.Context, d *daemon, name, condition string
 		return false, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w; it says: %s", err, last)
+		return fmt.Errorf("%w; last message: %s", err, last)
 	}
 	return nil
 }

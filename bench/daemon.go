@@ -77,7 +77,7 @@ func (d *daemon) all(catalog string) string { return "/catalogs/" + catalog + "/
 // logged returns the duration of the next unpacking, from catalogd's log.
 func (d *daemon) logged(ctx context.Context) (time.Duration, error) {
 	pattern := regexp.MustCompile(`(?m)\bmsg=unpacked\b.*\btook=(\S+)`)
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("catalogd's log does not say how long unpacking took"))
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("no duration of unpacking in catalogd's log"))
 	defer cancel()
 	var took time.Duration
 	err := every(ctx, 10*time.Millisecond, func() (bool, error) {
@@ -185,5 +185,5 @@ func freeAddresses(n int) (addresses []string, err error) {
 			return addresses, nil
 		}
 	}
-	return nil, errors.New("no port is free below 30000")
+	return nil, errors.New("no free port below 30000")
 }

@@ -134,7 +134,7 @@ func (r *readerWorld) fill(ctx context.Context, c *cluster, ref string) error {
 // besideNginx is reading with an nginx beside it.
 func (e *env) besideNginx(ctx context.Context) (*readerWorld, error) {
 	if e.nginx == "" {
-		return nil, skip("there is no nginx: install nginx-light, or give --nginx PATH")
+		return nil, skip("nginx not found: install nginx-light, or set --nginx PATH")
 	}
 	r, err := e.reading(ctx)
 	if err != nil {

@@ -56,7 +56,7 @@ func (e *env) given(ctx context.Context) (*layer, error) {
 		files, err = packArchive(ctx, w, e.catalog)
 	}
 	if err == nil && len(files) == 0 {
-		err = errors.New("no JSON or YAML file: give a directory that a catalog image has at /configs, or a tar archive with configs/ in it")
+		err = errors.New("no JSON or YAML file: set a directory for /configs, or a tar archive with configs/ in it")
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--catalog %s: %w", e.catalog, err), w.file.Close())
@@ -73,7 +73,7 @@ func packDirectory(ctx context.Context, w *layerWriter, tree fs.FS) (files []siz
 		case entry.IsDir():
 			return w.addDirectory(target)
 		case !entry.Type().IsRegular():
-			return fmt.Errorf("%s is no regular file", name)
+			return fmt.Errorf("%s is not a regular file", name)
 		}
 		content, err := fs.ReadFile(tree, name)
 		if err != nil {

@@ -20,15 +20,15 @@ import (
 	"time"
 )
 
-const usage = `bench measures catalogd beside yardsticks that are measured in the same run, by turns with it.
+const usage = `bench measures catalogd beside yardsticks, alternating between both in the same run.
 
 Usage, in the root of the repository:
   make build plugin && KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh) go run ./bench [flags]
 
-What it measures are rows, by name:
+Rows:
 %s
-A row that needs a program that is not there (nginx, opm) is skipped. All rows take some 20 minutes on two cores, most of them for the
-catalog of 3 GB (rows memory and start, 15 GB of disk).
+Rows that need a missing program (nginx, opm) are skipped. All rows take some 20 minutes on two cores, most of that for the
+3 GB catalog (rows memory and start, 15 GB of disk).
 
 Flags:
 `
@@ -58,15 +58,16 @@ func parse(args []string, out io.Writer) (options, error) {
 	var only string
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(out)
-	f.StringVar(&o.catalogd, "catalogd", "bin/catalogd", "the built catalogd, a `path`")
-	f.StringVar(&o.plugin, "plugin", "bin/kubectl-catalog", "the built plugin of kubectl, a `path`")
-	f.StringVar(&o.catalog, "catalog", "", "measure with this catalog: a `directory` that an image has at /configs, or a tar archive of one, plain or gzipped, with configs/ in it (default: one is generated, of the community catalog's shape)")
-	f.StringVar(&o.cacheDir, "cache-dir", defaultCacheDir(), "`directory` for generated catalogs, which stay, and the files of a run, which do not; it decides which disk is measured")
-	f.IntVar(&o.runs, "runs", 5, "how often to measure figure and yardstick, by turns")
-	f.DurationVar(&o.duration, "duration", 2*time.Second, "how long to ask for the same thing, for rates")
+	f.StringVar(&o.catalogd, "catalogd", "bin/catalogd", "`path` of the built catalogd")
+	f.StringVar(&o.plugin, "plugin", "bin/kubectl-catalog", "`path` of the built kubectl plugin")
+	f.StringVar(&o.catalog, "catalog", "", "catalog to measure with: a `directory` for /configs of an image, or a plain or gzipped tar archive with configs/ in it "+
+		"(default: generated in the shape of the community catalog)")
+	f.StringVar(&o.cacheDir, "cache-dir", defaultCacheDir(), "`directory` for generated catalogs, which are kept, and for the files of a run; selects the measured disk")
+	f.IntVar(&o.runs, "runs", 5, "number of measurements of figure and yardstick")
+	f.DurationVar(&o.duration, "duration", 2*time.Second, "duration of the measurement of a rate")
 	f.StringVar(&only, "only", "", "measure only the rows whose name matches this `regexp`")
-	f.StringVar(&o.nginx, "nginx", "", "nginx, a `path` (default: that of the PATH)")
-	f.StringVar(&o.opm, "opm", "", "opm, a `path`, to be measured as well; hack/opm/build.sh builds one")
+	f.StringVar(&o.nginx, "nginx", "", "`path` of nginx (default: from PATH)")
+	f.StringVar(&o.opm, "opm", "", "`path` of an opm to measure; hack/opm/build.sh builds one")
 	f.StringVar(&o.json, "json", "", "write the results to this `file`, or - for standard output")
 	f.StringVar(&o.write, "write", "", "write the table into this `file`, between its markers: docs/performance.md")
 	f.Usage = func() {
@@ -80,7 +81,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q; see --help", f.Arg(0))
 	}
 	if o.runs < 1 || o.duration <= 0 {
-		return o, errors.New("--runs and --duration have to be more than 0")
+		return o, errors.New("--runs and --duration must be greater than 0")
 	}
 	var err error
 	if o.only, err = regexp.Compile(only); err != nil {
@@ -102,13 +103,13 @@ func (o *options) validate() error {
 		return errors.New("KUBEBUILDER_ASSETS is not set: export KUBEBUILDER_ASSETS=$(hack/controlplane/build.sh)")
 	}
 	if _, err := os.Stat(filepath.Join("config", "crd")); err != nil {
-		return errors.New("the working directory is not the root of the repository: run this there")
+		return errors.New("the working directory must be the root of the repository")
 	}
 	for _, p := range []struct{ path, remedy string }{
 		{o.catalogd, "make build, or give --catalogd"}, {o.plugin, "make plugin, or give --plugin"}, {o.opm, "give --opm the path of an opm, or leave it out"},
 	} {
 		if info, err := os.Stat(p.path); p.path != "" && (err != nil || info.IsDir()) {
-			return fmt.Errorf("there is no program %s: %s", p.path, p.remedy)
+			return fmt.Errorf("program %s not found: %s", p.path, p.remedy)
 		}
 	}
 	if o.write != "" {

@@ -58,7 +58,7 @@ func (c *child) ended() error {
 	select {
 	case <-c.done:
 		text, _ := os.ReadFile(c.log)
-		return fmt.Errorf("%s ended by itself (%v); the end of its log:\n%s", c.name, c.cmd.ProcessState, text[max(0, len(text)-2000):])
+		return fmt.Errorf("%s exited unexpectedly (%v); the end of its log:\n%s", c.name, c.cmd.ProcessState, text[max(0, len(text)-2000):])
 	default:
 		return nil
 	}
@@ -151,7 +151,7 @@ func peakMemory(pid int) (float64, error) {
 			return float64(kibibytes) / (1 << 10), err
 		}
 	}
-	return 0, fmt.Errorf("/proc/%d/status does not tell VmHWM", pid)
+	return 0, fmt.Errorf("/proc/%d/status has no VmHWM", pid)
 }
 
 // every calls done periodically until it returns true or an error, or ctx ends.

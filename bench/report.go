@@ -172,7 +172,7 @@ func cutMarkers(page []byte) (before, between, after []byte, err error) {
 	before, rest, ok := bytes.Cut(page, []byte(beginMark))
 	between, after, ended := bytes.Cut(rest, []byte(endMark))
 	if !ok || !ended {
-		return nil, nil, nil, fmt.Errorf("the lines %q and %q are not there: put them where the table is to be", beginMark, endMark)
+		return nil, nil, nil, fmt.Errorf("the lines %q and %q are missing: add them where the table belongs", beginMark, endMark)
 	}
 	return before, between, after, nil
 }

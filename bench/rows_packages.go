@@ -186,7 +186,7 @@ func (e *env) watchPackages(ctx context.Context) (func(count int, err error) ([]
 	return func(count int, err error) ([]time.Time, error) {
 		defer w.Stop()
 		if err == nil && count == 0 {
-			err = errors.New("the catalog has no package that could be published")
+			err = errors.New("the catalog has no package to publish")
 		}
 		if err != nil {
 			return nil, err
@@ -196,7 +196,7 @@ func (e *env) watchPackages(ctx context.Context) (func(count int, err error) ([]
 			select {
 			case at, ok := <-added:
 				if !ok {
-					return nil, errors.New("the watch of OperatorPackages has ended")
+					return nil, errors.New("the watch of OperatorPackages ended")
 				}
 				times = append(times, at)
 			case <-ctx.Done():

@@ -17,7 +17,7 @@ func opmServe(ctx context.Context, e *env) (Row, error) {
 		Yardstick: Series{What: "opm serve started -> its port answers", Unit: "s"},
 	}
 	if e.opm == "" {
-		return row, skip("give --opm PATH; hack/opm/build.sh builds one")
+		return row, skip("requires --opm PATH; hack/opm/build.sh builds one")
 	}
 	tree := filepath.Join(e.dir, "tree")
 	if err := os.MkdirAll(tree, 0o755); err != nil {

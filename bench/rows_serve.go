@@ -225,7 +225,7 @@ func (e *env) startUnreachable(ctx context.Context, dataDir string, want int) (f
 		return true, nil
 	})
 	if err == nil && status != want {
-		err = fmt.Errorf("the first answer has status %d, want %d", status, want)
+		err = fmt.Errorf("the first reply has status %d, want %d", status, want)
 	}
 	return float64(took.Microseconds()) / 1000, err
 }

@@ -132,7 +132,7 @@ func unpackChanged(ctx context.Context, e *env) (Row, error) {
 func (e *env) update(ctx context.Context, d *daemon, l *layer) (took, logged float64, err error) {
 	before, status, err := head(ctx, "http://"+d.content+d.all(benchCatalog), nil)
 	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("the version before is not served: status %d", status)
+		err = fmt.Errorf("the former version is not served: status %d", status)
 	}
 	if err != nil {
 		return 0, 0, err

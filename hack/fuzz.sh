@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fuzz.sh [TIME]: runs every fuzz target of the module for TIME each (a duration of go test; default 60s), one after another. A finding
-# fails the run, and is left in the package's testdata/fuzz.
+# fuzz.sh [TIME]: runs every fuzz target of the module for TIME each (a duration of go test; default 60s), one after
+# another. A finding fails the run and stays in the package's testdata/fuzz.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,11 +14,11 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 log=$scratch/log
 
-# endedLate tells whether a run failed only because its time was over while a worker was busy, which Go before 1.27 takes for a failure
-# of the target now and then (golang/go#75804). A finding is written to a file, and the run says to which.
+# endedLate reports whether a run failed only because its time ended while a worker was busy, which Go before 1.27
+# sometimes reports as a failure of the target (golang/go#75804). A real finding is written to a file that the log names.
 endedLate() { grep -qx '    context deadline exceeded' "$log" && ! grep -q 'Failing input written' "$log"; }
 
-# `go test -fuzz` would link the tests of a package anew for each of its targets.
+# `go test -fuzz` would link the tests of a package again for each of its targets.
 built=
 for target in $targets; do
 	package=$(dirname "${target%%:*}")
@@ -28,7 +28,7 @@ for target in $targets; do
 		built=$package
 	fi
 	echo "== fuzz: $name of ./$package for $time"
-	# What makes an input interesting is minimised for 10 tries, else for 60 s, which a short run does not have.
+	# Minimize interesting inputs with 10 tries. The default of 60 s would use up a short run.
 	(cd "$package" && "$scratch/test" -test.run '^$' -test.fuzz "^$name\$" -test.fuzztime "$time" -test.fuzzminimizetime 10x \
 		-test.fuzzcachedir "$(go env GOCACHE)/fuzz/$(go list .)") | tee "$log" || endedLate
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# fuzztool.sh TOOL ARG...: runs a tool of Go's, as -toolexec of hack/fuzz.sh. It keeps the compiler from instrumenting large libraries
-# that come along and do not read what is fuzzed. With each input that it finds interesting the fuzzer sends the counters of the whole
-# program to and fro, as JSON: with those of these libraries, two thirds of all, it does little else.
+# fuzztool.sh TOOL ARG...: runs a Go tool, as -toolexec of hack/fuzz.sh. It keeps the compiler from instrumenting large
+# libraries that do not read the fuzzed input. The fuzzer transfers the counters of the whole program, as JSON, with each
+# interesting input; two thirds of them would belong to these libraries.
 set -euo pipefail
 skipped='^(net|(vendor|crypto|html|text|google\.golang\.org|k8s\.io/(api|apiextensions-apiserver|client-go|kube-openapi)'
 skipped+='|github\.com/(antlr4-go|fxamacker|google/(cel-go|gnostic-models)|json-iterator))(/.*)?)$'
@@ -11,7 +11,7 @@ shift
 if [ "${tool##*/}" != compile ]; then
 	exec "$tool" "$@"
 fi
-if [ "$*" = -V=full ]; then # what go keeps in its cache, it keeps by this
+if [ "$*" = -V=full ]; then # part of the key of the build cache
 	echo "$("$tool" -V=full) skips $skipped"
 	exit
 fi

@@ -115,7 +115,7 @@ func (d *daemon) stop() error {
 }
 
 // errEnded means that catalogd exited by itself.
-var errEnded = errors.New("catalogd has ended by itself")
+var errEnded = errors.New("catalogd exited unexpectedly")
 
 // gone returns a channel that is closed when the current process has exited.
 func (d *daemon) gone() <-chan struct{} {

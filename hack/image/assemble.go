@@ -65,7 +65,7 @@ func imageOf(binary string, platform v1.Platform, of release) (v1.Image, error) 
 		name  string
 		files []reproducible.File
 	}{
-		{"certificates of authorities", []reproducible.File{{Path: rootsPath, Data: roots}}},
+		{"CA certificates", []reproducible.File{{Path: rootsPath, Data: roots}}},
 		{"catalogd", []reproducible.File{{Path: binaryPath, Data: program, Mode: 0o755}, {Path: sbomPath, Data: bom}, {Path: dataPath + "/", Owner: user}}},
 	} {
 		layer, err := layerOf(content.files)

@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SortFlags = false
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&opts.out, "out", "bin", "`DIR` of the layout and the archive")
-	flags.StringSliceVar(&opts.platforms, "platforms", []string{"linux/amd64", "linux/arm64", "linux/ppc64le", "linux/s390x"}, "what to build for")
+	flags.StringSliceVar(&opts.platforms, "platforms", []string{"linux/amd64", "linux/arm64", "linux/ppc64le", "linux/s390x"}, "target platforms")
 	flags.StringVar(&opts.release.version, "version", "unknown", "version of catalogd")
 	flags.StringVar(&opts.release.revision, "revision", "", "commit it is built from")
 	flags.Usage = func() { fmt.Fprintf(stdout, usage, flags.FlagUsages()) }
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case len(words) == 2 && words[0] == "push":
 		return push(ctx, filepath.Join(opts.out, "image"), words[1], stdout)
 	default:
-		return fmt.Errorf("got %q, want build, or push and an image; see --help", words)
+		return fmt.Errorf("unexpected arguments %q: want build, or push IMAGE; see --help", words)
 	}
 }
 
@@ -97,7 +97,7 @@ func sourceDate(text string) (time.Time, error) {
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH %q is no number of seconds since 1970", text)
+		return time.Time{}, fmt.Errorf("parsing SOURCE_DATE_EPOCH %q: expected seconds since 1970", text)
 	}
 	return time.Unix(seconds, 0).UTC(), nil
 }
@@ -113,7 +113,7 @@ func build(ctx context.Context, opts options, stdout, stderr io.Writer) error {
 	for _, text := range opts.platforms {
 		platform, err := v1.ParsePlatform(text)
 		if err != nil || platform.OS != "linux" || platform.Architecture == "" {
-			return fmt.Errorf("--platforms: %q is none; write it like linux/arm64", text)
+			return fmt.Errorf("--platforms: invalid platform %q; use the form linux/arm64", text)
 		}
 		fmt.Fprintf(stderr, "compiling for %s\n", text)
 		binaries[text] = filepath.Join(dir, strings.ReplaceAll(text, "/", "-"))

@@ -100,14 +100,14 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing":        {nil, "want build, or push and an image; see --help"},
+		"nothing":        {nil, "want build, or push IMAGE; see --help"},
 		"unknown flag":   {[]string{"--force", "build"}, "see --help"},
-		"no image":       {[]string{"push"}, "want build, or push and an image"},
-		"platform":       {[]string{"--platforms", "amd64", "build"}, `"amd64" is none; write it like linux/arm64`},
+		"no image":       {[]string{"push"}, "want build, or push IMAGE"},
+		"platform":       {[]string{"--platforms", "amd64", "build"}, `invalid platform "amd64"; use the form linux/arm64`},
 		"nothing built":  {[]string{"--out", t.TempDir(), "push", "127.0.0.1:1/c"}, "build the image first"},
-		"bad reference":  {[]string{"--out", out, "push", "Not An Image"}, "write it like registry.example/catalogd:v1"},
+		"bad reference":  {[]string{"--out", out, "push", "Not An Image"}, "use the form registry.example/catalogd:v1"},
 		"no registry":    {[]string{"--out", out, "push", strings.TrimPrefix(closed.URL, "http://") + "/c"}, "pushing to 127.0.0.1:"},
-		"other platform": {[]string{"--platforms", "windows/amd64", "build"}, `"windows/amd64" is none`},
+		"other platform": {[]string{"--platforms", "windows/amd64", "build"}, `invalid platform "windows/amd64"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := run(t.Context(), test.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -116,7 +116,7 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		})
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	if err := run(t.Context(), []string{"build"}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "is no number of seconds since 1970") {
+	if err := run(t.Context(), []string{"build"}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "expected seconds since 1970") {
 		t.Errorf("got error %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func roots() ([]byte, error) {
 		}
 	}
 	if file.Len() == 0 {
-		return nil, errors.New("there are no certificates of authorities")
+		return nil, errors.New("no CA certificates found")
 	}
 	return file.Bytes(), nil
 }

@@ -70,7 +70,7 @@ func pack(tree fs.FS, to string) (err error) {
 func push(ctx context.Context, dir, ref string, stdout io.Writer) error {
 	tag, err := name.NewTag(ref)
 	if err != nil {
-		return fmt.Errorf("reading the image reference: %w; write it like registry.example/catalogd:v1", err)
+		return fmt.Errorf("parsing the image reference: %w; use the form registry.example/catalogd:v1", err)
 	}
 	all, err := layout.ImageIndexFromPath(dir)
 	if err != nil {

@@ -26,7 +26,7 @@ type platform struct{ system, arch string }
 func parsePlatform(text string) (platform, error) {
 	system, arch, ok := strings.Cut(text, "/")
 	if !ok || system == "" || arch == "" {
-		return platform{}, fmt.Errorf("%q is none; write it like linux/arm64", text)
+		return platform{}, fmt.Errorf("invalid platform %q; use the form linux/arm64", text)
 	}
 	return platform{system, arch}, nil
 }
@@ -56,7 +56,7 @@ func besides(repository fs.FS) ([]reproducible.File, error) {
 		return nil, err
 	}
 	if len(pages) == 0 {
-		return nil, errors.New("there are no manual pages in docs/cli/man: run make generate, and this in the root of the repository")
+		return nil, errors.New("no manual pages in docs/cli/man: run make generate, in the root of the repository")
 	}
 	var files []reproducible.File
 	for _, s := range sources {

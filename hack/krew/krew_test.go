@@ -123,7 +123,7 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		"no version at all": {[]string{"--version", "vnext"}, `not "vnext"`},
 		"unknown flag":      {[]string{"--force"}, "see --help"},
 		"argument":          {[]string{"--version", "v1.2.3", "build"}, `unexpected argument "build"`},
-		"platform":          {[]string{"--version", "v1.2.3", "--platforms", "linux"}, "write it like linux/arm64"},
+		"platform":          {[]string{"--version", "v1.2.3", "--platforms", "linux"}, "use the form linux/arm64"},
 		"other directory":   {[]string{"--version", "v1.2.3"}, "in the root of the repository"},
 	} {
 		t.Run(name, func(t *testing.T) {

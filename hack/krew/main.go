@@ -55,8 +55,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&opts.version, "version", "", "version of the plugin: v1.2.3")
 	flags.StringVar(&opts.out, "out", "bin/plugin", "`DIR` to write to")
-	flags.StringSliceVar(&opts.platforms, "platforms", defaultPlatforms, "what to build for")
-	flags.StringVar(&opts.url, "url", "", "`URL` below which the archives will be found (default "+releases+"VERSION)")
+	flags.StringSliceVar(&opts.platforms, "platforms", defaultPlatforms, "target platforms")
+	flags.StringVar(&opts.url, "url", "", "base `URL` of the published archives (default "+releases+"VERSION)")
 	flags.Usage = func() { fmt.Fprintf(stdout, usage, flags.FlagUsages()) }
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):

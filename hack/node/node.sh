@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# node.sh NODE: process 1 of a node's namespaces. up.sh runs it; it runs the node's components, and ends with the first of them that does.
+# node.sh NODE: process 1 of a node's namespaces, started by up.sh. It runs the node's components, and exits when one of
+# them does.
 set -euo pipefail
 NODE=$1 ADDRESS=10.99.0.${1#node} STATE=$DIR/$1
 trap 'exit 0' TERM INT
 
-# own_view makes what the components read and write of the machine their own: cgroups, /run, /var/log, /proc, some of /var/lib.
+# own_view gives the components their own cgroups, /run, /var/log and /proc, and parts of /var/lib.
 own_view() {
 	local controllers c dir setting file
 	mount --make-rshared /
@@ -30,7 +31,7 @@ own_view() {
 	mount --bind "$STATE/var-log" /var/log
 	mkdir -p "$DIR/volumes/tiny-$NODE"
 	mount -t tmpfs -o size=24m tiny "$DIR/volumes/tiny-$NODE"
-	# The kubelet sets these for the whole machine, unless they are as it wants them: it sees them so.
+	# The kubelet sets these sysctls for the whole machine unless they have the wanted values, so it sees those.
 	mkdir /run/sysctl
 	for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 \
 		kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do
@@ -41,7 +42,7 @@ own_view() {
 	echo 1 >/proc/sys/net/ipv4/ip_forward
 }
 
-# cgroup2 makes the controllers of cgroup version 2 available to the kubelet: no process may stay in the root that it delegates from.
+# cgroup2 makes the controllers of cgroup version 2 available to the kubelet. The root that delegates them must have no process.
 cgroup2() {
 	local process processes c controllers
 	mount -t cgroup2 cgroup2 /sys/fs/cgroup
@@ -107,8 +108,8 @@ dns() {
 	run coredns -conf "$STATE/Corefile"
 }
 
-# container_runtime runs containerd. Pods are reached by routes, not over a bridge: then the address of a Service is translated back also
-# when both ends are on one node.
+# container_runtime runs containerd. Pods have routes rather than a bridge, so that replies of a Service are translated back
+# even if both ends are on one node.
 container_runtime() {
 	cat >"$STATE/cni/10-pod.conflist" <<-CONFIG
 		{"cniVersion": "1.0.0", "name": "pod", "plugins": [{"type": "ptp", "ipam": {
@@ -134,7 +135,7 @@ container_runtime() {
 	sandbox_image | ctr -n k8s.io images import - >"$STATE/log/sandbox-image.log" 2>&1
 }
 
-sandbox_image() { # writes the image whose one program is pause, as a tar that containerd imports
+sandbox_image() { # writes the image of pause as a tar archive for containerd
 	local d=$STATE/sandbox
 	mkdir -p "$d"
 	tar --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$DIR/bin" -cf "$d/layer.tar" pause
@@ -144,8 +145,8 @@ sandbox_image() { # writes the image whose one program is pause, as a tar that c
 	tar -C "$d" -c manifest.json config.json layer.tar
 }
 
-# kubelet_and_proxy: what differs from a usual node is for a machine that lacks the right to raise limits and scores, that has cgroup
-# version 1, swap or a full disk.
+# kubelet_and_proxy runs both with settings for machines that cannot raise limits and OOM scores, or have cgroup version 1,
+# swap or a full disk.
 kubelet_and_proxy() {
 	cat >"$STATE/kubelet.yaml" <<-CONFIG
 		apiVersion: kubelet.config.k8s.io/v1beta1
@@ -185,7 +186,7 @@ kubelet_and_proxy() {
 }
 
 export PATH=$DIR/bin:$PATH LD_LIBRARY_PATH=$RUNTIME/lib HOME=$STATE
-wait_for test -e "$STATE/connected" # up.sh has given us a network
+wait_for test -e "$STATE/connected" # up.sh has set up the network
 own_view
 if [ "$NODE" = node1 ]; then
 	control_plane

@@ -1,5 +1,5 @@
-# pki.sh is sourced by up.sh: it writes the keys, certificates, tokens and kubeconfigs of the cluster in DIR, once.
-# Each component has a token of its own, so that it can do what its RBAC role allows and no more.
+# pki.sh is sourced by up.sh. It writes the keys, certificates, tokens and kubeconfigs of the cluster to DIR, once.
+# Each component has its own token, and with it only the rights of its RBAC role.
 
 pki() { # pki writes DIR/pki
 	local user group token ec=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)

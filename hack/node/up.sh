@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# up.sh DIR: a real Kubernetes cluster of two nodes on this machine, in the foreground, until it is told to stop. Needs root.
+# up.sh DIR: runs a Kubernetes cluster of two real nodes on this machine, in the foreground, until it is stopped. Needs root.
 #
-# Everything that it is made of lies in DIR: kubeconfig, the logs, the volumes; DIR/up appears when Pods can be created.
-# Each node has its own mount, network, process, UTS, IPC and cgroup namespaces. So no interface, route, firewall rule, sysctl or mount
-# of the machine changes, fixed addresses and ports do not clash with anything, and all of it ends with this process,
-# however that ends. `nsenter -t $(cat DIR/node1/pid) -a` is a shell on a node.
+# DIR contains everything: kubeconfig, logs, volumes. DIR/up appears when Pods can be created.
+# Each node has its own mount, network, PID, UTS, IPC and cgroup namespaces. So the cluster changes no interface, route,
+# firewall rule, sysctl or mount of the machine, its fixed addresses and ports conflict with nothing, and it ends with this
+# process, even if that is killed. `nsenter -t $(cat DIR/node1/pid) -a` opens a shell on a node.
 #
 #   node1 10.99.0.1  etcd, API server, controller manager, scheduler, DNS, registry (port 5000); and Pods, 10.98.1.0/24
 #   node2 10.99.0.2  Pods, 10.98.2.0/24
 #
-# The registry is plain HTTP, and stands for every registry of the world: the nodes pull each image from it, by its path.
+# The registry uses plain HTTP and replaces all registries: the nodes pull each image from it, by its path.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [ $# = 1 ] || { echo "usage: up.sh DIR" >&2 && exit 2; }
@@ -18,7 +18,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 DIR=$(realpath -m "$1") NODES=(node1 node2)
 export DIR
 
-programs() { # links everything that the nodes run into one directory; the sandbox image is made of pause
+programs() { # links all programs of the nodes into one directory; pause is for the sandbox image
 	local control node
 	control=$("$here/../controlplane/build.sh") node=$("$here/../controlplane/build.sh" node) RUNTIME=$("$here/runtime.sh")
 	export RUNTIME
@@ -29,7 +29,7 @@ programs() { # links everything that the nodes run into one directory; the sandb
 	(cd "$here" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$DIR/bin/pause" ./pause)
 }
 
-# make_cgroups NODE makes a child of the cgroup that we are in, in each hierarchy there is, and lists them in DIR/NODE/cgroups.
+# make_cgroups NODE makes a child of the current cgroup in each hierarchy, and lists them in DIR/NODE/cgroups.
 make_cgroups() {
 	local id controllers path root cgroup file
 	while IFS=: read -r id controllers path; do
@@ -42,13 +42,13 @@ make_cgroups() {
 		cgroup=$root${path%/}/catalogd-$$-$1
 		mkdir "$cgroup"
 		echo "$cgroup" >>"$DIR/$1/cgroups"
-		if [ "$controllers" = cpuset ]; then # is empty in a new cgroup, and then takes no process
+		if [ "$controllers" = cpuset ]; then # empty in a new cgroup, which then accepts no process
 			for file in cpuset.cpus cpuset.mems; do cat "$cgroup/../$file" >"$cgroup/$file"; done
 		fi
 	done </proc/self/cgroup
 }
 
-# remove_cgroups NODE retries, as the processes of a cgroup take a moment to be gone.
+# remove_cgroups NODE retries until the processes of a cgroup have exited.
 remove_cgroups() {
 	local cgroups cgroup
 	[ -f "$DIR/$1/cgroups" ] || return 0
@@ -62,7 +62,7 @@ remove_cgroups() {
 	rm "$DIR/$1/cgroups"
 }
 
-# start_node NODE runs node.sh as process 1 of a node's namespaces. If we die, the kernel kills it, and with it all of the node.
+# start_node NODE runs node.sh as process 1 of a node's namespaces. If up.sh dies, the kernel kills the whole node.
 declare -A process
 start_node() {
 	local cgroup unshare child=
@@ -83,9 +83,9 @@ start_node() {
 
 on() { nsenter -t "$(cat "$DIR/$1/pid")" -n -- "${@:2}"; } # on NODE COMMAND... runs it in the node's network
 
-# connect joins the nodes by a bridge on the first, with a route to the Pods of each on the others. The bridge carries the address of
-# the first node, as a loopback address is none for a node. A default route that leads nowhere is there so that connecting to the
-# address of a Service does not fail before it is translated.
+# connect joins the nodes with a bridge on the first, and adds routes to the Pods of the others. The bridge has the address
+# of the first node, as a node cannot have a loopback address. Without the default route, which leads nowhere, connections
+# to Services would fail before address translation.
 connect() {
 	local node other
 	on node1 ip link add node0 type bridge
@@ -107,8 +107,8 @@ connect() {
 
 kubectl() { on node1 "$DIR/bin/kubectl" --kubeconfig "$DIR/kubeconfig" "$@"; }
 
-# volumes offers volumes of three classes. Those of the first, the default, can be used from each node, one node at a time, as those of a
-# cloud can; those of the class `local` are bound to a node, as a disk in it is; those of the class `tiny` have 24 MiB, whatever they say.
+# volumes offers volumes of three classes. The default class can be used from each node, one at a time, like volumes of a
+# cloud. Volumes of class `local` are bound to a node, like its disks. Those of class `tiny` have only 24 MiB.
 volumes() {
 	local i node
 	volume_class standard '{storageclass.kubernetes.io/is-default-class: "true"}'
@@ -151,11 +151,11 @@ wait_for() { # wait_for COMMAND...
 	done
 }
 
-# stop tells process 1 of each node to end, with which all of the node does, and kills it if it does not.
+# stop terminates process 1 of each node, and with it the node, and kills it if it does not exit.
 stop() {
 	local node
 	trap - EXIT
-	trap '' TERM INT HUP PIPE # whoever started us may be gone, and with them who reads what we say; we still clean up
+	trap '' TERM INT HUP PIPE # the parent may be gone, and with it the reader of our output; clean up nevertheless
 	for _ in {1..50}; do
 		kill -0 "${process[@]}" 2>/dev/null || break
 		for node in "${!process[@]}"; do kill "$(cat "$DIR/$node/pid")" 2>/dev/null || true; done
@@ -189,12 +189,12 @@ wait_for kubectl get serviceaccount default
 touch "$DIR/up"
 cat <<-UP
 	up: $DIR/kubectl is kubectl for an administrator
-	The registry, 10.99.0.1:5000 from inside, stands for every other: the nodes pull registry.example/catalogd:v1 from it, as catalogd:v1.
-	It speaks plain HTTP, so a CatalogSource that names it needs spec.registry.insecure. To push to it, the image after make image:
+	The registry, 10.99.0.1:5000 inside, replaces all others: the nodes pull registry.example/catalogd:v1 from it, as catalogd:v1.
+	It uses plain HTTP, so a CatalogSource of it needs spec.registry.insecure. To push to it (the image after make image):
 	  nsenter -t $(cat "$DIR/node1/pid") -n -- go run ./hack/image push 10.99.0.1:5000/catalogd:v1
 	  nsenter -t $(cat "$DIR/node1/pid") -n -- bin/kubectl-catalog push config/samples/catalog/configs 10.99.0.1:5000/catalogs/sample:v1
-	What else is to reach addresses of the cluster needs that prefix too.
+	All commands that connect to addresses of the cluster need this prefix.
 UP
 wait -n "${process[@]}" || true
-echo "a node has ended; the logs are in $DIR/*/log" >&2
+echo "a node exited; the logs are in $DIR/*/log" >&2
 exit 1

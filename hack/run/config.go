@@ -34,7 +34,7 @@ func configure(getenv func(string) string) (config, error) {
 		return config{}, err
 	}
 	if _, err := os.Stat(filepath.Join(root, "hack", "controlplane", "build.sh")); err != nil {
-		return config{}, errors.New("the working directory is not the root of the repository: use `make run` there")
+		return config{}, errors.New("the working directory must be the root of the repository, where `make run` works")
 	}
 	cfg := config{root: root, dir: filepath.Join(root, ".run"), catalog: getenv("CATALOG"), args: strings.Fields(getenv("ARGS"))}
 	if cfg.catalog == "" {

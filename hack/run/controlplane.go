@@ -163,7 +163,7 @@ func every(ctx context.Context, interval time.Duration, done func() bool) error 
 // waitOK waits for at most a minute until url answers 200.
 func waitOK(ctx context.Context, url string) error {
 	const patience = time.Minute
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s has not answered 200 for %s", url, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s did not answer 200 within %s", url, patience))
 	defer cancel()
 	return every(ctx, probeInterval, func() bool {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -44,7 +44,7 @@ func readPorts(getenv func(string) string) (ports, error) {
 			each.number = int(number)
 		}
 		if other, taken := takenBy[each.number]; taken {
-			return ports{}, fmt.Errorf("port %d is for both %s and %s: change %s or %s",
+			return ports{}, fmt.Errorf("port %d is used for both %s and %s: change %s or %s",
 				each.number, other.what, each.what, other.variable, each.variable)
 		}
 		takenBy[each.number] = *each

@@ -29,7 +29,7 @@ func TestReadPorts(t *testing.T) {
 		{
 			name:        "one port twice",
 			environment: map[string]string{"METRICS_PORT": "8080"},
-			wantErr:     "port 8080 is for both catalogd's content and catalogd's metrics: change CONTENT_PORT or METRICS_PORT",
+			wantErr:     "port 8080 is used for both catalogd's content and catalogd's metrics: change CONTENT_PORT or METRICS_PORT",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

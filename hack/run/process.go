@@ -26,7 +26,7 @@ type child struct {
 type childError struct{ child *child }
 
 func (e *childError) Error() string {
-	return fmt.Sprintf("%s ended by itself (%v); the end of %s:\n%s",
+	return fmt.Sprintf("%s exited unexpectedly (%v); the end of %s:\n%s",
 		e.child.name, e.child.cmd.ProcessState, e.child.log, tail(e.child.log))
 }
 
@@ -72,7 +72,7 @@ func (c *child) stop(grace time.Duration) error {
 	case <-time.After(grace):
 		_ = c.cmd.Process.Kill()
 		<-c.done
-		return fmt.Errorf("%s did not end within %s and was killed", c.name, grace)
+		return fmt.Errorf("%s did not exit within %s and was killed", c.name, grace)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestStop(t *testing.T) {
 		{name: "has ended", script: `echo up`, grace: time.Minute},
 		{
 			name: "does not listen", script: `trap "" TERM; echo up; while :; do sleep 0.01; done`, grace: time.Millisecond,
-			wantErr: "test did not end within 1ms and was killed",
+			wantErr: "test did not exit within 1ms and was killed",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestChildDies(t *testing.T) {
 	}
 	// A step in progress ends for the same reason.
 	err := every(ctx, time.Hour, func() bool { return false })
-	if want := "etcd ended by itself (exit status 7)"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "  no space left") {
+	if want := "etcd exited unexpectedly (exit status 7)"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "  no space left") {
 		t.Errorf("every() = %v, want it to hold %q and the end of the log", err, want)
 	}
 	w.down(err)

@@ -11,10 +11,10 @@ import (
 var next = template.Must(template.New("next").Parse(`
 Try next, in another terminal in {{.Root}}:
 
-1. The catalogs, and what catalogd says of each (.run/kubectl is kubectl with the kubeconfig set)
+1. The catalogs and their state (.run/kubectl is kubectl with the kubeconfig set)
    .run/kubectl get catalogsources -o wide
 
-2. The catalogs as the content service sees them
+2. The catalogs of the content service
    {{.Curl}} {{.Content}}/catalogs
 
 3. The channels of one package, as JSON lines
@@ -26,7 +26,7 @@ Try next, in another terminal in {{.Root}}:
 5. A catalog of your own: push a directory (here one package of the sample), and add the image
    .run/kubectl catalog push {{.Own}} {{.Mine}} && .run/kubectl catalog add mine {{.Mine}} --wait
 
-6. Look for a new image now, not at the next poll
+6. Poll for a new image now
    .run/kubectl annotate --overwrite catalogsource {{.Catalog}} catalogd.operatorframework.io/poll-requested="$(date)"
 
 Your own kubectl works as well: export KUBECONFIG={{.Kubeconfig}}

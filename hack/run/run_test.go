@@ -41,7 +41,7 @@ func TestEmptyDir(t *testing.T) {
 func TestConfigure(t *testing.T) {
 	empty := func(string) string { return "" }
 	t.Chdir(t.TempDir())
-	if _, err := configure(empty); err == nil || !strings.Contains(err.Error(), "not the root of the repository") {
+	if _, err := configure(empty); err == nil || !strings.Contains(err.Error(), "must be the root of the repository") {
 		t.Errorf("configure() elsewhere = %v", err)
 	}
 	for _, file := range []string{"hack/controlplane/build.sh", sampleCatalog + "/a.yaml"} {
@@ -111,7 +111,7 @@ func TestFollow(t *testing.T) {
 	for _, test := range []struct{ name, stream, wantOut, wantErr, wantLast string }{
 		{name: "becomes ready", stream: fresh + unpacking + unpacking + ready, wantOut: "sample: unpacking\nsample: served\n"},
 		{name: "stays so", stream: ready + blocked, wantOut: "sample: served\n"},
-		{name: "refused", stream: fresh + blocked + ready, wantOut: "sample: bad\n", wantErr: "refused", wantLast: "(Blocked): a.yaml is bad"},
+		{name: "refused", stream: fresh + blocked + ready, wantOut: "sample: bad\n", wantErr: "failed permanently", wantLast: "(Blocked): a.yaml is bad"},
 		{name: "never looked at", stream: fresh, wantErr: "EOF", wantLast: "no conditions"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -35,7 +35,7 @@ func (s catalogSource) condition(kind string) condition {
 // explain lists the conditions, one per line.
 func (s catalogSource) explain() string {
 	if len(s.Status.Conditions) == 0 {
-		return "  (no conditions: catalogd has not looked at it)"
+		return "  (no conditions: catalogd has not reconciled it)"
 	}
 	var lines []string
 	for _, c := range s.Status.Conditions {
@@ -118,7 +118,7 @@ func (w *world) waitReady(ctx context.Context, name string) error {
 		err = fmt.Errorf("kubectl stopped watching: %s", strings.TrimSpace(complaint.String()))
 	}
 	return fmt.Errorf("CatalogSource %s: %w\nIts conditions:\n%s\nThe end of %s:\n%s\n"+
-		"Correct what they name (the catalog's directory is %s; another one: make run CATALOG=DIR) and start again",
+		"Correct the reported errors (the catalog's directory is %s; make run CATALOG=DIR uses another one) and start again",
 		name, err, last.explain(), w.path("catalogd.log"), tail(w.path("catalogd.log")), w.catalog)
 }
 
@@ -141,7 +141,7 @@ func (w *world) follow(stream io.Reader) (last catalogSource, err error) {
 		case ready.Status == "True":
 			return last, nil
 		case progressing.Reason == "Blocked":
-			return last, errors.New("refused; trying again cannot help")
+			return last, errors.New("failed permanently")
 		}
 	}
 }

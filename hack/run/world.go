@@ -54,7 +54,7 @@ func (w *world) up(ctx context.Context) error {
 // down stops everything, in the reverse order of its start.
 func (w *world) down(reason error) {
 	if errors.Is(reason, errInterrupted) {
-		fmt.Fprintln(w.out, "\nStopping; Ctrl-C again stops at once.")
+		fmt.Fprintln(w.out, "\nStopping; press Ctrl-C again to stop immediately.")
 	}
 	for len(w.children) > 0 {
 		last := w.children[len(w.children)-1]
