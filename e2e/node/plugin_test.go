@@ -98,3 +98,11 @@ func TestPlugin(t *testing.T) {
 		return err
 	})
 }
+
+// TestKubectlOfCluster runs the plugin with the kubectl that hack/node/up.sh writes, which gives it the kubeconfig.
+func TestKubectlOfCluster(t *testing.T) {
+	kubectl := exec.CommandContext(t.Context(), filepath.Join(installed.dir, "kubectl"), "catalog", "list")
+	if out, err := kubectl.CombinedOutput(); err != nil || !strings.Contains(string(out), "NAME") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
