@@ -20,10 +20,6 @@ type compressor struct {
 	retry     chan struct{} // has room for one request to write missing forms
 }
 
-func newCompressor(v *volume, sp *space, in *inventory, log *slog.Logger) *compressor {
-	return &compressor{volume: v, space: sp, inventory: in, log: log, retry: make(chan struct{}, 1)}
-}
-
 func (c *compressor) run(ctx context.Context) error {
 	lowerPriority()
 	logged := map[string]bool{}

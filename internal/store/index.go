@@ -125,10 +125,8 @@ func indexSums(data []byte, keysEnd int) (sum, keysSum uint32) {
 
 // check checks every number that is used later.
 func (ix *index) check() error {
-	for _, check := range []func() error{ix.checkKeys, ix.checkBlobs, ix.checkLists} {
-		if err := check(); err != nil {
-			return err
-		}
+	if err := cmp.Or(ix.checkKeys(), ix.checkBlobs(), ix.checkLists()); err != nil {
+		return err
 	}
 	for i := 0; i < len(ix.files); i += fileSize {
 		first, count := le.Uint32(ix.files[i+fbc.HashSize:]), le.Uint32(ix.files[i+fbc.HashSize+4:])

@@ -156,7 +156,7 @@ func (b *indexBuilder) write(w io.Writer, info []byte) error {
 
 // writeBody writes the part from blobs to keys.
 func (b *indexBuilder) writeBody(w io.Writer) error {
-	out := bufio.NewWriterSize(w, 64<<10) // Flush returns its first error
+	out := bufio.NewWriterSize(w, 256<<10) // Flush returns its first error
 	var buf []byte
 	put := func(p []byte) {
 		_, _ = out.Write(p)

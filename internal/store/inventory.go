@@ -60,17 +60,6 @@ func (in *inventory) previous(name string) []Catalog {
 	return slices.Clone(in.history[name])
 }
 
-// previousOnceAt returns the versions that a catalog will have served before once it serves a key, newest first.
-func (in *inventory) previousOnceAt(name, key string) []Catalog {
-	in.mu.RLock()
-	defer in.mu.RUnlock()
-	previous := in.history[name]
-	if c, ok := in.catalogs[name]; ok {
-		previous = slices.Insert(without(previous, c.Snapshot.Key()), 0, c)
-	}
-	return without(previous, key)
-}
-
 func (in *inventory) setHistory(name string, previous []Catalog) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

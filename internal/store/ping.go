@@ -18,11 +18,10 @@ type pinger struct {
 }
 
 func (p *pinger) ping(ctx context.Context) error {
-	responded := p.request()
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	select {
-	case <-responded:
+	case <-p.request():
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("the volume does not respond: %w", ctx.Err())

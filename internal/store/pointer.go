@@ -137,12 +137,3 @@ func (ps *pointers) keys() (keys map[string]bool, complete bool, err error) {
 	}
 	return keys, complete, nil
 }
-
-// mend writes the file of a catalog again if it differs from what the inventory has. It reports whether the file was damaged.
-func (ps *pointers) mend(c Catalog, previous []Catalog) (damaged bool, err error) {
-	p, err := ps.read(c.Name)
-	if err == nil && p.pointed.equal(newPointed(c)) {
-		return false, nil
-	}
-	return true, ps.write(c, previous)
-}

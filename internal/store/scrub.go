@@ -83,6 +83,7 @@ func (s *Store) mendCatalog(ctx context.Context, c Catalog) bool {
 	return true
 }
 
+// mendPointer rewrites the pointer of a catalog if it differs from the inventory.
 func (s *Store) mendPointer(name string) {
 	s.volume.publishing.Lock()
 	defer s.volume.publishing.Unlock()
@@ -90,8 +91,8 @@ func (s *Store) mendPointer(name string) {
 	if !served {
 		return
 	}
-	if damaged, err := s.pointers.mend(c, s.inventory.previous(name)); damaged {
-		s.logMended(err, name, path.Join(catalogsDir, name))
+	if p, err := s.pointers.read(name); err != nil || !p.pointed.equal(newPointed(c)) {
+		s.logMended(s.pointers.write(c, s.inventory.previous(name)), name, path.Join(catalogsDir, name))
 	}
 }
 

@@ -67,9 +67,11 @@ func (s *Store) writePointer(next Catalog) (previous []Catalog, err error) {
 	if err := s.volume.syncDir(snapshotsDir); err != nil {
 		return nil, err
 	}
-	previous = slices.DeleteFunc(s.inventory.previousOnceAt(next.Name, key), func(c Catalog) bool {
-		return s.stat(c.Snapshot.Key()) != nil
-	})
+	previous = s.inventory.previous(next.Name)
+	if c, ok := s.Catalog(next.Name); ok {
+		previous = slices.Insert(without(previous, c.Snapshot.Key()), 0, c)
+	}
+	previous = slices.DeleteFunc(without(previous, key), func(c Catalog) bool { return s.stat(c.Snapshot.Key()) != nil })
 	return previous, s.pointers.write(next, previous)
 }
 

@@ -99,10 +99,10 @@ func openIndexed(v *volume, key, dir string) (*Snapshot, error) {
 		return nil, err
 	}
 	s := &Snapshot{key: key, dir: dir, volume: v}
-	if s.index, err = openIndex(data); err != nil {
-		return nil, fmt.Errorf("opening %s/%s: %w", key, indexFile, err)
+	if s.index, err = openIndex(data); err == nil {
+		s.info, err = readInfo(s.index.info, key)
 	}
-	if s.info, err = readInfo(s.index.info, key); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("opening %s/%s: %w", key, indexFile, err)
 	}
 	return s, nil

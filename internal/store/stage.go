@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -149,16 +148,20 @@ func (st *Stage) write(ctx context.Context, src Source) error {
 	go func() { arranged <- st.arrange(files) }() // mostly waits for the disk
 	builder := newIndexBuilder(st.intake.keys, files)
 	st.intake.release()
-	info, err := json.Marshal(st.info(src, builder))
+	counts := Info{Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir, UnpackedAt: st.store.opts.Now().UTC()}
+	builder.count(&counts)
+	info, err := json.Marshal(counts)
 	builder.finish()
 	if err := cmp.Or(<-arranged, err); err != nil {
 		return err
 	}
 	info = append(info, '\n')
-	if err := st.store.volume.writeFile(st.path("snapshot", snapshotFile), bytesOf(info)); err != nil {
+	v := st.store.volume
+	if err := v.writeFile(st.path("snapshot", snapshotFile), bytesOf(info)); err != nil {
 		return err
 	}
-	if err := st.writeIndex(builder, info); err != nil {
+	index := func(w io.Writer) error { return builder.write(w, info) }
+	if err := v.writeFile(st.path("snapshot", indexFile), index); err != nil {
 		return err
 	}
 	const manyBlobs = 50_000 // an index builder of some 15 MB
@@ -167,19 +170,6 @@ func (st *Stage) write(ctx context.Context, src Source) error {
 		runtime.GC() // otherwise the heap grows by the index, which is read next
 	}
 	return nil
-}
-
-func (st *Stage) writeIndex(b *indexBuilder, info []byte) error {
-	return st.store.volume.writeFile(st.path("snapshot", indexFile), func(w io.Writer) error {
-		out := bufio.NewWriterSize(w, 256<<10)
-		return cmp.Or(b.write(out, info), out.Flush())
-	})
-}
-
-func (st *Stage) info(src Source, b *indexBuilder) Info {
-	info := Info{Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir, UnpackedAt: st.store.opts.Now().UTC()}
-	b.count(&info)
-	return info
 }
 
 // arrange makes catalog.jsonl of the spool. It renames the spool if its files are in the order of the catalog, as in most

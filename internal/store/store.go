@@ -22,6 +22,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,12 +93,8 @@ type Store struct {
 // A volume that holds a store but cannot be written (full, or read-only) is opened: stored catalogs are served, and writes
 // fail. Stores of other layouts stay untouched. Open fails while another process has the volume open.
 func Open(dir string, opts Options) (*Store, error) {
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
-	}
-	if opts.Grace == 0 {
-		opts.Grace = 15 * time.Minute
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
+	opts.Grace = cmp.Or(opts.Grace, 15*time.Minute)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -132,7 +129,9 @@ func (s *Store) open() (err error) {
 	s.pointers = &pointers{volume: s.volume, unsure: map[string]bool{}}
 	s.mender = &mender{s.volume, s.space, log}
 	s.validations = &validations{s.volume, s.inventory}
-	s.compressor = newCompressor(s.volume, s.space, s.inventory, log)
+	s.compressor = &compressor{
+		volume: s.volume, space: s.space, inventory: s.inventory, log: log, retry: make(chan struct{}, 1),
+	}
 	s.pinger = &pinger{volume: s.volume}
 	if err := errors.Join(s.volume.prepare(), s.volume.dropReplaced()); err != nil {
 		if entries, _ := fs.ReadDir(s.volume.FS(), catalogsDir); len(entries) == 0 {

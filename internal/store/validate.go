@@ -53,9 +53,8 @@ func (vs *validations) mend(ctx context.Context, snap *Snapshot) (damaged bool, 
 	return false, nil
 }
 
-// write writes the file packages of a snapshot. It records damaged blobs. The caller holds the snapshot's validating.
-//
-//	write(stage) fsync(stage) close rename(stage, snapshot) fsync(snapshot)
+// write writes the file packages of a snapshot, as replaceFile does. It records damaged blobs. The caller holds the
+// snapshot's validating.
 func (vs *validations) write(ctx context.Context, snap, previous *Snapshot) (err error) {
 	defer func() {
 		if err != nil {
@@ -254,11 +253,8 @@ func (v *validator) copyKnown(name string, out *verdict) bool {
 		return false
 	}
 	first, err := v.known.line(r, r.first)
-	if err != nil {
-		return false
-	}
-	second, err := v.known.line(r, r.second)
-	if err != nil {
+	second, err2 := v.known.line(r, r.second)
+	if err != nil || err2 != nil {
 		return false
 	}
 	out.first, out.second = first, second

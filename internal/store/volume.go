@@ -42,11 +42,14 @@ const (
 	opSyncDir = "syncDir"
 )
 
-func (v *volume) before(kind, name, to string) error {
-	if v.step == nil {
-		return nil
+// do does an operation, unless step fails it.
+func (v *volume) do(op operation, change func() error) error {
+	if v.step != nil {
+		if err := v.step(op); err != nil {
+			return err
+		}
 	}
-	return v.step(operation{kind, name, to})
+	return change()
 }
 
 // stageName returns an unused name in the stage.
@@ -56,10 +59,7 @@ func (v *volume) stageName() string {
 
 // Mkdir creates a directory.
 func (v *volume) Mkdir(name string) error {
-	if err := v.before(opMkdir, name, ""); err != nil {
-		return err
-	}
-	return v.Root.Mkdir(name, 0o755)
+	return v.do(operation{kind: opMkdir, name: name}, func() error { return v.Root.Mkdir(name, 0o755) })
 }
 
 // ensureDir creates a directory if it is missing. Its parent must exist.
@@ -72,30 +72,21 @@ func (v *volume) ensureDir(name string) error {
 
 // Create creates a file, or truncates an existing one.
 func (v *volume) Create(name string) (*file, error) {
-	if err := v.before(opCreate, name, ""); err != nil {
-		return nil, err
-	}
-	f, err := v.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	return &file{File: f, volume: v, name: name}, nil
+	f := &file{volume: v, name: name}
+	return f, v.do(operation{kind: opCreate, name: name}, func() (err error) {
+		f.File, err = v.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o644)
+		return err
+	})
 }
 
 // Rename moves a file or a directory. A file replaces an existing one.
 func (v *volume) Rename(from, to string) error {
-	if err := v.before(opRename, from, to); err != nil {
-		return err
-	}
-	return v.Root.Rename(from, to)
+	return v.do(operation{opRename, from, to}, func() error { return v.Root.Rename(from, to) })
 }
 
 // Remove deletes a file or an empty directory.
 func (v *volume) Remove(name string) error {
-	if err := v.before(opRemove, name, ""); err != nil {
-		return err
-	}
-	return v.Root.Remove(name)
+	return v.do(operation{kind: opRemove, name: name}, func() error { return v.Root.Remove(name) })
 }
 
 // RemoveAll deletes a file, or a directory with its content. A missing one is no error.
@@ -118,15 +109,14 @@ func (v *volume) RemoveAll(name string) error {
 
 // syncDir makes the entries of a directory durable: creations, renames and removals in it.
 func (v *volume) syncDir(name string) error {
-	if err := v.before(opSyncDir, name, ""); err != nil {
-		return err
-	}
-	d, err := v.Open(name)
-	if err != nil {
-		return err
-	}
-	defer d.Close() // read only
-	return d.Sync()
+	return v.do(operation{kind: opSyncDir, name: name}, func() error {
+		d, err := v.Open(name)
+		if err != nil {
+			return err
+		}
+		defer d.Close() // read only
+		return d.Sync()
+	})
 }
 
 // file is a file that is being written.
@@ -136,24 +126,23 @@ type file struct {
 	name   string
 }
 
-func (f *file) Write(p []byte) (int, error) {
-	if err := f.volume.before(opWrite, f.name, ""); err != nil {
-		return 0, err
-	}
-	return f.File.Write(p)
+func (f *file) Write(p []byte) (n int, err error) {
+	err = f.volume.do(operation{kind: opWrite, name: f.name}, func() error {
+		n, err = f.File.Write(p)
+		return err
+	})
+	return n, err
 }
 
 // ReadFrom lets the kernel copy what it can.
-func (f *file) ReadFrom(r io.Reader) (int64, error) {
-	if err := f.volume.before(opWrite, f.name, ""); err != nil {
-		return 0, err
-	}
-	return f.File.ReadFrom(r)
+func (f *file) ReadFrom(r io.Reader) (n int64, err error) {
+	err = f.volume.do(operation{kind: opWrite, name: f.name}, func() error {
+		n, err = f.File.ReadFrom(r)
+		return err
+	})
+	return n, err
 }
 
 func (f *file) Sync() error {
-	if err := f.volume.before(opSync, f.name, ""); err != nil {
-		return err
-	}
-	return f.File.Sync()
+	return f.volume.do(operation{kind: opSync, name: f.name}, f.File.Sync)
 }
