@@ -173,7 +173,7 @@ func TestCommandLine(t *testing.T) {
 		"open profiles":    {args: []string{"--pprof-bind-address", ":6060"}, fail: true, want: []string{"pprof-bind-address", ":6060", "loopback"}},
 		"busy port":        {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--content-bind-address", busy}, fail: true, want: []string{busy, "in use"}},
 		"no data dir":      {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", "/dev/null/x"}, fail: true, want: []string{"/dev/null"}},
-		"strange data dir": {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", strangeDataDir(t)}, fail: true, want: []string{"no store of catalogd"}},
+		"strange data dir": {args: []string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", strangeDataDir(t)}, fail: true, want: []string{"not from a store of catalogd"}},
 		"foreign data dir": {args: []string{"--data-dir", ""}, fail: true, want: []string{"data-dir"}},
 	} {
 		t.Run(name, func(t *testing.T) {

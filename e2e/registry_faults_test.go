@@ -49,7 +49,7 @@ func TestRateLimit(t *testing.T) {
 	}
 	start, startOther := len(w.registry.log(0)), len(other.log(0))
 	w.askForPoll(t, "limited", "now")
-	w.waitMessage(t, "limited", w.registry.address, "refuses more requests")
+	w.waitMessage(t, "limited", w.registry.address, "is rate limiting requests")
 	if err := w.answers(w.contentURL("limited", "/api/v1/all"), http.StatusOK); err != nil {
 		t.Error(err)
 	}
