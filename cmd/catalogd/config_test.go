@@ -143,7 +143,7 @@ func TestParseFlagsErrors(t *testing.T) {
 		"--content-auth=some":               `--content-auth "some" is neither kubernetes nor none`,
 		"--tls-cert-file=c":                 "--tls-cert-file and --tls-private-key-file belong together: give both or neither",
 		"--tls-private-key-file=k":          "--tls-cert-file and --tls-private-key-file belong together: give both or neither",
-		"--catalog-selector=a=b=c":          `invalid argument "a=b=c" for "--catalog-selector" flag: write labels as kubectl's --selector has them, such as team=a or env in (test,stage): found '=', expected: ',' or 'end of string'`,
+		"--catalog-selector=a=b=c":          `invalid argument "a=b=c" for "--catalog-selector" flag: use the syntax of kubectl's --selector, such as team=a or env in (test,stage): found '=', expected: ',' or 'end of string'`,
 		"--leader-elect-renew-deadline=15s": "--leader-elect-lease-duration 15s has to be longer than --leader-elect-renew-deadline 15s: make it longer",
 		"--leader-elect-retry-period=5s":    "--leader-elect-renew-deadline 10s has to be longer than twice --leader-elect-retry-period 5s: make it longer",
 		"--max-file-bytes=0 --max-files=-5": "--max-file-bytes 0" + tooSmall + "\n--max-files -5" + tooSmall,

@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// byteCount is the value of a flag that takes a number of bytes, written as Kubernetes writes quantities: 8Gi, 500M or 1000.
+// byteCount is a flag value in bytes, written as a Kubernetes quantity: 8Gi, 500M or 1000.
 type byteCount int64
 
 func (b *byteCount) Set(text string) error {
 	q, err := resource.ParseQuantity(text)
-	if err != nil || q.Cmp(*resource.NewQuantity(q.Value(), q.Format)) != 0 { // 100m is a tenth of a byte, and never meant
+	if err != nil || q.Cmp(*resource.NewQuantity(q.Value(), q.Format)) != 0 { // 100m would be a tenth of a byte
 		return errors.New("write a number of bytes, such as 500M or 8Gi")
 	}
 	*b = byteCount(q.Value())
@@ -29,11 +29,11 @@ func (b *byteCount) Type() string { return "quantity" }
 // labelSelector selects objects by their labels; the zero value selects all. It implements pflag.Value.
 type labelSelector struct{ labels.Selector }
 
-// Set reads what kubectl's --selector takes.
+// Set parses a selector as kubectl's --selector does.
 func (s *labelSelector) Set(text string) error {
 	parsed, err := labels.Parse(text)
 	if err != nil {
-		return fmt.Errorf("write labels as kubectl's --selector has them, such as team=a or env in (test,stage): %w", err)
+		return fmt.Errorf("use the syntax of kubectl's --selector, such as team=a or env in (test,stage): %w", err)
 	}
 	if s.Selector = parsed; parsed.Empty() {
 		s.Selector = nil
@@ -41,7 +41,7 @@ func (s *labelSelector) Set(text string) error {
 	return nil
 }
 
-// String writes it as Set reads it.
+// String returns the selector in the form that Set parses.
 func (s *labelSelector) String() string {
 	if s.Selector == nil {
 		return ""
@@ -49,5 +49,5 @@ func (s *labelSelector) String() string {
 	return s.Selector.String()
 }
 
-// Type names what the flag takes.
+// Type returns the placeholder of the value in --help.
 func (s *labelSelector) Type() string { return "labels" }

@@ -8,24 +8,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// buildInfo tells which catalogd this is.
+// buildInfo is a metric with the version.
 func buildInfo() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "catalogd_build_info", Help: "1; the labels say which version of catalogd runs, and the version of Go that built it.",
+		Name: "catalogd_build_info", Help: "1, with the versions of catalogd and of the Go that built it as labels.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	}, func() float64 { return 1 })
 }
 
-// certificateMetrics tells when the certificate of the content service expires, as it is when it is asked.
+// certificateMetrics is the expiry of the content service's current certificate.
 type certificateMetrics struct{ source certificateSource }
 
 var certificateExpiry = prometheus.NewDesc("catalogd_certificate_expiry_timestamp_seconds",
-	"When the certificate of the content service, or the first of its chain, expires, as a Unix time; absent without one.", nil, nil)
+	"Expiry of the content service's certificate chain as a Unix time; absent without a certificate.", nil, nil)
 
 // Describe implements prometheus.Collector.
 func (certificateMetrics) Describe(to chan<- *prometheus.Desc) { to <- certificateExpiry }
 
-// Collect implements prometheus.Collector. Without a certificate yet it collects nothing: why, the log says.
+// Collect implements prometheus.Collector. Without a certificate it collects nothing; the log has the cause.
 func (m certificateMetrics) Collect(to chan<- prometheus.Metric) {
 	pair, err := m.source.GetCertificate(nil)
 	if err != nil {

@@ -23,10 +23,10 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/serve"
 )
 
-// job is what runs beside the ports until ctx ends.
+// job runs beside the ports until ctx ends.
 type job func(ctx context.Context) error
 
-// openPorts takes all ports, so that one that is taken is an error before anything starts.
+// openPorts opens all ports, so that a port in use is an error before anything starts.
 func openPorts(configs ...listen.Config) ([]*listen.Server, error) {
 	var ports []*listen.Server
 	for _, cfg := range configs {
@@ -39,8 +39,8 @@ func openPorts(configs ...listen.Config) ([]*listen.Server, error) {
 	return ports, nil
 }
 
-// contentPort completes what the content service is made of by who may read, and returns its port, to be listened at, with the jobs
-// that keep it going. It asks the API server nothing.
+// contentPort returns the configuration of the content port, and its background jobs. It sends no request to the
+// API server.
 func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (listen.Config, []job, error) {
 	port := listen.Config{
 		Name: "content", Flag: "--content-bind-address", Address: cfg.content.addr,
@@ -53,7 +53,7 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 	if cfg.content.auth == authKubernetes {
 		authorizer, err := auth.New(auth.Config{REST: restConfig, Logger: service.Logger})
 		if err != nil {
-			return port, nil, fmt.Errorf("preparing to ask the API server who may read: %w", err)
+			return port, nil, fmt.Errorf("configuring authorization by the API server: %w", err)
 		}
 		service.Access = authorizer
 		jobs = append(jobs, authorizer.Run)
@@ -77,7 +77,7 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 	return port, jobs, nil
 }
 
-// otherPorts are those beside that of the content.
+// otherPorts returns the configurations of all ports but the content port.
 func otherPorts(cfg config, ready func(context.Context) error, own prometheus.Gatherer, logger *slog.Logger) []listen.Config {
 	ports := []listen.Config{
 		{Name: "health", Flag: "--health-bind-address", Address: cfg.healthAddr, Handler: healthHandler(ready), Logger: logger},
@@ -94,13 +94,13 @@ func otherPorts(cfg config, ready func(context.Context) error, own prometheus.Ga
 	return ports
 }
 
-// certificateSource gives the certificate of the content service, and keeps it current while Run runs.
+// certificateSource returns the certificate of the content service, and keeps it current while Run runs.
 type certificateSource interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Run(ctx context.Context) error
 }
 
-// certificates returns where the certificate comes from, nil for plain HTTP.
+// certificates returns the source of the certificate, or nil for plain HTTP.
 func certificates(cfg config, restConfig *rest.Config, logger *slog.Logger) (certificateSource, error) {
 	switch {
 	case cfg.content.hasFiles():
@@ -112,7 +112,7 @@ func certificates(cfg config, restConfig *rest.Config, logger *slog.Logger) (cer
 	case cfg.content.selfSigned():
 		clients, err := kubernetes.NewForConfig(restConfig)
 		if err != nil {
-			return nil, fmt.Errorf("making a client of the API server: %w", err)
+			return nil, fmt.Errorf("creating a client of the API server: %w", err)
 		}
 		return certificate.NewSelfSigned(certificate.SelfSignedConfig{
 			Client: clients.CoreV1(), Namespace: cfg.namespace, Names: cfg.content.names(), Clock: clock.RealClock{}, Logger: logger,
@@ -121,7 +121,7 @@ func certificates(cfg config, restConfig *rest.Config, logger *slog.Logger) (cer
 	return nil, nil
 }
 
-// healthHandler answers liveness, always, and readiness, as ready says.
+// healthHandler serves liveness, which always succeeds, and readiness.
 func healthHandler(ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -143,12 +143,12 @@ func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	return mux
 }
 
-// pprofHandler gives profiles of this process, as `go tool pprof` asks for them.
+// pprofHandler serves profiles for `go tool pprof`.
 func pprofHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol) // the tool posts addresses
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol) // the tool sends POST
 	return mux
 }

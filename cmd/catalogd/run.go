@@ -19,7 +19,7 @@ import (
 // whatever becomes of the API server.
 func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	logger.Info("starting", "version", version, "dataDir", cfg.dataDir, "externalURL", cfg.content.externalURL)
-	tendMemory(ctx, logger)
+	manageMemory(ctx, logger)
 
 	restConfig, err := clusterConfig(cfg.kubeconfig)
 	if err != nil {

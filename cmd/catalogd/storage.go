@@ -6,13 +6,13 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// storageMetrics tells how much of the volume is used, measured when it is asked.
+// storageMetrics is the usage of the volume, measured on collection.
 type storageMetrics struct{ store *store.Store }
 
 var (
-	storageUsed  = prometheus.NewDesc("catalogd_storage_used_bytes", "Bytes that catalogd's content takes on its volume.", nil, nil)
-	storageLimit = prometheus.NewDesc("catalogd_storage_limit_bytes", "Bytes that it may take (--storage-limit); absent without a limit.", nil, nil)
-	storageFree  = prometheus.NewDesc("catalogd_storage_free_bytes", "Bytes that may still be written: of the limit, or of the volume if that has less.", nil, nil)
+	storageUsed  = prometheus.NewDesc("catalogd_storage_used_bytes", "Size of the content on the volume in bytes.", nil, nil)
+	storageLimit = prometheus.NewDesc("catalogd_storage_limit_bytes", "Limit of the size of the content in bytes (--storage-limit); absent without a limit.", nil, nil)
+	storageFree  = prometheus.NewDesc("catalogd_storage_free_bytes", "Free bytes within the limit, or on the volume if it has fewer.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
