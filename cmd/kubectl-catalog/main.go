@@ -1,5 +1,4 @@
-// Command kubectl-catalog is the kubectl plugin for catalogs of operators: `kubectl catalog`. It is a client like any other, of the API
-// server and of the content service.
+// Command kubectl-catalog is the kubectl plugin of catalogd: `kubectl catalog`.
 package main
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli"
 )
 
-// version is stamped in by the build.
+// version is set by the build.
 var version = "unknown"
 
 func main() {

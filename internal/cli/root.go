@@ -1,12 +1,11 @@
-// Package cli is `kubectl catalog`: a command a file, each a function that makes the command and one that does its work.
+// Package cli is the kubectl plugin: `kubectl catalog`.
 //
-// Flags mean what they mean in kubectl, as they are kubectl's own (k8s.io/cli-runtime). What catalogs hold is asked of the content service,
-// the rest of the API server; nothing is kept between two calls.
+// Its commands are in the packages catalogs, packages and author. A command parses its flags to a validated request, runs it with a session,
+// and prints the result. Flags have the meaning of kubectl's (k8s.io/cli-runtime). No state is kept between two runs.
 package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,88 +13,88 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	term "github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/author"
+	"github.com/operator-catalogs/catalogd/internal/cli/catalogs"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/packages"
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
 
-// Groups of commands, as help lists them.
-const (
-	groupCatalogs = "catalogs" // the CatalogSources of a cluster
-	groupContent  = "content"  // what they hold
-	groupAuthors  = "authors"  // making catalogs, without a cluster
-)
-
-// Run does what args ask for, and returns the exit code: see ExitCode. Errors are printed to the error stream.
+// Run runs the plugin and returns its exit code; see package exit. Errors are printed to the error stream.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams, version string) int {
-	e := newEnv(streams, os.Getenv, version)
-	root := newRootCmd(e)
+	s := session.New(streams, os.Getenv, version)
+	root := newRootCommand(s)
+	started := false
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		err := s.Validate()
+		started = err == nil
+		return err
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	var silent silentError
 	switch {
-	case err == nil || errors.As(err, &silent):
+	case err == nil || exit.IsSilent(err):
 	case ctx.Err() != nil:
 		fmt.Fprintln(streams.ErrOut, "interrupted")
 	default:
-		fmt.Fprintf(streams.ErrOut, "%s %v\n", e.stderr.Paint(term.Red, "error:"), term.Text(e.explain(err)))
+		fmt.Fprintf(streams.ErrOut, "%s %v\n", s.Stderr.Paint(output.Red, "error:"), output.Text(s.Explain(err)))
 	}
-	return exitCode(ctx, err, e.started)
+	return exit.Code(ctx, err, started)
 }
 
-// NewRootCmd returns the whole command, for documentation.
-func NewRootCmd(version string) *cobra.Command {
-	return newRootCmd(newEnv(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, version))
+// NewRootCommand returns the root command, for documentation.
+func NewRootCommand() *cobra.Command {
+	noenv := func(string) string { return "" }
+	return newRootCommand(session.New(genericiooptions.NewTestIOStreamsDiscard(), noenv, ""))
 }
 
-func newRootCmd(e *env) *cobra.Command {
+func newRootCommand(s *session.Session) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-catalog",
-		Short: "See, query and manage the catalogs of operators on a cluster, and make them",
-		Long: `See, query and manage the catalogs of operators that catalogd serves on a cluster, and make catalogs without one.
+		Short: "View, query, manage and author catalogs of operators",
+		Long: `View, query and manage the operator catalogs that catalogd serves on a cluster, and author catalogs without a cluster.
 
-Catalogs are cluster-scoped. What they hold is read from catalogd through the API server, so whoever may use the one can use the other;
---server-url calls catalogd directly. Operators are installed by other programs, such as OLM.
+Catalogs are cluster-scoped. Their content is read from catalogd through the API server, so access to the API server is sufficient.
+--server-url calls catalogd directly. To install operators, use another program, such as OLM.
 
-Exit codes: 0 done, 1 failure, 2 the command line is wrong, 3 what was asked for does not exist,
-130 interrupted; of diff --exit-code, 1 is that there are differences, and 4 failure.`,
+Exit codes: 0 success, 1 failure, 2 invalid command line, 3 not found, 130 interrupted; for diff --exit-code,
+1 means differences and 4 failure.`,
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl catalog"},
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return e.start() },
 		DisableAutoGenTag: true,
-		Version:           e.version,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true}, // kubectl has its own, which calls us
+		Version:           s.Version,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true}, // kubectl calls it
 	}
-	root.SetIn(e.In)
-	root.SetOut(e.Out)
-	root.SetErr(e.ErrOut)
-	root.AddGroup(&cobra.Group{ID: groupCatalogs, Title: "Catalogs on the cluster:"},
-		&cobra.Group{ID: groupContent, Title: "What they hold:"},
-		&cobra.Group{ID: groupAuthors, Title: "For authors of catalogs:"})
-	e.addFlags(root.PersistentFlags())
-	e.completeKubeconfig(root)
+	s.AddFlags(root.PersistentFlags())
+	lookup.CompleteKubeconfig(s, root)
 	root.SetUsageTemplate(usage)
-	root.SetHelpCommand(newHelpCmd(root))
-	root.AddCommand(newOptionsCmd(root), newInstallCmd())
-	for _, group := range []struct {
-		id       string
-		commands []func(*env) *cobra.Command
-	}{
-		{groupCatalogs, []func(*env) *cobra.Command{newListCmd, newDescribeCmd, newAddCmd, newRefreshCmd, newSuspendCmd, newResumeCmd, newRemoveCmd, newWatchCmd}},
-		{groupContent, []func(*env) *cobra.Command{newGetCmd, newShowCmd, newSearchCmd, newProvidersCmd, newGraphCmd, newPathCmd, newDiffCmd, newExportCmd, newQueryCmd}},
-		{groupAuthors, []func(*env) *cobra.Command{newLintCmd, newPushCmd}},
-		{"", []func(*env) *cobra.Command{newMigrateCmd, newVersionCmd}},
-	} {
-		for _, command := range group.commands {
-			c := command(e)
-			c.GroupID = group.id
-			completeNoFiles(c)
-			root.AddCommand(c)
-		}
-	}
+	root.SetHelpCommand(newHelpCommand(root))
+	root.AddCommand(newOptionsCommand(root))
+	addGroup(root, "catalogs", "Catalogs on the cluster:", catalogs.Commands(s))
+	addGroup(root, "content", "Content of catalogs:", append(packages.Commands(s), author.ContentCommands(s)...))
+	addGroup(root, "authors", "For authors of catalogs:", author.Commands(s))
+	addGroup(root, "", "", []*cobra.Command{author.NewMigrateCommand(s), newVersionCommand(s)})
 	return root
 }
 
-// usage is cobra's, but for the flags that all commands have: as in kubectl they stand in a list of their own.
+func addGroup(root *cobra.Command, id, title string, commands []*cobra.Command) {
+	if id != "" {
+		root.AddGroup(&cobra.Group{ID: id, Title: title})
+	}
+	for _, c := range commands {
+		c.GroupID = id
+		lookup.CompleteNoFiles(c)
+		root.AddCommand(c)
+	}
+}
+
+// usage is cobra's template without the flags of all commands. They have their own list, as in kubectl.
 const usage = `Usage:{{if .Runnable}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} COMMAND{{end}}{{if gt (len .Aliases) 0}}
@@ -115,46 +114,33 @@ Other commands:{{range $cmds}}{{if (and (eq .GroupID "") .IsAvailableCommand)}}
 Flags:
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
 
-{{if .HasAvailableSubCommands}}"{{.CommandPath}} COMMAND --help" says more of a command. {{end}}Flags that every command has, kubectl's own among them: kubectl catalog options
+{{if .HasAvailableSubCommands}}` +
+	`Use "{{.CommandPath}} COMMAND --help" for more information about a command. {{end}}` +
+	`Use "kubectl catalog options" for the flags of all commands.
 `
 
-// newHelpCmd is for those who ask that way; --help says the same.
-func newHelpCmd(root *cobra.Command) *cobra.Command {
+// newHelpCommand returns the command help, which is the same as --help.
+func newHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:    "help [COMMAND]",
 		Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			of, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return usagef("there is no command %q: kubectl catalog --help lists those there are", strings.Join(args, " "))
+				return exit.Usagef("unknown command %q; kubectl catalog --help lists all commands", strings.Join(args, " "))
 			}
 			return of.Help()
 		},
 	}
 }
 
-// newInstallCmd is for those who look for it here.
-func newInstallCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:                "install",
-		Aliases:            []string{"uninstall", "upgrade"},
-		Hidden:             true,
-		DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usagef("there is no %s: catalogd keeps catalogs, and what installs operators is another program, such as OLM; "+
-				"kubectl catalog show PACKAGE tells what to install: package, channel, version and image", cmd.CalledAs())
-		},
-	}
-}
-
-// newOptionsCmd lists the flags that all commands have.
-func newOptionsCmd(root *cobra.Command) *cobra.Command {
+func newOptionsCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "options",
-		Short: "List the flags that every command has",
+		Short: "List the flags of all commands",
 		Args:  cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
-			cmd.Printf("Flags that every command has:\n\n%s", root.PersistentFlags().FlagUsages())
+			cmd.Printf("Flags of all commands:\n\n%s", root.PersistentFlags().FlagUsages())
 		},
 	}
 }

@@ -14,16 +14,16 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
-	term "github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
 
-// versions are what `kubectl catalog version` tells.
+// versions are the result of the command version.
 type versions struct {
-	Client clientVersion   `json:"client"`
-	Server []serverVersion `json:"server,omitempty"`
-	// APIVersions are those of catalogd's group that the API server has.
-	APIVersions []string `json:"apiVersions,omitempty"`
-	Warnings    []string `json:"warnings,omitempty"`
+	Client      clientVersion   `json:"client"`
+	Server      []serverVersion `json:"server,omitempty"`
+	APIVersions []string        `json:"apiVersions,omitempty"` // of catalogd's group in the API server
+	Warnings    []string        `json:"warnings,omitempty"`
 }
 
 type clientVersion struct {
@@ -32,7 +32,7 @@ type clientVersion struct {
 	Platform   string `json:"platform"`
 }
 
-// serverVersion is what /version of a content service says.
+// serverVersion is the response of a content service for /version.
 type serverVersion struct {
 	URL         string   `json:"url"`
 	GitVersion  string   `json:"gitVersion"`
@@ -41,7 +41,7 @@ type serverVersion struct {
 	APIVersions []string `json:"apiVersions"`
 }
 
-func newVersionCmd(e *env) *cobra.Command {
+func newVersionCommand(s *session.Session) *cobra.Command {
 	var clientOnly bool
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -50,65 +50,70 @@ func newVersionCmd(e *env) *cobra.Command {
   kubectl catalog version --client`,
 		Args: cobra.NoArgs,
 	}
-	out := newNamelessOutput(cmd)
-	cmd.Flags().BoolVar(&clientOnly, "client", false, "only that of the plugin, without asking a cluster")
+	format := output.NewUnnamedFormat(cmd)
+	cmd.Flags().BoolVar(&clientOnly, "client", false, "only the version of the plugin, without a cluster")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		v := versions{Client: clientVersion{e.version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}}
+		v := versions{Client: clientVersion{s.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}}
 		var err error
 		if !clientOnly {
-			err = e.serverVersions(cmd.Context(), &v)
+			err = readVersions(cmd.Context(), s, &v)
 		}
-		if printErr := e.printVersions(out, v); printErr != nil {
-			return printErr
+		for _, warning := range v.Warnings {
+			s.Stderr.Warnf("%s", warning)
 		}
-		return err
+		if format.IsTable() {
+			return errors.Join(printVersions(s.Stdout, v), err)
+		}
+		return errors.Join(format.PrintObject(s.Stdout, "Version", "", v), err)
 	}
 	return cmd
 }
 
-// serverVersions asks the API server and the content services. What can be had before an error is in v.
-func (e *env) serverVersions(ctx context.Context, v *versions) error {
-	if e.serverURL == "" {
-		served, err := e.servedVersions()
+// readVersions asks the API server and the content services. After an error, v has what could be read.
+func readVersions(ctx context.Context, s *session.Session, v *versions) error {
+	if !s.IsDirect() {
+		served, err := servedVersions(s)
 		if err != nil {
 			return err
 		}
 		if v.APIVersions = served; len(served) == 0 {
-			return errors.New(noGroup)
+			return errors.New(session.UnknownGroup)
 		}
 		if !slices.Contains(served, v1beta1.GroupVersion.Version) {
-			v.Warnings = append(v.Warnings, fmt.Sprintf("the API server has not got %s, which the plugin uses: install the CRDs of the plugin's release", v1beta1.GroupVersion))
+			v.Warnings = append(v.Warnings, fmt.Sprintf("the API server does not have %s, which the plugin uses: "+
+				"install the CRDs of the plugin's release", v1beta1.GroupVersion))
 		}
 	}
-	services, err := e.services(ctx)
+	services, err := s.Services(ctx)
 	if err != nil {
 		return err
 	}
 	if len(services) == 0 {
-		v.Warnings = append(v.Warnings, "no catalog is served, so there is no catalogd to ask for its version")
+		v.Warnings = append(v.Warnings, "the version of catalogd is unknown: no catalog is served")
 	}
 	var failed []error
 	for _, service := range services {
 		server := serverVersion{URL: service.String()}
 		switch err := service.JSON(ctx, "/version", nil, &server); {
 		case content.IsNotFound(err):
-			server.GitVersion = "of a release that does not tell its version"
-			v.Warnings = append(v.Warnings, fmt.Sprintf("catalogd at %s is of an older release than the plugin: some commands need a newer one", service))
+			server.GitVersion = "unknown"
+			v.Warnings = append(v.Warnings, fmt.Sprintf("catalogd at %s is older than the plugin and does not support all commands",
+				service))
 		case err != nil:
 			failed = append(failed, err)
 			continue
 		}
 		v.Server = append(v.Server, server)
-		if warning := skew(e.version, server.GitVersion); warning != "" {
+		if warning := skew(s.Version, server.GitVersion); warning != "" {
 			v.Warnings = append(v.Warnings, warning)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// servedVersions are the versions of catalogd's API that the API server has.
-func (e *env) servedVersions() ([]string, error) {
-	config, err := e.config()
+// servedVersions returns the versions of catalogd's API in the API server.
+func servedVersions(s *session.Session) ([]string, error) {
+	config, err := s.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -131,39 +136,28 @@ func (e *env) servedVersions() ([]string, error) {
 	return served, nil
 }
 
-// skew is a warning where plugin and catalogd are more than a minor release apart, as Kubernetes counts it; builds between releases are not
-// compared.
+// skew returns a warning if the plugin and catalogd are more than one minor release apart. Development builds are not compared.
 func skew(client, server string) string {
 	c, errC := semver.Parse(strings.TrimPrefix(client, "v"))
 	s, errS := semver.Parse(strings.TrimPrefix(server, "v"))
 	if errC != nil || errS != nil || (c.Major == s.Major && max(c.Minor, s.Minor)-min(c.Minor, s.Minor) <= 1) {
 		return ""
 	}
-	return fmt.Sprintf("the plugin is of release %s and catalogd of %s: use releases that are at most one minor version apart", client, server)
+	return fmt.Sprintf("the plugin is release %s and catalogd is release %s: use releases at most one minor version apart", client, server)
 }
 
-func (e *env) printVersions(out *output, v versions) error {
-	for _, warning := range v.Warnings {
-		e.warn("%s", term.Line(warning))
-	}
-	if !out.isTable() {
-		object, err := view("Version", "", v)
-		if err != nil {
-			return err
-		}
-		return out.print(e.stdout, nil, []row{{object: object}}, true)
-	}
-	p := printer{Terminal: e.stdout}
-	p.printf("Client: %s (%s, %s)\n", v.Client.GitVersion, v.Client.Platform, v.Client.GoVersion)
+func printVersions(to *output.Terminal, v versions) error {
+	lines := output.Lines{Terminal: to}
+	lines.Printf("Client: %s (%s, %s)\n", v.Client.GitVersion, v.Client.Platform, v.Client.GoVersion)
 	for _, s := range v.Server {
 		built := ""
 		if s.GoVersion != "" {
 			built = fmt.Sprintf(" (%s, %s)", s.Platform, s.GoVersion)
 		}
-		p.printf("Server: %s at %s\n", term.Line(s.GitVersion+built), s.URL)
+		lines.Printf("Server: %s at %s\n", output.Line(s.GitVersion+built), s.URL)
 	}
 	for _, version := range v.APIVersions {
-		p.printf("API:    %s/%s\n", v1beta1.GroupVersion.Group, version)
+		lines.Printf("API:    %s/%s\n", v1beta1.GroupVersion.Group, version)
 	}
-	return p.err
+	return lines.Err
 }

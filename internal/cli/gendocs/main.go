@@ -37,7 +37,7 @@ func write(dir string) error {
 	if err := os.MkdirAll(manual, 0o755); err != nil {
 		return err
 	}
-	root := cli.NewRootCmd("")
+	root := cli.NewRootCommand()
 	root.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // whoever generates
 	if err := doc.GenManTreeFromOpts(root, doc.GenManTreeOptions{
 		Header:           &doc.GenManHeader{Section: "1", Source: "catalogd", Manual: "kubectl catalog", Date: &since},

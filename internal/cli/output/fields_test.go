@@ -9,7 +9,7 @@ import (
 
 func TestFields(t *testing.T) {
 	var b strings.Builder
-	to := &Terminal{Writer: &b, Width: 34, Colours: true}
+	to := &Terminal{Writer: &b, Width: 34, Colors: true}
 	painted := to.Paint(Red, "does not") + " exist"
 	digest := "sha256:" + strings.Repeat("0", 40)
 	if err := to.Fields(2, [2]string{"Polled", "every 15m; last 漢字漢字漢 ago; and so on"}, [2]string{"None", ""}, [2]string{"Digest", "it is " + digest + "\nhere"},

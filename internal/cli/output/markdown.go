@@ -38,7 +38,7 @@ func flatten(begin string) string {
 // that a text of a few kilobytes would take gigabytes.
 var broad = regexp.MustCompile(fmt.Sprintf(`(?:[ \t]*:?-+:?[ \t]*\|){%d,}`, maxMarkdownColumns))
 
-// Markdown makes lines of a text in Markdown that came from elsewhere, wrapped to the terminal. Where there are no colours, there are none in
+// Markdown makes lines of a text in Markdown that came from elsewhere, wrapped to the terminal. Where there are no colors, there are none in
 // it.
 func (t *Terminal) Markdown(source string) string {
 	if len(source) > maxMarkdown {
@@ -163,7 +163,7 @@ func (m *markdown) table(table *east.Table, columns int) []string {
 		cells.Rows = append(cells.Rows, texts)
 	}
 	var b strings.Builder
-	if err := (&Terminal{Writer: &b, Width: columns, Colours: m.to.Colours}).Print(cells, Options{}); err != nil {
+	if err := (&Terminal{Writer: &b, Width: columns, Colors: m.to.Colors}).Print(cells, Options{}); err != nil {
 		return nil
 	}
 	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")

@@ -40,8 +40,8 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-func TestMarkdownColours(t *testing.T) {
-	got := (&Terminal{Width: 80, Colours: true}).Markdown("# a `b`\n\n**c *d***, [e](https://f)")
+func TestMarkdownColors(t *testing.T) {
+	got := (&Terminal{Width: 80, Colors: true}).Markdown("# a `b`\n\n**c *d***, [e](https://f)")
 	want := "\x1b[1ma\x1b[0m \x1b[36mb\x1b[0m\n\n\x1b[1mc\x1b[0m \x1b[1;3md\x1b[0m, e (\x1b[4mhttps://f\x1b[0m)\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -53,9 +53,9 @@ func FuzzMarkdown(f *testing.F) {
 	f.Add("# a\n* b\n  > `c` [d](e) <f>\n\n|a|b|\n|-|-|\n|1|2|\n")
 	f.Add("&#27;[2J\x1b[2J\x9b2J &#x202e;")
 	f.Fuzz(func(t *testing.T, in string) {
-		for _, term := range []*Terminal{{}, {Width: 10}, {Width: 80, Colours: true}} {
+		for _, term := range []*Terminal{{}, {Width: 10}, {Width: 80, Colors: true}} {
 			out := term.Markdown(in)
-			if term.Colours {
+			if term.Colors {
 				out = styles.ReplaceAllString(out, "")
 			}
 			for _, r := range out {

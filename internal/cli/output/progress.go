@@ -49,15 +49,3 @@ func (p *Progress) End() {
 		p.shown = false
 	}
 }
-
-// Bytes says a size in words: 512 B, 1.5 KiB, 109 MiB.
-func Bytes(n int64) string {
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	size, unit := float64(n)/(1<<10), 0
-	for ; size >= 1023.95 && unit < 3; unit++ {
-		size /= 1 << 10
-	}
-	return fmt.Sprintf("%.1f %ciB", size, "KMGT"[unit])
-}

@@ -235,7 +235,7 @@ func (t *Terminal) line(columns []Column, shown, widths []int, cells []string, h
 
 // mark has words bold in a text.
 func (t *Terminal) mark(text string, words []string) string {
-	if !t.Colours {
+	if !t.Colors {
 		return text
 	}
 	var quoted []string

@@ -95,7 +95,7 @@ func FuzzTable(f *testing.F) {
 		}
 		most := max(30, int(wide))
 		var b bytes.Buffer
-		to := &Terminal{Writer: &b, Width: most, Colours: true}
+		to := &Terminal{Writer: &b, Width: most, Colors: true}
 		if err := to.Print(table, Options{}); err != nil {
 			t.Fatal(err)
 		}

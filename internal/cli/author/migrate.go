@@ -1,0 +1,218 @@
+package author
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/migrate"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
+)
+
+// A migrateRequest says where the CatalogSources of OLM v0 are.
+type migrateRequest struct {
+	files         []string
+	fromCluster   bool
+	allNamespaces bool
+}
+
+// NewMigrateCommand returns the command migrate.
+func NewMigrateCommand(s *session.Session) *cobra.Command {
+	var req migrateRequest
+	cmd := &cobra.Command{
+		Use:   "migrate -f FILE|--from-cluster",
+		Short: "Convert OLM v0 CatalogSources",
+		Long: `Convert OLM v0 CatalogSources (operators.coreos.com/v1alpha1) to CatalogSources of catalogd, and print them as YAML. The cluster is not changed.
+
+Comments explain what became of each field without a counterpart, and how to copy pull secrets. CatalogSources that cannot be converted are listed
+after all others, with exit code 1.`,
+		Example: `  kubectl catalog migrate -f config/samples/olm-v0/catalogsource.yaml
+  kubectl catalog migrate --from-cluster --all-namespaces
+  kubectl catalog migrate --from-cluster -n olm | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&req.files, "filename", "f", nil, "`file` with CatalogSources, as YAML or JSON; -: standard input; can be repeated")
+	flags.BoolVar(&req.fromCluster, "from-cluster", false, "read the CatalogSources of the cluster, in the namespace of --namespace")
+	flags.BoolVarP(&req.allNamespaces, "all-namespaces", "A", false, "with --from-cluster: in all namespaces")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := req.validate(); err != nil {
+			return err
+		}
+		found, err := req.read(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		return printMigrations(s, migrate.Migrate(found))
+	}
+	return cmd
+}
+
+func (r migrateRequest) validate() error {
+	switch {
+	case r.fromCluster == (len(r.files) > 0):
+		return exit.Usagef("specify --filename FILE or --from-cluster")
+	case r.allNamespaces && !r.fromCluster:
+		return exit.Usagef("--all-namespaces requires --from-cluster")
+	}
+	return nil
+}
+
+func (r migrateRequest) read(ctx context.Context, s *session.Session) ([]*unstructured.Unstructured, error) {
+	if r.fromCluster {
+		return readCluster(ctx, s, r.allNamespaces)
+	}
+	return readFiles(s, r.files)
+}
+
+func printMigrations(s *session.Session, migrations []*migrate.Migration) error {
+	var failed []string
+	clean := s.Stdout.Clean(false)
+	for _, m := range migrations {
+		if m.Failed != "" {
+			failed = append(failed, fmt.Sprintf("%s cannot be converted: %s", output.Line(m.Title()), output.Line(m.Failed)))
+			continue
+		}
+		text, err := migrationText(m, s.DefaultDaemonNamespace())
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(s.Stdout, clean(text)); err != nil {
+			return err
+		}
+	}
+	if failed != nil {
+		return errors.New(strings.Join(failed, "\n"))
+	}
+	return nil
+}
+
+// migrationText returns a YAML document with notes as comments. namespace is catalogd's.
+func migrationText(m *migrate.Migration, namespace string) (string, error) {
+	object, err := m.Object()
+	if err != nil {
+		return "", err
+	}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	comment := func(format string, args ...any) { fmt.Fprintf(&b, "# %s\n", output.Line(fmt.Sprintf(format, args...))) }
+	b.WriteString("---\n")
+	comment("From CatalogSource %s of OLM v0:", m.Title())
+	for _, note := range m.Notes {
+		comment("- %s", note)
+	}
+	for _, as := range slices.Sorted(maps.Keys(m.Secrets)) {
+		comment("- spec.secrets: catalogd reads Secrets in its own namespace; to copy this one:")
+		from := ""
+		if namespace := m.From.GetNamespace(); namespace != "" {
+			from = " -n " + quoted(namespace)
+		}
+		comment(`  kubectl get secret%s %s -o 'jsonpath={.data.\.dockerconfigjson}' | base64 -d | `+
+			`kubectl create secret generic -n %s %s --type=kubernetes.io/dockerconfigjson --from-file=.dockerconfigjson=/dev/stdin`,
+			from, m.Secrets[as], namespace, as)
+	}
+	b.Write(text)
+	return b.String(), nil
+}
+
+// quoted returns a word for a shell.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// readCluster reads the CatalogSources of OLM v0 in a cluster.
+func readCluster(ctx context.Context, s *session.Session, allNamespaces bool) ([]*unstructured.Unstructured, error) {
+	api, err := s.Client()
+	if err != nil {
+		return nil, err
+	}
+	namespace := ""
+	if !allNamespaces {
+		if namespace, err = s.Namespace(); err != nil {
+			return nil, err
+		}
+	}
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(migrate.CatalogSource.GroupVersion().WithKind("CatalogSourceList"))
+	err = api.List(ctx, &list, client.InNamespace(namespace))
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return nil, exit.NotFoundf("the cluster does not have the CatalogSources of OLM v0 (operators.coreos.com)")
+	case err != nil:
+		return nil, err
+	case len(list.Items) == 0 && allNamespaces:
+		return nil, exit.NotFoundf("no CatalogSource of OLM v0 found in the cluster")
+	case len(list.Items) == 0:
+		return nil, exit.NotFoundf("no CatalogSource of OLM v0 found in namespace %q: specify another with -n, or --all-namespaces", namespace)
+	}
+	found := make([]*unstructured.Unstructured, len(list.Items))
+	for i := range list.Items {
+		found[i] = &list.Items[i]
+	}
+	return found, nil
+}
+
+// readFiles reads the CatalogSources of OLM v0 in files. It warns of other objects.
+func readFiles(s *session.Session, files []string) ([]*unstructured.Unstructured, error) {
+	var found []*unstructured.Unstructured
+	for _, file := range files {
+		text, err := s.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		decoder := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+		for {
+			var object map[string]any
+			err := decoder.Decode(&object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading %s: %w", file, err)
+			}
+			found = append(found, catalogSourcesIn(s, file, object)...)
+		}
+	}
+	if len(found) == 0 {
+		return nil, exit.NotFoundf("no CatalogSource of OLM v0 (operators.coreos.com) found in %s", strings.Join(files, ", "))
+	}
+	return found, nil
+}
+
+// catalogSourcesIn returns an object that is a CatalogSource of OLM v0, or those in a list.
+func catalogSourcesIn(s *session.Session, file string, object map[string]any) []*unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: object}
+	items, isList := object["items"].([]any)
+	switch kind := u.GroupVersionKind(); {
+	case len(object) == 0:
+		return nil
+	case isList && strings.HasSuffix(kind.Kind, "List"):
+		var found []*unstructured.Unstructured
+		for _, item := range items {
+			if object, ok := item.(map[string]any); ok {
+				found = append(found, catalogSourcesIn(s, file, object)...)
+			}
+		}
+		return found
+	case kind.GroupKind() != migrate.CatalogSource.GroupKind():
+		s.Stderr.Warnf("%s: skipping %s %s: not a CatalogSource of OLM v0", file, kind.GroupKind(), u.GetName())
+		return nil
+	}
+	return []*unstructured.Unstructured{u}
+}

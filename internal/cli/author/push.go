@@ -1,0 +1,182 @@
+package author
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/spf13/cobra"
+
+	authoring "github.com/operator-catalogs/catalogd/internal/authoring"
+	"github.com/operator-catalogs/catalogd/internal/catalogimage"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/migrate"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
+)
+
+// A pushRequest says what to push and where to.
+type pushRequest struct {
+	dir, image string
+	format     string
+	dryRun     string
+	force      bool
+	insecure   bool
+}
+
+// pushed is the result of push, as -o json prints it.
+type pushed struct {
+	Image     string `json:"image"`     // with its tag
+	Digest    string `json:"digest"`    // of the index
+	Reference string `json:"reference"` // with the digest
+	DryRun    bool   `json:"dryRun,omitempty"`
+
+	tag     name.Tag
+	refused bool // whether catalogd would refuse the image
+}
+
+func newPushCommand(s *session.Session) *cobra.Command {
+	var req pushRequest
+	cmd := &cobra.Command{
+		Use:   "push DIR IMAGE",
+		Short: "Build a catalog image from a directory and push it",
+		Long: `Build a catalog image from a directory or file with a file-based catalog, and push it. A catalog with errors is not pushed; the errors are listed
+with file and line. kubectl catalog lint DIR also lists warnings.
+
+The image is reproducible: the same files give the same digest, whatever their times, modes and owners. Its creation time is 1970, or
+SOURCE_DATE_EPOCH. The directory .git is skipped. The command prints the image with its digest.
+
+The image is an index for amd64, arm64, ppc64le and s390x. Its only layer has the catalog at /configs. It contains no program, so OLM v0, which
+runs catalog images, cannot use it; for OLM v0, use opm generate dockerfile.
+
+The credentials are those of docker login. Plain HTTP is allowed for registries on loopback addresses.`,
+		Example: `  kubectl catalog push config/samples/catalog/configs 127.0.0.1:5005/catalogd/mine:latest
+  kubectl catalog push my-catalog quay.io/example/catalog:v1 --dry-run=client
+  kubectl catalog push my-catalog quay.io/example/catalog:v1 -o json`,
+		ValidArgsFunction: completePath,
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&req.format, "output", "o", "", "`format`: json")
+	flags.StringVar(&req.dryRun, "dry-run", "none", "none, or client: print the digest without pushing")
+	flags.BoolVar(&req.force, "force", false, "push a catalog despite its errors")
+	flags.BoolVar(&req.insecure, "insecure", false, "allow plain HTTP and untrusted certificates")
+	flags.Lookup("dry-run").NoOptDefVal = "client"
+	for flag, values := range map[string][]cobra.Completion{"output": {"json"}, "dry-run": {"none", "client"}} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := req.parse(args); err != nil {
+			return err
+		}
+		result, err := push(cmd.Context(), s, req)
+		if err != nil {
+			return err
+		}
+		return result.print(s, req.format)
+	}
+	return cmd
+}
+
+// parse reads the arguments and validates the request.
+func (r *pushRequest) parse(args []string) error {
+	switch {
+	case len(args) > 2:
+		return tooMany(args[2:], "specify one directory or file, and one image")
+	case len(args) < 2:
+		return exit.Usagef("specify a directory and an image: kubectl catalog push DIR IMAGE")
+	case !authoring.IsPath(args[0]) && authoring.IsPath(args[1]):
+		return exit.Usagef("the directory comes first: kubectl catalog push %s %s", args[1], args[0])
+	case r.format != "" && r.format != "json":
+		return output.UnknownFormat(r.format, []string{"json"})
+	case r.dryRun == "server":
+		return exit.Usagef("--dry-run=server is not supported by registries: use --dry-run=client")
+	case r.dryRun != "none" && r.dryRun != "client":
+		return exit.Usagef("invalid value %q of --dry-run; valid values are none, client", r.dryRun)
+	}
+	r.dir, r.image = args[0], args[1]
+	return nil
+}
+
+func push(ctx context.Context, s *session.Session, req pushRequest) (*pushed, error) {
+	progress := s.Stderr.Progress()
+	access := authoring.Options{
+		Insecure: req.insecure, UserAgent: s.UserAgent(), Progress: transferProgress(progress, "Pushing "+req.image),
+	}
+	tag, err := authoring.ParseTag(req.image, access)
+	if err != nil {
+		return nil, referenceError(err)
+	}
+	refused, err := checkBeforePush(ctx, s, req)
+	if err != nil {
+		return nil, err
+	}
+	defer progress.End()
+	showStage(s, progress, "Packing "+req.dir)
+	index, err := catalogimage.Build(req.dir)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return nil, fmt.Errorf("computing the digest: %w", err)
+	}
+	if req.dryRun == "none" {
+		if _, err := authoring.Push(ctx, index, tag, access); err != nil {
+			return nil, err
+		}
+	}
+	reference := tag.Context().Digest(digest.String()).String()
+	return &pushed{tag.String(), digest.String(), reference, req.dryRun == "client", tag, refused}, nil
+}
+
+// checkBeforePush lints the directory. A catalog with errors is refused without --force. It reports whether catalogd would refuse the image.
+func checkBeforePush(ctx context.Context, s *session.Session, req pushRequest) (refused bool, err error) {
+	if !authoring.IsPath(req.dir) {
+		return false, exit.NotFoundf("directory or file %s not found", req.dir)
+	}
+	report, err := lint(ctx, s, req.dir, false)
+	if err != nil {
+		return false, err
+	}
+	summary, errs := report.Summary(), report.Errors()
+	report.Faults = slices.DeleteFunc(report.Faults, func(f authoring.Fault) bool {
+		return f.Severity != authoring.Error && !f.Hides()
+	})
+	if errs == 0 && len(report.Faults) == 0 {
+		return false, nil
+	}
+	if err := printReport(s.Stderr, report, "text"); err != nil {
+		return false, err
+	}
+	if errs > 0 && !req.force {
+		return report.Refused, fmt.Errorf("not pushed: %s; fix the errors, or push anyway with --force", summary)
+	}
+	s.Stderr.Warnf("%s", summary)
+	return report.Refused, nil
+}
+
+// print prints the image and, unless catalogd would refuse it, the next command.
+func (p *pushed) print(s *session.Session, format string) error {
+	if format == "json" {
+		text, err := json.MarshalIndent(p, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(s.Stdout, "%s\n", text)
+		return err
+	}
+	if _, err := fmt.Fprintln(s.Stdout, p.Reference); err != nil {
+		return err
+	}
+	switch catalog := migrate.Label(path.Base(p.tag.RepositoryStr())); {
+	case p.DryRun:
+		fmt.Fprintln(s.Stderr, "not pushed (dry run)")
+	case !p.refused:
+		fmt.Fprintf(s.Stderr, "to add it to a cluster: kubectl catalog add %s %s --wait\n"+
+			"if it is already there: kubectl catalog refresh %[1]s --wait\n", catalog, p.tag)
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package catalogs
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	authoring "github.com/operator-catalogs/catalogd/internal/authoring"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
+)
+
+// addFlags are the flags of add.
+type addFlags struct {
+	spec    specFlags
+	caFile  string
+	wait    bool
+	timeout time.Duration
+}
+
+// An addRequest is the catalog to add.
+type addRequest struct {
+	catalog     *v1beta1.CatalogSource
+	authorities []byte // content of --ca-file
+	wait        bool
+	timeout     time.Duration
+}
+
+func newAddCommand(s *session.Session) *cobra.Command {
+	var flags addFlags
+	cmd := &cobra.Command{
+		Use:   "add NAME IMAGE",
+		Short: "Add a catalog",
+		Long: `Add a catalog: create a CatalogSource for an image. catalogd unpacks the image, serves its content and polls for updates.
+
+The name becomes part of URLs: at most 63 lower-case letters, digits and '-'. An image with a tag is polled, by default every 15 minutes. An image
+with a digest never changes. Secrets and ConfigMaps must be in catalogd's namespace.
+
+With --wait, the command fails at once if the image cannot be used until somebody fixes the cause. It waits for temporary failures to pass,
+such as an unreachable registry.`,
+		Example: `  kubectl catalog add mine 127.0.0.1:5005/catalogd/sample:latest --wait
+  kubectl catalog add community quay.io/operatorhubio/catalog:latest --interval 1h --wait
+  kubectl catalog add private registry.example/team/catalog:v1 --pull-secret registry-credentials --ca-file ca.crt
+  kubectl catalog add nightly registry.example/catalog:nightly --schedule "CRON_TZ=Europe/Prague 0 3 * * *" --priority 10
+  kubectl catalog add versioned --image-template "registry.example/catalog:v{kube_major_version}.{kube_minor_version}"
+  kubectl catalog add mine registry.example/catalog:latest --dry-run=client -o yaml > catalog.yaml`,
+	}
+	flags.spec.add(cmd.Flags())
+	cmd.Flags().StringVar(&flags.caFile, "ca-file", "", "PEM `file` with certificate authorities to trust in addition to those of catalogd's "+
+		"system; stored in the ConfigMap NAME-ca, which is deleted with the catalog")
+	cmd.Flags().BoolVar(&flags.wait, "wait", false, "show the progress until the catalog is served and its packages are published")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 10*time.Minute, "how long to wait")
+	ch := newChange(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		req, err := flags.parse(s, args)
+		if err != nil {
+			return err
+		}
+		return add(cmd.Context(), s, ch, req)
+	}
+	return cmd
+}
+
+// parse returns the request of a command line.
+func (f addFlags) parse(s *session.Session, args []string) (req addRequest, err error) {
+	req = addRequest{wait: f.wait, timeout: f.timeout}
+	if req.catalog, err = f.catalog(args); err != nil || f.caFile == "" {
+		return req, err
+	}
+	if req.authorities, err = s.ReadFile(f.caFile); err != nil {
+		return req, fmt.Errorf("--ca-file: %w", err)
+	}
+	if block, _ := pem.Decode(req.authorities); block == nil {
+		return req, fmt.Errorf("--ca-file: %s contains no PEM block (-----BEGIN CERTIFICATE-----)", f.caFile)
+	}
+	return req, nil
+}
+
+// catalog returns the CatalogSource of a command line.
+func (f addFlags) catalog(args []string) (*v1beta1.CatalogSource, error) {
+	image := ""
+	switch {
+	case len(args) == 0:
+		return nil, exit.Usagef("specify a name and an image: kubectl catalog add NAME IMAGE")
+	case len(args) > 2:
+		return nil, exit.Usagef("too many arguments: %q; specify a name and an image", args[2])
+	case len(args) == 2 && authoring.IsPath(args[1]):
+		return nil, exit.Usagef("%s is a local path, and catalogd pulls images; push it first: kubectl catalog push %s REGISTRY/NAME:TAG",
+			args[1], args[1])
+	case len(args) == 2:
+		image = args[1]
+	case f.spec.imageTemplate == "" && !strings.ContainsAny(args[0], imageChars):
+		return nil, exit.Usagef("specify the image of catalog %q: kubectl catalog add %s IMAGE", args[0], args[0])
+	}
+	if err := validateName(args[0]); err != nil {
+		return nil, err
+	}
+	c := &v1beta1.CatalogSource{}
+	c.Name = args[0]
+	c.Spec.Image = image
+	if err := f.spec.apply(c); err != nil {
+		return nil, err
+	}
+	if image != "" {
+		if _, err := authoring.ParseImage(image, authoring.Options{}); err != nil {
+			return nil, exit.AsUsage(err)
+		}
+	}
+	if f.caFile != "" && f.spec.caBundle != "" {
+		return nil, exit.Usagef("specify --ca-file or --ca-bundle, not both")
+	}
+	if f.caFile != "" {
+		registryOf(c).CABundle = &v1beta1.BundleReference{Kind: "ConfigMap", Name: c.Name + "-ca", Key: "ca.crt"}
+	}
+	return c, nil
+}
+
+// imageChars are valid in image references and invalid in names of catalogs.
+const imageChars = "/:@"
+
+// validateName refuses an invalid name with a shorter message than the API server's.
+func validateName(name string) error {
+	switch {
+	case strings.ContainsAny(name, imageChars):
+		return exit.Usagef("the name comes first: kubectl catalog add NAME IMAGE")
+	case len(validation.IsDNS1123Label(name)) > 0:
+		return exit.Usagef("invalid name %q: use at most 63 lower-case letters, digits and '-'; start and end with a letter or digit", name)
+	}
+	return nil
+}
+
+func add(ctx context.Context, s *session.Session, ch *change, req addRequest) error {
+	c := req.catalog
+	if ch.dryRun != cmdutil.DryRunClient {
+		warnOfMissing(ctx, s, c, len(req.authorities) > 0)
+		if err := create(ctx, s, ch, c, req.authorities); err != nil {
+			return err
+		}
+	}
+	if !req.wait || ch.isDry() {
+		return ch.print(s.Stdout, c, "created")
+	}
+	if ch.isText() {
+		if err := ch.print(s.Stdout, c, "created"); err != nil {
+			return err
+		}
+	}
+	phases := newPhaseReader()
+	added, err := wait(ctx, s, waitRequest{
+		name: c.Name, uid: c.UID, timeout: req.timeout, goal: "ready", continues: wasCreated(c.Name),
+		check: func(c *v1beta1.CatalogSource) progress { return phases.refine(c, readiness(c)) },
+	})
+	if err != nil {
+		return addError(ctx, c.Name, err)
+	}
+	if !ch.isText() {
+		return ch.print(s.Stdout, added, "created")
+	}
+	_, err = fmt.Fprintf(s.Stdout, "%s\n", outcome(added))
+	return err
+}
+
+// addError adds to the reason why a catalog is not ready that it exists. After an interrupt, that is printed already.
+func addError(ctx context.Context, name string, err error) error {
+	_, recreated := errors.AsType[session.RecreatedError](err)
+	if ctx.Err() != nil || exit.IsNotFound(err) || recreated {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, wasCreated(name))
+}
+
+func wasCreated(name string) string {
+	return fmt.Sprintf("the catalog was created, and catalogd continues to process it: kubectl catalog describe %s shows its state, "+
+		"kubectl catalog remove %s removes it", name, name)
+}
+
+// create creates the ConfigMap of --ca-file, if any, and then the catalog, which becomes its owner.
+func create(ctx context.Context, s *session.Session, ch *change, c *v1beta1.CatalogSource, authorities []byte) error {
+	api, err := s.Client()
+	if err != nil {
+		return err
+	}
+	opts := []client.CreateOption{client.FieldOwner(session.FieldManager)}
+	if ch.isDry() {
+		opts = append(opts, client.DryRunAll)
+	}
+	var bundle *caBundle
+	if len(authorities) > 0 {
+		if bundle, err = createBundle(ctx, api, c, s.DaemonNamespace(ctx), authorities, opts); err != nil {
+			return err
+		}
+	}
+	if err := api.Create(ctx, c, opts...); err != nil {
+		if bundle != nil && !ch.isDry() {
+			bundle.remove(ctx)
+		}
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			return fmt.Errorf("catalog %q already exists: choose another name or change it with kubectl edit catalogsource %s; "+
+				"to poll for a new image: kubectl catalog refresh %s", c.Name, c.Name, c.Name)
+		case session.IsRefused(err):
+			return exit.Usagef("%s", fieldsAsFlags.Replace(session.Refusal(err)))
+		}
+		return err
+	}
+	if bundle != nil && !ch.isDry() {
+		return bundle.setOwner(ctx, c)
+	}
+	return nil
+}
+
+// outcome returns a sentence on the state of a catalog after a wait.
+func outcome(c *v1beta1.CatalogSource) string {
+	ready := status.Ready(c)
+	switch {
+	case ready.Status == metav1.ConditionTrue:
+		return fmt.Sprintf("catalog %q is ready: %s", c.Name, status.Sentence(c, ready.Message))
+	case c.Spec.Suspend:
+		return fmt.Sprintf("catalog %q is suspended; to unpack it: kubectl catalog resume %s", c.Name, c.Name)
+	}
+	return fmt.Sprintf("catalog %q is unavailable: %s", c.Name, ready.Message)
+}
+
+// registryOf returns spec.registry of a catalog, to set its fields.
+func registryOf(c *v1beta1.CatalogSource) *v1beta1.RegistryAccess {
+	if c.Spec.Registry == nil {
+		c.Spec.Registry = &v1beta1.RegistryAccess{}
+	}
+	return c.Spec.Registry
+}

@@ -1,0 +1,123 @@
+package catalogs
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
+	"github.com/operator-catalogs/catalogd/internal/registry"
+)
+
+// A verdict is the state of a catalog for people.
+type verdict struct {
+	style   output.Style
+	text    string // continues a sentence that begins with the catalog
+	since   time.Time
+	message string // of catalogd
+	remedy  string // empty if the message has it or none is needed
+}
+
+// newVerdict derives the verdict from the conditions. namespace is catalogd's.
+func newVerdict(c *v1beta1.CatalogSource, namespace string) verdict {
+	ready := status.Condition(c, v1beta1.ReadyCondition)
+	v := verdict{style: output.Yellow, since: ready.LastTransitionTime.Time, message: status.Brief(ready.Message)}
+	running := "if this persists, check that catalogd is running: kubectl get pods --namespace " + namespace
+	switch {
+	case c.DeletionTimestamp != nil:
+		v.text, v.since, v.message, v.remedy = "is being deleted", c.DeletionTimestamp.Time, "", running
+	case ready.Status == metav1.ConditionUnknown:
+		v.text, v.since, v.remedy = "is new: catalogd has not reconciled it yet", c.CreationTimestamp.Time, running
+	case !status.IsObserved(c):
+		v.text, v.since, v.message, v.remedy = "was changed: catalogd has not reconciled the change yet", time.Time{}, "", running
+	case ready.Status == metav1.ConditionTrue:
+		v.ready(c)
+	default:
+		v.notReady(c, ready)
+	}
+	return v
+}
+
+func (v *verdict) ready(c *v1beta1.CatalogSource) {
+	invalid, empty := 0, false
+	if has := c.Status.Content; has != nil {
+		if at := has.UnpackedAt; at != nil && at.After(v.since) { // it may have been different before
+			v.since = at.Time
+		}
+		invalid, empty = int(has.InvalidPackageCount), has.Packages == 0 && has.InvalidPackageCount == 0
+	}
+	switch {
+	case c.Spec.Suspend:
+		v.text, v.remedy = "is served, but suspended: it is not polled", "kubectl catalog resume "+c.Name
+		v.since = time.Time{} // unknown
+	case invalid > 0:
+		v.text = fmt.Sprintf("is served without %s", output.Counted(invalid, "invalid package", "invalid packages"))
+		v.remedy = "report the reasons below to the publisher of the image; kubectl catalog lint " + status.Image(c) +
+			" shows file and line"
+	case empty:
+		v.text = "is served, but empty"
+		v.remedy = "check the image and its content: kubectl catalog lint " + status.Image(c)
+	default:
+		v.style, v.text = output.Green, "is ready"
+	}
+}
+
+func (v *verdict) notReady(c *v1beta1.CatalogSource, ready metav1.Condition) {
+	served := status.IsServed(c)
+	progressing := status.Condition(c, v1beta1.ProgressingCondition)
+	v.remedy = remedy(c, ready)
+	switch {
+	case c.Spec.Suspend && progressing.Reason == v1beta1.SuspendedReason && !served:
+		v.text, v.remedy = "is suspended and was never unpacked", "kubectl catalog resume "+c.Name
+	case ready.Reason == v1beta1.UserSpecifiedUnavailableReason:
+		v.text = "is unavailable, as set in spec.availability"
+		v.remedy = fmt.Sprintf(`kubectl patch catalogsource %s --type=merge -p '{"spec":{"availability":"Available"}}'`, c.Name)
+	case ready.Reason == v1beta1.UnpackingReason:
+		v.text = "is being unpacked"
+		v.remedy = "wait: kubectl wait --for=condition=Ready catalogsource/" + c.Name
+	case ready.Reason == v1beta1.InvalidPackagesReason:
+		v.style, v.text = output.Red, "is served, but all of its packages are invalid"
+	case progressing.Reason == v1beta1.BlockedReason:
+		v.style, v.text = output.Red, "is blocked until somebody fixes the cause"
+		if at := progressing.LastTransitionTime.Time; at.After(v.since) {
+			v.since = at
+		}
+		if served {
+			v.text = "is served with its previous content: updates are blocked until somebody fixes the cause"
+		}
+	case served:
+		v.text = "is served with its previous content: the update failed, and catalogd retries"
+	default:
+		v.style, v.text = output.Red, "is unavailable; catalogd retries"
+	}
+}
+
+// remedy returns what a person can do about the reason of the condition Ready.
+func remedy(c *v1beta1.CatalogSource, ready metav1.Condition) string {
+	if !strings.Contains(ready.Message, registry.ReferenceForm) {
+		return strings.NewReplacer("NAME", c.Name, "IMAGE", status.Image(c)).Replace(remedies[ready.Reason])
+	}
+	field := "spec.image" // is not a valid reference
+	if status.Template(c) != "" {
+		field = "spec.imageTemplate"
+	}
+	return fmt.Sprintf("correct %s: kubectl edit catalogsource %s", field, c.Name)
+}
+
+// remedies are for reasons whose message has none. NAME is the catalog's, IMAGE its image.
+var remedies = map[string]string{
+	v1beta1.BlockedReason: "kubectl catalog lint IMAGE lists all errors; after pushing a corrected image: " +
+		"kubectl catalog refresh NAME --wait",
+	v1beta1.UnauthorizedReason: "create a Secret (kubectl create secret docker-registry --help) " +
+		"and add it to spec.registry.pullSecrets: kubectl edit catalogsource NAME",
+	v1beta1.CertificateNotTrustedReason: "store the authority's certificate in a ConfigMap and set spec.registry.caBundle: " +
+		"kubectl edit catalogsource NAME",
+	v1beta1.ImageNotFoundReason: "push the image, then kubectl catalog refresh NAME --wait; " +
+		"or correct spec.image: kubectl edit catalogsource NAME",
+	v1beta1.RegistryUnreachableReason: "when it is reachable again: kubectl catalog refresh NAME --wait",
+	v1beta1.ProxyFailedReason:         "when it works again: kubectl catalog refresh NAME --wait",
+}

@@ -1,0 +1,180 @@
+package catalogs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/follow"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
+)
+
+// progress is how far a catalog is from the goal of a wait.
+type progress struct {
+	done          bool
+	err           error         // the goal is out of reach
+	grace         time.Duration // until err is final
+	stage, detail string        // what is going on
+	hint          string        // what to check after a timeout
+}
+
+// A waitRequest says which catalog to wait for.
+type waitRequest struct {
+	name      string
+	uid       types.UID // empty: any object of the name
+	timeout   time.Duration
+	goal      string                                // in words
+	check     func(*v1beta1.CatalogSource) progress // of nil if the catalog does not exist
+	continues string                                // what an interrupt does not end, in words
+}
+
+var errTimeout = errors.New("timed out")
+
+// wait shows the progress of a catalog until it reaches the goal, and returns it.
+func wait(ctx context.Context, s *session.Session, req waitRequest) (*v1beta1.CatalogSource, error) {
+	parent := ctx
+	ctx, cancel := context.WithTimeoutCause(ctx, req.timeout, errTimeout)
+	defer cancel()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	api, err := s.Client()
+	if err != nil {
+		return nil, err
+	}
+	shown := s.Stderr.Progress()
+	defer shown.End()
+	var last *v1beta1.CatalogSource
+	var now progress
+	var grace *time.Timer
+	err = follow.One(ctx, api, req.name, func(c *v1beta1.CatalogSource) error {
+		if grace != nil {
+			grace.Stop()
+		}
+		last, now = c, req.progress(c)
+		switch {
+		case now.done:
+			return follow.Done
+		case now.err == nil:
+			shown.Show(now.stage, now.detail)
+		case now.grace == 0:
+			return now.err
+		default:
+			err := now.err
+			grace = time.AfterFunc(now.grace, func() { fail(err) })
+		}
+		return nil
+	})
+	if parent.Err() != nil && err != nil {
+		shown.End()
+		fmt.Fprintln(s.Stderr, output.Line(req.interrupted(now)))
+		return nil, exit.Silent(err)
+	}
+	if errors.Is(err, errTimeout) {
+		return nil, req.timedOut(now)
+	}
+	return last, err
+}
+
+// progress checks a catalog, unless it was recreated.
+func (r waitRequest) progress(c *v1beta1.CatalogSource) progress {
+	if c != nil && r.uid != "" && c.UID != r.uid {
+		return progress{err: session.Recreated(r.name)}
+	}
+	return r.check(c)
+}
+
+func (r waitRequest) timedOut(p progress) error {
+	why := cmp.Or(p.hint, p.detail, p.stage, unobserved)
+	if p.err != nil {
+		why = p.err.Error()
+	}
+	return fmt.Errorf("timed out after %s: catalog %q is not %s: %s", r.timeout, r.name, r.goal, output.Line(why))
+}
+
+// interrupted returns the last progress, whose line is erased, and what continues.
+func (r waitRequest) interrupted(p progress) string {
+	last := cmp.Or(p.stage, unobserved)
+	if p.err != nil {
+		last = p.err.Error()
+	} else if p.detail != "" {
+		last += ": " + p.detail
+	}
+	return fmt.Sprintf("interrupted: catalog %q is not %s yet (%s); %s", r.name, r.goal, last, r.continues)
+}
+
+// The stage and the hint of a catalog whose current spec catalogd has not reconciled.
+const (
+	unobserved     = "Waiting for catalogd to reconcile it"
+	unobservedHint = "catalogd has not reconciled it; check that catalogd is running"
+)
+
+var errDeleted = exit.NotFoundf("the catalog was deleted")
+
+// readiness returns the progress of a catalog towards being ready.
+func readiness(c *v1beta1.CatalogSource) progress {
+	if c == nil || c.DeletionTimestamp != nil {
+		return progress{err: errDeleted}
+	}
+	ready := status.Condition(c, v1beta1.ReadyCondition)
+	progressing := status.Condition(c, v1beta1.ProgressingCondition)
+	switch {
+	case !status.IsObserved(c):
+		return progress{stage: unobserved, hint: unobservedHint}
+	case ready.Status == metav1.ConditionTrue, progressing.Reason == v1beta1.SuspendedReason,
+		progressing.Reason == v1beta1.UserSpecifiedUnavailableReason:
+		return progress{done: true}
+	case progressing.Reason == v1beta1.BlockedReason:
+		return progress{err: errors.New(status.Sentence(c, ready.Message)), grace: grace(ready)}
+	case ready.Reason == v1beta1.InvalidPackagesReason, ready.Reason == v1beta1.ImageNotFoundReason: // retried, but in vain
+		return progress{err: errors.New(status.Sentence(c, ready.Message))}
+	case progressing.Reason == v1beta1.RetryingReason, ready.Reason == v1beta1.SyncFailedReason:
+		return progress{stage: "Retrying", detail: ready.Message}
+	}
+	return progress{stage: "Unpacking", detail: ready.Message}
+}
+
+// grace returns how long catalogd may need to notice a Secret or ConfigMap that was created just before the catalog.
+func grace(ready metav1.Condition) time.Duration {
+	if ready.Reason == v1beta1.AccessInvalidReason {
+		return 2 * time.Second
+	}
+	return 0
+}
+
+// A phaseReader refines progress with status.progress: the phase of an update, its bytes and their rate.
+type phaseReader struct{ rate *output.Rate }
+
+func newPhaseReader() phaseReader { return phaseReader{output.NewRate()} }
+
+func (r phaseReader) refine(c *v1beta1.CatalogSource, p progress) progress {
+	if p.done || p.err != nil || c.Status.Progress == nil {
+		return p
+	}
+	p.stage, p.detail = r.read(*c.Status.Progress)
+	p.hint = ""
+	return p
+}
+
+func (r phaseReader) read(p v1beta1.CatalogProgress) (stage, detail string) {
+	switch p.Phase {
+	case v1beta1.ProgressResolving:
+		return "Resolving the image", ""
+	case v1beta1.ProgressDownloading:
+		return "Downloading", r.rate.Progress(p.Bytes, p.TotalBytes)
+	case v1beta1.ProgressIndexing:
+		return "Indexing", ""
+	case v1beta1.ProgressPublishing:
+		total := output.Counted(int(p.TotalPackages), "package", "packages")
+		return "Publishing", fmt.Sprintf("%d of %s", p.Packages, total)
+	}
+	return string(p.Phase), ""
+}

@@ -1,0 +1,103 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+)
+
+// script is an API server that lists and sends what it is told, one watch after another.
+type script struct {
+	client.WithWatch
+	lists   [][]v1beta1.CatalogSource
+	watches [][]watch.Event
+}
+
+func (s *script) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*v1beta1.CatalogSourceList).Items = s.lists[0]
+	s.lists = s.lists[1:]
+	return nil
+}
+
+func (s *script) Watch(context.Context, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+	events := watch.NewFakeWithChanSize(10, false)
+	for _, e := range s.watches[0] {
+		events.Action(e.Type, e.Object)
+	}
+	s.watches = s.watches[1:]
+	events.Stop()
+	return events, nil
+}
+
+func catalogAt(name, uid, version string) v1beta1.CatalogSource {
+	c := v1beta1.CatalogSource{}
+	c.Name, c.UID, c.ResourceVersion = name, types.UID(uid), version
+	return c
+}
+
+// What happens while no watch is open is told by the next list.
+func TestFollowerTellsWhatItMissed(t *testing.T) { synctest.Test(t, testFollowerTellsWhatItMissed) }
+
+func testFollowerTellsWhatItMissed(t *testing.T) {
+	newer, expired := catalogAt("a", "1", "2"), metav1.Status{Reason: metav1.StatusReasonExpired, Code: 410}
+	s := &script{
+		lists: [][]v1beta1.CatalogSource{
+			{catalogAt("a", "1", "1"), catalogAt("b", "2", "1")},
+			{catalogAt("a", "1", "2"), catalogAt("c", "3", "3")},
+			{catalogAt("a", "9", "5"), catalogAt("c", "3", "4")},
+		},
+		watches: [][]watch.Event{{{Type: watch.Modified, Object: &newer}}, {{Type: watch.Error, Object: &expired}}},
+	}
+	var got []string
+	syncs := 0
+	f := &follower{client: s}
+	f.each = func(event watch.EventType, c *v1beta1.CatalogSource) error {
+		got = append(got, fmt.Sprintf("%s %s/%s@%s", event, c.Name, c.UID, c.ResourceVersion))
+		return nil
+	}
+	f.synced = func() error {
+		if syncs++; syncs == 3 {
+			return errEnough
+		}
+		return nil
+	}
+	if err := f.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"ADDED a/1@1", "ADDED b/2@1", "MODIFIED a/1@2",
+		"ADDED c/3@3", "DELETED b/2@1",
+		"DELETED a/1@2", "ADDED a/9@5", "MODIFIED c/3@4",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFollowerEndsWithTheErrorOfWhoIsTold(t *testing.T) {
+	s := &script{lists: [][]v1beta1.CatalogSource{{catalogAt("a", "1", "1")}}}
+	failed := errors.New("the pipe is closed")
+	f := &follower{client: s, each: func(watch.EventType, *v1beta1.CatalogSource) error { return failed }}
+	if err := f.run(t.Context()); !errors.Is(err, failed) {
+		t.Errorf("got %v, want %v", err, failed)
+	}
+}
+
+func TestFollowerEndsWhereThereIsNothingToFollow(t *testing.T) {
+	for _, args := range [][]string{{"list", "--watch"}, {"watch"}} {
+		if code, _, stderr := run(t, args...); code != exitFailure || !strings.Contains(stderr, "was refused") {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
+		}
+	}
+}

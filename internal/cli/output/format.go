@@ -1,0 +1,277 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/kubectl/pkg/cmd/get"
+
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+)
+
+// Group and Version are the API group and version of printed objects that do not exist in the API server, such as packages and channels.
+const (
+	Group   = "content.catalogd.operatorframework.io"
+	version = Group + "/v1"
+)
+
+// A Format is the value of -o with its related flags: a table, or a format of kubectl's own printers.
+type Format struct {
+	flags   *get.PrintFlags
+	own     []string // formats that the command prints itself
+	unnamed bool     // whether the printed objects have no name
+}
+
+// NewFormat adds -o and related flags to a command, which may have formats of its own.
+func NewFormat(cmd *cobra.Command, own ...string) *Format {
+	return addFormat(cmd, &Format{flags: get.NewGetPrintFlags(), own: own})
+}
+
+// NewUnnamedFormat is NewFormat for objects without a name.
+func NewUnnamedFormat(cmd *cobra.Command) *Format {
+	return addFormat(cmd, &Format{flags: get.NewGetPrintFlags(), unnamed: true})
+}
+
+func addFormat(cmd *cobra.Command, f *Format) *Format {
+	f.flags.JSONYamlPrintFlags.AddFlags(cmd)
+	f.flags.TemplateFlags.AddFlags(cmd)
+	formats := f.formats()
+	usage := "`format`: "
+	if len(f.own) > 0 {
+		usage += strings.Join(f.own, ", ") + "; or "
+	}
+	usage += strings.Join(formats[len(f.own):], ", ") + " (as in kubectl get)"
+	cmd.Flags().StringVarP(f.flags.OutputFormat, "output", "o", "", usage)
+	cmd.Flags().BoolVar(f.flags.NoHeaders, "no-headers", false, "print no table headers")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	cmd.PreRunE = func(*cobra.Command, []string) error { return f.validate() }
+	return f
+}
+
+func (f *Format) formats() []string {
+	return slices.DeleteFunc(slices.Concat(f.own, f.flags.AllowedFormats()), func(format string) bool {
+		return f.unnamed && format == "name"
+	})
+}
+
+// validate returns an error if the format is unknown or its template is malformed.
+func (f *Format) validate() error {
+	if f.unnamed && f.Name() == "name" {
+		return UnknownFormat("name", f.formats())
+	}
+	if f.IsTable() || slices.Contains(f.own, f.Name()) {
+		return nil
+	}
+	printer, err := f.kubectlPrinter()
+	if err == nil && strings.HasPrefix(f.Name(), "custom-columns") { // which parses its columns only when it prints
+		err = printer.PrintObj(&unstructured.Unstructured{Object: map[string]any{}}, io.Discard)
+	}
+	if err != nil && !exit.IsUsage(err) {
+		err = exit.Usagef("--output: %w", err)
+	}
+	return err
+}
+
+// Name returns the value of -o.
+func (f *Format) Name() string { return *f.flags.OutputFormat }
+
+// IsTable reports whether the format is a table.
+func (f *Format) IsTable() bool {
+	template := f.flags.TemplateFlags.TemplateArgument
+	return (f.Name() == "" || f.Name() == "wide") && (template == nil || *template == "")
+}
+
+// IsPlain reports whether the format is a table of the default columns.
+func (f *Format) IsPlain() bool { return f.IsTable() && f.Name() == "" }
+
+// A Row of a list has cells for a table and an object for the other formats.
+type Row struct {
+	Cells  []string
+	Object *unstructured.Unstructured
+}
+
+// NewRow returns a row. fields is any value that encodes to a JSON object: the printed object without apiVersion, kind and name.
+func NewRow(kind, name string, fields any, cells ...string) (Row, error) {
+	encoded, err := json.Marshal(fields)
+	if err != nil {
+		return Row{}, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal(encoded, &u.Object); err != nil {
+		return Row{}, err
+	}
+	u.SetAPIVersion(version)
+	u.SetKind(kind)
+	u.SetName(name)
+	return Row{cells, u}, nil
+}
+
+func cellsOf(rows []Row) [][]string {
+	cells := make([][]string, len(rows))
+	for i, r := range rows {
+		cells[i] = r.Cells
+	}
+	return cells
+}
+
+func (f *Format) tableOptions() Options {
+	return Options{Wide: f.Name() == "wide", NoHeaders: *f.flags.NoHeaders}
+}
+
+// PrintObject prints one object in a format other than a table. See NewRow for fields.
+func (f *Format) PrintObject(to *Terminal, kind, name string, fields any) error {
+	row, err := NewRow(kind, name, fields)
+	if err != nil {
+		return err
+	}
+	return f.Print(to, nil, []Row{row}, true)
+}
+
+// Print writes a list. With single, other formats print the only row as an object, as kubectl does for a name.
+func (f *Format) Print(to *Terminal, columns []Column, rows []Row, single bool) error {
+	if f.IsTable() {
+		return to.Print(Table{Columns: columns, Rows: cellsOf(rows)}, f.tableOptions())
+	}
+	if single && len(rows) == 1 {
+		write, err := f.Stream(to, columns)
+		if err != nil {
+			return err
+		}
+		return write(rows)
+	}
+	printer, err := f.printer(to)
+	if err != nil {
+		return err
+	}
+	if f.Name() == "name" { // a package of several catalogs has one name
+		seen := map[string]bool{}
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
+			was := seen[r.Object.GetName()]
+			seen[r.Object.GetName()] = true
+			return was
+		})
+	}
+	list := &unstructured.UnstructuredList{Object: map[string]any{
+		"apiVersion": "v1", "kind": "List", "metadata": map[string]any{},
+	}}
+	for _, r := range rows {
+		list.Items = append(list.Items, *r.Object)
+	}
+	return printer.PrintObj(list, to)
+}
+
+// Stream returns a function that prints rows as they arrive: lines of one table, or separate objects.
+func (f *Format) Stream(to *Terminal, columns []Column) (func([]Row) error, error) {
+	if f.IsTable() {
+		table := to.Stream(columns, f.tableOptions())
+		return func(rows []Row) error { return table.Print(cellsOf(rows)...) }, nil
+	}
+	printer, err := f.printer(to)
+	return func(rows []Row) error {
+		for _, r := range rows {
+			if err := printer.PrintObj(r.Object, to); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, err
+}
+
+// printer returns kubectl's printer. On a terminal, harmful characters are replaced.
+func (f *Format) printer(to *Terminal) (printers.ResourcePrinter, error) {
+	printer, err := f.kubectlPrinter()
+	if err != nil || !to.Live {
+		return printer, err
+	}
+	clean := Text
+	if f.Name() == "json" {
+		clean = JSON
+	}
+	return printers.ResourcePrinterFunc(func(object runtime.Object, w io.Writer) error {
+		var b strings.Builder
+		if err := printer.PrintObj(object, &b); err != nil {
+			return err
+		}
+		_, err := io.WriteString(w, clean(b.String()))
+		return err
+	}), nil
+}
+
+func (f *Format) kubectlPrinter() (printers.ResourcePrinter, error) {
+	switch f.Name() {
+	case "yaml":
+		return f.yamlPrinter(), nil
+	case "yml":
+		return nil, exit.Usagef("unknown format \"yml\": did you mean yaml?")
+	}
+	printer, err := f.flags.ToPrinter()
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		err = UnknownFormat(f.Name(), f.formats())
+	}
+	return printer, err
+}
+
+// UnknownFormat returns the error of an unknown value of -o.
+func UnknownFormat(format string, valid []string) error {
+	return exit.Usagef("unknown format %q; valid formats are %s", format, strings.Join(valid, ", "))
+}
+
+// yamlPrinter returns kubectl's YAML printer, fed with JSON in which every character that YAML does not accept is escaped. kubectl's own
+// prints nothing for such texts.
+func (f *Format) yamlPrinter() printers.ResourcePrinter {
+	ofJSON := &printers.YAMLPrinter{}
+	var printer printers.ResourcePrinter = printers.ResourcePrinterFunc(func(object runtime.Object, w io.Writer) error {
+		text, err := json.Marshal(object)
+		if err != nil {
+			return err
+		}
+		return ofJSON.PrintObj(&runtime.Unknown{Raw: escapeForYAML(text)}, w)
+	})
+	if !f.flags.JSONYamlPrintFlags.ShowManagedFields {
+		printer = &printers.OmitManagedFieldsPrinter{Delegate: printer}
+	}
+	return printer
+}
+
+// escapeForYAML escapes characters that YAML does not accept, such as C1 controls, in compact JSON.
+func escapeForYAML(text []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		if r <= 0xFFFF && !unicode.IsGraphic(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
+}
+
+// Lines writes formatted text to a terminal until a write fails.
+type Lines struct {
+	*Terminal
+	Err error
+}
+
+// Printf writes formatted text, unless an earlier write failed.
+func (l *Lines) Printf(format string, args ...any) {
+	if l.Err == nil {
+		_, l.Err = fmt.Fprintf(l.Terminal, format, args...)
+	}
+}
+
+// Do runs a function that writes to the same terminal, unless an earlier write failed.
+func (l *Lines) Do(write func() error) {
+	if l.Err == nil {
+		l.Err = write()
+	}
+}

@@ -1,0 +1,159 @@
+// Package output prints values: tables that fit the terminal, the formats of kubectl, colors, Markdown and progress. It knows no cluster.
+//
+// Texts of catalogs are printed without characters that could harm a terminal. Output to a file or a pipe is neither cut nor colored.
+package output
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/mattn/go-runewidth"
+	"golang.org/x/term"
+)
+
+// A Terminal is the destination of output: a terminal, a file or a pipe.
+type Terminal struct {
+	io.Writer
+	Width  int  // in columns; 0: unlimited
+	Colors bool // whether styles are shown
+	Live   bool // whether lines can be overwritten
+}
+
+// New returns the Terminal of w. getenv is os.Getenv: NO_COLOR (no-color.org) and TERM=dumb disable colors, COLUMNS sets the width.
+func New(w io.Writer, getenv func(string) string) *Terminal {
+	t := &Terminal{Writer: w}
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		t.Live = getenv("TERM") != "dumb"
+		t.Colors = t.Live && getenv("NO_COLOR") == ""
+		t.Width, _, _ = term.GetSize(int(file.Fd()))
+	}
+	if columns, err := strconv.Atoi(getenv("COLUMNS")); err == nil && columns > 0 {
+		t.Width = columns
+	}
+	return t
+}
+
+// Title prints a heading.
+func (t *Terminal) Title(text string) error {
+	_, err := fmt.Fprintf(t, "\n%s\n", t.Paint(Bold, text))
+	return err
+}
+
+// Warnf prints a warning.
+func (t *Terminal) Warnf(format string, args ...any) {
+	fmt.Fprintf(t, "%s %s\n", t.Paint(Yellow, "warning:"), Line(fmt.Sprintf(format, args...)))
+}
+
+// Clean returns the function that makes a text harmless for the terminal: JSON for JSON, Text otherwise. Files and pipes get the text unchanged.
+func (t *Terminal) Clean(json bool) func(string) string {
+	switch {
+	case !t.Live:
+		return func(text string) string { return text }
+	case json:
+		return JSON
+	}
+	return Text
+}
+
+// A Style of text. The zero Style is plain.
+type Style string
+
+// Styles are the parameters of SGR (ECMA-48). They use the 16 colors of the user's palette.
+const (
+	Plain     Style = ""
+	Bold      Style = "1"
+	Faint     Style = "2"
+	Italic    Style = "3"
+	Underline Style = "4"
+	Red       Style = "31"
+	Green     Style = "32"
+	Yellow    Style = "33"
+	Cyan      Style = "36"
+)
+
+// Paint returns a text in a style.
+func (t *Terminal) Paint(style Style, text string) string {
+	if !t.Colors || style == Plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(style) + "m" + text + "\x1b[0m"
+}
+
+// Line returns an untrusted text as one line, without control characters and characters that change the direction of writing.
+func Line(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case isHarmful(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text))
+}
+
+// Text is Line for several lines.
+func Text(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return r
+		case r == '\t':
+			return ' '
+		case r == '\r':
+			return -1
+		case isHarmful(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// JSON is Text for JSON. Harmful characters are escaped, so the value stays the same.
+func JSON(text string) string {
+	if strings.IndexFunc(text, isEscaped) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if isEscaped(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// isEscaped excludes line ends and tabs: in JSON, these occur only between values.
+func isEscaped(r rune) bool { return isHarmful(r) && r != '\n' && r != '\r' && r != '\t' }
+
+func isHarmful(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+}
+
+// width returns the number of columns of a text. Characters of ambiguous width count as narrow, as in terminals outside East Asia.
+func width(text string) int { return narrow.StringWidth(text) }
+
+var narrow = &runewidth.Condition{}
+
+// Cut shortens a text to a width, with an ellipsis.
+func Cut(text string, most int) string {
+	if width(text) <= most {
+		return text
+	}
+	return narrow.Truncate(text, most, "…")
+}
+
+// cutCell shortens a name in the middle, because its end is often a version, and other texts at their end.
+func cutCell(text string, most int) string {
+	if width(text) <= most || most < enough || strings.Contains(text, " ") {
+		return Cut(text, most)
+	}
+	begin := narrow.Truncate(text, (most-1)/2, "")
+	return begin + narrow.TruncatePrefix(text, most-width(begin), "…")
+}

@@ -1,0 +1,136 @@
+package packages
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	upgrade "github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/cli/content"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
+)
+
+// A channelsRequest selects channels of a package: one, the default one, or all.
+type channelsRequest struct {
+	lookup.Scope
+	all bool
+}
+
+// A channel has all that its upgrade graph is made of.
+type channel struct {
+	Name        string               `json:"name"`
+	Package     content.Named        `json:"package"`
+	Catalog     content.Named        `json:"catalog"`
+	IsDefault   bool                 `json:"isDefault"`
+	Deprecation *content.Deprecation `json:"deprecation,omitempty"`
+	Head        content.Named        `json:"head"`
+	Entries     []struct {
+		Name        string               `json:"name"`
+		Version     string               `json:"version"`
+		Replaces    string               `json:"replaces,omitempty"`
+		Skips       []string             `json:"skips,omitempty"`
+		SkipRange   string               `json:"skipRange,omitempty"`
+		Deprecation *content.Deprecation `json:"deprecation,omitempty"`
+	} `json:"entries"`
+}
+
+const channelsQuery = `query($name: String!, $catalog: String!, $channel: String!, $all: Boolean!) {
+	package(name: $name, catalog: $catalog) {
+		defaultChannel { name } names: channels { name }
+		channel(name: $channel) @skip(if: $all) { ...upgrades } channels @include(if: $all) { ...upgrades } } }
+	fragment upgrades on Channel { name deprecation { message } head { name }
+		entries { name version replaces skips skipRange deprecation { message } } }`
+
+// readChannels returns channels of a package, the default channel first. If several catalogs have the package, it uses the one with the
+// highest priority and names the others on the error stream.
+func readChannels(ctx context.Context, s *session.Session, req channelsRequest) ([]channel, error) {
+	found, err := lookup.ExistingPackages(ctx, s, req.Package, req.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	first := found[0]
+	req.Package, req.Catalog = first.Name, first.Catalog.Name
+	name := cmp.Or(req.Channel, first.DefaultChannel.Name)
+	var answer struct {
+		Package *struct {
+			DefaultChannel content.Named
+			Names          []content.Named
+			Channel        *channel
+			Channels       []channel
+		}
+	}
+	variables := map[string]any{"name": req.Package, "catalog": req.Catalog, "channel": name, "all": req.all}
+	if err := first.Service.Query(ctx, "", "", channelsQuery, variables, &answer); err != nil {
+		return nil, err
+	}
+	p := answer.Package
+	if p == nil { // removed just now
+		return nil, lookup.NoPackage(ctx, s, req.Package, req.Catalog)
+	}
+	if !slices.Contains(p.Names, content.Named{Name: name}) {
+		return nil, noChannel(name, content.Names(p.Names), req.Scope)
+	}
+	channels := p.Channels
+	if p.Channel != nil {
+		channels = []channel{*p.Channel}
+	}
+	for i := range channels {
+		c := &channels[i]
+		c.Package.Name, c.Catalog.Name, c.IsDefault = req.Package, req.Catalog, c.Name == p.DefaultChannel.Name
+	}
+	slices.SortStableFunc(channels, func(a, b channel) int { return a.order() - b.order() })
+	return channels, printChoice(s, found)
+}
+
+func (c *channel) order() int {
+	if c.IsDefault {
+		return 0
+	}
+	return 1
+}
+
+// noChannel returns the error of a channel that a package does not have. names are its channels.
+func noChannel(name string, names []string, in lookup.Scope) error {
+	in.Channel = ""
+	return exit.NotFoundf("channel %q not found%s%s", name, in, lookup.OrListed(name, names))
+}
+
+// printChoice prints which catalog was chosen, if several have the package.
+func printChoice(s *session.Session, found []lookup.Package) error {
+	if len(found) < 2 {
+		return nil
+	}
+	var others []string
+	for _, p := range found[1:] {
+		others = append(others, output.Line(p.Catalog.Name))
+	}
+	_, err := fmt.Fprintf(s.Stderr, "Using package %s of catalog %s; other catalogs with this package (see --catalog): %s.\n",
+		output.Line(found[0].Name), output.Line(found[0].Catalog.Name), strings.Join(others, ", "))
+	return err
+}
+
+func (c *channel) graph() *upgrade.Graph {
+	of := upgrade.Channel{Catalog: c.Catalog.Name, Package: c.Package.Name, Name: c.Name, Head: c.Head.Name}
+	for _, e := range c.Entries {
+		entry := upgrade.Entry{Name: e.Name, Version: e.Version, Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange}
+		if e.Deprecation != nil {
+			entry.Deprecated = cmp.Or(e.Deprecation.Message, "deprecated")
+		}
+		of.Entries = append(of.Entries, entry)
+	}
+	return upgrade.New(of)
+}
+
+// title returns the name with notes: "stable (default)".
+func (c *channel) title() string {
+	text := c.Name
+	if note := notes(c.IsDefault, c.Deprecation); note != "" {
+		text += " (" + note + ")"
+	}
+	return output.Line(text)
+}

@@ -1,0 +1,138 @@
+package packages
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	upgrade "github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
+)
+
+// pictures are the formats for one channel.
+var pictures = map[string]func(*upgrade.Graph, io.Writer) error{
+	"dot": (*upgrade.Graph).DOT, "mermaid": (*upgrade.Graph).Mermaid,
+	"svg": func(g *upgrade.Graph, w io.Writer) error { return g.Layout().SVG(w) },
+}
+
+func newGraphCommand(s *session.Session) *cobra.Command {
+	var req channelsRequest
+	var ascii bool
+	cmd := &cobra.Command{
+		Use:   "graph PACKAGE",
+		Short: "Draw the upgrade graph of a package",
+		Long: `Draw the upgrade graph of a channel of a package. In the terminal, the newest version is on top, above the version that it replaces. Other
+replacements are drawn as lanes. Beside each version are the versions that it skips and the range of versions that it can replace ("from"). The
+default channel is drawn, unless --channel selects another.
+
+-o dot is for Graphviz, -o mermaid for Markdown, -o svg for a browser. -o json and -o yaml have the entries, and the edges with their reasons.
+--all-channels works with text, json and yaml.`,
+		Example: `  kubectl catalog graph skupper-operator
+  kubectl catalog graph skupper-operator --channel stable-1.6 -o mermaid
+  kubectl catalog graph skupper-operator -o svg > skupper.svg
+  kubectl catalog graph skupper-operator --all-channels`,
+		Args:              onePackage("graph PACKAGE", "channel"),
+		ValidArgsFunction: lookup.FirstArgument(lookup.CompletePackages(s)),
+	}
+	format := output.NewFormat(cmd, "text", "dot", "mermaid", "svg")
+	flags := cmd.Flags()
+	flags.StringVarP(&req.Catalog, "catalog", "c", "", "the package of this `catalog`")
+	flags.StringVar(&req.Channel, "channel", "", "this `channel` instead of the default channel")
+	flags.BoolVar(&req.all, "all-channels", false, "all channels of the package, the default channel first")
+	flags.BoolVar(&ascii, "ascii", false, "draw with ASCII characters only")
+	lookup.CompleteFlags(s, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		req.Package = args[0]
+		draw := pictures[format.Name()]
+		switch {
+		case req.all && req.Channel != "":
+			return exit.Usagef("specify --channel or --all-channels, not both")
+		case req.all && draw != nil:
+			return exit.Usagef("-o %s draws one channel: use --channel, or -o text for all channels", format.Name())
+		}
+		channels, err := readChannels(cmd.Context(), s, req)
+		switch {
+		case err != nil:
+			return err
+		case draw != nil:
+			return draw(channels[0].graph(), s.Stdout)
+		case format.Name() != "text" && !format.IsTable():
+			return printGraphs(s.Stdout, format, channels, !req.all)
+		}
+		return drawGraphs(s.Stdout, channels, ascii)
+	}
+	return cmd
+}
+
+// styles are those of the parts of a drawing.
+var styles = map[upgrade.Role]output.Style{
+	upgrade.RoleLanes: output.Cyan, upgrade.RoleVersion: output.Bold, upgrade.RoleHead: output.Green,
+	upgrade.RoleDeprecated: output.Yellow, upgrade.RoleRemark: output.Faint,
+}
+
+func drawGraphs(to *output.Terminal, channels []channel, ascii bool) error {
+	lines := output.Lines{Terminal: to}
+	options := upgrade.TextOptions{Width: to.Width, ASCII: ascii, Paint: func(role upgrade.Role, text string) string {
+		return to.Paint(styles[role], text)
+	}}
+	for i := range channels {
+		c := &channels[i]
+		if i > 0 {
+			lines.Printf("\n")
+		}
+		lines.Printf("%s\n", to.Paint(output.Bold, c.heading()+": "+output.Counted(len(c.Entries), "version", "versions")))
+		lines.Do(func() error { return c.graph().Layout().Text(to, options) })
+	}
+	return lines.Err
+}
+
+// heading returns where the channel is, as the beginning of a sentence.
+func (c *channel) heading() string {
+	text := fmt.Sprintf("Channel %s of package %s in catalog %s", c.title(), c.Package.Name, c.Catalog.Name)
+	return output.Line(text)
+}
+
+// A graphView is what -o json prints.
+type graphView struct {
+	*channel
+	Edges []edgeView `json:"edges"`
+}
+
+type edgeView struct {
+	From    string       `json:"from"`
+	To      string       `json:"to"`
+	Reasons []reasonView `json:"reasons"`
+}
+
+type reasonView struct {
+	Kind  upgrade.Kind `json:"kind"`
+	Range string       `json:"range,omitempty"`
+}
+
+func reasonViews(reasons []upgrade.Reason) []reasonView {
+	views := make([]reasonView, len(reasons))
+	for i, r := range reasons {
+		views[i] = reasonView{r.Kind, r.Range}
+	}
+	return views
+}
+
+func printGraphs(to *output.Terminal, format *output.Format, channels []channel, single bool) error {
+	var rows []output.Row
+	for i := range channels {
+		g := graphView{channel: &channels[i], Edges: []edgeView{}}
+		for _, edge := range channels[i].graph().Edges() {
+			g.Edges = append(g.Edges, edgeView{edge.From, edge.To, reasonViews(edge.Reasons)})
+		}
+		row, err := output.NewRow("UpgradeGraph", g.Name, g)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	return format.Print(to, nil, rows, single)
+}
