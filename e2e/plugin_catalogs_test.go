@@ -177,7 +177,7 @@ func TestPluginAddFails(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", blocked.code, blocked.stderr)
 	}
 	none := w.plugin(t, "add", "none", w.registry.address+"/none:latest", "--wait")
-	if none.code != 1 || !strings.Contains(none.stderr, "error: Finding the digest") || !strings.Contains(none.stderr, "\nit was created, and catalogd goes on with it: ") {
+	if none.code != 1 || !strings.Contains(none.stderr, "error: Finding the digest") || !strings.Contains(none.stderr, "\nthe catalog was created, and catalogd continues to process it: ") {
 		t.Errorf("exit code %d:\n%s", none.code, none.stderr)
 	}
 	late := w.plugin(t, "add", "late", "127.0.0.1:1/none:latest", "--wait", "--timeout", "2s")

@@ -1,20 +1,18 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
 func TestWrongAPIServer(t *testing.T) {
@@ -24,41 +22,15 @@ func TestWrongAPIServer(t *testing.T) {
 		says string
 	}{
 		{"list --server https://127.0.0.1:1", 1, "error: The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n"},
-		{"list --context nope", 2, `context "nope" does not exist: kubectl config view shows`},
+		{"list --context nope", 2, `context "nope" does not exist: see kubectl config view`},
 		{"list --cluster nope", 2, `cluster "nope" does not exist`},
 		{"list --user nope", 2, `auth info "nope" does not exist`},
-		{"list --kubeconfig testdata/none", 3, `--kubeconfig: there is no file "testdata/none"`},
+		{"list --kubeconfig testdata/none", 3, `--kubeconfig: file "testdata/none" not found`},
 		{"get packages --server-url http://127.0.0.1:1", 1, "the content service at http://127.0.0.1:1 cannot be reached"},
 	} {
 		code, _, stderr := run(t, strings.Fields(test.args)...)
 		if code != test.code || !strings.Contains(stderr, test.says) {
 			t.Errorf("%s: exit code %d, want %d, and %q in %s", test.args, code, test.code, test.says, stderr)
-		}
-	}
-}
-
-// Where no kubeconfig names a server, whatever listens at the default one has nothing to say of catalogs.
-func TestNoKubeconfig(t *testing.T) {
-	refused := &url.Error{Op: "Get", URL: "http://localhost:8080/apis", Err: errors.New("connection refused")}
-	noPage := apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", v1beta1.GroupVersion.WithResource("catalogsources").GroupResource(), "", "404", 0, true)
-	for _, test := range []struct {
-		server string
-		err    error
-		want   bool
-	}{
-		{"", refused, true},
-		{"", noPage, true},
-		{"http://localhost:8080", noPage, false},
-		{"", usagef("--limit"), false},
-	} {
-		e := newEnv(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
-		*e.kube.KubeConfig, *e.kube.APIServer = "/dev/null", test.server
-		if _, err := e.config(); err != nil {
-			t.Fatal(err)
-		}
-		got := e.explain(test.err)
-		if strings.HasPrefix(got, "no kubeconfig says where the cluster is, so localhost:8080 was asked: export KUBECONFIG") != test.want {
-			t.Errorf("%v of server %q: %s", test.err, test.server, got)
 		}
 	}
 }
@@ -92,13 +64,13 @@ func TestRefusedCommandLine(t *testing.T) {
 			errors.New(`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: spec.pollingSchedule: invalid minute "x": use numbers`))),
 			`error: --schedule: invalid minute "x": use numbers` + "\n"},
 		{"get packages --field-selector catalog=sample", answer(apierrors.NewBadRequest("field label not supported: catalog")),
-			"error: --field-selector: field label not supported: catalog; use spec.catalog, spec.packageName, "},
-		{"list --field-selector x=y", answer(apierrors.NewBadRequest("field label not supported: x")), "error: --field-selector: field label not supported: x; use metadata.name\n"},
-		{"list --watch --field-selector x=y", answer(apierrors.NewBadRequest("field label not supported: x")), "; use metadata.name\n"},
+			"error: --field-selector: field label not supported: catalog; valid fields are spec.catalog, spec.packageName, "},
+		{"list --field-selector x=y", answer(apierrors.NewBadRequest("field label not supported: x")), "error: --field-selector: field label not supported: x; valid fields are metadata.name\n"},
+		{"list --watch --field-selector x=y", answer(apierrors.NewBadRequest("field label not supported: x")), "; valid fields are metadata.name\n"},
 	} {
 		status = test.status
 		code, _, stderr := run(t, append(strings.Fields(test.args), "--server", server.URL)...)
-		if code != exitUsage || !strings.Contains(stderr, test.says) {
+		if code != exit.Usage || !strings.Contains(stderr, test.says) {
 			t.Errorf("%s: exit code %d: %s", test.args, code, stderr)
 		}
 	}
@@ -108,28 +80,8 @@ func TestRefusedCommandLine(t *testing.T) {
 func TestAddOfADirectory(t *testing.T) {
 	for _, dir := range []string{"testdata", "./nosuch", "/nosuch", "../cli"} {
 		code, out, stderr := runPlugin(t, "add", "mine", dir, "--dry-run=client")
-		if want := dir + " is on this machine, and catalogd pulls images: kubectl catalog push " + dir; code != exitUsage || out != "" || !strings.Contains(stderr, want) {
+		if want := dir + " is a local path, and catalogd pulls images; push it first: kubectl catalog push " + dir; code != exit.Usage || out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d: %s%s", dir, code, out, stderr)
-		}
-	}
-}
-
-func TestFailedAddStays(t *testing.T) {
-	failed := errors.New("nobody answers")
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, test := range []struct {
-		ctx  context.Context
-		err  error
-		want bool
-	}{
-		{t.Context(), failed, true},
-		{t.Context(), notFoundf("removed"), false},
-		{t.Context(), madeAnew("mine"), false},
-		{done, failed, false},
-	} {
-		if got := stays(test.ctx, "mine", test.err); !errors.Is(got, test.err) || strings.Contains(got.Error(), "kubectl catalog remove mine") != test.want {
-			t.Errorf("of %v: %v", test.err, got)
 		}
 	}
 }

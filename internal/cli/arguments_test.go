@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
 func TestArguments(t *testing.T) {
@@ -15,23 +13,23 @@ func TestArguments(t *testing.T) {
 		code int
 		says string
 	}{
-		{"show foo 1.8.0", 2, "1.8.0 is too much: one package at a time; did you mean kubectl catalog show foo --version 1.8.0?"},
+		{"show foo 1.8.0", 2, "unexpected argument 1.8.0: specify one package; did you mean kubectl catalog show foo --version 1.8.0?"},
 		{"graph foo stable", 2, "did you mean kubectl catalog graph foo --channel stable?"},
-		{"lint . ..", 2, ".. is too much: one catalog at a time"},
-		{"push . x.example/y z", 2, "z is too much: one directory or file to one image"},
-		{"diff a b c", 2, "c is too much: two catalogs"},
-		{"list a -l b=c", 2, "name catalogs, or select them"},
-		{"list a --watch --field-selector metadata.name=b", 2, "name catalogs, or select them"},
+		{"lint . ..", 2, "unexpected argument ..: specify one catalog"},
+		{"push . x.example/y z", 2, "unexpected argument z: specify one directory or file, and one image"},
+		{"diff a b c", 2, "unexpected argument c: specify two catalogs"},
+		{"list a -l b=c", 2, "specify names, or --selector"},
+		{"list a --watch --field-selector metadata.name=b", 2, "specify names, or --selector"},
 		{"list -l =", 2, "--selector \"=\": "},
 		{"list --field-selector x", 2, "--field-selector \"x\": "},
 		{"get packages --selector =", 2, "--selector \"=\": "},
 		{"get packages --channel stable", 2, "kubectl catalog get channels stable --all"},
-		{"get packages --channel stable --watch", 2, "packages are in no channel"},
-		{"get packages foo --raw /catalogs", 2, "packages foo is too much: --raw prints what is at its path"},
+		{"get packages --channel stable --watch", 2, "--channel does not apply to packages"},
+		{"get packages foo --raw /catalogs", 2, "unexpected argument packages foo: --raw takes a path only"},
 		{"list --request-timeout soon", 2, "--request-timeout \"soon\": "},
 		{"lint nosuch", 3, "there is no directory or file nosuch (an image is named with its registry)"},
 		{"diff nosuch/a nosuch/b", 3, "there is no directory or file nosuch/a (an image is named with its registry)"},
-		{"push x.example/y:z ./cli", 2, "what to push comes first: kubectl catalog push ./cli x.example/y:z"},
+		{"push x.example/y:z ./cli", 2, "the directory comes first: kubectl catalog push ./cli x.example/y:z"},
 		{"push . https://quay.io/foo/bar:v1", 2, "write registry/repository:tag, without https://"},
 		{"push . http://127.0.0.1:5/x/y:v1 --insecure", 2, "write registry/repository:tag, without http://"},
 		{"push . ./x", 2, "\"./x\" is no image reference: write registry/repository:tag"},
@@ -40,18 +38,25 @@ func TestArguments(t *testing.T) {
 		{"lint https://quay.io/foo/bar:v1", 2, "without https://"},
 		{"lint docker://quay.io/foo/bar/", 2, "without docker://"},
 		{"diff testdata https://quay.io/foo/bar:v1 --server-url http://127.0.0.1:1", 2, "without https://"},
-		{"diff a b -o name", 2, "there is no format \"name\": use one of "},
-		{"version --client -o name", 2, "there is no format \"name\": use one of "},
+		{"diff a b -o name", 2, "unknown format \"name\"; valid formats are "},
+		{"version --client -o name", 2, "unknown format \"name\"; valid formats are "},
 		{"info foo", 2, "show"},
 		{"update", 2, "refresh"},
 		{"get argocd-operator", 2, "kubectl catalog get package argocd-operator"},
 		{"list -A --server http://127.0.0.1:1", 1, "127.0.0.1:1"},
-		{"install foo --channel stable", 2, "there is no install: catalogd keeps catalogs"},
-		{"uninstall foo", 2, "there is no uninstall"},
-		{"help show", 0, "Show a page about a package"},
-		{"help nosuch", 2, "there is no command \"nosuch\""},
+		{"help show", 0, "Show the details of a package"},
+		{"help nosuch", 2, "unknown command \"nosuch\""},
 		{"--version", 0, "version test"},
-		{"get packages -o yml --server-url http://127.0.0.1:1", 1, "127.0.0.1:1"},
+		{"get packages -o yml --server-url http://127.0.0.1:1", 2, "did you mean yaml?"},
+		{"get packages -o jsonpath={.a --server-url http://127.0.0.1:1", 2, "--output: "},
+		{"get packages -o jsonpath= --server-url http://127.0.0.1:1", 2, "--output: "},
+		{"list -o custom-columns=A --server http://127.0.0.1:1", 2, "--output: "},
+		{"list -o custom-columns=A:{.b --server http://127.0.0.1:1", 2, "--output: "},
+		{"list -o custom-columns= --server http://127.0.0.1:1", 2, "--output: "},
+		{"version -o go-template={{.x --server http://127.0.0.1:1", 2, "--output: "},
+		{"show foo -o go-template= --server-url http://127.0.0.1:1", 2, "--output: "},
+		{"add mine x --server http://127.0.0.1:1 -o jsonpath={.a", 2, "--output: "},
+		{"suspend mine --server http://127.0.0.1:1 -o go-template={{.x", 2, "--output: "},
 		{"__complete add x ", 0, "ShellCompDirectiveNoFileComp"},
 		{"__complete add --interval ", 0, "ShellCompDirectiveNoFileComp"},
 		{"__complete add --ca-file ", 0, "ShellCompDirectiveDefault"},
@@ -71,31 +76,11 @@ func TestGetSomeOfThese(t *testing.T) {
 		return `{"data":{"packages":{"nodes":[{"name":"a","catalog":{"name":"c"},"version":"1.0.0"},{"name":"b","catalog":{"name":"c"}}],"pageInfo":{}}}}`
 	})
 	code, stdout, stderr := run(t, "get", "packages", "a", "nope", "b", "--no-headers", "-o", "custom-columns=N:.name", "--server-url", url)
-	if code != exitNotFound || stdout != "a\nb\n" || stderr != "error: there is no package \"nope\": kubectl catalog search WORDS finds packages\n" {
+	if code != exit.NotFound || stdout != "a\nb\n" || stderr != "error: package \"nope\" not found; kubectl catalog search WORDS finds packages\n" {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	code, _, stderr = run(t, "get", "packages", "-o", "yml", "--server-url", url)
-	if code != exitUsage || !strings.Contains(stderr, "did you mean yaml?") {
+	if code != exit.Usage || !strings.Contains(stderr, "did you mean yaml?") {
 		t.Errorf("-o yml: exit code %d, %s", code, stderr)
-	}
-}
-
-func TestSortByVersion(t *testing.T) {
-	for _, by := range []string{".version", "{.version}", ".head.version"} {
-		var rows []row
-		for _, version := range []string{"1.10.0", "1.9.0", "", "1.9.0-rc.1", "v2"} {
-			object := map[string]any{"version": version, "head": map[string]any{"version": version}}
-			rows = append(rows, row{cells: []string{version}, object: &unstructured.Unstructured{Object: object}})
-		}
-		if err := sortRows(rows, by); err != nil {
-			t.Fatal(err)
-		}
-		var sorted []string
-		for r := range slices.Values(rows) {
-			sorted = append(sorted, r.cells[0])
-		}
-		if diff := cmp.Diff([]string{"", "v2", "1.9.0-rc.1", "1.9.0", "1.10.0"}, sorted); diff != "" {
-			t.Errorf("by %s (-want +got):\n%s", by, diff)
-		}
 	}
 }

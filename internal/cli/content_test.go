@@ -8,75 +8,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
-
-func TestParseAPI(t *testing.T) {
-	for text, want := range map[string]gvk{
-		"Kafka":                          {Kind: "Kafka"},
-		"Kafka.kafka.strimzi.io":         {Kind: "Kafka", Group: "kafka.strimzi.io"},
-		"Kafka.v1beta2.kafka.strimzi.io": {Kind: "Kafka", Version: "v1beta2", Group: "kafka.strimzi.io"},
-		"Kafka.v1":                       {Kind: "Kafka", Version: "v1"},
-		"Service.v1beta.example.com":     {Kind: "Service", Group: "v1beta.example.com"},
-	} {
-		if got := parseAPI(text); got != want {
-			t.Errorf("parseAPI(%q) = %#v, want %#v", text, got, want)
-		}
-	}
-}
-
-func TestAPIMatches(t *testing.T) {
-	api := gvk{Group: "kafka.strimzi.io", Version: "v1", Kind: "KafkaProxy"}
-	for asked, want := range map[string]bool{
-		"KafkaProxy": true, "kafkaproxy": true, "kafkaproxies.kafka.strimzi.io": true, "kafkaproxies.v1.kafka.strimzi.io": true,
-		"kafkaproxys": false, "Kafka": false, "KafkaProxy.strimzi.io": false, "KafkaProxy.v2.kafka.strimzi.io": false,
-	} {
-		if got := api.matches(parseAPI(asked)); got != want {
-			t.Errorf("%s matches %q: %v", api, asked, got)
-		}
-	}
-}
-
-func TestAPIUserVersions(t *testing.T) {
-	u := apiUser{From: "1.9.0", To: "1.9.0"}
-	for _, version := range []string{"1.9.0", "1.10.0", "1.2.0"} {
-		u.add(version, "1.10.0")
-	}
-	want := apiUser{From: "1.2.0", To: "1.10.0", Versions: 3, Current: true}
-	if diff := cmp.Diff(want, u); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestSearchMatched(t *testing.T) {
-	r := searchResult{Name: "strimzi-kafka-operator", DisplayName: "Strimzi", Keywords: []string{"messaging", "Kafka-Streams"}, Kinds: []string{"KafkaTopic"}}
-	for _, test := range []struct {
-		words []string
-		want  string
-	}{
-		{[]string{"KAFKA"}, "name"},
-		{[]string{"kafka", "operator"}, "name"},
-		{[]string{"streams", "strimzi"}, "keyword Kafka-Streams, name"},
-		{[]string{"topic", "rest"}, "kind KafkaTopic, description"},
-	} {
-		if got := r.matched(test.words); got != test.want {
-			t.Errorf("matched(%q) = %q, want %q", test.words, got, test.want)
-		}
-	}
-}
 
 // Who finds nothing may have mistyped the name of a package, and who finds too much is told what helps.
 func TestSearchHints(t *testing.T) {
 	server := namedWorld(t)
-	if code, _, stderr := run(t, "search", "fou", "--server", server); code != exitDone || stderr != "No package has \"fou\": did you mean \"foo\"?\n" {
+	if code, _, stderr := run(t, "search", "fou", "--server", server); code != exit.OK || stderr != "No package matches \"fou\": did you mean \"foo\"?\n" {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if _, _, stderr := run(t, "search", "else", "--server", server); stderr != "No package has \"else\": try fewer words, or parts of them.\n" {
+	if _, _, stderr := run(t, "search", "else", "--server", server); stderr != "No package matches \"else\"; try fewer words, or parts of words\n" {
 		t.Errorf("got %s", stderr)
-	}
-	for shown, want := range map[int]string{20: "20 of 250 packages; --limit shows more, up to 100.", 100: "100 of 250 packages, the best; more words find fewer."} {
-		if got := more(shown, 250); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
 	}
 }
 
@@ -84,7 +27,7 @@ func TestSearchHints(t *testing.T) {
 func TestSearchOfNoService(t *testing.T) {
 	url := contentServiceOf(t, map[string]string{"/api/v1/search": "<html></html>"})
 	code, _, stderr := run(t, "search", "foo", "--server-url", url)
-	if code != exitFailure || !strings.HasPrefix(stderr, "error: what answers at "+url+" is no content service of catalogd: ") {
+	if code != exit.Failure || !strings.HasPrefix(stderr, "error: what answers at "+url+" is no content service of catalogd: ") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
@@ -101,7 +44,7 @@ func TestSearchReply(t *testing.T) {
 	if diff := cmp.Diff(want, stdout); diff != "" || code != 0 {
 		t.Errorf("exit code %d, output (-want +got):\n%s", code, diff)
 	}
-	if want := "Catalog c cannot be read to its end, so packages of it may be missing.\n2 of 7 packages; --limit shows more, up to 100.\n"; stderr != want {
+	if want := "Catalog c could not be read completely; some of its packages may be missing.\nShowing 2 of 7 packages; increase --limit (up to 100) to see more.\n"; stderr != want {
 		t.Errorf("stderr %q, want %q", stderr, want)
 	}
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,10 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/kubectl/pkg/cmd/get"
 
-	term "github.com/operator-catalogs/catalogd/internal/cli/output"
-	"github.com/operator-catalogs/catalogd/internal/diff"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
 const diffBefore = `
@@ -62,7 +59,7 @@ const wantDiff = `./a -> ./b: packages: 1 added, 2 changed, 1 removed
     ~ default channel: a -> b
     ~ channel a: head moved.v1 -> moved.v10
         + moved.v10: replaces moved.v1
-    ~ channel b: the same head moved.v1
+    ~ channel b: same head moved.v1
         ~ moved.v1: skips moved.v0
     + channel fresh: head moved.v9
     - channel old: head was moved.v1
@@ -91,7 +88,7 @@ func TestDiffOfUnsound(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"./a.json ./b.json": "./a.json -> ./b.json: packages: 0 added, 1 changed, 0 removed; 1 not sound\n\n! gone\n    not sound: ",
+		"./a.json ./b.json": "./a.json -> ./b.json: packages: 0 added, 1 changed, 0 removed; 1 invalid\n\n! gone\n    not sound: ",
 		"./b.json ./a.json": "./b.json -> ./a.json: packages: 0 added, 1 changed, 0 removed\n\n~ gone\n    sound now, which it was not: ",
 	} {
 		stdout, stderr, code := runIn(t, append([]string{"diff"}, strings.Fields(args)...)...)
@@ -154,47 +151,7 @@ func TestDiffOfDirectories(t *testing.T) {
 func TestInterruptIsNoDifference(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if code := exitCode(ctx, inTrouble(ctx.Err()), true); code != exitInterrupted {
+	if code := exit.Code(ctx, exit.AsTrouble(ctx.Err()), true); code != exit.Interrupted {
 		t.Errorf("exit code %d", code)
-	}
-}
-
-// Of a channel a few entries are told of, those first that were there before; packages of which there is no more to say are told line by line.
-func TestDifferenceInWords(t *testing.T) {
-	var channel diff.ChannelDifference
-	channel.Name, channel.Change, channel.Head = "stable", diff.Changed, diff.FromTo{From: "a.v1", To: "a.v9"}
-	for i := 4; i <= 9; i++ {
-		channel.Entries = append(channel.Entries, diff.EntryDifference{Name: fmt.Sprintf("a.v%d", i), Change: diff.Added, Replaces: &diff.FromTo{To: fmt.Sprintf("a.v%d", i-1)}})
-	}
-	channel.Entries = append(channel.Entries, diff.EntryDifference{Name: "a.v2", Change: diff.Removed, Replaces: &diff.FromTo{From: "a.v1"}},
-		diff.EntryDifference{Name: "a.v3", Change: diff.Changed, Replaces: &diff.FromTo{From: "a.v2", To: "a.v1"}, SkipRange: &diff.FromTo{From: "<3.0.0"},
-			Skips: &diff.SkipsDifference{Added: []string{"a", "b", "c", "d", "e"}, Removed: []string{"f"}}})
-	var out strings.Builder
-	e := &env{stdout: &term.Terminal{Writer: &out}}
-	err := e.printDifference(&output{flags: get.NewGetPrintFlags()}, &diff.Difference{From: diff.Catalog{Name: "x"}, To: diff.Catalog{Name: "y"}, Packages: []diff.PackageDifference{
-		{Name: "a", Change: diff.Removed}, {Name: "b", Change: diff.Removed},
-		{Name: "c", Change: diff.Changed, Channels: []diff.ChannelDifference{channel, {Name: "order", Change: diff.Changed, Head: diff.FromTo{From: "a", To: "a"}}}},
-		{Name: "d", Change: diff.Removed}, {Name: "e", Change: diff.Removed},
-	}})
-	const want = `x -> y: packages: 0 added, 1 changed, 4 removed
-
-- a
-- b
-
-~ c
-    ~ channel stable: head a.v1 -> a.v9
-        ~ a.v3: replaces a.v1, was a.v2; skips a, b, c and 2 more; skips no longer f; no skipRange, was <3.0.0
-        - a.v2
-        + a.v4: replaces a.v3
-        + a.v5: replaces a.v4
-        + a.v6: replaces a.v5
-        and 3 more; -o json has all
-    ~ channel order: the same head a, the same entries; other properties, or another order
-
-- d
-- e
-`
-	if diff := cmp.Diff(want, out.String()); diff != "" || err != nil {
-		t.Error(diff, err)
 	}
 }

@@ -8,31 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/operator-catalogs/catalogd/internal/cli/content"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
-
-// That there is no account, or no right to be it, is not that there is no catalog.
-func TestNoToken(t *testing.T) {
-	accounts := schema.GroupResource{Resource: "serviceaccounts"}
-	for _, test := range []struct {
-		err  error
-		code int
-		want string
-	}{
-		{apierrors.NewNotFound(accounts, account), 404, "as the manifests of catalogd do"},
-		{apierrors.NewForbidden(accounts, account, nil), 403, "the Role catalogd-cli-user in namespace ns"},
-		{apierrors.NewServiceUnavailable("soon"), 503, "soon"},
-	} {
-		err := missing(noToken("ns", test.err), "sample")
-		told, ok := err.(*content.Error) //nolint:errorlint // missing is to return it as it is
-		if !ok || told.Code != test.code || !strings.Contains(explain(err), test.want) || strings.Contains(explain(err), "packages-viewer") {
-			t.Errorf("%v: %v", test.err, explain(err))
-		}
-	}
-}
 
 // A kubeconfig may say --as, too.
 func TestServerURLIsNotForAnother(t *testing.T) {
@@ -47,7 +24,7 @@ func TestServerURLIsNotForAnother(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--as", "jane"}, {"--kubeconfig", kubeconfig}} {
 		code, _, stderr := run(t, append(args, "get", "packages", "--server-url", server.URL)...)
-		if code != exitUsage || asked || !strings.Contains(stderr, "--as") {
+		if code != exit.Usage || asked || !strings.Contains(stderr, "--as") {
 			t.Errorf("%q: exit code %d, asked %t: %s", args, code, asked, stderr)
 		}
 	}
@@ -58,7 +35,7 @@ func TestErrorsAreHarmless(t *testing.T) {
 	url := contentService(t, func(string, map[string]any) string {
 		return `{"errors":[{"message":"no \u001b]0;title\u0007 \u202e"}]}`
 	})
-	if code, _, stderr := run(t, "get", "packages", "--server-url", url); code != exitFailure || stderr != "error: no \ufffd]0;title\ufffd \ufffd\n" {
+	if code, _, stderr := run(t, "get", "packages", "--server-url", url); code != exit.Failure || stderr != "error: no \ufffd]0;title\ufffd \ufffd\n" {
 		t.Errorf("exit code %d: %q", code, stderr)
 	}
 }

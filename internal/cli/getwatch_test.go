@@ -1,116 +1,14 @@
 package cli
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
-	"github.com/operator-catalogs/catalogd/internal/cli/content"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-func TestListWatch(t *testing.T) {
-	versions := ""
-	url := contentService(t, func(string, map[string]any) string {
-		var nodes []string
-		for _, pair := range strings.Fields(versions) {
-			name, version, _ := strings.Cut(pair, "=")
-			nodes = append(nodes, fmt.Sprintf(`{"name":%q,"catalog":{"name":"main"},"version":%q}`, name, version))
-		}
-		return `{"data":{"packages":{"nodes":[` + strings.Join(nodes, ",") + `],"pageInfo":{}}}}`
-	})
-	at, err := content.ParseAddress(url, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	service, err := content.Direct(&rest.Config{}, at, content.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	p := &listWatch{kind: packageKind, selected: new(env).selectPublished, known: map[string]map[string]listed{}, show: func(rows []row) error {
-		for _, r := range rows {
-			got = append(got, strings.TrimSpace(r.cells[0]+" "+r.cells[4]+" "+r.cells[5]))
-		}
-		return nil
-	}}
-	versions = "a=1 b=1 c=1"
-	found, err := listPackages(t.Context(), service, p.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.first(found); err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []struct {
-		versions string
-		event    content.Event
-		want     []string
-	}{
-		{versions, content.Event{Type: content.Digest}, nil},
-		{"a=1 b=2 c=1", content.Event{Type: content.Digest}, []string{"b 2"}},
-		{"a=1 b=2 c=1", content.Event{Type: content.Digest, Changes: &content.Changes{Changed: []string{"b", "c"}}}, []string{"b 2", "c 1"}},
-		{"b=2 c=1 d=1", content.Event{Type: content.Digest, Changes: &content.Changes{Removed: []string{"a"}}}, []string{"d 1", "a 1 removed"}},
-		{"never asked=1", content.Event{Type: content.Removed}, []string{"b 2 removed", "c 1 removed", "d 1 removed"}},
-		{"a=3", content.Event{Type: content.Digest}, []string{"a 3"}},
-	} {
-		versions, got = step.versions, nil
-		step.event.Catalog = "main"
-		tell, err := p.changed(t.Context(), service, step.event)
-		if err == nil {
-			err = tell()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(step.want, got); diff != "" {
-			t.Errorf("%s at %q (-want +got):\n%s", step.event.Type, step.versions, diff)
-		}
-	}
-}
-
 func TestListWatchUsage(t *testing.T) {
-	if code, _, stderr := run(t, "get", "channels", "--watch"); code != exitUsage || !strings.Contains(stderr, "--package") {
+	if code, _, stderr := run(t, "get", "channels", "--watch"); code != exit.Usage || !strings.Contains(stderr, "--package") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
-	}
-}
-
-func TestRemovedRow(t *testing.T) {
-	for _, k := range allKinds {
-		r := row{cells: make([]string, len(k.columns))}
-		if got := k.removed(r); !slices.Contains(got.cells, "removed") || slices.Contains(r.cells, "removed") {
-			t.Errorf("%s: %q, of %q", k.names[0], got.cells, r.cells)
-		}
-	}
-}
-
-func TestIsPublished(t *testing.T) {
-	at := time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
-	event := content.Event{LastModified: at.Add(300 * time.Millisecond)}
-	status := func(changed time.Time, synced metav1.ConditionStatus) *v1beta1.CatalogSource {
-		return &v1beta1.CatalogSource{Status: v1beta1.CatalogSourceStatus{
-			Poll:       &v1beta1.PollStatus{LastChangeTime: &metav1.Time{Time: changed}},
-			Conditions: []metav1.Condition{{Type: v1beta1.PackagesSyncedCondition, Status: synced}},
-		}}
-	}
-	for name, test := range map[string]struct {
-		c    *v1beta1.CatalogSource
-		want bool
-	}{
-		"nothing yet":        {&v1beta1.CatalogSource{}, false},
-		"the version before": {status(at.Add(-time.Second), metav1.ConditionTrue), false},
-		"this one":           {status(at, metav1.ConditionTrue), true},
-		"not whole":          {status(at, metav1.ConditionFalse), false},
-		"a later one":        {status(at.Add(time.Minute), metav1.ConditionTrue), true},
-	} {
-		if got := isPublished(test.c, event); got != test.want {
-			t.Errorf("%s: got %t", name, got)
-		}
 	}
 }

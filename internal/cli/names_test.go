@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
 )
 
 // namedWorld is a cluster with catalogs one and two, which both have package foo; two has package a.one besides, which is named like one of catalog
@@ -72,32 +73,32 @@ func TestNames(t *testing.T) {
 		{"graph package/foo.two -o json", 0, `"name": "two"`},
 		{"graph foo -c two -o json", 0, `"name": "two"`},
 		{"graph a.one -o json", 0, `"package": {\n        "name": "a.one"\n    }`},
-		{"graph foo.nope", 3, `there is no package "foo.nope"`},
-		{"graph fou.one", 3, `there is no package "fou.one": did you mean "foo"?`},
-		{"graph foo.two -c one", 3, `there is no package "foo.two" in catalog "one"`},
-		{"path foo.nope --from 1", 3, `there is no package "foo.nope"`},
-		{"show foo.nope", 3, `there is no package "foo.nope"`},
+		{"graph foo.nope", 3, `package "foo.nope" not found`},
+		{"graph fou.one", 3, `package "fou.one" not found: did you mean "foo"?`},
+		{"graph foo.two -c one", 3, `package "foo.two" not found in catalog "one"`},
+		{"path foo.nope --from 1", 3, `package "foo.nope" not found`},
+		{"show foo.nope", 3, `package "foo.nope" not found`},
 		{"get packages foo.two -o custom-columns=C:.catalog.name --no-headers", 0, "two\n"},
-		{"get packages/foo.two package/foo.two", 2, "package/foo.two does not go with packages/foo.two"},
+		{"get packages/foo.two package/foo.two", 2, "cannot combine package/foo.two with packages/foo.two"},
 		{"get packages/foo.two packages/a.one -o custom-columns=C:.name --no-headers", 0, "foo\na.one\n"},
-		{"get package." + viewGroup + "/a.one -o custom-columns=C:.name --no-headers", 0, "a.one\n"},
-		{"get packages foo packages/a.one", 2, "packages/a.one does not go with packages"},
+		{"get package." + output.Group + "/a.one -o custom-columns=C:.name --no-headers", 0, "a.one\n"},
+		{"get packages foo packages/a.one", 2, "cannot combine packages/a.one with packages"},
 		{"get packages fo*", 3, "kubectl catalog search fo finds packages"},
-		{"get packages one", 3, `there is no package "one", which is a catalog: kubectl catalog describe one`},
-		{"get bundles -p foo.two", 0, `There are no bundles in package "foo" in catalog "two".`},
-		{"get bundles foo", 3, `there is no bundle "foo", which is a package: kubectl catalog get bundles -p foo`},
-		{"get channels one", 3, `there is no channel "one", which is a catalog: kubectl catalog get channels -c one`},
-		{"get deprecations foo.one", 3, `which is a package: kubectl catalog get deprecations -p foo.one`},
+		{"get packages one", 3, `package "one" not found; it is a catalog: kubectl catalog describe one`},
+		{"get bundles -p foo.two", 0, `No bundles found in package "foo" in catalog "two".`},
+		{"get bundles foo", 3, `bundle "foo" not found; it is a package: kubectl catalog get bundles -p foo`},
+		{"get channels one", 3, `channel "one" not found; it is a catalog: kubectl catalog get channels -c one`},
+		{"get deprecations foo.one", 3, `it is a package: kubectl catalog get deprecations -p foo.one`},
 		{"get catalogs", 2, "kubectl catalog list lists catalogs"},
-		{"show one", 3, `there is no package "one", which is a catalog: kubectl catalog describe one`},
-		{"describe foo", 3, `there is no catalog "foo", which is a package: kubectl catalog show foo`},
-		{"list twoo", 3, `there is no catalog "twoo": did you mean "two"?`},
-		{"providers foo", 3, `no package provides or needs "foo", which is a package: kubectl catalog show foo`},
-		{"providers Nosuch", 3, `no package provides or needs "Nosuch": kubectl catalog search WORDS finds`},
+		{"show one", 3, `package "one" not found; it is a catalog: kubectl catalog describe one`},
+		{"describe foo", 3, `catalog "foo" not found; it is a package: kubectl catalog show foo`},
+		{"list twoo", 3, `catalog "twoo" not found: did you mean "two"?`},
+		{"providers foo", 3, `no package provides or requires "foo"; it is a package: kubectl catalog show foo`},
+		{"providers Nosuch", 3, `no package provides or requires "Nosuch"; kubectl catalog search WORDS also finds`},
 		{"export one foo.one -o -", 0, `"name": "foo"`},
-		{"export two foo.one -o -", 3, `there is no package "foo.one" in catalog "two"`},
+		{"export two foo.one -o -", 3, `package "foo.one" not found in catalog "two"`},
 		{"diff one two -p foo.one", 0, "have the same packages"},
-		{"diff one two -p foo.three", 3, `neither one nor two has a package "foo.three"`},
+		{"diff one two -p foo.three", 3, `package "foo.three" not found in one or two`},
 	} {
 		code, stdout, stderr := run(t, append(strings.Fields(test.args), "--server", server)...)
 		if says := strings.ReplaceAll(test.says, `\n`, "\n"); code != test.code || !strings.Contains(stdout+stderr, says) {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
 // A catalog may go, or be made anew, between a look at it and its removal.
@@ -20,10 +21,10 @@ func TestRemoveLosesARace(t *testing.T) {
 		args   []string
 		want   int
 	}{
-		{metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}, nil, exitNotFound},
-		{metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}, []string{"--ignore-not-found"}, exitDone},
-		{metav1.Status{Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}, []string{"--ignore-not-found"}, exitFailure},
-		{metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, []string{"--ignore-not-found"}, exitFailure},
+		{metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}, nil, exit.NotFound},
+		{metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}, []string{"--ignore-not-found"}, exit.OK},
+		{metav1.Status{Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}, []string{"--ignore-not-found"}, exit.Failure},
+		{metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, []string{"--ignore-not-found"}, exit.Failure},
 	} {
 		tt.answer.APIVersion, tt.answer.Kind, tt.answer.Status = "v1", "Status", metav1.StatusFailure
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +37,7 @@ func TestRemoveLosesARace(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(tt.answer)
 		}))
 		code, stdout, stderr := run(t, append([]string{"remove", "sample", "--yes", "--wait=false", "--server", server.URL}, tt.args...)...)
-		if code != tt.want || stdout != "" || (stderr == "") != (code == exitDone) {
+		if code != tt.want || stdout != "" || (stderr == "") != (code == exit.OK) {
 			t.Errorf("%d %q: exit code %d, want %d: %s%s", tt.answer.Code, tt.args, code, tt.want, stdout, stderr)
 		}
 		server.Close()

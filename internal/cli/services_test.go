@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -10,10 +11,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
-	"github.com/operator-catalogs/catalogd/internal/cli/content"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
+	"github.com/operator-catalogs/catalogd/internal/cli/session/sessiontest"
 )
 
 // apiServer is one that has catalogs, and says where they are served.
@@ -65,17 +67,17 @@ func TestOneServiceForAll(t *testing.T) {
 		found   bool
 		stderrs []string
 	}{
-		"one fails":     {map[string]string{"fine": serves, "away": away, "wrong": wrong}, nil, true, []string{`warning: not all catalogs are looked at: where catalog "wrong"`, "warning: not all catalogs are looked at: the content service at http://127.0.0.1:1 cannot be reached"}},
+		"one fails":     {map[string]string{"fine": serves, "away": away, "wrong": wrong}, nil, true, []string{`warning: some catalogs are missing from the result: reading status.urls.base of catalog "wrong"`, "warning: some catalogs are missing from the result: the content service at http://127.0.0.1:1 cannot be reached"}},
 		"the one named": {map[string]string{"fine": serves, "away": away, "wrong": wrong}, []string{"--catalog", "away"}, false, []string{"error: the content service at http://127.0.0.1:1 cannot be reached"}},
 		"another named": {map[string]string{"fine": serves, "away": away, "wrong": wrong}, []string{"--catalog", "fine"}, true, nil},
 		"none is left":  {map[string]string{"away": away}, nil, false, []string{"error: the content service"}},
-		"all are wrong": {map[string]string{"wrong": wrong}, nil, false, []string{"error: where catalog"}},
+		"all are wrong": {map[string]string{"wrong": wrong}, nil, false, []string{"error: reading status.urls.base of catalog"}},
 	} {
 		server := apiServer(t, tt.bases)
 		for command, args := range commands {
 			t.Run(name+"/"+command, func(t *testing.T) {
 				code, stdout, stderr := run(t, append(append(args, "--server", server), tt.args...)...)
-				if (code == exitDone) != tt.found || strings.Contains(stdout, "etcd") != tt.found {
+				if (code == exit.OK) != tt.found || strings.Contains(stdout, "etcd") != tt.found {
 					t.Errorf("exit code %d: %s", code, stdout)
 				}
 				if got := strings.Count(stderr, "\n"); got != len(tt.stderrs) {
@@ -89,60 +91,15 @@ func TestOneServiceForAll(t *testing.T) {
 			})
 		}
 		t.Run(name+"/place", func(t *testing.T) {
-			e := newEnv(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
-			e.kube.APIServer = &server
+			s := sessiontest.New(t, io.Discard, "--server", server)
 			catalog := ""
 			if len(tt.args) > 0 {
 				catalog = tt.args[1]
 			}
-			places, err := e.place(t.Context(), "etcd", catalog)
-			if (err == nil) != tt.found || tt.found && (len(places) != 1 || places[0].service == nil) {
+			places, err := lookup.ExistingPackages(t.Context(), s, "etcd", catalog)
+			if (err == nil) != tt.found || tt.found && (len(places) != 1 || places[0].Service == nil) {
 				t.Errorf("found %v, %v", places, err)
 			}
 		})
-	}
-}
-
-// A command makes one token for all that it asks of a content service.
-func TestOneTokenForAll(t *testing.T) {
-	tokens := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/token"):
-			tokens++
-			_, _ = w.Write([]byte(`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":"known"}}`))
-		case r.Header.Get(content.TokenHeader) != "Bearer known":
-			w.WriteHeader(http.StatusUnauthorized)
-		default:
-			_, _ = w.Write([]byte(`{"catalogs":[]}`))
-		}
-	}))
-	defer server.Close()
-	e := newEnv(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
-	e.kube.APIServer = &server.URL
-	for range 2 {
-		for _, catalog := range []string{"a", "b"} {
-			service, err := e.open("http://catalogd.ns.svc/catalogs/"+catalog, catalog)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var answer any
-			if err := service.JSON(t.Context(), "/catalogs", nil, &answer); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	if tokens != 1 {
-		t.Errorf("%d tokens were made", tokens)
-	}
-	other, err := e.open("http://catalogd.other.svc/catalogs/c", "c")
-	if err != nil || len(e.opened) != 2 {
-		t.Errorf("of another installation: %v, %v", other, err)
-	}
-	e.serverURL = "http://catalogd.ns.svc"
-	direct, err := e.direct()
-	if again, _ := e.direct(); err != nil || direct != again || len(e.opened) != 3 {
-		t.Errorf("of --server-url: %v, %v", direct, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -61,18 +60,18 @@ func testFollowerTellsWhatItMissed(t *testing.T) {
 	}
 	var got []string
 	syncs := 0
-	f := &follower{client: s}
-	f.each = func(event watch.EventType, c *v1beta1.CatalogSource) error {
+	f := &Catalogs{Client: s}
+	f.Each = func(event watch.EventType, c *v1beta1.CatalogSource) error {
 		got = append(got, fmt.Sprintf("%s %s/%s@%s", event, c.Name, c.UID, c.ResourceVersion))
 		return nil
 	}
-	f.synced = func() error {
+	f.Synced = func() error {
 		if syncs++; syncs == 3 {
-			return errEnough
+			return Done
 		}
 		return nil
 	}
-	if err := f.run(t.Context()); err != nil {
+	if err := f.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -88,16 +87,8 @@ func testFollowerTellsWhatItMissed(t *testing.T) {
 func TestFollowerEndsWithTheErrorOfWhoIsTold(t *testing.T) {
 	s := &script{lists: [][]v1beta1.CatalogSource{{catalogAt("a", "1", "1")}}}
 	failed := errors.New("the pipe is closed")
-	f := &follower{client: s, each: func(watch.EventType, *v1beta1.CatalogSource) error { return failed }}
-	if err := f.run(t.Context()); !errors.Is(err, failed) {
+	f := &Catalogs{Client: s, Each: func(watch.EventType, *v1beta1.CatalogSource) error { return failed }}
+	if err := f.Run(t.Context()); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
-	}
-}
-
-func TestFollowerEndsWhereThereIsNothingToFollow(t *testing.T) {
-	for _, args := range [][]string{{"list", "--watch"}, {"watch"}} {
-		if code, _, stderr := run(t, args...); code != exitFailure || !strings.Contains(stderr, "was refused") {
-			t.Errorf("%q: exit code %d: %s", args, code, stderr)
-		}
 	}
 }

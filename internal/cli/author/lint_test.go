@@ -1,4 +1,4 @@
-package cli
+package author
 
 import (
 	"strings"
@@ -6,15 +6,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	local "github.com/operator-catalogs/catalogd/internal/authoring"
-	term "github.com/operator-catalogs/catalogd/internal/cli/output"
+	authoring "github.com/operator-catalogs/catalogd/internal/authoring"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
 )
 
-var faulty = &local.Report{Source: "dir", Faults: []local.Fault{
-	{Severity: local.Warning, Rule: "no-package", Message: "none"},
-	{File: "dir/a.json", Severity: local.Error, Rule: "not-a-file", Message: "a pipe"},
-	{File: "dir/b.json", Line: 3, Severity: local.Error, Rule: "syntax", Message: "odd"},
-	{File: "dir/b.json", Line: 12, Column: 7, Severity: local.Warning, Rule: "no-icon", Message: "blank\x1b[2J"},
+var faulty = &authoring.Report{Source: "dir", Faults: []authoring.Fault{
+	{Severity: authoring.Warning, Rule: "no-package", Message: "none"},
+	{File: "dir/a.json", Severity: authoring.Error, Rule: "not-a-file", Message: "a pipe"},
+	{File: "dir/b.json", Line: 3, Severity: authoring.Error, Rule: "syntax", Message: "odd"},
+	{File: "dir/b.json", Line: 12, Column: 7, Severity: authoring.Warning, Rule: "no-icon", Message: "blank\x1b[2J"},
 }}
 
 // TestReportOnATerminal has the faults below their files; elsewhere each line says all, for grep.
@@ -37,7 +37,7 @@ func TestReportOnATerminal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			to := &term.Terminal{Writer: &out, Live: test.live}
+			to := &output.Terminal{Writer: &out, Live: test.live}
 			if err := printReport(to, faulty, "text"); err != nil {
 				t.Fatal(err)
 			}
@@ -50,9 +50,9 @@ func TestReportOnATerminal(t *testing.T) {
 
 // TestReportIsHarmless writes what a catalog says to a terminal in every format.
 func TestReportIsHarmless(t *testing.T) {
-	for _, format := range local.Formats {
+	for _, format := range authoring.Formats {
 		var out strings.Builder
-		if err := printReport(&term.Terminal{Writer: &out, Live: true}, faulty, format); err != nil {
+		if err := printReport(&output.Terminal{Writer: &out, Live: true}, faulty, format); err != nil {
 			t.Fatal(err)
 		}
 		if strings.ContainsRune(out.String(), '\x1b') || out.Len() == 0 {
@@ -61,9 +61,9 @@ func TestReportIsHarmless(t *testing.T) {
 	}
 }
 
-func TestColoursOfFaults(t *testing.T) {
+func TestColorsOfFaults(t *testing.T) {
 	var out strings.Builder
-	if err := printReport(&term.Terminal{Writer: &out, Live: true, Colours: true}, faulty, "text"); err != nil {
+	if err := printReport(&output.Terminal{Writer: &out, Live: true, Colors: true}, faulty, "text"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"\x1b[1mdir/b.json\x1b[0m", "\x1b[31merror  \x1b[0m", "\x1b[33mwarning\x1b[0m"} {

@@ -1,8 +1,8 @@
-package cli
+package author
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -12,8 +12,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/session/sessiontest"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
@@ -36,7 +38,7 @@ var exported = []string{
 const exportedVersion = "sha256:0123"
 
 // serveExported answers as the content service does; cut breaks the reply off.
-func serveExported(t *testing.T, cut bool) *env {
+func serveExported(t *testing.T, cut bool) *session.Session {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /catalogs/sample", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"bytes":1}`) })
@@ -58,10 +60,7 @@ func serveExported(t *testing.T, cut bool) *env {
 	mux.HandleFunc("GET /catalogs/sample/digests/"+exportedVersion+"/api/v1/packages/A", lines("A"))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	streams, _, _, _ := genericiooptions.NewTestIOStreams()
-	e := newEnv(streams, func(string) string { return "" }, "test")
-	e.serverURL = server.URL
-	return e
+	return sessiontest.New(t, io.Discard, "--server-url", server.URL)
 }
 
 // blobsIn reads a directory as catalogd does: the blobs by package, in their order.
@@ -85,6 +84,13 @@ func blobsIn(t *testing.T, root string) map[string][]string {
 	return found
 }
 
+func exportSample(t *testing.T, cut bool, packages []string, to string, force bool) error {
+	t.Helper()
+	req := exportRequest{catalog: "sample", packages: packages, to: to, force: force}
+	_, err := exportCatalog(t.Context(), serveExported(t, cut), req)
+	return err
+}
+
 func TestExportIsWhatWasServed(t *testing.T) {
 	want := map[string][]string{}
 	for _, blob := range exported {
@@ -97,14 +103,14 @@ func TestExportIsWhatWasServed(t *testing.T) {
 		}
 		want[pkg] = append(want[pkg], blob)
 	}
-	for _, output := range []string{"new/../dir", "one.json", "one.yaml"} {
-		t.Run(output, func(t *testing.T) {
+	for _, to := range []string{"new/../dir", "one.json", "one.yaml"} {
+		t.Run(to, func(t *testing.T) {
 			outside := t.TempDir()
 			root := filepath.Join(outside, "root")
 			if err := os.Mkdir(root, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := serveExported(t, false).export(t.Context(), "sample", nil, filepath.Join(root, output), false); err != nil {
+			if err := exportSample(t, false, nil, filepath.Join(root, to), false); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, blobsIn(t, root)); diff != "" {
@@ -122,7 +128,7 @@ func TestExportIsWhatWasServed(t *testing.T) {
 
 func TestExportOfPackages(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
-	if err := serveExported(t, false).export(t.Context(), "sample", []string{"a", "A", "a"}, root, false); err != nil {
+	if err := exportSample(t, false, []string{"a", "A", "a"}, root, false); err != nil {
 		t.Fatal(err)
 	}
 	got := blobsIn(t, root)
@@ -133,18 +139,17 @@ func TestExportOfPackages(t *testing.T) {
 
 // Whatever goes wrong, what was there remains, and nothing else does.
 func TestExportThatFails(t *testing.T) {
-	for _, output := range []string{"dir", "one.json"} {
+	for _, to := range []string{"dir", "one.json"} {
 		root := t.TempDir()
-		path := filepath.Join(root, output)
+		path := filepath.Join(root, to)
 		if err := os.MkdirAll(filepath.Join(path, "old"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		var usage usageError
-		if err := serveExported(t, false).export(t.Context(), "sample", nil, path, false); !errors.As(err, &usage) {
-			t.Errorf("%s is not empty, and the error is %v", output, err)
+		if err := exportSample(t, false, nil, path, false); !exit.IsUsage(err) {
+			t.Errorf("%s is not empty, and the error is %v", to, err)
 		}
-		if err := serveExported(t, true).export(t.Context(), "sample", nil, path, true); err == nil {
-			t.Errorf("%s: a reply that is cut off passes for the whole", output)
+		if err := exportSample(t, true, nil, path, true); err == nil {
+			t.Errorf("%s: a reply that is cut off passes for the whole", to)
 		}
 		if _, err := os.Stat(filepath.Join(path, "old")); err != nil {
 			t.Error(err)
@@ -152,11 +157,11 @@ func TestExportThatFails(t *testing.T) {
 		if left, _ := os.ReadDir(root); len(left) != 1 {
 			t.Errorf("there is %v, want only what was there", left)
 		}
-		if err := serveExported(t, false).export(t.Context(), "sample", nil, path, true); err != nil {
+		if err := exportSample(t, false, nil, path, true); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(filepath.Join(path, "old")); err == nil {
-			t.Errorf("%s is not replaced", output)
+			t.Errorf("%s is not replaced", to)
 		}
 		if left, _ := os.ReadDir(root); len(left) != 1 {
 			t.Errorf("there is %v, want the export only", left)
@@ -171,10 +176,7 @@ func TestShortVersion(t *testing.T) {
 		w.Header().Set("Content-Location", "/catalogs/sample/digests/"+served+"/api/v1/metas")
 	}))
 	defer server.Close()
-	streams, _, _, _ := genericiooptions.NewTestIOStreams()
-	e := newEnv(streams, func(string) string { return "" }, "test")
-	e.serverURL = server.URL
-	service, err := e.direct()
+	service, err := sessiontest.New(t, io.Discard, "--server-url", server.URL).Direct()
 	if err != nil {
 		t.Fatal(err)
 	}

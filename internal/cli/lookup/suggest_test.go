@@ -1,6 +1,8 @@
-package cli
+package lookup
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestDidYouMean(t *testing.T) {
 	all := []string{"skupper-operator", "kepler-operator", "stable-1.6", "stable-1.7", "stable-1.8", "stable-1.9", "alpha", "a\x1b[2J"}
@@ -16,8 +18,8 @@ func TestDidYouMean(t *testing.T) {
 		"x":               "",
 		"":                "",
 	} {
-		if got := didYouMean(name, all); got != want {
-			t.Errorf("didYouMean(%q) = %q, want %q", name, got, want)
+		if got := DidYouMean(name, all); got != want {
+			t.Errorf("DidYouMean(%q) = %q, want %q", name, got, want)
 		}
 	}
 }
@@ -31,8 +33,8 @@ func TestDidYouMeanWords(t *testing.T) {
 		"prometheus-operator": `: did you mean "prometheus"?`,
 		"kaota-operator":      `: did you mean "kaoto-operator"?`,
 	} {
-		if got := didYouMean(name, all); got != want {
-			t.Errorf("didYouMean(%q) = %q, want %q", name, got, want)
+		if got := DidYouMean(name, all); got != want {
+			t.Errorf("DidYouMean(%q) = %q, want %q", name, got, want)
 		}
 	}
 }
@@ -43,12 +45,12 @@ func TestOrListed(t *testing.T) {
 		want string
 	}{
 		{nil, ""},
-		{[]string{"a"}, ": there is a"},
-		{[]string{"b", "a\x1b", "b"}, ": there are b, a\ufffd"},
+		{[]string{"a"}, "; it has a"},
+		{[]string{"b", "a\x1b", "b"}, "; it has b, a\ufffd"},
 		{[]string{"foo", "b"}, `: did you mean "foo"?`},
-		{[]string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}, ": there are 1, 2, 3, 4, 5, 6, 7, 8 and 2 more"},
+		{[]string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}, "; it has 1, 2, 3, 4, 5, 6, 7, 8 and 2 more"},
 	} {
-		if got := orListed("fooo", test.all); got != test.want {
+		if got := OrListed("fooo", test.all); got != test.want {
 			t.Errorf("of %q: %q", test.all, got)
 		}
 	}

@@ -1,0 +1,32 @@
+package author
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/operator-catalogs/catalogd/internal/cli/session/sessiontest"
+)
+
+// What is said to come next works as it stands, though repositories have names that catalogs cannot have.
+func TestNextAfterPush(t *testing.T) {
+	for image, want := range map[string]string{
+		"r.example/team/mine:v1":         "kubectl catalog add mine r.example/team/mine:v1 --wait\nif it is already there: kubectl catalog refresh mine --wait\n",
+		"r.example/team/my_catalog.4:v1": "kubectl catalog add my-catalog-4 r.example/team/my_catalog.4:v1 --wait\nif it is already there: kubectl catalog refresh my-catalog-4 --wait\n",
+	} {
+		tag, err := name.NewTag(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs strings.Builder
+		s := sessiontest.New(t, &errs)
+		if err := (&pushed{tag: tag}).print(s, ""); err != nil || !strings.HasSuffix(errs.String(), want) {
+			t.Errorf("%v: %s", err, errs.String())
+		}
+		errs.Reset()
+		if err := (&pushed{tag: tag, refused: true}).print(s, ""); err != nil || errs.String() != "\n" {
+			t.Errorf("of what catalogd would refuse: %v: %s", err, errs.String())
+		}
+	}
+}

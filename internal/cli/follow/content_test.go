@@ -1,0 +1,73 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/operator-catalogs/catalogd/internal/cli/content"
+	"github.com/operator-catalogs/catalogd/internal/cli/session/sessiontest"
+)
+
+// Where what there is to tell cannot be written, it is the end of all feeds, and not tried again.
+func TestWatchEndsWhereNobodyReads(t *testing.T) {
+	closed := errors.New("the pipe is closed")
+	w := &feeds{session: sessiontest.New(t, io.Discard), started: true, running: 2}
+	w.handler.Event = func(context.Context, *content.Service, content.Event) (func() error, error) {
+		return func() error { return closed }, nil
+	}
+	f := &feed{}
+	err := w.print(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "1"})
+	if err = w.ended(t.Context(), "a", f, err); !errors.Is(err, closed) {
+		t.Errorf("it ends with %v, want %v", err, closed)
+	}
+}
+
+// An event that could not be told is told again, with all that changed since the one before.
+func TestWatchLosesNoEvent(t *testing.T) {
+	failure := errors.New("the list could not be had")
+	w := &feeds{handler: Handler{Event: func(context.Context, *content.Service, content.Event) (func() error, error) {
+		return func() error { return nil }, failure
+	}}}
+	f := &feed{last: "1", failure: "same"}
+	if err := w.print(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); !errors.Is(err, failure) || f.last != "1" || f.failure != "same" {
+		t.Errorf("%v, %+v", err, f)
+	}
+	failure = nil
+	if err := w.print(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); err != nil || f.last != "2" || f.failure != "" {
+		t.Errorf("%v, %+v", err, f)
+	}
+}
+
+// A server that is named by --server-url may say what it likes of what it has.
+func TestWatchOfAHostileName(t *testing.T) {
+	var errs strings.Builder
+	w := &feeds{session: sessiontest.New(t, &errs), started: true}
+	const name = "a\x1b[2Jb"
+	lost := w.print(t.Context(), nil, &feed{}, content.Event{Type: content.Lost, Catalog: name, Err: errors.New("away")})
+	failed := w.ended(t.Context(), name, &feed{}, errors.New("gone\a"))
+	if want := "a\ufffd[2Jb: away; retrying\na\ufffd[2Jb: gone\ufffd; retrying\n"; lost != nil || failed != nil || errs.String() != want {
+		t.Errorf("%v, %v: %q", lost, failed, errs.String())
+	}
+}
+
+// That a catalog is not served any more is told once, though it may be asked for before its status says so.
+func TestWatchTellsOfARemovalOnce(t *testing.T) {
+	var errs strings.Builder
+	w := &feeds{session: sessiontest.New(t, &errs), handler: Handler{Event: func(context.Context, *content.Service, content.Event) (func() error, error) {
+		return func() error { return nil }, nil
+	}}}
+	f := &feed{}
+	gone := &content.Error{Code: http.StatusNotFound, Message: "not here"}
+	for _, kind := range []string{content.Removed, content.Digest} {
+		if err := errors.Join(w.print(t.Context(), nil, f, content.Event{Type: kind}), w.ended(t.Context(), "mine", f, gone)); err != nil {
+			t.Error(err)
+		}
+		if want := map[string]string{content.Removed: "", content.Digest: "mine: not here; retrying\n"}[kind]; errs.String() != want {
+			t.Errorf("after %s: %q", kind, errs.String())
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/cli/content"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+)
+
+// Who may not write is not helped by a role to read.
+func TestMissingRole(t *testing.T) {
+	for _, test := range []struct{ group, resource, verb, want string }{
+		{v1beta1.GroupVersion.Group, "catalogsources", "list", "ClusterRole catalogd-packages-viewer"},
+		{v1beta1.GroupVersion.Group, "operatorpackages", "watch", "ClusterRole catalogd-packages-viewer"},
+		{v1beta1.GroupVersion.Group, "catalogsources", "create", "ClusterRole catalogd-catalogs-editor"},
+		{v1beta1.GroupVersion.Group, "catalogsources", "patch", "ClusterRole catalogd-catalogs-editor"},
+		{v1beta1.GroupVersion.Group, "catalogsources", "delete", "ClusterRole catalogd-catalogs-editor"},
+		{"", "configmaps", "create", ""},
+		{"operators.coreos.com", "catalogsources", "list", ""},
+	} {
+		why := errors.New(`User "jane" cannot ` + test.verb + ` resource "` + test.resource + `" in API group "` + test.group + `" at the cluster scope`)
+		got := explain(apierrors.NewForbidden(schema.GroupResource{Group: test.group, Resource: test.resource}, "", why))
+		if !strings.Contains(got, test.want) || strings.Contains(got, "ClusterRole") != (test.want != "") {
+			t.Errorf("%s %s: %s", test.verb, test.resource, got)
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	invalid := func(causes ...metav1.StatusCause) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Details: &metav1.StatusDetails{Causes: causes}}}
+	}
+	tests := []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"of a field", invalid(metav1.StatusCause{Field: "spec.pollingInterval", Message: `Invalid value: "5\"ms": pollingInterval must be at least 1s`}),
+			"pollingInterval must be at least 1s"},
+		{"of the spec", invalid(metav1.StatusCause{Field: "spec", Message: "Invalid value: neither image nor imageTemplate is set: name one"}),
+			"neither image nor imageTemplate is set: name one"},
+		{"of an object", invalid(metav1.StatusCause{Field: "<nil>", Message: `Invalid value: {"a":"b"}: metadata.name must be short`}),
+			"metadata.name must be short"},
+		{"of the schema", invalid(
+			metav1.StatusCause{Field: "spec.registry.caBundle.kind", Message: `Unsupported value: "x": supported values: "ConfigMap"`},
+			metav1.StatusCause{Field: "<nil>", Message: "Invalid value: null: some validation rules were not checked because the object was invalid"}),
+			`spec.registry.caBundle.kind: Unsupported value: "x": supported values: "ConfigMap"`},
+		{"of a policy", apierrors.NewForbidden(v1beta1.GroupVersion.WithResource("catalogsources").GroupResource(), "mine",
+			errors.New("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: name a tag")), "name a tag"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := explain(tt.err); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// That there is no account, or no right to be it, is not that there is no catalog.
+func TestNoToken(t *testing.T) {
+	accounts := schema.GroupResource{Resource: "serviceaccounts"}
+	for _, test := range []struct {
+		err  error
+		code int
+		want string
+	}{
+		{apierrors.NewNotFound(accounts, account), 404, "the manifests of catalogd create this"},
+		{apierrors.NewForbidden(accounts, account, nil), 403, "the Role catalogd-cli-user in namespace ns"},
+		{apierrors.NewServiceUnavailable("soon"), 503, "soon"},
+	} {
+		err := CatalogError(tokenError("ns", test.err), "sample")
+		told, ok := err.(*content.Error) //nolint:errorlint // missing is to return it as it is
+		if !ok || told.Code != test.code || !strings.Contains(explain(err), test.want) || strings.Contains(explain(err), "packages-viewer") {
+			t.Errorf("%v: %v", test.err, explain(err))
+		}
+	}
+}
+
+// Where no kubeconfig names a server, whatever listens at the default one has nothing to say of catalogs.
+func TestNoKubeconfig(t *testing.T) {
+	refused := &url.Error{Op: "Get", URL: "http://localhost:8080/apis", Err: errors.New("connection refused")}
+	noPage := apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", v1beta1.GroupVersion.WithResource("catalogsources").GroupResource(), "", "404", 0, true)
+	for _, test := range []struct {
+		server string
+		err    error
+		want   bool
+	}{
+		{"", refused, true},
+		{"", noPage, true},
+		{"http://localhost:8080", noPage, false},
+		{"", exit.Usagef("--limit"), false},
+	} {
+		s := New(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
+		*s.kube.KubeConfig, *s.kube.APIServer = "/dev/null", test.server
+		if _, err := s.Config(); err != nil {
+			t.Fatal(err)
+		}
+		got := s.Explain(test.err)
+		if strings.HasPrefix(got, "no kubeconfig found, so localhost:8080 was tried: set KUBECONFIG") != test.want {
+			t.Errorf("%v of server %q: %s", test.err, test.server, got)
+		}
+	}
+}
+
+// A command makes one token for all that it asks of a content service.
+func TestOneTokenForAll(t *testing.T) {
+	tokens := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/token"):
+			tokens++
+			_, _ = w.Write([]byte(`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":"known"}}`))
+		case r.Header.Get(content.TokenHeader) != "Bearer known":
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			_, _ = w.Write([]byte(`{"catalogs":[]}`))
+		}
+	}))
+	defer server.Close()
+	s := New(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
+	s.kube.APIServer = &server.URL
+	for range 2 {
+		for _, catalog := range []string{"a", "b"} {
+			service, err := s.open("http://catalogd.ns.svc/catalogs/"+catalog, catalog)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answer any
+			if err := service.JSON(t.Context(), "/catalogs", nil, &answer); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if tokens != 1 {
+		t.Errorf("%d tokens were made", tokens)
+	}
+	other, err := s.open("http://catalogd.other.svc/catalogs/c", "c")
+	if err != nil || len(s.opened) != 2 {
+		t.Errorf("of another installation: %v, %v", other, err)
+	}
+	s.serverURL = "http://catalogd.ns.svc"
+	direct, err := s.Direct()
+	if again, _ := s.Direct(); err != nil || direct != again || len(s.opened) != 3 {
+		t.Errorf("of --server-url: %v, %v", direct, err)
+	}
+}
