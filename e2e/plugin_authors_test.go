@@ -103,11 +103,11 @@ func TestPluginLintOutput(t *testing.T) {
 		{"lint testdata/broken/00-control", 0, "make 0 OperatorPackages; it leaves out foo"},
 		{"lint testdata/nosuch/", 3, "there is no directory or file testdata/nosuch/"},
 		{"lint " + w.registry.address + "/nosuch", 3, "there is none of that name"},
-		{"lint", 2, "say what to check"},
-		{"lint " + heads + " -o xml", 2, `no format "xml"`},
+		{"lint", 2, "specify a catalog"},
+		{"lint " + heads + " -o xml", 2, `unknown format "xml"`},
 		{"lint " + heads + " --strict --no-warnings", 2, "--strict or --no-warnings"},
 		{"push " + heads, 2, "kubectl catalog push DIR IMAGE"},
-		{"push testdata/nosuch x.example/y", 3, "there is no directory or file testdata/nosuch"},
+		{"push testdata/nosuch x.example/y", 3, "directory or file testdata/nosuch not found"},
 		{"push " + heads + " Not/An/Image", 2, "is no image reference"},
 		{"push " + heads + " x.example/y --dry-run=server", 2, "--dry-run=client"},
 	} {
@@ -132,7 +132,7 @@ func TestPluginPush(t *testing.T) {
 	image := w.registry.address + "/catalogs/mine:v1"
 	run := w.clusterless(t, "push", sampleCatalog, image)
 	reference := strings.TrimSpace(run.must(t))
-	if next := "kubectl catalog add mine " + image + " --wait\nif it is there already: kubectl catalog refresh mine --wait\n"; !strings.Contains(run.stderr, next) {
+	if next := "kubectl catalog add mine " + image + " --wait\nif it is already there: kubectl catalog refresh mine --wait\n"; !strings.Contains(run.stderr, next) {
 		t.Errorf("it does not say %q, but\n%s", next, run.stderr)
 	}
 	_, digest, _ := strings.Cut(reference, "@")
@@ -236,7 +236,7 @@ func TestPluginPushRefuses(t *testing.T) {
 	w.clusterless(t, "push", dir, image).fails(t, 1,
 		filepath.Join("invalid-semver", "foo", "catalog.json")+":64:20: error: ",
 		filepath.Join("truncated-json", "foo", "catalog.json")+":54: error: ",
-		"nothing is pushed", "--force")
+		"not pushed", "--force")
 	if requests := w.registry.log(0); len(requests) > 0 {
 		t.Errorf("the registry was asked: %v", requests)
 	}

@@ -124,8 +124,8 @@ func TestPluginDescribes(t *testing.T) {
 	})
 	w.eventuallyCatalog(t, "blocked", "Blocked", func(c *unstructured.Unstructured) error { return wantCondition(c, "Ready", "False") })
 	checkGolden(t, "catalogs/describe-blocked.txt", w.description(t, "blocked", "Failed"))
-	w.plugin(t, "describe").fails(t, 2, "name a catalog")
-	w.plugin(t, "describe", "none").fails(t, 3, "there is no catalog")
+	w.plugin(t, "describe").fails(t, 2, "specify a catalog")
+	w.plugin(t, "describe", "none").fails(t, 3, `catalog "none" not found`)
 }
 
 // description returns the output of describe once an event exists: events are recorded after the status.
@@ -161,10 +161,10 @@ func TestPluginAdds(t *testing.T) {
 	if got := w.plugin(t, "add", "dry", ref, "--dry-run=server").must(t); !strings.Contains(got, "created (server dry run)") || w.gone(t, "dry") != nil {
 		t.Errorf("a dry run: %q", got)
 	}
-	w.plugin(t, "add", "mine", ref).fails(t, 1, `there is a catalog "mine" already`)
+	w.plugin(t, "add", "mine", ref).fails(t, 1, `catalog "mine" already exists`)
 	w.plugin(t, "add", "wrong", ref, "--interval", "1ms").fails(t, 2, "error: --interval must be at least 1s: choose a longer one\n")
-	w.plugin(t, "add", "wrong", sampleCatalog).fails(t, 2, "is on this machine, and catalogd pulls images")
-	w.plugin(t, "add", "a.b", ref).fails(t, 2, `error: "a.b" cannot be a catalog's name`)
+	w.plugin(t, "add", "wrong", sampleCatalog).fails(t, 2, "is a local path, and catalogd pulls images")
+	w.plugin(t, "add", "a.b", ref).fails(t, 2, `error: invalid name "a.b"`)
 }
 
 // TestPluginAddFails fails immediately where only a user can help, and at the time limit where the error may be
@@ -172,7 +172,7 @@ func TestPluginAdds(t *testing.T) {
 func TestPluginAddFails(t *testing.T) {
 	w := pluginWorld(t)
 	blocked := w.plugin(t, "add", "blocked", w.registry.address+"/sample:latest", "--pull-secret", "nope", "--wait")
-	if blocked.code != 1 || !strings.Contains(blocked.stderr, `warning: Secret "nope" (pull secret) does not exist in namespace `+namespace) ||
+	if blocked.code != 1 || !strings.Contains(blocked.stderr, `warning: Secret "nope" (pull secret) not found in namespace `+namespace) ||
 		!strings.Contains(blocked.stderr, "error: Secret nope of spec.registry.pullSecrets is not in namespace") {
 		t.Errorf("exit code %d:\n%s", blocked.code, blocked.stderr)
 	}
@@ -181,7 +181,7 @@ func TestPluginAddFails(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", none.code, none.stderr)
 	}
 	late := w.plugin(t, "add", "late", "127.0.0.1:1/none:latest", "--wait", "--timeout", "2s")
-	if late.code != 1 || !strings.Contains(late.stderr, "Trying again: Finding the digest") || !strings.Contains(late.stderr, `catalog "late" is not ready after 2s: Finding`) {
+	if late.code != 1 || !strings.Contains(late.stderr, "Retrying: Finding the digest") || !strings.Contains(late.stderr, `timed out after 2s: catalog "late" is not ready: Finding`) {
 		t.Errorf("exit code %d:\n%s", late.code, late.stderr)
 	}
 }
@@ -265,7 +265,7 @@ func TestPluginRefreshes(t *testing.T) {
 	changed := regexp.MustCompile(`\b[0-9a-f]{12}\b`).ReplaceAllString(run.must(t), "DIGEST")
 	checkGolden(t, "catalogs/refresh.txt", changed)
 	// The former digest is printed in full, as the user cannot find it elsewhere.
-	more := regexp.MustCompile(`(?m)^more, for 15 minutes: kubectl catalog (diff sample@sha256:.* sample)$`).FindStringSubmatch(run.stderr)
+	more := regexp.MustCompile(`(?m)^for details within 15 minutes: kubectl catalog (diff sample@sha256:.* sample)$`).FindStringSubmatch(run.stderr)
 	if more == nil {
 		t.Fatalf("refresh says no command that tells more:\n%s", run.stderr)
 	}
@@ -279,8 +279,8 @@ func TestPluginRefreshes(t *testing.T) {
 	if failed.code != 1 || !strings.Contains(failed.stderr, `error: catalog "sample": Finding the digest`) {
 		t.Errorf("exit code %d:\n%s", failed.code, failed.stderr)
 	}
-	w.plugin(t, "refresh").fails(t, 2, "name a catalog, or say --all")
-	w.plugin(t, "refresh", "none").fails(t, 3, "there is no catalog")
+	w.plugin(t, "refresh").fails(t, 2, "specify a catalog or --all")
+	w.plugin(t, "refresh", "none").fails(t, 3, `catalog "none" not found`)
 	w.plugin(t, "suspend", "sample").must(t)
 	w.plugin(t, "refresh", "sample").fails(t, 1, "kubectl catalog resume sample")
 }
@@ -291,7 +291,7 @@ func TestPluginSuspends(t *testing.T) {
 	for _, step := range []struct {
 		command, says string
 		owned         bool
-	}{{"suspend", "suspended", true}, {"suspend", "suspended already", true}, {"resume", "resumed", false}, {"resume", "resumed already", false}} {
+	}{{"suspend", "suspended", true}, {"suspend", "already suspended", true}, {"resume", "resumed", false}, {"resume", "already resumed", false}} {
 		got := w.plugin(t, step.command, "sample").must(t)
 		if want := "catalogsource.catalogd.operatorframework.io/sample " + step.says + "\n"; got != want {
 			t.Errorf("%s: got %q, want %q", step.command, got, want)
@@ -306,21 +306,21 @@ func TestPluginSuspends(t *testing.T) {
 			t.Errorf("%s: owns the field: %t, want %t: %s", step.command, owned, step.owned, managers)
 		}
 	}
-	w.plugin(t, "suspend").fails(t, 2, "name a catalog, or say --all")
-	w.plugin(t, "resume", "none").fails(t, 3, "there is no catalog")
+	w.plugin(t, "suspend").fails(t, 2, "specify a catalog or --all")
+	w.plugin(t, "resume", "none").fails(t, 3, `catalog "none" not found`)
 }
 
 func TestPluginRemoves(t *testing.T) {
 	w := pluginWorld(t)
 	w.plugin(t, "remove", "sample").fails(t, 2, `Remove catalog "sample" with 10 packages?`, "--yes")
-	w.plugin(t, "remove").fails(t, 2, "name a catalog")
-	w.plugin(t, "remove", "sample", "none", "--yes").fails(t, 3, `there is no catalog "none"`)
+	w.plugin(t, "remove").fails(t, 2, "specify a catalog")
+	w.plugin(t, "remove", "sample", "none", "--yes").fails(t, 3, `catalog "none" not found`)
 	w.plugin(t, "remove", "sample", "--dry-run=server").must(t)
 	if w.gone(t, "sample") == nil {
 		t.Fatal("it is gone, though nothing said that it should")
 	}
 	got := w.plugin(t, "rm", "sample", "none", "--yes", "--ignore-not-found").must(t)
-	if got != "catalogsource.catalogd.operatorframework.io/sample removed\ncatalog \"sample\" is gone.\n" {
+	if got != "catalogsource.catalogd.operatorframework.io/sample removed\ncatalog \"sample\" deleted\n" {
 		t.Errorf("got %q", got)
 	}
 	must.Succeed(t, w.gone(t, "sample"))

@@ -26,14 +26,14 @@ func TestPluginShow(t *testing.T) {
 	if strings.Contains(narrow, "services running in different network") {
 		t.Errorf("it is not wrapped at 60 columns:\n%s", narrow)
 	}
-	w.plugin(t, "show").fails(t, 2, "say which package")
+	w.plugin(t, "show").fails(t, 2, "specify a package")
 	w.plugin(t, "show", "skuper-operator").fails(t, 3, `did you mean "skupper-operator"`)
-	w.plugin(t, "show", "skupper-operator", "-c", "nope").fails(t, 3, `no catalog "nope"`)
+	w.plugin(t, "show", "skupper-operator", "-c", "nope").fails(t, 3, `catalog "nope" not found`)
 	w.plugin(t, "show", "skupper-operator", "--channel", "stabel").fails(t, 3, `did you mean "stable"`)
-	w.plugin(t, "show", "skupper-operator", "--version", "9.99").fails(t, 3, `no version "9.99" in package "skupper-operator" in catalog "sample": there are 1.9.6, 1.9.4, `)
-	w.plugin(t, "show", "skupper-operator", "--channel", "nightly").fails(t, 3, `has no channel "nightly": there are alpha, stable, stable-1, `)
-	w.plugin(t, "get", "bundles", "skupper-operator").fails(t, 3, `which is a package: kubectl catalog get bundles -p skupper-operator`)
-	w.plugin(t, "show", "skupper-operator", "--version", "1.8.0", "--channel", "stable-1.6").fails(t, 3, `no version "1.8.0" in channel "stable-1.6"`)
+	w.plugin(t, "show", "skupper-operator", "--version", "9.99").fails(t, 3, `version "9.99" not found in package "skupper-operator" in catalog "sample"; it has 1.9.6, 1.9.4, `)
+	w.plugin(t, "show", "skupper-operator", "--channel", "nightly").fails(t, 3, `channel "nightly" not found in package "skupper-operator" in catalog "sample"; it has alpha, stable, stable-1, `)
+	w.plugin(t, "get", "bundles", "skupper-operator").fails(t, 3, `it is a package: kubectl catalog get bundles -p skupper-operator`)
+	w.plugin(t, "show", "skupper-operator", "--version", "1.8.0", "--channel", "stable-1.6").fails(t, 3, `version "1.8.0" not found in channel "stable-1.6"`)
 
 	// The catalog with the higher priority is shown, and the other one is named.
 	ref, digest := w.registry.push(t, "preferred", catalogImage(t, sampleCatalog))
@@ -62,12 +62,12 @@ func TestPluginSearch(t *testing.T) {
 		})
 	}
 	none := w.plugin(t, "search", "nothing", "like", "this")
-	if none.must(t) != "" || !strings.Contains(none.stderr, `No package has "nothing like this"`) {
+	if none.must(t) != "" || !strings.Contains(none.stderr, `No package matches "nothing like this"`) {
 		t.Errorf("where nothing is found it printed\n%s%s", none.stdout, none.stderr)
 	}
-	w.plugin(t, "search").fails(t, 2, "say what to search for")
-	w.plugin(t, "search", "x", "--limit", "101").fails(t, 2, "1 to 100")
-	w.plugin(t, "search", "x", "-c", "nope").fails(t, 3, `no catalog "nope"`)
+	w.plugin(t, "search").fails(t, 2, "specify words")
+	w.plugin(t, "search", "x", "--limit", "101").fails(t, 2, "between 1 and 100")
+	w.plugin(t, "search", "x", "-c", "nope").fails(t, 3, `catalog "nope" not found`)
 }
 
 func TestPluginProviders(t *testing.T) {
@@ -81,7 +81,7 @@ func TestPluginProviders(t *testing.T) {
 			checkGolden(t, "providers/"+name+".txt", w.plugin(t, strings.Fields(args)...).must(t))
 		})
 	}
-	w.plugin(t, "providers").fails(t, 2, "say which API")
+	w.plugin(t, "providers").fails(t, 2, "specify an API")
 	w.plugin(t, "providers", "DBaaSInventry").fails(t, 3, `did you mean "DBaaSInventory"`)
 	w.plugin(t, "providers", "DBaaSInventory.example.com").fails(t, 3, "no package")
 }

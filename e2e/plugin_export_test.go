@@ -67,7 +67,7 @@ func TestPluginExports(t *testing.T) {
 		t.Error("a failed export leaves something")
 	}
 	w.plugin(t, "export", "sample").fails(t, 2, "-o DIR")
-	w.plugin(t, "export", "nope", "-o", none).fails(t, 3, `no catalog "nope"`)
+	w.plugin(t, "export", "nope", "-o", none).fails(t, 3, `catalog "nope" not found`)
 }
 
 // TestPluginDiffs compares a catalog of the cluster with a directory, an image, and its former version.
@@ -94,6 +94,6 @@ func TestPluginDiffs(t *testing.T) {
 		t.Errorf("as it was and as it is: %s", diff)
 	}
 	w.plugin(t, "diff", "sample@sha256:"+strings.Repeat("0", 64), "sample").fails(t, 3, "15 minutes")
-	w.plugin(t, "diff", "sample").fails(t, 2, "which two")
+	w.plugin(t, "diff", "sample").fails(t, 2, "specify two catalogs")
 	w.plugin(t, "diff", "sample", "./nope").fails(t, 3, "no directory or file ./nope")
 }

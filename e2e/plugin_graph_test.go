@@ -37,12 +37,12 @@ func TestPluginGraph(t *testing.T) {
 			t.Errorf("of 40 columns this line takes %d: %s", n, line)
 		}
 	}
-	w.plugin(t, "graph").fails(t, 2, "say which package")
+	w.plugin(t, "graph").fails(t, 2, "specify a package")
 	w.plugin(t, "graph", "skupper-operator", "-o", "xml").fails(t, 2, "xml", "svg")
 	w.plugin(t, "graph", "skupper-operator", "--all-channels", "-o", "svg").fails(t, 2, "--channel")
 	w.plugin(t, "graph", "skuper-operator").fails(t, 3, `did you mean "skupper-operator"`)
 	w.plugin(t, "graph", "skupper-operator", "--channel", "stabel").fails(t, 3, `did you mean "stable"`)
-	w.plugin(t, "graph", "skupper-operator", "-c", "nope").fails(t, 3, `no catalog "nope"`)
+	w.plugin(t, "graph", "skupper-operator", "-c", "nope").fails(t, 3, `catalog "nope" not found`)
 }
 
 // TestPluginPath prints upgrade paths.
@@ -60,15 +60,15 @@ func TestPluginPath(t *testing.T) {
 			checkGolden(t, "path/"+name, w.plugin(t, strings.Fields(args)...).must(t))
 		})
 	}
-	w.plugin(t, "path", "--from", "1.0.0").fails(t, 2, "say which package")
+	w.plugin(t, "path", "--from", "1.0.0").fails(t, 2, "specify a package")
 	w.plugin(t, "path", "skupper-operator").fails(t, 2, "--from")
 	w.plugin(t, "path", "skuper-operator", "--from", "1.8.0").fails(t, 3, `did you mean "skupper-operator"`)
 	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stabel").fails(t, 3, `did you mean "stable"`)
-	w.plugin(t, "path", "skupper-operator", "--from", "0.0.1").fails(t, 1, "there is no path", `"0.0.1" is unknown to channel "stable"`)
+	w.plugin(t, "path", "skupper-operator", "--from", "0.0.1").fails(t, 1, "no upgrade path", `"0.0.1" is unknown to channel "stable"`)
 	if done := w.plugin(t, "path", "skupper-operator", "--from", "1.9.6").must(t); !strings.Contains(done, "Nothing to do: 1.9.6 is the newest") {
 		t.Errorf("it says %s", done)
 	}
-	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stable-1.6").fails(t, 1, `unknown to channel "stable-1.6"`, "there is one in stable-1.8")
+	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stable-1.6").fails(t, 1, `unknown to channel "stable-1.6"`, "these channels have a path (see --channel): stable-1.8")
 }
 
 // TestPluginGraphs compares the plugin's graphs and paths with the files of the sample catalog.
@@ -238,7 +238,7 @@ func checkPathsTo(t *testing.T, w *world, c walkedChannel, head string) (asked i
 	}
 	if lost != "" {
 		asked++
-		w.plugin(t, "path", c.Package, "--channel", c.Name, "--from", lost).fails(t, 1, "there is no path")
+		w.plugin(t, "path", c.Package, "--channel", c.Name, "--from", lost).fails(t, 1, "no upgrade path")
 	}
 	if farthest == head {
 		return asked

@@ -28,7 +28,7 @@ func TestPluginMigrates(t *testing.T) {
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	w.plugin(t, "migrate", "--from-cluster", "-A").fails(t, 3, "no CatalogSources of OLM v0")
+	w.plugin(t, "migrate", "--from-cluster", "-A").fails(t, 3, "does not have the CatalogSources of OLM v0")
 	w.plugin(t, "migrate").fails(t, 2, "--from-cluster")
 }
 
@@ -63,7 +63,7 @@ func TestPluginMigratesCluster(t *testing.T) {
 	checkGolden(t, "migrate/namespace.yaml", one)
 	w.plugin(t, "migrate", "--from-cluster", "-n", "kube-system").fails(t, 3, `namespace "kube-system"`, "--all-namespaces")
 	all := w.plugin(t, "migrate", "--from-cluster", "-A")
-	if all.code != 1 || !strings.Contains(all.stderr, "default/old cannot be migrated") {
+	if all.code != 1 || !strings.Contains(all.stderr, "default/old cannot be converted") {
 		t.Errorf("exit code %d, and it says %s", all.code, all.stderr)
 	}
 	checkGolden(t, "migrate/cluster.yaml", all.stdout)

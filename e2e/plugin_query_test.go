@@ -30,19 +30,19 @@ func TestPluginReportsDroppedPackages(t *testing.T) {
 	w.registry.push(t, "sample", catalogImage(t, dir))
 	const why = `there is no channel "stabel", which the package names as its default`
 	told := w.plugin(t, "refresh", "sample", "--wait").must(t)
-	if want := "  ! skupper-operator: left out: " + why + "\n0 packages added, 0 changed, 0 removed; 1 package is left out\n"; !strings.HasSuffix(told, want) {
+	if want := "  ! skupper-operator: invalid: " + why + "\n0 packages added, 0 changed, 0 removed; 1 package is invalid\n"; !strings.HasSuffix(told, want) {
 		t.Errorf("refresh tells\n%s", told)
 	}
 	if watched.Scan(); !strings.HasSuffix(watched.Text(), "  !skupper-operator") {
 		t.Errorf("watch tells %q", watched.Text())
 	}
-	if list := w.plugin(t, "list").must(t); !strings.Contains(list, " 9 (1 left out) ") {
+	if list := w.plugin(t, "list").must(t); !strings.Contains(list, " 9 (1 invalid) ") {
 		t.Errorf("list tells\n%s", list)
 	}
 	for _, args := range []string{
 		"show skupper-operator", "graph skupper-operator.sample", "path skupper-operator --from 1.8.0 -c sample", "get package skupper-operator", "get channels -p skupper-operator",
 	} {
-		w.plugin(t, strings.Fields(args)...).fails(t, 3, `package "skupper-operator" of catalog "sample" is left out: `+why+"; see kubectl catalog describe sample")
+		w.plugin(t, strings.Fields(args)...).fails(t, 3, `package "skupper-operator" of catalog "sample" is invalid: `+why+"; see kubectl catalog describe sample")
 	}
 
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("broken: ["), 0o644))
@@ -50,10 +50,10 @@ func TestPluginReportsDroppedPackages(t *testing.T) {
 	if run := w.plugin(t, "refresh", "sample", "--wait"); run.code != 1 {
 		t.Errorf("exit code %d: %s", run.code, run.stderr)
 	}
-	if told := w.plugin(t, "describe", "sample").must(t); !strings.Contains(told, "What to do:     kubectl catalog lint "+ref+" finds") {
+	if told := w.plugin(t, "describe", "sample").must(t); !strings.Contains(told, "Remedy:   kubectl catalog lint "+ref+" lists") {
 		t.Errorf("describe tells\n%s", told)
 	}
-	if watched.Scan(); !strings.Contains(watched.Text(), "  sample            cannot be brought up to date: Cannot unpack ") {
+	if watched.Scan(); !strings.Contains(watched.Text(), "  sample            update failed: Cannot unpack ") {
 		t.Errorf("watch tells %q", watched.Text())
 	}
 	w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
@@ -63,7 +63,7 @@ func TestPluginReportsDroppedPackages(t *testing.T) {
 		watched.Scan()
 		both += watched.Text()
 	}
-	if !strings.Contains(both, "  sample            is well again") || !strings.Contains(both, "  ~skupper-operator") {
+	if !strings.Contains(both, "  sample            recovered") || !strings.Contains(both, "  ~skupper-operator") {
 		t.Errorf("watch tells %q", both)
 	}
 	must.Succeed(t, cmd.Process.Signal(os.Interrupt))
@@ -78,8 +78,8 @@ func TestPluginQueries(t *testing.T) {
 	fromStdin := w.pluginWith(t, nil, channels, "query", "-", "-c", "sample", "--var", `p="skupper-operator"`)
 	checkGolden(t, "query/channels.json", fromStdin.must(t))
 	w.plugin(t, "query", "{ nope }").fails(t, 1, "nope", "line 1, column 3")
-	w.plugin(t, "query").fails(t, 2, "say what to ask")
-	w.plugin(t, "query", "{ catalogs { name } }", "-c", "nope").fails(t, 3, `no catalog "nope"`)
+	w.plugin(t, "query").fails(t, 2, "specify a query")
+	w.plugin(t, "query", "{ catalogs { name } }", "-c", "nope").fails(t, 3, `catalog "nope" not found`)
 
 	checkGolden(t, "query/raw.jsonl", w.plugin(t, "get", "--raw", "/catalogs/sample/api/v1/metas?schema=olm.channel&package=dbaas-operator").must(t))
 	w.plugin(t, "get", "--raw", "/catalogs/sample/api/v1/metas?nope=1").fails(t, 1, "unknown parameter")

@@ -167,13 +167,13 @@ func TestPluginGet(t *testing.T) {
 			checkGolden(t, "get/"+name+".txt", w.plugin(t, strings.Fields(args)...).must(t))
 		})
 	}
-	w.plugin(t, "get", "packages", "-l", "provider=Nobody", "-c", "sample").fails(t, 0, `no packages with the labels "provider=Nobody" in catalog "sample"`, "-o wide")
+	w.plugin(t, "get", "packages", "-l", "provider=Nobody", "-c", "sample").fails(t, 0, `No packages found with the labels "provider=Nobody" in catalog "sample"`, "-o wide")
 	w.plugin(t, "get", "packages", "-l", "provider=Red Hat").fails(t, 2, `--selector "provider=Red Hat": `)
-	w.plugin(t, "get").fails(t, 2, "say what to list")
+	w.plugin(t, "get").fails(t, 2, "specify a type")
 	w.plugin(t, "get", "cats").fails(t, 2, `"cats"`, "packages")
 	w.plugin(t, "get", "bundles").fails(t, 2, "--package", "--all")
 	w.plugin(t, "get", "packages", "-o", "xml").fails(t, 2, "xml", "yaml")
 	w.plugin(t, "get", "packages", "--nonsense").fails(t, 2, "--nonsense")
-	w.plugin(t, "get", "packages", "nope").fails(t, 3, `no package "nope"`)
-	w.plugin(t, "get", "packages", "-c", "nope").fails(t, 3, `no catalog "nope"`, "kubectl catalog list")
+	w.plugin(t, "get", "packages", "nope").fails(t, 3, `package "nope" not found`)
+	w.plugin(t, "get", "packages", "-c", "nope").fails(t, 3, `catalog "nope" not found`, "kubectl catalog list")
 }
