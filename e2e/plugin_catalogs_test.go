@@ -173,7 +173,7 @@ func TestPluginAddFails(t *testing.T) {
 	w := pluginWorld(t)
 	blocked := w.plugin(t, "add", "blocked", w.registry.address+"/sample:latest", "--pull-secret", "nope", "--wait")
 	if blocked.code != 1 || !strings.Contains(blocked.stderr, `warning: Secret "nope" (pull secret) not found in namespace `+namespace) ||
-		!strings.Contains(blocked.stderr, "error: Secret nope of spec.registry.pullSecrets is not in namespace") {
+		!strings.Contains(blocked.stderr, "error: Secret nope of spec.registry.pullSecrets not found in namespace") {
 		t.Errorf("exit code %d:\n%s", blocked.code, blocked.stderr)
 	}
 	none := w.plugin(t, "add", "none", w.registry.address+"/none:latest", "--wait")

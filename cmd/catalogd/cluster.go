@@ -34,8 +34,7 @@ import (
 // kinds are the kinds of objects that ask for catalogs.
 var kinds = []catalogsync.Kind{catalogsource.Kind{}}
 
-// cluster is the side of catalogd that talks to the API server. It comes and goes with it; the content service does not
-// depend on it.
+// cluster is the part of catalogd that needs the API server. The content service does not depend on it.
 type cluster struct {
 	cfg        config
 	rest       *rest.Config
@@ -44,30 +43,30 @@ type cluster struct {
 	polls      *poll.Log
 	registries *registry.Registries
 	metrics    *catalogsync.Metrics
-	tracer     trace.Tracer // nil: nothing is traced
+	tracer     trace.Tracer // nil: no traces
 
-	lease *lease.Lease // nil: there are no other replicas
+	lease *lease.Lease // nil: there is one replica
 
-	cache    atomic.Pointer[client.Reader] // of the manager that runs now; nil if none has CatalogSources in its cache
-	working  atomic.Bool                   // whether there is one whose cache has all that its controller waits for
+	cache    atomic.Pointer[client.Reader] // of the running manager; nil until its cache has all sources
+	working  atomic.Bool                   // whether its cache has all that the controllers wait for
 	caughtUp atomic.Bool                   // whether this process was ready once
 	began    time.Time
 }
 
-// newRegistries makes the access to image registries.
+// newRegistries returns the access to image registries.
 func newRegistries(cfg config, logger *slog.Logger) *registry.Registries {
 	return registry.New(registry.Config{
 		UserAgent: "catalogd/" + version,
 		ConfFile:  cfg.registries,
 		CADir:     cfg.caDir,
-		Jobs:      2, // manifests and layers of an image come one after another; a second is for the image that interrupts it
+		Jobs:      2, // a pull needs one at a time; the second is for the pull that interrupts it
 		Now:       time.Now,
 		Backoff:   poll.Backoff,
 		Logger:    logger,
 	})
 }
 
-// clusterConfig says how to reach the API server. It asks nothing of it.
+// clusterConfig returns how to reach the API server, without a request.
 func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -76,14 +75,14 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 		cfg, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("no way to the API server: %w (run in a pod, or name a file with --kubeconfig)", err)
+		return nil, fmt.Errorf("finding the API server: %w (run in a pod, or set --kubeconfig)", err)
 	}
 	cfg.UserAgent = "catalogd/" + version
-	cfg.QPS = -1 // the API server's priority and fairness decides
+	cfg.QPS = -1 // priority and fairness of the API server limits the requests
 	return cfg, nil
 }
 
-// jobs are what keeps it going.
+// jobs returns the functions to run.
 func (c *cluster) jobs() []job {
 	if c.lease == nil {
 		return []job{c.run}
@@ -91,8 +90,8 @@ func (c *cluster) jobs() []job {
 	return []job{c.run, c.lease.Run}
 }
 
-// run keeps a manager running until ctx ends. One that cannot reach the API server, or lost what it needs there, ends
-// with an error, and another is made after a while.
+// run keeps a manager running until ctx ends. If it fails, since the API server is unreachable or lacks the CRDs, run starts
+// another one after a backoff.
 func (c *cluster) run(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		started := time.Now()
@@ -104,7 +103,7 @@ func (c *cluster) run(ctx context.Context) error {
 			failures = 1
 		}
 		wait := min(poll.Backoff(failures), 30*time.Second)
-		c.logger.Error("not connected to the API server; what is stored is served meanwhile", "error", err, "retryIn", wait.Round(time.Second))
+		c.logger.Error("not connected to the API server; stored content is still served", "error", err, "retryIn", wait.Round(time.Second))
 		select {
 		case <-ctx.Done():
 			return nil
@@ -135,7 +134,7 @@ func (c *cluster) runManager(ctx context.Context) error {
 		Tracer:   c.tracer,
 		Config:   syncConfig,
 	}
-	if c.lease != nil { // and not a nil in it
+	if c.lease != nil { // a nil *Lease is no nil Leadership
 		engine.Leadership = c.lease
 	}
 	if err := engine.Register(mgr, kinds...); err != nil {
@@ -149,10 +148,10 @@ func (c *cluster) runManager(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// follow notes how far the cache of a manager is filled, until ctx ends.
+// follow records when the cache of a manager is synced, until ctx ends.
 func (c *cluster) follow(ctx context.Context, mgr manager.Manager) error {
 	for _, kind := range kinds {
-		if _, err := mgr.GetCache().GetInformer(ctx, kind.New()); err != nil { // waits until it is filled
+		if _, err := mgr.GetCache().GetInformer(ctx, kind.New()); err != nil { // waits for the sync
 			return err
 		}
 	}
@@ -202,12 +201,11 @@ func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 	}
 	return ctrl.NewManager(fenced, ctrl.Options{
 		Scheme:  scheme,
-		Metrics: server.Options{BindAddress: "0"}, // served by run, also while there is no manager
+		Metrics: server.Options{BindAddress: "0"}, // run serves them, also without a manager
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         cfg.Watched(kinds...),
-			// Nothing but CatalogSources, and the metadata of OperatorPackages and of what gives access to registries, is
-			// to be held in memory.
+			// Memory holds the sources only, and the metadata of OperatorPackages, Secrets and ConfigMaps.
 			ReaderFailOnMissingInformer: true,
 		},
 	})

@@ -97,9 +97,9 @@ func TestParseFlags(t *testing.T) {
 }
 
 func TestParseFlagsErrors(t *testing.T) {
-	const address = " is no address: write host:port, or :port for all interfaces"
+	const address = " is not an address: write host:port, or :port for all interfaces"
 	const reachable = " can be reached from other machines, or is no address: profiles show what is in memory, so write a loopback address such as 127.0.0.1:6060, and use kubectl port-forward"
-	const tooSmall = " is too small: it has to be 1 or more"
+	const tooSmall = " must be at least 1"
 	const noBytes = "write a number of bytes, such as 500M or 8Gi"
 	for args, want := range map[string]string{
 		"--nonsense":                        "unknown flag: --nonsense",
@@ -110,25 +110,25 @@ func TestParseFlagsErrors(t *testing.T) {
 		"--content-bind-address=8080":       `--content-bind-address "8080"` + address,
 		"--health-bind-address=localhost":   `--health-bind-address "localhost"` + address,
 		"--metrics-bind-address=::1":        `--metrics-bind-address "::1"` + address,
-		"--external-url=x.example":          `--external-url "x.example" is no URL: write http://host[:port] or https://host[:port]`,
-		"--external-url=ftp://x.example":    `--external-url "ftp://x.example" is no URL: write http://host[:port] or https://host[:port]`,
-		"--external-url=http://":            `--external-url "http:/" is no URL: write http://host[:port] or https://host[:port]`,
-		"--external-url=http://x?a=b":       `--external-url "http://x?a=b" is no URL: write http://host[:port] or https://host[:port]`,
+		"--external-url=x.example":          `--external-url "x.example" is not a URL: write http://host[:port] or https://host[:port]`,
+		"--external-url=ftp://x.example":    `--external-url "ftp://x.example" is not a URL: write http://host[:port] or https://host[:port]`,
+		"--external-url=http://":            `--external-url "http:/" is not a URL: write http://host[:port] or https://host[:port]`,
+		"--external-url=http://x?a=b":       `--external-url "http://x?a=b" is not a URL: write http://host[:port] or https://host[:port]`,
 		"--pprof-bind-address=:6060":        `--pprof-bind-address ":6060"` + reachable,
 		"--pprof-bind-address=10.0.0.1:1":   `--pprof-bind-address "10.0.0.1:1"` + reachable,
 		"--pprof-bind-address=localhost":    `--pprof-bind-address "localhost"` + reachable,
-		"--otlp-endpoint=collector:4317":    `--otlp-endpoint "collector:4317" is no URL: write http://host:port, or https://host:port for TLS`,
-		"--namespace=Not_One":               `--namespace "Not_One" is no name of a namespace`,
-		"--pull-secret=a/b/c":               `--pull-secret "a/b/c" is no name of a Secret: write name, or namespace/name`,
-		"--pull-secret=/x":                  `--pull-secret "/x" is no name of a Secret: write name, or namespace/name`,
-		"--service-account=A_B":             `--service-account "A_B" is no name of a ServiceAccount`,
+		"--otlp-endpoint=collector:4317":    `--otlp-endpoint "collector:4317" is not a URL: write http://host:port, or https://host:port for TLS`,
+		"--namespace=Not_One":               `--namespace "Not_One" is not a valid namespace name`,
+		"--pull-secret=a/b/c":               `--pull-secret "a/b/c" is not a valid Secret name: write name or namespace/name`,
+		"--pull-secret=/x":                  `--pull-secret "/x" is not a valid Secret name: write name or namespace/name`,
+		"--service-account=A_B":             `--service-account "A_B" is not a valid ServiceAccount name`,
 		"--max-database-bytes=0":            "--max-database-bytes 0" + tooSmall,
 		"--max-unpacked-bytes=8GB":          `invalid argument "8GB" for "--max-unpacked-bytes" flag: ` + noBytes,
 		"--max-blob-bytes=100m":             `invalid argument "100m" for "--max-blob-bytes" flag: ` + noBytes,
 		"--storage-limit=":                  `invalid argument "" for "--storage-limit" flag: ` + noBytes,
-		"--storage-limit=-1Ki":              "--storage-limit -1024 is negative",
-		"--data-dir=":                       "--data-dir must name a directory",
-		"--default-polling-interval=999ms":  "--default-polling-interval 999ms is too short: it has to be 1s or more",
+		"--storage-limit=-1Ki":              "--storage-limit -1024 must not be negative",
+		"--data-dir=":                       "--data-dir must not be empty",
+		"--default-polling-interval=999ms":  "--default-polling-interval 999ms must be at least 1s",
 		"--default-polling-interval=fast":   `invalid argument "fast" for "--default-polling-interval" flag: time: invalid duration "fast"`,
 		"--concurrency=0":                   "--concurrency 0" + tooSmall,
 		"--max-unpacked-bytes=0":            "--max-unpacked-bytes 0" + tooSmall,
@@ -136,16 +136,16 @@ func TestParseFlagsErrors(t *testing.T) {
 		"--max-files=0":                     "--max-files 0" + tooSmall,
 		"--max-compression-ratio=0":         "--max-compression-ratio 0" + tooSmall,
 		"--max-blob-bytes=0":                "--max-blob-bytes 0" + tooSmall,
-		"--max-blob-bytes=4294967296":       "--max-blob-bytes 4294967296 is too large: it has to be below 4 GiB (4294967296)",
+		"--max-blob-bytes=4294967296":       "--max-blob-bytes 4294967296 must be below 4 GiB (4294967296)",
 		"--concurrency=0 --max-files=0":     "--concurrency 0" + tooSmall + "\n--max-files 0" + tooSmall,
 		"--max-connections=0":               "--max-connections 0" + tooSmall,
 		"--max-concurrent-queries=0":        "--max-concurrent-queries 0" + tooSmall,
 		"--content-auth=some":               `--content-auth "some" is neither kubernetes nor none`,
-		"--tls-cert-file=c":                 "--tls-cert-file and --tls-private-key-file belong together: give both or neither",
-		"--tls-private-key-file=k":          "--tls-cert-file and --tls-private-key-file belong together: give both or neither",
+		"--tls-cert-file=c":                 "--tls-cert-file and --tls-private-key-file must be set together",
+		"--tls-private-key-file=k":          "--tls-cert-file and --tls-private-key-file must be set together",
 		"--catalog-selector=a=b=c":          `invalid argument "a=b=c" for "--catalog-selector" flag: use the syntax of kubectl's --selector, such as team=a or env in (test,stage): found '=', expected: ',' or 'end of string'`,
-		"--leader-elect-renew-deadline=15s": "--leader-elect-lease-duration 15s has to be longer than --leader-elect-renew-deadline 15s: make it longer",
-		"--leader-elect-retry-period=5s":    "--leader-elect-renew-deadline 10s has to be longer than twice --leader-elect-retry-period 5s: make it longer",
+		"--leader-elect-renew-deadline=15s": "--leader-elect-lease-duration 15s must be longer than --leader-elect-renew-deadline 15s",
+		"--leader-elect-retry-period=5s":    "--leader-elect-renew-deadline 10s must be longer than twice --leader-elect-retry-period 5s",
 		"--max-file-bytes=0 --max-files=-5": "--max-file-bytes 0" + tooSmall + "\n--max-files -5" + tooSmall,
 	} {
 		_, err := parseFlags(strings.Fields("--content-bind-address=127.0.0.1:8080 "+args), nil)
@@ -161,7 +161,7 @@ func TestParseFlagsHelp(t *testing.T) {
 		t.Errorf("got error %v, want that help was asked for", err)
 	}
 	for _, want := range []string{
-		"catalogd keeps operator catalogs", "Usage:\n  catalogd [flags]\n", "--kubeconfig file", "--namespace namespace", "--data-dir directory",
+		"catalogd serves operator catalogs", "Usage:\n  catalogd [flags]\n", "--kubeconfig file", "--namespace namespace", "--data-dir directory",
 		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--tls-cert-file file", "--tls-private-key-file file", "--content-auth who", "--allowed-hosts names", "--max-connections int",
 		"--max-concurrent-queries int", "--health-bind-address", "--metrics-bind-address", "--pprof-bind-address address", "--otlp-endpoint URL",
 		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes quantity", "(default 8Gi)", "--max-file-bytes", "--max-files files",

@@ -11,42 +11,42 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Who may read the content.
+// The values of --content-auth.
 const (
-	authKubernetes = "kubernetes" // whom the API server knows, and allows to get the path
+	authKubernetes = "kubernetes" // users whom the API server authenticates and allows to get the path
 	authNone       = "none"       // everybody who reaches the port
 )
 
-// contentConfig is what the flags say of the content service.
+// contentConfig has the flags of the content service.
 type contentConfig struct {
 	addr           string
 	externalURL    string
 	certFile       string
 	keyFile        string
 	plainHTTP      bool
-	auth           string // after complete authKubernetes or authNone; "" if nobody said and it cannot be guessed
+	auth           string // after complete authKubernetes or authNone; "" if it must be given
 	allowedHosts   []string
 	maxConnections int
 	maxQueries     int
 }
 
 func (c *contentConfig) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.addr, "content-bind-address", ":8443", "`address` of the content service; on a loopback address it is plain HTTP, unless there is a certificate")
-	f.StringVar(&c.externalURL, "external-url", "", "`URL` at which clients reach the content service; it stands in statuses, and a certificate that catalogd makes is for its host (default: made from --content-bind-address)")
-	f.StringVar(&c.certFile, "tls-cert-file", "", "`file` with the certificate of the content service, and its chain; read again when it changes (default: a certificate of catalogd's own authority, "+
-		"which is published in the ConfigMap catalogd-ca)")
-	f.StringVar(&c.keyFile, "tls-private-key-file", "", "`file` with the key of that certificate")
-	f.BoolVar(&c.plainHTTP, "plain-http", false, "serve plain HTTP, whatever the address: for development, and behind a proxy that encrypts; tokens and content can be read on the way")
-	f.StringVar(&c.auth, "content-auth", "", "`who` may read the content: kubernetes, those whom the API server knows and allows to get the path (see ClusterRole catalogd-content-reader), or none, "+
-		"everybody (default: kubernetes in a pod, none on a loopback address; has to be given elsewhere)")
+	f.StringVar(&c.addr, "content-bind-address", ":8443", "`address` of the content service; a loopback address speaks plain HTTP, unless there is a certificate")
+	f.StringVar(&c.externalURL, "external-url", "", "`URL` at which clients reach the content service; it appears in statuses, and a self-signed certificate is for its host (default: made from --content-bind-address)")
+	f.StringVar(&c.certFile, "tls-cert-file", "", "`file` with the certificate chain of the content service; reloaded on changes (default: a certificate of catalogd's own CA, "+
+		"which the ConfigMap catalogd-ca publishes)")
+	f.StringVar(&c.keyFile, "tls-private-key-file", "", "`file` with the private key of that certificate")
+	f.BoolVar(&c.plainHTTP, "plain-http", false, "serve plain HTTP on any address: for development, or behind a TLS proxy; tokens and content are not encrypted")
+	f.StringVar(&c.auth, "content-auth", "", "`method` of authentication: kubernetes (users that the API server allows to get the path, see ClusterRole catalogd-content-reader) or none "+
+		"(default: kubernetes in a pod, none on a loopback address; required elsewhere)")
 	f.StringSliceVar(&c.allowedHosts, "allowed-hosts", nil, "`names`, separated by commas, that clients of a loopback port may use "+
 		"in the Host header, beside localhost, loopback addresses and the host of --external-url; requests for other hosts are "+
 		"refused, which stops DNS rebinding")
-	f.IntVar(&c.maxConnections, "max-connections", 1000, "most connections to the content service; of more, those that have waited longest give way")
-	f.IntVar(&c.maxQueries, "max-concurrent-queries", 32, "most queries that are answered at a time; more are asked to come again")
+	f.IntVar(&c.maxConnections, "max-connections", 1000, "limit of connections to the content service; above it, the connections that are idle longest are closed")
+	f.IntVar(&c.maxQueries, "max-concurrent-queries", 32, "limit of concurrent queries; above it, clients are asked to retry later")
 }
 
-// complete fills in what was not said.
+// complete sets the defaults.
 func (c *contentConfig) complete(inPod bool) {
 	if c.auth == "" {
 		switch {
@@ -63,20 +63,20 @@ func (c *contentConfig) complete(inPod bool) {
 }
 
 func (c *contentConfig) validate(check func(ok bool, format string, args ...any)) {
-	check(isURL(c.externalURL), "--external-url %q is no URL: write http://host[:port] or https://host[:port]", c.externalURL)
-	check((c.certFile == "") == (c.keyFile == ""), "--tls-cert-file and --tls-private-key-file belong together: give both or neither")
-	check(!c.plainHTTP || (c.certFile == "" && c.keyFile == ""), "--plain-http needs no certificate: give either that, or --tls-cert-file and --tls-private-key-file")
-	check(c.auth != "", "who may read the content is not said, and --content-bind-address %q can be reached from other machines: give --content-auth=kubernetes to ask the API server, "+
-		"--content-auth=none to let everybody read, or an address like 127.0.0.1:8080", c.addr)
+	check(isURL(c.externalURL), "--external-url %q is not a URL: write http://host[:port] or https://host[:port]", c.externalURL)
+	check((c.certFile == "") == (c.keyFile == ""), "--tls-cert-file and --tls-private-key-file must be set together")
+	check(!c.plainHTTP || (c.certFile == "" && c.keyFile == ""), "--plain-http excludes --tls-cert-file and --tls-private-key-file")
+	check(c.auth != "", "--content-auth is required, as other machines can reach --content-bind-address %q: set kubernetes to authenticate at the API server, "+
+		"none to let everybody read, or an address like 127.0.0.1:8080", c.addr)
 	check(slices.Contains([]string{"", authKubernetes, authNone}, c.auth), "--content-auth %q is neither kubernetes nor none", c.auth)
-	check(c.maxConnections > 0, "--max-connections %d is too small: it has to be 1 or more", c.maxConnections)
-	check(c.maxQueries > 0, "--max-concurrent-queries %d is too small: it has to be 1 or more", c.maxQueries)
+	check(c.maxConnections > 0, "--max-connections %d must be at least 1", c.maxConnections)
+	check(c.maxQueries > 0, "--max-concurrent-queries %d must be at least 1", c.maxQueries)
 }
 
-// onLoopback tells whether only this machine can reach the address.
+// onLoopback reports whether only this machine can reach the address.
 func (c *contentConfig) onLoopback() bool {
 	_, _, err := net.SplitHostPort(c.addr)
-	return err != nil || isLoopback(c.addr) // if it is no address, validate says so, and nothing else about it
+	return err != nil || isLoopback(c.addr) // validate reports an invalid address
 }
 
 // hostsAt returns the hosts that requests to an address without authentication may name: any (nil) unless it is loopback.
@@ -91,36 +91,36 @@ func (c *contentConfig) hostsAt(addr string) []string {
 	return hosts
 }
 
-// isLoopback tells whether this is an address that only this machine can reach.
+// isLoopback reports whether only this machine can reach an address.
 func isLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || (ip != nil && ip.IsLoopback()))
 }
 
-// isURL tells whether this is a URL of a service: of HTTP or HTTPS, without a query.
+// isURL reports whether text is an HTTP or HTTPS URL without a query.
 func isURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == ""
 }
 
-// misleads says that clients are led to HTTPS where the service speaks plain HTTP, or the other way round; "" if they are not.
+// misleads returns a warning if --external-url has another protocol than the service; else "".
 func (c *contentConfig) misleads() string {
 	speaksTLS, leadsToTLS := c.hasFiles() || c.selfSigned(), strings.HasPrefix(c.externalURL, "https:")
 	switch {
 	case speaksTLS && !leadsToTLS:
-		return "the content service speaks TLS, and --external-url leads clients to plain HTTP; that is right only behind a proxy"
+		return "the content service speaks TLS, but --external-url is plain HTTP; this is right only behind a proxy"
 	case leadsToTLS && !speaksTLS:
-		return "the content service speaks plain HTTP, and --external-url leads clients to HTTPS; that is right only behind a proxy that speaks TLS"
+		return "the content service speaks plain HTTP, but --external-url is HTTPS; this is right only behind a TLS proxy"
 	}
 	return ""
 }
 
-// hasFiles tells whether the certificate is given; selfSigned, whether one has to be made.
+// hasFiles reports whether the certificate is given; selfSigned, whether catalogd makes one.
 func (c *contentConfig) hasFiles() bool   { return c.certFile != "" }
 func (c *contentConfig) selfSigned() bool { return !c.plainHTTP && !c.hasFiles() && !c.onLoopback() }
 
-// defaultURL makes a URL of the listening address; one without a host is taken to be reached on this machine.
+// defaultURL returns the URL of the listening address; without a host, it is that of this machine.
 func (c *contentConfig) defaultURL() string {
 	scheme := "http://"
 	if c.hasFiles() || c.selfSigned() {
@@ -128,7 +128,7 @@ func (c *contentConfig) defaultURL() string {
 	}
 	host, port, err := net.SplitHostPort(c.addr)
 	if err != nil {
-		return scheme + c.addr // validate says what is wrong
+		return scheme + c.addr // validate reports it
 	}
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
 		host = "127.0.0.1"
@@ -136,7 +136,7 @@ func (c *contentConfig) defaultURL() string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
-// names are the host names and addresses by which clients call the service: what a certificate is made for.
+// names returns the host names and addresses for the certificate.
 func (c *contentConfig) names() []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	for _, host := range []string{hostOf(c.externalURL), bindHost(c.addr)} {
@@ -159,7 +159,7 @@ func hostOf(address string) string {
 	return u.Hostname()
 }
 
-// bindHost is the host of a listening address, "" where that is all interfaces.
+// bindHost returns the host of a listening address; "" for all interfaces.
 func bindHost(addr string) string {
 	host, _, _ := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
@@ -168,7 +168,7 @@ func bindHost(addr string) string {
 	return host
 }
 
-// inPod tells whether the cluster that catalogd works for is the one it runs in.
+// inPod reports whether catalogd runs in the cluster that it works for.
 func inPod(kubeconfig string) bool {
 	if kubeconfig != "" {
 		return false
@@ -177,14 +177,14 @@ func inPod(kubeconfig string) bool {
 	return err == nil
 }
 
-// describe says for the log how the content is protected.
-func (c *contentConfig) describe() string {
+// protection describes for the log how the content is protected.
+func (c *contentConfig) protection() string {
 	protocol := "plain HTTP"
 	switch {
 	case c.hasFiles():
 		protocol = "TLS by " + c.certFile
 	case c.selfSigned():
-		protocol = "TLS by catalogd's own authority"
+		protocol = "TLS by catalogd's own CA"
 	}
 	return fmt.Sprintf("%s, authentication: %s", protocol, c.auth)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestContentDefaults(t *testing.T) {
-	const unsaid = "who may read the content is not said"
+	const unsaid = "--content-auth is required"
 	for _, test := range []struct {
 		args  string
 		inPod bool
@@ -39,7 +39,7 @@ func TestContentDefaults(t *testing.T) {
 		{args: "--plain-http --content-bind-address=:8080 --content-auth=none", inPod: true, auth: authNone, url: "http://127.0.0.1:8080"},
 		{args: "--plain-http", inPod: true, auth: authKubernetes, url: "http://127.0.0.1:8443"},
 		{args: "--plain-http --content-bind-address=:8080", fails: unsaid},
-		{args: "--plain-http --tls-cert-file=c --tls-private-key-file=k", inPod: true, fails: "--plain-http needs no certificate"},
+		{args: "--plain-http --tls-cert-file=c --tls-private-key-file=k", inPod: true, fails: "--plain-http excludes --tls-cert-file"},
 		{fails: unsaid + `, and --content-bind-address ":8443" can be reached from other machines`},
 		{args: "--content-bind-address=0.0.0.0:8080", fails: unsaid},
 		{args: "--content-bind-address=10.1.2.3:80 --tls-cert-file=c --tls-private-key-file=k", fails: unsaid},

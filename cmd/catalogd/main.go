@@ -1,5 +1,4 @@
-// Command catalogd keeps operator catalogs on its volume, publishes their packages to the API server and serves their
-// content over HTTP.
+// Command catalogd unpacks operator catalogs onto its volume, publishes their packages and serves their content over HTTP.
 package main
 
 import (
@@ -35,8 +34,7 @@ func main() {
 		return
 	}
 	if os.Getenv("HOME") == "" {
-		// A pod's arbitrary user has no home. The library that reads --registries-conf gives up without one, though it is
-		// told which file to read and nothing is taken from there.
+		// A pod's arbitrary user has no home. The library that reads --registries-conf fails without one, but does not use it.
 		_ = os.Setenv("HOME", "/") // fails for bad names only
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -47,7 +45,7 @@ func main() {
 	}
 }
 
-// setLogger makes the logger of this process, that of the libraries included.
+// setLogger sets and returns the logger of this process and its libraries.
 func setLogger(cfg config) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: cfg.logLevel}
 	var handler slog.Handler = slog.NewJSONHandler(os.Stderr, opts)

@@ -19,13 +19,13 @@ import (
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 )
 
-// leaseName is the Lease by which replicas of one namespace find out which of them leads.
+// leaseName is the Lease by which the replicas of a namespace elect the leader.
 const leaseName = "catalogd"
 
-// connectTime is how long a replica that begins waits for the API server before it is ready with what it has.
+// connectTime is how long a starting replica waits for the API server before it is ready with its stored content.
 const connectTime = 15 * time.Second
 
-// replicaConfig is how this catalogd shares the work with others.
+// replicaConfig has the flags of the leader election.
 type replicaConfig struct {
 	elect         bool
 	leaseDuration time.Duration
@@ -35,13 +35,13 @@ type replicaConfig struct {
 
 // addFlags adds the flags, with the names and defaults that Kubernetes' own components have.
 func (r *replicaConfig) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&r.elect, "leader-elect", false, "serve beside other replicas in this namespace: one leads, which polls and publishes, the others follow it (default: true in a pod)")
-	f.DurationVar(&r.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a leader that is gone before one of them leads")
-	f.DurationVar(&r.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader goes on that cannot renew its lease; less than --leader-elect-lease-duration")
-	f.DurationVar(&r.retryPeriod, "leader-elect-retry-period", 2*time.Second, "how often the lease is renewed, or asked for")
+	f.BoolVar(&r.elect, "leader-elect", false, "run beside other replicas in this namespace: the leader polls and publishes, the others follow it (default: true in a pod)")
+	f.DurationVar(&r.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long other replicas wait for a lost leader before one of them takes over")
+	f.DurationVar(&r.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader that cannot renew its lease continues; less than --leader-elect-lease-duration")
+	f.DurationVar(&r.retryPeriod, "leader-elect-retry-period", 2*time.Second, "interval between attempts to renew or acquire the lease")
 }
 
-// complete decides what nobody said.
+// complete sets the defaults.
 func (r *replicaConfig) complete(f *pflag.FlagSet, inPod bool) {
 	if !f.Changed("leader-elect") {
 		r.elect = inPod
@@ -49,13 +49,13 @@ func (r *replicaConfig) complete(f *pflag.FlagSet, inPod bool) {
 }
 
 func (r *replicaConfig) validate(check func(ok bool, format string, args ...any)) {
-	check(r.leaseDuration >= time.Second && r.leaseDuration%time.Second == 0, "--leader-elect-lease-duration %s cannot be: it has to be whole seconds, 1s or more", r.leaseDuration)
-	check(r.leaseDuration > r.renewDeadline, "--leader-elect-lease-duration %s has to be longer than --leader-elect-renew-deadline %s: make it longer", r.leaseDuration, r.renewDeadline)
-	check(r.retryPeriod > 0, "--leader-elect-retry-period %s is too short: it has to be more than 0s", r.retryPeriod)
-	check(r.renewDeadline > 2*r.retryPeriod, "--leader-elect-renew-deadline %s has to be longer than twice --leader-elect-retry-period %s: make it longer", r.renewDeadline, r.retryPeriod)
+	check(r.leaseDuration >= time.Second && r.leaseDuration%time.Second == 0, "--leader-elect-lease-duration %s is invalid: set whole seconds, at least 1s", r.leaseDuration)
+	check(r.leaseDuration > r.renewDeadline, "--leader-elect-lease-duration %s must be longer than --leader-elect-renew-deadline %s", r.leaseDuration, r.renewDeadline)
+	check(r.retryPeriod > 0, "--leader-elect-retry-period %s must be longer than 0s", r.retryPeriod)
+	check(r.renewDeadline > 2*r.retryPeriod, "--leader-elect-renew-deadline %s must be longer than twice --leader-elect-retry-period %s", r.renewDeadline, r.retryPeriod)
 }
 
-// newLease makes the lease by which this replica may lead; nil if there are no others.
+// newLease returns the lease for the leader election; nil if there is one replica.
 func (c *cluster) newLease() (*lease.Lease, error) {
 	cfg := c.cfg.replicas
 	if !cfg.elect {
@@ -63,11 +63,11 @@ func (c *cluster) newLease() (*lease.Lease, error) {
 	}
 	clients, err := kubernetes.NewForConfig(c.rest)
 	if err != nil {
-		return nil, fmt.Errorf("making a client of the API server: %w", err)
+		return nil, fmt.Errorf("creating the Kubernetes client: %w", err)
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("finding a name for this replica: %w", err)
+		return nil, fmt.Errorf("reading the host name, which identifies this replica: %w", err)
 	}
 	return lease.New(lease.Config{
 		Client:        clients.CoordinationV1(),
@@ -84,19 +84,19 @@ func (c *cluster) newLease() (*lease.Lease, error) {
 	}), nil
 }
 
-// fit tells why this replica must not lead, whoever else could: what its controller needs of the API server does not come, so that it would
-// look at no catalog; or its volume does not answer.
+// fit returns why this replica must not lead: its caches are not synced, so that it would reconcile nothing, or its volume
+// does not respond.
 func (c *cluster) fit(ctx context.Context) error {
 	if !c.working.Load() {
-		return errors.New("the API server does not give all that is watched")
+		return errors.New("waiting for caches to sync")
 	}
 	return c.store.Ping(ctx)
 }
 
-// leadingMetric is 1 as long as this replica leads.
+// leadingMetric is 1 while this replica leads.
 func (c *cluster) leadingMetric() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "catalogd", Name: "leading", Help: "1 if this replica leads: it polls images and publishes packages; else 0.",
+		Namespace: "catalogd", Name: "leading", Help: "1 if this replica leads, that is, polls images and publishes packages; else 0.",
 	}, func() float64 {
 		if c.lease == nil || c.lease.Left() > 0 {
 			return 1
@@ -105,12 +105,12 @@ func (c *cluster) leadingMetric() prometheus.Collector {
 	})
 }
 
-// ready tells why this process is not ready: a catalog that has a digest in its status is not served here, or nothing is stored
-// and nobody can say what should be. It must not get worse by a lost API server: what is stored goes on being served.
+// ready returns why this process is not ready: it does not serve a catalog that has a digest in its status, or nothing is
+// stored and the API server is unreachable. The loss of the API server must not end readiness: stored content is served.
 //
-// A replica that begins brings what it has up to date first, as far as that can be had. From then on it stays ready while it follows changes: else
-// all replicas but the leader would leave the Service at once whenever a catalog changes; and one catalog that cannot be had would keep it from
-// serving the others.
+// A starting replica first brings its content up to date, as far as images are available. It then stays ready while it
+// follows changes. Otherwise all followers would leave the Service whenever a catalog changes, and one unavailable catalog
+// would keep a replica from serving the others.
 func (c *cluster) ready(ctx context.Context) error {
 	reader := c.cache.Load()
 	if reader == nil {
@@ -135,8 +135,8 @@ func (c *cluster) ready(ctx context.Context) error {
 	return nil
 }
 
-// readyAlone tells why this process is not ready while nobody can say what should be served. One that begins beside others gives the API server
-// some time to say so: meanwhile they serve what is newer than what it may have.
+// readyAlone returns why this process is not ready while the API server is unreachable. A starting replica waits some time for
+// the API server: the other replicas may serve newer content.
 func (c *cluster) readyAlone() error {
 	switch {
 	case len(c.store.Catalogs()) == 0:

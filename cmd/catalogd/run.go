@@ -15,8 +15,7 @@ import (
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 )
 
-// run wires everything and works until ctx ends. What is stored is served before anything else is asked for, and
-// whatever becomes of the API server.
+// run wires everything and works until ctx ends. It serves stored content before it needs the network or the API server.
 func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	logger.Info("starting", "version", version, "dataDir", cfg.dataDir, "externalURL", cfg.content.externalURL)
 	manageMemory(ctx, logger)
@@ -29,7 +28,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	defer content.Close() // it only gives up the lock, as the end of the process does
+	defer content.Close() // it releases the lock
 
 	tracer, flush, err := newTracer(ctx, cfg.otlp, logger)
 	if err != nil {
@@ -68,7 +67,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	logger.Info("serving", "catalogs", len(content.Catalogs()), "content", ports[0].Addr().String(), "protection", cfg.content.describe())
+	logger.Info("serving", "catalogs", len(content.Catalogs()), "content", ports[0].Addr().String(), "protection", cfg.content.protection())
 
 	for _, port := range ports {
 		group.Go(func() error { return port.Serve(ctx) })

@@ -99,24 +99,24 @@ func TestReadAccessErrors(t *testing.T) {
 	bundle := func(kind, name, key string) v1beta1.RegistryAccess {
 		return v1beta1.RegistryAccess{CABundle: &v1beta1.BundleReference{Kind: kind, Name: name, Key: key}}
 	}
-	const proxyRemedy = ` of spec.registry.proxy has no address of a proxy at key "address": write http://host:port there, and user name and password at "username" and "password"`
+	const proxyRemedy = ` of spec.registry.proxy has no valid proxy address at key "address": set it to http://host:port; user name and password belong at "username" and "password"`
 	for _, test := range []struct {
 		name string
 		spec v1beta1.RegistryAccess
 		want string
 	}{
-		{"no pull secret", pull("gone"), "Secret gone of spec.registry.pullSecrets is not in namespace NAMESPACE: create it there, or correct the name"},
-		{"pull secret of another type", pull("opaque"), "Secret opaque of spec.registry.pullSecrets has no key .dockerconfigjson: make it as `kubectl create secret docker-registry` does"},
+		{"no pull secret", pull("gone"), "Secret gone of spec.registry.pullSecrets not found in namespace NAMESPACE: create it, or correct the name"},
+		{"pull secret of another type", pull("opaque"), "Secret opaque of spec.registry.pullSecrets has no key .dockerconfigjson: create it with `kubectl create secret docker-registry`"},
 		{"pull secret not JSON", pull("no-json"), "no-json"},
-		{"no ConfigMap", bundle("ConfigMap", "gone", "ca.crt"), "ConfigMap gone of spec.registry.caBundle is not in namespace NAMESPACE: create it there, or correct the name"},
-		{"no Secret", bundle("Secret", "gone", "ca.crt"), "Secret gone of spec.registry.caBundle is not in namespace NAMESPACE: create it there, or correct the name"},
-		{"no PEM", bundle("ConfigMap", "empty", "ca.crt"), `ConfigMap empty of spec.registry.caBundle has no certificate in PEM form at key "ca.crt": put the certificates of the authorities there`},
-		{"no key", bundle("Secret", "good-pair", "ca.crt"), `Secret good-pair of spec.registry.caBundle has no key "ca.crt": put the certificates of the authorities there, or correct the key`},
-		{"no key of a ConfigMap", bundle("ConfigMap", "empty", "other"), `ConfigMap empty of spec.registry.caBundle has no key "other": put the certificates of the authorities there, or correct the key`},
-		{"a key that is no certificate", bundle("Secret", "good-pair", "tls.key"), `Secret good-pair of spec.registry.caBundle has no certificate in PEM form at key "tls.key": put the certificates of the authorities there`},
-		{"no client certificate", v1beta1.RegistryAccess{ClientCertificate: secret("gone")}, "Secret gone of spec.registry.clientCertificate is not in namespace NAMESPACE"},
-		{"a certificate with another's key", v1beta1.RegistryAccess{ClientCertificate: secret("pair")}, "Secret pair of spec.registry.clientCertificate has no certificate with its key at tls.crt and tls.key"},
-		{"no proxy", v1beta1.RegistryAccess{Proxy: secret("gone")}, "Secret gone of spec.registry.proxy is not in namespace NAMESPACE"},
+		{"no ConfigMap", bundle("ConfigMap", "gone", "ca.crt"), "ConfigMap gone of spec.registry.caBundle not found in namespace NAMESPACE: create it, or correct the name"},
+		{"no Secret", bundle("Secret", "gone", "ca.crt"), "Secret gone of spec.registry.caBundle not found in namespace NAMESPACE: create it, or correct the name"},
+		{"no PEM", bundle("ConfigMap", "empty", "ca.crt"), `ConfigMap empty of spec.registry.caBundle has no certificate in PEM form at key "ca.crt": put the CA certificates there`},
+		{"no key", bundle("Secret", "good-pair", "ca.crt"), `Secret good-pair of spec.registry.caBundle has no key "ca.crt": put the CA certificates there, or correct the key`},
+		{"no key of a ConfigMap", bundle("ConfigMap", "empty", "other"), `ConfigMap empty of spec.registry.caBundle has no key "other": put the CA certificates there, or correct the key`},
+		{"a key that is no certificate", bundle("Secret", "good-pair", "tls.key"), `Secret good-pair of spec.registry.caBundle has no certificate in PEM form at key "tls.key": put the CA certificates there`},
+		{"no client certificate", v1beta1.RegistryAccess{ClientCertificate: secret("gone")}, "Secret gone of spec.registry.clientCertificate not found in namespace NAMESPACE"},
+		{"a certificate with another's key", v1beta1.RegistryAccess{ClientCertificate: secret("pair")}, "Secret pair of spec.registry.clientCertificate has no valid key pair at tls.crt and tls.key"},
+		{"no proxy", v1beta1.RegistryAccess{Proxy: secret("gone")}, "Secret gone of spec.registry.proxy not found in namespace NAMESPACE"},
 		{"a proxy without a scheme", v1beta1.RegistryAccess{Proxy: secret("proxy-path")}, "Secret proxy-path" + proxyRemedy},
 		{"a proxy without address", v1beta1.RegistryAccess{Proxy: secret("opaque")}, "Secret opaque" + proxyRemedy},
 		{"a user in the address", v1beta1.RegistryAccess{Proxy: secret("proxy-user")}, "Secret proxy-user" + proxyRemedy},
@@ -221,7 +221,7 @@ func TestSecretIsMended(t *testing.T) {
 	w.reconcile()
 	w.reconcile()
 	c := w.source()
-	missing := "Secret pull of spec.registry.pullSecrets is not in namespace " + w.Config.Namespace + ": create it there, or correct the name."
+	missing := "Secret pull of spec.registry.pullSecrets not found in namespace " + w.Config.Namespace + ": create it, or correct the name."
 	wantCondition(t, c, "Ready", "False AccessInvalid: "+missing)
 	wantCondition(t, c, "Progressing", "False Blocked: "+missing)
 	wantEqual(t, "requests without the Secret", nil, w.registry.take())
@@ -230,7 +230,7 @@ func TestSecretIsMended(t *testing.T) {
 	w.reconcile() // the Secret's event; the clock stands
 	c = w.source()
 	refused := "Finding the digest of " + ref + ": registry " + w.registry.host + " requires credentials for repository catalog (401 Unauthorized), and rejects those of Secret pull. " +
-		"Correct Secret pull, or what its user may do there."
+		"Correct Secret pull, or grant its user access."
 	wantCondition(t, c, "Ready", "False Unauthorized: "+refused)
 	wantCondition(t, c, "Progressing", "False Blocked: "+refused)
 	w.registry.take()
@@ -286,7 +286,7 @@ func TestRetryAfter(t *testing.T) {
 		t.Errorf("the next pass is in %v, want it when the registry asked, or a little later", next)
 	}
 	limitedMessage := "False RateLimited: Finding the digest of " + ref + ": registry " + w.registry.host +
-		" is rate limiting requests (429 Too Many Requests). It is asked again when it allows that. What was served before stays served."
+		" is rate limiting requests (429 Too Many Requests). catalogd retries when the registry allows it. The previous content is still served."
 	wantCondition(t, w.source(), "Ready", limitedMessage)
 	wantCondition(t, w.source(), "Serving", "True Available: Serving the content of "+w.servedDigest()+".")
 

@@ -236,7 +236,7 @@ func (j job) failed(ctx context.Context, err error) error {
 		}
 		return fault.WithReason(v1beta1.StorageFullReason, fmt.Errorf("%w. Give catalogd more space, or remove catalogs", explained))
 	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EIO):
-		return fault.WithReason(v1beta1.StorageFailedReason, fmt.Errorf("%w. Look after catalogd's volume", explained))
+		return fault.WithReason(v1beta1.StorageFailedReason, fmt.Errorf("%w. Check catalogd's volume", explained))
 	}
 	return explained
 }

@@ -18,7 +18,7 @@ func TestEvents(t *testing.T) {
 	serving := func(digest, packages, bundles string) string {
 		return fmt.Sprintf("Normal Unpacked Serving %s at %s: %s, %s.", ref, digest, packages, bundles)
 	}
-	recovered := "Normal Recovered " + ref + " is followed again."
+	recovered := "Normal Recovered Polling and unpacking " + ref + " succeeds again."
 	var second, third, fourth, broken string
 	for _, step := range []struct {
 		name string
@@ -47,7 +47,7 @@ func TestEvents(t *testing.T) {
 		}, func() []string {
 			return []string{
 				serving(second, "1 package", "2 bundles"), recovered,
-				`Warning InvalidPackages 1 package is not valid and not published: "bad" (…`,
+				`Warning InvalidPackages 1 package is invalid and not published: "bad" (…`,
 			}
 		}},
 		{"unchanged with an invalid package", func() {}, func() []string { return nil }},
@@ -91,7 +91,7 @@ func TestEventsAreShort(t *testing.T) {
 		if len(note) > 1024 {
 			t.Errorf("note of %d bytes: %s", len(note), note)
 		}
-		if strings.Contains(e, "30 packages are not valid and not published") && strings.Contains(e, "and others, see status.content.invalidPackages") {
+		if strings.Contains(e, "30 packages are invalid and not published") && strings.Contains(e, "and others, see status.content.invalidPackages") {
 			found = true
 		}
 	}

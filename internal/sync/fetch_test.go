@@ -49,15 +49,15 @@ func TestResolve(t *testing.T) {
 		},
 		{
 			name: "bad reference", spec: func(c *v1beta1.CatalogSource) { c.Spec.Image = "registry.example/UPPER" },
-			err: `the image reference "registry.example/UPPER" of spec.image cannot be read`, blocked: true,
+			err: `invalid image reference "registry.example/UPPER" in spec.image: `, blocked: true,
 		},
 		{
 			name: "bad schedule", spec: func(c *v1beta1.CatalogSource) { c.Spec.PollingSchedule = "61 * * * *" },
-			want: "first", err: "spec.pollingSchedule cannot be used", blocked: true,
+			want: "first", err: `spec.pollingSchedule is invalid: parsing schedule "61 * * * *": `, blocked: true,
 		},
 		{
 			name: "schedule without a day", spec: func(c *v1beta1.CatalogSource) { c.Spec.PollingSchedule = "0 0 31 2 *" },
-			want: "first", err: "no day ever matches", blocked: true,
+			want: "first", err: "spec.pollingSchedule \"0 0 31 2 *\" matches no day", blocked: true,
 		},
 		{
 			name: "bad time zone", spec: func(c *v1beta1.CatalogSource) { c.Spec.PollingSchedule = "CRON_TZ=Nowhere/Land 0 6 * * *" },

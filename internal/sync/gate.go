@@ -6,39 +6,39 @@ import (
 	stdsync "sync"
 )
 
-// gate bounds how many images are unpacked at a time, and to half of that how many of one registry: one that is slow, but not
-// so slow as to be hung up on, must not keep catalogs of others waiting. A catalog that finds no place stands in a line and is told when
-// there is one, so that it need not hold up a worker until then; the place is kept for it. The zero value is ready for use.
+// gate limits the images that are unpacked concurrently, and to half of that those of one registry: a slow registry must not
+// delay catalogs of others. A catalog without a slot waits in a queue, not on a worker. It is woken when a slot frees up, and
+// the slot is reserved for it. The zero value is ready for use.
 type gate struct {
 	mu    stdsync.Mutex
-	most  int            // places, as the last who came said
-	hosts map[string]int // places taken, by registry
-	line  []waiter       // in the order in which they came
+	slots int            // of the last call of enter
+	hosts map[string]int // slots in use, by registry
+	line  []waiter       // in order of arrival
 }
 
-// waiter is a catalog that found no place for an image of a registry.
+// waiter is a catalog that waits for a slot for an image of a registry.
 type waiter struct {
 	catalog, host string
-	wake          func(catalog string) // requeues the catalog and does not block; nil: nobody is told
-	told          bool                 // woken, and not there yet
+	wake          func(catalog string) // requeues the catalog without blocking; nil: it is never woken
+	woken         bool                 // woken, and not back yet
 }
 
-// enter gives a catalog a place for an image of a registry, most being there in all; the catalog calls leave afterwards. If there
-// is none, ok is false, and the catalog comes again once it is told; it stays where it is in the line.
-func (g *gate) enter(catalog, host string, most int, wake func(catalog string)) (leave func(), ok bool) {
+// enter takes one of the slots for an image of a registry; the caller calls leave afterwards. If none is free, ok is false,
+// and wake is called when one is. The catalog keeps its position in the queue.
+func (g *gate) enter(catalog, host string, slots int, wake func(catalog string)) (leave func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.hosts == nil {
 		g.hosts = map[string]int{}
 	}
-	g.most = most
+	g.slots = slots
 	at := slices.IndexFunc(g.line, func(w waiter) bool { return w.catalog == catalog })
 	if at < 0 {
 		at = len(g.line)
 		g.line = append(g.line, waiter{})
 	}
-	g.line[at] = waiter{catalog: catalog, host: host, wake: wake} // its own place, if it was told of one, is not taken
-	if !g.hasPlace(host, g.taken()) {
+	g.line[at] = waiter{catalog: catalog, host: host, wake: wake} // a slot that was reserved for it is free again
+	if !g.hasSlot(host, g.taken()) {
 		return nil, false
 	}
 	g.line = slices.Delete(g.line, at, at+1)
@@ -55,7 +55,7 @@ func (g *gate) leave(host string) {
 	g.offer()
 }
 
-// passed is called at the end of each pass over a catalog. What it was told and made no use of is offered to others.
+// passed ends a pass over a catalog. A slot that was reserved for it and is unused goes to others.
 func (g *gate) passed(catalog string, waits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,37 +65,37 @@ func (g *gate) passed(catalog string, waits bool) {
 	g.offer()
 }
 
-// offer tells as many of those that wait as there are places for, first come, first told.
+// offer wakes as many waiters as there are free slots, in order of arrival.
 func (g *gate) offer() {
 	if len(g.line) == 0 {
 		return
 	}
 	taken := g.taken()
 	for i := range g.line {
-		if w := &g.line[i]; w.wake != nil && !w.told && g.hasPlace(w.host, taken) {
+		if w := &g.line[i]; w.wake != nil && !w.woken && g.hasSlot(w.host, taken) {
 			taken[w.host]++
-			w.told = true
+			w.woken = true
 			w.wake(w.catalog)
 		}
 	}
 }
 
-// taken are the places, by registry, that are taken or kept for those who were told.
+// taken returns the slots in use or reserved, by registry.
 func (g *gate) taken() map[string]int {
 	taken := maps.Clone(g.hosts)
 	for _, w := range g.line {
-		if w.told {
+		if w.woken {
 			taken[w.host]++
 		}
 	}
 	return taken
 }
 
-// hasPlace tells whether there is a place for an image of a registry beside those that are taken.
-func (g *gate) hasPlace(host string, taken map[string]int) bool {
+// hasSlot reports whether a slot for an image of a registry is free, given the taken ones.
+func (g *gate) hasSlot(host string, taken map[string]int) bool {
 	all := 0
-	for _, places := range taken {
-		all += places
+	for _, used := range taken {
+		all += used
 	}
-	return all < g.most && taken[host] < max(1, g.most/2)
+	return all < g.slots && taken[host] < max(1, g.slots/2)
 }

@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// errInterrupted is the cause for which a reconcile's context ends when its CatalogSource was changed or deleted.
-var errInterrupted = errors.New("the CatalogSource changed meanwhile")
+// errInterrupted is the cause that cancels a pass when the spec of its object changes, or the object is deleted.
+var errInterrupted = errors.New("the object changed during the pass")
 
-// interrupts ends the work on a CatalogSource that is no longer what it was: unpacking and publishing take a while, and
-// whoever corrects or deletes it should not wait for that. The zero value is ready for use.
+// interrupts cancels passes over objects that changed: unpacking takes a while, and a correction should not wait for it. The
+// zero value is ready for use.
 type interrupts struct {
 	mu   stdsync.Mutex
 	work map[types.UID]workInProgress
@@ -25,7 +25,7 @@ type workInProgress struct {
 	cancel     context.CancelCauseFunc
 }
 
-// begin returns a context for the work on one generation of an object. The caller calls end when the work is done.
+// begin returns the context of a pass over one generation of an object. The caller calls end after the pass.
 func (i *interrupts) begin(ctx context.Context, uid types.UID, generation int64) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	i.mu.Lock()
@@ -42,7 +42,7 @@ func (i *interrupts) begin(ctx context.Context, uid types.UID, generation int64)
 	}
 }
 
-// changed ends the work on earlier generations of an object.
+// changed cancels the pass over an earlier generation of an object.
 func (i *interrupts) changed(uid types.UID, generation int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -51,8 +51,8 @@ func (i *interrupts) changed(uid types.UID, generation int64) {
 	}
 }
 
-// onChange tells changes of the spec, and deletions, from the others: both raise the generation. The reconcile that is
-// under way ends, and the event that this lets through begins the next.
+// onChange passes updates of the spec, and deletions: both increment the generation. It cancels the running pass; the event
+// starts the next.
 func (i *interrupts) onChange() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		if e.ObjectNew.GetGeneration() == e.ObjectOld.GetGeneration() {

@@ -170,7 +170,7 @@ func TestWithdraw(t *testing.T) {
 	if len(w.packages()) != 0 || w.served() != "" {
 		t.Errorf("still there: packages %v, content %q", w.packages(), w.served())
 	}
-	const message = "False UserSpecifiedUnavailable: Not served, as spec.availability is Unavailable."
+	const message = "False UserSpecifiedUnavailable: The catalog is not served: spec.availability is Unavailable."
 	wantEqual(t, "conditions", map[string]string{
 		"Ready": message, "Serving": message, "Progressing": message, "PackagesSynced": message,
 	}, conditions(c))
@@ -210,8 +210,8 @@ func TestAnnounce(t *testing.T) {
 	wantEqual(t, "requests to the registry", nil, w.registry.take())
 	wantEqual(t, "conditions", map[string]string{
 		"Progressing":    "True Unpacking: Unpacking and publishing " + ref + ".",
-		"Serving":        "False Unavailable: Nothing is unpacked yet.",
-		"PackagesSynced": "False Unavailable: Nothing is unpacked yet.",
+		"Serving":        "False Unavailable: No content is unpacked yet.",
+		"PackagesSynced": "False Unavailable: No content is unpacked yet.",
 		"Ready":          "False Unpacking: Unpacking and publishing " + ref + ".",
 	}, conditions(w.source()))
 

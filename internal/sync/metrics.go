@@ -10,8 +10,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/sync/status"
 )
 
-// Metrics are the numbers that are kept of each catalog. They are of this process; what outlives it stands in status. All but behind are
-// those of the replica that leads.
+// Metrics are the metrics of each catalog, as this process sees it. Only the leader sets them, but for behind.
 type Metrics struct {
 	lastPoll, nextPoll, lastChange, unpackSeconds *prometheus.GaugeVec
 	current, interval                             *prometheus.GaugeVec
@@ -20,7 +19,7 @@ type Metrics struct {
 	polls                                         *prometheus.CounterVec
 }
 
-// NewMetrics makes the metrics and registers them.
+// NewMetrics creates and registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "catalogd", Name: name, Help: help}, []string{"catalog"})
@@ -28,18 +27,18 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return g
 	}
 	m := &Metrics{
-		lastPoll:        gauge("last_poll_timestamp_seconds", "When the image of a catalog was last polled, as a Unix time."),
-		nextPoll:        gauge("next_poll_timestamp_seconds", "When the image of a catalog will next be polled, as a Unix time; absent if it will not be."),
-		lastChange:      gauge("last_change_timestamp_seconds", "When a catalog last changed to another digest, as a Unix time."),
-		current:         gauge("content_current_timestamp_seconds", "When the content that is served of a catalog was last found to be what its image has, as a Unix time; absent until this process did."),
-		interval:        gauge("polling_interval_seconds", "How much time lies between two polls of a catalog, as its schedule says; absent if it is not polled."),
-		unpackSeconds:   gauge("unpack_seconds", "How long the last unpacking of a catalog took that succeeded."),
+		lastPoll:        gauge("last_poll_timestamp_seconds", "Time of the last poll of a catalog's image, as a Unix time."),
+		nextPoll:        gauge("next_poll_timestamp_seconds", "Time of the next poll of a catalog's image, as a Unix time; absent if none is planned."),
+		lastChange:      gauge("last_change_timestamp_seconds", "Time at which a catalog last changed to another digest, as a Unix time."),
+		current:         gauge("content_current_timestamp_seconds", "Time at which a poll last found the served content current, as a Unix time; absent before this process found it."),
+		interval:        gauge("polling_interval_seconds", "Time between two polls of a catalog by its schedule; absent if it is not polled."),
+		unpackSeconds:   gauge("unpack_seconds", "Duration of the last successful unpacking of a catalog."),
 		bytes:           gauge("content_bytes", "Size of the content of a catalog as JSON lines."),
-		packages:        gauge("packages", "Packages of a catalog that are published."),
-		invalidPackages: gauge("invalid_packages", "Packages of a catalog that are not valid and not published."),
+		packages:        gauge("packages", "Published packages of a catalog."),
+		invalidPackages: gauge("invalid_packages", "Invalid packages of a catalog, which are not published."),
 		ready:           gauge("ready", "1 if a catalog is Ready, else 0."),
-		insecure:        gauge("insecure", "1 if a registry that the catalog is looked for at is not verified (insecure is set for it), else 0."),
-		behind:          gauge("replica_behind", "1 if this replica serves another version of a catalog than the one that its status names, or none, else 0."),
+		insecure:        gauge("insecure", "1 if insecure is set for a registry or mirror of the catalog, else 0."),
+		behind:          gauge("replica_behind", "1 if this replica serves another digest of a catalog than its status names, or none, else 0."),
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "catalogd", Name: "polls_total", Help: "Polls of the image of a catalog by result: success or failure.",
 		}, []string{"catalog", "result"}),
@@ -58,12 +57,12 @@ func (m *Metrics) Polled(catalog string, at time.Time, err error) {
 	m.lastPoll.WithLabelValues(catalog).Set(float64(at.Unix()))
 }
 
-// Current notes that a poll at that time found what is served to be what the image has.
+// Current records a poll that found the served content current.
 func (m *Metrics) Current(catalog string, at time.Time) {
 	m.current.WithLabelValues(catalog).Set(float64(at.Unix()))
 }
 
-// Scheduled notes how much time lies between two polls; 0 if there are none.
+// Scheduled records the time between two polls; 0 if there are none.
 func (m *Metrics) Scheduled(catalog string, interval time.Duration) {
 	if interval <= 0 {
 		m.interval.DeleteLabelValues(catalog)
@@ -72,12 +71,12 @@ func (m *Metrics) Scheduled(catalog string, interval time.Duration) {
 	m.interval.WithLabelValues(catalog).Set(interval.Seconds())
 }
 
-// Unpacked notes how long an unpacking took.
+// Unpacked records the duration of an unpacking.
 func (m *Metrics) Unpacked(catalog string, took time.Duration) {
 	m.unpackSeconds.WithLabelValues(catalog).Set(took.Seconds())
 }
 
-// Follow notes how far a replica is that does not lead. What it knew of the catalog as a leader is of no use any more.
+// Follow records whether a follower is behind, and drops the metrics of a leader.
 func (m *Metrics) Follow(catalog string, behind bool) {
 	m.Forget(catalog)
 	m.behind.WithLabelValues(catalog).Set(number(behind))
@@ -105,7 +104,7 @@ func (m *Metrics) Observe(catalog string, s source.Status, entry poll.Entry, ins
 	m.insecure.WithLabelValues(catalog).Set(number(insecure))
 }
 
-// number is what a metric has for yes and no.
+// number returns 1 for true and 0 for false.
 func number(b bool) float64 {
 	if b {
 		return 1
@@ -113,7 +112,7 @@ func number(b bool) float64 {
 	return 0
 }
 
-// Forget drops what is kept of a catalog that is no more.
+// Forget drops the metrics of a catalog.
 func (m *Metrics) Forget(catalog string) {
 	for _, g := range []*prometheus.GaugeVec{
 		m.lastPoll, m.nextPoll, m.lastChange, m.current, m.interval, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready, m.insecure, m.behind,

@@ -34,7 +34,7 @@ func (c *controller) writeStatus(ctx context.Context, object client.Object, s *s
 			return false, client.IgnoreNotFound(err)
 		}
 		if now.GetUID() != object.GetUID() || !c.sameStatus(now, object) {
-			return false, fmt.Errorf("another replica wrote the status of %s meanwhile: %w", object.GetName(), err)
+			return false, fmt.Errorf("another replica changed the status of %s: %w", object.GetName(), err)
 		}
 		err = c.patchStatus(ctx, now, c.withStatus(now, *s))
 	}

@@ -67,12 +67,12 @@ func TestPublish(t *testing.T) {
 		{
 			name: "one that cannot be shown", after: []pkg{foo, {name: "bar", noCSV: true}},
 			writes: []string{"DELETE operatorpackages/bar.CATALOG"}, published: 1,
-			invalid: map[string]string{"bar": "no channel has a head that can be shown: bundle bar.v1.0.0 has neither an olm.csv.metadata property " +
+			invalid: map[string]string{"bar": "no channel has a head with a usable CSV: bundle bar.v1.0.0 has neither an olm.csv.metadata property " +
 				"nor an olm.bundle.object with a ClusterServiceVersion"},
 		},
 		{
 			name: "a new one that cannot be shown", after: []pkg{foo, bar, {name: "new", noCSV: true}}, published: 2,
-			invalid: map[string]string{"new": "no channel has a head that can be shown: bundle new.v1.0.0 has neither an olm.csv.metadata property " +
+			invalid: map[string]string{"new": "no channel has a head with a usable CSV: bundle new.v1.0.0 has neither an olm.csv.metadata property " +
 				"nor an olm.bundle.object with a ClusterServiceVersion"},
 		},
 	} {
@@ -337,7 +337,7 @@ func TestPublishTooLarge(t *testing.T) {
 			rec := w.update(pkg{name: "bar", version: "2.0.0"}, pkg{name: "foo", description: strings.Repeat("a", size)})
 			rec.publish()
 			must.Succeed(t, rec.f.packages.Err)
-			if len(rec.f.packages.Invalid) != 1 || rec.f.packages.Invalid[0].Name != "foo" || !strings.Contains(rec.f.packages.Invalid[0].Reason, "does not take its OperatorPackage") {
+			if len(rec.f.packages.Invalid) != 1 || rec.f.packages.Invalid[0].Name != "foo" || !strings.Contains(rec.f.packages.Invalid[0].Reason, "rejects its OperatorPackage") {
 				t.Errorf("invalid packages are %v, want foo, as it is too large", rec.f.packages.Invalid)
 			}
 			if got := slices.Collect(maps.Keys(w.packages())); len(got) != 1 || got[0] != "bar" || w.getPackage("bar").Status.Summary.Version != "2.0.0" {

@@ -28,8 +28,8 @@ func TestReconcileNewCatalog(t *testing.T) {
 	wantEqual(t, "requests to the registry in the first pass", nil, w.registry.take())
 	wantEqual(t, "conditions after the first pass", map[string]string{
 		"Progressing":    "True Unpacking: Unpacking and publishing " + ref + ".",
-		"Serving":        "False Unavailable: Nothing is unpacked yet.",
-		"PackagesSynced": "False Unavailable: Nothing is unpacked yet.",
+		"Serving":        "False Unavailable: No content is unpacked yet.",
+		"PackagesSynced": "False Unavailable: No content is unpacked yet.",
 		"Ready":          "False Unpacking: Unpacking and publishing " + ref + ".",
 	}, conditions(w.source()))
 

@@ -6,11 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	stdsync "sync"
@@ -219,20 +216,4 @@ func catalogOf(packages ...pkg) map[string]string {
 // brokenCatalog is the files of an image that nobody can read as a catalog.
 func brokenCatalog() map[string]string {
 	return map[string]string{"configs/foo/catalog.json": `{"schema":"olm.package","name":"foo"`}
-}
-
-// sampleCatalog is the files of an image with the catalog of config/samples.
-func sampleCatalog(t *testing.T) map[string]string {
-	t.Helper()
-	root := filepath.Join("..", "..", "config", "samples", "catalog", "configs")
-	files := map[string]string{}
-	must.Succeed(t, fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(filepath.Join(root, path))
-		files["configs/"+path] = string(b)
-		return err
-	}))
-	return files
 }

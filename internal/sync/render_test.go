@@ -64,7 +64,7 @@ func TestTemplateUnresolved(t *testing.T) {
 	w.clock.SetTime(start.Add(time.Hour))
 	next := w.reconcile()
 	const message = `Cannot construct catalog image reference, variables "kube_major_version", "kube_minor_version" couldn't be resolved`
-	const told = message + ", as the API server's version cannot be read. What was served before stays served."
+	const told = message + ", as the API server's version cannot be read. The previous content is still served."
 	c := w.source()
 	wantCondition(t, c, "TemplatesHaveResolved", "False UnableToResolve: "+message)
 	wantCondition(t, c, "Progressing", "True Retrying: "+told)
@@ -85,7 +85,7 @@ func TestTemplateUnresolved(t *testing.T) {
 	w.reconcile()
 	const half = `Cannot construct catalog image reference, variable "kube_minor_version" couldn't be resolved`
 	wantCondition(t, w.source(), "TemplatesHaveResolved", "False UnableToResolve: "+half)
-	wantCondition(t, w.source(), "Progressing", "False Blocked: "+half+". What was served before stays served.")
+	wantCondition(t, w.source(), "Progressing", "False Blocked: "+half+". The previous content is still served.")
 
 	version = "v1.37.1"
 	w.clock.SetTime(start.Add(2 * time.Hour))

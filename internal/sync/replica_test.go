@@ -286,8 +286,8 @@ func TestStatusOfAnother(t *testing.T) {
 	newer := w.forward("latest", "bar")
 
 	err := rec.writeDigest("sha256:old")
-	if err == nil || !strings.Contains(err.Error(), "another replica wrote the status") {
-		t.Errorf("got %v, want that another replica wrote the status", err)
+	if err == nil || !strings.Contains(err.Error(), "another replica changed the status") {
+		t.Errorf("got %v, want that another replica changed the status", err)
 	}
 	wantEqual(t, "digest in the status", newer, w.source().Status.Digest)
 

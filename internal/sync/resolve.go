@@ -105,7 +105,7 @@ func badReference(src source.Source, image string) error {
 	if src.Image.Template != "" {
 		field = "the image template"
 	}
-	return fmt.Errorf("the image reference %q of %s cannot be read: %s", image, field, registry.ReferenceForm)
+	return fmt.Errorf("invalid image reference %q in %s: %s", image, field, registry.ReferenceForm)
 }
 
 // poll asks the registry of an image, or its mirrors, for the digest. If they fail, out keeps the digest it has.
@@ -198,10 +198,10 @@ func (e *Engine) schedule(src source.Source) (poll.Schedule, error) {
 	case src.Schedule.Cron != "":
 		schedule, err := poll.Cron(src.Schedule.Cron)
 		if err != nil {
-			return schedule, fmt.Errorf("spec.pollingSchedule cannot be used: %w", err)
+			return schedule, fmt.Errorf("spec.pollingSchedule is invalid: %w", err)
 		}
 		if now := e.Clock.Now(); schedule.Next(now, now, src.Name).IsZero() {
-			return schedule, fmt.Errorf("spec.pollingSchedule cannot be used: no day ever matches %q", src.Schedule.Cron)
+			return schedule, fmt.Errorf("spec.pollingSchedule %q matches no day", src.Schedule.Cron)
 		}
 		return schedule, nil
 	case src.Schedule.Interval != 0:

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
@@ -220,4 +221,35 @@ func TestPlanNextKeepsSchedule(t *testing.T) {
 	w.reconcile()
 	wantEqual(t, "requests to the registry", []string{"GET manifests", "GET blobs", "GET blobs"}, w.registry.take())
 	wantEqual(t, "polls", before, w.Polls.Get(w.catalog))
+}
+
+func TestTimingNext(t *testing.T) {
+	at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
+	failed := errors.New("down")
+	planned := poll.Entry{Next: at(5), Due: at(5)}
+	for _, test := range []struct {
+		name   string
+		timing timing
+		from   time.Time
+		window time.Duration
+		isTurn bool
+	}{
+		{"the schedule decides", timing{attempted: true, due: at(15), window: time.Minute}, at(15), time.Minute, false},
+		{"no schedule", timing{attempted: true}, time.Time{}, 0, false},
+		{"a failure is retried", timing{attempted: true, fault: failed, retryAt: at(2), due: at(15)}, at(2), time.Minute, false},
+		{"a fault that stays is not", timing{attempted: true, fault: fault.Block(failed), retryAt: at(2), due: at(15)}, at(15), 0, false},
+		{"a postponed poll has its turn", timing{postponed: at(3), due: at(15)}, at(3), 0, true},
+		{"a failure comes before that", timing{fault: failed, retryAt: at(2), postponed: at(3)}, at(2), time.Minute, false},
+		{"an earlier pass postponed it", timing{entry: poll.Entry{Next: at(5), Due: at(1)}, due: at(15)}, at(5), 0, true},
+		{"an attempt ends that", timing{entry: poll.Entry{Next: at(5), Due: at(1)}, attempted: true, due: at(15)}, at(15), 0, false},
+		{"it was only planned", timing{entry: planned, due: at(15)}, at(15), 0, false},
+		{"a backoff lasts", timing{entry: poll.Entry{Next: at(5), Due: at(5), Err: failed}, due: at(15)}, at(5), 0, true},
+		{"a backoff is over", timing{entry: poll.Entry{Next: at(-1), Due: at(-1), Err: failed}, due: at(15)}, at(15), 0, false},
+	} {
+		test.timing.now = start
+		from, window, isTurn := test.timing.next()
+		if !from.Equal(test.from) || window != test.window || isTurn != test.isTurn {
+			t.Errorf("%s: got %v, %v, %t; want %v, %v, %t", test.name, from, window, isTurn, test.from, test.window, test.isTurn)
+		}
+	}
 }

@@ -62,7 +62,7 @@ func TestUnexamined(t *testing.T) {
 	packages, want := w.packages(), w.source().Status.Content
 	w.crashBeforeDescribing()
 
-	const message = "False Unpacking: The packages of the content are still being examined."
+	const message = "False Unpacking: The packages are still being validated."
 	conclude := func(rec *trial) (outcome, *v1beta1.CatalogSource) {
 		t.Helper()
 		rec.publish()
@@ -84,7 +84,7 @@ func TestUnexamined(t *testing.T) {
 	}
 	wantEqual(t, "events", []status.Event{{
 		Type: "Normal", Reason: "Unpacked", Action: "Unpack",
-		Note: "Serving " + c.Spec.Image + " at " + c.Status.Digest + ": packages that are still being examined, 2 bundles.",
+		Note: "Serving " + c.Spec.Image + " at " + c.Status.Digest + ": packages still being validated, 2 bundles.",
 	}}, out.events)
 
 	w.clock.SetTime(start.Add(time.Hour))
@@ -187,7 +187,7 @@ func TestDamagedVerdictStays(t *testing.T) {
 	wantEqual(t, "requests to the registry", []string{"HEAD manifests"}, w.registry.take())
 	c := w.source()
 	for _, conditionType := range []string{v1beta1.PackagesSyncedCondition, v1beta1.ReadyCondition} {
-		if got := conditions(c)[conditionType]; !strings.HasPrefix(got, "False SyncFailed: Finding out which packages of "+w.catalog) {
+		if got := conditions(c)[conditionType]; !strings.HasPrefix(got, "False SyncFailed: Validating the packages of "+w.catalog) {
 			t.Errorf("%s is %q", conditionType, got)
 		}
 	}

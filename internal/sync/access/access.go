@@ -86,7 +86,7 @@ func (r Reader) credentials(ctx context.Context, named []string) (_ registry.Cre
 		files = append(files, file)
 	}
 	if _, err := registry.ParseCredentials(files...); err != nil {
-		return registry.Credentials{}, nil, unusable("%v: make the Secret anew, as `kubectl create secret docker-registry` does", err)
+		return registry.Credentials{}, nil, unusable("%v: recreate the Secret with `kubectl create secret docker-registry`", err)
 	}
 	shared, err := r.SharedSecrets(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func credentialsFile(secret *corev1.Secret) (registry.CredentialsFile, error) {
 			return registry.CredentialsFile{Name: "Secret " + secret.Name, JSON: content}, nil
 		}
 	}
-	return registry.CredentialsFile{}, unusable("Secret %s of spec.registry.pullSecrets has no key %s: make it as `kubectl create secret docker-registry` does",
+	return registry.CredentialsFile{}, unusable("Secret %s of spec.registry.pullSecrets has no key %s: create it with `kubectl create secret docker-registry`",
 		secret.Name, corev1.DockerConfigJsonKey)
 }
 
@@ -163,10 +163,10 @@ func (r Reader) caBundle(ctx context.Context, ref source.Bundle) ([]byte, error)
 		}
 	}
 	if bundle == nil {
-		return nil, unusable("%s %s of %s has no key %q: put the certificates of the authorities there, or correct the key", ref.Kind, ref.Name, field, ref.Key)
+		return nil, unusable("%s %s of %s has no key %q: put the CA certificates there, or correct the key", ref.Kind, ref.Name, field, ref.Key)
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(bundle) {
-		return nil, unusable("%s %s of %s has no certificate in PEM form at key %q: put the certificates of the authorities there", ref.Kind, ref.Name, field, ref.Key)
+		return nil, unusable("%s %s of %s has no certificate in PEM form at key %q: put the CA certificates there", ref.Kind, ref.Name, field, ref.Key)
 	}
 	return bundle, nil
 }
@@ -179,7 +179,7 @@ func (r Reader) clientCertificate(ctx context.Context, secretName string) (*tls.
 	}
 	certificate, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return nil, unusable("Secret %s of %s has no certificate with its key at %s and %s (%v): make it as `kubectl create secret tls` does",
+		return nil, unusable("Secret %s of %s has no valid key pair at %s and %s (%v): create it with `kubectl create secret tls`",
 			secretName, field, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err)
 	}
 	return &certificate, nil
@@ -193,7 +193,7 @@ func (r Reader) proxy(ctx context.Context, secretName string) (*url.URL, error) 
 	}
 	proxy, err := url.Parse(string(secret.Data[proxyAddressKey]))
 	if err != nil || proxy.Host == "" || proxy.User != nil || (proxy.Scheme != "http" && proxy.Scheme != "https") {
-		return nil, unusable("Secret %s of %s has no address of a proxy at key %q: write http://host:port there, and user name and password at %q and %q",
+		return nil, unusable("Secret %s of %s has no valid proxy address at key %q: set it to http://host:port; user name and password belong at %q and %q",
 			secretName, field, proxyAddressKey, proxyUsernameKey, proxyPasswordKey)
 	}
 	if username := secret.Data[proxyUsernameKey]; len(username) > 0 {
@@ -211,7 +211,7 @@ func (r Reader) secret(ctx context.Context, secretName, field string) (*corev1.S
 func (r Reader) named(ctx context.Context, into client.Object, kind, objectName, field string) error {
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: objectName}, into)
 	if apierrors.IsNotFound(err) {
-		return unusable("%s %s of %s is not in namespace %s: create it there, or correct the name", kind, objectName, field, r.Namespace)
+		return unusable("%s %s of %s not found in namespace %s: create it, or correct the name", kind, objectName, field, r.Namespace)
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s %s of %s: %w", kind, objectName, field, err)

@@ -103,7 +103,7 @@ func OfImage(err error) (isImage bool, remedied error) {
 	_, isLimit := errors.AsType[*unpack.LimitError](err)
 	switch {
 	case isLimit || errors.Is(err, scan.ErrBlobTooLarge):
-		return true, fmt.Errorf("%w. Make it smaller and push it again, or raise the limit of catalogd", err)
+		return true, fmt.Errorf("%w. Make it smaller and push it again, or raise catalogd's limit", err)
 	case image != nil && image.ConfigDir: // it has its remedy
 		return true, err
 	}
@@ -149,23 +149,23 @@ func (c Context) remedy(failure *registry.Error) string {
 		return trustRemedy(failure)
 	case registry.ClientCertificate:
 		if secret := c.Access.ClientCertificate; secret != "" {
-			return fmt.Sprintf("Put a certificate that it accepts into Secret %s of spec.registry.clientCertificate", secret)
+			return fmt.Sprintf("Put a certificate that the registry accepts into Secret %s of spec.registry.clientCertificate", secret)
 		}
-		return "Name a Secret with a certificate that it accepts in spec.registry.clientCertificate"
+		return "Name a Secret with a certificate that the registry accepts in spec.registry.clientCertificate"
 	case registry.PlainHTTP:
 		if c.isMirror(failure) {
-			return fmt.Sprintf("If that is meant, set insecure of the mirror %s", failure.Host)
+			return fmt.Sprintf("To allow plain HTTP, set insecure for the mirror %s", failure.Host)
 		}
-		return "If that is meant, set spec.registry.insecure"
+		return "To allow plain HTTP, set spec.registry.insecure"
 	case registry.Blocked:
-		return "Name another image or mirror, or have catalogd's --registries-conf changed"
+		return "Name another image or mirror, or change catalogd's --registries-conf"
 	case registry.Proxy:
 		if secret := c.Access.Proxy; secret != "" {
 			return fmt.Sprintf("Correct Secret %s of spec.registry.proxy, or the proxy", secret)
 		}
 		return "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy"
 	case registry.RateLimited:
-		return "It is asked again when it allows that"
+		return "catalogd retries when the registry allows it"
 	case registry.Unreachable:
 		return failure.Check()
 	}
@@ -180,14 +180,14 @@ func (c Context) isMirror(failure *registry.Error) bool {
 
 func (c Context) credentialsRemedy(failure *registry.Error) string {
 	if failure.File != "" {
-		return fmt.Sprintf("Correct %s, or what its user may do there", failure.File)
+		return fmt.Sprintf("Correct %s, or grant its user access", failure.File)
 	}
 	remedy := fmt.Sprintf("Name a Secret with credentials for %s in spec.registry.pullSecrets", failure.Host)
 	if len(c.Access.PullSecrets) > 0 {
 		remedy = fmt.Sprintf("No Secret of spec.registry.pullSecrets has an entry for %s: add one", failure.Host)
 	}
 	if len(c.Missing) > 0 {
-		remedy += fmt.Sprintf("; for all catalogs there should be Secret %s, which is missing or not to be read",
+		remedy += fmt.Sprintf("; pull Secret %s for all catalogs is missing or cannot be read",
 			strings.Join(c.Missing, ", "))
 	}
 	return remedy
@@ -195,10 +195,10 @@ func (c Context) credentialsRemedy(failure *registry.Error) string {
 
 func trustRemedy(failure *registry.Error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](failure); ok {
-		return fmt.Sprintf("If %s is the right one, name the certificate of its authority in spec.registry.caBundle", failure.Host)
+		return fmt.Sprintf("If you trust %s, name its CA certificate in spec.registry.caBundle", failure.Host)
 	}
 	if _, ok := errors.AsType[x509.HostnameError](failure); ok {
-		return "Use a name that the certificate is for, or have one issued for this name"
+		return "Use a host name that the certificate covers, or have a certificate issued for this one"
 	}
-	return "Have the registry's certificate replaced"
+	return "Replace the registry's certificate"
 }

@@ -73,19 +73,19 @@ func TestWithRemedy(t *testing.T) {
 		},
 		{
 			name: "global Secret missing", missing: []string{"ns/global"}, failure: registry.Error{Kind: registry.Unauthorized, Host: "quay.io"},
-			want: "Name a Secret with credentials for quay.io in spec.registry.pullSecrets; for all catalogs there should be Secret ns/global, which is missing or not to be read",
+			want: "Name a Secret with credentials for quay.io in spec.registry.pullSecrets; pull Secret ns/global for all catalogs is missing or cannot be read",
 		},
 		{
 			name: "wrong credentials", spec: pull, failure: registry.Error{Kind: registry.Unauthorized, Host: "quay.io", File: "Secret pull"},
-			want: "Correct Secret pull, or what its user may do there",
+			want: "Correct Secret pull, or grant its user access",
 		},
-		{name: "client certificate", failure: registry.Error{Kind: registry.ClientCertificate}, want: "Name a Secret with a certificate that it accepts in spec.registry.clientCertificate"},
+		{name: "client certificate", failure: registry.Error{Kind: registry.ClientCertificate}, want: "Name a Secret with a certificate that the registry accepts in spec.registry.clientCertificate"},
 		{
 			name: "another client certificate", spec: source.Access{ClientCertificate: "client"},
-			failure: registry.Error{Kind: registry.ClientCertificate}, want: "Put a certificate that it accepts into Secret client of spec.registry.clientCertificate",
+			failure: registry.Error{Kind: registry.ClientCertificate}, want: "Put a certificate that the registry accepts into Secret client of spec.registry.clientCertificate",
 		},
-		{name: "plain HTTP", failure: registry.Error{Kind: registry.PlainHTTP, Host: "quay.io"}, want: "If that is meant, set spec.registry.insecure"},
-		{name: "plain HTTP of a mirror", failure: registry.Error{Kind: registry.PlainHTTP, Host: "mirror.example"}, want: "If that is meant, set insecure of the mirror mirror.example"},
+		{name: "plain HTTP", failure: registry.Error{Kind: registry.PlainHTTP, Host: "quay.io"}, want: "To allow plain HTTP, set spec.registry.insecure"},
+		{name: "plain HTTP of a mirror", failure: registry.Error{Kind: registry.PlainHTTP, Host: "mirror.example"}, want: "To allow plain HTTP, set insecure for the mirror mirror.example"},
 		{name: "proxy of the environment", failure: registry.Error{Kind: registry.Proxy}, want: "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy"},
 		{
 			name: "proxy", spec: source.Access{Proxy: "proxy"},

@@ -79,7 +79,7 @@ func (b builder) hasher() func(store.PackageVersion) string {
 func (b builder) build(pkg *fbc.Package, heads map[string]head) (*v1beta1.OperatorPackage, error) {
 	channels := buildChannels(pkg, heads)
 	if len(channels) == 0 {
-		return nil, &unfitError{fmt.Sprintf("no channel has a head that can be shown: %v", heads[pkg.Channels[0].Head].err)}
+		return nil, &unfitError{fmt.Sprintf("no channel has a head with a usable CSV: %v", heads[pkg.Channels[0].Head].err)}
 	}
 	def := channels[0] // if the default channel was left out, as packageserver does
 	for _, ch := range channels {

@@ -252,7 +252,7 @@ func TestBuildPackageChannels(t *testing.T) {
 			blobs: []object{
 				packageBlob("foo", "stable"), channelBlob("foo", "stable", object{"name": "foo.v1.0.0"}), bundleBlob("foo", "1.0.0", nil),
 			},
-			want: want{unfit: "no channel has a head that can be shown: bundle foo.v1.0.0 has neither"},
+			want: want{unfit: "no channel has a head with a usable CSV: bundle foo.v1.0.0 has neither"},
 		},
 		{
 			name: "entries that are deprecated by property are left out",

@@ -62,7 +62,7 @@ func (p Publisher) Publish(ctx context.Context, src source.Source, snap *store.S
 		}
 		result := status.Packages{Unexamined: true}
 		if !errors.Is(err, store.ErrNotValidated) {
-			result.Err = fmt.Errorf("finding out which packages of %s are not valid: %w", src.Name, err)
+			result.Err = fmt.Errorf("validating the packages of %s: %w", src.Name, err)
 		}
 		return result, nil
 	}

@@ -66,7 +66,10 @@ func (b builder) buildFrom(name string, lines []byte) (any, error) {
 		return nil, err
 	}
 	heads := map[string]head{}
-	for line := range linesOf(name, lines) {
+	for line, err := range linesOf(name, lines) {
+		if err != nil {
+			return nil, err
+		}
 		var keys struct{ Schema, Name string }
 		if err := json.Unmarshal(line, &keys); err != nil {
 			return nil, err

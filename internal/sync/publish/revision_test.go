@@ -32,7 +32,7 @@ func TestReferenceUsesEveryField(t *testing.T) {
 	if len(used) < 60 {
 		t.Errorf("found %d fields only", len(used))
 	}
-	if len(errs) != 2 || !strings.Contains(strings.Join(errs, ""), "no channel has a head that can be shown") {
+	if len(errs) != 2 || !strings.Contains(strings.Join(errs, ""), "no channel has a head with a usable CSV") {
 		t.Errorf("errors are %q, want that of the package hidden", errs)
 	}
 }

@@ -43,7 +43,7 @@ func (p Publisher) put(ctx context.Context, pkg *v1beta1.OperatorPackage, have *
 		}
 	}
 	if apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) || isTooLargeForEtcd(err) {
-		return &unfitError{"the API server does not take its OperatorPackage: " + status.Truncate(err.Error(), 500)}
+		return &unfitError{"the API server rejects its OperatorPackage: " + status.Truncate(err.Error(), 500)}
 	}
 	return err
 }

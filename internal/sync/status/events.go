@@ -39,7 +39,7 @@ func Events(before, after source.Status, r Results) (events []Event) {
 		eventType, packages := corev1.EventTypeNormal, counted(r.Packages.Published, "package", "packages")
 		switch {
 		case r.Packages.Unexamined:
-			packages = "packages that are still being examined"
+			packages = "packages still being validated"
 		case r.Packages.Published == 0:
 			eventType = corev1.EventTypeWarning
 		}
@@ -50,7 +50,7 @@ func Events(before, after source.Status, r Results) (events []Event) {
 		events = append(events, event(corev1.EventTypeWarning, eventFailed, actionUnpack, is.message))
 	}
 	if was.failed() && before.Digest != "" && is.reason == v1beta1.SucceededReason {
-		events = append(events, event(corev1.EventTypeNormal, eventRecovered, actionUnpack, fmt.Sprintf("%s is followed again.", r.Image.Ref)))
+		events = append(events, event(corev1.EventTypeNormal, eventRecovered, actionUnpack, fmt.Sprintf("Polling and unpacking %s succeeds again.", r.Image.Ref)))
 	}
 	if after.Content != nil && len(after.Content.Invalid) > 0 && !sameInvalid(before.Content, after.Content) {
 		events = append(events, event(corev1.EventTypeWarning, eventInvalidPackages, actionPublish, invalidNote(after.Content)))
@@ -80,7 +80,7 @@ func sameInvalid(before, after *source.Content) bool {
 func invalidNote(content *source.Content) string {
 	const most = 5
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s not valid and not published:", counted(content.InvalidCount, "package is", "packages are"))
+	fmt.Fprintf(&b, "%s invalid and not published:", counted(content.InvalidCount, "package is", "packages are"))
 	for i, p := range content.Invalid {
 		if i == most {
 			b.WriteString(" and others, see status.content.invalidPackages")

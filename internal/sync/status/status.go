@@ -53,8 +53,8 @@ type Packages struct {
 }
 
 const (
-	nothingUnpacked = "Nothing is unpacked yet."
-	notPolled       = "Not polled, as spec.suspend is true"
+	nothingUnpacked = "No content is unpacked yet."
+	notPolled       = "Polling is suspended by spec.suspend"
 
 	// maxInvalidPackages limits how many invalid packages a status names; it counts all.
 	maxInvalidPackages = 20
@@ -117,7 +117,7 @@ func Withdrawn(src source.Source) source.Status {
 		v1beta1.ServingCondition, v1beta1.ProgressingCondition, v1beta1.PackagesSyncedCondition, v1beta1.ReadyCondition,
 	} {
 		s.set(condition, metav1.ConditionFalse, v1beta1.UserSpecifiedUnavailableReason,
-			"Not served, as spec.availability is Unavailable.")
+			"The catalog is not served: spec.availability is Unavailable.")
 	}
 	return s.Status
 }
@@ -217,7 +217,7 @@ func (s *conclusion) setProgressing() {
 	case r.Fault != nil:
 		message := sentence(r.Fault)
 		if r.Served != nil {
-			message += " What was served before stays served."
+			message += " The previous content is still served."
 		}
 		if fault.NeedsPerson(r.Fault) {
 			set(metav1.ConditionFalse, v1beta1.BlockedReason, message)
@@ -225,7 +225,7 @@ func (s *conclusion) setProgressing() {
 		}
 		set(metav1.ConditionTrue, v1beta1.RetryingReason, message)
 	case s.src.Schedule.Suspend:
-		set(metav1.ConditionFalse, v1beta1.SuspendedReason, notPolled+"; what is served stays served.")
+		set(metav1.ConditionFalse, v1beta1.SuspendedReason, notPolled+"; the content is still served.")
 	case r.Attempted || (r.Current && source.IsDigest(r.Image.Ref)):
 		set(metav1.ConditionTrue, v1beta1.SucceededReason,
 			fmt.Sprintf("%s is unpacked and current.%s", r.Image.Ref, insecureNote(r.Insecure)))
@@ -244,7 +244,7 @@ func (s *conclusion) setPackagesSynced() {
 	case s.results.Served == nil:
 		set(metav1.ConditionFalse, v1beta1.UnavailableReason, nothingUnpacked)
 	case packages.Unexamined:
-		set(metav1.ConditionFalse, v1beta1.UnpackingReason, "The packages of the content are still being examined.")
+		set(metav1.ConditionFalse, v1beta1.UnpackingReason, "The packages are still being validated.")
 	case len(packages.Invalid) > 0:
 		first := s.Content.Invalid[0]
 		example := fmt.Sprintf("%q (%s)", first.Name, Truncate(first.Reason, 150))

@@ -29,8 +29,8 @@ func TestConcluded(t *testing.T) {
 	const otherDigest = "registry.example/catalog@sha256:1111111111111111111111111111111111111111111111111111111111111111"
 	transient, blocked := errors.New("polling x: timed out"), fault.Block(errors.New("spec.image is wrong"))
 	unserved := map[string]string{
-		"Serving":        "False Unavailable: Nothing is unpacked yet.",
-		"PackagesSynced": "False Unavailable: Nothing is unpacked yet.",
+		"Serving":        "False Unavailable: No content is unpacked yet.",
+		"PackagesSynced": "False Unavailable: No content is unpacked yet.",
 	}
 	served := map[string]string{
 		"Progressing":    "True Succeeded: " + image + " is unpacked and current.",
@@ -51,20 +51,20 @@ func TestConcluded(t *testing.T) {
 		{name: "nothing attempted", served: true, published: 1},
 		{name: "attempted and current", served: true, published: 1, results: Results{Attempted: true, Current: true}},
 		{name: "transient failure, served", served: true, published: 1, results: Results{Attempted: true, Fault: transient}, want: map[string]string{
-			"Progressing": "True Retrying: Polling x: timed out. What was served before stays served.",
-			"Ready":       "False Retrying: Polling x: timed out. What was served before stays served.",
+			"Progressing": "True Retrying: Polling x: timed out. The previous content is still served.",
+			"Ready":       "False Retrying: Polling x: timed out. The previous content is still served.",
 		}},
 		{name: "blocked, served", served: true, published: 1, results: Results{Attempted: true, Fault: blocked}, want: map[string]string{
-			"Progressing": "False Blocked: Spec.image is wrong. What was served before stays served.",
-			"Ready":       "False Blocked: Spec.image is wrong. What was served before stays served.",
+			"Progressing": "False Blocked: spec.image is wrong. The previous content is still served.",
+			"Ready":       "False Blocked: spec.image is wrong. The previous content is still served.",
 		}},
 		{name: "suspended, served", served: true, published: 1, suspend: true, want: map[string]string{
-			"Progressing": "False Suspended: Not polled, as spec.suspend is true; what is served stays served.",
-			"Ready":       "True Suspended: 1 package is published. Not polled, as spec.suspend is true.",
+			"Progressing": "False Suspended: Polling is suspended by spec.suspend; the content is still served.",
+			"Ready":       "True Suspended: 1 package is published. Polling is suspended by spec.suspend.",
 		}},
 		{name: "suspended, failing", served: true, published: 1, suspend: true, results: Results{Fault: transient}, want: map[string]string{
-			"Progressing": "True Retrying: Polling x: timed out. What was served before stays served.",
-			"Ready":       "False Retrying: Polling x: timed out. What was served before stays served.",
+			"Progressing": "True Retrying: Polling x: timed out. The previous content is still served.",
+			"Ready":       "False Retrying: Polling x: timed out. The previous content is still served.",
 		}},
 		{name: "packages fail", served: true, published: 1, results: Results{Packages: Packages{Err: errors.New("writing: refused")}}, want: map[string]string{
 			"PackagesSynced": "False SyncFailed: Writing: refused.",
@@ -74,14 +74,14 @@ func TestConcluded(t *testing.T) {
 			name: "image and packages fail", served: true, published: 1,
 			results: Results{Fault: transient, Packages: Packages{Err: errors.New("writing: refused")}},
 			want: map[string]string{
-				"Progressing":    "True Retrying: Polling x: timed out. What was served before stays served.",
+				"Progressing":    "True Retrying: Polling x: timed out. The previous content is still served.",
 				"PackagesSynced": "False SyncFailed: Writing: refused.",
-				"Ready":          "False Retrying: Polling x: timed out. What was served before stays served.",
+				"Ready":          "False Retrying: Polling x: timed out. The previous content is still served.",
 			},
 		},
 		{name: "unexamined", served: true, results: Results{Packages: Packages{Unexamined: true}}, want: map[string]string{
-			"PackagesSynced": "False Unpacking: The packages of the content are still being examined.",
-			"Ready":          "False Unpacking: The packages of the content are still being examined.",
+			"PackagesSynced": "False Unpacking: The packages are still being validated.",
+			"Ready":          "False Unpacking: The packages are still being validated.",
 		}},
 		{name: "invalid packages", served: true, published: 1, results: Results{Packages: Packages{Invalid: invalid}}, want: map[string]string{
 			"PackagesSynced": "True InvalidPackages: 1 package is published, 2 are left out: \"a\" (b) and others. See status.content.invalidPackages.",
@@ -95,24 +95,24 @@ func TestConcluded(t *testing.T) {
 			"Progressing": "True Succeeded: " + otherDigest + " is unpacked and current.",
 		}},
 		{name: "insecure", served: true, published: 1, results: Results{Attempted: true, Current: true, Insecure: []string{"a", "b"}}, want: map[string]string{
-			"Progressing": "True Succeeded: " + image + " is unpacked and current. Not verified, as insecure is set for it: a, b.",
-			"Ready":       "True Succeeded: 1 package is published. Not verified, as insecure is set for it: a, b.",
+			"Progressing": "True Succeeded: " + image + " is unpacked and current. Not verified, since insecure is set: a, b.",
+			"Ready":       "True Succeeded: 1 package is published. Not verified, since insecure is set: a, b.",
 		}},
 		{name: "behind another replica", served: true, results: Results{Behind: true, Fault: transient}, want: map[string]string{
-			"Progressing": "True Retrying: Polling x: timed out. What was served before stays served.",
-			"Ready":       "False Retrying: Polling x: timed out. What was served before stays served.",
+			"Progressing": "True Retrying: Polling x: timed out. The previous content is still served.",
+			"Ready":       "False Retrying: Polling x: timed out. The previous content is still served.",
 		}},
 		{name: "new, transient failure", results: Results{Attempted: true, Fault: transient}, want: map[string]string{
 			"Progressing": "True Retrying: Polling x: timed out.",
 			"Ready":       "False Retrying: Polling x: timed out.",
 		}},
 		{name: "new, blocked", results: Results{Attempted: true, Fault: blocked}, want: map[string]string{
-			"Progressing": "False Blocked: Spec.image is wrong.",
-			"Ready":       "False Blocked: Spec.image is wrong.",
+			"Progressing": "False Blocked: spec.image is wrong.",
+			"Ready":       "False Blocked: spec.image is wrong.",
 		}},
 		{name: "new, suspended", suspend: true, want: map[string]string{
-			"Progressing": "False Suspended: Not polled, as spec.suspend is true; what is served stays served.",
-			"Ready":       "False Unavailable: Nothing is unpacked yet.",
+			"Progressing": "False Suspended: Polling is suspended by spec.suspend; the content is still served.",
+			"Ready":       "False Unavailable: No content is unpacked yet.",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -245,11 +245,11 @@ func TestEvents(t *testing.T) {
 		{name: "the same failure", before: ready("Retrying", "Down.", "a"), after: ready("Retrying", "Down.", "a"), results: Results{Fault: down}},
 		{
 			name: "recovered", before: ready("Blocked", "Down.", "a"), after: ready("Succeeded", "m", "a"), results: Results{Image: Image{Ref: "i"}},
-			want: []string{"Normal Recovered Unpack i is followed again."},
+			want: []string{"Normal Recovered Unpack Polling and unpacking i succeeds again."},
 		},
 		{
 			name: "an invalid package", before: ready("Succeeded", "m", "a"), after: ready("Succeeded", "m", "a", bad),
-			want: []string{`Warning InvalidPackages Publish 1 package is not valid and not published: "bad" (r)`},
+			want: []string{`Warning InvalidPackages Publish 1 package is invalid and not published: "bad" (r)`},
 		},
 		{name: "the same invalid package", before: ready("Succeeded", "m", "a", bad), after: ready("Succeeded", "m", "a", bad)},
 	} {
@@ -262,5 +262,22 @@ func TestEvents(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestSentence(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                    "",
+		"polling x: timed out":                "Polling x: timed out.",
+		"two\nlines.":                         "Two; lines.",
+		"spec.pollingSchedule matches no day": "spec.pollingSchedule matches no day.",
+		"foo/catalog.json:1: bad":             "foo/catalog.json:1: bad.",
+		"quay.io: refused":                    "quay.io: refused.",
+		"refused.":                            "Refused.",
+		"registry: down":                      "Registry: down.",
+	} {
+		if got := sentence(errors.New(text)); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
 	}
 }

@@ -18,16 +18,18 @@ func insecureNote(registries []string) string {
 	if len(registries) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Not verified, as insecure is set for it: %s.", strings.Join(registries, ", "))
+	return fmt.Sprintf(" Not verified, since insecure is set: %s.", strings.Join(registries, ", "))
 }
 
-// sentence makes a sentence of an error.
+// sentence makes a sentence of an error. It keeps the case of a first word that is a name, such as a field path.
 func sentence(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if text == "" {
 		return text
 	}
-	text = strings.ToUpper(text[:1]) + text[1:]
+	if first, _, _ := strings.Cut(text, " "); !strings.ContainsAny(strings.TrimRight(first, ".:,"), "./:@") {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
 	if !strings.HasSuffix(text, ".") {
 		text += "."
 	}
