@@ -31,9 +31,6 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/sync/catalogsource"
 )
 
-// kinds are the kinds of objects that ask for catalogs.
-var kinds = []catalogsync.Kind{catalogsource.Kind{}}
-
 // cluster is the part of catalogd that needs the API server. The content service does not depend on it.
 type cluster struct {
 	cfg        config
@@ -52,6 +49,9 @@ type cluster struct {
 	caughtUp atomic.Bool                   // whether this process was ready once
 	began    time.Time
 }
+
+// kinds returns the kinds of objects that ask for catalogs.
+func (c *cluster) kinds() []catalogsync.Kind { return []catalogsync.Kind{catalogsource.Kind{}} }
 
 // newRegistries returns the access to image registries.
 func newRegistries(cfg config, logger *slog.Logger) *registry.Registries {
@@ -137,7 +137,7 @@ func (c *cluster) runManager(ctx context.Context) error {
 	if c.lease != nil { // a nil *Lease is no nil Leadership
 		engine.Leadership = c.lease
 	}
-	if err := engine.Register(mgr, kinds...); err != nil {
+	if err := engine.Register(mgr, c.kinds()...); err != nil {
 		return err
 	}
 	defer c.cache.Store(nil)
@@ -150,14 +150,14 @@ func (c *cluster) runManager(ctx context.Context) error {
 
 // follow records when the cache of a manager is synced, until ctx ends.
 func (c *cluster) follow(ctx context.Context, mgr manager.Manager) error {
-	for _, kind := range kinds {
+	for _, kind := range c.kinds() {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind.New()); err != nil { // waits for the sync
 			return err
 		}
 	}
 	reader := client.Reader(mgr.GetClient())
 	c.cache.Store(&reader)
-	if err := catalogsync.WaitForCache(ctx, mgr.GetCache(), kinds...); err != nil {
+	if err := catalogsync.WaitForCache(ctx, mgr.GetCache(), c.kinds()...); err != nil {
 		return err
 	}
 	c.working.Store(true)
@@ -204,7 +204,7 @@ func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 		Metrics: server.Options{BindAddress: "0"}, // run serves them, also without a manager
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         cfg.Watched(kinds...),
+			ByObject:         cfg.Watched(c.kinds()...),
 			// Memory holds the sources only, and the metadata of OperatorPackages, Secrets and ConfigMaps.
 			ReaderFailOnMissingInformer: true,
 		},
@@ -217,7 +217,7 @@ func (c *cluster) source(catalog string) (src source.Source, ok bool) {
 	if reader == nil {
 		return src, false
 	}
-	src, err := catalogsync.Get(context.Background(), *reader, catalog, kinds...) // from memory, without waiting
+	src, err := catalogsync.Get(context.Background(), *reader, catalog, c.kinds()...) // from memory, without waiting
 	return src, err == nil
 }
 
@@ -241,7 +241,7 @@ func (c *cluster) expected() (names []string) {
 	if reader == nil {
 		return nil
 	}
-	sources, err := catalogsync.List(context.Background(), *reader, kinds...) // from memory, as in source
+	sources, err := catalogsync.List(context.Background(), *reader, c.kinds()...) // from memory, as in source
 	if err != nil {
 		return nil
 	}

@@ -116,7 +116,7 @@ func (c *cluster) ready(ctx context.Context) error {
 	if reader == nil {
 		return c.readyAlone()
 	}
-	sources, err := catalogsync.List(ctx, *reader, kinds...)
+	sources, err := catalogsync.List(ctx, *reader, c.kinds()...)
 	if err != nil {
 		return fmt.Errorf("listing CatalogSources: %w", err)
 	}

@@ -195,8 +195,8 @@ func TestRunErrors(t *testing.T) {
 		"health port":        {func(c *config) { c.healthAddr = addr }, "listening for health requests on --health-bind-address " + addr + busy},
 		"metrics port":       {func(c *config) { c.metricsAddr = addr }, "listening for metrics requests on --metrics-bind-address " + addr + busy},
 		"pprof port":         {func(c *config) { c.pprofAddr = addr }, "listening for pprof requests on --pprof-bind-address " + addr + busy},
-		"no kubeconfig":      {func(c *config) { c.kubeconfig = "" }, "(run in a pod, or name a file with --kubeconfig)"},
-		"absent kubeconfig":  {func(c *config) { c.kubeconfig = "/absent" }, "no way to the API server: stat /absent: no such file or directory"},
+		"no kubeconfig":      {func(c *config) { c.kubeconfig = "" }, "(run in a pod, or set --kubeconfig)"},
+		"absent kubeconfig":  {func(c *config) { c.kubeconfig = "/absent" }, "finding the API server: stat /absent: no such file or directory"},
 		"data dir in use":    {func(c *config) { c.dataDir = locked }, "another process uses the volume; each catalogd needs its own"},
 		"data dir is a file": {func(c *config) { c.dataDir = c.kubeconfig }, "opening the store: mkdir"},
 	} {
