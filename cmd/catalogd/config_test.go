@@ -162,7 +162,7 @@ func TestParseFlagsHelp(t *testing.T) {
 	}
 	for _, want := range []string{
 		"catalogd serves operator catalogs", "Usage:\n  catalogd [flags]\n", "--kubeconfig file", "--namespace namespace", "--data-dir directory",
-		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--tls-cert-file file", "--tls-private-key-file file", "--content-auth who", "--allowed-hosts names", "--max-connections int",
+		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--tls-cert-file file", "--tls-private-key-file file", "--content-auth method", "--allowed-hosts names", "--max-connections int",
 		"--max-concurrent-queries int", "--health-bind-address", "--metrics-bind-address", "--pprof-bind-address address", "--otlp-endpoint URL",
 		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes quantity", "(default 8Gi)", "--max-file-bytes", "--max-files files",
 		"--max-compression-ratio", "--max-database-bytes quantity", "--max-blob-bytes", "--pull-secret [namespace/]name",

@@ -40,7 +40,7 @@ func TestContentDefaults(t *testing.T) {
 		{args: "--plain-http", inPod: true, auth: authKubernetes, url: "http://127.0.0.1:8443"},
 		{args: "--plain-http --content-bind-address=:8080", fails: unsaid},
 		{args: "--plain-http --tls-cert-file=c --tls-private-key-file=k", inPod: true, fails: "--plain-http excludes --tls-cert-file"},
-		{fails: unsaid + `, and --content-bind-address ":8443" can be reached from other machines`},
+		{fails: unsaid + `, as other machines can reach --content-bind-address ":8443"`},
 		{args: "--content-bind-address=0.0.0.0:8080", fails: unsaid},
 		{args: "--content-bind-address=10.1.2.3:80 --tls-cert-file=c --tls-private-key-file=k", fails: unsaid},
 	} {
@@ -85,9 +85,9 @@ func TestContentMisleads(t *testing.T) {
 		{contentConfig{addr: "127.0.0.1:80", externalURL: "http://127.0.0.1"}, ""},
 		{contentConfig{addr: ":8443", externalURL: "https://catalogd.example"}, ""},
 		{contentConfig{addr: "127.0.0.1:80", certFile: "c", externalURL: "https://catalogd.example"}, ""},
-		{contentConfig{addr: "127.0.0.1:80", externalURL: "https://catalogd.example"}, "the content service speaks plain HTTP, and --external-url leads clients to HTTPS; that is right only behind a proxy that speaks TLS"},
-		{contentConfig{addr: ":8443", externalURL: "http://catalogd.example"}, "the content service speaks TLS, and --external-url leads clients to plain HTTP; that is right only behind a proxy"},
-		{contentConfig{addr: "127.0.0.1:80", certFile: "c", externalURL: "http://catalogd.example"}, "the content service speaks TLS, and --external-url leads clients to plain HTTP; that is right only behind a proxy"},
+		{contentConfig{addr: "127.0.0.1:80", externalURL: "https://catalogd.example"}, "the content service speaks plain HTTP, but --external-url is HTTPS; this is right only behind a TLS proxy"},
+		{contentConfig{addr: ":8443", externalURL: "http://catalogd.example"}, "the content service speaks TLS, but --external-url is plain HTTP; this is right only behind a proxy"},
+		{contentConfig{addr: "127.0.0.1:80", certFile: "c", externalURL: "http://catalogd.example"}, "the content service speaks TLS, but --external-url is plain HTTP; this is right only behind a proxy"},
 	} {
 		if got := test.cfg.misleads(); got != test.want {
 			t.Errorf("%+v: got %q, want %q", test.cfg, got, test.want)
