@@ -389,7 +389,7 @@ func TestStoppedServer(t *testing.T) {
 	must.Succeed(t, own.Stop())
 	stopped = true
 	check(t, ask(a, request("/catalogs", "Bearer "+token)), answer{User: user})
-	check(t, ask(a, request("/catalogs/a", "Bearer "+token)), answer{User: user, Err: `asking the API server whether ` + user + ` may get "/catalogs/a": `})
+	check(t, ask(a, request("/catalogs/a", "Bearer "+token)), answer{User: user, Err: `authorizing ` + user + ` to get "/catalogs/a": `})
 	check(t, ask(a, request("/catalogs", "Bearer "+later)), answer{Err: "authenticating a client: "})
 	check(t, ask(a, request("/catalogs", "")), answer{})
 }

@@ -11,21 +11,21 @@ import (
 
 // Keys of the Secret, and the first of them of the ConfigMap too.
 const (
-	bundleKey      = "ca.crt" // all that clients have to trust
+	bundleKey      = "ca.crt" // what clients must trust
 	signingCertKey = "tls.crt"
 	signingKeyKey  = "tls.key"
-	nextCertKey    = "next.crt" // these two only while there is a next
+	nextCertKey    = "next.crt" // only during a rotation
 	nextKeyKey     = "next.key"
 )
 
-// authorities is what the Secret holds.
+// authorities is the content of the Secret.
 type authorities struct {
-	signing *authority          // nil: none was made yet
-	next    *authority          // is published, and will sign; nil: none
-	former  []*x509.Certificate // have signed, and are published until they expire
+	signing *authority          // nil: none yet
+	next    *authority          // published, signs later; nil: none
+	former  []*x509.Certificate // have signed; published until they expire
 }
 
-// parseAuthorities reads the data of the Secret. What is damaged is left out, and told in problems.
+// parseAuthorities parses the data of the Secret. It skips damaged entries and returns them as problems.
 func parseAuthorities(data map[string][]byte) (held authorities, problems []string) {
 	read := func(certKey, keyKey string) *authority {
 		a, err := parseAuthority(data[certKey], data[keyKey])
@@ -50,28 +50,28 @@ func parseAuthorities(data map[string][]byte) (held authorities, problems []stri
 	return held, problems
 }
 
-// has tells whether cert is that of the authority which signs, or of the next.
+// has reports whether cert belongs to the signing CA or the next one.
 func (h *authorities) has(cert *x509.Certificate) bool {
 	return h.signing != nil && h.signing.cert.Equal(cert) || h.next != nil && h.next.cert.Equal(cert)
 }
 
-// advance brings the authorities to what they have to be at a time. It is a function of what the Secret holds and of the
-// time, so that it does not matter which replica calls it, nor how often. It returns what it did, in words for the log.
+// advance does what is due at a time. The result depends only on the Secret and the time, so any replica can call it at any
+// time. It returns what it did, for the log.
 func (h *authorities) advance(now time.Time) (done []string, err error) {
 	if h.next != nil && h.next.ending(now) {
-		h.next = nil // nobody ran for a year
+		h.next = nil // nothing has run for a year
 	}
 	if h.signing == nil && h.next == nil {
 		if h.signing, err = newAuthority(now); err != nil {
 			return nil, err
 		}
-		done = append(done, "made an authority")
+		done = append(done, "created a CA")
 	}
 	if h.next == nil && h.signing.needsNext(now) {
 		if h.next, err = newAuthority(now); err != nil {
 			return nil, err
 		}
-		done = append(done, "made the next authority; clients have to read "+bundleKey+" again before it signs")
+		done = append(done, "created the next CA; clients must read "+bundleKey+" again before it signs")
 	}
 	if h.next != nil && (h.signing == nil || h.signing.ending(now) || !now.Before(h.next.made().Add(publishFor))) {
 		done = append(done, h.handOver(now))
@@ -80,12 +80,12 @@ func (h *authorities) advance(now time.Time) (done []string, err error) {
 	return done, nil
 }
 
-// handOver lets the next authority sign, and returns that in words for the log.
+// handOver lets the next CA sign. It returns what it did, for the log.
 func (h *authorities) handOver(now time.Time) string {
-	did := "the next authority signs from now on"
+	did := "the next CA signs from now on"
 	if h.signing != nil {
 		if !now.Before(h.signing.cert.NotAfter) {
-			did += "; the one before had expired, so that clients failed"
+			did += "; the previous one had expired, so clients failed"
 		}
 		h.former = append(h.former, h.signing.cert)
 	}
@@ -93,7 +93,7 @@ func (h *authorities) handOver(now time.Time) string {
 	return did
 }
 
-// bundle is what clients have to trust: the authority that signs, the next, and those before, in PEM form.
+// bundle returns the certificates that clients must trust in PEM form: of the signing CA, the next and former ones.
 func (h *authorities) bundle() []byte {
 	certs := []*x509.Certificate{h.signing.cert}
 	if h.next != nil {
@@ -102,7 +102,7 @@ func (h *authorities) bundle() []byte {
 	return encodeCertificates(append(certs, h.former...)...)
 }
 
-// store puts the authorities into the data of the Secret, and tells whether that altered it. Other keys are left alone.
+// store writes the authorities into the data of the Secret and reports whether that changed it. It keeps other keys.
 func (h *authorities) store(data map[string][]byte) (changed bool, err error) {
 	want := map[string][]byte{bundleKey: h.bundle(), nextCertKey: nil, nextKeyKey: nil}
 	if want[signingCertKey], want[signingKeyKey], err = h.signing.encode(); err != nil {

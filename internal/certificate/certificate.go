@@ -1,24 +1,24 @@
-// Package certificate provides the serving certificate of the content service, from one of two places:
+// Package certificate provides the serving certificate of the content service from one of two sources:
 //
-//   - Files, as somebody else (cert-manager, an administrator) keeps them, reloaded while they are in use;
-//   - SelfSigned, an authority (CA) of catalogd's own, whose certificate is published for clients.
+//   - Files, which cert-manager or an administrator maintains; they are reloaded when they change;
+//   - SelfSigned, a CA of catalogd, whose certificate is published for clients.
 //
-// The authority lies in Secret catalogd-serving-ca in catalogd's namespace, so that all replicas share it, and each process
-// makes its serving certificates in memory. What clients have to trust stands under ca.crt in ConfigMap catalogd-ca, and in
-// the Secret likewise: one certificate, two while one authority gives way to the next.
+// The CA is in Secret catalogd-serving-ca in the namespace of catalogd and shared by all replicas. Each process issues its
+// serving certificates in memory. Clients find the certificates to trust under ca.crt in ConfigMap catalogd-ca, and in the
+// Secret: one certificate, or two during a rotation.
 //
-//	age of the authority   0             1/12           8/12           9/12           12/12
-//	it                     is published  signs          next is made   next signs     expires
+//	age of the CA   0             1/12     8/12             9/12             12/12
+//	                published     signs    next is created  next signs       expires
 //
-// These are parts of its own life; an administrator may have put one there that lives shorter than the year of those made here.
-// The next is then made earlier, at once if need be, so that it is published for 30 days too, or for as long as there is time.
+// The ages are parts of its lifetime. An administrator may provide a CA with a shorter lifetime than the year of those created
+// here. Its successor is then created earlier, at once if necessary, to be published for 30 days or as long as possible.
 //
-// The first authority of all signs at once. A bundle that was read at any time is thus good for 1/12 of a year, 30 days, at
-// least; clients have to read it again within that time. If the Secret is deleted, a new authority signs within minutes, and
-// clients fail until they have read the new bundle; that is how to be rid of an authority whose key got out.
+// The first CA signs at once. A bundle is valid for at least 1/12 of a year, 30 days, after a client read it; clients must
+// read it again within that time. If the Secret is deleted, a new CA signs within minutes, and clients fail until they have
+// read the new bundle; use this to replace a CA whose key leaked.
 //
-// Until a process has reached the API server it has no authority and so no certificate: handshakes fail, and the log says
-// why. Where content has to be served although the API server is gone for long, give catalogd files.
+// Before the first contact with the API server there is no certificate: handshakes fail, and the log has the cause. If content
+// must be served without the API server, use Files.
 package certificate
 
 import (
@@ -26,23 +26,22 @@ import (
 	"fmt"
 )
 
-// The most that a client may send to say who it is. What it sends is held as long as its connection, and Go by itself takes 256
-// KiB of it: 2 MiB when parsed. Chains of people and accounts have one to three certificates, of 1 to 2 KiB.
+// The limits of a client's certificate chain, which is held as long as its connection. Go accepts 256 KiB, which is 2 MiB when
+// parsed. Usual chains have one to three certificates of 1 to 2 KiB.
 const (
 	maxChain      = 10
 	maxChainBytes = 32 << 10
 )
 
-// TLSConfig returns how to serve with the certificates that get gives: Mozilla's intermediate list, version 5.7
-// (https://ssl-config.mozilla.org/guidelines/5.7.json), as far as Go has it, which is TLS 1.2 and 1.3 without DHE; curves as
-// Go prefers them, which is that list and post-quantum key exchange. It offers HTTP/2 and HTTP/1.1. With clientCertificates
-// it asks clients for one and takes any, or none: it is for who looks at the request to verify it. Of a chain of more than 10
-// certificates, or 32 KiB, the handshake fails.
+// TLSConfig returns a server configuration with the certificates of get. It follows Mozilla's intermediate configuration 5.7
+// (https://ssl-config.mozilla.org/guidelines/5.7.json) without DHE, which Go lacks, and with Go's curves, which add
+// post-quantum key exchange. It offers HTTP/2 and HTTP/1.1. With clientCertificates it requests a certificate and accepts any
+// or none, unverified; the handshake fails for a chain of more than 10 certificates or 32 KiB.
 func TLSConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), clientCertificates bool) *tls.Config {
 	config := &tls.Config{
 		GetCertificate: get,
 		MinVersion:     tls.VersionTLS12,
-		CipherSuites: []uint16{ // of TLS 1.2; those of 1.3 are all good and cannot be chosen
+		CipherSuites: []uint16{ // of TLS 1.2; those of TLS 1.3 cannot be configured
 			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
 			tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
@@ -54,19 +53,19 @@ func TLSConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), clientC
 	}
 	if clientCertificates {
 		config.ClientAuth = tls.RequestClientCert
-		config.VerifyConnection = limitChain // when a session is resumed, too
+		config.VerifyConnection = limitChain // also called for resumed sessions
 	}
 	return config
 }
 
-// limitChain returns an error if the client sent more than it may.
+// limitChain returns an error if the certificate chain of the client exceeds a limit.
 func limitChain(state tls.ConnectionState) error {
 	size := 0
 	for _, cert := range state.PeerCertificates {
 		size += len(cert.Raw)
 	}
 	if n := len(state.PeerCertificates); n > maxChain || size > maxChainBytes {
-		return fmt.Errorf("the client sent %d certificates of %d bytes, more than %d of %d", n, size, maxChain, maxChainBytes)
+		return fmt.Errorf("client certificate chain of %d certificates and %d bytes exceeds the limits of %d and %d", n, size, maxChain, maxChainBytes)
 	}
 	return nil
 }

@@ -10,12 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// rewatch is how long until files are watched again that could not be.
+// rewatch is the delay before a failed watch is retried.
 const rewatch = 5 * time.Second
 
-// Files is a certificate with its chain, and its key, in two PEM files. They are read again when they change, by symbolic
-// links too, as Kubernetes mounts Secrets, and every 10 s in any case. A pair that cannot be used is logged, and the one
-// before it kept.
+// Files is a certificate chain and its key in two PEM files. They are reloaded when they change, also through symbolic links
+// as in mounted Secrets, and every 10 s. An invalid pair is logged, and the previous one stays in use.
 type Files struct {
 	watcher *certwatcher.CertWatcher
 	logger  *slog.Logger
@@ -33,26 +32,26 @@ func NewFiles(cert, key string, logger *slog.Logger) (*Files, error) {
 	return &Files{watcher: watcher, logger: logger.With("cert", cert, "key", key)}, nil
 }
 
-// Run follows the files until ctx ends, and then returns nil.
+// Run watches the files until ctx ends. It then returns nil.
 func (f *Files) Run(ctx context.Context) error {
 	for {
 		err := f.watcher.Start(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		f.logger.Error("the serving certificate cannot be watched; watching again", "error", err)
+		f.logger.Error("watching the serving certificate failed; retrying", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(rewatch):
 		}
 		if err := f.watcher.ReadCertificate(); err != nil {
-			f.logger.Error("reading the serving certificate; the one before is kept", "error", err)
+			f.logger.Error("reading the serving certificate failed; the previous one stays in use", "error", err)
 		}
 	}
 }
 
-// GetCertificate returns the pair that was read last, for tls.Config.
+// GetCertificate returns the current pair, for tls.Config.
 func (f *Files) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.watcher.GetCertificate(hello)
 }

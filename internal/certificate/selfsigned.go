@@ -22,16 +22,16 @@ const (
 	configMapName = "catalogd-ca"
 )
 
-// When the authority is looked at again. Everything that falls due does so weeks ahead, so minutes do not matter; a poll is
-// two small reads, holds no Secret in memory as a watch would, and needs nothing to be right about when it last ran.
+// The CA is polled. Deadlines are weeks ahead, so minutes do not matter; a poll is two small reads, keeps no Secret in memory
+// as a watch would, and needs no state.
 const (
-	lookAgain  = 5 * time.Minute
-	firstRetry = time.Second // after a failure; each further one waits twice as long, up to a minute
-	lastRetry  = time.Minute
-	callTime   = 30 * time.Second // that one look may take
+	pollInterval = 5 * time.Minute
+	firstRetry   = time.Second // after a failure; doubled for each further one, up to maxRetry
+	maxRetry     = time.Minute
+	pollTimeout  = 30 * time.Second
 )
 
-// create cannot be limited to names; Kubernetes does not know the name yet when it decides.
+// RBAC cannot limit create to names, because the name is unknown at authorization.
 // +kubebuilder:rbac:groups="",namespace=catalogd-system,resources=secrets;configmaps,verbs=create
 // +kubebuilder:rbac:groups="",namespace=catalogd-system,resources=secrets,resourceNames=catalogd-serving-ca,verbs=update
 // +kubebuilder:rbac:groups="",namespace=catalogd-system,resources=configmaps,resourceNames=catalogd-ca,verbs=update
@@ -42,23 +42,23 @@ type Client interface {
 	corev1client.ConfigMapsGetter
 }
 
-// SelfSignedConfig is what a SelfSigned works with.
+// SelfSignedConfig configures a SelfSigned.
 type SelfSignedConfig struct {
 	Client    Client
 	Namespace string   // catalogd's own
-	Names     []string // DNS names and IP addresses by which clients call; kubectl-operator calls localhost
+	Names     []string // DNS names and IP addresses that clients use; kubectl-operator uses localhost
 	Clock     clock.Clock
 	Logger    *slog.Logger
 }
 
-// SelfSigned makes serving certificates by an authority of catalogd's own; see the package comment.
+// SelfSigned issues serving certificates with a CA of catalogd; see the package comment.
 type SelfSigned struct {
 	SelfSignedConfig
 	serving atomic.Pointer[tls.Certificate] // nil: none yet
-	signing *authority                      // as read last; of Run only
+	signing *authority                      // as last read; used by Run only
 }
 
-// NewSelfSigned returns a SelfSigned that has no certificate until Run has reached the API server.
+// NewSelfSigned returns a SelfSigned. It has no certificate until Run has reached the API server.
 func NewSelfSigned(cfg SelfSignedConfig) *SelfSigned { return &SelfSigned{SelfSignedConfig: cfg} }
 
 // GetCertificate returns the serving certificate, for tls.Config.
@@ -66,21 +66,21 @@ func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, err
 	if serving := s.serving.Load(); serving != nil {
 		return serving, nil
 	}
-	return nil, fmt.Errorf("there is no serving certificate yet: the API server could not be asked for the authority in Secret %s/%s; "+
+	return nil, fmt.Errorf("no serving certificate yet: the CA in Secret %s/%s could not be read from the API server; "+
 		"with --tls-cert-file and --tls-private-key-file none is needed", s.Namespace, secretName)
 }
 
-// Run keeps the authority, what is published of it, and the serving certificate as they have to be, until ctx ends, and then
-// returns nil. Failures are logged and tried again.
+// Run maintains the CA, the published bundle and the serving certificate until ctx ends. It then returns nil. It logs and
+// retries failures.
 func (s *SelfSigned) Run(ctx context.Context) error {
 	retry := firstRetry
 	for {
-		wait := lookAgain
-		if err := s.look(ctx); err == nil {
+		wait := pollInterval
+		if err := s.reconcile(ctx); err == nil {
 			retry = firstRetry
 		} else if ctx.Err() == nil {
-			s.Logger.Error("the authority of the serving certificate could not be seen to", "error", err, "retryIn", retry)
-			wait, retry = retry, min(2*retry, lastRetry)
+			s.Logger.Error("reconciling the CA of the serving certificate failed", "error", err, "retryIn", retry)
+			wait, retry = retry, min(2*retry, maxRetry)
 		}
 		select {
 		case <-ctx.Done():
@@ -90,21 +90,21 @@ func (s *SelfSigned) Run(ctx context.Context) error {
 	}
 }
 
-// look does all that is due. Where the API server fails, the authority as it was read last still signs.
-func (s *SelfSigned) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+// reconcile does what is due. If the API server fails, the last known CA still signs.
+func (s *SelfSigned) reconcile(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	err := retryutil.OnError(retryutil.DefaultBackoff, lost, func() error { return s.agree(ctx) })
+	err := retryutil.OnError(retryutil.DefaultBackoff, isConflict, func() error { return s.update(ctx) })
 	return errors.Join(err, s.renew())
 }
 
-// lost tells whether another replica was quicker to write: its work is what to go on from.
-func lost(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+// isConflict reports whether another replica has written meanwhile, so that a retry starts from its state.
+func isConflict(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// agree brings the Secret and the ConfigMap to what they have to be now. Of replicas that do so at once, one writes, and the
-// others fail as lost tells. The ConfigMap is read before the Secret: whoever read an older Secret than was published fails
-// to write the ConfigMap, and cannot put back an older bundle. A crash between the two writes is made good by the next look.
-func (s *SelfSigned) agree(ctx context.Context) error {
+// update brings the Secret and the ConfigMap up to date. Of concurrent replicas one writes and the others get a conflict. The
+// ConfigMap is read before the Secret, so that a replica with an outdated Secret cannot restore an older bundle. After a crash
+// between the two writes the next poll completes them.
+func (s *SelfSigned) update(ctx context.Context) error {
 	published, err := s.Client.ConfigMaps(s.Namespace).Get(ctx, configMapName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return s.failed("reading ConfigMap", configMapName, err)
@@ -112,7 +112,7 @@ func (s *SelfSigned) agree(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		published = nil
 	}
-	held, err := s.hold(ctx)
+	held, err := s.updateSecret(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,8 +120,8 @@ func (s *SelfSigned) agree(ctx context.Context) error {
 	return s.publish(ctx, published, string(held.bundle()))
 }
 
-// hold reads the Secret, and writes it if it is absent, or not as it has to be now.
-func (s *SelfSigned) hold(ctx context.Context) (*authorities, error) {
+// updateSecret reads the Secret and writes it if it is absent or outdated.
+func (s *SelfSigned) updateSecret(ctx context.Context) (*authorities, error) {
 	secrets := s.Client.Secrets(s.Namespace)
 	secret, err := secrets.Get(ctx, secretName, metav1.GetOptions{})
 	absent := apierrors.IsNotFound(err)
@@ -132,7 +132,7 @@ func (s *SelfSigned) hold(ctx context.Context) (*authorities, error) {
 	}
 	held, problems := parseAuthorities(secret.Data)
 	if held.signing != nil {
-		s.signing = held.signing // it goes on to, should the Secret not let itself be written
+		s.signing = held.signing // it still signs if the Secret cannot be written
 	}
 	done, err := held.advance(s.Clock.Now())
 	if err != nil {
@@ -150,19 +150,20 @@ func (s *SelfSigned) hold(ctx context.Context) (*authorities, error) {
 	case absent:
 		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
 	default:
-		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{}) // its resource version is that which was read
+		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{}) // conflicts if the Secret has changed since the read
 	}
 	if err != nil {
 		return nil, s.failed("writing Secret", secretName, err)
 	}
 	if !absent && len(problems) > 0 {
-		s.Logger.Warn("the authority of the serving certificate was damaged", "secret", s.Namespace+"/"+secretName, "problems", problems)
+		s.Logger.Warn("replaced a damaged CA of the serving certificate", "secret", s.Namespace+"/"+secretName, "problems", problems)
 	}
-	s.Logger.Info("wrote the authority of the serving certificate", "secret", s.Namespace+"/"+secretName, "done", done, "notAfter", held.signing.cert.NotAfter)
+	s.Logger.Info("wrote the CA of the serving certificate",
+		"secret", s.Namespace+"/"+secretName, "done", done, "notAfter", held.signing.cert.NotAfter)
 	return &held, nil
 }
 
-// publish writes the ConfigMap if it is not as it has to be. published is how it stands, nil if it does not.
+// publish writes the ConfigMap if it is outdated. published is its current state, nil if it does not exist.
 func (s *SelfSigned) publish(ctx context.Context, published *corev1.ConfigMap, bundle string) (err error) {
 	configMaps := s.Client.ConfigMaps(s.Namespace)
 	switch {
@@ -177,7 +178,7 @@ func (s *SelfSigned) publish(ctx context.Context, published *corev1.ConfigMap, b
 			published.Data = map[string]string{}
 		}
 		published.Data[bundleKey] = bundle
-		delete(published.BinaryData, bundleKey) // a key may be in one of them only
+		delete(published.BinaryData, bundleKey) // a key can be in one of them only
 		_, err = configMaps.Update(ctx, published, metav1.UpdateOptions{})
 	}
 	if err != nil {
@@ -188,19 +189,20 @@ func (s *SelfSigned) publish(ctx context.Context, published *corev1.ConfigMap, b
 
 func (s *SelfSigned) failed(what, name string, err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%s %s/%s: %w (config/rbac has the Role that catalogd's account needs; or use --tls-cert-file and --tls-private-key-file)", what, s.Namespace, name, err)
+		return fmt.Errorf("%s %s/%s: %w (the account of catalogd needs the Role in config/rbac; or use --tls-cert-file and --tls-private-key-file)",
+			what, s.Namespace, name, err)
 	}
 	return fmt.Errorf("%s %s/%s: %w", what, s.Namespace, name, err)
 }
 
-// renew makes the serving certificate anew if it is due, or another authority signs.
+// renew issues a new serving certificate if that is due or another CA signs.
 func (s *SelfSigned) renew() error {
 	if s.signing == nil {
-		return nil // agree failed, and said so
+		return nil // update failed
 	}
 	now := s.Clock.Now()
 	serving := s.serving.Load()
-	if serving != nil && string(serving.Leaf.AuthorityKeyId) == string(s.signing.cert.SubjectKeyId) && !outworn(serving, now) {
+	if serving != nil && string(serving.Leaf.AuthorityKeyId) == string(s.signing.cert.SubjectKeyId) && !needsRenewal(serving, now) {
 		return nil
 	}
 	serving, err := s.signing.issue(s.Names, now)
@@ -208,6 +210,6 @@ func (s *SelfSigned) renew() error {
 		return err
 	}
 	s.serving.Store(serving)
-	s.Logger.Info("made a serving certificate", "names", s.Names, "notAfter", serving.Leaf.NotAfter)
+	s.Logger.Info("issued a serving certificate", "names", s.Names, "notAfter", serving.Leaf.NotAfter)
 	return nil
 }

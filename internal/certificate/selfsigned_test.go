@@ -45,7 +45,7 @@ func TestRotation(t *testing.T) {
 	}
 	for range 550 {
 		for _, replica := range replicas {
-			must.Succeed(t, replica.look(t.Context()))
+			must.Succeed(t, replica.reconcile(t.Context()))
 		}
 		bundles = append(bundles, w.bundle())
 		note(&versions, w.secret().ResourceVersion)
@@ -93,7 +93,7 @@ func TestShortAuthority(t *testing.T) {
 			s := w.replica(plane.Admin)
 			var bundles []string
 			for today := range int(life/day) + 45 {
-				must.Succeed(t, s.look(t.Context()))
+				must.Succeed(t, s.reconcile(t.Context()))
 				if bundles = append(bundles, w.bundle()); today == 0 && !parseBundle(t, bundles[0])[0].Equal(theirs.cert) {
 					t.Fatal("the authority that was there does not sign")
 				}
@@ -117,9 +117,9 @@ func TestUselessAuthority(t *testing.T) {
 		name, logged string
 		authority    *authority
 	}{
-		{"expired", "the one before had expired", foreignAuthority(t, start.Add(-90*day), start.Add(-day), nil)},
-		{"ends before it begins", "the one before had expired", foreignAuthority(t, start.Add(-day), start.Add(-2*day), nil)},
-		{"may not sign", "it is not the certificate of one authority", foreignAuthority(t, start.Add(-day), start.Add(90*day), func(c *x509.Certificate) {
+		{"expired", "the previous one had expired", foreignAuthority(t, start.Add(-90*day), start.Add(-day), nil)},
+		{"ends before it begins", "the previous one had expired", foreignAuthority(t, start.Add(-day), start.Add(-2*day), nil)},
+		{"may not sign", "not the certificate of a single CA", foreignAuthority(t, start.Add(-day), start.Add(90*day), func(c *x509.Certificate) {
 			c.KeyUsage = x509.KeyUsageDigitalSignature
 		})},
 	} {
@@ -127,7 +127,7 @@ func TestUselessAuthority(t *testing.T) {
 			w := newWorld(t)
 			w.put(test.authority)
 			s := w.replica(plane.Admin)
-			must.Succeed(t, s.look(t.Context()))
+			must.Succeed(t, s.reconcile(t.Context()))
 			if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
 				t.Error(err)
 			}
@@ -194,11 +194,11 @@ func TestReadOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			must.Succeed(t, w.replica(plane.Admin).look(t.Context()))
+			must.Succeed(t, w.replica(plane.Admin).reconcile(t.Context()))
 			change(t, w)
 			w.clock.Step(nextDue)
 			s := w.replica(plane.Admin)
-			err := s.look(t.Context())
+			err := s.reconcile(t.Context())
 			if err == nil || !strings.Contains(err.Error(), w.namespace+"/catalogd-") {
 				t.Errorf("got error %v", err)
 			}
@@ -223,7 +223,7 @@ func distinct(values []string) map[int]string {
 func TestNames(t *testing.T) {
 	w := newWorld(t)
 	s := w.replica(plane.Admin)
-	must.Succeed(t, s.look(t.Context()))
+	must.Succeed(t, s.reconcile(t.Context()))
 	for name, want := range map[string]bool{"catalogd.example": true, "localhost": true, "127.0.0.1": true, "::1": true, "other.example": false} {
 		if _, err := w.connect(s, w.bundle(), name); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
@@ -268,7 +268,7 @@ func TestReplicasAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		errs := make([]error, len(replicas))
 		for i, replica := range replicas {
-			wg.Go(func() { errs[i] = replica.look(t.Context()) })
+			wg.Go(func() { errs[i] = replica.reconcile(t.Context()) })
 		}
 		wg.Wait()
 		must.Succeed(t, errors.Join(errs...))
@@ -314,22 +314,22 @@ func TestRepair(t *testing.T) {
 		}},
 		{name: "Secret deleted", change: func(t *testing.T, w *world) {
 			must.Succeed(t, w.api.Secrets(w.namespace).Delete(t.Context(), secretName, metav1.DeleteOptions{}))
-		}, logged: "made an authority"},
-		{name: "key damaged", change: edit("tls.key", "garbage"), logged: "was damaged"},
+		}, logged: "created a CA"},
+		{name: "key damaged", change: edit("tls.key", "garbage"), logged: "replaced a damaged CA"},
 		{name: "certificate damaged", change: edit("tls.crt", "garbage"), logged: "tls.crt and tls.key: "},
-		{name: "key damaged while the next is published", due: nextDue, old: true, change: edit("tls.key", "garbage"), logged: "the next authority signs"},
+		{name: "key damaged while the next is published", due: nextDue, old: true, change: edit("tls.key", "garbage"), logged: "the next CA signs"},
 		{name: "next damaged", due: nextDue, old: true, change: edit("next.key", "garbage"), logged: "next.crt and next.key: "},
 		{name: "bundle damaged", old: true, change: edit("ca.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), logged: "ca.crt: x509: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			s := w.replica(plane.Admin)
-			must.Succeed(t, s.look(t.Context()))
+			must.Succeed(t, s.reconcile(t.Context()))
 			w.clock.Step(test.due)
-			must.Succeed(t, s.look(t.Context()))
+			must.Succeed(t, s.reconcile(t.Context()))
 			old, logged := w.bundle(), w.log.String()
 			test.change(t, w)
-			must.Succeed(t, s.look(t.Context()))
+			must.Succeed(t, s.reconcile(t.Context()))
 			if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
 				t.Errorf("with the bundle as it is now: %v", err)
 			}
@@ -365,11 +365,11 @@ func TestLongAbsence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			must.Succeed(t, w.replica(plane.Admin).look(t.Context()))
+			must.Succeed(t, w.replica(plane.Admin).reconcile(t.Context()))
 			w.clock.Step(nextDue - day)
 			w.clock.Step(absence - nextDue + day)
 			s := w.replica(plane.Admin)
-			must.Succeed(t, s.look(t.Context()))
+			must.Succeed(t, s.reconcile(t.Context()))
 			state, err := w.connect(s, w.bundle(), "localhost")
 			must.Succeed(t, err)
 			if left := state.PeerCertificates[0].NotAfter.Sub(w.clock.Now()); left < day {
@@ -380,17 +380,17 @@ func TestLongAbsence(t *testing.T) {
 	t.Run("with a next", func(t *testing.T) {
 		w := newWorld(t)
 		s := w.replica(plane.Admin)
-		must.Succeed(t, s.look(t.Context()))
+		must.Succeed(t, s.reconcile(t.Context()))
 		w.clock.Step(nextDue)
-		must.Succeed(t, s.look(t.Context()))
+		must.Succeed(t, s.reconcile(t.Context()))
 		old := w.bundle()
 		w.clock.Step(authorityLife - nextDue + day)
-		must.Succeed(t, s.look(t.Context()))
+		must.Succeed(t, s.reconcile(t.Context()))
 		if _, err := w.connect(s, old, "localhost"); err != nil {
 			t.Errorf("with the bundle from before: %v", err)
 		}
 		w.clock.Step(2 * authorityLife)
-		must.Succeed(t, s.look(t.Context()))
+		must.Succeed(t, s.reconcile(t.Context()))
 		if _, err := w.connect(s, w.bundle(), "localhost"); err != nil {
 			t.Errorf("with the bundle as it is now: %v", err)
 		}
@@ -418,7 +418,7 @@ func TestAbsentServer(t *testing.T) {
 	go func() { ended <- s.Run(ctx) }()
 	eventually.Holds(t, "the first look is over", w.clock.HasWaiters)
 	_, err := s.GetCertificate(nil)
-	if want := "the API server could not be asked for the authority in Secret " + w.namespace + "/catalogd-serving-ca"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "the CA in Secret " + w.namespace + "/catalogd-serving-ca could not be read from the API server"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got error %v, want %q", err, want)
 	}
 	if _, err := handshake(t, TLSConfig(s.GetCertificate, false), &tls.Config{ServerName: "localhost"}); err == nil {
@@ -462,8 +462,8 @@ func TestRights(t *testing.T) {
 		t.Errorf("updating another Secret: got error %v, want that it is forbidden", err)
 	}
 	must.Succeed(t, w.api.Secrets(namespace).Delete(t.Context(), other.Name, metav1.DeleteOptions{}))
-	err = w.replica(plane.Daemon).look(t.Context()) // in another namespace
-	if want := "config/rbac has the Role that catalogd's account needs"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+	err = w.replica(plane.Daemon).reconcile(t.Context()) // in another namespace
+	if want := "the account of catalogd needs the Role in config/rbac"; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got error %v, want that it is forbidden and %q", err, want)
 	}
 }
