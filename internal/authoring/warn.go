@@ -50,7 +50,7 @@ func (p *pkg) warnOfHeads(sound *fbc.Package, warn warner) (described bool, err 
 		if err != nil {
 			return false, err
 		}
-		csv, err := fbc.SoundCSV(text, "")
+		csv, err := fbc.CSV(text, "")
 		if err == nil {
 			described = described || ch.Name == sound.DefaultChannel && csv.Spec.Description != ""
 			continue

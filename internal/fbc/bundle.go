@@ -14,10 +14,10 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// loadBundle checks a bundle, of which the compact JSON is given, and keeps of it what the model looks at. Decoding it whole takes
-// most of the time of a catalog, so that is done only to those that may have a fault, and says which.
-func loadBundle(blob []byte, valid *images) (declcfg.Bundle, error) {
-	if b, ok := skimBundle(blob, valid); ok {
+// loadBundle checks a bundle (compact JSON) and keeps what the model needs. Decoding bundles takes most of the time of a
+// catalog, so only those with a possible fault are decoded, to report it.
+func loadBundle(blob []byte) (declcfg.Bundle, error) {
+	if b, ok := skimBundle(blob); ok {
 		return b, nil
 	}
 	b, _, err := decodeBundle(blob)

@@ -2,7 +2,6 @@ package fbc
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,15 +16,13 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// ErrNoCSV tells that a bundle carries neither a ClusterServiceVersion nor the metadata of one.
+// ErrNoCSV is the error about a bundle that has neither a ClusterServiceVersion nor the metadata of one.
 var ErrNoCSV = errors.New("neither an olm.csv.metadata property nor an olm.bundle.object with a ClusterServiceVersion")
 
-// CSV makes the ClusterServiceVersion of a bundle, of which the blob's JSON is given: from its olm.csv.metadata
-// property or, without one, from the ClusterServiceVersion among its olm.bundle.object properties. Icons are left out, and the details of APIs.
-//
-// It is made as opm serves it to OLM (ConvertModelBundleToAPIBundle of operator-registry): from metadata, the name,
-// version and related images are those of the bundle, and pkgDescription stands in for a missing description. What is no JSON is an
-// error like any other.
+// CSV returns the ClusterServiceVersion of a bundle (JSON): the one among its olm.bundle.object properties, else one
+// made of its olm.csv.metadata property, as opm serves it to OLM (ConvertModelBundleToAPIBundle of operator-registry).
+// One that is made of metadata has the name, version and related images of the bundle, and pkgDescription if the
+// metadata has no description. Icons and the descriptors of APIs are left out.
 func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
 	if err := CheckValues(bundle); err != nil {
 		return nil, err
@@ -38,50 +35,14 @@ func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion,
 	if err != nil {
 		return nil, err
 	}
-	return makeCSV(b, props, manifests, pkgDescription)
-}
-
-// makeCSV makes the ClusterServiceVersion of a bundle, of which are given the properties, and the manifests that may be one.
-func makeCSV(b declcfg.Bundle, props *property.Properties, manifests []property.Property, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
-	switch {
-	case len(props.CSVMetadatas) > 1:
-		return nil, fmt.Errorf("%d properties of type %s, expected at most one", len(props.CSVMetadatas), property.TypeCSVMetadata)
-	case len(props.CSVMetadatas) == 1:
+	if n := len(props.CSVMetadatas); n > 1 {
+		return nil, fmt.Errorf("%d properties of type %s, expected at most one", n, property.TypeCSVMetadata)
+	}
+	csv, err := csvOfManifests(manifests)
+	if errors.Is(err, ErrNoCSV) && len(props.CSVMetadatas) == 1 {
 		return csvOfMetadata(b, props, pkgDescription)
 	}
-	return csvOfManifests(b, manifests)
-}
-
-// SoundCSV is CSV of a bundle of a sound package, of which the blob is whole. It takes a fraction of the time.
-func SoundCSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
-	if csv, ok := skimCSV(bundle, pkgDescription); ok {
-		return csv, nil
-	}
-	return CSV(bundle, pkgDescription)
-}
-
-// skimCSV makes the ClusterServiceVersion of a bundle in which nothing is unusual, and decodes no more than it needs.
-func skimCSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, bool) {
-	s := skimmer{forCSV: true}
-	if !s.reads(bundle) {
-		return nil, false
-	}
-	var props property.Properties
-	var manifests []property.Property
-	for _, p := range s.bundle.Properties {
-		switch p.Type {
-		case property.TypePackage:
-			props.Packages = append(props.Packages, valueOf[property.Package](packageShape, p.Value))
-		case property.TypeCSVMetadata:
-			props.CSVMetadatas = append(props.CSVMetadatas, valueOf[property.CSVMetadata](metadataShape, p.Value))
-		case property.TypeBundleObject:
-			if mayBeCSV(manifestOf(p.Value)) {
-				manifests = append(manifests, p)
-			}
-		}
-	}
-	csv, err := makeCSV(s.bundle, &props, manifests, pkgDescription)
-	return csv, err == nil
+	return csv, err
 }
 
 // mayBeCSV tells whether a manifest in JSON, or in YAML that begins as JSON does, may be a ClusterServiceVersion. One that is has that
@@ -106,7 +67,7 @@ func mayBeCSV(manifest []byte) bool {
 }
 
 // csvOfManifests has operator-registry look for the ClusterServiceVersion of a bundle among some olm.bundle.object properties.
-func csvOfManifests(b declcfg.Bundle, manifests []property.Property) (*v1alpha1.ClusterServiceVersion, error) {
+func csvOfManifests(manifests []property.Property) (*v1alpha1.ClusterServiceVersion, error) {
 	if len(manifests) == 0 {
 		return nil, ErrNoCSV
 	}
@@ -118,10 +79,10 @@ func csvOfManifests(b declcfg.Bundle, manifests []property.Property) (*v1alpha1.
 	if err != nil {
 		return nil, err
 	}
-	if b.CsvJSON = cfg.Bundles[0].CsvJSON; b.CsvJSON == "" {
+	if cfg.Bundles[0].CsvJSON == "" {
 		return nil, ErrNoCSV
 	}
-	return csvOfObject(b)
+	return csvOfObject(cfg.Bundles[0].CsvJSON)
 }
 
 func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
@@ -161,16 +122,15 @@ func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription 
 	return csv, nil
 }
 
-func csvOfObject(b declcfg.Bundle) (*v1alpha1.ClusterServiceVersion, error) {
-	if n := scan.CountValues([]byte(b.CsvJSON)); n > maxCSVValues {
+func csvOfObject(text string) (*v1alpha1.ClusterServiceVersion, error) {
+	if n := scan.CountValues([]byte(text)); n > maxCSVValues {
 		return nil, fmt.Errorf("%d JSON values in its ClusterServiceVersion, more than the %d that are accepted", n, maxCSVValues)
 	}
 	csv := &v1alpha1.ClusterServiceVersion{}
-	if err := json.Unmarshal([]byte(b.CsvJSON), csv); err != nil {
+	if err := json.Unmarshal([]byte(text), csv); err != nil {
 		return nil, fmt.Errorf("reading the ClusterServiceVersion: %w", err)
 	}
 	csv.Spec.Icon = nil
-	csv.Spec.RelatedImages = relatedImages(b)
 	dropDetails(&csv.Spec)
 	return csv, nil
 }
@@ -201,17 +161,6 @@ func Images(csv *v1alpha1.ClusterServiceVersion) []string {
 	images = slices.DeleteFunc(images, func(s string) bool { return s == "" })
 	slices.Sort(images)
 	return slices.Compact(images)
-}
-
-// manifestOf is the manifest in the value of an olm.bundle.object that was skimmed.
-func manifestOf(value []byte) []byte {
-	for key, data := range scan.Members(value) {
-		if string(key) == `"data"` {
-			manifest, _ := base64.StdEncoding.DecodeString(scan.Unquote(data)) // it is base64: the skimmer has looked
-			return manifest
-		}
-	}
-	return nil
 }
 
 // dropDetails drops the details, be they decoded or not.

@@ -86,7 +86,7 @@ func BenchmarkCSV(b *testing.B) {
 	b.ReportMetric(float64(len(heads)), "heads")
 	for b.Loop() {
 		for _, head := range heads {
-			if _, err := SoundCSV(head, ""); err != nil {
+			if _, err := CSV(head, ""); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -114,8 +114,7 @@ const maxEntries = 2000
 
 // loader gathers what the blobs of a package say.
 type loader struct {
-	cfg    declcfg.DeclarativeConfig
-	images images
+	cfg declcfg.DeclarativeConfig
 }
 
 // add adds what one blob says.
@@ -128,7 +127,7 @@ func (l *loader) add(blob []byte) error {
 		return err
 	}
 	if k.Schema == SchemaBundle {
-		b, err := loadBundle(blob, &l.images)
+		b, err := loadBundle(blob)
 		l.cfg.Bundles = append(l.cfg.Bundles, b)
 		return err
 	}
@@ -193,14 +192,28 @@ func entries(ch *model.Channel) []Entry {
 			bundles = append(bundles, b)
 		}
 	}
+	depths := replacesDepths(ch)
 	slices.SortFunc(bundles, func(a, b *model.Bundle) int {
-		return cmp.Or(b.Version.Compare(a.Version), b.Compare(a), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(b.Version.Compare(a.Version), cmp.Compare(depths[b.Name], depths[a.Name]), b.Compare(a), cmp.Compare(a.Name, b.Name))
 	})
 	out := make([]Entry, len(bundles))
 	for i, b := range bundles {
 		out[i] = Entry{Name: b.Name, Version: b.Version.String(), Deprecation: message(b.Deprecation)}
 	}
 	return out
+}
+
+// replacesDepths returns the length of the replaces chain of each entry. Of two versions with equal precedence
+// (1.0.0+a, 1.0.0+b) the one that replaces the other is newer.
+func replacesDepths(ch *model.Channel) map[string]int {
+	depths := make(map[string]int, len(ch.Bundles))
+	for name, b := range ch.Bundles {
+		for b != nil && depths[name] <= len(ch.Bundles) {
+			depths[name]++
+			b = ch.Bundles[b.Replaces]
+		}
+	}
+	return depths
 }
 
 func message(d *model.Deprecation) string {

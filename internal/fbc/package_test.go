@@ -120,6 +120,28 @@ func TestLoadPackageOrdersEntriesAlways(t *testing.T) {
 	}
 }
 
+// Versions that differ in build metadata only have equal precedence, so replaces decides which is newer.
+func TestReplacesOrdersEqualVersions(t *testing.T) {
+	for _, names := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "c", "a"}} {
+		blobs := []string{
+			pkgBlob("foo", "stable"),
+			channelBlob("foo", "stable", names[0], names[1]+" replaces "+names[0], names[2]+" replaces "+names[1]),
+		}
+		for i, name := range names {
+			blobs = append(blobs, bundleBlob("foo", name, fmt.Sprintf("1.12.13+%d", 9-i)))
+		}
+		p, err := LoadPackage("foo", sequence(blobs...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range p.Channels[0].Entries {
+			if want := names[len(names)-1-i]; e.Name != want {
+				t.Errorf("replaces chain %v: entry %d is %s, want %s", names, i, e.Name, want)
+			}
+		}
+	}
+}
+
 func TestLoadPackageRefuses(t *testing.T) {
 	sound := []string{pkgBlob("foo", "stable"), channelBlob("foo", "stable", "v1"), bundleBlob("foo", "v1", "1.0.0")}
 	long := make([]string, maxEntries+1)

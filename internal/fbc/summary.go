@@ -66,7 +66,7 @@ func NewSummary(p *Package, head []byte) Summary {
 		facts := FactsOf(b)
 		s.Version, s.Provides = facts.Version, facts.Provides
 	}
-	if csv, err := SoundCSV(head, p.Description); err == nil {
+	if csv, err := CSV(head, p.Description); err == nil {
 		s.addCSV(csv)
 	}
 	return s

@@ -225,6 +225,9 @@ func (w *yamlWriter) key(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
 		return &Error{Line: n.Line, Err: errors.New("a key that is no scalar has no JSON form")}
 	}
+	if n.ShortTag() == "!!null" {
+		return &Error{Line: n.Line, Err: errors.New("a null key has no JSON form")}
+	}
 	start := len(w.out)
 	if err := w.scalar(n); err != nil {
 		return err

@@ -21,8 +21,8 @@ func TestReadYAML(t *testing.T) {
 		"byte order mark":    {"\xef\xbb\xbfschema: s\n", []string{`{"schema":"s"}`}},
 		"order of keys":      {"z: 1\nschema: s\na: {d: 1, b: 2}\n", []string{`{"z":1,"schema":"s","a":{"d":1,"b":2}}`}},
 		"keys that are no strings": {
-			"schema: s\n1: a\ntrue: b\nyes: c\n1.5: d\n~: e\n0x10: f\n2020-01-01: g\n",
-			[]string{`{"schema":"s","1":"a","true":"b","true":"c","1.5":"d","null":"e","16":"f","2020-01-01":"g"}`},
+			"schema: s\n1: a\ntrue: b\nyes: c\n1.5: d\n0x10: f\n2020-01-01: g\n",
+			[]string{`{"schema":"s","1":"a","true":"b","true":"c","1.5":"d","16":"f","2020-01-01":"g"}`},
 		},
 		"strings": {
 			"schema: s\na: \"q\\\"b\\\\s \\t \\r \\x01 \\u263a\"\nb: 'it''s'\nc: |\n  two\n  lines\nd: >-\n  one\n  line\ne: <&>\nf: \"\\L\"\n",
@@ -143,6 +143,9 @@ func TestYAMLErrors(t *testing.T) {
 		"no base64":                    {"schema: s\na: !!binary '?'\n", "c.yaml:2: reading !!binary: illegal base64"},
 		"key that is a list":           {"schema: s\n? [a]\n: b\n", "c.yaml:2: a key that is no scalar has no JSON form"},
 		"key that is a mapping":        {"schema: s\n? {a: b}\n: c\n", "c.yaml:2: a key that is no scalar"},
+		"null key":                     {"schema: s\na:\n  ~: b\n", "c.yaml:3: a null key has no JSON form"},
+		"null key in a flow mapping":   {"schema: s\na: {null: b}\n", "c.yaml:2: a null key has no JSON form"},
+		"null key by an alias":         {"schema: s\na: &x ~\nb: {*x : c}\n", "c.yaml:2: a null key has no JSON form"},
 		"unknown anchor":               {"schema: s\na: *x\n", "c.yaml: yaml: unknown anchor 'x'"},
 		"NUL":                          {"schema: s\na: \x00\n", "c.yaml: yaml: control characters are not allowed"},
 		"no UTF-8":                     {"schema: s\na: \xff\n", "c.yaml: yaml: invalid leading UTF-8 octet"},

@@ -228,7 +228,9 @@ func (t *yamlText) key() bool {
 			return false
 		}
 		t.pos = end
-		t.quoteKey(outStart)
+		if !t.quoteKey(outStart) {
+			return false
+		}
 	}
 	return t.in[t.pos] == ':' && isBlank(t.in[t.pos+1]) && t.isKeyText(start)
 }
@@ -238,14 +240,15 @@ func (t *yamlText) isKeyText(start int) bool {
 	return t.pos-start <= maxTextKey && bytes.IndexByte(t.in[start:t.pos], '\n') < 0
 }
 
-// quoteKey makes a string of the key in t.out[start:]: one that is a number, a boolean or null is the text of that.
-func (t *yamlText) quoteKey(start int) {
+// quoteKey makes a string of the key in t.out[start:], which may be a number or a boolean. It declines null.
+func (t *yamlText) quoteKey(start int) bool {
 	if t.out[start] == '"' {
-		return
+		return true
 	}
 	t.out = append(t.out, '"', '"')
 	copy(t.out[start+1:], t.out[start:len(t.out)-2])
 	t.out[start] = '"'
+	return string(t.out[start:]) != `"null"`
 }
 
 // flow writes the flow collection at pos, which ends on the same line, of simple scalars and such collections.
@@ -287,7 +290,9 @@ func (t *yamlText) flowKey() bool {
 	if c := t.in[t.pos]; c == '[' || c == '{' || !t.flowNode() || t.in[t.pos] != ':' || !t.isKeyText(start) {
 		return false
 	}
-	t.quoteKey(outStart)
+	if !t.quoteKey(outStart) {
+		return false
+	}
 	t.out = append(t.out, ':')
 	t.pos++
 	colon := t.pos - 1

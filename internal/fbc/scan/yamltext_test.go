@@ -235,7 +235,7 @@ var takenTexts = []string{
 	"a: |\n  b\n   c\n\n  d\n\nb: |-\n  e\nc: |+\n  f\n\n", "a: >\n  b\n  c\n   d\n\n  e\n\nf: >-\n  g\n", "a: |2\n    b\n  c\nd: >1-\n e\n  f\n g\n",
 	"a: |\nb: |\n  \"\tc\\\nd: >+\n\ne: 1\n", "a: |\n  b\n # c\nd: e\n", "a:\n- |\n b\n- >\n c\n", "a: |\n  ---\n  b\n",
 	"a: {}\nb: []\nc: [a, 'b', \"c\", 1, -1, [x], {y: z}]\nd: {a: 1, \"b\":2, c: {}, 4: 5}\n",
-	"1: a\ntrue: b\nyes: c\n1.5: d\n~: e\n0x10: f\n", "a: 1.10\nb: 0x1F\nc: +1\nd: 1_0\ne: .5\nf: 1e3\ng: 1.2.3\nh: 2020-01-01\ni: -0\nj: .a\nk: 010\nl: 9999999999999999999\n",
+	"1: a\ntrue: b\nyes: c\n1.5: d\n0x10: f\n", "a: 1.10\nb: 0x1F\nc: +1\nd: 1_0\ne: .5\nf: 1e3\ng: 1.2.3\nh: 2020-01-01\ni: -0\nj: .a\nk: 010\nl: 9999999999999999999\n",
 	"a: y\nb: No\nc: OFF\nd: True\ne: NULL\nf: nullable\ng: <\n", "a: \u00e9\u4e2d\n", "schema: s\nname: a\nname: b\n",
 	"a: " + strings.Repeat("b", 2000) + "\n" + strings.Repeat("c", 1000) + ": d\n",
 	"a:\n" + strings.Repeat("- ", maxTextDepth-1) + "b\n", "a: |-\n" + strings.Repeat(" \"b\tc \u00e9\\d\n", 10),
@@ -243,6 +243,7 @@ var takenTexts = []string{
 
 // declinedTexts are what it leaves to the library, be it right or wrong.
 var declinedTexts = []string{
+	"~: a\n", "null: a\n", "{null: a}\n", "a: {~: b}\n",
 	"- a\n- b\n", "a\n", "{a: b}\n", "--- c: d\n", "a:\n  - b\n c: d\n", "a: b\n # c\n d\n", "a: b: c\n", "a: b\n  c: d\n", "a: b\n c:\n", "a: b\n  : c\n", "f: - g\n", "a: \"\\/\"\n",
 	"a: \"\\ud83d\"\n", "a: \"\\x4\"\n", "a: \"b\n...\"\n", "a: 'b\n", "a: \"b\n", "a: |\n\n    \n  b\n", "a: |\n    b\n  # c\n  d\n", "a: |\n  b", "a: |\n  b\n \tc\n", "a: |0\n b\n", "a: | # c\n  b\n",
 	"a: [b, ]\n", "a: [b\n]\n", "a: {b}\n", "a: [b: c]\n", "a: {b:c}\n", "a: [--]\n", "a: [b]c\n", "a: &b c\nd: *b\n", "a: !!str 1\n", "<<: {a: b}\n", "a: <<\n", "? a\n: b\n", "%YAML 1.1\n",

@@ -148,7 +148,7 @@ func readHeads(ctx context.Context, snap *store.Snapshot, pkg *fbc.Package) (map
 }
 
 func headOf(name string, bundle []byte, pkg *fbc.Package) head {
-	csv, err := fbc.SoundCSV(bundle, pkg.Description)
+	csv, err := fbc.CSV(bundle, pkg.Description)
 	if err != nil {
 		return head{err: fmt.Errorf("bundle %s has %w", name, err)}
 	}
