@@ -64,11 +64,11 @@ func TestPluginPath(t *testing.T) {
 	w.plugin(t, "path", "skupper-operator").fails(t, 2, "--from")
 	w.plugin(t, "path", "skuper-operator", "--from", "1.8.0").fails(t, 3, `did you mean "skupper-operator"`)
 	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stabel").fails(t, 3, `did you mean "stable"`)
-	w.plugin(t, "path", "skupper-operator", "--from", "0.0.1").fails(t, 1, "no upgrade path", `"0.0.1" is unknown to channel "stable"`)
-	if done := w.plugin(t, "path", "skupper-operator", "--from", "1.9.6").must(t); !strings.Contains(done, "Nothing to do: 1.9.6 is the newest") {
+	w.plugin(t, "path", "skupper-operator", "--from", "0.0.1").fails(t, 1, "no upgrade path", `"0.0.1" not found in channel "stable"`)
+	if done := w.plugin(t, "path", "skupper-operator", "--from", "1.9.6").must(t); !strings.Contains(done, "Nothing to do: 1.9.6 is already the head") {
 		t.Errorf("it says %s", done)
 	}
-	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stable-1.6").fails(t, 1, `unknown to channel "stable-1.6"`, "these channels have a path (see --channel): stable-1.8")
+	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stable-1.6").fails(t, 1, `not found in channel "stable-1.6"`, "these channels have a path (see --channel): stable-1.8")
 }
 
 // TestPluginGraphs compares the plugin's graphs and paths with the files of the sample catalog.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/blang/semver/v4"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/channel"
 )
 
 // warnOfDowngrades warns of entries that replace what is newer. Catalogs have such slips, which are sound: OLM then leads those who have that
@@ -23,7 +23,7 @@ func (p *pkg) warnOfDowngrades(warn warner) {
 			}
 			from, errFrom := semver.Parse(replaced)
 			to, errTo := semver.Parse(versions[e.Name])
-			if errFrom == nil && errTo == nil && fbc.IsDowngrade(from, to) {
+			if errFrom == nil && errTo == nil && channel.IsDowngrade(from, to) {
 				warn(ch.blob, "entry-downgrade", []any{"entries", i, "replaces"},
 					"channel %s: entry %s replaces %s, which is newer, so that its upgrade is a downgrade: name an older one, or leave replaces out",
 					quote(ch.name), quote(e.Name), quote(e.Replaces))

@@ -1,55 +1,54 @@
-package upgrade
+package channel
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/blang/semver/v4"
-
-	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// Bundle is an end of a step.
+// Bundle is the start or the end of a step.
 type Bundle struct {
-	Name       string // may be empty: of an installed bundle only the version may be known
+	Name       string // may be empty: of an installed bundle possibly only the version is known
 	Version    string
 	Deprecated string
-	IsEntry    bool // of the channel
+	IsEntry    bool
 }
 
 // Step is an upgrade from one bundle to another.
 type Step struct {
-	From, To Bundle
-	Reasons  []Reason
-	Words    []string // the reasons as sentences without a full stop
-	IsDown   bool     // the version that it leads to is lower, as fbc.IsDowngrade has it
+	From, To     Bundle
+	Reasons      []Reason
+	Explanations []string // the reasons as clauses without a full stop
+	IsDowngrade  bool     // see the function of the same name
 }
 
 // Paths are the ways from one bundle to another. There is at least one.
 type Paths struct {
 	From, To Bundle
 
-	// OLM is the path that OLM v0 takes by itself: from each bundle to the best of its successors, which is the one nearest the head. It is
-	// nil if it does not lead to To; OLMNote says why then.
+	// OLM is the path that OLM v0 takes: from each bundle to the successor nearest the head. If it does not lead to To, OLM is nil and
+	// OLMNote states why.
 	OLM     []Step
 	OLMNote string
 
 	// Shortest is nil if OLM's path is as short.
 	Shortest []Step
 
-	// Others counts the paths beside those two. If Uncounted, there may be more.
+	// Others counts the other paths. If MayBeMore, the count is a lower bound.
 	Others    int
-	Uncounted bool
+	MayBeMore bool
 
-	Notes []string // what else is to be known, a sentence each
+	Notes []string // assumptions about From, as sentences
 }
 
-// maxPaths is where the counting of paths ends: in a dense graph they are more than anybody wants to know.
+// maxPaths limits the count of paths; a dense graph has more.
 const maxPaths = 1_000_000
 
-// Paths finds the ways from one bundle to another, each given by name or version. An empty to means the head. From need not be an entry of the
-// channel. If there is no way the error is a *BlockedError.
+// Paths returns the ways from one bundle to another, each given by name or version. An empty to means the head. From need not be an entry.
+// If there is no path, the error is a *BlockedError.
 func (g *Graph) Paths(from, to string) (*Paths, error) {
 	if to == "" {
 		to = g.Channel.Head
@@ -59,18 +58,17 @@ func (g *Graph) Paths(from, to string) (*Paths, error) {
 		return nil, g.unknownTarget(to)
 	}
 	w := &walk{g: g, to: target, succ: map[int][]int{}}
-	start, ok := g.find(from)
-	if ok {
+	if start, ok := g.find(from); ok {
 		w.from, w.fromName, w.fromVersion = start, g.nodes[start].Name, g.nodes[start].version
 	} else {
 		w.from = outside
-		w.fromName, w.fromVersion = g.findOutside(from)
+		w.fromName, w.fromVersion = g.identifyOutside(from)
 	}
 	if w.from == w.to {
-		return nil, g.already(target)
+		return nil, g.alreadyThere(target)
 	}
 	if len(w.next(w.from)) == 0 && w.from == outside {
-		return nil, g.unknown(from)
+		return nil, g.unknownStart(from)
 	}
 	shortest, reached := w.shortest()
 	if shortest == nil {
@@ -84,11 +82,11 @@ func (g *Graph) Paths(from, to string) (*Paths, error) {
 		p.Shortest = w.steps(shortest)
 		shown = append(shown, shortest)
 	}
-	p.Others, p.Uncounted = w.others(shown, reached)
+	p.Others, p.MayBeMore = w.others(shown, reached)
 	return p, nil
 }
 
-// find is the entry of a name or version.
+// find returns the entry with a name or version.
 func (g *Graph) find(text string) (int, bool) {
 	if i, ok := g.index[text]; ok {
 		return i, true
@@ -103,14 +101,14 @@ func (g *Graph) find(text string) (int, bool) {
 	}
 	i = slices.IndexFunc(g.nodes, func(n node) bool { return n.version != nil && n.version.String() == v.String() })
 	if i < 0 {
-		i = slices.IndexFunc(g.nodes, func(n node) bool { return n.version != nil && n.version.Compare(*v) == 0 }) // apart from the build
+		i = slices.IndexFunc(g.nodes, func(n node) bool { return n.version != nil && n.version.Compare(*v) == 0 }) // ignoring build metadata
 	}
 	return i, i >= 0
 }
 
-// findOutside tells name and version of a bundle that is no entry, as far as they can be told: of a version the name is the one under which
-// entries replace or skip it, of a name the version is the one that it ends with.
-func (g *Graph) findOutside(text string) (string, *semver.Version) {
+// identifyOutside returns the name and version of a bundle that is not an entry. The name of a version is the name under which entries
+// replace or skip it; the version of a name is its suffix.
+func (g *Graph) identifyOutside(text string) (string, *semver.Version) {
 	if v := parseVersion(strings.TrimPrefix(text, "v")); v != nil {
 		for _, n := range g.nodes {
 			for _, name := range append([]string{n.Replaces}, n.Entry.Skips...) {
@@ -125,18 +123,18 @@ func (g *Graph) findOutside(text string) (string, *semver.Version) {
 	return text, versionIn(text)
 }
 
-// walk looks for ways through the graph. Bundles are numbered as the nodes are; outside is the bundle it starts from, where that is no entry.
+// walk searches paths through the graph. Bundles are indexes of nodes; outside is a start that is not an entry.
 type walk struct {
 	g           *Graph
 	from, to    int
 	fromName    string
 	fromVersion *semver.Version
-	succ        map[int][]int
+	succ        map[int][]int // results of next
 }
 
 const outside = -1
 
-// next are the bundles that may be installed over one, newest first.
+// next returns the entries that can be installed over a bundle, newest first.
 func (w *walk) next(i int) []int {
 	if s, ok := w.succ[i]; ok {
 		return s
@@ -171,7 +169,8 @@ func (w *walk) bundle(i int) Bundle {
 	return b
 }
 
-// shortest is a shortest path, of several the one that goes nearest the head first; and, newest first, what can be reached without passing it.
+// shortest returns a shortest path, preferring steps near the head, and the entries that are reachable without passing the target, newest
+// first.
 func (w *walk) shortest() (path, reached []int) {
 	before := map[int]int{w.from: w.from}
 	queue := []int{w.from}
@@ -179,7 +178,7 @@ func (w *walk) shortest() (path, reached []int) {
 		i := queue[0]
 		queue = queue[1:]
 		if i == w.to {
-			continue // what lies behind is not asked for
+			continue // ignore what lies beyond the target
 		}
 		for _, next := range w.next(i) {
 			if _, ok := before[next]; !ok {
@@ -201,24 +200,24 @@ func (w *walk) shortest() (path, reached []int) {
 	return path, reached
 }
 
-// olm is the path that OLM v0 takes; nil and why if it does not lead to the target. OLM prefers, of the entries it offers that may be installed
-// over the present one, the one nearest the head: getSubscriptionVariables in the file that offered names.
+// olm returns the path that OLM v0 takes, or nil and the reason if it does not lead to the target. OLM takes the successor nearest the head
+// among those it offers: see getSubscriptionVariables in the file that offered cites.
 func (w *walk) olm() (path []int, note string) {
 	offered, err := w.g.offered()
 	if err != nil {
-		return nil, fmt.Sprintf("OLM v0 refuses the channel: %v", err)
+		return nil, fmt.Sprintf("OLM v0 rejects the channel: %v", err)
 	}
 	path = []int{w.from}
 	for i := w.from; i != w.to; {
 		best := slices.IndexFunc(offered, func(to int) bool { return slices.Contains(w.next(i), to) })
 		switch {
 		case len(path) > 1 && w.g.nodes[i].Name == w.g.Channel.Head:
-			return nil, fmt.Sprintf("OLM v0 does not stop at %s by itself: it goes %s", w.label(w.to), w.route(path))
+			return nil, fmt.Sprintf("OLM v0 does not stop at %s: it takes %s", w.label(w.to), w.route(path))
 		case best < 0:
-			return nil, fmt.Sprintf("OLM v0 offers no upgrade from %s: what could take over, %s, is not on the chain of replaces from the head, or another entry skips it",
-				w.label(i), w.labels(w.next(i), 3))
+			return nil, fmt.Sprintf("OLM v0 offers no upgrade from %s: its successors (%s) are skipped by other entries "+
+				"or are not on the replaces chain of the head", w.label(i), w.labels(w.next(i), 3))
 		case slices.Contains(path, offered[best]):
-			return nil, fmt.Sprintf("OLM v0 goes in a circle: %s", w.route(append(path, offered[best])))
+			return nil, fmt.Sprintf("OLM v0 goes in a cycle: %s", w.route(append(path, offered[best])))
 		}
 		i = offered[best]
 		path = append(path, i)
@@ -226,11 +225,11 @@ func (w *walk) olm() (path []int, note string) {
 	return path, ""
 }
 
-// others counts the paths beside those shown. Only steps towards the head are counted; a step the other way (a skipRange may cover what is
-// newer) makes the count a lower bound.
-func (w *walk) others(shown [][]int, reached []int) (count int, uncounted bool) {
-	ways := map[int]int{w.to: 1} // from a bundle to the target, going up only
-	for _, i := range reached {  // newest first, so what follows is known
+// others counts the paths except those shown. It counts only steps toward the head; a step the other way, by a skipRange that covers a newer
+// version, makes the count a lower bound.
+func (w *walk) others(shown [][]int, reached []int) (count int, mayBeMore bool) {
+	ways := map[int]int{w.to: 1} // to the target, by steps toward the head
+	for _, i := range reached {  // newest first, so the ways of successors are known
 		if i != w.to {
 			ways[i] = w.waysUp(i, ways)
 		}
@@ -238,7 +237,7 @@ func (w *walk) others(shown [][]int, reached []int) (count int, uncounted bool) 
 	ways[w.from] = w.waysUp(w.from, ways)
 	for _, i := range append(reached, w.from) {
 		for _, next := range w.next(i) {
-			uncounted = uncounted || i != w.to && !isUp(i, next) && next != w.from && ways[next] > 0
+			mayBeMore = mayBeMore || i != w.to && !isUp(i, next) && next != w.from && ways[next] > 0
 		}
 	}
 	count = ways[w.from]
@@ -250,10 +249,10 @@ func (w *walk) others(shown [][]int, reached []int) (count int, uncounted bool) 
 	if ways[w.from] == maxPaths {
 		return maxPaths, true
 	}
-	return count, uncounted
+	return count, mayBeMore
 }
 
-// waysUp adds up the ways of what follows, which has to be known.
+// waysUp returns the sum of the ways of the successors, which must be known.
 func (w *walk) waysUp(i int, ways map[int]int) int {
 	n := 0
 	for _, next := range w.next(i) {
@@ -275,18 +274,48 @@ func goesUp(path []int) bool {
 	return true
 }
 
-// steps tells a path.
+// steps returns the steps of a path.
 func (w *walk) steps(path []int) []Step {
 	var steps []Step
 	for k := 1; k < len(path); k++ {
 		name, version := w.identity(path[k-1])
 		to := &w.g.nodes[path[k]]
 		s := Step{From: w.bundle(path[k-1]), To: w.bundle(path[k]), Reasons: to.reasons(name, version)}
-		s.IsDown = version != nil && to.version != nil && fbc.IsDowngrade(*version, *to.version)
+		s.IsDowngrade = version != nil && to.version != nil && IsDowngrade(*version, *to.version)
 		for _, r := range s.Reasons {
-			s.Words = append(s.Words, w.words(path[k-1], path[k], r))
+			s.Explanations = append(s.Explanations, w.explain(path[k-1], path[k], r))
 		}
 		steps = append(steps, s)
 	}
 	return steps
+}
+
+// offered returns the entries that OLM v0 offers as upgrades, best first: the replaces chain of the head without skipped entries. The error
+// is OLM's reason to reject the channel. See sortChannel in
+// https://github.com/operator-framework/operator-lifecycle-manager/blob/master/pkg/controller/registry/resolver/resolver.go
+func (g *Graph) offered() ([]int, error) {
+	heads := Heads(g.Entries())
+	if len(heads) == 0 {
+		return nil, errors.New("every entry is replaced or skipped by another")
+	}
+	if len(heads) > 1 {
+		return nil, errors.New("it has several heads: " + g.Labels(heads, 3))
+	}
+	skipped, seen := map[string]bool{}, map[int]bool{}
+	for _, n := range g.nodes {
+		for _, name := range n.Entry.Skips {
+			skipped[name] = true
+		}
+	}
+	var chain []int
+	for i, ok := g.index[heads[0]]; ok; i, ok = g.index[g.nodes[i].Replaces] {
+		if seen[i] {
+			return nil, errors.New("entries replace each other in a cycle that includes " + g.Label(g.nodes[i].Name))
+		}
+		seen[i] = true
+		if !skipped[g.nodes[i].Name] {
+			chain = append(chain, i)
+		}
+	}
+	return chain, nil
 }

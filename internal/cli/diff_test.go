@@ -73,11 +73,11 @@ const wantDiff = `./a -> ./b: packages: 1 added, 2 changed, 1 removed
     channels: 1, bundles: 1; new.v1 in the default channel c
 
 ~ painted
-    the same channels, bundles and deprecations; what differs is its icon or description, blobs of other schemas, or the order of its blobs
+    channels, bundles and deprecations are equal; its icon, its description, blobs of other schemas or the order of blobs differ
 `
 
 // A package that catalogd would leave out is told of as such, as it is of a catalog that is served.
-func TestDiffOfUnsound(t *testing.T) {
+func TestDiffOfInvalid(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
 		"a.json": diffBefore,
@@ -88,8 +88,8 @@ func TestDiffOfUnsound(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"./a.json ./b.json": "./a.json -> ./b.json: packages: 0 added, 1 changed, 0 removed; 1 invalid\n\n! gone\n    not sound: ",
-		"./b.json ./a.json": "./b.json -> ./a.json: packages: 0 added, 1 changed, 0 removed\n\n~ gone\n    sound now, which it was not: ",
+		"./a.json ./b.json": "./a.json -> ./b.json: packages: 0 added, 1 changed, 0 removed; 1 invalid\n\n! gone\n    invalid: ",
+		"./b.json ./a.json": "./b.json -> ./a.json: packages: 0 added, 1 changed, 0 removed\n\n~ gone\n    valid now; it was invalid before: ",
 	} {
 		stdout, stderr, code := runIn(t, append([]string{"diff"}, strings.Fields(args)...)...)
 		if reason, ok := strings.CutPrefix(stdout, want); !ok || !strings.Contains(reason, "stabel") || code != 0 {

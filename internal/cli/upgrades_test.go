@@ -109,7 +109,7 @@ func TestPath(t *testing.T) {
      1.1.0 replaces 1.0.0
      1.1.0 is deprecated: it �[31mleaks
 `
-	const unknown = `"9.0.0" is unknown to channel "stable" of package "foo": no entry has this name or version, replaces or skips it, or has a skipRange that covers it; the nearest is 1.2.0`
+	const unknown = `"9.0.0" not found in channel "stable" of package "foo": no entry has this name or version, replaces or skips it, or has a skipRange that covers it; the nearest is 1.2.0`
 	for _, c := range []struct {
 		args   string
 		code   int
@@ -126,7 +126,7 @@ OLM takes 2 steps from 1.0.0 to 1.2.0:
      1.2.0 replaces 1.1.0
 
 Channel fast of package foo in catalog a
-Note: foo.v1.0.0 is no entry of the channel; its version is taken from its name: 1.0.0.
+Note: foo.v1.0.0 is not an entry of the channel; assuming version 1.0.0, as in its name.
 OLM takes 1 step from 1.0.0 to 3.0.0:
   1. 1.0.0 -> 3.0.0
      the skipRange of 3.0.0, ">=1.0.0 <3.0.0", covers 1.0.0
@@ -139,22 +139,22 @@ Channel same (deprecated) of package foo in catalog a
 		{args: "foo --from 1.0.0 --channel same", stdout: "Channel same (deprecated) of package foo in catalog a\n" + to110, stderr: alsoInB},
 		// The default channel is told of even if it has none.
 		{args: "foo --from 1.2.0", stdout: `Channel stable (default) of package foo in catalog a
-Nothing to do: 1.2.0 is the newest of channel "stable" of package "foo" already.
+Nothing to do: 1.2.0 is already the head of channel "stable" of package "foo".
 
 Channel fast of package foo in catalog a
-Note: 1.2.0 is no entry of the channel; skipRanges cover it.
+Note: 1.2.0 is not an entry of the channel; skipRanges cover it.
 OLM takes 1 step from 1.2.0 to 3.0.0:
   1. 1.2.0 -> 3.0.0
      the skipRange of 3.0.0, ">=1.0.0 <3.0.0", covers 1.2.0
 `, stderr: alsoInB},
 		{args: "foo --from 1.0.0 --to 1.1.0 -o jsonpath={.items[*].shortest[*].reasons[*].kind}", stdout: "replaces replaces", stderr: alsoInB},
-		{args: "foo --from 1.2.0 -o jsonpath={.items[0].notes}", stdout: `["nothing to do: 1.2.0 is the newest of channel \"stable\" of package \"foo\" already"]`, stderr: alsoInB},
+		{args: "foo --from 1.2.0 -o jsonpath={.items[0].notes}", stdout: `["nothing to do: 1.2.0 is already the head of channel \"stable\" of package \"foo\""]`, stderr: alsoInB},
 		{args: "foo --from 1.0.0 --channel same -o jsonpath={.olm[0].to.deprecation.message}", stdout: "it \x1b[31mleaks", stderr: alsoInB},
 
 		{args: "foo --from 9.0.0", code: 1, stderr: alsoInB + "error: no upgrade path: " + unknown + "\n"},
 		// Who is there already has nothing to do.
 		{args: "foo --from 1.2.0 --channel stable", stdout: "Channel stable (default) of package foo in catalog a\n" +
-			"Nothing to do: 1.2.0 is the newest of channel \"stable\" of package \"foo\" already.\n", stderr: alsoInB},
+			"Nothing to do: 1.2.0 is already the head of channel \"stable\" of package \"foo\".\n", stderr: alsoInB},
 		{args: "foo --from 1.2.0 --channel stable -o jsonpath={.olm}", stdout: "[]", stderr: alsoInB},
 		{args: "foo 1.0.0", code: 2, stderr: "error: unexpected argument 1.0.0: specify one package; did you mean kubectl catalog path foo --from 1.0.0?\n"},
 		{args: "foo 1.0.0 1.1.0", code: 2, stderr: "error: unexpected argument 1.0.0 1.1.0: specify one package; did you mean kubectl catalog path foo --from 1.0.0 --to 1.1.0?\n"},

@@ -1,5 +1,4 @@
-// Package diff tells what differs between two catalogs of which only names and hashes are known, and looks only into packages whose hashes
-// differ.
+// Package diff compares two catalogs by names and hashes. It loads only the packages whose hashes differ.
 package diff
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// Change is how something differs.
+// Change is the kind of a difference.
 type Change string
 
 // The changes from one catalog to the other.
@@ -24,24 +23,24 @@ const (
 	Changed Change = "changed"
 )
 
-// Catalog is what is in a catalog, by names and hashes, in as far as it is needed to tell what differs.
+// Catalog is the outline of a catalog.
 type Catalog struct {
-	Name     string             `json:"name"`             // as it was given
-	Digest   string             `json:"digest,omitempty"` // of its image, if it has one
+	Name     string             `json:"name"`             // as given by the user
+	Digest   string             `json:"digest,omitempty"` // of its image, if any
 	Packages map[string]Package `json:"-"`
 }
 
-// Package is what is known of a package without looking into it.
+// Package is the outline of a package.
 type Package struct {
 	Hash string
 
-	// Look looks into it. Those of several packages may be called at a time.
-	Look func(context.Context) (*Details, error)
+	// Load reads the package. Compare calls it concurrently for several packages.
+	Load func(context.Context) (*Details, error)
 }
 
-// Details is what is in a package.
+// Details is the content of a package.
 type Details struct {
-	Unsound        string // why it is not sound, in which case nothing else is told; empty if it is
+	Invalid        string // why validation failed; if not empty, all other fields are ignored
 	DefaultChannel string
 	Channels       map[string]Channel
 	Bundles        map[string]Bundle
@@ -51,55 +50,55 @@ type Details struct {
 // Bundle is a bundle.
 type Bundle struct{ Hash, Version string }
 
-// Reference says what is deprecated: the package itself, a channel or a bundle.
+// Reference names a deprecated package, channel or bundle.
 type Reference struct {
 	Kind string `json:"kind"`
 	Name string `json:"name,omitempty"`
 }
 
-// Difference is what differs between two catalogs.
+// Difference is the difference of two catalogs.
 type Difference struct {
 	From     Catalog             `json:"from"`
 	To       Catalog             `json:"to"`
 	Packages []PackageDifference `json:"packages"`
 }
 
-// PackageDifference is what differs in a package.
+// PackageDifference is the difference of a package.
 type PackageDifference struct {
 	Name           string                  `json:"name"`
 	Change         Change                  `json:"change"`
-	Unsound        bool                    `json:"unsound,omitempty"` // now
-	Note           string                  `json:"note,omitempty"`    // what there is to say instead of details
+	Invalid        bool                    `json:"unsound,omitempty"` // in the new catalog
+	Note           string                  `json:"note,omitempty"`    // in place of details
 	DefaultChannel *FromTo                 `json:"defaultChannel,omitempty"`
 	Channels       []ChannelDifference     `json:"channels,omitempty"`
 	Bundles        []BundleDifference      `json:"bundles,omitempty"`
 	Deprecations   []DeprecationDifference `json:"deprecations,omitempty"`
 }
 
-// FromTo is what one catalog has, and what the other; empty where it has nothing.
+// FromTo is a value in both catalogs; empty where it is absent.
 type FromTo struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
 
-// BundleDifference is a bundle that differs, with the version that it has now, or had.
+// BundleDifference is the difference of a bundle, with its new version (or the old one, if it was removed).
 type BundleDifference struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Change  Change `json:"change"`
 }
 
-// DeprecationDifference is a deprecation that differs, with the message that it has now.
+// DeprecationDifference is the difference of a deprecation, with its new message.
 type DeprecationDifference struct {
 	Reference
 	Change  Change `json:"change"`
 	Message string `json:"message,omitempty"`
 }
 
-// atOnce is how many packages are looked into at a time: a look is to wait for a service, mostly.
-const atOnce = 8
+// maxLoads limits concurrent loads, which mostly wait for a service.
+const maxLoads = 8
 
-// Compare compares two catalogs, or of these some packages.
+// Compare compares two catalogs, or only some of their packages.
 func Compare(ctx context.Context, from, to Catalog, only []string) (*Difference, error) {
 	d := &Difference{From: from, To: to, Packages: []PackageDifference{}}
 	same := func(a, b Package) bool { return a.Hash == b.Hash }
@@ -109,40 +108,40 @@ func Compare(ctx context.Context, from, to Catalog, only []string) (*Difference,
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	group.SetLimit(maxLoads)
 	for i := range d.Packages {
 		p := &d.Packages[i]
-		group.Go(func() error { return p.look(ctx, from.Packages[p.Name], to.Packages[p.Name]) })
+		group.Go(func() error { return p.load(ctx, from.Packages[p.Name], to.Packages[p.Name]) })
 	}
 	return d, group.Wait()
 }
 
-// look finds out what differs in a package.
-func (p *PackageDifference) look(ctx context.Context, from, to Package) error {
+// load reads both versions of a package and compares them.
+func (p *PackageDifference) load(ctx context.Context, from, to Package) error {
 	if p.Change == Removed || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	b, err := to.Look(ctx)
+	b, err := to.Load(ctx)
 	if err != nil {
 		return err
 	}
-	if b.Unsound != "" {
-		p.Unsound, p.Note = true, "not sound: "+b.Unsound
+	if b.Invalid != "" {
+		p.Invalid, p.Note = true, "invalid: "+b.Invalid
 		return nil
 	}
 	a := &Details{}
 	if p.Change == Changed {
-		if a, err = from.Look(ctx); err != nil {
+		if a, err = from.Load(ctx); err != nil {
 			return err
 		}
 	}
-	if a.Unsound != "" {
-		p.Note = "sound now, which it was not: " + a.Unsound
+	if a.Invalid != "" {
+		p.Note = "valid now; it was invalid before: " + a.Invalid
 		return nil
 	}
 	p.compare(a, b)
 	if p.DefaultChannel == nil && p.Channels == nil && p.Bundles == nil && p.Deprecations == nil {
-		p.Note = "the same channels, bundles and deprecations; what differs is its icon or description, blobs of other schemas, or the order of its blobs"
+		p.Note = "channels, bundles and deprecations are equal; its icon, its description, blobs of other schemas or the order of blobs differ"
 	}
 	return nil
 }
@@ -165,7 +164,7 @@ func (p *PackageDifference) compare(a, b *Details) {
 	}
 }
 
-// differing are the names of what differs between two sets, in the order of compare. same tells whether two of the same name are equal.
+// differing returns the keys that differ between two maps, in the order of compare.
 func differing[K comparable, V any](from, to map[K]V, compare func(a, b K) int, same func(a, b V) bool) iter.Seq2[K, Change] {
 	return func(yield func(K, Change) bool) {
 		all := map[K]V{}

@@ -8,15 +8,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/channel"
 )
 
-// looking is a package whose details are d, or cannot be had.
-func looking(hash string, d *Details, err error) Package {
-	return Package{Hash: hash, Look: func(context.Context) (*Details, error) { return d, err }}
+// loading returns a package that loads d or fails.
+func loading(hash string, d *Details, err error) Package {
+	return Package{Hash: hash, Load: func(context.Context) (*Details, error) { return d, err }}
 }
 
 func TestCompare(t *testing.T) {
-	never := Package{Hash: "same", Look: func(context.Context) (*Details, error) { panic("nobody needs to look into it") }}
+	never := Package{Hash: "same", Load: func(context.Context) (*Details, error) { panic("an equal package must not be loaded") }}
 	old := &Details{
 		DefaultChannel: "alpha",
 		Channels:       map[string]Channel{"alpha": {Hash: "1", Head: "a.v1"}, "gone": {Hash: "2", Head: "a.v1"}, "same": {Hash: "3", Head: "a.v1"}},
@@ -30,10 +32,10 @@ func TestCompare(t *testing.T) {
 		Deprecations:   map[Reference]string{{Kind: "package"}: "move on now", {"channel", "alpha"}: "old"},
 	}
 	from := Catalog{Packages: map[string]Package{
-		"same": never, "removed": never, "sound": looking("1", &Details{Unsound: "no channel"}, nil), "unsound": looking("1", old, nil), "order": looking("1", old, nil), "all": looking("1", old, nil),
+		"same": never, "removed": never, "valid": loading("1", &Details{Invalid: "no channel"}, nil), "invalid": loading("1", old, nil), "order": loading("1", old, nil), "all": loading("1", old, nil),
 	}}
 	to := Catalog{Packages: map[string]Package{
-		"same": never, "added": looking("1", now, nil), "sound": looking("2", now, nil), "unsound": looking("2", &Details{Unsound: "no head"}, nil), "order": looking("2", old, nil), "all": looking("2", now, nil),
+		"same": never, "added": loading("1", now, nil), "valid": loading("2", now, nil), "invalid": loading("2", &Details{Invalid: "no head"}, nil), "order": loading("2", old, nil), "all": loading("2", now, nil),
 	}}
 	got, err := Compare(t.Context(), from, to, nil)
 	if err != nil {
@@ -57,34 +59,33 @@ func TestCompare(t *testing.T) {
 				{Reference{"channel", "alpha"}, Added, "old"}, {Reference{Kind: "package"}, Changed, "move on now"},
 			},
 		},
-		{Name: "order", Change: Changed, Note: "the same channels, bundles and deprecations; what differs is its icon or description, blobs of other schemas, or the order of its blobs"},
+		{Name: "invalid", Change: Changed, Invalid: true, Note: "invalid: no head"},
+		{Name: "order", Change: Changed, Note: "channels, bundles and deprecations are equal; its icon, its description, blobs of other schemas or the order of blobs differ"},
 		{Name: "removed", Change: Removed},
-		{Name: "sound", Change: Changed, Note: "sound now, which it was not: no channel"},
-		{Name: "unsound", Change: Changed, Unsound: true, Note: "not sound: no head"},
+		{Name: "valid", Change: Changed, Note: "valid now; it was invalid before: no channel"},
 	}
 	if diff := cmp.Diff(want, got.Packages); diff != "" {
 		t.Error(diff)
 	}
 	if got, err := Compare(t.Context(), from, to, []string{"removed", "same"}); err != nil || len(got.Packages) != 1 {
-		t.Errorf("of two packages one differs, got %v, %v", got, err)
+		t.Errorf("got %v, %v; want one difference", got, err)
 	}
 	failed := errors.New("the service is away")
-	to.Packages["all"] = looking("2", nil, failed)
+	to.Packages["all"] = loading("2", nil, failed)
 	if _, err := Compare(t.Context(), from, to, nil); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
 	}
 }
 
-// What an admin asks of a channel is what upgrades what now.
 func TestCompareEntries(t *testing.T) {
 	a := &Details{
-		Channels: map[string]Channel{"stable": {Hash: "1", Head: "a.v2", Entries: map[string]Entry{
+		Channels: map[string]Channel{"stable": {Hash: "1", Head: "a.v2", Entries: map[string]channel.Entry{
 			"a.v1": {Replaces: "a.v0"}, "a.v2": {Replaces: "a.v1", Skips: []string{"x", "y"}, SkipRange: "<2.0.0"}, "a.v10": {Skips: []string{"x", "y"}}, "a.v9": {},
 		}}},
 		Bundles: map[string]Bundle{"a.v1": {"1", "1.0.0"}, "a.v2": {"2", "2.0.0"}, "a.v9": {"9", "9.0.0"}, "a.v10": {"10", "10.0.0"}},
 	}
 	b := &Details{
-		Channels: map[string]Channel{"stable": {Hash: "2", Head: "a.v2", Entries: map[string]Entry{
+		Channels: map[string]Channel{"stable": {Hash: "2", Head: "a.v2", Entries: map[string]channel.Entry{
 			"a.v1": {Replaces: "a.v9"}, "a.v2": {Replaces: "a.v1", Skips: []string{"z", "y"}}, "a.v10": {Skips: []string{"y", "x"}}, "a.v3": {Replaces: "a.v2"},
 		}}},
 		Bundles: map[string]Bundle{"a.v1": {"1", "1.0.0"}, "a.v2": {"2", "2.0.0"}, "a.v3": {"3", "3.0.0"}, "a.v10": {"10", "10.0.0"}},
@@ -102,18 +103,18 @@ func TestCompareEntries(t *testing.T) {
 	}
 }
 
-// TestCompareLooksAtOnce has each of as many looks as there may be at a time wait for the others.
-func TestCompareLooksAtOnce(t *testing.T) {
+// TestCompareLoadsConcurrently lets each of the maximum number of loads wait for the others.
+func TestCompareLoadsConcurrently(t *testing.T) {
 	var others sync.WaitGroup
-	others.Add(atOnce)
-	look := func(context.Context) (*Details, error) {
+	others.Add(maxLoads)
+	load := func(context.Context) (*Details, error) {
 		others.Done()
 		others.Wait()
 		return &Details{}, nil
 	}
 	to := Catalog{Packages: map[string]Package{}}
-	for i := range atOnce {
-		to.Packages[fmt.Sprint(i)] = Package{Look: look}
+	for i := range maxLoads {
+		to.Packages[fmt.Sprint(i)] = Package{Load: load}
 	}
 	if _, err := Compare(t.Context(), Catalog{}, to, nil); err != nil {
 		t.Error(err)

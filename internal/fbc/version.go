@@ -20,9 +20,3 @@ func CompareVersions(a, b string) int {
 	}
 	return va.Compare(vb)
 }
-
-// IsDowngrade tells whether an upgrade leads to a lower version. What stands behind a hyphen does not count: some write 1.0.1-1 where 1.0.1 is
-// published again.
-func IsDowngrade(from, to semver.Version) bool {
-	return to.FinalizeVersion() != from.FinalizeVersion() && to.LT(from)
-}

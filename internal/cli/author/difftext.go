@@ -20,7 +20,7 @@ func printDifference(to *output.Terminal, d *diff.Difference) error {
 	counts, invalid := map[diff.Change]int{}, 0
 	for _, pkg := range d.Packages {
 		counts[pkg.Change]++
-		if pkg.Unsound {
+		if pkg.Invalid {
 			invalid++
 		}
 	}
@@ -66,7 +66,7 @@ func (p *diffPrinter) line(indent string, change diff.Change, text string) {
 }
 
 func (p *diffPrinter) pkg(d diff.PackageDifference) {
-	if d.Unsound {
+	if d.Invalid {
 		p.Printf("%s\n", p.Paint(output.Red, "! "+output.Line(d.Name)))
 	} else {
 		p.line("", d.Change, d.Name)

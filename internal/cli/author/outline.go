@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	authoring "github.com/operator-catalogs/catalogd/internal/authoring"
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
@@ -70,17 +71,17 @@ func servedOutline(ctx context.Context, s *session.Session, ref string) (diff.Ca
 	for _, c := range info.Catalogs {
 		o.Digest = c.Digest
 		for _, p := range c.InvalidPackages {
-			look := func(context.Context) (*diff.Details, error) { return &diff.Details{Unsound: p.Reason}, nil }
-			o.Packages[p.Name] = diff.Package{Hash: p.Hash, Look: look}
+			load := func(context.Context) (*diff.Details, error) { return &diff.Details{Invalid: p.Reason}, nil }
+			o.Packages[p.Name] = diff.Package{Hash: p.Hash, Load: load}
 		}
 	}
 	const query = `query($after: String) { packages(first: 100, after: $after) { nodes { name hash } pageInfo { hasNextPage endCursor } } }`
 	packages, err := content.All[struct{ Name, Hash string }](ctx, service, catalog, version, query, nil)
 	for _, p := range packages {
-		look := func(ctx context.Context) (*diff.Details, error) {
+		load := func(ctx context.Context) (*diff.Details, error) {
 			return servedDetails(ctx, service, catalog, version, p.Name)
 		}
-		o.Packages[p.Name] = diff.Package{Hash: p.Hash, Look: look}
+		o.Packages[p.Name] = diff.Package{Hash: p.Hash, Load: load}
 	}
 	return o, err
 }
@@ -96,15 +97,14 @@ func diffError(err error) error {
 
 func servedDetails(ctx context.Context, s *content.Service, catalog, version, pkg string) (*diff.Details, error) {
 	const inPackage = `query($p: String!) { package(name: $p) { defaultChannel { name } deprecation { message }
-		channels { name hash head { name } entries { name replaces skips skipRange } deprecation { message } } } }`
+		channels { name hash entries { name replaces skips skipRange } deprecation { message } } } }`
 	var is struct {
 		Package struct {
 			DefaultChannel content.Named
 			Deprecation    *content.Deprecation
 			Channels       []struct {
 				Name, Hash  string
-				Head        content.Named
-				Entries     []channelEntry
+				Entries     []channel.Entry
 				Deprecation *content.Deprecation
 			}
 		}
@@ -116,7 +116,7 @@ func servedDetails(ctx context.Context, s *content.Service, catalog, version, pk
 	d.DefaultChannel = is.Package.DefaultChannel.Name
 	deprecate(d, diff.Reference{Kind: "package"}, is.Package.Deprecation)
 	for _, c := range is.Package.Channels {
-		d.Channels[c.Name] = diff.Channel{Hash: c.Hash, Head: c.Head.Name, Entries: entriesOf(c.Entries)}
+		d.Channels[c.Name] = diff.NewChannel(c.Hash, c.Entries)
 		deprecate(d, diff.Reference{Kind: "channel", Name: c.Name}, c.Deprecation)
 	}
 	const ofBundles = `query($p: String!, $after: String) { bundles(filter: { package: $p }, first: 100, after: $after) {
@@ -153,15 +153,15 @@ func localOutline(ctx context.Context, source *authoring.Source) (diff.Catalog, 
 	_, digest, _ := strings.Cut(source.Image, "@")
 	o := diff.Catalog{Digest: digest, Packages: map[string]diff.Package{}}
 	for name, p := range read.Packages {
-		look := func(context.Context) (*diff.Details, error) { return localDetails(read, name) }
-		o.Packages[name] = diff.Package{Hash: p.Hash, Look: look}
+		load := func(context.Context) (*diff.Details, error) { return localDetails(read, name) }
+		o.Packages[name] = diff.Package{Hash: p.Hash, Load: load}
 	}
 	return o, nil
 }
 
 func localDetails(read *authoring.Outline, pkg string) (*diff.Details, error) {
 	if reason, err := read.Unsound(pkg); err != nil || reason != "" {
-		return &diff.Details{Unsound: reason}, err
+		return &diff.Details{Invalid: reason}, err
 	}
 	p := read.Packages[pkg]
 	d := newPackageDetails()
@@ -174,9 +174,9 @@ func localDetails(read *authoring.Outline, pkg string) (*diff.Details, error) {
 		if err != nil {
 			return nil, err
 		}
-		var says struct{ Entries []channelEntry }
+		var says struct{ Entries []channel.Entry }
 		_ = json.Unmarshal(blob, &says) // an unreadable channel has no entries
-		d.Channels[name] = diff.Channel{Hash: hash, Head: headOf(says.Entries), Entries: entriesOf(says.Entries)}
+		d.Channels[name] = diff.NewChannel(hash, says.Entries)
 	}
 	blob, err := read.Blob(fbc.SchemaDeprecations, pkg, "")
 	if err != nil || blob == nil {
@@ -195,40 +195,4 @@ func localDetails(read *authoring.Outline, pkg string) (*diff.Details, error) {
 		d.Deprecations[diff.Reference{Kind: strings.TrimPrefix(entry.Reference.Schema, "olm."), Name: entry.Reference.Name}] = entry.Message
 	}
 	return d, nil
-}
-
-// A channelEntry is an entry, in the content service and in a catalog.
-type channelEntry struct {
-	Name, Replaces, SkipRange string
-	Skips                     []string
-}
-
-func entriesOf(list []channelEntry) map[string]diff.Entry {
-	entries := make(map[string]diff.Entry, len(list))
-	for _, e := range list {
-		entries[e.Name] = diff.Entry{Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange}
-	}
-	return entries
-}
-
-// headOf returns the only entry of a channel that no other replaces or skips, or "".
-func headOf(entries []channelEntry) string {
-	below := map[string]bool{}
-	for _, entry := range entries {
-		below[entry.Replaces] = true
-		for _, skipped := range entry.Skips {
-			below[skipped] = true
-		}
-	}
-	head := ""
-	for _, entry := range entries {
-		if below[entry.Name] {
-			continue
-		}
-		if head != "" {
-			return ""
-		}
-		head = entry.Name
-	}
-	return head
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	upgrade "github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/channel/draw"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
@@ -14,10 +15,7 @@ import (
 )
 
 // pictures are the formats for one channel.
-var pictures = map[string]func(*upgrade.Graph, io.Writer) error{
-	"dot": (*upgrade.Graph).DOT, "mermaid": (*upgrade.Graph).Mermaid,
-	"svg": func(g *upgrade.Graph, w io.Writer) error { return g.Layout().SVG(w) },
-}
+var pictures = map[string]func(io.Writer, *upgrade.Graph) error{"dot": draw.DOT, "mermaid": draw.Mermaid, "svg": draw.SVG}
 
 func newGraphCommand(s *session.Session) *cobra.Command {
 	var req channelsRequest
@@ -47,19 +45,19 @@ default channel is drawn, unless --channel selects another.
 	lookup.CompleteFlags(s, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req.Package = args[0]
-		draw := pictures[format.Name()]
+		picture := pictures[format.Name()]
 		switch {
 		case req.all && req.Channel != "":
 			return exit.Usagef("specify --channel or --all-channels, not both")
-		case req.all && draw != nil:
+		case req.all && picture != nil:
 			return exit.Usagef("-o %s draws one channel: use --channel, or -o text for all channels", format.Name())
 		}
 		channels, err := readChannels(cmd.Context(), s, req)
 		switch {
 		case err != nil:
 			return err
-		case draw != nil:
-			return draw(channels[0].graph(), s.Stdout)
+		case picture != nil:
+			return picture(s.Stdout, channels[0].graph())
 		case format.Name() != "text" && !format.IsTable():
 			return printGraphs(s.Stdout, format, channels, !req.all)
 		}
@@ -69,14 +67,14 @@ default channel is drawn, unless --channel selects another.
 }
 
 // styles are those of the parts of a drawing.
-var styles = map[upgrade.Role]output.Style{
-	upgrade.RoleLanes: output.Cyan, upgrade.RoleVersion: output.Bold, upgrade.RoleHead: output.Green,
-	upgrade.RoleDeprecated: output.Yellow, upgrade.RoleRemark: output.Faint,
+var styles = map[draw.Role]output.Style{
+	draw.RoleLanes: output.Cyan, draw.RoleVersion: output.Bold, draw.RoleHead: output.Green,
+	draw.RoleDeprecated: output.Yellow, draw.RoleRemark: output.Faint,
 }
 
 func drawGraphs(to *output.Terminal, channels []channel, ascii bool) error {
 	lines := output.Lines{Terminal: to}
-	options := upgrade.TextOptions{Width: to.Width, ASCII: ascii, Paint: func(role upgrade.Role, text string) string {
+	options := draw.TextOptions{Width: to.Width, ASCII: ascii, Paint: func(role draw.Role, text string) string {
 		return to.Paint(styles[role], text)
 	}}
 	for i := range channels {
@@ -85,7 +83,7 @@ func drawGraphs(to *output.Terminal, channels []channel, ascii bool) error {
 			lines.Printf("\n")
 		}
 		lines.Printf("%s\n", to.Paint(output.Bold, c.heading()+": "+output.Counted(len(c.Entries), "version", "versions")))
-		lines.Do(func() error { return c.graph().Layout().Text(to, options) })
+		lines.Do(func() error { return draw.Text(to, c.graph(), options) })
 	}
 	return lines.Err
 }

@@ -132,7 +132,7 @@ const maxBlocked = 3
 // noPath returns the error if the first channel has no path. It explains other channels that know both versions, and lists those with a path.
 func noPath(all []channelPath) error {
 	first := all[0].blocked
-	text := "no upgrade path: " + first.Words
+	text := "no upgrade path: " + first.Message
 	var open []string
 	explained := 0
 	for _, p := range all[1:] {
@@ -143,7 +143,7 @@ func noPath(all []channelPath) error {
 		block := p.blocked.Block
 		if block != first.Block && block != upgrade.UnknownFrom && block != upgrade.UnknownTo && explained < maxBlocked {
 			explained++
-			text += fmt.Sprintf("\nchannel %s: %s", output.Line(p.Name), p.blocked.Words)
+			text += fmt.Sprintf("\nchannel %s: %s", output.Line(p.Name), p.blocked.Message)
 		}
 	}
 	if len(open) > 0 {
@@ -184,10 +184,10 @@ func printPathsText(to *output.Terminal, all []channelPath) error {
 
 func (p channelPath) text(to *output.Terminal) string {
 	if p.isDone() {
-		return fmt.Sprintf("Nothing to do: %s.\n", p.blocked.Words)
+		return fmt.Sprintf("Nothing to do: %s.\n", p.blocked.Message)
 	}
 	if !p.isOpen() {
-		return fmt.Sprintf("No upgrade path: %s.\n", p.blocked.Words)
+		return fmt.Sprintf("No upgrade path: %s.\n", p.blocked.Message)
 	}
 	var b strings.Builder
 	for _, note := range p.paths.Notes {
@@ -201,7 +201,7 @@ func (p channelPath) text(to *output.Terminal) string {
 	if p.paths.Shortest != nil {
 		b.WriteString(stepsText(to, "The shortest path takes", p.paths.Shortest))
 	}
-	if n := p.paths.Others; p.paths.Uncounted {
+	if n := p.paths.Others; p.paths.MayBeMore {
 		fmt.Fprintf(&b, "Other paths: at least %d.\n", n)
 	} else if n > 0 {
 		fmt.Fprintf(&b, "Other paths: %d.\n", n)
@@ -220,10 +220,10 @@ func stepsText(to *output.Terminal, subject string, steps []upgrade.Step) string
 	for i, step := range steps {
 		end := bundleLabel(step.To)
 		fmt.Fprintf(&b, "  %*d. %s -> %s\n", digits, i+1, bundleLabel(step.From), to.Paint(output.Bold, end))
-		for _, reason := range step.Words {
+		for _, reason := range step.Explanations {
 			remark(output.Faint, reason)
 		}
-		if step.IsDown {
+		if step.IsDowngrade {
 			remark(output.Yellow, "this is a downgrade: "+end+" is lower than "+bundleLabel(step.From))
 		}
 		if step.To.Deprecated != "" {
@@ -279,7 +279,7 @@ func stepViews(steps []upgrade.Step) []stepView {
 	}
 	var views []stepView
 	for _, s := range steps {
-		views = append(views, stepView{bundle(s.From), bundle(s.To), reasonViews(s.Reasons), s.IsDown})
+		views = append(views, stepView{bundle(s.From), bundle(s.To), reasonViews(s.Reasons), s.IsDowngrade})
 	}
 	return views
 }
@@ -290,12 +290,12 @@ func printPaths(to *output.Terminal, format *output.Format, all []channelPath, s
 		v := pathView{Name: p.Name, Package: p.Package, Catalog: p.Catalog, IsDefault: p.IsDefault}
 		switch {
 		case p.isDone():
-			v.OLM, v.Notes = []stepView{}, []string{"nothing to do: " + p.blocked.Words}
+			v.OLM, v.Notes = []stepView{}, []string{"nothing to do: " + p.blocked.Message}
 		case p.isOpen():
 			v.OLM, v.OLMNote, v.Shortest = stepViews(p.paths.OLM), p.paths.OLMNote, stepViews(p.shortest())
-			v.Others, v.More, v.Notes = p.paths.Others, p.paths.Uncounted, p.paths.Notes
+			v.Others, v.More, v.Notes = p.paths.Others, p.paths.MayBeMore, p.paths.Notes
 		default:
-			v.Blocked = &blockedView{p.blocked.Block, p.blocked.Words}
+			v.Blocked = &blockedView{p.blocked.Block, p.blocked.Message}
 		}
 		row, err := output.NewRow("UpgradePath", p.Name, v)
 		if err != nil {

@@ -1,4 +1,4 @@
-package upgrade
+package draw
 
 import (
 	"bytes"
@@ -7,41 +7,44 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"github.com/operator-catalogs/catalogd/internal/channel"
 )
 
-// The measures of the picture, in pixels.
+// Measures of the picture, in pixels.
 const (
 	svgMaxWidth   = 1600
 	svgMinWidth   = 720
 	svgMargin     = 28
 	svgHeader     = 96
 	svgRow        = 24
-	svgLane       = 22  // between two lanes, unless they are many
-	svgAllLanes   = 440 // of all lanes together
-	svgArcs       = 240 // how far arcs reach out at most
-	svgVersionPx  = 8.5 // of a column of the version, at most
-	svgRemarkPx   = 6.6 // of a column of the remarks, on average
+	svgLane       = 22  // between two lanes, unless there are many
+	svgAllLanes   = 440 // of all lanes
+	svgArcs       = 240 // the maximum extent of arcs
+	svgVersionPx  = 8.5 // of a character of the version, at most
+	svgRemarkPx   = 6.6 // of a character of the remarks, on average
 	svgTitlePx    = 15
 	svgSubtitlePx = 7.5
 	svgLegend     = 300
 )
 
-// maxHighlights bounds the names that elements get so that a row highlights what belongs to it: they are one for each end of each edge.
+// maxHighlights limits the classes that highlight the edges of a row: one for each end of each edge.
 const maxHighlights = 50_000
 
-// SVG draws the graph as a picture of at most 1600 pixels width that stands for itself: it has no script and fetches nothing. Lanes are drawn
-// as in text; skips and skipRange are arcs beside them.
-func (l *Layout) SVG(w io.Writer) error {
+// SVG draws the graph as a self-contained picture, at most 1600 pixels wide, without scripts. Lanes are as in Text; skips and skipRange are
+// arcs beside them.
+func SVG(w io.Writer, g *channel.Graph) error {
+	l := newLayout(g)
 	s := newSVG(l)
 	s.open()
 	s.guides()
-	for i := range l.Rows {
+	for i := range l.rows {
 		s.lane(i)
 	}
-	for i := range l.Rows {
+	for i := range l.rows {
 		s.arcs(i)
 	}
-	for i := range l.Rows {
+	for i := range l.rows {
 		s.row(i)
 	}
 	s.p("</svg>\n")
@@ -50,40 +53,40 @@ func (l *Layout) SVG(w io.Writer) error {
 }
 
 type svg struct {
-	*Layout
+	*layout
 	b bytes.Buffer
 
-	// Where things are, from left to right.
-	arcs0                    float64 // where arcs begin and end
+	// Positions from left to right.
+	arcs0                    float64 // the ends of arcs
 	lane0, laneStep          float64
 	version, tags, remarksAt float64
 	width                    float64
 
-	arcList [][]arc // of each row those that end at it
-	longest int     // the rows that the longest arc spans
-	reach   float64 // how far it reaches out
+	arcList [][]arc // of each row, the arcs that end at it
+	longest int     // rows that the longest arc spans
+	reach   float64 // extent of the longest arc
 
-	neighbours []strings.Builder // of each row the classes that name the rows at the other ends of its edges
+	neighbors  []strings.Builder // of each row, classes for the rows at the other ends of its edges
 	highlights bool
 }
 
-func newSVG(l *Layout) *svg {
-	s := &svg{Layout: l, laneStep: math.Min(svgLane, svgAllLanes/math.Max(1, float64(l.Lanes)))}
+func newSVG(l *layout) *svg {
+	s := &svg{layout: l, laneStep: math.Min(svgLane, svgAllLanes/math.Max(1, float64(l.lanes)))}
 	s.findArcs()
 	label, tags, remark := 0, 0.0, 0
-	for i := range l.Rows {
-		r := &l.Rows[i]
-		label = max(label, displayWidth(r.Label))
+	for i := range l.rows {
+		r := &l.rows[i]
+		label = max(label, displayWidth(r.label))
 		tags = math.Max(tags, tagsWidth(r.tags()))
 		remark = max(remark, displayWidth(strings.Join(l.remarks(r), "; ")))
 	}
 	label = min(label, 40)
 	s.arcs0 = svgMargin + s.reach
 	s.lane0 = s.arcs0 + 14
-	s.version = s.lane0 + float64(max(0, l.Lanes-1))*s.laneStep + 24
+	s.version = s.lane0 + float64(max(0, l.lanes-1))*s.laneStep + 24
 	s.tags = s.version + float64(label)*svgVersionPx + 14
 	s.remarksAt = s.tags + tags
-	title := svgLegend + math.Max(float64(displayWidth(clean(l.graph.Channel.Package)))*svgTitlePx, float64(displayWidth(clean(s.subtitle())))*svgSubtitlePx)
+	title := svgLegend + math.Max(float64(displayWidth(channel.Clean(l.graph.Channel.Package)))*svgTitlePx, float64(displayWidth(channel.Clean(s.subtitle())))*svgSubtitlePx)
 	text := s.remarksAt + float64(remark)*svgRemarkPx
 	s.width = math.Ceil(math.Min(svgMaxWidth, math.Max(svgMinWidth, math.Max(text, title)+svgMargin)))
 	return s
@@ -91,13 +94,13 @@ func newSVG(l *Layout) *svg {
 
 func (s *svg) p(format string, args ...any) { fmt.Fprintf(&s.b, format, args...) }
 
-// px writes a length without needless digits.
+// px formats a length.
 func px(f float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0") }
 
-// esc makes a text safe to stand in XML, in elements and in attributes.
+// esc escapes a text for XML elements and attributes.
 func esc(text string) string {
 	var b bytes.Buffer
-	_ = xml.EscapeText(&b, []byte(clean(text))) // a buffer takes everything
+	_ = xml.EscapeText(&b, []byte(channel.Clean(text))) // a buffer does not fail
 	return b.String()
 }
 
@@ -106,32 +109,32 @@ func (s *svg) x(lane int) float64 { return s.lane0 + float64(lane)*s.laneStep }
 func (s *svg) y(row int) float64 { return svgHeader + (float64(row)+0.5)*svgRow }
 
 func (s *svg) open() {
-	height := svgHeader + float64(len(s.Rows))*svgRow + svgMargin
+	height := svgHeader + float64(len(s.rows))*svgRow + svgMargin
 	name := s.graph.Channel
 	s.p(`<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %[1]s %[2]s" role="img">`+"\n", px(s.width), px(height))
 	s.p("<title>Upgrade graph of package %s, channel %s%s</title>\n", esc(name.Package), esc(name.Name), esc(s.inCatalog()))
 	s.p("<style>\n%s%s</style>\n", svgStyle, s.highlightStyle())
 	s.p(`<rect class="bg" width="100%%" height="100%%"/>` + "\n")
 	most := int((s.width - svgLegend - svgMargin) / svgTitlePx)
-	s.p(`<text class="h1" x="%d" y="42">%s</text>`+"\n", svgMargin, esc(truncate(clean(name.Package), most, "…")))
+	s.p(`<text class="h1" x="%d" y="42">%s</text>`+"\n", svgMargin, esc(truncate(channel.Clean(name.Package), most, "…")))
 	most = int((s.width - svgLegend - svgMargin) / svgSubtitlePx)
-	s.p(`<text class="h2" x="%d" y="68">%s</text>`+"\n", svgMargin, esc(truncate(clean(s.subtitle()), most, "…")))
+	s.p(`<text class="h2" x="%d" y="68">%s</text>`+"\n", svgMargin, esc(truncate(channel.Clean(s.subtitle()), most, "…")))
 	s.legend()
 }
 
 func (s *svg) subtitle() string {
-	bundles := fmt.Sprintf("%d bundles", len(s.Rows))
-	if len(s.Rows) == 1 {
+	bundles := fmt.Sprintf("%d bundles", len(s.rows))
+	if len(s.rows) == 1 {
 		bundles = "1 bundle"
 	}
 	text := fmt.Sprintf("channel %s, %s", s.graph.Channel.Name, bundles)
-	if len(s.Rows) > 0 && s.Rows[0].IsHead {
-		text += ", head " + s.Rows[0].Label
+	if len(s.rows) > 0 && s.rows[0].isHead {
+		text += ", head " + s.rows[0].label
 	}
 	return text + s.inCatalog()
 }
 
-// inCatalog names the catalog behind the channel; empty if it is not known.
+// inCatalog returns the catalog as a suffix, if it is known.
 func (s *svg) inCatalog() string {
 	if s.graph.Channel.Catalog == "" {
 		return ""
@@ -139,17 +142,17 @@ func (s *svg) inCatalog() string {
 	return ", catalog " + s.graph.Channel.Catalog
 }
 
-// legend says at the right what the lines mean, of those there are.
+// legend explains the kinds of lines in use, at the right.
 func (s *svg) legend() {
-	kinds := map[Kind]bool{}
-	for i := range s.Rows {
-		kinds[Replaces] = kinds[Replaces] || s.Rows[i].Below
+	kinds := map[channel.Kind]bool{}
+	for i := range s.rows {
+		kinds[channel.Replaces] = kinds[channel.Replaces] || s.rows[i].below
 		for _, a := range s.arcList[i] {
 			kinds[a.kind] = true
 		}
 	}
 	y := 36.0
-	for _, k := range []Kind{Replaces, Skips, SkipRange} {
+	for _, k := range []channel.Kind{channel.Replaces, channel.Skips, channel.SkipRange} {
 		if !kinds[k] {
 			continue
 		}
@@ -160,30 +163,30 @@ func (s *svg) legend() {
 	}
 }
 
-var legendTexts = map[Kind]string{
-	Replaces:  "the upper replaces the lower",
-	Skips:     "the upper skips the lower",
-	SkipRange: "skipRange, as far as it reaches",
+var legendTexts = map[channel.Kind]string{
+	channel.Replaces:  "the upper replaces the lower",
+	channel.Skips:     "the upper skips the lower",
+	channel.SkipRange: "the upper's skipRange reaches the lower",
 }
 
-// guides lead the eye along each row, past the lanes of others. One lane needs none.
+// guides draws a line along each row, unless there is only one lane.
 func (s *svg) guides() {
-	if s.Lanes < 2 {
+	if s.lanes < 2 {
 		return
 	}
-	for i := range s.Rows {
+	for i := range s.rows {
 		s.p(`<path class="guide" d="M%s %sH%s"/>`+"\n", px(s.arcs0+2), px(s.y(i)), px(s.version-6))
 	}
 }
 
-// lane draws the edge to a row's replaced entry: down its lane, and over to that of the other.
+// lane draws the edge from row i to its replaced entry: down its lane, then over to the other lane.
 func (s *svg) lane(i int) {
-	r := &s.Rows[i]
-	if !r.Below {
+	r := &s.rows[i]
+	if !r.below {
 		return
 	}
-	j := s.graph.index[r.Replaces]
-	x, y, toX, toY := s.x(r.Lane), s.y(i), s.x(s.Rows[j].Lane), s.y(j)
+	j, _ := s.graph.Index(r.Replaces)
+	x, y, toX, toY := s.x(r.lane), s.y(i), s.x(s.rows[j].lane), s.y(j)
 	d := fmt.Sprintf("M%s %sV%s", px(x), px(y), px(toY))
 	if x != toX {
 		bend := toY - svgRow
@@ -192,7 +195,7 @@ func (s *svg) lane(i int) {
 	s.p(`<path class="e replaces%s" d="%s"/>`+"\n", s.ends(i, []int{j}), d)
 }
 
-// ends names the rows at the ends of an edge, for the style that highlights it.
+// ends returns classes for the rows at the ends of an edge, for highlightStyle.
 func (s *svg) ends(to int, from []int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, " e%d", to)
@@ -204,25 +207,25 @@ func (s *svg) ends(to int, from []int) string {
 	return b.String()
 }
 
-// row draws what is said of an entry.
+// row draws the node and the texts of an entry.
 func (s *svg) row(i int) {
-	r := &s.Rows[i]
+	r := &s.rows[i]
 	y := s.y(i)
 	s.p(`<g id="r%d" class="row">`+"\n<title>%s</title>\n", i, s.tooltip(r))
-	s.p(`<rect class="hit%s" x="0" y="%s" width="%s" height="%d"/>`+"\n", s.neighbours[i].String(), px(y-svgRow/2), px(s.width), svgRow)
+	s.p(`<rect class="hit%s" x="0" y="%s" width="%s" height="%d"/>`+"\n", s.neighbors[i].String(), px(y-svgRow/2), px(s.width), svgRow)
 	class := "node"
-	if r.IsHead {
+	if r.isHead {
 		class += " top"
 	}
 	if r.Deprecated != "" {
 		class += " old"
 	}
-	s.p(`<circle class="%s" cx="%s" cy="%s" r="5"/>`+"\n", class, px(s.x(r.Lane)), px(y))
+	s.p(`<circle class="%s" cx="%s" cy="%s" r="5"/>`+"\n", class, px(s.x(r.lane)), px(y))
 	class = "v"
 	if r.Deprecated != "" {
 		class += " gone"
 	}
-	s.p(`<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, px(s.version), px(y+4.5), esc(truncate(r.Label, 40, "…")))
+	s.p(`<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, px(s.version), px(y+4.5), esc(truncate(r.label, 40, "…")))
 	x := s.tags
 	for _, tag := range r.tags() {
 		w := tagWidth(tag)
@@ -247,13 +250,13 @@ func tagsWidth(tags []string) float64 {
 	return sum + 8
 }
 
-// tooltip says everything of a row, a line each.
-func (s *svg) tooltip(r *Row) string {
+// tooltip returns all fields of an entry, one line each.
+func (s *svg) tooltip(r *row) string {
 	lines := []string{esc(r.Name)}
 	if r.Version != "" {
 		lines = append(lines, esc("version "+r.Version))
 	}
-	if r.IsHead {
+	if r.isHead {
 		lines = append(lines, "head of the channel")
 	}
 	if r.Deprecated != "" {

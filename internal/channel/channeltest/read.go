@@ -1,22 +1,43 @@
-package upgrade
+// Package channeltest provides channels for tests, and an independent walk of their upgrade graphs.
+package channeltest
 
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// sampleCatalog is the catalog of the quick start.
-const sampleCatalog = "../../config/samples/catalog/configs"
+// Dir returns the directory of the catalog that tests walk: $COMMUNITY_CATALOG, or the sample of the quick start.
+func Dir(tb testing.TB) string {
+	tb.Helper()
+	if dir := os.Getenv("COMMUNITY_CATALOG"); dir != "" {
+		return dir
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			return filepath.Join(root, "config/samples/catalog/configs")
+		}
+		if filepath.Dir(root) == root {
+			tb.Fatal("no go.mod above the working directory")
+		}
+		root = filepath.Dir(root)
+	}
+}
 
-// readCatalog reads the channels of a catalog, sound or not.
-func readCatalog(tb testing.TB, dir string) []Channel {
+// Read returns the channels of a catalog directory, valid or not.
+func Read(tb testing.TB, dir string) []channel.Channel {
 	tb.Helper()
 	var channels []declcfg.Channel
 	versions, deprecated := map[[2]string]string{}, map[[2]string]string{}
@@ -53,13 +74,15 @@ func readCatalog(tb testing.TB, dir string) []Channel {
 			tb.Fatal(err)
 		}
 	}
-	var out []Channel
+	var out []channel.Channel
 	for _, c := range channels {
-		ch := Channel{Package: c.Package, Name: c.Name}
+		ch := channel.Channel{Package: c.Package, Name: c.Name}
 		for _, e := range c.Entries {
 			key := [2]string{c.Package, e.Name}
-			ch.Entries = append(ch.Entries, Entry{Name: e.Name, Version: versions[key], Replaces: e.Replaces, Skips: slices.Clone(e.Skips),
-				SkipRange: e.SkipRange, Deprecated: deprecated[key]})
+			ch.Entries = append(ch.Entries, channel.Entry{
+				Name: e.Name, Version: versions[key], Replaces: e.Replaces, Skips: slices.Clone(e.Skips),
+				SkipRange: e.SkipRange, Deprecated: deprecated[key],
+			})
 		}
 		out = append(out, ch)
 	}

@@ -1,50 +1,53 @@
-package upgrade
+package draw
 
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+
+	"github.com/operator-catalogs/catalogd/internal/channel"
 )
 
-// arc is an edge, or the edges of a skipRange from rows that follow each other, drawn from the farthest of them.
+// arc is an edge, or the edges of a skipRange from consecutive rows, drawn from the farthest of them.
 type arc struct {
-	kind Kind
-	from []int // rows, the nearest first
+	kind channel.Kind
+	from []int // rows, nearest first
 }
 
-// findArcs finds the arcs of each row. What a lane or another arc shows already has none: that there are more reasons is said beside it.
+// findArcs finds the arcs of each row. An edge with a lane or another arc gets none; the remarks list its other reasons.
 func (s *svg) findArcs() {
-	s.arcList = make([][]arc, len(s.Rows))
-	s.neighbours = make([]strings.Builder, len(s.Rows))
+	s.arcList = make([][]arc, len(s.rows))
+	s.neighbors = make([]strings.Builder, len(s.rows))
 	total := 0
-	for i := range s.Rows {
+	for i := range s.rows {
 		var covered []int
-		alone := map[int]bool{} // rows that the skipRange alone leads from
-		for _, e := range s.graph.edgesTo(i) {
-			from, ok := s.graph.index[e.From]
+		alone := map[int]bool{} // rows covered by the skipRange only
+		for _, e := range s.graph.EdgesTo(i) {
+			from, ok := s.graph.Index(e.From)
 			if !ok || from == i {
 				continue
 			}
 			total++
-			fmt.Fprintf(&s.neighbours[i], " u%d", from)
-			fmt.Fprintf(&s.neighbours[from], " d%d", i)
-			if e.has(Skips) && !e.has(Replaces) {
-				s.arcList[i] = append(s.arcList[i], arc{Skips, []int{from}})
+			fmt.Fprintf(&s.neighbors[i], " u%d", from)
+			fmt.Fprintf(&s.neighbors[from], " d%d", i)
+			if e.Has(channel.Skips) && !e.Has(channel.Replaces) {
+				s.arcList[i] = append(s.arcList[i], arc{channel.Skips, []int{from}})
 			}
-			if e.has(SkipRange) {
+			if e.Has(channel.SkipRange) {
 				covered = append(covered, from)
 				alone[from] = len(e.Reasons) == 1
 			}
 		}
 		for _, run := range runs(i, covered) {
-			if containsAny(run, alone) {
-				s.arcList[i] = append(s.arcList[i], arc{SkipRange, run})
+			if slices.ContainsFunc(run, func(r int) bool { return alone[r] }) {
+				s.arcList[i] = append(s.arcList[i], arc{channel.SkipRange, run})
 			}
 		}
 	}
 	s.highlights = 2*total <= maxHighlights
 	if !s.highlights {
-		s.neighbours = make([]strings.Builder, len(s.Rows))
+		s.neighbors = make([]strings.Builder, len(s.rows))
 	}
 	for i := range s.arcList {
 		for _, a := range s.arcList[i] {
@@ -56,25 +59,7 @@ func (s *svg) findArcs() {
 	}
 }
 
-func (e Edge) has(kind Kind) bool {
-	for _, r := range e.Reasons {
-		if r.Kind == kind {
-			return true
-		}
-	}
-	return false
-}
-
-func containsAny(rows []int, set map[int]bool) bool {
-	for _, r := range rows {
-		if set[r] {
-			return true
-		}
-	}
-	return false
-}
-
-// runs splits rows into those that follow each other, each on one side of the row at and nearest to it first.
+// runs splits rows into runs of consecutive rows, each on one side of row at and nearest to it first.
 func runs(at int, rows []int) [][]int {
 	in := map[int]bool{}
 	last := at
@@ -106,7 +91,7 @@ func span(to int, a arc) int {
 	return max(d, -d)
 }
 
-// arcs draws those that end at a row: out to the left, the farther the more rows they span, and an arrow at the end.
+// arcs draws the arcs that end at row i, with arrows. Longer arcs extend farther to the left.
 func (s *svg) arcs(i int) {
 	for _, a := range s.arcList[i] {
 		far := a.from[len(a.from)-1]
@@ -117,10 +102,10 @@ func (s *svg) arcs(i int) {
 	}
 }
 
-// highlightStyle shows, while a row is under the pointer, its edges, the rows it leads up to, and those that lead to it.
+// highlightStyle highlights the edges and neighbors of the row under the pointer.
 func (s *svg) highlightStyle() string {
 	var b strings.Builder
-	for i := range s.Rows {
+	for i := range s.rows {
 		fmt.Fprintf(&b, "svg:has(#r%d:hover) .e%[1]d{stroke-width:2.5;stroke-opacity:1}\n", i)
 		if s.highlights {
 			fmt.Fprintf(&b, "svg:has(#r%d:hover) .u%[1]d{fill:#1a7f37;fill-opacity:.12}\nsvg:has(#r%[1]d:hover) .d%[1]d{fill-opacity:.08}\n", i)
@@ -129,7 +114,7 @@ func (s *svg) highlightStyle() string {
 	return b.String()
 }
 
-// svgStyle says no colour by a variable: not everything that draws SVG knows them.
+// svgStyle has no CSS variables, because some SVG renderers do not support them.
 const svgStyle = `text{font-family:system-ui,-apple-system,"Segoe UI","Helvetica Neue",Arial,sans-serif}
 .bg{fill:#fff}
 .h1{font-size:24px;font-weight:700;fill:#1f2328}

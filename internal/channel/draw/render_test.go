@@ -1,4 +1,4 @@
-package upgrade
+package draw
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,37 +16,40 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/channel/channeltest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
-// graphs are those of the golden files.
-var graphs = map[string]Channel{
+// graphs are the channels of the golden files.
+var graphs = map[string]channel.Channel{
 	"linear": inCatalog("sample", "1.0.0", "1.1.0 replaces 1.0.0 deprecated gone", "1.2.0 replaces 1.1.0"),
-	"skips": channel("1.0.0 replaces 0.9.0", "1.0.1 replaces 1.0.0", "1.1.0 replaces 1.0.0 skips 1.0.1", "1.1.1 replaces 1.1.0", "1.1.2 replaces 1.1.0 skips 1.1.1",
+	"skips": channeltest.Parse("1.0.0 replaces 0.9.0", "1.0.1 replaces 1.0.0", "1.1.0 replaces 1.0.0 skips 1.0.1", "1.1.1 replaces 1.1.0", "1.1.2 replaces 1.1.0 skips 1.1.1",
 		"1.2.0 replaces 1.1.0 skips 1.1.1,1.1.2,1.1.5"),
-	"ranges":  channel("1.0.0", "1.1.0 replaces 1.0.0 range >=1.0.0 <1.1.0", "1.2.0 replaces 1.1.0 range >=1.0.0 <1.2.0", "2.0.0 replaces 1.2.0 range >=1.1.0 <2.0.0"),
-	"islands": channel("1.0.0", "2.0.0 range <2.0.0", "3.0.0 replaces 2.9.0 range >=2.0.0 <3.0.0", "nightly", "3.1.0 replaces 3.0.0 skips nightly,2.0.0"),
-	"hostile": {Package: `<b>&"\`, Name: "s\x1b[31mtable\n", Entries: []Entry{
+	"ranges":  channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0 range >=1.0.0 <1.1.0", "1.2.0 replaces 1.1.0 range >=1.0.0 <1.2.0", "2.0.0 replaces 1.2.0 range >=1.1.0 <2.0.0"),
+	"islands": channeltest.Parse("1.0.0", "2.0.0 range <2.0.0", "3.0.0 replaces 2.9.0 range >=2.0.0 <3.0.0", "nightly", "3.1.0 replaces 3.0.0 skips nightly,2.0.0"),
+	"hostile": {Package: `<b>&"\`, Name: "s\x1b[31mtable\n", Entries: []channel.Entry{
 		{Name: "a\"];\n</title><script>alert(1)</script>", Version: "1.0.0", Deprecated: "]]> \u202e --> </style>"},
 		{Name: "漢字`\\", Replaces: "a\"];\n</title><script>alert(1)</script>", Skips: []string{"x\x00\xff"}, SkipRange: `<"1" |#quot;|`},
 	}},
 	"empty": {Package: "foo", Name: "stable"},
 }
 
-func inCatalog(name string, versions ...string) Channel {
-	c := channel(versions...)
+func inCatalog(name string, versions ...string) channel.Channel {
+	c := channeltest.Parse(versions...)
 	c.Catalog = name
 	return c
 }
 
-// renderers write the golden files, named by what is behind the dot.
-var renderers = map[string]func(*Graph, io.Writer) error{
-	"txt":       func(g *Graph, w io.Writer) error { return g.Layout().Text(w, TextOptions{}) },
-	"ascii.txt": func(g *Graph, w io.Writer) error { return g.Layout().Text(w, TextOptions{Width: 40, ASCII: true}) },
-	"svg":       func(g *Graph, w io.Writer) error { return g.Layout().SVG(w) },
-	"dot":       func(g *Graph, w io.Writer) error { return g.DOT(w) },
-	"mmd":       func(g *Graph, w io.Writer) error { return g.Mermaid(w) },
+// renderers are the formats, by the extension of their golden files.
+var renderers = map[string]func(*channel.Graph, io.Writer) error{
+	"txt":       func(g *channel.Graph, w io.Writer) error { return Text(w, g, TextOptions{}) },
+	"ascii.txt": func(g *channel.Graph, w io.Writer) error { return Text(w, g, TextOptions{Width: 40, ASCII: true}) },
+	"svg":       func(g *channel.Graph, w io.Writer) error { return SVG(w, g) },
+	"dot":       func(g *channel.Graph, w io.Writer) error { return DOT(w, g) },
+	"mmd":       func(g *channel.Graph, w io.Writer) error { return Mermaid(w, g) },
 }
 
 func TestRenderers(t *testing.T) {
@@ -53,7 +57,7 @@ func TestRenderers(t *testing.T) {
 		for kind, render := range renderers {
 			t.Run(name+"."+kind, func(t *testing.T) {
 				var got bytes.Buffer
-				if err := render(New(c), &got); err != nil {
+				if err := render(channel.New(c), &got); err != nil {
 					t.Fatal(err)
 				}
 				golden := filepath.Join("testdata", name+"."+kind)
@@ -67,15 +71,15 @@ func TestRenderers(t *testing.T) {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(string(want), got.String()); diff != "" {
-					t.Errorf("%s differs (-want +got); -update writes it anew:\n%s", golden, diff)
+					t.Errorf("%s differs (-want +got); run with -update:\n%s", golden, diff)
 				}
 			})
 		}
 	}
 }
 
-// checkRendered checks what is promised of every picture, whatever the catalog says.
-func checkRendered(t *testing.T, g *Graph) {
+// checkRendered checks the drawings of any channel, valid or not.
+func checkRendered(t *testing.T, g *channel.Graph) {
 	t.Helper()
 	for kind, render := range renderers {
 		var got bytes.Buffer
@@ -104,8 +108,7 @@ func checkRendered(t *testing.T, g *Graph) {
 	}
 }
 
-// checkSVG checks that a picture is XML of the elements and attributes that draw, and that every class has a number that is a row's or a name
-// that the style knows: nothing in it comes from a catalog but text.
+// checkSVG checks that a drawing is XML with known elements and attributes only: content of a catalog occurs only as text.
 func checkSVG(t *testing.T, picture []byte) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(picture))
@@ -151,19 +154,19 @@ func checkLines(t *testing.T, text string, line *regexp.Regexp) {
 
 func TestRenderersEscape(t *testing.T) {
 	for name, c := range graphs {
-		t.Run(name, func(t *testing.T) { checkRendered(t, New(c)) })
+		t.Run(name, func(t *testing.T) { checkRendered(t, channel.New(c)) })
 	}
 }
 
-// TestTextPaint checks that colours do not move anything.
+// TestTextPaint checks that colors do not change the layout.
 func TestTextPaint(t *testing.T) {
-	l := New(graphs["skips"]).Layout()
+	g := channel.New(graphs["skips"])
 	var plain, painted strings.Builder
 	paint := func(r Role, text string) string { return "{" + string(r) + "}" + text + "{}" }
-	if err := l.Text(&plain, TextOptions{Width: 44}); err != nil {
+	if err := Text(&plain, g, TextOptions{Width: 44}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Text(&painted, TextOptions{Width: 44, Paint: paint}); err != nil {
+	if err := Text(&painted, g, TextOptions{Width: 44, Paint: paint}); err != nil {
 		t.Fatal(err)
 	}
 	if got := regexp.MustCompile(`\{[a-z]*\}`).ReplaceAllString(painted.String(), ""); got != plain.String() {
@@ -174,7 +177,7 @@ func TestTextPaint(t *testing.T) {
 	}
 }
 
-// TestMermaidIsBounded checks that a diagram has no more edges than Mermaid draws, and says what it leaves out.
+// TestMermaidIsBounded checks that a diagram stays within Mermaid's limit of edges and shows what it omits.
 func TestMermaidIsBounded(t *testing.T) {
 	var ranges, skips []string
 	for i := range 60 {
@@ -185,13 +188,34 @@ func TestMermaidIsBounded(t *testing.T) {
 		}
 		skips = append(skips, fmt.Sprintf("1.%d.0 replaces 1.%d.0 skips %s", i, i-1, strings.Join(below, ",")))
 	}
-	for text, c := range map[string]Channel{"1.59.0 (head), from #lt;1.59.0": channel(ranges...), "1.59.0 (head), skips 1.0.0, 1.1.0, 1.2.0 and 56 more": channel(skips...)} {
+	for text, c := range map[string]channel.Channel{"1.59.0 (head), from #lt;1.59.0": channeltest.Parse(ranges...), "1.59.0 (head), skips 1.0.0, 1.1.0, 1.2.0 and 56 more": channeltest.Parse(skips...)} {
 		var b strings.Builder
-		if err := New(c).Mermaid(&b); err != nil {
+		if err := Mermaid(&b, channel.New(c)); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Count(b.String(), "->"); got != 60 || !strings.Contains(b.String(), text) {
 			t.Errorf("got %d edges, want the 60 of replaces, and %q", got, text)
 		}
+	}
+}
+
+func FuzzDraw(f *testing.F) {
+	f.Add([]byte{0, 255, 0, 255, 1, 0, 0, 255, 2, 1, 4, 8}, "foo")
+	f.Add([]byte{2, 1, 0, 255, 1, 2, 0, 255, 0, 0, 2, 59}, `<"&]]>`)
+	f.Add([]byte{255, 22, 255, 60, 3, 22, 255, 60}, "\x1b\u202e\n\xff漢")
+	f.Fuzz(func(t *testing.T, data []byte, text string) {
+		checkRendered(t, channel.New(channeltest.FromBytes(data, text)))
+	})
+}
+
+// TestDrawRandomGraphs does the same as FuzzDraw for larger channels, most of them invalid.
+func TestDrawRandomGraphs(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2)) // the same graphs each time
+	for range 150 {
+		data := make([]byte, 4*random.IntN(30))
+		for i := range data {
+			data[i] = byte(random.Uint32())
+		}
+		checkRendered(t, channel.New(channeltest.FromBytes(data, "foo")))
 	}
 }

@@ -1,0 +1,216 @@
+// Package channel models the upgrade graph of an OLM channel: its edges, its head, the paths between bundles, and what blocks a path.
+//
+// Edges have OLM's meaning:
+// https://olm.operatorframework.io/docs/concepts/olm-architecture/operator-catalog/creating-an-update-graph/.
+package channel
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+)
+
+// Channel is the definition of a channel in a catalog.
+type Channel struct {
+	Catalog string // may be empty; drawings show it
+	Package string
+	Name    string
+	Head    string // a bundle name; unless it is an entry, the graph uses the highest of Heads
+	Entries []Entry
+}
+
+// Entry is the place of a bundle in a channel.
+type Entry struct {
+	Name       string
+	Version    string // if it is not a semantic version, no skipRange covers the entry
+	Replaces   string
+	Skips      []string
+	SkipRange  string
+	Deprecated string // the deprecation message; empty if the bundle is not deprecated
+}
+
+// Graph is the upgrade graph of a channel.
+type Graph struct {
+	Channel   Channel
+	nodes     []node // newest first
+	byVersion []int  // indexes of nodes, lowest version first
+	index     map[string]int
+	stem      string // the name of the newest entry without its version
+}
+
+// node is a parsed entry.
+type node struct {
+	Entry
+	version *semver.Version // nil if invalid
+	covers  semver.Range    // nil if there is no valid skipRange
+	skips   map[string]bool
+}
+
+// New returns the graph of a channel, which need not be valid. Of several entries with the same name the first counts. Invalid versions
+// and ranges are ignored.
+func New(c Channel) *Graph {
+	g := &Graph{Channel: c, index: map[string]int{}}
+	ranges := map[string]semver.Range{} // entries often share a range
+	for _, e := range c.Entries {
+		if _, ok := g.index[e.Name]; ok || e.Name == "" {
+			continue
+		}
+		covers, ok := ranges[e.SkipRange]
+		if !ok {
+			covers, _ = ParseRange(e.SkipRange)
+			ranges[e.SkipRange] = covers
+		}
+		n := node{Entry: e, version: parseVersion(e.Version), covers: covers, skips: make(map[string]bool, len(e.Skips))}
+		for _, name := range e.Skips {
+			n.skips[name] = name != ""
+		}
+		g.index[e.Name] = len(g.nodes)
+		g.nodes = append(g.nodes, n)
+	}
+	if _, ok := g.index[c.Head]; !ok {
+		g.Channel.Head = g.highestHead()
+	}
+	g.sort()
+	if len(g.nodes) > 0 {
+		newest := g.nodes[0]
+		g.stem = strings.TrimSuffix(strings.TrimSuffix(newest.Name, newest.Version), "v")
+	}
+	return g
+}
+
+// Entries returns the entries of the graph. The head is first, then the highest version whose replacing entries are all listed.
+func (g *Graph) Entries() []Entry {
+	entries := make([]Entry, len(g.nodes))
+	for i, n := range g.nodes {
+		entries[i] = n.Entry
+	}
+	return entries
+}
+
+// Index returns the position of an entry in Entries.
+func (g *Graph) Index(name string) (int, bool) {
+	i, ok := g.index[name]
+	return i, ok
+}
+
+// Heads returns the names of the entries that no entry replaces or skips, in order. A valid channel has one head.
+func Heads(entries []Entry) []string {
+	behind := map[string]bool{}
+	for _, e := range entries {
+		behind[e.Replaces] = true
+		for _, name := range e.Skips {
+			behind[name] = true
+		}
+	}
+	var heads []string
+	for _, e := range entries {
+		if !behind[e.Name] {
+			heads = append(heads, e.Name)
+		}
+	}
+	return heads
+}
+
+// highestHead returns the head with the highest version, or an empty string.
+func (g *Graph) highestHead() string {
+	heads := Heads(g.Entries())
+	if len(heads) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(heads, func(a, b string) int {
+		return cmp.Or(compareVersions(g.versionOf(a), g.versionOf(b)), cmp.Compare(a, b))
+	})
+}
+
+// sort puts the head first, then the highest version whose replacing entries are all placed. In a cycle of replaces, the highest version
+// goes first.
+func (g *Graph) sort() {
+	slices.SortStableFunc(g.nodes, func(a, b node) int {
+		return cmp.Or(g.isHead(b)-g.isHead(a), compareVersions(b.version, a.version), cmp.Compare(b.Name, a.Name))
+	})
+	sorted := g.nodes
+	for i, n := range sorted {
+		g.index[n.Name] = i
+	}
+	replacers := make([]int, len(sorted)) // of each node, those that are not placed yet
+	for _, n := range sorted {
+		if i, ok := g.index[n.Replaces]; ok && n.Replaces != n.Name {
+			replacers[i]++
+		}
+	}
+	order := placementOrder(sorted, g.index, replacers)
+	g.nodes = make([]node, len(sorted))
+	for at, i := range order {
+		g.nodes[at] = sorted[i]
+		g.index[sorted[i].Name] = at
+	}
+	g.byVersion = make([]int, len(g.nodes))
+	for i := range g.byVersion {
+		g.byVersion[i] = i
+	}
+	slices.SortFunc(g.byVersion, func(a, b int) int {
+		x, y := g.nodes[a], g.nodes[b]
+		return cmp.Or(compareVersions(x.version, y.version), cmp.Compare(x.Name, y.Name))
+	})
+}
+
+// placementOrder returns the indexes of nodes in the order of sort: index 0, then always the lowest index without replacers.
+func placementOrder(nodes []node, index map[string]int, replacers []int) []int {
+	order := make([]int, 0, len(nodes))
+	placed := make([]bool, len(nodes))
+	free := &intHeap{}
+	for i, n := range replacers {
+		if n == 0 && i > 0 {
+			heap.Push(free, i)
+		}
+	}
+	for lowest, next := 0, 0; len(order) < len(nodes); {
+		placed[next] = true
+		order = append(order, next)
+		if i, ok := index[nodes[next].Replaces]; ok && i != next {
+			if replacers[i]--; replacers[i] == 0 && !placed[i] {
+				heap.Push(free, i)
+			}
+		}
+		for lowest < len(nodes) && placed[lowest] {
+			lowest++
+		}
+		next = lowest
+		if free.Len() > 0 {
+			next = heap.Pop(free).(int)
+		}
+	}
+	return order
+}
+
+// intHeap implements heap.Interface.
+type intHeap []int
+
+func (h intHeap) Len() int           { return len(h) }
+func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *intHeap) Push(x any)        { *h = append(*h, x.(int)) }
+func (h *intHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+func (g *Graph) isHead(n node) int {
+	if n.Name == g.Channel.Head {
+		return 1
+	}
+	return 0
+}
+
+// versionOf returns the version of an entry, or nil.
+func (g *Graph) versionOf(name string) *semver.Version {
+	if i, ok := g.index[name]; ok {
+		return g.nodes[i].version
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+// Package draw draws the upgrade graph of a channel as text, SVG, DOT or Mermaid.
+package draw
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+
+	"github.com/operator-catalogs/catalogd/internal/channel"
+)
+
+// layout places entries as `git log --graph` does commits: one row each, newest on top, with lanes down to the replaced entries.
+type layout struct {
+	graph *channel.Graph
+	rows  []row
+	lanes int
+}
+
+// row is the row of an entry.
+type row struct {
+	channel.Entry
+	label  string
+	isHead bool
+
+	lane    int   // of the node; -1 if there is no node
+	above   bool  // the lane continues above the node
+	below   bool  // the lane continues below it
+	joins   []int // lanes from above that end in the node, all to the right of it
+	through []int // lanes that pass
+}
+
+func newLayout(g *channel.Graph) *layout {
+	l := &layout{graph: g}
+	var lanes []string // the entry that each lane leads to; empty if the lane is free
+	for i, e := range g.Entries() {
+		r := row{Entry: e, label: g.Label(e.Name), isHead: e.Name == g.Channel.Head, lane: -1}
+		r.Skips = g.NewestFirst(e.Skips)
+		for lane, to := range lanes {
+			switch {
+			case to == "":
+			case to != e.Name:
+				r.through = append(r.through, lane)
+			case r.lane < 0:
+				r.lane, r.above = lane, true
+			default:
+				r.joins = append(r.joins, lane)
+				lanes[lane] = ""
+			}
+		}
+		if r.lane < 0 {
+			r.lane = slices.Index(lanes, "")
+		}
+		if r.lane < 0 {
+			r.lane = len(lanes)
+			lanes = append(lanes, "")
+		}
+		lanes[r.lane] = ""
+		if to, ok := g.Index(e.Replaces); ok && to > i {
+			lanes[r.lane], r.below = e.Replaces, true
+		}
+		l.rows = append(l.rows, r)
+	}
+	l.lanes = len(lanes)
+	return l
+}
+
+// remarks returns what the lanes of a row do not show: an unconventional name, and the ways in except the lane.
+func (l *layout) remarks(r *row) []string {
+	var out []string
+	if r.label != channel.Clean(r.Name) && !l.graph.IsConventional(r.Name, r.label) {
+		out = append(out, channel.Clean(r.Name))
+	}
+	if r.Replaces != "" && !r.below {
+		place := " (no entry)"
+		if _, ok := l.graph.Index(r.Replaces); ok {
+			place = " (above)"
+		}
+		out = append(out, "replaces "+l.graph.Label(r.Replaces)+place)
+	}
+	if len(r.Skips) > 0 {
+		out = append(out, "skips "+l.graph.Labels(r.Skips, len(r.Skips)))
+	}
+	if r.SkipRange != "" {
+		out = append(out, "from "+channel.Clean(r.SkipRange))
+	}
+	return out
+}
+
+func (r *row) tags() []string { return tags(r.Entry, r.isHead) }
+
+func tags(e channel.Entry, isHead bool) []string {
+	var out []string
+	if isHead {
+		out = append(out, "head")
+	}
+	if e.Deprecated != "" {
+		out = append(out, "deprecated")
+	}
+	return out
+}
+
+// caption returns the label of a bundle with its tags.
+func caption(g *channel.Graph, entries []channel.Entry, name string) string {
+	i, ok := g.Index(name)
+	if !ok {
+		return g.Label(name) + " (no entry)"
+	}
+	if t := tags(entries[i], name == g.Channel.Head); len(t) > 0 {
+		return g.Label(name) + " (" + strings.Join(t, ", ") + ")"
+	}
+	return g.Label(name)
+}
+
+// outsiders returns the bundles that edges lead from and that are not entries.
+func outsiders(g *channel.Graph, edges []channel.Edge) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, e := range edges {
+		if _, ok := g.Index(e.From); !ok && !seen[e.From] {
+			seen[e.From] = true
+			out = append(out, e.From)
+		}
+	}
+	return out
+}
+
+func reasons(e channel.Edge) string {
+	texts := make([]string, len(e.Reasons))
+	for i, r := range e.Reasons {
+		texts[i] = r.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// displayWidth returns the number of terminal columns of a clean text.
+func displayWidth(text string) int {
+	n := 0
+	for _, r := range text {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+func runeWidth(r rune) int {
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// truncate cuts a text to a width that includes the mark of the cut.
+func truncate(text string, limit int, mark string) string {
+	if displayWidth(text) <= limit {
+		return text
+	}
+	left := limit - displayWidth(mark)
+	if left < 0 {
+		return ""
+	}
+	for i, r := range text {
+		if left -= runeWidth(r); left < 0 {
+			return strings.TrimRight(text[:i], " ") + mark
+		}
+	}
+	return text
+}

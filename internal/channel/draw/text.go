@@ -1,0 +1,208 @@
+package draw
+
+import (
+	"bufio"
+	"io"
+	"strings"
+
+	"github.com/operator-catalogs/catalogd/internal/channel"
+)
+
+// Role is the meaning of a piece of text, for colors.
+type Role string
+
+// The roles.
+const (
+	RoleLanes      Role = "lanes"
+	RoleVersion    Role = "version"
+	RoleHead       Role = "head"
+	RoleDeprecated Role = "deprecated"
+	RoleRemark     Role = "remark"
+)
+
+// TextOptions configure Text.
+type TextOptions struct {
+	Width int  // columns; 0 means unlimited
+	ASCII bool // draw lanes with ASCII only; text from the catalog is unchanged
+
+	// Paint, if not nil, colors a piece of text.
+	Paint func(Role, string) string
+}
+
+// Text draws the graph as `git log --graph` does: one line per entry, the head on top.
+func Text(w io.Writer, graph *channel.Graph, o TextOptions) error {
+	l := newLayout(graph)
+	g := unicodeGlyphs
+	if o.ASCII {
+		g = asciiGlyphs
+	}
+	out := bufio.NewWriter(w)
+	t := &textWriter{TextOptions: o, glyphs: g, layout: l, out: out}
+	for i := range l.rows {
+		t.lanes = max(t.lanes, displayWidth(t.prefix(&l.rows[i])))
+		t.version = max(t.version, displayWidth(l.rows[i].label))
+	}
+	for i := range l.rows {
+		if i > 0 && l.isGap(i) {
+			t.gap(&l.rows[i])
+		}
+		t.row(&l.rows[i])
+	}
+	return out.Flush()
+}
+
+type textWriter struct {
+	TextOptions
+	glyphs         glyphs
+	layout         *layout
+	out            *bufio.Writer
+	lanes, version int // the widths of the columns
+	column         int // of the current line
+}
+
+// prefix returns the lanes of a row, cut to half of the width.
+func (t *textWriter) prefix(r *row) string {
+	p := r.prefix(t.glyphs)
+	if t.Width > 0 {
+		p = truncate(p, t.Width/2, t.glyphs.more)
+	}
+	return p
+}
+
+// isGap reports whether the nodes of row i and of the row above are in the same lane without a connection.
+func (l *layout) isGap(i int) bool {
+	above, r := &l.rows[i-1], &l.rows[i]
+	return above.lane == r.lane && !r.above
+}
+
+// gap draws an empty line, so that adjacent nodes are always connected.
+func (t *textWriter) gap(r *row) {
+	t.column = 0
+	passing := row{lane: -1, through: r.through}
+	t.put(RoleLanes, t.prefix(&passing))
+	t.write("\n")
+}
+
+func (t *textWriter) row(r *row) {
+	t.column = 0
+	t.put(RoleLanes, t.prefix(r))
+	t.pad(t.lanes + 1)
+	start := t.column
+	t.put(RoleVersion, r.label)
+	tags, remarks := r.tags(), t.layout.remarks(r)
+	if len(tags)+len(remarks) > 0 {
+		t.pad(start + t.version)
+	}
+	for _, tag := range tags {
+		role := RoleDeprecated
+		if tag == "head" {
+			role = RoleHead
+		}
+		t.pad(t.column + 2)
+		t.put(role, tag)
+	}
+	if len(remarks) > 0 {
+		t.pad(t.column + 2)
+		t.put(RoleRemark, strings.Join(remarks, "; "))
+	}
+	t.write("\n")
+}
+
+// put writes a text, cut to the width.
+func (t *textWriter) put(role Role, text string) {
+	if t.Width > 0 {
+		text = truncate(text, t.Width-t.column, t.glyphs.more)
+	}
+	t.column += displayWidth(text)
+	if t.Paint != nil && text != "" {
+		text = t.Paint(role, text)
+	}
+	t.write(text)
+}
+
+// pad writes spaces up to a column.
+func (t *textWriter) pad(column int) {
+	if t.Width > 0 {
+		column = min(column, t.Width)
+	}
+	for ; t.column < column; t.column++ {
+		t.write(" ")
+	}
+}
+
+func (t *textWriter) write(text string) {
+	_, _ = t.out.WriteString(text) // Flush returns the error
+}
+
+// cell is the character of a lane in a row.
+type cell struct {
+	glyph rune
+	line  bool // a line continues to the right
+}
+
+// glyphs are the characters of a drawing.
+type glyphs struct {
+	node, head, pass, cross, joinMiddle, joinLast, line rune
+	more                                                string
+}
+
+var (
+	unicodeGlyphs = glyphs{node: '○', head: '●', pass: '│', cross: '┼', joinMiddle: '┴', joinLast: '╯', line: '─', more: "…"}
+	asciiGlyphs   = glyphs{node: 'o', head: '*', pass: '|', cross: '+', joinMiddle: '+', joinLast: '\'', line: '-', more: "..."}
+)
+
+// cells returns the cells of a row up to its last used lane.
+func (r *row) cells(g glyphs) []cell {
+	last := r.lane // the end of the line from the node
+	if len(r.joins) > 0 {
+		last = r.joins[len(r.joins)-1]
+	}
+	end := last
+	if len(r.through) > 0 {
+		end = max(end, r.through[len(r.through)-1])
+	}
+	cells := make([]cell, end+1)
+	for i := range cells {
+		cells[i] = cell{' ', i >= r.lane && i < last}
+		if i > r.lane && i < last {
+			cells[i].glyph = g.line
+		}
+	}
+	for _, i := range r.through {
+		cells[i].glyph = g.pass
+		if i > r.lane && i < last {
+			cells[i].glyph = g.cross
+		}
+	}
+	for _, i := range r.joins {
+		cells[i].glyph = g.joinMiddle
+		if i == last {
+			cells[i].glyph = g.joinLast
+		}
+	}
+	switch {
+	case r.lane < 0:
+	case r.isHead:
+		cells[r.lane].glyph = g.head
+	default:
+		cells[r.lane].glyph = g.node
+	}
+	return cells
+}
+
+// prefix returns the lanes of a row.
+func (r *row) prefix(g glyphs) string {
+	var b strings.Builder
+	cells := r.cells(g)
+	for i, c := range cells {
+		b.WriteRune(c.glyph)
+		switch {
+		case i == len(cells)-1:
+		case c.line:
+			b.WriteRune(g.line)
+		default:
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
