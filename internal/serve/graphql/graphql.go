@@ -173,7 +173,7 @@ func present(ctx context.Context, err error) *gqlerror.Error {
 		shown.Message = ours.Message
 		errcode.Set(shown, ours.Code)
 	case len(shown.Path) > 1 && shown.Path[0] == ast.PathName("variable"): // gqlparser's, and says nothing of the variable
-		shown.Message = fmt.Sprintf("the variable $%v %s", shown.Path[1], shown.Message)
+		shown.Message = fmt.Sprintf("variable $%v %s", shown.Path[1], shown.Message)
 	case shown.Extensions["code"] != nil: // of a query that does not parse or fit the schema
 	case shown.Unwrap() == nil: // a message of gqlgen's own, about an argument or a null where none can be
 		errcode.Set(shown, graph.CodeInput)

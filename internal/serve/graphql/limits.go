@@ -17,18 +17,18 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql/graph"
 )
 
-// Limits bound what one request may ask for and cost. What is 0 has the default.
+// Limits bound the size and the cost of one request. A zero value means the default.
 type Limits struct {
 	Body       int64         // bytes of a POST request; default 128 KiB
 	Query      int           // characters of a query; default 100,000
 	Tokens     int           // of a query; default 5,000
 	Repeats    int           // of one field name, or alias, in a query; default 500
-	Depth      int           // how deep fields may lie in one another; introspection's do not count. Default 15
-	Complexity int           // fields that a query asks for, those of a connection times first; default 20,000
-	Time       time.Duration // for the answer; default 10 s
-	Large      int           // how many requests may take more than Memory bytes at a time, while others of them wait; default 2
+	Depth      int           // nesting of fields, except introspection; default 15
+	Complexity int           // fields of a query, those of a connection times first; default 20,000
+	Time       time.Duration // to answer; default 10 s
+	Large      int           // concurrent requests beyond Memory bytes; others wait. Default 2
 
-	graph.Limits // defaults: 32 MiB read, 500,000 JSON values decoded, 32 MiB and 100,000 values answered, 10,000 edges, 8 MiB of memory
+	graph.Limits // defaults: Read 32 MiB, Decoded 500,000, Reply 32 MiB, Values 100,000, Edges 10,000, Memory 8 MiB
 }
 
 func (l Limits) withDefaults() Limits {
@@ -56,13 +56,12 @@ func orDefault[T comparable](value *T, otherwise T) {
 	}
 }
 
-// guard refuses a query that is too long, too deep or too wide before gqlgen validates it. Some rules of validation, and the
-// complexity, walk a fragment each time it is spread, which takes exponential time where fragments spread each other; another compares
-// all fields of one name with each other.
+// guard rejects a query that is too long, too deep or too wide before gqlgen validates it. Some validation rules and the complexity walk a
+// fragment at each spread, which takes exponential time if fragments spread each other. Another rule compares all fields of one name.
 type guard struct {
 	Limits
 	schema gqlgen.ExecutableSchema
-	known  *queryCache // of what has passed
+	known  *queryCache // queries that passed
 }
 
 func (*guard) ExtensionName() string { return "Guard" }
@@ -73,29 +72,42 @@ func (g *guard) Validate(schema gqlgen.ExecutableSchema) error {
 	return nil
 }
 
-// MutateOperationContext implements graphql.OperationContextMutator, which gqlgen calls for a valid query. It alters nothing.
+// MutateOperationContext implements graphql.OperationContextMutator, which gqlgen calls for a valid query.
 func (g *guard) MutateOperationContext(ctx context.Context, op *gqlgen.OperationContext) *gqlerror.Error {
 	if n := complexity.Calculate(ctx, g.schema, op.Operation, op.Variables); n > g.Complexity {
-		return limitError("the query has complexity %d, more than %d, which is the number of its fields, those of a connection times first: "+
-			"ask for a smaller first or fewer fields, and page with after", n, g.Complexity)
+		return limitError("the query has complexity %d, more than %d (the number of its fields, those of a connection times first): "+
+			"use a smaller first, select fewer fields, or page with after", n, g.Complexity)
 	}
 	return nil
 }
 
-// MutateOperationParameters implements graphql.OperationParameterMutator, which gqlgen calls before it parses. It alters nothing.
+// MutateOperationParameters implements graphql.OperationParameterMutator, which gqlgen calls before it parses. It coerces variables.
 func (g *guard) MutateOperationParameters(ctx context.Context, params *gqlgen.RawParams) *gqlerror.Error {
-	if _, ok := g.known.Get(ctx, params.Query); ok {
-		return nil
+	doc, ok := g.known.Get(ctx, params.Query)
+	if !ok {
+		var err *gqlerror.Error
+		if doc, err = g.examine(params.Query); err != nil {
+			return err
+		}
 	}
-	if n := utf8.RuneCountInString(params.Query); n > g.Query {
-		return limitError("the query has %d characters, more than %d: ask for less, or in several requests", n, g.Query)
+	op, err := selectOperation(doc, params.OperationName)
+	if err != nil || op == nil {
+		return err
 	}
-	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: params.Query}, g.Tokens)
+	return coerceVariables(g.schema.Schema(), op, params.Variables)
+}
+
+// examine parses a query and checks its limits.
+func (g *guard) examine(query string) (*ast.QueryDocument, *gqlerror.Error) {
+	if n := utf8.RuneCountInString(query); n > g.Query {
+		return nil, limitError("the query has %d characters, more than %d: select less, or split the request", n, g.Query)
+	}
+	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: query}, g.Tokens)
 	if err != nil {
-		return g.syntaxError(err)
+		return nil, g.syntaxError(err)
 	}
 	if name := mostRepeated(doc); name.count > g.Repeats {
-		return limitError("the query has the field name %s %d times, more than %d: ask for less, or in several requests", name.name, name.count, g.Repeats)
+		return nil, limitError("the query has the field name %s %d times, more than %d: select less, or split the request", name.name, name.count, g.Repeats)
 	}
 	m := measurer{fragments: doc.Fragments, seen: map[string]extent{}, open: map[string]bool{}}
 	for _, operation := range doc.Operations {
@@ -103,25 +115,25 @@ func (g *guard) MutateOperationParameters(ctx context.Context, params *gqlgen.Ra
 		if m.cyclic != "" {
 			err := gqlerror.Errorf("fragment %s spreads itself", m.cyclic)
 			errcode.Set(err, errcode.ValidationFailed)
-			return err
+			return nil, err
 		}
 		if e.depth > g.Depth {
-			return limitError("the query has fields %d deep, more than %d: ask for what lies deeper in a request of its own", e.depth, g.Depth)
+			return nil, limitError("the query has fields %d deep, more than %d: select deeper fields in a separate request", e.depth, g.Depth)
 		}
 		if e.fields > g.Complexity {
-			return limitError("the query has more than %d fields, those of a fragment counted wherever it is spread: ask for less, or in several requests", g.Complexity)
+			return nil, limitError("the query has more than %d fields, counting those of a fragment at each spread: select less, or split the request", g.Complexity)
 		}
 	}
-	return nil
+	return doc, nil
 }
 
-// fieldName is the name that a field has in the answer, and how often it stands in a query.
+// fieldName is the response name of a field and its number of occurrences.
 type fieldName struct {
 	name  string
 	count int
 }
 
-// mostRepeated is the name that stands most often in a query, fragments counted once and in any case.
+// mostRepeated returns the most frequent name in a query. It counts each fragment once, spread or not.
 func mostRepeated(doc *ast.QueryDocument) fieldName {
 	var most fieldName
 	counts := map[string]int{}
@@ -149,38 +161,38 @@ func mostRepeated(doc *ast.QueryDocument) fieldName {
 	return most
 }
 
-// syntaxError is the parser's, which does not say what to do about its limit on tokens.
+// syntaxError returns the parser's error. The error about the token limit gets a remedy.
 func (g *guard) syntaxError(err error) *gqlerror.Error {
 	var known *gqlerror.Error
 	if !errors.As(err, &known) {
 		known = gqlerror.Wrap(err)
 	}
 	if strings.HasPrefix(known.Message, "exceeded token limit") {
-		return limitError("the query has more than %d tokens: ask for less, or in several requests", g.Tokens)
+		return limitError("the query has more than %d tokens: select less, or split the request", g.Tokens)
 	}
 	errcode.Set(known, errcode.ParseFailed)
 	return known
 }
 
-// limitError is an error about a limit.
+// limitError returns an error with CodeLimit.
 func limitError(format string, args ...any) *gqlerror.Error {
 	err := gqlerror.Errorf(format, args...)
 	errcode.Set(err, graph.CodeLimit)
 	return err
 }
 
-// extent is how deep and wide a selection is.
+// extent is the depth and the number of fields of a selection.
 type extent struct{ depth, fields int }
 
 // measurer measures selections, each fragment once.
 type measurer struct {
 	fragments ast.FragmentDefinitionList
 	seen      map[string]extent
-	open      map[string]bool // the fragments that are being measured
-	cyclic    string          // one that spreads itself
+	open      map[string]bool // fragments in progress
+	cyclic    string          // a fragment that spreads itself
 }
 
-// maxFields ends the count, before it overflows.
+// maxFields caps the count to prevent an overflow.
 const maxFields = 1 << 30
 
 func (m *measurer) measure(set ast.SelectionSet) extent {
@@ -192,7 +204,7 @@ func (m *measurer) measure(set ast.SelectionSet) extent {
 			e = m.measure(s.SelectionSet)
 			e.depth++
 			if s.Name == "__schema" || s.Name == "__type" {
-				e.depth = 1 // gqlgen bounds introspection by itself
+				e.depth = 1 // gqlgen limits introspection
 			}
 		case *ast.InlineFragment:
 			e = m.measure(s.SelectionSet)
@@ -205,7 +217,7 @@ func (m *measurer) measure(set ast.SelectionSet) extent {
 	return sum
 }
 
-// fragment is the extent of a fragment: nothing for one that is unknown, which is for validation to say.
+// fragment returns the extent of a fragment; zero for an unknown one, which validation rejects.
 func (m *measurer) fragment(name string) extent {
 	if e, ok := m.seen[name]; ok {
 		return e

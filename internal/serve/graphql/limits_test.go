@@ -30,8 +30,8 @@ func TestLimitsOnQueries(t *testing.T) {
 		"characters": {"#éé" + strings.Repeat(" ", 100_000), []string{"100003 characters, more than 100000"}},
 		"repeats":    {"{" + strings.Repeat(" __typename", 501) + "}", []string{"field name __typename 501 times, more than 500"}},
 		"repeats, in fragments that are not spread": {"{ __typename }" + strings.Repeat(" fragment A on Query { a: __typename }", 501), []string{"field name a 501 times"}},
-		"tokens": {"{" + strings.Repeat("catalogs{name}", 1500) + "}", []string{"more than 5000 tokens", "several requests"}},
-		"depth":  {nested(17), []string{"fields 17 deep, more than 15", "request of its own"}},
+		"tokens": {"{" + strings.Repeat("catalogs{name}", 1500) + "}", []string{"more than 5000 tokens", "split the request"}},
+		"depth":  {nested(17), []string{"fields 17 deep, more than 15", "separate request"}},
 		"depth, by fragments": {`{ package(name: "etcd") { ...A } } fragment A on Package { head { package { head { package { ...B } } } } }
 			fragment B on Package { head { package { head { package { head { package { head { package { head { package { head { name } } } } } } } } } } } }`,
 			[]string{"deep, more than 15"}},
@@ -40,7 +40,7 @@ func TestLimitsOnQueries(t *testing.T) {
 		"complexity, of a size that is none": {"{ packages(first: -1) { nodes { bundles(first: 2147483647) { nodes { " + aliases("name", 300) + " } } } } }",
 			[]string{"complexity", "more than 20000"}},
 		"aliases":       {"{" + aliases("packages { totalCount }", 250) + "}", []string{"complexity", "more than 20000"}},
-		"fragment bomb": {bomb.String(), []string{"more than 20000 fields, those of a fragment counted wherever it is spread"}},
+		"fragment bomb": {bomb.String(), []string{"more than 20000 fields, counting those of a fragment at each spread"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			started := time.Now()
@@ -227,7 +227,7 @@ func TestLimitOnEdges(t *testing.T) {
 	cfg := config()
 	cfg.Limits.Edges = 5
 	got := post(t, startServer(t, cfg, openStore(t)), `{ package(name: "grafana-operator") { name channels { name upgrades { from } } } }`)
-	got.wantError(t, "LIMIT_EXCEEDED", `channel "v5" of package "grafana-operator" has more than 5 edges`, "make it of entries")
+	got.wantError(t, "LIMIT_EXCEEDED", `channel "v5" of package "grafana-operator" exceeds the limit of 5 edges`, "derive it from entries")
 	if want := `["package","channels",2,"upgrades"]`; fmt.Sprintf("%q", got.Errors[0].Path) != fmt.Sprintf("%q", decodePath(t, want)) {
 		t.Errorf("path is %v, want %s", got.Errors[0].Path, want)
 	}

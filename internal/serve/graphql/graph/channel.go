@@ -1,16 +1,15 @@
 package graph
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"sync"
 
-	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/property"
 
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
@@ -67,21 +66,13 @@ func (c *Channel) entryNames() ([]string, error) {
 	return names, nil
 }
 
-// headOf is the entry that no other replaces or skips, as operator-registry's model has it. In a sound package there is one.
-func headOf(blob *declcfg.Channel) string {
-	behind := map[string]bool{}
-	for _, e := range blob.Entries {
-		behind[e.Replaces] = true
-		for _, skipped := range e.Skips {
-			behind[skipped] = true
-		}
+// entriesOf returns the entries of a channel, with versions if they are given.
+func entriesOf(blob *declcfg.Channel, versions map[string]string) []channel.Entry {
+	entries := make([]channel.Entry, len(blob.Entries))
+	for i, e := range blob.Entries {
+		entries[i] = channel.Entry{Name: e.Name, Version: versions[e.Name], Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange}
 	}
-	for _, e := range blob.Entries {
-		if !behind[e.Name] {
-			return e.Name
-		}
-	}
-	return ""
+	return entries
 }
 
 // Channel is a channel of a sound package.
@@ -174,76 +165,38 @@ type Upgrade struct {
 	Range       *string
 }
 
-// Upgrades are the edges of the channel's upgrade graph: of each entry the one it replaces, those it skips, and the other entries whose
-// versions lie in its range.
+// upgradeKinds are the kinds of edges in the schema.
+var upgradeKinds = map[channel.Kind]UpgradeKind{
+	channel.Replaces: UpgradeKindReplaces, channel.Skips: UpgradeKindSkips, channel.SkipRange: UpgradeKindSkipRange,
+}
+
+// Upgrades returns the edges of the upgrade graph, entry by entry.
 func (c *Channel) Upgrades(ctx context.Context) ([]*Upgrade, error) {
 	blob, err := decode[declcfg.Channel](c.node)
 	if err != nil {
 		return nil, err
 	}
-	g := &upgradeGraph{channel: c, versions: c.pkg().versions()}
-	for _, e := range blob.Entries {
+	versions := c.pkg().versions()
+	entries := entriesOf(blob, versions)
+	graph := channel.New(channel.Channel{Package: c.entry.Package, Name: c.entry.Name, Entries: entries})
+	upgrades := []*Upgrade{}
+	for _, e := range entries {
 		if err := c.src.r.check(ctx); err != nil {
 			return nil, err
 		}
-		if e.Replaces != "" {
-			g.add(e, e.Replaces, UpgradeKindReplaces)
+		i, _ := graph.Index(e.Name)
+		for _, u := range graph.UpgradesTo(i) {
+			upgrades = append(upgrades, &Upgrade{
+				From: u.From, FromVersion: orNull(versions[u.From]), To: u.To, ToVersion: versions[u.To],
+				Kind: upgradeKinds[u.Kind], Range: orNull(u.Range),
+			})
 		}
-		for _, skipped := range e.Skips {
-			g.add(e, skipped, UpgradeKindSkips)
-		}
-		for _, from := range g.inRange(e, blob.Entries) {
-			g.add(e, from, UpgradeKindSkipRange)
-		}
-		if most := c.src.r.Limits.Edges; len(g.edges) > most {
-			return nil, &Error{CodeLimit, fmt.Sprintf("the upgrade graph of channel %q of package %q has more than %d edges, the most that are given: "+
-				"make it of entries, whose replaces, skips and skipRange say the same", c.entry.Name, c.entry.Package, most)}
+		if limit := c.src.r.Limits.Edges; len(upgrades) > limit {
+			return nil, &Error{CodeLimit, fmt.Sprintf("the upgrade graph of channel %q of package %q exceeds the limit of %d edges; "+
+				"derive it from entries", c.entry.Name, c.entry.Package, limit)}
 		}
 	}
-	return g.edges, nil
-}
-
-type upgradeGraph struct {
-	channel  *Channel
-	versions map[string]string
-	edges    []*Upgrade
-}
-
-func (g *upgradeGraph) add(to declcfg.ChannelEntry, from string, kind UpgradeKind) {
-	edge := &Upgrade{From: from, FromVersion: orNull(g.versions[from]), To: to.Name, ToVersion: g.versions[to.Name], Kind: kind}
-	if kind == UpgradeKindSkipRange {
-		edge.Range = &to.SkipRange
-	}
-	g.edges = append(g.edges, edge)
-}
-
-// inRange are the names of the other entries whose versions lie in the range of e, lowest first. A range or version that cannot be read
-// holds nothing: in a sound package there is none.
-func (g *upgradeGraph) inRange(e declcfg.ChannelEntry, entries []declcfg.ChannelEntry) []string {
-	if e.SkipRange == "" || len(e.SkipRange) > maxSkipRange {
-		return nil
-	}
-	holds, err := parseRange(e.SkipRange)
-	if err != nil {
-		return nil
-	}
-	type candidate struct {
-		name    string
-		version semver.Version
-	}
-	var in []candidate
-	for _, other := range entries {
-		v, err := semver.Parse(g.versions[other.Name])
-		if err == nil && other.Name != e.Name && holds(v) {
-			in = append(in, candidate{other.Name, v})
-		}
-	}
-	slices.SortStableFunc(in, func(a, b candidate) int { return cmp.Or(a.version.Compare(b.version), cmp.Compare(a.name, b.name)) })
-	names := make([]string, len(in))
-	for i, c := range in {
-		names[i] = c.name
-	}
-	return names
+	return upgrades, nil
 }
 
 // Property is a property of a bundle or channel.

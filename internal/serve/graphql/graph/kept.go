@@ -7,6 +7,7 @@ import (
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -100,14 +101,17 @@ func (c *Channel) headName() (string, error) {
 func (c *Channel) findHead() (string, error) {
 	key := keptKey{snapshot: c.src.snapshot, kind: keptHead, number: c.entry.Number}
 	if known, ok := c.src.r.Kept.get(key); ok {
-		channel := known.(keptChannel)
-		return channel.head, c.charge(channel.values)
+		kept := known.(keptChannel)
+		return kept.head, c.charge(kept.values)
 	}
-	channel, err := decode[declcfg.Channel](c.node)
+	blob, err := decode[declcfg.Channel](c.node)
 	if err != nil {
 		return "", err
 	}
-	head := headOf(channel)
+	var head string
+	if heads := channel.Heads(entriesOf(blob, nil)); len(heads) > 0 {
+		head = heads[0]
+	}
 	if c.src.at.Snapshot.Matches(c.entry.Number, c.json) { // the bytes were read as they are on the volume
 		c.src.note(key, keptChannel{head, scan.CountValues(c.json)}, int64(len(head)))
 	}
