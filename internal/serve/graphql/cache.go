@@ -9,14 +9,14 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
-// What is kept of queries that are asked again: 8 MB at most, as measured, since parsed a query takes up to 60 times its text.
+// Limits of the cache: at most 8 MB, because a parsed query takes up to 60 times its text.
 const (
 	maxCached      = 64
 	maxCachedQuery = 2 << 10 // bytes
 )
 
-// queryCache keeps some queries that passed all checks, parsed: reading and checking a query takes longer than a small answer. It is safe
-// for concurrent use; nobody changes what is in it.
+// queryCache holds parsed queries that passed all checks, because parsing takes longer than a small reply. It is safe for concurrent use; its
+// documents are immutable.
 type queryCache struct {
 	mu        sync.RWMutex
 	documents map[string]*ast.QueryDocument
@@ -34,8 +34,7 @@ func (c *queryCache) Get(_ context.Context, query string) (*ast.QueryDocument, b
 	return document, ok
 }
 
-// Add implements gqlgen's Cache; gqlgen adds a query once it is valid. Any other gives way: one that is asked for often is soon back, and
-// one that is not had no use of its place.
+// Add implements gqlgen's Cache; gqlgen adds valid queries only. A full cache evicts any query; a frequent one soon returns.
 func (c *queryCache) Add(_ context.Context, query string, document *ast.QueryDocument) {
 	if len(query) > maxCachedQuery {
 		return

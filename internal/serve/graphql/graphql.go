@@ -1,7 +1,7 @@
-// Package graphql answers GraphQL requests about catalogs over HTTP, as https://graphql.github.io/graphql-over-http/draft/ has it: POST
-// with a JSON body, or GET with parameters. The schema and what answers it are in package graph.
+// Package graphql serves GraphQL over HTTP (https://graphql.github.io/graphql-over-http/draft/): POST with a JSON body, or GET with
+// parameters. Package graph has the schema and the resolvers.
 //
-// There are queries only: no mutations, subscriptions, persisted queries or batches.
+// It supports queries only: no mutations, subscriptions, persisted queries or batches.
 package graphql
 
 import (
@@ -24,12 +24,12 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// Config is what the handler is made of.
+// Config configures a Handler.
 type Config struct {
-	BaseURL  string                     // where clients reach the service: scheme and host, no trailing slash
+	BaseURL  string                     // the external URL: scheme and host, no trailing slash
 	Priority func(catalog string) int32 // of a catalog: higher wins. nil: all 0
 	Limits   Limits
-	Logger   *slog.Logger // for the causes that clients are not shown; nil: the default one
+	Logger   *slog.Logger // for the causes of internal errors; nil: the default logger
 }
 
 // Handler answers GraphQL requests. It is safe for concurrent use.
@@ -38,7 +38,7 @@ type Handler struct {
 	executor *executor.Executor
 	queries  *queryCache
 	kept     *graph.Kept
-	large    chan struct{} // holds one for each request that takes more than Limits.Memory
+	large    chan struct{} // one slot for each request beyond Limits.Memory
 }
 
 // New returns a handler.
@@ -60,9 +60,8 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// ServeCatalogs answers one request over the catalogs given, as they are. It sets Content-Type; with an answer that has errors it also
-// takes away what the caller set for caches, as an error may be gone the next time. Other headers are the caller's. While w takes a large
-// answer other requests may have to wait: it should not be a client at the end of a slow line.
+// ServeCatalogs answers a request over the given catalogs. It sets Content-Type. For a reply with errors it removes the cache headers that the
+// caller set. Other large requests may wait until w has taken the reply, so w should buffer it for slow clients.
 func (h *Handler) ServeCatalogs(w http.ResponseWriter, r *http.Request, catalogs []store.Catalog) {
 	mediaType, bad := negotiate(r)
 	var params *gqlgen.RawParams
@@ -75,16 +74,16 @@ func (h *Handler) ServeCatalogs(w http.ResponseWriter, r *http.Request, catalogs
 	}
 	failures := &failures{logger: h.Logger}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), h.Limits.Time,
-		fmt.Errorf("answering took longer than %v, the most for one request: ask for fewer packages, a smaller first or fewer fields", h.Limits.Time))
+		fmt.Errorf("the request took longer than %v (limit of one request): select fewer packages or fields, or use a smaller first", h.Limits.Time))
 	defer cancel()
 	turn := &turn{slots: h.large}
-	defer turn.end() // when w has taken the answer
+	defer turn.end() // after w has taken the reply
 	response := h.execute(context.WithValue(ctx, failuresKey{}, failures), turn, params, catalogs)
 	write(w, mediaType, statusOf(mediaType, response), response)
 }
 
 func (h *Handler) execute(ctx context.Context, turn *turn, params *gqlgen.RawParams, catalogs []store.Catalog) (response *gqlgen.Response) {
-	defer func() { // gqlgen recovers in resolvers; this is for the rest
+	defer func() { // gqlgen recovers only in resolvers
 		if cause := recover(); cause != nil {
 			err := present(ctx, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
 			response = &gqlgen.Response{Errors: gqlerror.List{err}, Data: null}
@@ -97,7 +96,7 @@ func (h *Handler) execute(ctx context.Context, turn *turn, params *gqlgen.RawPar
 	defer context.AfterFunc(ctx, func() { request.Stop(timeOver(ctx)) })()
 	response = h.run(graph.WithRequest(gqlgen.StartOperationTrace(ctx), request), params)
 	if reason := request.Stopped(); reason != nil {
-		// The fields that were not resolved any more have an error each, all for this one reason.
+		// Each field that was not resolved has an error with this reason.
 		return &gqlgen.Response{Errors: gqlerror.List{present(ctx, reason)}, Data: null}
 	}
 	return response
@@ -112,25 +111,25 @@ func (h *Handler) run(ctx context.Context, params *gqlgen.RawParams) *gqlgen.Res
 	return respond(ctx)
 }
 
-// timeOver is why a request whose context has ended ends.
+// timeOver returns the reason of a context's end.
 func timeOver(ctx context.Context) *graph.Error {
 	return &graph.Error{Code: graph.CodeLimit, Message: context.Cause(ctx).Error()}
 }
 
-// turn is that of one request among the large ones.
+// turn is the slot of a large request.
 type turn struct {
 	slots chan struct{}
 	taken bool
 }
 
-// await waits for it until ctx ends.
+// await waits for a slot until ctx ends.
 func (t *turn) await(ctx context.Context) error {
 	select {
 	case t.slots <- struct{}{}:
 		t.taken = true
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("catalogd answers %d large queries at a time, and had others until the time for this one was over (%w)", cap(t.slots), context.Cause(ctx))
+		return fmt.Errorf("too many concurrent large queries (limit %d): %w", cap(t.slots), context.Cause(ctx))
 	}
 }
 
@@ -140,12 +139,12 @@ func (t *turn) end() {
 	}
 }
 
-// null is the data of an answer that was begun and cannot be given.
+// null is the data of an aborted reply.
 var null = []byte("null")
 
 type failuresKey struct{}
 
-// failures logs the first cause of a request's errors that its client is not shown: the others are mostly the same.
+// failures logs the first internal error of a request; the others mostly have the same cause.
 type failures struct {
 	logger *slog.Logger
 	once   sync.Once
@@ -161,25 +160,25 @@ func logCause(ctx context.Context, err error) {
 	}
 }
 
-// present gives an error the form in which clients see it: with a code, and a message only if it is meant for them.
+// present converts an error for clients: it adds a code, and hides the message of an internal error.
 func present(ctx context.Context, err error) *gqlerror.Error {
-	shown := gqlgen.DefaultErrorPresenter(ctx, err) // wraps what is none of gqlgen's
+	shown := gqlgen.DefaultErrorPresenter(ctx, err) // wraps errors of other packages
 	var ours *graph.Error
 	switch {
 	case errors.As(err, &ours):
 		if ours.Code == graph.CodeInternal {
-			logCause(ctx, err) // before shown, which err may be, becomes what clients see
+			logCause(ctx, err) // before the message changes: shown may be err
 		}
 		shown.Message = ours.Message
 		errcode.Set(shown, ours.Code)
-	case len(shown.Path) > 1 && shown.Path[0] == ast.PathName("variable"): // gqlparser's, and says nothing of the variable
+	case len(shown.Path) > 1 && shown.Path[0] == ast.PathName("variable"): // gqlparser's message lacks the variable
 		shown.Message = fmt.Sprintf("variable $%v %s", shown.Path[1], shown.Message)
-	case shown.Extensions["code"] != nil: // of a query that does not parse or fit the schema
-	case shown.Unwrap() == nil: // a message of gqlgen's own, about an argument or a null where none can be
+	case shown.Extensions["code"] != nil: // parse and validation errors
+	case shown.Unwrap() == nil: // gqlgen's own error about an argument or a null
 		errcode.Set(shown, graph.CodeInput)
 	default:
 		logCause(ctx, err)
-		shown.Message = "catalogd could not read the content; its log has the cause"
+		shown.Message = "catalogd could not read the content; see its log"
 		errcode.Set(shown, graph.CodeInternal)
 	}
 	return shown

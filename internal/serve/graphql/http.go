@@ -18,16 +18,16 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
-// The media types of an answer. With the first a query that is refused has status 400, with the second 200, as clients of old expect.
+// The media types of a reply. A rejected query has status 400 with the first and, for old clients, 200 with the second.
 const (
 	typeResponse = "application/graphql-response+json"
 	typeJSON     = "application/json"
 )
 
-// codeRequest is the code of an error about the HTTP request, of which there is no query to speak of.
+// codeRequest is the code of an invalid HTTP request.
 const codeRequest = "BAD_REQUEST"
 
-// requestError is a request that is no GraphQL request.
+// requestError is the error of an invalid HTTP request.
 type requestError struct {
 	status int
 	text   string
@@ -42,8 +42,8 @@ func (e *requestError) write(w http.ResponseWriter, mediaType string) {
 	write(w, mediaType, e.status, &gqlgen.Response{Errors: gqlerror.List{err}})
 }
 
-// negotiate chooses the media type of the answer by the Accept header: the new one only where it is named, as curl and browsers accept
-// everything and show the old one better.
+// negotiate selects the media type by the Accept header. It selects the new type only by name: curl and browsers accept everything and show
+// the old type better.
 func negotiate(r *http.Request) (string, *requestError) {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.TrimSpace(accept) == "" {
@@ -76,7 +76,7 @@ func negotiate(r *http.Request) (string, *requestError) {
 	return typeJSON, &requestError{http.StatusNotAcceptable, "an answer is " + typeResponse + " or " + typeJSON + ", and Accept has neither"}
 }
 
-// readParams reads what a request asks.
+// readParams reads the parameters of a request.
 func (h *Handler) readParams(w http.ResponseWriter, r *http.Request) (*gqlgen.RawParams, *requestError) {
 	var params *gqlgen.RawParams
 	var bad *requestError
@@ -86,10 +86,10 @@ func (h *Handler) readParams(w http.ResponseWriter, r *http.Request) (*gqlgen.Ra
 	case http.MethodPost:
 		params, bad = h.paramsOfBody(w, r)
 	default:
-		bad = &requestError{http.StatusMethodNotAllowed, "GraphQL is asked with GET, HEAD or POST, not with " + r.Method}
+		bad = &requestError{http.StatusMethodNotAllowed, "GraphQL requires GET, HEAD or POST, not " + r.Method}
 	}
 	if bad == nil && params.Query == "" {
-		bad = &requestError{http.StatusBadRequest, "there is no query: give one as the parameter query, or as the member query of a JSON object"}
+		bad = &requestError{http.StatusBadRequest, "no query: set the parameter query, or the member query of a JSON object"}
 	}
 	return params, bad
 }
@@ -97,12 +97,12 @@ func (h *Handler) readParams(w http.ResponseWriter, r *http.Request) (*gqlgen.Ra
 func paramsOfURL(u *url.URL) (*gqlgen.RawParams, *requestError) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("the query string cannot be read: %v", err)}
+		return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("parsing the query string: %v", err)}
 	}
 	params := &gqlgen.RawParams{Query: values.Get("query"), OperationName: values.Get("operationName")}
 	if text := values.Get("variables"); text != "" {
 		if err := decodeJSON(strings.NewReader(text), &params.Variables); err != nil {
-			return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("the parameter variables is no JSON object: %v", err)}
+			return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("the parameter variables is not a JSON object: %v", err)}
 		}
 	}
 	return params, nil
@@ -111,21 +111,21 @@ func paramsOfURL(u *url.URL) (*gqlgen.RawParams, *requestError) {
 func (h *Handler) paramsOfBody(w http.ResponseWriter, r *http.Request) (*gqlgen.RawParams, *requestError) {
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if charset := params["charset"]; err != nil || mediaType != typeJSON || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
-		return nil, &requestError{http.StatusUnsupportedMediaType, "the body has to be JSON, in UTF-8: send it with Content-Type: " + typeJSON}
+		return nil, &requestError{http.StatusUnsupportedMediaType, "the body must be JSON in UTF-8: send it with Content-Type: " + typeJSON}
 	}
 	var raw gqlgen.RawParams
 	err = decodeJSON(http.MaxBytesReader(w, r.Body, h.Limits.Body), &raw)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes, the most that is read", h.Limits.Body)}
+		return nil, &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes (limit)", h.Limits.Body)}
 	case err != nil:
-		return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("the body is no JSON object with query, variables and operationName: %v", err)}
+		return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("the body is not a JSON object with query, variables and operationName: %v", err)}
 	}
 	return &raw, nil
 }
 
-// decodeJSON reads one JSON value and nothing behind it. Numbers keep their digits.
+// decodeJSON decodes exactly one JSON value. Numbers keep their digits.
 func decodeJSON(r io.Reader, into any) error {
 	d := json.NewDecoder(r)
 	d.UseNumber()
@@ -138,7 +138,7 @@ func decodeJSON(r io.Reader, into any) error {
 	return nil
 }
 
-// statusOf is 200, or 400 for a request that was refused before any field was resolved, if the client knows the new media type.
+// statusOf returns 200, or 400 for a rejected query with the new media type.
 func statusOf(mediaType string, response *gqlgen.Response) int {
 	if mediaType == typeResponse && response.Data == nil {
 		return http.StatusBadRequest
@@ -149,9 +149,9 @@ func statusOf(mediaType string, response *gqlgen.Response) int {
 func write(w http.ResponseWriter, mediaType string, status int, response *gqlgen.Response) {
 	var errs bytes.Buffer
 	encoder := json.NewEncoder(&errs)
-	encoder.SetEscapeHTML(false) // what a catalog holds is given as it stands there
+	encoder.SetEscapeHTML(false) // return content unchanged
 	if err := encoder.Encode(response.Errors); err != nil {
-		// Errors are texts: no input comes here.
+		// Unreachable: errors are texts.
 		http.Error(w, "the answer cannot be written as JSON", http.StatusInternalServerError)
 		return
 	}
@@ -163,7 +163,7 @@ func write(w http.ResponseWriter, mediaType string, status int, response *gqlgen
 		header.Set("Cache-Control", "no-store")
 	}
 	w.WriteHeader(status)
-	// Data may be large and is not copied. Where there is none, of a request that is refused, the specification wants no member for it.
+	// Data may be large and is not copied. A rejected request must not have the member.
 	parts := net.Buffers{[]byte("{")}
 	if len(response.Errors) > 0 {
 		parts = append(parts, []byte(`"errors":`), bytes.TrimSpace(errs.Bytes()))
@@ -175,5 +175,5 @@ func write(w http.ResponseWriter, mediaType string, status int, response *gqlgen
 		parts = append(parts, []byte(`"data":`), response.Data)
 	}
 	parts = append(parts, []byte("}\n"))
-	_, _ = parts.WriteTo(w) // an error here means that the client went away
+	_, _ = parts.WriteTo(w) // an error means that the client disconnected
 }

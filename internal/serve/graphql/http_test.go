@@ -39,17 +39,17 @@ func TestHTTP(t *testing.T) {
 		"HEAD":                   {http.MethodHead, escaped, "", nil, 200, ""},
 		"no such operation":      {http.MethodPost, base, strings.Replace(two, `"A"`, `"C"`, 1), nil, 200, `{"errors":[{"message":"unknown operation \"C\"; the query has \"A\", \"B\"","extensions":{"code":"GRAPHQL_VALIDATION_FAILED"}}]}` + "\n"},
 
-		"PUT":                        {http.MethodPut, base, asked, nil, 405, "GET, HEAD or POST, not with PUT"},
-		"no query":                   {http.MethodGet, base, "", nil, 400, "there is no query: give one as the parameter query"},
-		"empty object":               {http.MethodPost, base, "{}", nil, 400, "there is no query"},
-		"empty body":                 {http.MethodPost, base, "", nil, 400, "the body is no JSON object"},
-		"a batch":                    {http.MethodPost, base, "[" + asked + "]", nil, 400, "the body is no JSON object"},
+		"PUT":                        {http.MethodPut, base, asked, nil, 405, "GET, HEAD or POST, not PUT"},
+		"no query":                   {http.MethodGet, base, "", nil, 400, "no query: set the parameter query"},
+		"empty object":               {http.MethodPost, base, "{}", nil, 400, "no query"},
+		"empty body":                 {http.MethodPost, base, "", nil, 400, "the body is not a JSON object"},
+		"a batch":                    {http.MethodPost, base, "[" + asked + "]", nil, 400, "the body is not a JSON object"},
 		"two objects":                {http.MethodPost, base, asked + asked, nil, 400, "something follows it"},
 		"cut short":                  {http.MethodPost, base, asked[:20], nil, 400, "unexpected EOF"},
-		"query is a number":          {http.MethodPost, base, `{"query":1}`, nil, 400, "the body is no JSON object"},
-		"variables are a list":       {http.MethodPost, base, `{"query":"{a}","variables":[]}`, nil, 400, "the body is no JSON object"},
-		"variables are no JSON":      {http.MethodGet, escaped + "&variables=x", "", nil, 400, "the parameter variables is no JSON object"},
-		"the query string is broken": {http.MethodGet, base + "?query=%zz", "", nil, 400, "the query string cannot be read"},
+		"query is a number":          {http.MethodPost, base, `{"query":1}`, nil, 400, "the body is not a JSON object"},
+		"variables are a list":       {http.MethodPost, base, `{"query":"{a}","variables":[]}`, nil, 400, "the body is not a JSON object"},
+		"variables are no JSON":      {http.MethodGet, escaped + "&variables=x", "", nil, 400, "the parameter variables is not a JSON object"},
+		"the query string is broken": {http.MethodGet, base + "?query=%zz", "", nil, 400, "parsing the query string"},
 		"a form":                     {http.MethodPost, base, "query=x", http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, 415, "Content-Type: application/json"},
 		"a multipart":                {http.MethodPost, base, "--x--", http.Header{"Content-Type": {"multipart/form-data; boundary=x"}}, 415, "Content-Type: application/json"},
 		"no Content-Type":            {http.MethodPost, base, asked, http.Header{"Content-Type": {""}}, 415, "Content-Type: application/json"},
@@ -146,19 +146,19 @@ func TestInputErrors(t *testing.T) {
 		`{ bundles(filter: {versionRange: "9.0.0 || || 2.0.0"}) { totalCount } }`:                      {"BAD_USER_INPUT", `versionRange "9.0.0 || || 2.0.0": invalid version range`},
 		`{ bundles(filter: {versionRange: "9.0.0||||2.0.0"}) { totalCount } }`:                         {"BAD_USER_INPUT", `invalid version range`},
 		`{ bundles(filter: {versionRange: ">1.0.0` + strings.Repeat(" ", 300) + `"}) { totalCount } }`: {"BAD_USER_INPUT", "versionRange has 306 bytes, more than 256"},
-		`{ bundles(filter: {provides: {}}) { totalCount } }`:                                           {"BAD_USER_INPUT", "provides is empty: give one of group, version and kind"},
+		`{ bundles(filter: {provides: {}}) { totalCount } }`:                                           {"BAD_USER_INPUT", "provides is empty: set one of group, version and kind"},
 		`{ packages(first: 3000000000) { totalCount } }`:                                               {"BAD_USER_INPUT", "first is 3000000000"},
 		`{ packages(first: "ten") { totalCount } }`:                                                    {"GRAPHQL_VALIDATION_FAILED", "Int cannot represent non-integer value"},
 		`{ packages(filter: {color: "red"}) { totalCount } }`:                                          {"GRAPHQL_VALIDATION_FAILED", "color"},
 		`query($x: String!) { package(name: $x) { name } }`:                                            {"GRAPHQL_VALIDATION_FAILED", "variable $x must be defined"},
-		`{ packages(filter: {catalog: "nowhere"}) { totalCount } }`:                                    {"NOT_FOUND", `catalog "nowhere" is not served here`},
-		`{ bundles(filter: {catalog: "nowhere"}) { totalCount } }`:                                     {"NOT_FOUND", `catalog "nowhere" is not served here`},
-		`{ package(name: "etcd", catalog: "nowhere") { name } }`:                                       {"NOT_FOUND", `catalog "nowhere" is not served here`},
+		`{ packages(filter: {catalog: "nowhere"}) { totalCount } }`:                                    {"NOT_FOUND", `catalog "nowhere" is not served`},
+		`{ bundles(filter: {catalog: "nowhere"}) { totalCount } }`:                                     {"NOT_FOUND", `catalog "nowhere" is not served`},
+		`{ package(name: "etcd", catalog: "nowhere") { name } }`:                                       {"NOT_FOUND", `catalog "nowhere" is not served`},
 		`mutation { remove }`: {"GRAPHQL_VALIDATION_FAILED", "mutation"},
 		`{ catalogs { name }`: {"GRAPHQL_PARSE_FAILED", "Expected"},
 		`{ packages(first: 99999999999999999999) { totalCount } }`:                                               {"GRAPHQL_VALIDATION_FAILED", "32-bit"},
 		`{ blobs(filter: {schema: "olm.bundle", custom: "yes"}) { totalCount } }`:                                {"GRAPHQL_VALIDATION_FAILED", "Boolean"},
-		`{ package(name: "etcd") { bundles(first: 1, after: "x") { totalCount } } }`:                             {"BAD_USER_INPUT", "after is no cursor"},
+		`{ package(name: "etcd") { bundles(first: 1, after: "x") { totalCount } } }`:                             {"BAD_USER_INPUT", "after is not a cursor"},
 		`{ __schema { types { fields { type { fields { type { fields { type { fields { name } } } } } } } } } }`: {"GRAPHQL_VALIDATION_FAILED", "introspection depth"},
 	} {
 		t.Run(query, func(t *testing.T) { post(t, base, query).wantError(t, want[0], want[1]) })
@@ -174,7 +174,7 @@ func TestInternalErrorsAreLoggedNotShown(t *testing.T) {
 	t.Run("of a resolver", func(t *testing.T) {
 		url := serveAll(t, h, func() []store.Catalog { return []store.Catalog{{Name: "hollow"}} }) // without a snapshot
 		got := post(t, url, "{ catalogs { name digest } }")
-		got.wantError(t, "INTERNAL_SERVER_ERROR", "catalogd could not read the content; its log has the cause")
+		got.wantError(t, "INTERNAL_SERVER_ERROR", "catalogd could not read the content; see its log")
 		if strings.Contains(got.body, "nil pointer") || !strings.Contains(log.String(), "nil pointer") {
 			t.Errorf("the cause is shown or not logged: %s\n%s", got.body, log.String())
 		}
@@ -183,7 +183,7 @@ func TestInternalErrorsAreLoggedNotShown(t *testing.T) {
 		log.Reset()
 		cfg.Priority = func(string) int32 { panic("no priority") }
 		got := post(t, startServer(t, cfg, openStore(t)), "{ catalogs { name } }")
-		got.wantError(t, "INTERNAL_SERVER_ERROR", "its log has the cause")
+		got.wantError(t, "INTERNAL_SERVER_ERROR", "see its log")
 		if strings.Contains(got.body, "no priority") || !strings.Contains(log.String(), "no priority") {
 			t.Errorf("the cause is shown or not logged: %s\n%s", got.body, log.String())
 		}

@@ -98,11 +98,11 @@ func TestLimitsOnAnswers(t *testing.T) {
 		want  []string
 	}{
 		"read": {func(l *Limits) { l.Read = 1000 }, `{ bundles { nodes { image } } }`,
-			[]string{"more than 1000 bytes of the catalogs", "fewer packages, a smaller first"}},
+			[]string{"more than 1000 bytes of the catalogs", "select fewer packages or fields, or use a smaller first"}},
 		"read, by summaries of a page": {func(l *Limits) { l.Read = 500 }, `{ packages { nodes { displayName } } }`, []string{"more than 500 bytes of the catalogs"}},
 		"decoded":                      {func(l *Limits) { l.Decoded = 100 }, `{ bundles { nodes { image } } }`, []string{"decodes more than 100 JSON values", "smaller first"}},
 		"values": {func(l *Limits) { l.Values = 19 }, `{ bundles { nodes { name version size } } }`,
-			[]string{"more than 19 values", "smaller first or fewer fields"}},
+			[]string{"more than 19 values", "select fewer fields, or use a smaller first"}},
 		// gqlgen resolves no field of these.
 		"values, by elements": {func(l *Limits) { l.Values = 25 }, `{ blobs { nodes { __typename } } }`, []string{"more than 25 values"}},
 		"values, by __typename": {func(l *Limits) { l.Values = 100 }, `{ blobs { nodes { ...T } } } fragment T on Blob { ... on Blob {` + aliases("__typename", 5) + `} }`,
@@ -113,7 +113,7 @@ func TestLimitsOnAnswers(t *testing.T) {
 		"values, of introspection": {func(l *Limits) { l.Values = 200 }, `{ __schema { types { name fields { name } } } }`, []string{"more than 200 values"}},
 		// The blob is read once and given many times.
 		"reply": {func(l *Limits) { l.Reply = 50_000 }, `{ blobs(filter: {catalog: "big"}) { nodes {` + aliases("content", 20) + ` } } }`,
-			[]string{"the answer has more than 50000 bytes"}},
+			[]string{"the reply has more than 50000 bytes"}},
 		"time": {func(l *Limits) { l.Time = 1 }, `{ catalogs { name } }`, []string{"took longer than 1ns"}},
 	} {
 		t.Run(name, func(t *testing.T) {

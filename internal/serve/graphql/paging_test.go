@@ -131,13 +131,13 @@ func TestCursorErrors(t *testing.T) {
 
 	for name, after := range map[string]string{"no base64": "?", "short": "AAAA", "padded": one + "=", "longer": one + "AA"} {
 		t.Run(name, func(t *testing.T) {
-			post(t, url, packages, "after", after).wantError(t, "BAD_USER_INPUT", "after is no cursor: take it from pageInfo.endCursor")
+			post(t, url, packages, "after", after).wantError(t, "BAD_USER_INPUT", "after is not a cursor: use pageInfo.endCursor")
 		})
 	}
 	post(t, url, `query($after: String) { bundles(after: $after) { totalCount } }`, "after", all).
-		wantError(t, "BAD_USER_INPUT", "the cursor is of another list", "begin again without after")
+		wantError(t, "BAD_USER_INPUT", "the cursor belongs to another list", "start again without after")
 	post(t, url, `query($after: String) { packages(after: $after, search: "p") { totalCount } }`, "after", all).
-		wantError(t, "BAD_USER_INPUT", "the cursor is of another list")
+		wantError(t, "BAD_USER_INPUT", "the cursor belongs to another list")
 
 	old := st.Catalogs()
 	commit(t, st, "two", "3", manyPackages(6))
@@ -164,7 +164,7 @@ func TestPageSize(t *testing.T) {
 	url := startServer(t, config(), openStore(t))
 	for _, first := range []int{0, -1, 101, 1 << 30} {
 		post(t, url, `query($n: Int) { packages(first: $n) { totalCount } }`, "n", first).
-			wantError(t, "BAD_USER_INPUT", fmt.Sprintf("first is %d: ask for 1 to 100", first))
+			wantError(t, "BAD_USER_INPUT", fmt.Sprintf("first is %d: use 1 to 100", first))
 	}
 	st := emptyStore(t, t.TempDir())
 	commit(t, st, "many", "1", manyPackages(60))

@@ -1,5 +1,4 @@
-// Package search tells how well a package fits the words that somebody typed. GraphQL and the search route share it, so that both
-// find the same.
+// Package search scores packages for the words of a search. GraphQL and the search route share it.
 package search
 
 import (
@@ -11,30 +10,30 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// The bounds of a query. Each word is looked for in every package of every catalog.
+// Limits of a query. Each word is compared with every package of every catalog.
 const (
 	MaxBytes = 256
 	MaxWords = 10
 )
 
-// Query is text that Compile has read. It is safe for concurrent use. The zero Query finds nothing.
+// Query is a compiled search text. It is safe for concurrent use. The zero Query matches nothing.
 type Query struct {
-	text  string   // lower case, its words parted by one space
-	words []string // lower case, each once
+	text  string   // lower case, words separated by one space
+	words []string // lower case, without duplicates
 }
 
-// Compile reads the text of a search: words parted by white space, all of which a package has to contain, in any case and order. It is
-// an error, with a message for whoever typed it, when there is no word or the text is too long.
+// Compile parses the text of a search: words that a package must contain, in any case and order. The error of an empty or too long text is
+// for the user.
 func Compile(text string) (Query, error) {
 	if len(text) > MaxBytes {
-		return Query{}, fmt.Errorf("the search text has %d bytes, more than %d: search for fewer words", len(text), MaxBytes)
+		return Query{}, fmt.Errorf("the search text has %d bytes, more than %d: use fewer words", len(text), MaxBytes)
 	}
 	if !utf8.ValidString(text) {
 		return Query{}, fmt.Errorf("the search text is not UTF-8")
 	}
 	fields := strings.Fields(strings.ToLower(text))
 	if len(fields) == 0 {
-		return Query{}, fmt.Errorf("the search text has no word in it")
+		return Query{}, fmt.Errorf("the search text has no words")
 	}
 	q := Query{text: strings.Join(fields, " ")}
 	seen := map[string]bool{}
@@ -45,13 +44,12 @@ func Compile(text string) (Query, error) {
 		}
 	}
 	if len(q.words) > MaxWords {
-		return Query{}, fmt.Errorf("the search text has %d words, more than %d: leave some out", len(q.words), MaxWords)
+		return Query{}, fmt.Errorf("the search text has %d words, more than %d: use fewer words", len(q.words), MaxWords)
 	}
 	return q, nil
 }
 
-// What a word is worth where it is found; the best place counts. The steps are far enough apart that a word in the name beats the same
-// word in a keyword, and that a keyword.
+// The score of a word by the place of its match; the best place counts.
 const (
 	isName         = 100 // the whole name or display name
 	beginsName     = 60
@@ -67,8 +65,7 @@ const (
 	isWholeText    = 1000
 )
 
-// Score tells how well a package fits: 0 if it does not contain all words, else the more the better. Scores of one Query compare;
-// those of two do not.
+// Score returns the score of a package, or 0 if it does not contain all words. Scores of different queries are not comparable.
 func (q Query) Score(s fbc.Summary) int {
 	if len(q.words) == 0 {
 		return 0
@@ -88,7 +85,7 @@ func (q Query) Score(s fbc.Summary) int {
 	return score
 }
 
-// texts are those of one package, in lower case. The descriptions, which are long, become so when a word is found nowhere else.
+// texts are the texts of a package in lower case. The long descriptions are converted only if a word occurs nowhere else.
 type texts struct {
 	of           fbc.Summary
 	names        []string
@@ -138,7 +135,7 @@ func worthIn(text, word string, is, begins, within int) int {
 	return 0
 }
 
-// beginsPart tells whether a word stands in a text behind something that is neither letter nor digit.
+// beginsPart reports whether a word follows a character of a text that is neither a letter nor a digit.
 func beginsPart(text, word string) bool {
 	for at := 0; ; {
 		i := strings.Index(text[at:], word)

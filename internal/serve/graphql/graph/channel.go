@@ -14,11 +14,11 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// channels are siblings in the answer: read together, and so are the bundles they lead to.
+// channels are siblings in the reply; they and their bundles are read together.
 type channels struct {
 	list    []*Channel
 	heads   func() (bundleSet, error)
-	entries func() (bundleSet, error) // the bundles of all entries
+	entries func() (bundleSet, error) // bundles of all entries
 }
 
 func newChannels(b *batch) *channels {
@@ -36,7 +36,7 @@ func newChannels(b *batch) *channels {
 	return cs
 }
 
-// bundles finds the bundles that pick names of each channel.
+// bundles returns the bundles that pick names for each channel.
 func (cs *channels) bundles(pick func(*Channel) ([]string, error)) (bundleSet, error) {
 	names := map[*packageFacts][]string{}
 	var order []*packageFacts
@@ -75,7 +75,7 @@ func entriesOf(blob *declcfg.Channel, versions map[string]string) []channel.Entr
 	return entries
 }
 
-// Channel is a channel of a sound package.
+// Channel is a channel of a valid package.
 type Channel struct {
 	node
 	siblings *channels
@@ -205,7 +205,7 @@ type Property struct {
 	Value JSON
 }
 
-// newProperty takes no value for null.
+// newProperty returns a property; a missing value is null.
 func newProperty(p property.Property) *Property {
 	if len(p.Value) == 0 {
 		return &Property{p.Type, JSON("null")}
@@ -213,7 +213,7 @@ func newProperty(p property.Property) *Property {
 	return &Property{p.Type, JSON(p.Value)}
 }
 
-// propertiesOf are those of the types wanted, or all.
+// propertiesOf returns the properties of some types, or all.
 func propertiesOf(all []property.Property, types []string) []*Property {
 	out := []*Property{}
 	for _, p := range all {
@@ -230,10 +230,10 @@ type bundleKey struct {
 	name string
 }
 
-// bundleSet are bundles that are read together.
+// bundleSet is a set of bundles that are read together.
 type bundleSet map[bundleKey]*Bundle
 
-// findBundles finds the bundles of packages that names tells of each. Nothing is read.
+// findBundles returns the named bundles of packages, without reading them.
 func findBundles(of []*packageFacts, names func(*packageFacts) ([]string, error)) (bundleSet, error) {
 	b := &batch{}
 	for _, p := range of {

@@ -11,24 +11,24 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
-// Limits bound what one request may cost.
+// Limits bound the cost of one request.
 type Limits struct {
 	Read    int64 // bytes read from the store
-	Decoded int   // JSON values of the blobs that are decoded
-	Reply   int64 // bytes of all names and values of the answer
-	Values  int   // how many values the answer has: fields and elements of lists
-	Edges   int   // of the upgrade graph of one channel
-	Memory  int64 // bytes that may be taken without asking Options.Grow
+	Decoded int   // decoded JSON values
+	Reply   int64 // bytes of the reply
+	Values  int   // fields and list elements of the reply
+	Edges   int   // edges of one upgrade graph
+	Memory  int64 // bytes of memory without Options.Grow
 }
 
-// About how many bytes of memory things take until the request ends, as measured; a byte read takes one.
+// Measured bytes of memory until the end of the request; a byte that is read takes one.
 const (
-	memoryPerDecoded = 800   // a JSON value, at worst an empty CRD description: what it becomes, and what is dropped on the way
-	memoryPerValue   = 1_000 // a value of the answer, within gqlgen
-	memoryPerReply   = 4     // a byte of the answer, which is copied from buffer to buffer
+	memoryPerDecoded = 800   // a JSON value, at worst an empty CRD description, including garbage
+	memoryPerValue   = 1_000 // a value of the reply in gqlgen
+	memoryPerReply   = 4     // a byte of the reply, which is copied between buffers
 )
 
-// spent is what a request has used of its limits.
+// spent is the use of the limits by a request.
 type spent struct {
 	read, decoded, reply, values, memory atomic.Int64
 
@@ -36,7 +36,7 @@ type spent struct {
 	tags sync.Map // of *ast.Field to tags
 }
 
-// spend adds to what is used of a limit, and of memory, and ends the request when that is more than there is.
+// spend adds to the use of a limit and of memory, and ends the request beyond the limit.
 func (r *Request) spend(used *atomic.Int64, amount, limit, memory int64, format string) error {
 	if used.Add(amount) > limit {
 		r.Stop(&Error{CodeLimit, fmt.Sprintf(format, limit)})
@@ -55,17 +55,17 @@ func (r *Request) spend(used *atomic.Int64, amount, limit, memory int64, format 
 
 func (r *Request) spendRead(amount int64) error {
 	return r.spend(&r.spent.read, amount, r.Limits.Read, 1,
-		"answering this reads more than %d bytes of the catalogs, the most for one request: ask for fewer packages, a smaller first or fewer fields")
+		"the request reads more than %d bytes of the catalogs (limit of one request): select fewer packages or fields, or use a smaller first")
 }
 
-// spendDecoded is for values that are about to be decoded.
+// spendDecoded charges values before they are decoded.
 func (r *Request) spendDecoded(values int) error {
 	return r.spend(&r.spent.decoded, int64(values), int64(r.Limits.Decoded), memoryPerDecoded,
-		"answering this decodes more than %d JSON values of the catalogs, the most for one request: ask for fewer packages, a smaller first or fewer fields")
+		"the request decodes more than %d JSON values of the catalogs (limit of one request): select fewer packages or fields, or use a smaller first")
 }
 
-// Meter resolves one field within the limits of its request; it goes around every field, as gqlgen's FieldMiddleware. A list is measured
-// before gqlgen walks it, and with it the names that its elements have of __typename, which gqlgen does not resolve.
+// Meter is gqlgen's FieldMiddleware: it resolves a field within the limits of its request. It measures a list before gqlgen walks it, including
+// the __typename fields of its elements, which gqlgen does not resolve.
 func Meter(ctx context.Context, next func(context.Context) (any, error)) (any, error) {
 	r := requestOf(ctx)
 	if err := r.check(ctx); err != nil {
@@ -82,20 +82,20 @@ func Meter(ctx context.Context, next func(context.Context) (any, error)) (any, e
 		elements, objects = n, n
 	}
 	err = r.spend(&r.spent.values, 1+elements+objects*tags.count, int64(r.Limits.Values), memoryPerValue,
-		"the answer has more than %d values, the most for one request: ask for a smaller first or fewer fields")
+		"the reply has more than %d values (limit of one request): select fewer fields, or use a smaller first")
 	if err != nil {
 		return nil, err
 	}
 	size := nameSize(field) + sizeOf(value) + objects*tags.bytes
 	err = r.spend(&r.spent.reply, size, r.Limits.Reply, memoryPerReply,
-		"the answer has more than %d bytes, the most for one request: ask for a smaller first or fewer fields")
+		"the reply has more than %d bytes (limit of one request): select fewer fields, or use a smaller first")
 	if err != nil {
 		return nil, err
 	}
 	return value, nil
 }
 
-// length is the number of elements of a list.
+// length returns the number of elements of a list.
 func length(value any) (int64, bool) {
 	if _, ok := value.(JSON); ok {
 		return 0, false
@@ -107,7 +107,7 @@ func length(value any) (int64, bool) {
 	return int64(v.Len()), true
 }
 
-// sizeOf is what a value adds to the answer, in bytes; 0 where that is little, or its parts are fields of their own.
+// sizeOf returns the bytes of a value in the reply; 0 for small values and objects.
 func sizeOf(value any) int64 {
 	switch v := value.(type) {
 	case string:
@@ -128,7 +128,7 @@ func sizeOf(value any) int64 {
 	return 0
 }
 
-// textSize is the size of a string as JSON, where a control character has six bytes.
+// textSize returns the size of a string as JSON; a control character takes six bytes.
 func textSize(s string) int64 {
 	size := int64(len(s) + len(`"",`))
 	for i := range len(s) {
@@ -139,10 +139,10 @@ func textSize(s string) int64 {
 	return size
 }
 
-// nameSize is what the name of a field adds to the answer, in bytes.
+// nameSize returns the bytes of a field name in the reply.
 func nameSize(field *ast.Field) int64 { return int64(len(field.Alias) + len(`"":,`)) }
 
-// tags are the names that each object of a field has of __typename.
+// tags are the __typename fields of each object of a field.
 type tags struct{ count, bytes int64 }
 
 func (r *Request) tagsOf(field *ast.Field) tags {
@@ -160,7 +160,7 @@ func tagsIn(set ast.SelectionSet) (sum tags) {
 		switch s := selection.(type) {
 		case *ast.Field:
 			if s.Name == "__typename" {
-				t = tags{1, nameSize(s) + 30} // the longest name of a type is shorter
+				t = tags{1, nameSize(s) + 30} // longer than any type name
 			}
 		case *ast.InlineFragment:
 			t = tagsIn(s.SelectionSet)

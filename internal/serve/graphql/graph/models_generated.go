@@ -8,15 +8,15 @@ import (
 	"strconv"
 )
 
-// What in an entry allows the upgrade to it.
+// The field of an entry that allows the upgrade to it.
 type UpgradeKind string
 
 const (
-	// It names the other as the one it replaces.
+	// The entry replaces the other bundle.
 	UpgradeKindReplaces UpgradeKind = "REPLACES"
-	// It names the other among those it skips.
+	// The entry skips the other bundle.
 	UpgradeKindSkips UpgradeKind = "SKIPS"
-	// The version of the other, an entry of the channel, lies in its skipRange.
+	// The skipRange of the entry contains the version of the other entry.
 	UpgradeKindSkipRange UpgradeKind = "SKIP_RANGE"
 )
 

@@ -99,7 +99,7 @@ func (l list) page(first *int, after *string, total int) (page, error) {
 		size = *first
 	}
 	if size < 1 || size > MaxFirst {
-		return page{}, badInput("first is %d: ask for 1 to %d, and go on with after and pageInfo.endCursor", size, MaxFirst)
+		return page{}, badInput("first is %d: use 1 to %d, and page with after and pageInfo.endCursor", size, MaxFirst)
 	}
 	p := page{list: l.start()}
 	if deref(after) != "" {
@@ -172,8 +172,8 @@ func (l list) accept(c, start cursor) error {
 			"through one catalog after the other at /catalogs/{catalog}/digests/{digest}/api/v1/graphql, which does not change", strings.Join(names, ", "))
 	}
 	if c.what != start.what {
-		return badInput("the cursor is of another list, or of this one with other arguments: " +
-			"give the arguments with which it was got, or begin again without after")
+		return badInput("the cursor belongs to another list or to other arguments: " +
+			"repeat the arguments of its request, or start again without after")
 	}
 	return nil
 }
@@ -201,5 +201,5 @@ func parseCursor(text string) (cursor, error) {
 }
 
 func errCursor() error {
-	return badInput("after is no cursor: take it from pageInfo.endCursor or from an edge of an earlier page")
+	return badInput("after is not a cursor: use pageInfo.endCursor or the cursor of an edge")
 }

@@ -324,7 +324,7 @@ func bundlesOf(ctx context.Context, scope []*source, f *BundleFilter, first *int
 	if f.Provides != nil {
 		query.Provides = fbc.GVK{Group: deref(f.Provides.Group), Version: deref(f.Provides.Version), Kind: deref(f.Provides.Kind)}
 		if query.Provides == (fbc.GVK{}) {
-			return nil, badInput("provides is empty: give one of group, version and kind at least")
+			return nil, badInput("provides is empty: set one of group, version and kind at least")
 		}
 	}
 	inRange, err := versionRange(deref(f.VersionRange))

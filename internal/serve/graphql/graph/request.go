@@ -1,8 +1,8 @@
-// Package graph is the GraphQL schema of catalogd and what answers it: pinned catalogs, read through the index of the store.
+// Package graph is the GraphQL schema of catalogd and its resolvers, which read pinned catalogs through the index of the store.
 //
-// The types that the schema names are those of this package; generated.go, made of schema.graphqls by gqlgen, calls them. A field that
-// the index or a package's summary can answer reads no blob. Any other reads the blobs of all its siblings in the answer at once, in
-// the order of the file, and each blob at most once a request.
+// The types of the schema are types of this package; gqlgen generates generated.go from schema.graphqls. Fields from the index or from a
+// package's summary read no blobs. Other fields read the blobs of all their siblings at once, in the order of the file, and each blob at most
+// once per request.
 package graph
 
 import (
@@ -18,16 +18,16 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// The codes of errors, in extensions.code, beside those of gqlgen for what does not parse or fit the schema.
+// Error codes in extensions.code, in addition to gqlgen's codes for parsing and validation.
 const (
-	CodeInput    = "BAD_USER_INPUT"        // an argument cannot be used; the message says which and why
-	CodeNotFound = "NOT_FOUND"             // an argument names a catalog that is not served
-	CodeLimit    = "LIMIT_EXCEEDED"        // the message says the limit and what to do
-	CodeContent  = "INVALID_CONTENT"       // the catalog holds something that cannot be read
+	CodeInput    = "BAD_USER_INPUT"        // an invalid argument
+	CodeNotFound = "NOT_FOUND"             // a catalog that is not served
+	CodeLimit    = "LIMIT_EXCEEDED"        // a limit; the message has the remedy
+	CodeContent  = "INVALID_CONTENT"       // invalid content of the catalog
 	CodeInternal = "INTERNAL_SERVER_ERROR" // the log has the cause
 )
 
-// Error is an error with a message for the client. Any other error stays in the log.
+// Error is an error for the client. Other errors are only logged.
 type Error struct {
 	Code    string
 	Message string
@@ -39,23 +39,22 @@ func badInput(format string, args ...any) error {
 	return &Error{CodeInput, fmt.Sprintf(format, args...)}
 }
 
-// Options are what answers depend on beside the catalogs.
+// Options configure a Request.
 type Options struct {
-	BaseURL  string                     // where clients reach the service: scheme and host, no trailing slash
+	BaseURL  string                     // the external URL: scheme and host, no trailing slash
 	Priority func(catalog string) int32 // higher wins; nil: all 0
 	Limits   Limits
-	Kept     *Kept // of all requests; nil: the request keeps what it finds for itself
-	// Grow asks for leave to take more memory than Limits.Memory, once a request; it may wait. nil: it is always given.
+	Kept     *Kept // shared by requests; nil: not shared
+	// Grow requests more memory than Limits.Memory, once per request; it may block. nil: always granted.
 	Grow func() error
 }
 
-// Request is one GraphQL request over catalogs as they were when it came. It belongs to that request and keeps what it read until its end.
-// Whoever makes it calls Stop when its time is over.
+// Request is a GraphQL request over pinned catalogs. It caches reads until its end. Its creator calls Stop on timeout.
 type Request struct {
 	Options
 	sources []*source // sorted by name
 
-	finding sync.Mutex // held while a list is found
+	finding sync.Mutex // serializes the evaluation of lists
 	spent   spent
 	stopped atomic.Pointer[Error]
 }
@@ -81,20 +80,20 @@ func NewRequest(opts Options, catalogs []store.Catalog) *Request {
 
 type requestKey struct{}
 
-// WithRequest gives the resolvers that run with the context their request.
+// WithRequest returns a context with the request for resolvers.
 func WithRequest(ctx context.Context, r *Request) context.Context {
 	return context.WithValue(ctx, requestKey{}, r)
 }
 
 func requestOf(ctx context.Context) *Request { return ctx.Value(requestKey{}).(*Request) }
 
-// Stop ends the request for the reason given, unless it has ended already: no further field is resolved.
+// Stop ends the request, unless it has ended: no further field is resolved.
 func (r *Request) Stop(reason *Error) { r.stopped.CompareAndSwap(nil, reason) }
 
-// Stopped is why the request ended early, nil if it did not.
+// Stopped returns the reason of an early end, or nil.
 func (r *Request) Stopped() *Error { return r.stopped.Load() }
 
-// check tells whether the request may go on.
+// check returns the reason if the request has ended.
 func (r *Request) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		r.Stop(&Error{CodeLimit, context.Cause(ctx).Error()})
@@ -105,7 +104,7 @@ func (r *Request) check(ctx context.Context) error {
 	return nil
 }
 
-// turn waits until no other list of the request is being found, so that many of them end when the request does. The caller calls done.
+// turn waits until no other list of the request is evaluated, so that all end with the request. The caller calls done.
 func (r *Request) turn(ctx context.Context) (done func(), err error) {
 	r.finding.Lock()
 	if err := r.check(ctx); err != nil {
@@ -115,13 +114,13 @@ func (r *Request) turn(ctx context.Context) (done func(), err error) {
 	return r.finding.Unlock, nil
 }
 
-// source is one pinned catalog and what the request has read of it.
+// source is a pinned catalog with the reads of the request.
 type source struct {
 	r        *Request
 	at       store.Catalog
-	snapshot weak.Pointer[store.Snapshot] // that of at, as what is kept names it
+	snapshot weak.Pointer[store.Snapshot] // of at, as a key of Kept
 	priority int32
-	sound    func() map[string]bool // the names of the sound packages
+	sound    func() map[string]bool // names of valid packages
 	schemas  func() []*SchemaCount
 
 	mu       sync.Mutex // guards the maps, and is held while reading
@@ -138,18 +137,18 @@ func (s *source) readSound() map[string]bool {
 	return sound
 }
 
-// selectSound selects blobs of sound packages.
+// selectSound selects blobs of valid packages.
 func (s *source) selectSound(q store.Query) *store.Blobs {
 	sound := s.sound()
 	return s.keep(s.at.Snapshot.Select(q), func(e store.Entry) bool { return sound[e.Package] })
 }
 
-// keep is Blobs.Keep, which may hold an entry against much and be asked of 100,000s of them: it is quick once the request has stopped.
+// keep is Blobs.Keep, but skips the filter after the request has stopped.
 func (s *source) keep(blobs *store.Blobs, holds func(store.Entry) bool) *store.Blobs {
 	return blobs.Keep(func(e store.Entry) bool { return s.r.Stopped() == nil && holds(e) })
 }
 
-// scope are the catalogs that a filter names: one, or all. It is an error to name one that is not among those of the request.
+// scope returns the catalog of a filter, or all catalogs.
 func (r *Request) scope(catalog *string) ([]*source, error) {
 	name := deref(catalog)
 	if name == "" {
@@ -160,10 +159,10 @@ func (r *Request) scope(catalog *string) ([]*source, error) {
 			return []*source{s}, nil
 		}
 	}
-	return nil, &Error{CodeNotFound, fmt.Sprintf("catalog %q is not served here; {catalogs{name}} lists the catalogs that are", name)}
+	return nil, &Error{CodeNotFound, fmt.Sprintf("catalog %q is not served; {catalogs{name}} lists the served catalogs", name)}
 }
 
-// deref takes what is not given for empty.
+// deref returns the zero value for nil.
 func deref[T any](p *T) T {
 	if p == nil {
 		var zero T
@@ -172,7 +171,7 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// orNull takes what is empty for not given.
+// orNull returns nil for an empty string.
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -180,7 +179,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-// deprecation is one with a message, nil without.
+// deprecation returns nil for an empty message.
 func deprecation(message string) *Deprecation {
 	if message == "" {
 		return nil
@@ -188,7 +187,7 @@ func deprecation(message string) *Deprecation {
 	return &Deprecation{Message: message}
 }
 
-// summarySize is about how many bytes are read for a summary.
+// summarySize returns the approximate number of bytes that a summary reads.
 func summarySize(s fbc.Summary) int64 {
 	return int64(300 + len(s.Name) + len(s.DisplayName) + len(s.ShortDescription) + len(s.Description) + len(s.Head))
 }
