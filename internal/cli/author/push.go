@@ -75,7 +75,7 @@ The credentials are those of docker login. Plain HTTP is allowed for registries 
 		if err != nil {
 			return err
 		}
-		return result.print(s, req.format)
+		return result.report(s, req.format)
 	}
 	return cmd
 }
@@ -158,8 +158,8 @@ func checkBeforePush(ctx context.Context, s *session.Session, req pushRequest) (
 	return report.Refused, nil
 }
 
-// print prints the image and, unless catalogd would refuse it, the next command.
-func (p *pushed) print(s *session.Session, format string) error {
+// report prints the image and, unless catalogd would refuse it, the next command.
+func (p *pushed) report(s *session.Session, format string) error {
 	if format == "json" {
 		text, err := json.MarshalIndent(p, "", "  ")
 		if err != nil {

@@ -21,11 +21,11 @@ func TestNextAfterPush(t *testing.T) {
 		}
 		var errs strings.Builder
 		s := sessiontest.New(t, &errs)
-		if err := (&pushed{tag: tag}).print(s, ""); err != nil || !strings.HasSuffix(errs.String(), want) {
+		if err := (&pushed{tag: tag}).report(s, ""); err != nil || !strings.HasSuffix(errs.String(), want) {
 			t.Errorf("%v: %s", err, errs.String())
 		}
 		errs.Reset()
-		if err := (&pushed{tag: tag, refused: true}).print(s, ""); err != nil || errs.String() != "\n" {
+		if err := (&pushed{tag: tag, refused: true}).report(s, ""); err != nil || errs.String() != "\n" {
 			t.Errorf("of what catalogd would refuse: %v: %s", err, errs.String())
 		}
 	}

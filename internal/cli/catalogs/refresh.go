@@ -198,10 +198,10 @@ func (p poll) firstEvent(ctx context.Context, s *session.Session, wanted func(co
 			return nil
 		}
 		found = event
-		return follow.Done
+		return follow.ErrDone
 	})
 	switch {
-	case errors.Is(err, follow.Done):
+	case errors.Is(err, follow.ErrDone):
 		return found, nil
 	case err == nil:
 		return found, errors.New("the catalog is no longer served")

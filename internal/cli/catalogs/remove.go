@@ -77,8 +77,12 @@ func remove(ctx context.Context, s *session.Session, ch *change, req removeReque
 	if !req.wait || ch.isDry() {
 		return nil
 	}
+	return waitAllDeleted(ctx, s, ch, catalogs, req.timeout)
+}
+
+func waitAllDeleted(ctx context.Context, s *session.Session, ch *change, catalogs []v1beta1.CatalogSource, timeout time.Duration) error {
 	for i := range catalogs {
-		if err := waitDeleted(ctx, s, &catalogs[i], req.timeout); err != nil {
+		if err := waitDeleted(ctx, s, &catalogs[i], timeout); err != nil {
 			return err
 		}
 		if ch.isText() {

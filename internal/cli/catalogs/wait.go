@@ -62,7 +62,7 @@ func wait(ctx context.Context, s *session.Session, req waitRequest) (*v1beta1.Ca
 		last, now = c, req.progress(c)
 		switch {
 		case now.done:
-			return follow.Done
+			return follow.ErrDone
 		case now.err == nil:
 			shown.Show(now.stage, now.detail)
 		case now.grace == 0:

@@ -21,7 +21,7 @@ const (
 	maxAlien     = 200
 )
 
-// Error is a reply that is no success: of the content service, or of the API server on the way to it.
+// Error is an unsuccessful reply of the content service, or of the API server on the way to it.
 type Error struct {
 	Code      int    // of HTTP
 	Message   string // a sentence for people, with the remedy
@@ -34,18 +34,18 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// hasCode tells whether GraphQL says that something of this code is wrong.
+// hasCode reports whether a GraphQL error has this code.
 func (e *Error) hasCode(code string) bool {
 	return slices.ContainsFunc(e.query, func(q QueryError) bool { return q.Extensions.Code == code })
 }
 
-// IsNotFound tells whether the content service says that there is no such thing.
+// IsNotFound reports whether the content service answered that something does not exist.
 func IsNotFound(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Code == http.StatusNotFound && !e.APIServer && !e.alien || e.hasCode(notFound))
 }
 
-// IsRefused tells whether somebody may not read what was asked for.
+// IsRefused reports whether the user may not read what was requested.
 func IsRefused(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Code == http.StatusForbidden || e.Code == http.StatusUnauthorized)
@@ -78,7 +78,7 @@ func noService(s *Service) string {
 	return fmt.Sprintf("what answers at %s is no content service of catalogd", s)
 }
 
-// decode reads a reply that is to be JSON.
+// decode reads a JSON reply.
 func decode(s *Service, resp *http.Response, out any) error {
 	err := json.NewDecoder(resp.Body).Decode(out)
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {

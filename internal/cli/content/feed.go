@@ -206,7 +206,7 @@ func (f *feed) reopen(ctx context.Context) (*stream, error) {
 	}
 }
 
-// passes tells whether it may be better later.
+// passes reports whether an error is temporary.
 func passes(err error) bool {
 	code := http.StatusServiceUnavailable // not even an answer
 	if ours, ok := errors.AsType[*Error](err); ok {

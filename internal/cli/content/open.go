@@ -57,7 +57,7 @@ func Proxied(config *rest.Config, a Address, mint func(context.Context) (string,
 	return newService(base, client, mint), nil
 }
 
-// newService follows no redirects: the client adds credentials to each request, wherever it leads, and the content service sends nobody elsewhere.
+// newService returns a service that follows no redirects, because the client would send its credentials to the new address.
 func newService(base *url.URL, client *http.Client, mint func(context.Context) (string, error)) *Service {
 	own := *client // it may be that of the whole process
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

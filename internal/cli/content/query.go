@@ -42,7 +42,7 @@ type QueryError struct {
 	Extensions struct{ Code string }
 }
 
-// isCoded tells whether a fault has a code, as all have that the content service finds. Errors of registries look alike, but for that.
+// isCoded reports whether an error has a code. All errors of the content service have one, similar errors of registries do not.
 func (e QueryError) isCoded() bool { return e.Extensions.Code != "" }
 
 // refused makes an error of what an answer says of faults.
@@ -121,15 +121,14 @@ type page[T any] struct {
 	}
 }
 
-// How often a list is begun anew, and how long each time later than the last: replicas of the service change one after the other.
+// Limits of restarting a list. Each restart waits longer, because the replicas of the service change one after the other.
 const (
 	maxListings = 6
 	relistAfter = 200 * time.Millisecond
 )
 
-// All asks for all pages of a connection, and returns the nodes. The query has one field at its root, which takes its parameter $after as
-// `after` and answers with nodes and pageInfo { hasNextPage endCursor }. All pages are of one version: a list of what changes meanwhile is
-// begun anew.
+// All reads all pages of a connection and returns the nodes. The query has one root field, which takes the variable $after and returns
+// nodes and pageInfo { hasNextPage endCursor }. All pages are of one version: if the catalog changes meanwhile, the list restarts.
 func All[T any](ctx context.Context, s *Service, catalog, version, query string, variables map[string]any) ([]T, error) {
 	for listing := 1; ; listing++ {
 		nodes, err := list[T](ctx, s, catalog, version, query, variables)
@@ -137,7 +136,7 @@ func All[T any](ctx context.Context, s *Service, catalog, version, query string,
 			return nodes, err
 		}
 		if listing == maxListings {
-			return nil, fmt.Errorf("the catalogs changed %d times while they were listed: try again, or list one of them", listing)
+			return nil, fmt.Errorf("catalogs changed %d times during the listing; retry, or list a single catalog", listing)
 		}
 		select {
 		case <-time.After(time.Duration(listing-1) * relistAfter):

@@ -18,8 +18,8 @@ import (
 // retryAfter is the wait before the API server is asked again after a watch ended.
 const retryAfter = time.Second
 
-// Done ends Run without an error when a callback returns it.
-var Done = errors.New("done") //nolint:errname,staticcheck // as io.EOF
+// ErrDone ends Run without an error when a callback returns it.
+var ErrDone = errors.New("done")
 
 // Catalogs follows CatalogSources of the API server.
 type Catalogs struct {
@@ -45,7 +45,7 @@ func (f *Catalogs) Run(ctx context.Context) error {
 			err = f.watch(ctx, from)
 		}
 		switch {
-		case errors.Is(err, Done):
+		case errors.Is(err, ErrDone):
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

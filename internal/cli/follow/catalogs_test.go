@@ -67,7 +67,7 @@ func testFollowerTellsWhatItMissed(t *testing.T) {
 	}
 	f.Synced = func() error {
 		if syncs++; syncs == 3 {
-			return Done
+			return ErrDone
 		}
 		return nil
 	}

@@ -26,7 +26,7 @@ const feedRetry = 30 * time.Second
 // A Handler reports changes. Only one of its functions prints at a time.
 type Handler struct {
 	// Event reads what an event needs and returns a function that prints it. After an error it is called again.
-	Event func(context.Context, *content.Service, content.Event) (print func() error, err error)
+	Event func(context.Context, *content.Service, content.Event) (show func() error, err error)
 
 	// Catalog, if not nil, prints changes of the object.
 	Catalog func(watch.EventType, *v1beta1.CatalogSource) error
@@ -90,7 +90,7 @@ func (f *feeds) start(ctx context.Context, catalog string, open func() (*content
 		service, err := open()
 		if err == nil {
 			err = service.Watch(ctx, catalog, since, func(event content.Event) error {
-				return f.print(ctx, service, one, event)
+				return f.report(ctx, service, one, event)
 			})
 		}
 		return f.ended(ctx, catalog, one, err)
@@ -128,18 +128,18 @@ func (f *feeds) printRetry(catalog string, err error) error {
 	return err
 }
 
-func (f *feeds) print(ctx context.Context, service *content.Service, one *feed, event content.Event) error {
-	print := func() error { return f.printRetry(event.Catalog, event.Err) }
+func (f *feeds) report(ctx context.Context, service *content.Service, one *feed, event content.Event) error {
+	show := func() error { return f.printRetry(event.Catalog, event.Err) }
 	if event.Type != content.Lost {
 		var err error
-		if print, err = f.handler.Event(ctx, service, event); err != nil {
+		if show, err = f.handler.Event(ctx, service, event); err != nil {
 			return err // the feed restarts before this event
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.started = true
-	if err := callback(print()); err != nil {
+	if err := callback(show()); err != nil {
 		return err
 	}
 	if event.Type != content.Lost {

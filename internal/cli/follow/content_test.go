@@ -20,7 +20,7 @@ func TestWatchEndsWhereNobodyReads(t *testing.T) {
 		return func() error { return closed }, nil
 	}
 	f := &feed{}
-	err := w.print(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "1"})
+	err := w.report(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "1"})
 	if err = w.ended(t.Context(), "a", f, err); !errors.Is(err, closed) {
 		t.Errorf("it ends with %v, want %v", err, closed)
 	}
@@ -33,11 +33,11 @@ func TestWatchLosesNoEvent(t *testing.T) {
 		return func() error { return nil }, failure
 	}}}
 	f := &feed{last: "1", failure: "same"}
-	if err := w.print(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); !errors.Is(err, failure) || f.last != "1" || f.failure != "same" {
+	if err := w.report(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); !errors.Is(err, failure) || f.last != "1" || f.failure != "same" {
 		t.Errorf("%v, %+v", err, f)
 	}
 	failure = nil
-	if err := w.print(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); err != nil || f.last != "2" || f.failure != "" {
+	if err := w.report(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); err != nil || f.last != "2" || f.failure != "" {
 		t.Errorf("%v, %+v", err, f)
 	}
 }
@@ -47,7 +47,7 @@ func TestWatchOfAHostileName(t *testing.T) {
 	var errs strings.Builder
 	w := &feeds{session: sessiontest.New(t, &errs), started: true}
 	const name = "a\x1b[2Jb"
-	lost := w.print(t.Context(), nil, &feed{}, content.Event{Type: content.Lost, Catalog: name, Err: errors.New("away")})
+	lost := w.report(t.Context(), nil, &feed{}, content.Event{Type: content.Lost, Catalog: name, Err: errors.New("away")})
 	failed := w.ended(t.Context(), name, &feed{}, errors.New("gone\a"))
 	if want := "a\ufffd[2Jb: away; retrying\na\ufffd[2Jb: gone\ufffd; retrying\n"; lost != nil || failed != nil || errs.String() != want {
 		t.Errorf("%v, %v: %q", lost, failed, errs.String())
@@ -63,7 +63,7 @@ func TestWatchTellsOfARemovalOnce(t *testing.T) {
 	f := &feed{}
 	gone := &content.Error{Code: http.StatusNotFound, Message: "not here"}
 	for _, kind := range []string{content.Removed, content.Digest} {
-		if err := errors.Join(w.print(t.Context(), nil, f, content.Event{Type: kind}), w.ended(t.Context(), "mine", f, gone)); err != nil {
+		if err := errors.Join(w.report(t.Context(), nil, f, content.Event{Type: kind}), w.ended(t.Context(), "mine", f, gone)); err != nil {
 			t.Error(err)
 		}
 		if want := map[string]string{content.Removed: "", content.Digest: "mine: not here; retrying\n"}[kind]; errs.String() != want {

@@ -1,4 +1,4 @@
-// Package migrate makes CatalogSources of catalogd from those of OLM v0.
+// Package migrate converts OLM v0 CatalogSources to those of catalogd.
 package migrate
 
 import (
@@ -82,7 +82,7 @@ func (m *Migration) Title() string {
 	return m.From.GetNamespace() + "/" + m.From.GetName()
 }
 
-// migrate makes one CatalogSource, under a name that no other has. secretName says how a Secret of its namespace is to be called.
+// migrate converts one CatalogSource to a unique name. secretName returns the new name of a Secret.
 func migrate(from *unstructured.Unstructured, name string, secretName func(namespace, name string) string) *Migration {
 	m := &Migration{From: from, Secrets: map[string]string{}}
 	m.To.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSource"))

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// seldom is how often work that goes on is told of where lines cannot be written over.
+// seldom is the interval of lines for the same stage.
 const seldom = 15 * time.Second
 
-// A Progress tells how far long work is: in one line that is written over or, where that cannot be done, in a line for each stage and now
-// and then one more.
+// A Progress shows the progress of long work: in one line that it overwrites or, where that is impossible, in a line for each stage and
+// one more now and then.
 type Progress struct {
 	to    *Terminal
 	now   func() time.Time
 	stage string
 	told  time.Time
-	shown bool // whether a line stands there that is to be written over
+	shown bool // whether a line must be erased
 }
 
-// Progress begins to tell of work.
+// Progress returns a Progress on the terminal.
 func (t *Terminal) Progress() *Progress { return &Progress{to: t, now: time.Now} }
 
-// Show tells what is being done, and how far that is.
+// Show shows the stage of the work and its details.
 func (p *Progress) Show(stage, detail string) {
 	line := Line(stage)
 	if detail != "" {
@@ -42,7 +42,7 @@ func (p *Progress) Show(stage, detail string) {
 	fmt.Fprintln(p.to, line)
 }
 
-// End takes the line away, so that something else can be written.
+// End erases the line.
 func (p *Progress) End() {
 	if p.shown {
 		fmt.Fprint(p.to, "\r\x1b[K")

@@ -16,7 +16,7 @@ type Column struct {
 	Least int                     // how narrow it may become before any is left out; 0: it is not cut before
 	Drop  int                     // when it is left out where not even cut columns fit: those with 1 first; 0: last
 	Apart bool                    // whether it counts as one without Drop unless all its cells are the same
-	Known bool                    // whether whoever asked has said what is in it: it is left out as one that is empty
+	Known bool                    // whether the command line gives the value; dropped like an empty column
 	Style func(cell string) Style // nil: plain
 	Mark  []string                // what is bold wherever it stands in a cell, in any case
 }
@@ -190,7 +190,7 @@ func measure(lines [][]string, shown []int) []int {
 // shrink takes from the widest column until all fit: from those that are wider than the least they need, and if there are none from any.
 func shrink(widths, leasts []int, most int) {
 	for n := range widths {
-		widths[n] = min(widths[n], most) // lest it take forever
+		widths[n] = min(widths[n], most) // limits the loop below
 	}
 	for over := total(widths) - most; over > 0; over-- {
 		widest, spare := 0, false

@@ -101,22 +101,26 @@ providers.`,
 		if flags.watch {
 			return getAndWatch(cmd.Context(), s, req, format, flags.sortBy)
 		}
-		found, missing, err := get(cmd.Context(), s, req)
-		switch {
-		case err != nil:
-			return err
-		case len(found) == 0 && missing != nil:
-			return missing
-		case len(found) == 0:
-			return printNothing(cmd.Context(), s, req, format)
-		}
-		rows := rowsOf(found)
-		if err := output.Sort(rows, flags.sortBy); err != nil {
-			return err
-		}
-		return errors.Join(missing, format.Print(s.Stdout, known(req.kind.columns, req.Scope), rows, len(req.names) == 1))
+		return getAndPrint(cmd.Context(), s, req, format, flags.sortBy)
 	}
 	return cmd
+}
+
+func getAndPrint(ctx context.Context, s *session.Session, req getRequest, format *output.Format, sortBy string) error {
+	found, missing, err := get(ctx, s, req)
+	switch {
+	case err != nil:
+		return err
+	case len(found) == 0 && missing != nil:
+		return missing
+	case len(found) == 0:
+		return printNothing(ctx, s, req, format)
+	}
+	rows := rowsOf(found)
+	if err := output.Sort(rows, sortBy); err != nil {
+		return err
+	}
+	return errors.Join(missing, format.Print(s.Stdout, known(req.kind.columns, req.Scope), rows, len(req.names) == 1))
 }
 
 // parse reads the arguments and validates the request.

@@ -75,7 +75,7 @@ func (w *listWatch) first(found []item, sortBy string) error {
 
 // event lists the catalog of an event and returns a function that prints the differences. They are of the whole catalog, because the event
 // may be older or newer than the known list.
-func (w *listWatch) event(ctx context.Context, s *content.Service, event content.Event) (print func() error, err error) {
+func (w *listWatch) event(ctx context.Context, s *content.Service, event content.Event) (show func() error, err error) {
 	now, err := w.list(ctx, s, event)
 	if content.IsNotFound(err) {
 		return func() error { return nil }, nil // the catalog was removed, as the next event says

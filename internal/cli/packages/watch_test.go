@@ -69,9 +69,9 @@ func TestListWatch(t *testing.T) {
 	} {
 		versions, got = step.versions, nil
 		step.event.Catalog = "main"
-		print, err := p.event(t.Context(), service, step.event)
+		show, err := p.event(t.Context(), service, step.event)
 		if err == nil {
-			err = print()
+			err = show()
 		}
 		if err != nil {
 			t.Fatal(err)
