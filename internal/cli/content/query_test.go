@@ -49,7 +49,7 @@ func TestAll(t *testing.T) {
 func TestAllOfWhatKeepsChanging(t *testing.T) {
 	t.Parallel()
 	got, err := All[string](t.Context(), pages(t, 1000), "", "", "{ things }", nil)
-	if err == nil || !strings.Contains(err.Error(), "try again") || got != nil {
+	if err == nil || !strings.Contains(err.Error(), "retry, or list a single catalog") || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
