@@ -19,44 +19,70 @@ type Walk struct {
 // NewWalk reads a channel.
 func NewWalk(c channel.Channel) *Walk {
 	w := &Walk{Channel: c, Onto: map[string][]string{}}
-	behind, skipped, replaces := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, e := range c.Entries {
-		behind[e.Replaces], replaces[e.Name] = true, e.Replaces
-		for _, s := range e.Skips {
-			behind[s], skipped[s] = true, true
+		w.Onto[e.Name] = append(append([]string{e.Replaces}, e.Skips...), covered(c, e)...)
+	}
+	if w.findHead() == 1 {
+		w.findChain()
+	}
+	return w
+}
+
+// covered returns the other entries in the skipRange of an entry.
+func covered(c channel.Channel, e channel.Entry) []string {
+	var names []string
+	contains, err := semver.ParseRange(e.SkipRange)
+	if err != nil || e.SkipRange == "" {
+		return nil
+	}
+	for _, other := range c.Entries {
+		if v, err := semver.Parse(other.Version); err == nil && other.Name != e.Name && contains(v) {
+			names = append(names, other.Name)
 		}
-		w.Onto[e.Name] = append([]string{e.Replaces}, e.Skips...)
-		if holds, err := semver.ParseRange(e.SkipRange); err == nil && e.SkipRange != "" {
-			for _, other := range c.Entries {
-				if v, err := semver.Parse(other.Version); err == nil && other.Name != e.Name && holds(v) {
-					w.Onto[e.Name] = append(w.Onto[e.Name], other.Name)
-				}
-			}
+	}
+	return names
+}
+
+// findHead sets Head to the highest head and returns the number of heads.
+func (w *Walk) findHead() int {
+	behind := map[string]bool{}
+	for _, e := range w.Channel.Entries {
+		behind[e.Replaces] = true
+		for _, s := range e.Skips {
+			behind[s] = true
 		}
 	}
 	heads := 0
 	var highest semver.Version
-	for _, e := range c.Entries {
+	for _, e := range w.Channel.Entries {
 		if v, _ := semver.Parse(e.Version); !behind[e.Name] {
 			if heads++; heads == 1 || v.GT(highest) {
 				w.Head, highest = e.Name, v
 			}
 		}
 	}
-	if heads != 1 {
-		return w
+	return heads
+}
+
+// findChain follows replaces from the head, unless that is a cycle.
+func (w *Walk) findChain() {
+	skipped, replaces := map[string]bool{}, map[string]string{}
+	for _, e := range w.Channel.Entries {
+		replaces[e.Name] = e.Replaces
+		for _, s := range e.Skips {
+			skipped[s] = true
+		}
 	}
 	at, steps := w.Head, 0
-	for ; isEntry(c, at) && steps <= len(c.Entries); steps++ {
+	for ; isEntry(w.Channel, at) && steps <= len(w.Channel.Entries); steps++ {
 		if !skipped[at] {
 			w.Chain = append(w.Chain, at)
 		}
 		at = replaces[at]
 	}
-	if steps > len(c.Entries) { // a cycle
+	if steps > len(w.Channel.Entries) {
 		w.Chain = nil
 	}
-	return w
 }
 
 func isEntry(c channel.Channel, name string) bool {
