@@ -31,7 +31,7 @@ func TestParallelBuildsOfOneProgram(t *testing.T) {
 	cache := t.TempDir()
 	type run struct {
 		*exec.Cmd
-		stdout, stderr strings.Builder
+		stdout strings.Builder
 	}
 	var runs [2]run
 	for i := range runs {

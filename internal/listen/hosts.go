@@ -24,6 +24,7 @@ func allowHosts(hosts []string, next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusMisdirectedRequest)
+		//nolint:gosec // text/plain, and %q quotes the host
 		fmt.Fprintf(w, "%d %s\nhost %q is not allowed on a loopback port; use localhost, or allow it with --allowed-hosts\n",
 			http.StatusMisdirectedRequest, http.StatusText(http.StatusMisdirectedRequest), host)
 	})
