@@ -192,26 +192,29 @@ func (p *sourcePackage) channel(c sourceChannel) (want wantChannel, ok bool, err
 	return want, true, nil
 }
 
-// describe computes currentCSVDesc from the head of a channel: from its olm.csv.metadata, otherwise from the CSV
-// among its olm.bundle.objects. ok is false if it has neither.
+// describe computes currentCSVDesc from the head of a channel: from the CSV among its olm.bundle.objects, otherwise from
+// its olm.csv.metadata, for which the images are those of the bundle. ok is false if it has neither.
 func (p *sourcePackage) describe(b sourceBundle) (desc wantCSV, labels map[string]string, ok bool, err error) {
 	images := map[string]bool{}
-	for _, i := range b.RelatedImages {
-		images[i.Image] = true
-	}
-	if metadata := b.property("olm.csv.metadata"); metadata != nil {
+	csv, isObject, err := b.csv()
+	metadata := b.property("olm.csv.metadata")
+	switch {
+	case err != nil:
+		return desc, nil, false, err
+	case isObject:
+		desc, labels = csv.describe(), csv.Metadata.Labels
+		csv.addImages(images)
+	case metadata != nil:
 		desc, labels, err = fromMetadata(metadata)
 		desc.Version = b.version()
 		if desc.Description == "" {
 			desc.Description = p.pkg.Description
 		}
-	} else {
-		var csv clusterServiceVersion
-		if csv, ok, err = b.csv(); err != nil || !ok {
-			return desc, nil, false, err
+		for _, i := range b.RelatedImages {
+			images[i.Image] = true
 		}
-		desc, labels = csv.describe(), csv.Metadata.Labels
-		csv.addDeploymentImages(images)
+	default:
+		return desc, nil, false, nil
 	}
 	delete(desc.Annotations, "alm-examples")
 	delete(images, "")
@@ -248,7 +251,11 @@ func (c *clusterServiceVersion) describe() wantCSV {
 		CRDs: c.Spec.CRDs.withoutGroup(), APIServices: c.Spec.APIServices, NativeAPIs: c.Spec.NativeAPIs}
 }
 
-func (c *clusterServiceVersion) addDeploymentImages(images map[string]bool) {
+// addImages adds the related images and those of the deployments.
+func (c *clusterServiceVersion) addImages(images map[string]bool) {
+	for _, i := range c.Spec.RelatedImages {
+		images[i.Image] = true
+	}
 	if c.Spec.Install.Strategy != "deployment" {
 		return
 	}

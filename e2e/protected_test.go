@@ -227,7 +227,7 @@ func TestAuthorizationMustBeChosen(t *testing.T) {
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 {
 			t.Errorf("%v: %v, want exit code 2", args, err)
 		}
-		for _, part := range []string{`--content-bind-address "0.0.0.0:0" can be reached from other machines`, "--content-auth=kubernetes", "--content-auth=none"} {
+		for _, part := range []string{`--content-auth is required, as other machines can reach --content-bind-address "0.0.0.0:0"`, "--content-auth=kubernetes", "--content-auth=none"} {
 			if !strings.Contains(string(output), part) {
 				t.Errorf("%v: it does not say %q: %s", args, part, output)
 			}

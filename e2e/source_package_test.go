@@ -148,11 +148,12 @@ type clusterServiceVersion struct {
 	} `json:"metadata"`
 	Spec struct {
 		csvText
-		Version     string      `json:"version"`
-		CRDs        apis        `json:"customresourcedefinitions"`
-		APIServices apis        `json:"apiservicedefinitions"`
-		NativeAPIs  []groupKind `json:"nativeAPIs"`
-		Install     struct {
+		Version       string      `json:"version"`
+		CRDs          apis        `json:"customresourcedefinitions"`
+		APIServices   apis        `json:"apiservicedefinitions"`
+		NativeAPIs    []groupKind `json:"nativeAPIs"`
+		RelatedImages []container `json:"relatedImages"`
+		Install       struct {
 			Strategy string `json:"strategy"`
 			Spec     struct {
 				Deployments []struct {

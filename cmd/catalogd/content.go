@@ -66,8 +66,8 @@ func (c *contentConfig) validate(check func(ok bool, format string, args ...any)
 	check(isURL(c.externalURL), "--external-url %q is not a URL: write http://host[:port] or https://host[:port]", c.externalURL)
 	check((c.certFile == "") == (c.keyFile == ""), "--tls-cert-file and --tls-private-key-file must be set together")
 	check(!c.plainHTTP || (c.certFile == "" && c.keyFile == ""), "--plain-http excludes --tls-cert-file and --tls-private-key-file")
-	check(c.auth != "", "--content-auth is required, as other machines can reach --content-bind-address %q: set kubernetes to authenticate at the API server, "+
-		"none to let everybody read, or an address like 127.0.0.1:8080", c.addr)
+	check(c.auth != "", "--content-auth is required, as other machines can reach --content-bind-address %q: use --content-auth=kubernetes to let the API server authorize readers, "+
+		"--content-auth=none to let everyone read, or an address like 127.0.0.1:8080", c.addr)
 	check(slices.Contains([]string{"", authKubernetes, authNone}, c.auth), "--content-auth %q is neither kubernetes nor none", c.auth)
 	check(c.maxConnections > 0, "--max-connections %d must be at least 1", c.maxConnections)
 	check(c.maxQueries > 0, "--max-concurrent-queries %d must be at least 1", c.maxQueries)
