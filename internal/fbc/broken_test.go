@@ -55,7 +55,7 @@ var broken = map[string]verdict{
 	"duplicate-bundle":                inPackage("foo", `duplicate bundle "foo.v0.2.0"`),
 	"duplicate-channel":               inPackage("foo", `duplicate channel "stable"`),
 	"duplicate-entry":                 inPackage("foo", `channel "stable": duplicate entry "foo.v0.2.0"`),
-	"duplicate-json-key":              {refused: `foo/catalog.json:1: the key "name" stands twice`},
+	"duplicate-json-key":              {refused: `foo/catalog.json:1: duplicate key "name"`},
 	"duplicate-package":               inPackage("foo", `duplicate package "foo"`),
 	"duplicate-version":               inPackage("foo", "duplicate versions found in bundles: [{0.2.0: [foo.v0.2.0, foo.v0.3.0]}]"),
 	"empty-catalog":                   {blobs: 0},
@@ -86,7 +86,7 @@ var broken = map[string]verdict{
 	"package-without-name":            {packages: map[string]string{"": "config contains package with no name", "foo": `unknown package "foo" for channel "stable"`}, blobs: 4},
 	"property-without-type":           {blobs: 4},
 	"property-without-value":          inPackage("foo", `parse property[2] of type "example.com.thing": unexpected end of JSON input`),
-	"readme-in-catalog":               {refused: `README.md:3: the blob {"Some text":"with a colon"} has no schema; if the file is no part of the catalog, name it in a file .indexignore`},
+	"readme-in-catalog":               {refused: `README.md:3: the blob {"Some text":"with a colon"} has no schema; if the file is not part of the catalog, list it in a .indexignore file`},
 	"schema-not-string":               {refused: `foo/catalog.json:83: the value of "schema" is a number`},
 	"self-replaces":                   inPackage("foo", "channel contains one or more stranded bundles: foo.v0.2.0"),
 	"semver-v-prefix":                 inPackage("foo", `version "v0.2.0": Invalid character(s) found in major number "v0"`),
@@ -101,8 +101,8 @@ var broken = map[string]verdict{
 	"unknown-olm-schema":              {blobs: 5},
 	"utf16":                           {refused: "foo/catalog.json: the file is UTF-16"},
 	"utf8-bom":                        {blobs: 4},
-	"yaml-alias-bomb":                 {refused: "foo/bomb.yaml:4: the aliases of the document expand to more than"},
-	"yaml-duplicate-key":              {refused: `foo/catalog.yaml:1: the key "name" stands twice`},
+	"yaml-alias-bomb":                 {refused: "foo/bomb.yaml:4: the aliases of the document exceed the limit of"},
+	"yaml-duplicate-key":              {refused: `foo/catalog.yaml:1: duplicate key "name"`},
 }
 
 func TestBrokenCatalogs(t *testing.T) {

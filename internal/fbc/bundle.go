@@ -14,8 +14,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// loadBundle checks a bundle (compact JSON) and keeps what the model needs. Decoding bundles takes most of the time of a
-// catalog, so only those with a possible fault are decoded, to report it.
+// loadBundle validates a bundle (compact JSON) and keeps what the model needs. Decoding is slow, so it decodes
+// only bundles with a possible error, to report it.
 func loadBundle(blob []byte) (declcfg.Bundle, error) {
 	if b, ok := skimBundle(blob); ok {
 		return b, nil
@@ -27,8 +27,9 @@ func loadBundle(blob []byte) (declcfg.Bundle, error) {
 	return b, err
 }
 
-// decodeBundle is declcfg.LoadSlice of a bundle, save that it does not look for the ClusterServiceVersion among the manifests, for
-// which that parses them all: in the bundle that is made, oneObject stands for them, and those that may be one are returned too.
+// decodeBundle does what declcfg.LoadSlice does for a bundle, but does not parse all manifests for the
+// ClusterServiceVersion. In b, oneObject replaces the manifests. csvs has those that may be a
+// ClusterServiceVersion.
 func decodeBundle(blob []byte) (b declcfg.Bundle, csvs []property.Property, err error) {
 	if err := json.Unmarshal(blob, &b); err != nil {
 		return b, nil, fmt.Errorf("parse bundle: %w", err)
@@ -43,7 +44,7 @@ func decodeBundle(blob []byte) (b declcfg.Bundle, csvs []property.Property, err 
 		if err := json.Unmarshal(p.Value, &object); err != nil {
 			return b, nil, fmt.Errorf("read bundle objects: package %q, bundle %q: parse property at index %d as bundle object: %w", b.Package, b.Name, i, err)
 		}
-		if !beginsObject(object.Data) { // else it is JSON, which is taken as it is
+		if !beginsObject(object.Data) {
 			if object.Data, err = yaml.YAMLToJSON(object.Data); err != nil {
 				return b, nil, fmt.Errorf("read bundle objects: package %q, bundle %q: convert bundle object property at index %d to JSON: %w", b.Package, b.Name, i, err)
 			}
@@ -59,27 +60,27 @@ func decodeBundle(blob []byte) (b declcfg.Bundle, csvs []property.Property, err 
 	return b, csvs, nil
 }
 
-// oneObject stands for the manifests of a bundle: the model asks only whether there are some.
+// oneObject replaces the manifests of a bundle: the model only checks whether there are any.
 var oneObject = []string{""}
 
 func beginsObject(manifest []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeftFunc(manifest, unicode.IsSpace), []byte("{"))
 }
 
-// isKept tells whether the model, or a list of entries, looks at a property.
+// isKept reports whether the model or a list of entries needs a property.
 func isKept(p property.Property) bool {
 	return p.Type == property.TypePackage || p.Type == propertyDeprecated
 }
 
-// checkVersion bounds what is parsed as a version, which takes memory by its parts.
+// checkVersion limits a version before it is parsed, because that takes memory for each of its parts.
 func checkVersion(bundle string, p property.Package) error {
 	if n := max(len(p.Version), len(p.Release)); n > scan.MaxKeyBytes {
-		return fmt.Errorf("bundle %q: a version of %d bytes, more than the %d that are accepted", bundle, n, scan.MaxKeyBytes)
+		return fmt.Errorf("bundle %q: a version of %d bytes exceeds the limit of %d", bundle, n, scan.MaxKeyBytes)
 	}
 	return nil
 }
 
-// checkAndSlim checks all properties of a bundle and keeps those few that the model looks at.
+// checkAndSlim checks all properties of a bundle and keeps only those that the model needs.
 func checkAndSlim(b *declcfg.Bundle) error {
 	props, err := property.Parse(b.Properties)
 	if err != nil {
@@ -99,7 +100,7 @@ func checkAndSlim(b *declcfg.Bundle) error {
 	b.Properties = keep
 	for i, r := range b.RelatedImages {
 		if r.Image == "" {
-			continue // the model lets that pass: real catalogs have it
+			continue // real catalogs have empty images, and the model accepts them
 		}
 		if _, err := reference.ParseNormalizedNamed(r.Image); err != nil {
 			return fmt.Errorf("package %q bundle %q relatedImages[%d].image: invalid image pull spec %q: %w", b.Package, b.Name, i, r.Image, err)

@@ -16,13 +16,13 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// ErrNoCSV is the error about a bundle that has neither a ClusterServiceVersion nor the metadata of one.
+// ErrNoCSV is the error for a bundle without a ClusterServiceVersion and without its metadata.
 var ErrNoCSV = errors.New("neither an olm.csv.metadata property nor an olm.bundle.object with a ClusterServiceVersion")
 
-// CSV returns the ClusterServiceVersion of a bundle (JSON): the one among its olm.bundle.object properties, else one
-// made of its olm.csv.metadata property, as opm serves it to OLM (ConvertModelBundleToAPIBundle of operator-registry).
-// One that is made of metadata has the name, version and related images of the bundle, and pkgDescription if the
-// metadata has no description. Icons and the descriptors of APIs are left out.
+// CSV returns the ClusterServiceVersion of a bundle (JSON): that among its olm.bundle.object properties, else
+// one converted from its olm.csv.metadata property, as in ConvertModelBundleToAPIBundle of operator-registry. A
+// converted one has the name, version and related images of the bundle, and pkgDescription if the metadata has
+// no description. CSV omits icons and the descriptors of APIs.
 func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
 	if err := CheckValues(bundle); err != nil {
 		return nil, err
@@ -45,9 +45,9 @@ func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion,
 	return csv, err
 }
 
-// mayBeCSV tells whether a manifest in JSON, or in YAML that begins as JSON does, may be a ClusterServiceVersion. One that is has that
-// word, or an escape that may make letters of it, or is YAML with a tag. It is asked since operator-registry reads manifests as YAML,
-// which for the CRDs of a bundle takes a hundred times as long.
+// mayBeCSV reports whether a manifest in JSON, or in YAML that begins as JSON does, may be a
+// ClusterServiceVersion: it contains that word, an escape that may encode a letter, or a YAML tag.
+// operator-registry reads manifests as YAML, which would take a hundred times as long for the CRDs of a bundle.
 func mayBeCSV(manifest []byte) bool {
 	if bytes.Contains(manifest, []byte(v1alpha1.ClusterServiceVersionKind)) {
 		return true
@@ -66,7 +66,8 @@ func mayBeCSV(manifest []byte) bool {
 	return bytes.IndexByte(manifest, '!') >= 0 && !json.Valid(manifest)
 }
 
-// csvOfManifests has operator-registry look for the ClusterServiceVersion of a bundle among some olm.bundle.object properties.
+// csvOfManifests returns the ClusterServiceVersion that operator-registry finds among olm.bundle.object
+// properties.
 func csvOfManifests(manifests []property.Property) (*v1alpha1.ClusterServiceVersion, error) {
 	if len(manifests) == 0 {
 		return nil, ErrNoCSV
@@ -124,7 +125,7 @@ func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription 
 
 func csvOfObject(text string) (*v1alpha1.ClusterServiceVersion, error) {
 	if n := scan.CountValues([]byte(text)); n > maxCSVValues {
-		return nil, fmt.Errorf("%d JSON values in its ClusterServiceVersion, more than the %d that are accepted", n, maxCSVValues)
+		return nil, fmt.Errorf("%d JSON values in its ClusterServiceVersion exceed the limit of %d", n, maxCSVValues)
 	}
 	csv := &v1alpha1.ClusterServiceVersion{}
 	if err := json.Unmarshal([]byte(text), csv); err != nil {
@@ -143,8 +144,8 @@ func relatedImages(b declcfg.Bundle) []v1alpha1.RelatedImage {
 	return out
 }
 
-// Images are the images of a ClusterServiceVersion that CSV made: the related ones and those that its deployments
-// run, sorted, each once.
+// Images returns the images of a ClusterServiceVersion from CSV: the related ones and those of its deployments,
+// sorted, without duplicates.
 func Images(csv *v1alpha1.ClusterServiceVersion) []string {
 	var images []string
 	for _, r := range csv.Spec.RelatedImages {
@@ -163,7 +164,7 @@ func Images(csv *v1alpha1.ClusterServiceVersion) []string {
 	return slices.Compact(images)
 }
 
-// dropDetails drops the details, be they decoded or not.
+// dropDetails removes the descriptors of APIs.
 func dropDetails(spec *v1alpha1.ClusterServiceVersionSpec) {
 	crds, apis := spec.CustomResourceDefinitions, spec.APIServiceDefinitions
 	for _, list := range [][]v1alpha1.CRDDescription{crds.Owned, crds.Required} {

@@ -12,42 +12,41 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// GVK names an API: a kind of a version of a group.
+// GVK identifies an API.
 type GVK struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
 	Kind    string `json:"kind"`
 }
 
-// String gives "group/version/kind".
+// String returns "group/version/kind".
 func (g GVK) String() string { return g.Group + "/" + g.Version + "/" + g.Kind }
 
-// isSound tells whether the API has a version and a kind, and a String that ParseGVK reads.
-func (g GVK) isSound() bool {
+// isValid reports whether the API has a version and a kind, and an unambiguous String.
+func (g GVK) isValid() bool {
 	return g.Version != "" && g.Kind != "" && len(g.Group)+len(g.Version)+len(g.Kind)+len("//") <= scan.MaxKeyBytes &&
 		!strings.Contains(g.Group, "/") && !strings.Contains(g.Version, "/") && !strings.Contains(g.Kind, "/")
 }
 
 func compareGVK(a, b GVK) int { return strings.Compare(a.String(), b.String()) }
 
-// BundleFacts are what an index keeps of a bundle beside its keys. What is malformed is left out, never an error: the
-// bytes are served as they are, and whether they are sound is for LoadPackage to say.
+// BundleFacts is what an index keeps of a bundle besides its keys. Malformed properties are omitted, since
+// LoadPackage reports them.
 type BundleFacts struct {
-	Version    string   // of the first olm.package property, as it stands there
-	Provides   []GVK    // of the olm.gvk properties, sorted, each once; version and kind are not empty
-	Properties []string // the types of all properties, sorted, each once
+	Version    string   // of the first olm.package property, unchanged
+	Provides   []GVK    // of the olm.gvk properties, sorted, without duplicates; version and kind are not empty
+	Properties []string // the types of all properties, sorted, without duplicates
 }
 
 const (
-	// maxFacts bounds the types and the APIs of a bundle, each; what is beyond is left out. Known bundles have some
-	// dozens.
+	// maxFacts limits the types and the APIs of a bundle, each; the rest is omitted. Known bundles have dozens.
 	maxFacts = 1000
-	// maxFactBytes bounds the value of a property that becomes a fact: the three strings of a GVK, or the name and
-	// version of a package, each as long as a key may be.
+	// maxFactBytes limits the value of a property that becomes a fact: a GVK, or the name and version of a package,
+	// with strings of MaxKeyBytes.
 	maxFactBytes = 3*scan.MaxKeyBytes + 100
 )
 
-// FactsOf returns the facts of an olm.bundle blob, without decoding the rest of it. Those of any other blob are zero.
+// FactsOf returns the facts of an olm.bundle blob without decoding the rest of it. Other blobs have none.
 func FactsOf(b scan.Blob) BundleFacts {
 	if b.Schema != SchemaBundle {
 		return BundleFacts{}
@@ -77,7 +76,7 @@ func FactsOf(b scan.Blob) BundleFacts {
 	return facts
 }
 
-// propertyOf reads the type of a property and cuts out its value; both are empty where it has none.
+// propertyOf returns the type and the raw value of a property; they are empty if it has none.
 func propertyOf(object []byte) (typ string, value []byte) {
 	for key, v := range scan.Members(object) {
 		if scan.IsKey(key, "type") && v[0] == '"' {
@@ -103,11 +102,10 @@ func gvkOf(value []byte) (g GVK, ok bool) {
 	if g, ok = plainGVK(value); !ok && json.Unmarshal(value, &g) != nil {
 		return GVK{}, false
 	}
-	return g, g.isSound()
+	return g, g.isValid()
 }
 
-// plainGVK reads an API that is written as all are, and cheaply: the three keys, nothing escaped. Of any other it says
-// false, and json.Unmarshal may read it.
+// plainGVK is a fast path for the usual spelling: the three keys, without escapes.
 func plainGVK(value []byte) (g GVK, ok bool) {
 	for key, text := range scan.Members(value) {
 		if text[0] != '"' || bytes.IndexByte(text, '\\') >= 0 {

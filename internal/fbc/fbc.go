@@ -1,14 +1,14 @@
-// Package fbc reads a file-based catalog (FBC) as data: a tree of JSON and YAML files in, a stream of blobs in
-// stable order out; and, of the blobs of one package, whether they are sound and what they say.
+// Package fbc is the model of a file-based catalog (FBC): it validates packages and computes their summaries.
+// Package scan reads the files.
 //
-// It knows no Kubernetes, no image and no disk layout. The format is described at
-// https://olm.operatorframework.io/docs/reference/file-based-catalogs/; where that page is silent, the readers of
-// operator-registry (declcfg, model) decide what is accepted.
+// The format is described at
+// https://olm.operatorframework.io/docs/reference/file-based-catalogs/. Where that page is silent, operator-registry
+// (declcfg, model) decides what is accepted.
 package fbc
 
 import "github.com/operator-framework/operator-registry/alpha/declcfg"
 
-// The schemas that OLM defines. A blob of any other schema is custom: kept and served, never interpreted.
+// The schemas that OLM defines. Blobs of other schemas are custom: they are served, but not interpreted.
 const (
 	SchemaPackage      = declcfg.SchemaPackage
 	SchemaChannel      = declcfg.SchemaChannel
@@ -16,7 +16,7 @@ const (
 	SchemaDeprecations = declcfg.SchemaDeprecation
 )
 
-// IsCustom tells whether a schema is none that OLM defines.
+// IsCustom reports whether OLM does not define a schema.
 func IsCustom(schema string) bool {
 	switch schema {
 	case SchemaPackage, SchemaChannel, SchemaBundle, SchemaDeprecations:

@@ -14,35 +14,35 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// propertyDeprecated marks a bundle that an old index deprecated: opm keeps it, and lists leave it out.
+// propertyDeprecated marks a bundle that an old index deprecated. opm keeps it; lists omit it.
 const propertyDeprecated = "olm.deprecated"
 
-// Package is what the blobs of one sound package say together.
+// Package is the content of a valid package.
 type Package struct {
 	Name           string
 	Description    string
 	DefaultChannel string // the name of one of Channels
-	Deprecation    string // the message, empty if it is not deprecated
+	Deprecation    string // the message; empty if it is not deprecated
 	HasIcon        bool
 	Channels       []Channel
 }
 
-// Channel is one channel of a package. A package has them sorted by name.
+// Channel is a channel of a package, which has them sorted by name.
 type Channel struct {
 	Name        string
-	Head        string // the one bundle that no other entry of the channel replaces or skips
+	Head        string // the only bundle that no other entry of the channel replaces or skips
 	Deprecation string
 	Entries     []Entry // highest version first
 }
 
-// Entry is one bundle of a channel. Bundles that carry the property olm.deprecated are no entries.
+// Entry is a bundle of a channel. Bundles with the property olm.deprecated are not entries.
 type Entry struct {
 	Name        string
 	Version     string // semver 2.0
 	Deprecation string
 }
 
-// InvalidPackageError says why a package is not sound. Other packages of the catalog are not touched by it.
+// InvalidPackageError is the error for an invalid package. It does not affect other packages of the catalog.
 type InvalidPackageError struct {
 	Name   string
 	Reason string // one line
@@ -52,9 +52,8 @@ func (e *InvalidPackageError) Error() string {
 	return fmt.Sprintf("invalid package %q: %s", e.Name, e.Reason)
 }
 
-// PackageOf tells which package a blob belongs to, of which the three keys are given (pkg and name as they are, or what stands for
-// them), and whether it has to belong to one: the blobs of the schemas that OLM defines have to, even where they fail to say to which,
-// custom ones may.
+// PackageOf returns the package of a blob with the given schema, package and name (or values that represent
+// them), and whether it must have one: blobs of OLM's schemas must, custom ones may.
 func PackageOf[T any](schema string, pkg, name T) (of T, required bool) {
 	if schema == SchemaPackage {
 		return name, true
@@ -62,9 +61,9 @@ func PackageOf[T any](schema string, pkg, name T) (of T, required bool) {
 	return pkg, !IsCustom(schema)
 }
 
-// LoadPackage reads a package from its blobs (compact JSON each; custom ones are passed over) and checks it by the
-// rules of operator-registry's model. What the rules refuse is an *InvalidPackageError; an error of blobs is returned
-// as it is. Of a bundle it holds only what the rules need, so memory follows the largest blob, not the package.
+// LoadPackage reads a package from its blobs (compact JSON; custom ones are skipped) and validates it by the
+// rules of operator-registry's model. An invalid package is an *InvalidPackageError. LoadPackage returns an
+// error of blobs unchanged. It keeps only what the rules need of a bundle, so memory follows the largest blob.
 func LoadPackage(name string, blobs iter.Seq2[[]byte, error]) (*Package, error) {
 	var l loader
 	for blob, err := range blobs {
@@ -89,15 +88,14 @@ func LoadPackage(name string, blobs iter.Seq2[[]byte, error]) (*Package, error) 
 	return fromModel(pkg)
 }
 
-// CheckBlob tells what is wrong with a blob (compact JSON) by itself: it cannot be read as what its schema says that it is. Custom ones are
-// never at fault. LoadPackage asks the same of each blob of the package.
+// CheckBlob returns an error if a blob (compact JSON) does not fit its schema. Custom blobs are always valid.
+// LoadPackage calls it for each blob.
 func CheckBlob(blob []byte) error {
 	var l loader
 	return l.add(blob)
 }
 
-// checkDefaultChannel looks for the default channel before the model does, which would make an empty one and complain
-// of that.
+// checkDefaultChannel precedes the check of the model, which reports an empty channel instead.
 func checkDefaultChannel(cfg *declcfg.DeclarativeConfig) error {
 	for _, p := range cfg.Packages {
 		known := slices.ContainsFunc(cfg.Channels, func(ch declcfg.Channel) bool { return ch.Name == p.DefaultChannel })
@@ -108,16 +106,15 @@ func checkDefaultChannel(cfg *declcfg.DeclarativeConfig) error {
 	return nil
 }
 
-// maxEntries bounds the entries of a channel: the model's check of the replaces chain takes memory quadratic in them.
-// The largest known real channel has a few hundred.
+// maxEntries limits the entries of a channel, because the model's check of the replaces chain takes quadratic
+// memory. The largest known channel has a few hundred.
 const maxEntries = 2000
 
-// loader gathers what the blobs of a package say.
+// loader collects the blobs of a package.
 type loader struct {
 	cfg declcfg.DeclarativeConfig
 }
 
-// add adds what one blob says.
 func (l *loader) add(blob []byte) error {
 	k, err := scan.ParseBlob(blob)
 	if err != nil || IsCustom(k.Schema) {
@@ -142,7 +139,7 @@ func (l *loader) add(blob []byte) error {
 	}
 	for i := range one.Packages {
 		if icon := one.Packages[i].Icon; icon != nil {
-			icon.Data = nil // decoded, and so checked; nothing below looks at it
+			icon.Data = nil // decoding has checked it
 		}
 	}
 	l.cfg.Merge(one)
@@ -151,11 +148,11 @@ func (l *loader) add(blob []byte) error {
 
 func checkEntries(ch declcfg.Channel) error {
 	if len(ch.Entries) > maxEntries {
-		return fmt.Errorf("channel %q has %d entries, more than the %d that are accepted", ch.Name, len(ch.Entries), maxEntries)
+		return fmt.Errorf("channel %q has %d entries, which exceeds the limit of %d", ch.Name, len(ch.Entries), maxEntries)
 	}
 	for _, e := range ch.Entries {
 		if n := len(e.SkipRange); n > maxRangeBytes {
-			return fmt.Errorf("channel %q: the skipRange of entry %q has %d bytes, more than the %d that are accepted", ch.Name, e.Name, n, maxRangeBytes)
+			return fmt.Errorf("channel %q: the skipRange of entry %q has %d bytes, which exceeds the limit of %d", ch.Name, e.Name, n, maxRangeBytes)
 		}
 	}
 	return nil
@@ -223,15 +220,15 @@ func message(d *model.Deprecation) string {
 	return d.Message
 }
 
-// maxReason bounds a reason, in bytes: it goes into status, and quotes what the catalog says.
+// maxReason limits a reason in bytes: it goes into the status and quotes the catalog.
 const maxReason = 1000
 
 func invalid(name string, err error) error {
 	return &InvalidPackageError{Name: name, Reason: scan.Shorten(oneLine(err.Error()), maxReason)}
 }
 
-// oneLine makes one line of the tree in which the model reports its errors: each leaf with the branches above it,
-// sorted, as the model walks maps. Any other text only loses its line breaks.
+// oneLine converts the tree of errors of the model to one line: each leaf with its branches, sorted, because the
+// model iterates over maps. In other texts it only replaces line breaks.
 func oneLine(text string) string {
 	if !strings.HasPrefix(text, "invalid index:\n") {
 		return strings.Join(strings.Fields(text), " ")
@@ -250,7 +247,7 @@ func oneLine(text string) string {
 	for i, n := range nodes {
 		branch = append(branch[:min(n.depth, len(branch))], n.text)
 		if i+1 == len(nodes) || nodes[i+1].depth <= n.depth {
-			leaves = append(leaves, strings.Join(branch[min(2, len(branch)-1):], ": ")) // without "invalid index: invalid package"
+			leaves = append(leaves, strings.Join(branch[min(2, len(branch)-1):], ": ")) // without "invalid index" and "invalid package"
 		}
 	}
 	slices.Sort(leaves)

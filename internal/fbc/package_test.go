@@ -160,7 +160,7 @@ func TestLoadPackageRefuses(t *testing.T) {
 				`invalid channel "a": multiple channel heads found in graph: v1, v2; invalid channel "b": channel must contain at least one bundle`,
 		},
 		"a schema of the wrong type": {append([]string{`{"schema":7}`}, sound...), `the value of "schema" is a number, not a string`},
-		"more entries than accepted": {append([]string{channelBlob("foo", "long", long...)}, sound...), `channel "long" has 2001 entries, more than the 2000 that are accepted`},
+		"more entries than accepted": {append([]string{channelBlob("foo", "long", long...)}, sound...), `channel "long" has 2001 entries, which exceeds the limit of 2000`},
 		"a reason as long as the catalog likes": {
 			append(sound, bundleBlob("foo", strings.Repeat("é", 2000), "1.0.1")), `package "foo", bundle "` + strings.Repeat("é", 100),
 		},

@@ -186,14 +186,15 @@ func bundleObject(b []byte, i int) int {
 	return end
 }
 
-// isObjectInBase64 tells whether a text is the base64 of something that begins as an object does, without holding that.
+// isObjectInBase64 reports whether a text is base64 of something that begins as a JSON object. It does not hold
+// the decoded text.
 func isObjectInBase64(text []byte) bool {
 	var decoded [3 << 10]byte
-	const most = len(decoded) / 3 * 4
-	for at := 0; at < len(text); at += most {
-		chunk := text[at:min(at+most, len(text))]
+	const limit = len(decoded) / 3 * 4
+	for at := 0; at < len(text); at += limit {
+		chunk := text[at:min(at+limit, len(text))]
 		n, err := base64.StdEncoding.Decode(decoded[:], chunk)
-		if err != nil || at+most < len(text) && n < len(decoded) || at == 0 && !beginsObject(decoded[:n]) {
+		if err != nil || at+limit < len(text) && n < len(decoded) || at == 0 && !beginsObject(decoded[:n]) {
 			return false
 		}
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// Summary is what lists and searches say of one sound package: facts of its olm.package blob and of the head of its
-// default channel. What the catalog does not say is empty. Texts beyond all reason are cut, ending in "…".
+// Summary is the entry of a valid package in lists and searches: facts of its olm.package blob and of the head
+// of its default channel. Unknown fields are empty. Excessively long texts are cut and end in "…".
 type Summary struct {
 	Name             string   `json:"name"`
 	DisplayName      string   `json:"displayName,omitempty"`
 	ShortDescription string   `json:"shortDescription,omitempty"` // the CSV's annotation "description"
-	Description      string   `json:"description,omitempty"`      // the long one, Markdown; without one that of the package
+	Description      string   `json:"description,omitempty"`      // the CSV's description (Markdown), else the package's
 	Provider         string   `json:"provider,omitempty"`
 	Keywords         []string `json:"keywords,omitempty"`
 	Categories       []string `json:"categories,omitempty"`   // the CSV's annotation "categories", split at its commas
@@ -23,22 +23,22 @@ type Summary struct {
 	Provides         []GVK    `json:"provides,omitempty"`     // of the head, sorted: its olm.gvk properties, else its owned CRDs
 	DefaultChannel   string   `json:"defaultChannel"`
 	Head             string   `json:"head"`                  // the bundle at the head of the default channel
-	Version          string   `json:"version"`               // of the head, as its olm.package property has it
+	Version          string   `json:"version"`               // of the head, as in its olm.package property
 	Deprecation      string   `json:"deprecation,omitempty"` // the message, empty if the package is not deprecated
 	HasIcon          bool     `json:"hasIcon,omitempty"`
 	Channels         []string `json:"channels"` // their names, sorted
 }
 
 const (
-	// maxDescription bounds a long description, in bytes. The longest known one has 34 kB.
+	// maxDescription limits a long description, in bytes. The longest known one has 34 kB.
 	maxDescription = 64 << 10
-	// maxSummaryText bounds every other text of a summary, and maxSummaryList the keywords and the categories. Known ones
-	// have up to 600 bytes, and 26.
+	// maxSummaryText limits other texts, and maxSummaryList the keywords and the categories. The largest known
+	// values are 600 bytes and 26.
 	maxSummaryText = 4 << 10
 	maxSummaryList = 100
 )
 
-// DefaultHead is the bundle at the head of the default channel, which every sound package has.
+// DefaultHead returns the bundle at the head of the default channel. Every valid package has one.
 func (p *Package) DefaultHead() string {
 	i := slices.IndexFunc(p.Channels, func(ch Channel) bool { return ch.Name == p.DefaultChannel })
 	if i < 0 {
@@ -47,8 +47,8 @@ func (p *Package) DefaultHead() string {
 	return p.Channels[i].Head
 }
 
-// NewSummary makes the summary of a sound package; head is the blob of its DefaultHead (compact JSON). Where that has no
-// ClusterServiceVersion, or none that can be read, there is no more than the package and the properties say.
+// NewSummary returns the summary of a valid package. head is the blob of its DefaultHead (compact JSON). Without
+// a readable ClusterServiceVersion, only the package and the properties are used.
 func NewSummary(p *Package, head []byte) Summary {
 	s := Summary{
 		Name:           p.Name,
@@ -87,12 +87,12 @@ func (s *Summary) addCSV(csv *v1alpha1.ClusterServiceVersion) {
 	}
 }
 
-// ownedAPIs are the APIs of the CRDs that a ClusterServiceVersion owns. The name of a CRD is "plural.group".
+// ownedAPIs returns the APIs of the CRDs that a ClusterServiceVersion owns. The name of a CRD is "plural.group".
 func ownedAPIs(csv *v1alpha1.ClusterServiceVersion) []GVK {
 	var apis []GVK
 	for _, crd := range csv.Spec.CustomResourceDefinitions.Owned {
 		_, group, _ := strings.Cut(crd.Name, ".")
-		if g := (GVK{Group: group, Version: crd.Version, Kind: crd.Kind}); len(apis) < maxFacts && g.isSound() {
+		if g := (GVK{Group: group, Version: crd.Version, Kind: crd.Kind}); len(apis) < maxFacts && g.isValid() {
 			apis = append(apis, g)
 		}
 	}
@@ -102,7 +102,7 @@ func ownedAPIs(csv *v1alpha1.ClusterServiceVersion) []GVK {
 
 func summaryText(s string) string { return scan.Shorten(strings.TrimSpace(s), maxSummaryText) }
 
-// summaryList drops what is empty, or there already.
+// summaryList omits empty texts and duplicates.
 func summaryList(in []string) []string {
 	var out []string
 	for _, s := range in {

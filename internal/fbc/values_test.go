@@ -27,17 +27,17 @@ func TestValuesAreBounded(t *testing.T) {
 	large := manifest(`[{"name":"` + strings.Repeat("x", maxManifestBytes) + `"}]`)
 	aliases := "a: &a " + list(maxValues/3, "{}") + "\nb: " + list(3, "*a") + "\nkind: ClusterServiceVersion\n"
 	for name, c := range map[string]struct{ bundle, unsound, csv string }{
-		"as many as are accepted":       {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues-20))},
-		"of a CSV's metadata":           {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues)), unsound: `120016 JSON values in olm.bundle "v1", more than the 120000 that are accepted`},
-		"related images":                {bundle: related, unsound: `120012 JSON values in olm.bundle "v1"`},
-		"of a manifest":                 {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), unsound: `120007 values in a manifest of olm.bundle "v1"`},
-		"of a manifest in YAML":         {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject("- "+manifest(list(maxValues, "{}")))), unsound: `values in a manifest of olm.bundle "v1"`},
-		"lists in lists of YAML":        {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(strings.Repeat("- ", maxValues)+"a")), unsound: `values in a manifest of olm.bundle "v1"`},
-		"under a key that stands twice": {bundle: strings.Replace(bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), `]}`, `],"Properties":[]}`, 1), unsound: `120007 values in a manifest`},
-		"a large manifest":              {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(large)), unsound: fmt.Sprintf(`a manifest of %d bytes in olm.bundle "v1", more than the 6291456`, len(large))},
-		"aliases":                       {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(aliases)), csv: "JSON values in its ClusterServiceVersion, more than the 60000"},
-		"of a ClusterServiceVersion":    {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxCSVValues, "{}")))), csv: "60007 JSON values in its ClusterServiceVersion"},
-		"a version":                     {bundle: bundleBlob("foo", "v1", "1.0.0-"+strings.Repeat("a.", scan.MaxKeyBytes)+"a", `{"type":"olm.csv.metadata","value":{}}`), unsound: "a version of 8199 bytes, more than the 4096"},
+		"as many as are accepted":    {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues-20))},
+		"of a CSV's metadata":        {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues)), unsound: `120016 JSON values in olm.bundle "v1" exceed the limit of 120000`},
+		"related images":             {bundle: related, unsound: `120012 JSON values in olm.bundle "v1"`},
+		"of a manifest":              {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), unsound: `120007 values in a manifest of olm.bundle "v1"`},
+		"of a manifest in YAML":      {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject("- "+manifest(list(maxValues, "{}")))), unsound: `values in a manifest of olm.bundle "v1"`},
+		"lists in lists of YAML":     {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(strings.Repeat("- ", maxValues)+"a")), unsound: `values in a manifest of olm.bundle "v1"`},
+		"under a duplicate key":      {bundle: strings.Replace(bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), `]}`, `],"Properties":[]}`, 1), unsound: `120007 values in a manifest`},
+		"a large manifest":           {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(large)), unsound: fmt.Sprintf(`a manifest of %d bytes in olm.bundle "v1" exceeds the limit of 6291456`, len(large))},
+		"aliases":                    {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(aliases)), csv: "JSON values in its ClusterServiceVersion exceed the limit of 60000"},
+		"of a ClusterServiceVersion": {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxCSVValues, "{}")))), csv: "60007 JSON values in its ClusterServiceVersion"},
+		"a version":                  {bundle: bundleBlob("foo", "v1", "1.0.0-"+strings.Repeat("a.", scan.MaxKeyBytes)+"a", `{"type":"olm.csv.metadata","value":{}}`), unsound: "a version of 8199 bytes exceeds the limit of 4096"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := LoadPackage("foo", sequence(pkgBlob("foo", "stable"), channelBlob("foo", "stable", "v1"), c.bundle))
@@ -68,9 +68,9 @@ func wantReason(t *testing.T, err error, want string) {
 // Other schemas are bounded too; custom ones, which are never decoded, are not.
 func TestValuesOfEverySchemaAreBounded(t *testing.T) {
 	for schema, want := range map[string]string{
-		SchemaPackage:      `JSON values in olm.package "n", more than`,
-		SchemaChannel:      `JSON values in olm.channel "n", more than`,
-		SchemaDeprecations: `JSON values in olm.deprecations "n", more than`,
+		SchemaPackage:      `JSON values in olm.package "n" exceed the limit of`,
+		SchemaChannel:      `JSON values in olm.channel "n" exceed the limit of`,
+		SchemaDeprecations: `JSON values in olm.deprecations "n" exceed the limit of`,
 		"example.com":      `there is no olm.package blob`,
 	} {
 		_, err := LoadPackage("foo", sequence(fmt.Sprintf(`{"schema":%q,"name":"n","package":"foo","x":%s}`, schema, list(maxValues, "{}"))))
@@ -86,5 +86,5 @@ func TestSkipRangesAreBounded(t *testing.T) {
 	}
 	longest := strings.TrimSpace(strings.Repeat("!9.9.9 ", (maxRangeBytes+1)/7))
 	wantReason(t, load(longest), "")
-	wantReason(t, load(longest+" !9.9.9"), fmt.Sprintf(`channel "stable": the skipRange of entry "v1" has %d bytes, more than the 4096 that are accepted`, len(longest)+7))
+	wantReason(t, load(longest+" !9.9.9"), fmt.Sprintf(`channel "stable": the skipRange of entry "v1" has %d bytes, which exceeds the limit of 4096`, len(longest)+7))
 }

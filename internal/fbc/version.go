@@ -6,7 +6,8 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// CompareVersions compares two versions of bundles by precedence (semver 2.0, section 11). What is none comes before all that are.
+// CompareVersions compares two versions of bundles by precedence (semver 2.0, section 11). Invalid versions are
+// lower than all valid ones.
 func CompareVersions(a, b string) int {
 	va, errA := semver.Parse(a)
 	vb, errB := semver.Parse(b)

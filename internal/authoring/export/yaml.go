@@ -67,7 +67,7 @@ func fill(node *yaml.Node, decoder *json.Decoder) error {
 			continue
 		}
 		if keys[value.Value] {
-			return fmt.Errorf("the key %q stands twice in an object, which YAML does not allow: export it as JSON", value.Value)
+			return fmt.Errorf("duplicate key %q in an object, which YAML does not allow: export as JSON", value.Value)
 		}
 		keys[value.Value] = true
 		if value, err = yamlOf(decoder); err != nil {

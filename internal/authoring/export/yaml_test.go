@@ -107,6 +107,6 @@ func FuzzYAMLString(f *testing.F) {
 
 func TestYAMLRefuses(t *testing.T) {
 	if _, err := YAML([]byte(`{"schema":"x","n":{"a":1,"a":2}}`)); err == nil {
-		t.Error("a key stands twice")
+		t.Error("duplicate key")
 	}
 }

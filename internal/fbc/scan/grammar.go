@@ -1,23 +1,23 @@
 package scan
 
-// A state says what may come next.
+// state is the kind of token that the grammar expects.
 type state uint8
 
 const (
 	wantValue        state = iota // a value
 	wantKey                       // a key
-	afterElement                  // a comma or the end of the array; after a comma comes the state less 2
+	afterElement                  // a comma or the end of the array; a comma leads to this state less 2
 	afterMember                   // a comma or the end of the object; as above
 	wantElementOrEnd              // the first value of an array, or its end
 	wantKeyOrEnd                  // the first key of an object, or its end
 	wantColon
 )
 
-// An action says what is to be done at a byte in a state.
+// action is what the splitter does at a byte in a state.
 type action uint8
 
 const (
-	refuse action = iota // or the end of the window
+	refuse action = iota // also at the end of the window
 	passSpace
 	passString
 	passKey
@@ -29,7 +29,7 @@ const (
 	passComma
 )
 
-// A class is a set of bytes that mean the same outside of strings.
+// class is a set of bytes with the same meaning outside strings.
 type class uint8
 
 const (

@@ -83,7 +83,7 @@ func locate(fsys fs.FS, name string, src *boundedReader, err error) error {
 	}
 	where.Path = name
 	if errors.Is(where.Err, ErrNoSchema) || !hasCatalogName(name) {
-		where.Err = fmt.Errorf("%w; if the file is no part of the catalog, name it in a file %s", where.Err, indexIgnore)
+		where.Err = fmt.Errorf("%w; if the file is not part of the catalog, list it in a %s file", where.Err, indexIgnore)
 	}
 	return where
 }

@@ -154,7 +154,7 @@ func TestReadJSON(t *testing.T) {
 }
 
 func TestReadErrors(t *testing.T) {
-	const hint = "; if the file is no part of the catalog, name it in a file .indexignore"
+	const hint = "; if the file is not part of the catalog, list it in a .indexignore file"
 	sound := `{"schema":"s"}`
 	for name, c := range map[string]struct{ file, in, want string }{
 		"syntax error in a later blob":         {"c.json", sound + "\n\n{\n \"schema\": x\n}", "c.json:4: invalid character 'x'"},
@@ -165,7 +165,7 @@ func TestReadErrors(t *testing.T) {
 		"not an object":                        {"c.json", sound + "\n7", "c.json:2: the top level is a number"},
 		"a null":                               {"c.json", sound + "\nnull", "c.json:2: the top level is null"},
 		"a list":                               {"c.json", "[" + sound + "]", "c.json:1: the top level is a list"},
-		"no schema":                            {"c.json", sound + "\n" + `{"name":"n"}`, `c.json:2: the blob {"name":"n"} has no schema; if the file is no part of the catalog, name it in a file .indexignore`},
+		"no schema":                            {"c.json", sound + "\n" + `{"name":"n"}`, `c.json:2: the blob {"name":"n"} has no schema; if the file is not part of the catalog, list it in a .indexignore file`},
 		"empty schema":                         {"c.json", `{"schema":""}`, "has no schema"},
 		"long blob without a schema":           {"c.json", `{"a":"` + strings.Repeat("é", 100) + `"}`, "é… has no schema"},
 		"schema is null":                       {"c.json", `{"schema":null}`, `the value of "schema" is null, not a string`},
@@ -173,10 +173,10 @@ func TestReadErrors(t *testing.T) {
 		"package is a list":                    {"c.json", `{"schema":"s","package":["p"]}`, `the value of "package" is a list, not a string`},
 		"package is an object":                 {"c.json", `{"schema":"s","package":{}}`, `the value of "package" is an object, not a string`},
 		"name is a boolean":                    {"c.json", `{"schema":"s","name":true}`, `the value of "name" is a boolean, not a string`},
-		"doubled name":                         {"c.json", `{"schema":"s","name":"a","name":"a"}`, `the key "name" stands twice`},
-		"doubled name in another case":         {"c.json", `{"schema":"s","name":"a","Name":"b"}`, `the key "Name" stands twice`},
-		"doubled schema, the one escaped":      {"c.json", `{"schema":"s","\u0073chema":"t"}`, "stands twice"},
-		"long key":                             {"c.json", `{"schema":"s","name":"` + strings.Repeat("n", MaxKeyBytes) + `"}`, "longer than 4096 bytes"},
+		"doubled name":                         {"c.json", `{"schema":"s","name":"a","name":"a"}`, `duplicate key "name"`},
+		"doubled name in another case":         {"c.json", `{"schema":"s","name":"a","Name":"b"}`, `duplicate key "Name"`},
+		"doubled schema, the one escaped":      {"c.json", `{"schema":"s","\u0073chema":"t"}`, "duplicate key"},
+		"long key":                             {"c.json", `{"schema":"s","name":"` + strings.Repeat("n", MaxKeyBytes) + `"}`, "exceeds the limit of 4096 bytes"},
 		"UTF-16, little endian":                {"c.json", "\xff\xfe{\x00", "c.json: the file is UTF-16"},
 		"UTF-16, big endian":                   {"c.yaml", "\xfe\xff\x00{", "c.yaml: the file is UTF-16"},
 		"NUL":                                  {"c.json", "{\"schema\":\n\"\x00\"}", `c.json:2: invalid character '\x00'`},
@@ -245,7 +245,7 @@ func TestReadBlobLimit(t *testing.T) {
 		"YAML without end":               {"c.yaml", "schema: \"" + strings.Repeat("x", 4*big), big, 0, "c.yaml: the blob is too large: it has more than 300000 bytes"},
 		"many small YAML documents":      {"c.yaml", strings.Repeat("---\nschema: s\n", 20_000), 70_000, 20_000, ""},
 		"YAML whose JSON is larger":      {"c.yaml", "schema: s\na:\n" + strings.Repeat("- \"\\0\\0\\0\\0\\0\\0\\0\\0\"\n", 30), 1000, 0, "the blob is too large: it has more than 1000 bytes"},
-		"YAML larger than all YAML":      {"c.yaml", "schema: s\na: " + strings.Repeat("x", maxYAMLBytes), 0, 0, "4194304 bytes (the most in YAML: write it as JSON)"},
+		"YAML larger than all YAML":      {"c.yaml", "schema: s\na: " + strings.Repeat("x", maxYAMLBytes), 0, 0, "4194304 bytes (limit of YAML: write it as JSON)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := readText(t, c.file, c.in, c.max)

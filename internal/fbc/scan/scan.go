@@ -77,14 +77,14 @@ func ParseBlob(object []byte) (Blob, error) {
 			continue
 		}
 		if seen[field] {
-			return Blob{}, fmt.Errorf("the key %s stands twice in the blob %s", key, excerpt(object))
+			return Blob{}, fmt.Errorf("duplicate key %s in the blob %s", key, excerpt(object))
 		}
 		seen[field] = true
 		if value[0] != '"' {
 			return Blob{}, fmt.Errorf("the value of %s is %s, not a string", key, kindOf(value))
 		}
 		if len(value) > MaxKeyBytes {
-			return Blob{}, fmt.Errorf("the value of %s is longer than %d bytes, the most that is accepted", key, MaxKeyBytes)
+			return Blob{}, fmt.Errorf("the value of %s exceeds the limit of %d bytes", key, MaxKeyBytes)
 		}
 		*field = Unquote(value)
 	}

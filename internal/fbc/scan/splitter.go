@@ -5,32 +5,31 @@ import (
 	"io"
 )
 
-// splitter finds the objects in a stream of JSON and makes each compact, in one pass over a window of the input. It
-// accepts what encoding/json accepts; what it does not accept it leaves, without a word, to encoding/json, so that
-// there is one source of messages.
+// splitter finds the objects in a stream of JSON and makes each compact, in one pass over a window of the input.
+// It accepts what encoding/json accepts. It leaves errors to encoding/json, the only source of messages.
 //
-// A splitter is one goroutine's, and may be used again after reset.
+// A splitter is not safe for concurrent use. It can be reused after reset.
 type splitter struct {
 	src io.Reader
-	err error // of src, io.EOF included
+	err error // of src, including io.EOF
 
 	buf     []byte // the window: end bytes of the input, then windowPad zeros
 	end     int
 	base    int64 // the offset in the input of the window's first byte
-	start   int64 // the offset of the object that is being read
-	objects int   // how many were read
-	max     int64 // most bytes of an object
+	start   int64 // the offset of the current object
+	objects int   // number of objects read
+	max     int64 // limit of an object in bytes
 
 	out     []byte  // the object without white space
-	run     int     // where in the window begins what is to be copied to out
-	parents []state // what follows a value in each container around the present one
+	run     int     // start of the bytes of the window that are not copied to out yet
+	parents []state // for each enclosing container, the state after a value
 }
 
 const (
 	windowSize = 128 << 10
-	minWindow  = unicodeLen // the longest token that has to lie in the window as a whole
-	// windowPad is how far behind a position of the window one may read: a NUL, which no JSON has outside of strings nor
-	// in them, ends every loop there.
+	minWindow  = unicodeLen // the longest token that must fit into the window
+	// windowPad is the number of bytes that can be read beyond the end of the window. They are NUL, which is not
+	// valid JSON anywhere, so it ends every loop.
 	windowPad = 8
 )
 
@@ -38,25 +37,25 @@ func newSplitter(window int) *splitter {
 	return &splitter{buf: make([]byte, window+windowPad), parents: make([]state, 0, 16)}
 }
 
-// reset makes the splitter read objects of up to max bytes from src.
+// reset prepares the splitter to read objects of up to maxBlob bytes from src.
 func (s *splitter) reset(src io.Reader, maxBlob int64) {
 	s.src, s.err, s.max = src, nil, maxBlob
 	s.end, s.base, s.start, s.run, s.objects = 0, 0, 0, 0, 0
 	clear(s.buf[:windowPad])
 }
 
-// errNotPlain says that the object at splitter.start, or what stands there, is for encoding/json to judge.
+// errNotPlain means that encoding/json must read the object at splitter.start.
 var errNotPlain = errors.New("not an object of JSON")
 
-// next reads an object: its compact JSON and where its keys are lie in out and notes until the next call. At the end
-// of the input it returns io.EOF; an error of the source comes as it is.
+// next reads an object into out, as compact JSON that is valid until the next call. At the end of the input it
+// returns io.EOF. It returns errors of the source unchanged.
 func (s *splitter) next() error {
 	i := s.endOfSpace(s.run)
 	s.run = i
 	s.start = s.base + int64(i)
 	s.out, s.parents = s.out[:0], s.parents[:0]
 	if i == s.end {
-		return s.err // of the source: the window was not filled
+		return s.err
 	}
 	i = s.object(i)
 	if i < 0 || s.offset(i)-s.start > s.max {
@@ -78,8 +77,8 @@ func (s *splitter) flush(i int) {
 	s.run = i
 }
 
-// fill sees to n bytes at i, unless the input ends or the object is too large; it returns where i is then. What is
-// before i has gone to out. Behind the last byte of the window stands a NUL.
+// fill ensures that n bytes are available at i, unless the input ends or the object is too large. It flushes the
+// bytes before i and returns the new position of i.
 func (s *splitter) fill(i, n int) int {
 	s.flush(i)
 	for s.end-i < n && s.err == nil && s.offset(i)-s.start <= s.max {
@@ -95,7 +94,8 @@ func (s *splitter) fill(i, n int) int {
 	return i
 }
 
-// endOfSpace returns the position of the first byte from i on that is no white space. What is before it is not copied.
+// endOfSpace returns the position of the first byte at or after i that is not white space. It discards the white
+// space.
 func (s *splitter) endOfSpace(i int) int {
 	for {
 		i = skipSpace(s.buf, i)

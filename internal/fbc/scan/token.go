@@ -5,10 +5,9 @@ import (
 	"math/bits"
 )
 
-// Each of the methods below begins at a position of the window and returns the one behind what it passed over, or -1
-// where that is not what encoding/json accepts.
+// Each method below starts at a position of the window and returns the position after the token, or -1 if
+// encoding/json does not accept it.
 
-// object passes over an object.
 func (s *splitter) object(i int) int {
 	if s.buf[i] != '{' {
 		return -1
@@ -49,7 +48,7 @@ func (s *splitter) object(i int) int {
 	}
 }
 
-// more fills the window where it ends at i; at any other byte there is something wrong.
+// more fills the window if it ends at i. Any other byte is an error.
 func (s *splitter) more(i int) int {
 	if i == s.end {
 		if i = s.fill(i, 1); i < s.end {
@@ -59,7 +58,7 @@ func (s *splitter) more(i int) int {
 	return -1
 }
 
-// open enters a container; a value in its parent is followed by after.
+// open enters a container. after is the state that follows it in its parent.
 func (s *splitter) open(i int, after state) int {
 	if len(s.parents) == maxDepth {
 		return -1
@@ -68,7 +67,7 @@ func (s *splitter) open(i int, after state) int {
 	return i + 1
 }
 
-// close leaves a container and returns the state behind it.
+// close leaves a container and returns the state after it.
 func (s *splitter) close() (after state) {
 	last := len(s.parents) - 1
 	after = s.parents[last]
@@ -76,7 +75,7 @@ func (s *splitter) close() (after state) {
 	return after
 }
 
-// space copies what is before the white space at i, and passes over that.
+// space flushes the bytes before the white space at i and skips it.
 func (s *splitter) space(i int) int {
 	s.flush(i)
 	i = skipSpace(s.buf, i)
@@ -84,8 +83,8 @@ func (s *splitter) space(i int) int {
 	return i
 }
 
-// skipSpace returns the position of the first byte from i on that is no white space; of indentation it takes eight at
-// a time.
+// skipSpace returns the position of the first byte at or after i that is not white space. It compares eight
+// bytes at a time, for indentation.
 func skipSpace(b []byte, i int) int {
 	const spaces = ' ' * everyByte
 	for classOf[b[i]] == classSpace {
@@ -98,17 +97,17 @@ func skipSpace(b []byte, i int) int {
 }
 
 const (
-	everyByte = 0x0101010101010101 // times a byte: that byte eight times
+	everyByte = 0x0101010101010101 // multiplied by a byte: that byte eight times
 	highBits  = 0x80 * everyByte
 )
 
-// str passes over a string, from behind its opening quote on.
+// str skips a string whose opening quote is before i.
 func (s *splitter) str(i int) int {
 	b := s.buf
 	for {
 		x := binary.LittleEndian.Uint64(b[i:])
-		// Each of the three has the high bit of the first byte that is a quote, a backslash or a control character, and
-		// perhaps of later ones; bytes that are not ASCII are masked out.
+		// Each term sets the high bit of its first match: a quote, a backslash or a control character. Later bytes may
+		// match falsely. The mask excludes bytes that are not ASCII.
 		stop := ((x ^ '"'*everyByte) - everyByte) | ((x ^ '\\'*everyByte) - everyByte) | (x - ' '*everyByte)
 		stop &= ^x & highBits
 		if stop == 0 {
@@ -130,7 +129,6 @@ func (s *splitter) str(i int) int {
 	}
 }
 
-// escape passes over an escape in a string.
 func (s *splitter) escape(i int) int {
 	if i+1 == s.end {
 		i = s.fill(i, 2)
@@ -150,7 +148,7 @@ func (s *splitter) unicode(i int) int {
 	if s.end-i < unicodeLen {
 		i = s.fill(i, unicodeLen)
 	}
-	for _, c := range s.buf[i+2 : i+unicodeLen] { // within the pad
+	for _, c := range s.buf[i+2 : i+unicodeLen] { // windowPad suffices
 		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
 			return -1
 		}
@@ -158,7 +156,7 @@ func (s *splitter) unicode(i int) int {
 	return i + unicodeLen
 }
 
-// scalar passes over a number, true, false or null.
+// scalar skips a number, true, false or null.
 func (s *splitter) scalar(i int) int {
 	switch s.buf[i] {
 	case 't':
@@ -175,13 +173,13 @@ func (s *splitter) word(i int, word string) int {
 	if s.end-i < len(word) {
 		i = s.fill(i, len(word))
 	}
-	if string(s.buf[i:i+len(word)]) != word { // within the pad
+	if string(s.buf[i:i+len(word)]) != word { // windowPad suffices
 		return -1
 	}
 	return i + len(word)
 }
 
-// number passes over a number (RFC 8259, section 6), which may be longer than the window.
+// number skips a number (RFC 8259, section 6), which may be longer than the window.
 func (s *splitter) number(i int) int {
 	if s.buf[i] == '-' {
 		i = s.step(i)
@@ -206,7 +204,7 @@ func (s *splitter) number(i int) int {
 	return i
 }
 
-// step passes over one byte. Where the input ends there is a NUL.
+// step skips one byte. The input is followed by a NUL.
 func (s *splitter) step(i int) int {
 	if i++; i == s.end {
 		i = s.fill(i, 1)
@@ -214,7 +212,7 @@ func (s *splitter) step(i int) int {
 	return i
 }
 
-// digits passes over one digit or more.
+// digits skips one or more digits.
 func (s *splitter) digits(i int) int {
 	if !isDigit(s.buf[i]) {
 		return -1

@@ -32,7 +32,7 @@ func TestVisitFile(t *testing.T) {
 			found{
 				Lines: []int{1, 4, 6},
 				Faults: []string{
-					`faults.json:2: the blob {"name":"x"} has no schema; if the file is no part of the catalog, name it in a file .indexignore`,
+					`faults.json:2: the blob {"name":"x"} has no schema; if the file is not part of the catalog, list it in a .indexignore file`,
 					"faults.json:3: the top level is a number; a catalog file is a stream of objects",
 					`faults.json:5: the value of "name" is a number, not a string`,
 				},
@@ -42,7 +42,7 @@ func TestVisitFile(t *testing.T) {
 			"{\"name\":\"x\"}\n{\"schema\":\"a\"}\n{\"schema\":",
 			found{
 				Lines:  []int{2},
-				Faults: []string{`end.json:1: the blob {"name":"x"} has no schema; if the file is no part of the catalog, name it in a file .indexignore`},
+				Faults: []string{`end.json:1: the blob {"name":"x"} has no schema; if the file is not part of the catalog, list it in a .indexignore file`},
 				Err:    "end.json:3: the file ends in the middle of this blob",
 			},
 		},
@@ -55,7 +55,7 @@ func TestVisitFile(t *testing.T) {
 			found{
 				Lines: []int{1, 7, 9},
 				Faults: []string{
-					`faults.yaml:3: the blob {"name":"x"} has no schema; if the file is no part of the catalog, name it in a file .indexignore`,
+					`faults.yaml:3: the blob {"name":"x"} has no schema; if the file is not part of the catalog, list it in a .indexignore file`,
 					"faults.yaml:5: the top level is a list; a catalog file is a stream of objects",
 					`faults.yaml:11: the value of "name" is a number, not a string`,
 				},

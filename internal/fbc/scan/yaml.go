@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// maxDepth is how deep a YAML document may nest; encoding/json bounds JSON to the same. It also ends an alias
-	// that contains itself.
+	// maxDepth limits the nesting of a YAML document, including aliases that contain themselves. encoding/json has
+	// the same limit for JSON.
 	maxDepth = 10000
-	// maxYAMLBytes bounds one YAML document, whatever the bound of a blob is: its nodes take up to 160 times its size in
-	// memory. The largest known blob has 2.4 MB.
+	// maxYAMLBytes limits one YAML document, independent of the limit of a blob: its nodes take up to 160 times its
+	// size in memory. The largest known blob has 2.4 MB.
 	maxYAMLBytes = 4 << 20
-	// maxAliasBytes bounds what the aliases of one document may expand to. Catalogs use few; the bound stops those
-	// whose expansion is exponential.
+	// maxAliasBytes limits the expansion of the aliases of one document, which can be exponential. Catalogs use few
+	// aliases.
 	maxAliasBytes = 1 << 20
-	// maxMerges bounds the merge keys resolved for one document and the pairs they bring in, which can nest
-	// exponentially and in circles.
+	// maxMerges limits the merge keys of one document plus the pairs that they add. Merge keys can nest
+	// exponentially and in cycles.
 	maxMerges = 100000
-	// maxDigits bounds the text of a number that has to be converted: that takes time quadratic in it.
+	// maxDigits limits the text of a number to convert, because conversion takes quadratic time.
 	maxDigits = 1000
 )
 
-// decodeYAML decodes one document and makes an error of a panic of the library: catalogs are hostile input, and one
-// file must not end the process.
+// decodeYAML decodes one document. It returns a panic of the library as an error: an untrusted file must not end
+// the process.
 func decodeYAML(dec *yaml.Decoder, doc *yaml.Node) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -41,31 +41,31 @@ func decodeYAML(dec *yaml.Decoder, doc *yaml.Node) (err error) {
 	return dec.Decode(doc)
 }
 
-// yamlWriter writes a YAML document as compact JSON. Scalars mean what they mean to operator-registry, which reads
-// YAML 1.1 (yes and on are booleans, dates are strings), save that numbers keep their digits.
+// yamlWriter writes a YAML document as compact JSON. Scalars are resolved as in operator-registry, which reads
+// YAML 1.1: yes and on are booleans, dates are strings. Unlike there, numbers keep their digits.
 type yamlWriter struct {
 	out []byte
-	src *boundedReader // has the bound
+	src *boundedReader // has the limit
 
-	aliases    int // how many aliases we are in
-	aliasStart int // where in out the outermost of them began
-	aliasBytes int // what earlier ones expanded to
-	merges     int // merge keys resolved, and pairs brought in by them
+	aliases    int // nesting depth of aliases
+	aliasStart int // start of the outermost alias in out
+	aliasBytes int // size of the earlier expansions
+	merges     int // merge keys resolved, plus the pairs that they added
 }
 
 func (w *yamlWriter) reset() {
 	w.out, w.aliases, w.aliasBytes, w.merges = w.out[:0], 0, 0, 0
 }
 
-// check bounds what a document may become, before node n is written.
+// check enforces the limits before node n is written.
 func (w *yamlWriter) check(n *yaml.Node, depth int) error {
 	switch {
 	case depth > maxDepth:
-		return &Error{Line: n.Line, Err: fmt.Errorf("nested deeper than %d, the most that is accepted", maxDepth)}
+		return &Error{Line: n.Line, Err: fmt.Errorf("nesting exceeds the limit of %d", maxDepth)}
 	case int64(len(w.out)) > w.src.max:
 		return &Error{Line: n.Line, Err: w.src.errTooLarge()}
 	case w.aliases > 0 && w.aliasBytes+len(w.out)-w.aliasStart > maxAliasBytes:
-		return &Error{Line: n.Line, Err: fmt.Errorf("the aliases of the document expand to more than %d bytes, the most that is accepted", maxAliasBytes)}
+		return &Error{Line: n.Line, Err: fmt.Errorf("the aliases of the document exceed the limit of %d bytes when expanded", maxAliasBytes)}
 	}
 	return nil
 }
@@ -137,8 +137,9 @@ func (w *yamlWriter) mapping(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// mergedPairs are the keys and values of a mapping with its merge keys ("<<", https://yaml.org/type/merge.html)
-// resolved: a key of the mapping itself wins, then that of the earlier merged mapping.
+// mergedPairs returns the keys and values of a mapping with its merge keys ("<<",
+// https://yaml.org/type/merge.html) resolved. Keys of the mapping itself take precedence, then those of earlier
+// merged mappings.
 func (w *yamlWriter) mergedPairs(n *yaml.Node) ([]*yaml.Node, error) {
 	merges := false
 	for i := 0; i < len(n.Content); i += 2 {
@@ -184,12 +185,12 @@ func (w *yamlWriter) mergedPairs(n *yaml.Node) ([]*yaml.Node, error) {
 
 func (w *yamlWriter) countMerges(n *yaml.Node, count int) error {
 	if w.merges += count; w.merges > maxMerges {
-		return &Error{Line: n.Line, Err: fmt.Errorf("the merge keys of the document bring in more than %d pairs, the most that is accepted", maxMerges)}
+		return &Error{Line: n.Line, Err: fmt.Errorf("the merge keys of the document exceed the limit of %d merged pairs", maxMerges)}
 	}
 	return nil
 }
 
-// mergeSources are the mappings that the value of a merge key names: one, or a list of them.
+// mergeSources returns the mappings in the value of a merge key: one, or a list.
 func mergeSources(n *yaml.Node) ([]*yaml.Node, error) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -214,16 +215,16 @@ func mergeSources(n *yaml.Node) ([]*yaml.Node, error) {
 }
 
 func errMergeValue(n *yaml.Node) error {
-	return &Error{Line: n.Line, Err: errors.New("a merge key takes mappings only")}
+	return &Error{Line: n.Line, Err: errors.New("the value of a merge key must be a mapping or a list of mappings")}
 }
 
-// key writes a mapping's key: a string, or the text of another scalar, as JSON has string keys only.
+// key writes the key of a mapping. JSON keys are strings, so other scalars are written as their text.
 func (w *yamlWriter) key(n *yaml.Node) error {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	if n.Kind != yaml.ScalarNode {
-		return &Error{Line: n.Line, Err: errors.New("a key that is no scalar has no JSON form")}
+		return &Error{Line: n.Line, Err: errors.New("a key that is not a scalar has no JSON form")}
 	}
 	if n.ShortTag() == "!!null" {
 		return &Error{Line: n.Line, Err: errors.New("a null key has no JSON form")}
@@ -267,7 +268,7 @@ func (w *yamlWriter) scalar(n *yaml.Node) error {
 	return nil
 }
 
-// yaml11Bool are the plain scalars that YAML 1.1 takes for booleans and YAML 1.2 for strings.
+// yaml11Bool has the plain scalars that are booleans in YAML 1.1 and strings in YAML 1.2.
 var yaml11Bool = map[string]bool{
 	"y": true, "Y": true, "yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true,
 	"n": false, "N": false, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false,
@@ -276,14 +277,14 @@ var yaml11Bool = map[string]bool{
 // jsonNumber is the grammar of a number in RFC 8259, section 6.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
-// numberText gives a YAML number in JSON's spelling: as it stands where JSON allows that, else converted without loss
-// (integers in other bases or with underscores) or to the nearest double (".5", "1.").
+// numberText returns a YAML number in JSON's spelling: unchanged where JSON allows that. Other integers (other
+// bases, underscores) are converted exactly, other floats (".5", "1.") to the nearest double.
 func numberText(s string) (string, error) {
 	if jsonNumber.MatchString(s) {
 		return s, nil
 	}
 	if len(s) > maxDigits {
-		return "", fmt.Errorf("the number %s has no JSON form and is too long to be given one; put it in quotes", excerpt([]byte(s)))
+		return "", fmt.Errorf("the number %s has no JSON form and is too long to convert; put it in quotes", excerpt([]byte(s)))
 	}
 	plain := strings.ReplaceAll(s, "_", "")
 	if i, ok := new(big.Int).SetString(strings.TrimPrefix(plain, "+"), 0); ok {
@@ -296,7 +297,7 @@ func numberText(s string) (string, error) {
 	return strconv.FormatFloat(f, 'g', -1, 64), nil
 }
 
-// appendString appends s as a JSON string with no more escapes than RFC 8259, section 7, asks for.
+// appendString appends s as a JSON string with the minimal escapes (RFC 8259, section 7).
 func appendString(out []byte, s string) []byte {
 	out = append(out, '"')
 	for _, r := range s {

@@ -1,7 +1,7 @@
 package scan
 
-// blockScalar writes the literal or folded scalar whose header is at pos, in a collection in column n, and goes on to
-// the next content.
+// blockScalar writes the literal or folded scalar whose header is at pos, in a collection in column n. It moves
+// to the next content.
 func (t *yamlText) blockScalar(n int) bool {
 	folded := t.in[t.pos] == '>'
 	indent, chomp, ok := t.blockHeader(n)
@@ -9,7 +9,7 @@ func (t *yamlText) blockScalar(n int) bool {
 		return false
 	}
 	t.out = append(t.out, '"')
-	empty, wasBlank, breaks := true, true, 0 // breaks are those not written yet
+	empty, wasBlank, breaks := true, true, 0 // breaks counts pending line breaks
 	for t.pos < len(t.in) {
 		start := t.pos
 		for t.pos < start+indent && t.in[t.pos] == ' ' {
@@ -40,10 +40,10 @@ func (t *yamlText) blockScalar(n int) bool {
 	}
 	t.out = append(t.out, '"')
 	ends := t.pos == len(t.in)
-	return t.nextLine() && !(ends && t.cut) // then the newline that was added is in the text
+	return t.nextLine() && !(ends && t.cut) // else the added newline would be part of the text
 }
 
-// line writes the rest of the line at pos and goes behind its end.
+// line writes the rest of the line at pos and moves behind it.
 func (t *yamlText) line() {
 	for {
 		end := endOfText(t.in, t.pos, '\n')
@@ -56,8 +56,8 @@ func (t *yamlText) line() {
 	}
 }
 
-// blockHeader reads the header of a block scalar in a collection in column n, and goes to the line behind it: the
-// indentation, which is that of the text if it is not given, and the chomping indicator, 0 if there is none.
+// blockHeader reads the header of a block scalar in a collection in column n, and moves to the next line. indent
+// is the explicit indentation or that of the text. chomp is the chomping indicator, 0 without one.
 func (t *yamlText) blockHeader(n int) (indent int, chomp byte, ok bool) {
 	for t.pos++; ; t.pos++ {
 		switch c := t.in[t.pos]; {
@@ -80,19 +80,18 @@ func (t *yamlText) blockHeader(n int) (indent int, chomp byte, ok bool) {
 	}
 }
 
-// blockIndent finds the indentation of the block scalar at pos: that of its first line that is not empty. There is an
-// indentation even if there is no such line.
+// blockIndent returns the indentation of the block scalar at pos: that of its first nonempty line, else n+1.
 func (t *yamlText) blockIndent(n int) (indent int, ok bool) {
-	most := 0 // the most that an empty line before it has
+	deepest := 0 // indentation of the empty lines before
 	for i := t.pos; i < len(t.in); i++ {
 		start := i
 		for t.in[i] == ' ' {
 			i++
 		}
 		if t.in[i] != '\n' {
-			return max(n+1, i-start), t.in[i] != '\t' && most <= i-start
+			return max(n+1, i-start), t.in[i] != '\t' && deepest <= i-start
 		}
-		most = max(most, i-start)
+		deepest = max(deepest, i-start)
 	}
-	return n + 1, most == 0
+	return n + 1, deepest == 0
 }

@@ -6,14 +6,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// isPlainStart tells whether a plain scalar may begin at i.
+// isPlainStart reports whether a plain scalar may begin at i.
 func isPlainStart(in []byte, i int) bool {
 	c := in[i]
 	return yamlClass[c]&classIndicator == 0 || (c == '-' || c == ':' || c == '?') && !isBlank(in[i+1])
 }
 
-// endOfPlain is where the part of a plain scalar ends that begins at i, and the byte that stops it: the end of the
-// line, a comment, a colon, or a tab.
+// endOfPlain returns the end of the part of a plain scalar that begins at i, and the position of the byte that
+// stops it: the end of the line, a comment, a colon, or a tab.
 func endOfPlain(in []byte, i int) (end, stop int) {
 	start := i
 	for ; ; i++ {
@@ -31,7 +31,7 @@ func endOfPlain(in []byte, i int) (end, stop int) {
 	return end, i
 }
 
-// plain writes a plain scalar that is in a collection in column n, and goes on to the next content.
+// plain writes a plain scalar in a collection in column n, and moves to the next content.
 func (t *yamlText) plain(n int) bool {
 	if !isPlainStart(t.in, t.pos) {
 		return false
@@ -59,8 +59,8 @@ func (t *yamlText) plain(n int) bool {
 	return t.endLine() // declines at a colon or tab
 }
 
-// continued tells where the plain scalar goes on whose line ends at stop, and after how many line breaks; 0 if it does
-// not. What goes on has a greater column than the collection it is in.
+// continued returns the position at which the plain scalar continues whose line ends at stop, and the number of
+// line breaks before it, 0 if it ends there. Continuation lines have a greater column than the collection.
 func (t *yamlText) continued(stop, n int) (next, breaks int) {
 	for i := stop; t.in[i] == '\n'; {
 		breaks++
@@ -82,7 +82,7 @@ func (t *yamlText) continued(stop, n int) (next, breaks int) {
 	return 0, 0
 }
 
-// plainText writes what a plain scalar on one line means.
+// plainText writes the value of a plain scalar on one line.
 func (t *yamlText) plainText(start, end int) bool {
 	s := t.in[start:end]
 	switch {
@@ -116,13 +116,13 @@ func (t *yamlText) plainText(start, end int) bool {
 	return true
 }
 
-// isShortNumber tells whether s is a number that means the same in JSON and YAML: an integer or a decimal fraction.
+// isShortNumber reports whether s is an integer or decimal fraction with the same meaning in JSON and YAML.
 func isShortNumber(s []byte) bool {
-	const most = 18 // digits that always fit
+	const limit = 18 // digits that always fit
 	if len(s) > 0 && s[0] == '-' {
 		s = s[1:]
 	}
-	if len(s) > most {
+	if len(s) > limit {
 		return false
 	}
 	whole := digits(s)
@@ -133,7 +133,7 @@ func isShortNumber(s []byte) bool {
 	return len(s) == 0 || s[0] == '.' && len(s) > 1 && digits(s[1:]) == len(s)-1
 }
 
-// digits counts the digits that s begins with.
+// digits returns the number of leading digits of s.
 func digits(s []byte) int {
 	for i, c := range s {
 		if c < '0' || c > '9' {
@@ -143,11 +143,11 @@ func digits(s []byte) int {
 	return len(s)
 }
 
-// mayBeNumber tells whether s could be a number in any spelling. It says no to versions, with more than one point.
+// mayBeNumber reports whether s could be a number in any spelling. Versions, with two points, are not.
 func mayBeNumber(s []byte) bool {
 	for _, c := range s {
 		if yamlClass[c]&classNumber == 0 {
-			return len(s) <= len("-.inf") && bytes.IndexByte(s, '.') >= 0 // these have letters of their own
+			return len(s) <= len("-.inf") && bytes.IndexByte(s, '.') >= 0 // .inf and .nan
 		}
 	}
 	return bytes.Count(s, []byte(".")) < 2

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// endOfQuoted is the index behind the quoted scalar that begins at i, or that of the end of the line.
+// endOfQuoted returns the position after the quoted scalar that begins at i, or of the end of the line.
 func endOfQuoted(in []byte, i int) int {
 	quote := in[i]
 	for i++; in[i] != '\n'; i++ {
@@ -22,7 +22,7 @@ func endOfQuoted(in []byte, i int) int {
 	return i
 }
 
-// quoted writes the quoted scalar at pos and goes behind it.
+// quoted writes the quoted scalar at pos and moves behind it.
 func (t *yamlText) quoted(quote byte) bool {
 	t.out = append(t.out, '"')
 	for t.pos++; ; {
@@ -60,12 +60,12 @@ func (t *yamlText) quoted(quote byte) bool {
 	}
 }
 
-// blanksBefore counts the spaces that s ends with.
+// blanksBefore returns the number of trailing spaces of s.
 func blanksBefore(s []byte) int {
 	return len(s) - len(bytes.TrimRight(s, " "))
 }
 
-// skipBreaks goes over line breaks in a quoted scalar, and the blanks around them, and counts them.
+// skipBreaks skips line breaks in a quoted scalar, and the blanks around them, and counts them.
 func (t *yamlText) skipBreaks() (breaks int, ok bool) {
 	start := t.pos
 	for t.in[t.pos] == '\n' {
@@ -81,7 +81,7 @@ func (t *yamlText) skipBreaks() (breaks int, ok bool) {
 	return breaks, !atIndicator
 }
 
-// escape writes what the escape sequence at pos means.
+// escape writes the value of the escape sequence at pos. It declines rare ones.
 func (t *yamlText) escape() bool {
 	c := t.in[t.pos+1]
 	t.pos += 2
@@ -96,6 +96,12 @@ func (t *yamlText) escape() bool {
 			t.breaks(breaks - 1)
 		}
 		return ok
+	case ' ':
+		t.out = append(t.out, c)
+		return true
+	case 'r':
+		t.out = appendRune(t.out, '\r')
+		return true
 	case 'x':
 		return t.hex(2)
 	case 'u':
@@ -103,18 +109,10 @@ func (t *yamlText) escape() bool {
 	case 'U':
 		return t.hex(8)
 	}
-	r, ok := yamlEscapes[c]
-	t.out = appendRune(t.out, r)
-	return ok
+	return false
 }
 
-// yamlEscapes are the escape sequences of one letter that JSON has not, or for what needs none there.
-var yamlEscapes = map[byte]rune{
-	'0': 0, 'a': '\a', 'b': '\b', 'v': '\v', 'f': '\f', 'r': '\r', 'e': 0x1b, ' ': ' ', '\'': '\'',
-	'N': 0x85, '_': 0xa0, 'L': 0x2028, 'P': 0x2029,
-}
-
-// hex writes the character whose code is in the next n digits.
+// hex writes the character with the code in the next n digits.
 func (t *yamlText) hex(n int) bool {
 	if len(t.in)-t.pos < n {
 		return false

@@ -5,14 +5,14 @@ import (
 	"math/bits"
 )
 
-// What a byte can be in a YAML text.
+// The classes of a byte in YAML.
 const (
-	classBanned     = 1 << iota // not allowed, or a line break other than "\n"
-	classIndicator              // cannot begin a plain scalar, or only if no blank follows
-	classPlainStop              // may end a plain scalar, or has to be escaped
-	classMayResolve             // begins plain scalars that may be no strings
+	classBanned     = 1 << iota // invalid, or a line break other than "\n"
+	classIndicator              // cannot begin a plain scalar if a blank follows, or at all
+	classPlainStop              // may end a plain scalar, or needs an escape
+	classMayResolve             // may begin a plain scalar that is not a string
 	classNumber                 // may be part of a number
-	classFlowText               // is text in a flow collection, wherever it stands
+	classFlowText               // is text anywhere in a flow collection
 )
 
 var yamlClass = newYAMLClasses()
@@ -40,7 +40,7 @@ func newYAMLClasses() (class [256]uint8) {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' }
 
-// fold writes what line breaks in a plain or quoted scalar mean.
+// fold writes the value of line breaks in a plain or quoted scalar.
 func (t *yamlText) fold(breaks int) {
 	if breaks == 1 {
 		t.out = append(t.out, ' ')
@@ -55,7 +55,7 @@ func (t *yamlText) breaks(n int) {
 	}
 }
 
-// text writes what is between two indices of one line, without tabs, as part of a string.
+// text writes a part of one line, without tabs, as part of a string.
 func (t *yamlText) text(start, end int) {
 	for {
 		i := min(endOfText(t.in, start, '\n'), end)
@@ -68,11 +68,11 @@ func (t *yamlText) text(start, end int) {
 	}
 }
 
-// endOfText is the index of the first byte at or behind i that is no plain text in a JSON string, or is the one named.
+// endOfText returns the position of the first byte at or after i that is named or needs an escape in JSON.
 func endOfText(in []byte, i int, named byte) int {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(in); i += 8 {
-		// A byte of v-ones&^v has its high bit set if that of v is 0, or if it follows one that is: the first is right.
+		// The first zero byte of v has the first high bit in (v-ones)&^v. Later bits may be false.
 		w := binary.LittleEndian.Uint64(in[i:])
 		quote, slash, other := w^ones*'"', w^ones*'\\', w^ones*uint64(named)
 		found := (w-ones*' ')&^w | (quote-ones)&^quote | (slash-ones)&^slash | (other-ones)&^other

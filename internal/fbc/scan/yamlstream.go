@@ -10,18 +10,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxDeclined bounds the documents of a stream for which the YAML library is set up one by one, which for a short one
-// costs more than to read it. Behind the last of them the library reads the rest as a whole.
+// maxDeclined limits the documents of a stream for which the YAML library is set up separately, which takes
+// longer than reading a short one. After that, the library reads the rest of the stream.
 const maxDeclined = 100
 
-// readYAML reads a stream of YAML documents, each of which is one blob; documents without content are passed over.
+// readYAML reads a stream of YAML documents. Each is one blob; documents without content are skipped.
 //
-// There are two ways through a document. What catalogs consist of, yamlText turns into JSON at once. What it does not
-// know surely goes through the nodes of the YAML library, which has the last word on what is accepted and the only one
-// on what is wrong: 10 times slower, with 160 times the document in memory.
+// There are two paths. yamlText converts the usual syntax of catalogs directly. It declines everything else,
+// including errors. The YAML library reads those documents and gives the error messages; it is 10 times slower
+// and takes 160 times the document in memory.
 func readYAML(r io.Reader, src *boundedReader, v visit) error {
 	if src.max > maxYAMLBytes {
-		src.max, src.remedy = maxYAMLBytes, "the most in YAML: write it as JSON"
+		src.max, src.remedy = maxYAMLBytes, "limit of YAML: write it as JSON"
 	}
 	s := yamlStream{r: r, src: src}
 	var t yamlText
@@ -55,7 +55,8 @@ func readYAML(r io.Reader, src *boundedReader, v visit) error {
 	}
 }
 
-// readYAMLNodes reads a stream with the YAML library, held bytes of whose first document are read from src already.
+// readYAMLNodes reads a stream with the YAML library. held bytes of its first document are already read from
+// src.
 func readYAMLNodes(r io.Reader, src *boundedReader, held int64, v visit) error {
 	dec := yaml.NewDecoder(r)
 	w := yamlWriter{src: src}
@@ -86,8 +87,8 @@ func readYAMLNodes(r io.Reader, src *boundedReader, held int64, v visit) error {
 	}
 }
 
-// only writes the only document of a text, nothing if that has no content, and gives the line where it begins. It is
-// not ok if anything is wrong, or if later documents may depend on this one: the library's anchors outlive theirs.
+// only writes the only document of a text, nothing if that has no content, and returns the line where it begins.
+// It is not ok on an error, or if later documents may depend on this one: anchors stay valid in the library.
 func (w *yamlWriter) only(text []byte) (line int, ok bool) {
 	w.reset()
 	dec := yaml.NewDecoder(bytes.NewReader(text))
@@ -126,28 +127,29 @@ func hasAnchor(n *yaml.Node) bool {
 
 var newline = []byte("\n")
 
-// errUnsplit means that the rest of a stream has to be left to the YAML library as a whole.
+// errUnsplit means that the YAML library must read the rest of the stream.
 var errUnsplit = errors.New("the documents cannot be told apart by their separators alone")
 
-// yamlStream splits a stream of YAML documents at its separators, the lines that begin with "---" and a blank. The
-// library takes such a line for one wherever it stands: a block scalar is indented, a plain one ends there, and within
-// quotes or brackets it is an error. That holds as long as lines end in "\n" only and all characters are allowed;
-// a stream is not split from the buffer on where that is not so, nor from a document on that is too large.
+// yamlStream splits a stream of YAML documents at its separators: the lines that begin with "---" and a blank.
+// The library accepts such a line only as a separator: a block scalar is indented, a plain one ends there, and
+// it is an error within quotes or brackets. That needs line breaks of "
+// " only and valid characters. At other input, or at a document that is too large, splitting ends with
+// errUnsplit.
 type yamlStream struct {
 	r   io.Reader
-	src *boundedReader // is behind r, and has the bound
+	src *boundedReader // underlies r, and has the limit
 
-	buf        []byte // the document from start to end, and what was read beyond it
+	buf        []byte // the document from start to end, and bytes beyond it
 	start, end int
-	line       int  // how many lines the documents before it have
+	line       int  // number of lines before the document
 	scanned    int  // there is no separator in buf[end:scanned]
-	checked    int  // buf[:checked] is fit for splitting
-	unfit      bool // what follows there is not
+	checked    int  // buf[:checked] has only valid characters
+	unfit      bool // an invalid character follows
 	eof        bool
 }
 
-// next gives the text of the next document, from its separator up to the next one. It is valid until next is called
-// again. The error is io.EOF, errUnsplit, or one of the reader.
+// next returns the text of the next document, from its separator up to the next one. It is valid until the next
+// call. The error is io.EOF, errUnsplit, or that of the reader.
 func (s *yamlStream) next() ([]byte, error) {
 	s.line += bytes.Count(s.buf[s.start:s.end], newline)
 	s.start = s.end
@@ -175,7 +177,7 @@ func (s *yamlStream) next() ([]byte, error) {
 	}
 }
 
-// separator is where the next separator stands, 0 if that is not known yet.
+// separator returns the position of the next separator, 0 if it is not known yet.
 func (s *yamlStream) separator() int {
 	for {
 		i := bytes.Index(s.buf[s.scanned:], []byte("\n---"))
@@ -196,10 +198,10 @@ func (s *yamlStream) separator() int {
 	}
 }
 
-// yamlReadSize is how much is read at a time; it is also how much a document may be larger than the bound.
+// yamlReadSize is the size of one read. A document may exceed its limit by that much.
 const yamlReadSize = sniffSize
 
-// fill reads more of the stream. What it has of the document moves to the start of the buffer if there is no room.
+// fill reads more of the stream. If there is no room, it moves the document to the start of the buffer.
 func (s *yamlStream) fill() error {
 	if cap(s.buf)-len(s.buf) < yamlReadSize {
 		have := len(s.buf) - s.start
@@ -220,8 +222,8 @@ func (s *yamlStream) fill() error {
 	return err
 }
 
-// check looks for characters that YAML does not allow, and for those of which the library makes more than text:
-// other line breaks than "\n" and byte order marks.
+// check looks for invalid characters, and for byte order marks and line breaks other than "
+// ", which the library interprets.
 func (s *yamlStream) check() {
 	for s.checked < len(s.buf) {
 		s.checked = skipPrintable(s.buf, s.checked)
@@ -249,12 +251,13 @@ func (s *yamlStream) check() {
 	}
 }
 
-// skipPrintable skips most of the bytes from i on that are printable ASCII or "\n", eight at a time.
+// skipPrintable skips most bytes at or after i that are printable ASCII or "
+// ", eight at a time.
 func skipPrintable(b []byte, i int) int {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
-		low := w &^ high // no sum below carries into the next byte
+		low := w &^ high // so that no sum carries into the next byte
 		printable := low + ones*(0x80-' ')
 		newline := ^((low ^ ones*'\n') + ones*0x7f)
 		notDelete := (low ^ ones*0x7f) + ones*0x7f
@@ -265,18 +268,19 @@ func skipPrintable(b []byte, i int) int {
 	return i
 }
 
-// rest is the stream from the start of the document on. The lines before it are empty, so that the library counts on.
+// rest returns the stream from the start of the document. Empty lines replace the lines before it, so that line
+// numbers stay correct.
 func (s *yamlStream) rest() io.Reader {
 	lines := emptyLines(s.line)
 	return io.MultiReader(&lines, bytes.NewReader(s.buf[s.start:]), s.r)
 }
 
-// held is how much of rest counts as read for the document.
+// held returns the number of bytes of rest that count as read for the document.
 func (s *yamlStream) held() int64 {
 	return max(0, int64(len(s.buf)-s.start-yamlReadSize))
 }
 
-// emptyLines is a reader of so many empty lines.
+// emptyLines reads as that many empty lines.
 type emptyLines int
 
 func (e *emptyLines) Read(p []byte) (int, error) {

@@ -6,29 +6,29 @@ import (
 )
 
 const (
-	// maxTextDepth is how deep a document may nest for yamlText.
+	// maxTextDepth limits the nesting for yamlText.
 	maxTextDepth = 1000
-	// maxTextKey bounds a key and its quotes, in bytes, for yamlText; the library has a bound of 1024 characters.
+	// maxTextKey limits a key with its quotes, in bytes, for yamlText. The library has a limit of 1024 characters.
 	maxTextKey = 1000
 )
 
-// yamlText writes the text of a YAML document as compact JSON, the same that yamlWriter makes of its nodes, in one
-// pass. It knows what catalogs consist of: block mappings and sequences, scalars of all styles, comments, flow
-// collections on one line. It declines all else, and all that looks wrong: its methods then return false.
+// yamlText converts a YAML document to compact JSON in one pass, with the same result as yamlWriter. It supports
+// the usual syntax of catalogs: block mappings and sequences, all styles of scalars, comments, flow
+// collections on one line. For everything else, and for errors, its methods return false.
 //
-// The columns of its methods are those of the library's scanner (libyaml): a collection has the column of its first
-// key or dash, and what belongs to a scalar in it has a greater one.
+// Columns are those of libyaml's scanner: a collection has the column of its first key or dash, and the scalars
+// in it have a greater one.
 type yamlText struct {
-	in    []byte // has passed yamlStream.check, and ends with a newline
-	cut   bool   // that newline was added
-	pos   int    // of the next byte
-	col   int    // after nextLine: the column of the content at pos, -1 behind the last
+	in    []byte // checked by yamlStream.check; ends with a newline
+	cut   bool   // convert added that newline
+	pos   int    // position of the next byte
+	col   int    // after nextLine: the column of the content at pos, -1 at the end
 	depth int
 	out   []byte
-	rare  yamlWriter // for numbers that JSON spells otherwise
+	rare  yamlWriter // for numbers with another spelling in JSON
 }
 
-// convert writes a document, nothing if that has no content, to t.out and tells where in the text it begins.
+// convert writes a document to t.out, nothing if it has no content, and returns the position of its content.
 func (t *yamlText) convert(text []byte) (start int, ok bool) {
 	t.in, t.pos, t.depth, t.out = text, 0, 0, slices.Grow(t.out[:0], len(text))
 	if t.cut = !bytes.HasSuffix(text, newline); t.cut {
@@ -47,7 +47,7 @@ func (t *yamlText) convert(text []byte) (start int, ok bool) {
 	return start, t.mapping(t.col) && t.col < 0
 }
 
-// nextLine goes from the start of a line to the next content, over empty lines and comments.
+// nextLine moves from the start of a line to the next content, past empty lines and comments.
 func (t *yamlText) nextLine() bool {
 	for t.pos < len(t.in) {
 		i := t.pos
@@ -68,7 +68,7 @@ func (t *yamlText) nextLine() bool {
 	return true
 }
 
-// endLine goes on to the next content, with nothing but a comment between.
+// endLine moves to the content of a later line. Only a comment may precede the end of this line.
 func (t *yamlText) endLine() bool {
 	before := t.pos
 	t.skipSpaces()
@@ -89,7 +89,7 @@ func (t *yamlText) skipSpaces() {
 	}
 }
 
-// mapping writes the block mapping whose first key is at pos, in column n.
+// mapping writes the block mapping with its first key at pos, in column n.
 func (t *yamlText) mapping(n int) bool {
 	if t.depth++; t.depth > maxTextDepth {
 		return false
@@ -114,8 +114,8 @@ func (t *yamlText) mapping(n int) bool {
 	return t.col < n
 }
 
-// sequence writes the block sequence whose first dash is at pos, in column n. One that is the value of a key may stand
-// in the column of that key, which goes on behind it then.
+// sequence writes the block sequence with its first dash at pos, in column n. With keyGoesOn the sequence is the
+// value of a key in the same column, and more keys may follow.
 func (t *yamlText) sequence(n int, keyGoesOn bool) bool {
 	if t.depth++; t.depth > maxTextDepth {
 		return false
@@ -138,7 +138,7 @@ func (t *yamlText) sequence(n int, keyGoesOn bool) bool {
 	return t.col < n || keyGoesOn && t.col == n
 }
 
-// value writes what belongs to a key of the mapping in column n; pos is behind the colon.
+// value writes the value of a key of the mapping in column n. pos is behind the colon.
 func (t *yamlText) value(n int) bool {
 	t.skipSpaces()
 	if c := t.in[t.pos]; c != '\n' && c != '#' {
@@ -157,7 +157,7 @@ func (t *yamlText) value(n int) bool {
 	return true
 }
 
-// item writes an item of the sequence in column n; pos is in column m, behind the dash and blanks.
+// item writes an item of the sequence in column n. pos is in column m, behind the dash and blanks.
 func (t *yamlText) item(n, m int) bool {
 	if c := t.in[t.pos]; c != '\n' && c != '#' {
 		return t.block(n, m)
@@ -172,7 +172,7 @@ func (t *yamlText) item(n, m int) bool {
 	return true
 }
 
-// block writes a node that may be a block collection. It begins at pos, in column m, and is in a collection in column n.
+// block writes the node at pos, in column m, of a collection in column n. The node may be a block collection.
 func (t *yamlText) block(n, m int) bool {
 	if t.atDash() {
 		return t.sequence(m, false)
@@ -183,7 +183,7 @@ func (t *yamlText) block(n, m int) bool {
 	return t.scalar(n)
 }
 
-// scalar writes a scalar or a flow collection that is in a collection in column n, and goes on to the next content.
+// scalar writes a scalar or a flow collection in a collection in column n, and moves to the next content.
 func (t *yamlText) scalar(n int) bool {
 	switch c := t.in[t.pos]; c {
 	case '"', '\'':
@@ -196,12 +196,12 @@ func (t *yamlText) scalar(n int) bool {
 	return t.plain(n)
 }
 
-// atDash tells whether an item of a block sequence begins at pos.
+// atDash reports whether an item of a block sequence begins at pos.
 func (t *yamlText) atDash() bool {
 	return t.in[t.pos] == '-' && isBlank(t.in[t.pos+1])
 }
 
-// atKey tells whether the key of a block mapping begins at pos.
+// atKey reports whether the key of a block mapping begins at pos.
 func (t *yamlText) atKey() bool {
 	end := t.pos
 	if c := t.in[t.pos]; c == '"' || c == '\'' {
@@ -212,7 +212,7 @@ func (t *yamlText) atKey() bool {
 	return t.in[end] == ':' && isBlank(t.in[end+1])
 }
 
-// key writes the key at pos, as a string, and goes to its colon.
+// key writes the key at pos as a string, and moves to its colon.
 func (t *yamlText) key() bool {
 	start, outStart := t.pos, len(t.out)
 	if c := t.in[t.pos]; c == '"' || c == '\'' {
@@ -235,7 +235,7 @@ func (t *yamlText) key() bool {
 	return t.in[t.pos] == ':' && isBlank(t.in[t.pos+1]) && t.isKeyText(start)
 }
 
-// isKeyText tells whether what begins at start and ends at pos can be a key without an indicator.
+// isKeyText reports whether the text from start to pos can be a key without the indicator "?".
 func (t *yamlText) isKeyText(start int) bool {
 	return t.pos-start <= maxTextKey && bytes.IndexByte(t.in[start:t.pos], '\n') < 0
 }
@@ -251,7 +251,7 @@ func (t *yamlText) quoteKey(start int) bool {
 	return string(t.out[start:]) != `"null"`
 }
 
-// flow writes the flow collection at pos, which ends on the same line, of simple scalars and such collections.
+// flow writes the flow collection at pos. It must end on the same line and contain only simple scalars and collections.
 func (t *yamlText) flow() bool {
 	if t.depth++; t.depth > maxTextDepth {
 		return false
@@ -284,7 +284,7 @@ func (t *yamlText) flow() bool {
 	return true
 }
 
-// flowKey writes a key of a flow mapping and its colon, and goes to its value.
+// flowKey writes a key of a flow mapping and its colon, and moves to the value.
 func (t *yamlText) flowKey() bool {
 	start, outStart := t.pos, len(t.out)
 	if c := t.in[t.pos]; c == '[' || c == '{' || !t.flowNode() || t.in[t.pos] != ':' || !t.isKeyText(start) {
@@ -309,7 +309,7 @@ func (t *yamlText) flowNode() bool {
 	case '[', '{':
 		return t.flow()
 	case '-':
-		t.pos++ // then it is not alone
+		t.pos++
 	}
 	for first := t.pos; yamlClass[t.in[t.pos]]&classFlowText != 0; t.pos++ {
 		if t.pos == first && t.in[t.pos] == '-' {
