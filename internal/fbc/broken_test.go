@@ -14,7 +14,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// verdict is what becomes of a catalog: it is refused as a whole, or packages of it are, or nothing is.
+// verdict is the expected result for a catalog: refused, or the reasons of its invalid packages.
 type verdict struct {
 	refused  string            // part of the error, with the path; empty: it is read
 	packages map[string]string // invalid ones: part of the reason
@@ -25,7 +25,7 @@ func inPackage(name, reason string) verdict {
 	return verdict{packages: map[string]string{name: reason}, blobs: -1}
 }
 
-// broken has the verdict for each catalog in testdata/broken; the README there says what is wrong with it.
+// broken has the verdict for each catalog in testdata/broken. The README there describes the errors.
 var broken = map[string]verdict{
 	"00-control":                      {blobs: 4},
 	"bad-icon-base64":                 inPackage("foo", "parse package: illegal base64 data"),
@@ -119,7 +119,7 @@ func TestBrokenCatalogs(t *testing.T) {
 		t.Run(dir.Name(), func(t *testing.T) {
 			want, ok := broken[dir.Name()]
 			if !ok {
-				t.Fatal("there is no verdict for it in this file")
+				t.Fatal("this file has no verdict for it")
 			}
 			checkVerdict(t, "testdata/broken/"+dir.Name(), want)
 		})
@@ -161,12 +161,12 @@ func checkVerdict(t *testing.T, dir string, want verdict) {
 	}
 	for name, reason := range got {
 		if !strings.Contains(reason, want.packages[name]) || strings.Contains(reason, "\n") {
-			t.Errorf("package %q: got the reason %q, want one line that says %q", name, reason, want.packages[name])
+			t.Errorf("package %q: got the reason %q, want one line with %q", name, reason, want.packages[name])
 		}
 	}
 }
 
-// invalidPackages are the reasons by package.
+// invalidPackages returns the reasons by package.
 func invalidPackages(t *testing.T, blobs []scan.Blob) map[string]string {
 	t.Helper()
 	byPackage := map[string][]scan.Blob{}
@@ -195,7 +195,7 @@ func invalidPackages(t *testing.T, blobs []scan.Blob) map[string]string {
 	return reasons
 }
 
-// sequence gives blobs as a store does: in one buffer, overwritten at each step.
+// sequence returns blobs as a store does: in one buffer that each step overwrites.
 func sequence(blobs ...string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var buf []byte

@@ -94,10 +94,10 @@ func TestCSVOfObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	if csv.Name != "foo.v1-object" || csv.Spec.Version.String() != "1.2.3" || csv.Spec.Description != "" {
-		t.Errorf("got name %q, version %s, description %q; want what the object says", csv.Name, csv.Spec.Version, csv.Spec.Description)
+		t.Errorf("got name %q, version %s, description %q; want those of the object", csv.Name, csv.Spec.Version, csv.Spec.Description)
 	}
 	if csv.Spec.Icon != nil {
-		t.Error("the icon was not left out")
+		t.Error("the CSV has an icon")
 	}
 	want := []string{"quay.io/example/a", "quay.io/example/init", "quay.io/example/own", "quay.io/example/z"}
 	if diff := cmp.Diff(want, Images(csv)); diff != "" {
@@ -117,7 +117,7 @@ func TestCSVPrefersObjectToMetadata(t *testing.T) {
 	}
 	csv, err := CSV([]byte(bundleBlob("foo", "foo.v1", "9.9.9", csvMetadata, csvObject("kind: Secret"))), "")
 	if err != nil || csv.Name != "foo.v1" {
-		t.Errorf("got %+v, %v; want the metadata, as no object is a ClusterServiceVersion", csv, err)
+		t.Errorf("got %+v, %v; want the metadata, because no object is a ClusterServiceVersion", csv, err)
 	}
 }
 
@@ -152,13 +152,13 @@ func TestCSVErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := CSV([]byte(c.bundle), "")
 			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrNoCSV) != c.noCSV {
-				t.Errorf("got error %v, want one that says %q (ErrNoCSV: %v)", err, c.want, c.noCSV)
+				t.Errorf("got error %v, want one with %q (ErrNoCSV: %v)", err, c.want, c.noCSV)
 			}
 		})
 	}
 }
 
-// Whether a bundle has a ClusterServiceVersion, and which, is what operator-registry says.
+// FuzzCSVOfObjects compares the ClusterServiceVersion of a bundle with that of operator-registry.
 func FuzzCSVOfObjects(f *testing.F) {
 	const kind = `ClusterServiceVersion`
 	for _, seed := range []string{

@@ -15,7 +15,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// factsIn reads the facts of a bundle as they come out of a file.
+// factsIn returns the facts of a bundle read from a file.
 func factsIn(t *testing.T, properties string) BundleFacts {
 	t.Helper()
 	got, err := readText(t, "c.json", `{"schema":"olm.bundle","name":"b",`+properties+`,"z":1}`, 0)
@@ -82,11 +82,11 @@ func TestBundleFactsAreBounded(t *testing.T) {
 		t.Errorf("got %d types and %d APIs, want %d each", len(got.Properties), len(got.Provides), maxFacts)
 	}
 	if !slices.Contains(got.Properties, "t0") || slices.Contains(got.Properties, fmt.Sprintf("t%d", maxFacts+5)) {
-		t.Error("not the first ones were kept")
+		t.Error("want the first ones")
 	}
 }
 
-// Only bundles have facts: an index lists no other blob under a property or an API.
+// An index lists only bundles by property or API.
 func TestOtherBlobsHaveNoFacts(t *testing.T) {
 	for _, schema := range []string{SchemaPackage, SchemaChannel, SchemaDeprecations, "example.com"} {
 		got, err := readText(t, "c.json", `{"schema":"`+schema+`","properties":[{"type":"olm.package","value":{"version":"1"}}]}`, 0)
@@ -99,7 +99,7 @@ func TestOtherBlobsHaveNoFacts(t *testing.T) {
 	}
 }
 
-// FuzzBundleFacts compares the facts of whatever stands in a bundle with what encoding/json decodes, where it does.
+// FuzzBundleFacts compares the facts of a bundle with what encoding/json decodes.
 func FuzzBundleFacts(f *testing.F) {
 	f.Add(`[{"type":"olm.gvk","value":{"group":"g","version":"v1","kind":"K"}},{"type":"olm.package","value":{"version":"1.0.0"}}]`)
 	f.Add(`[{"type":"a\\\"b","value":"\\\\"},{"Type":"x"},[[]],{"value":{"a":[1,{}]},"type":"y"}]`)

@@ -12,7 +12,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// addSeeds adds the files of testdata with an extension, if they are not large.
+// addSeeds adds the files of testdata with an extension, except large ones.
 func addSeeds(f *testing.F, ext string) {
 	f.Helper()
 	err := filepath.WalkDir("testdata", func(path string, d fs.DirEntry, err error) error {

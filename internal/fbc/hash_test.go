@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHash: clients have hashes of other releases at hand, so they are for good. The values are those of sha256sum.
+// Clients keep hashes across releases, so they must not change. The values are those of sha256sum.
 func TestHash(t *testing.T) {
 	a, b := HashOf([]byte(`{"a":1}`)), HashOf([]byte(`{"b":2}`))
 	if got, want := a.String(), "015abd7f5cc57a2dd94b7590f04ad808"; got != want {

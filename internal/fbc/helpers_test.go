@@ -11,7 +11,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// readText reads text as a file of the name and returns what it gave, each blob's keys checked against its JSON.
+// readText reads text as a file with the given name and returns its blobs. It checks the keys of each against
+// its JSON.
 func readText(t *testing.T, name, text string, maxBlob int64) ([]scan.Blob, error) {
 	t.Helper()
 	return readAll(fstest.MapFS{name: {Data: []byte(text)}}, name, maxBlob)
@@ -35,7 +36,7 @@ func jsonOf(blobs []scan.Blob) []string {
 	return lines
 }
 
-// wantError checks that err is an *scan.Error of the path that says text, or none if text is empty.
+// wantError checks that err is an *scan.Error of the path that contains text, or nil if text is empty.
 func wantError(t *testing.T, err error, path, text string) {
 	t.Helper()
 	if text == "" {
@@ -46,12 +47,12 @@ func wantError(t *testing.T, err error, path, text string) {
 	}
 	var where *scan.Error
 	if !errors.As(err, &where) {
-		t.Fatalf("got %T %v, want an *scan.Error that says %q", err, err, text)
+		t.Fatalf("got %T %v, want an *scan.Error with %q", err, err, text)
 	}
 	if where.Path != path {
 		t.Errorf("got path %q, want %q", where.Path, path)
 	}
 	if !strings.Contains(err.Error(), text) {
-		t.Errorf("got error %q, want one that says %q", err, text)
+		t.Errorf("got error %q, want one with %q", err, text)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// benchBlobs reads the blobs that belong to packages, by package, of the catalog directory that the environment variable FBC_CATALOG
-// names or, without it, of testdata.
+// benchBlobs returns the blobs of packages, by package, of the catalog directory in the environment variable
+// FBC_CATALOG or else of testdata.
 func benchBlobs(b *testing.B) (blobs map[string][][]byte, size int) {
 	fsys := os.DirFS(cmp.Or(os.Getenv("FBC_CATALOG"), "testdata/small"))
 	files, err := scan.Files(fsys)
@@ -60,7 +60,7 @@ func BenchmarkLoadPackage(b *testing.B) {
 	}
 }
 
-// BenchmarkCSV makes the ClusterServiceVersions of all channel heads of a catalog.
+// BenchmarkCSV reads the ClusterServiceVersions of all channel heads of a catalog.
 func BenchmarkCSV(b *testing.B) {
 	blobs, _ := benchBlobs(b)
 	var heads [][]byte

@@ -35,7 +35,7 @@ func channelBlob(pkg, name string, entries ...string) string {
 	return fmt.Sprintf(`{"schema":"olm.channel","package":%q,"name":%q,"entries":[%s]}`, pkg, name, strings.Join(out, ","))
 }
 
-// bundleBlob is a bundle with more properties, each as JSON.
+// bundleBlob returns a bundle with additional properties (JSON).
 func bundleBlob(pkg, name, version string, properties ...string) string {
 	properties = append([]string{fmt.Sprintf(`{"type":"olm.package","value":{"packageName":%q,"version":%q}}`, pkg, version)}, properties...)
 	return fmt.Sprintf(`{"schema":"olm.bundle","package":%q,"name":%q,"image":"quay.io/example/%s:v%s","properties":[%s]}`,
@@ -78,7 +78,7 @@ func TestLoadPackage(t *testing.T) {
 	}
 }
 
-// A bundle without an image is sound if it has its objects in the catalog, as those of old indexes do.
+// A bundle without an image is valid if it has its objects in the catalog, as in old indexes.
 func TestLoadPackageOfBundleObjects(t *testing.T) {
 	bundle := strings.Replace(bundleBlob("foo", "v1", "1.0.0", csvObject(csvManifest)), `"image":"quay.io/example/foo:v1.0.0",`, "", 1)
 	if strings.Contains(bundle, `"image"`) {
@@ -93,8 +93,8 @@ func TestLoadPackageOfBundleObjects(t *testing.T) {
 	}
 }
 
-// Versions that differ in build metadata only have no order of their own (semver 2.0, item 10); that of the entries
-// must not depend on a map all the same.
+// Versions that differ only in build metadata have equal precedence (semver 2.0, item 10). Their order must not
+// depend on map iteration.
 func TestLoadPackageOrdersEntriesAlways(t *testing.T) {
 	var entries, blobs []string
 	for i := range 20 {
@@ -120,7 +120,6 @@ func TestLoadPackageOrdersEntriesAlways(t *testing.T) {
 	}
 }
 
-// Versions that differ in build metadata only have equal precedence, so replaces decides which is newer.
 func TestReplacesOrdersEqualVersions(t *testing.T) {
 	for _, names := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "c", "a"}} {
 		blobs := []string{
@@ -143,7 +142,7 @@ func TestReplacesOrdersEqualVersions(t *testing.T) {
 }
 
 func TestLoadPackageRefuses(t *testing.T) {
-	sound := []string{pkgBlob("foo", "stable"), channelBlob("foo", "stable", "v1"), bundleBlob("foo", "v1", "1.0.0")}
+	valid := []string{pkgBlob("foo", "stable"), channelBlob("foo", "stable", "v1"), bundleBlob("foo", "v1", "1.0.0")}
 	long := make([]string, maxEntries+1)
 	for i := range long {
 		long[i] = fmt.Sprintf("v%d replaces v%d", i, i+1)
@@ -159,12 +158,12 @@ func TestLoadPackageRefuses(t *testing.T) {
 			`default channel must be set; duplicate versions found in bundles: [{1.0.0: [v1, v2]}]; ` +
 				`invalid channel "a": multiple channel heads found in graph: v1, v2; invalid channel "b": channel must contain at least one bundle`,
 		},
-		"a schema of the wrong type": {append([]string{`{"schema":7}`}, sound...), `the value of "schema" is a number, not a string`},
-		"more entries than accepted": {append([]string{channelBlob("foo", "long", long...)}, sound...), `channel "long" has 2001 entries, which exceeds the limit of 2000`},
+		"a schema of the wrong type": {append([]string{`{"schema":7}`}, valid...), `the value of "schema" is a number, not a string`},
+		"more entries than accepted": {append([]string{channelBlob("foo", "long", long...)}, valid...), `channel "long" has 2001 entries, which exceeds the limit of 2000`},
 		"a reason as long as the catalog likes": {
-			append(sound, bundleBlob("foo", strings.Repeat("é", 2000), "1.0.1")), `package "foo", bundle "` + strings.Repeat("é", 100),
+			append(valid, bundleBlob("foo", strings.Repeat("é", 2000), "1.0.1")), `package "foo", bundle "` + strings.Repeat("é", 100),
 		},
-		"line breaks in a name": {append(sound, bundleBlob("foo", "v\n2", "1.0.1")), `bundle "v\n2" not found in any channel entries`},
+		"line breaks in a name": {append(valid, bundleBlob("foo", "v\n2", "1.0.1")), `bundle "v\n2" not found in any channel entries`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var first string
@@ -182,7 +181,7 @@ func TestLoadPackageRefuses(t *testing.T) {
 				}
 			}
 			if !strings.HasPrefix(first, c.want) && !strings.Contains(first, c.want) || strings.Contains(first, "\n") || len(first) > maxReason+len("…") {
-				t.Errorf("got the reason %q, want one short line that says %q", first, c.want)
+				t.Errorf("got the reason %q, want one short line with %q", first, c.want)
 			}
 		})
 	}
@@ -192,11 +191,11 @@ func TestLoadPackageReturnsErrorsOfTheBlobs(t *testing.T) {
 	_, err := LoadPackage("foo", func(yield func([]byte, error) bool) { yield(nil, fs.ErrPermission) })
 	var invalid *InvalidPackageError
 	if !errors.Is(err, fs.ErrPermission) || errors.As(err, &invalid) {
-		t.Errorf("got %T %v, want the error of the blobs, which says nothing of the package", err, err)
+		t.Errorf("got %T %v, want the error of the blobs, unchanged", err, err)
 	}
 }
 
-func TestSmallCatalogIsSound(t *testing.T) {
+func TestSmallCatalogIsValid(t *testing.T) {
 	fsys := os.DirFS("testdata/small")
 	files, err := scan.Files(fsys)
 	if err != nil {
@@ -247,7 +246,7 @@ func TestCheckBlob(t *testing.T) {
 	} {
 		err := CheckBlob([]byte(blob))
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want one that says %q", blob, err, want)
+			t.Errorf("%s: got error %v, want one with %q", blob, err, want)
 		}
 	}
 }

@@ -43,7 +43,7 @@ var shapes = map[string]*shape{
 	"metadata": shapeOf[property.CSVMetadata](),
 }
 
-// FuzzShape checks that what fits a type can be decoded into it.
+// FuzzShape checks that encoding/json can decode a value that fits a type.
 func FuzzShape(f *testing.F) {
 	for _, seed := range []string{
 		`null`, `{"next":{"list":[{"map":{"a":{"Text":{"b":"c"}}}}]}}`, `{"any":[1],"raw":2,"at":"2026-01-02T03:04:05Z","by":{"1":""},"data":"aa=="}`,
@@ -71,7 +71,6 @@ func FuzzShape(f *testing.F) {
 	})
 }
 
-// What is written in the usual way is found to fit.
 func TestShapeFits(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{}`: true, `null`: true, `{"x":1,"displayName":"a","labels":{"a":"b"},"maintainers":[{"name":"a","email":"b"}]}`: true,

@@ -13,7 +13,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// checkSkimmed checks that what is skimmed off a bundle is what decoding it gives, and tells whether it could be.
+// checkSkimmed compares a skimmed bundle with the decoded one, and reports whether it could be skimmed.
 func checkSkimmed(t *testing.T, blob []byte) bool {
 	t.Helper()
 	got, ok := skimBundle(blob)
@@ -25,11 +25,11 @@ func checkSkimmed(t *testing.T, blob []byte) bool {
 		err = checkAndSlim(&want)
 	}
 	if err != nil {
-		t.Fatalf("a bundle is taken for sound, but %v: %s", err, blob)
+		t.Fatalf("a bundle is skimmed, but %v: %s", err, blob)
 	}
 	if want.Image != "" {
 		if _, err := reference.ParseNormalizedNamed(want.Image); err != nil {
-			t.Fatalf("the image is taken for valid, but %v: %s", err, blob)
+			t.Fatalf("the image is accepted, but %v: %s", err, blob)
 		}
 		want.Image = validImage
 	}
@@ -41,7 +41,7 @@ func checkSkimmed(t *testing.T, blob []byte) bool {
 
 var manifest = base64.StdEncoding.EncodeToString([]byte("\n {\"kind\":\"ClusterServiceVersion\"}"))
 
-// FuzzSkimBundle checks that a bundle that is not decoded is one that can be, and means the same.
+// FuzzSkimBundle checks that skimmed bundles equal decoded ones.
 func FuzzSkimBundle(f *testing.F) {
 	addSeeds(f, ".json")
 	f.Add([]byte(bundleBlob("foo", "v1", "1.0.0", csvMetadata, csvObject(csvManifest))))
@@ -53,7 +53,7 @@ func FuzzSkimBundle(f *testing.F) {
 	})
 }
 
-// The bundles of real catalogs are skimmed, not decoded.
+// Bundles of real catalogs need no decoding.
 func TestSampleBundlesAreSkimmed(t *testing.T) {
 	fsys := os.DirFS("testdata/small")
 	files, err := scan.Files(fsys)

@@ -51,7 +51,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// A package may be as large as it likes; what lists hold of it may not.
+// Summaries must stay small, however large the package is.
 func TestSummaryIsBounded(t *testing.T) {
 	long, many := strings.Repeat("ä", 100_000), strings.Repeat(`"x",`, 10)
 	for i := range 200 {

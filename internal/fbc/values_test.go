@@ -9,12 +9,12 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// list is a JSON list of so many values.
+// list returns a JSON list of n values.
 func list(n int, value string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(value+",", n), ",") + "]"
 }
 
-// Nothing that would grow beyond measure is decoded: the package is unsound, whichever way it is hidden, and has no CSV.
+// Content that would grow excessively on decoding makes the package invalid, however it is hidden.
 func TestValuesAreBounded(t *testing.T) {
 	owned := func(n int) string {
 		return `{"type":"olm.csv.metadata","value":{"crdDescriptions":{"owned":` + list(n, "{}") + `}}}`
@@ -22,28 +22,28 @@ func TestValuesAreBounded(t *testing.T) {
 	manifest := func(deployments string) string {
 		return `{"kind":"ClusterServiceVersion","spec":{"version":"1.0.0","install":{"spec":{"deployments":` + deployments + `}}}}`
 	}
-	sound := bundleBlob("foo", "v1", "1.0.0")
-	related := strings.TrimSuffix(sound, "}") + `,"relatedImages":` + list(maxValues, "{}") + "}"
+	valid := bundleBlob("foo", "v1", "1.0.0")
+	related := strings.TrimSuffix(valid, "}") + `,"relatedImages":` + list(maxValues, "{}") + "}"
 	large := manifest(`[{"name":"` + strings.Repeat("x", maxManifestBytes) + `"}]`)
 	aliases := "a: &a " + list(maxValues/3, "{}") + "\nb: " + list(3, "*a") + "\nkind: ClusterServiceVersion\n"
-	for name, c := range map[string]struct{ bundle, unsound, csv string }{
+	for name, c := range map[string]struct{ bundle, invalid, csv string }{
 		"as many as are accepted":    {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues-20))},
-		"of a CSV's metadata":        {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues)), unsound: `120016 JSON values in olm.bundle "v1" exceed the limit of 120000`},
-		"related images":             {bundle: related, unsound: `120012 JSON values in olm.bundle "v1"`},
-		"of a manifest":              {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), unsound: `120007 values in a manifest of olm.bundle "v1"`},
-		"of a manifest in YAML":      {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject("- "+manifest(list(maxValues, "{}")))), unsound: `values in a manifest of olm.bundle "v1"`},
-		"lists in lists of YAML":     {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(strings.Repeat("- ", maxValues)+"a")), unsound: `values in a manifest of olm.bundle "v1"`},
-		"under a duplicate key":      {bundle: strings.Replace(bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), `]}`, `],"Properties":[]}`, 1), unsound: `120007 values in a manifest`},
-		"a large manifest":           {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(large)), unsound: fmt.Sprintf(`a manifest of %d bytes in olm.bundle "v1" exceeds the limit of 6291456`, len(large))},
+		"of a CSV's metadata":        {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues)), invalid: `120016 JSON values in olm.bundle "v1" exceed the limit of 120000`},
+		"related images":             {bundle: related, invalid: `120012 JSON values in olm.bundle "v1"`},
+		"of a manifest":              {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), invalid: `120007 values in a manifest of olm.bundle "v1"`},
+		"of a manifest in YAML":      {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject("- "+manifest(list(maxValues, "{}")))), invalid: `values in a manifest of olm.bundle "v1"`},
+		"lists in lists of YAML":     {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(strings.Repeat("- ", maxValues)+"a")), invalid: `values in a manifest of olm.bundle "v1"`},
+		"under a duplicate key":      {bundle: strings.Replace(bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), `]}`, `],"Properties":[]}`, 1), invalid: `120007 values in a manifest`},
+		"a large manifest":           {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(large)), invalid: fmt.Sprintf(`a manifest of %d bytes in olm.bundle "v1" exceeds the limit of 6291456`, len(large))},
 		"aliases":                    {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(aliases)), csv: "JSON values in its ClusterServiceVersion exceed the limit of 60000"},
 		"of a ClusterServiceVersion": {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxCSVValues, "{}")))), csv: "60007 JSON values in its ClusterServiceVersion"},
-		"a version":                  {bundle: bundleBlob("foo", "v1", "1.0.0-"+strings.Repeat("a.", scan.MaxKeyBytes)+"a", `{"type":"olm.csv.metadata","value":{}}`), unsound: "a version of 8199 bytes exceeds the limit of 4096"},
+		"a version":                  {bundle: bundleBlob("foo", "v1", "1.0.0-"+strings.Repeat("a.", scan.MaxKeyBytes)+"a", `{"type":"olm.csv.metadata","value":{}}`), invalid: "a version of 8199 bytes exceeds the limit of 4096"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := LoadPackage("foo", sequence(pkgBlob("foo", "stable"), channelBlob("foo", "stable", "v1"), c.bundle))
-			wantReason(t, err, c.unsound)
+			wantReason(t, err, c.invalid)
 			_, err = CSV([]byte(c.bundle), "")
-			want := c.unsound + c.csv
+			want := c.invalid + c.csv
 			if want != "" && (err == nil || !strings.Contains(err.Error(), want)) || want == "" && err != nil {
 				t.Errorf("CSV: got error %v, want %q", err, want)
 			}
@@ -61,11 +61,11 @@ func wantReason(t *testing.T, err error, want string) {
 	}
 	var invalid *InvalidPackageError
 	if !errors.As(err, &invalid) || !strings.Contains(invalid.Reason, want) {
-		t.Errorf("got %v, want an *InvalidPackageError that says %q", err, want)
+		t.Errorf("got %v, want an *InvalidPackageError with %q", err, want)
 	}
 }
 
-// Other schemas are bounded too; custom ones, which are never decoded, are not.
+// The limit applies to all schemas but custom ones, which are never decoded.
 func TestValuesOfEverySchemaAreBounded(t *testing.T) {
 	for schema, want := range map[string]string{
 		SchemaPackage:      `JSON values in olm.package "n" exceed the limit of`,

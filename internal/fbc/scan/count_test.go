@@ -65,7 +65,7 @@ func TestCountValuesOfText(t *testing.T) {
 	}
 }
 
-// FuzzCountCompactValues holds that the values of a JSON text are counted: all of compact JSON, and no fewer of any other.
+// FuzzCountCompactValues checks that counts are exact for compact JSON and never too low for other JSON.
 func FuzzCountCompactValues(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,2,{"b":null}],"c":3}`, `[ ]`, `["\\\"",{ }]`, `"`, `"\`, ``, `{"a":{},"a":[[],{}]}`} {
 		f.Add([]byte(seed))
@@ -86,7 +86,7 @@ func FuzzCountCompactValues(f *testing.F) {
 	})
 }
 
-// valuesIn counts with a decoder that keeps members of one name apart.
+// valuesIn counts with a decoder that keeps duplicate keys.
 func valuesIn(t *testing.T, text []byte) (count int) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

@@ -14,7 +14,7 @@ import (
 	"testing/fstest"
 )
 
-// addSeeds adds the files of testdata with an extension, if they are not large.
+// addSeeds adds the files of testdata with an extension, except large ones.
 func addSeeds(f *testing.F, ext string) {
 	f.Helper()
 	err := filepath.WalkDir("../testdata", func(path string, d fs.DirEntry, err error) error {
@@ -32,7 +32,7 @@ func addSeeds(f *testing.F, ext string) {
 	}
 }
 
-// checkBlob checks what is promised of every blob and returns its value, numbers as text.
+// checkBlob checks the documented properties of a blob and returns its value, with numbers as text.
 func checkBlob(t *testing.T, b Blob) map[string]any {
 	t.Helper()
 	if b.Schema == "" || bytes.ContainsAny(b.JSON, "\n\r") || !json.Valid(b.JSON) {
@@ -48,7 +48,7 @@ func checkBlob(t *testing.T, b Blob) map[string]any {
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		t.Fatalf("the blob is no object: %s", b.JSON)
+		t.Fatalf("the blob is not an object: %s", b.JSON)
 	}
 	return object
 }
@@ -58,7 +58,7 @@ func decodeNumbersAsText(dec *json.Decoder) (v any, err error) {
 	return v, dec.Decode(&v)
 }
 
-// FuzzJSON checks that what is accepted is, blob by blob, what encoding/json reads.
+// FuzzJSON compares accepted files, blob by blob, with what encoding/json reads.
 func FuzzJSON(f *testing.F) {
 	addSeeds(f, ".json")
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -78,7 +78,7 @@ func FuzzJSON(f *testing.F) {
 		for i, blob := range got {
 			want, err := decodeNumbersAsText(dec)
 			if err != nil {
-				t.Fatalf("blob %d is accepted, encoding/json says %v", i, err)
+				t.Fatalf("blob %d is accepted, encoding/json gives %v", i, err)
 			}
 			if !reflect.DeepEqual(want, blob) { // cmp takes time exponential in the depth
 				t.Fatalf("blob %d: got %v, want %v", i, blob, want)
@@ -90,7 +90,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// FuzzYAML checks that nothing in YAML gets past the bounds and that what is accepted is JSON.
+// FuzzYAML checks that YAML cannot exceed the limits and that accepted YAML becomes JSON.
 func FuzzYAML(f *testing.F) {
 	addSeeds(f, ".yaml")
 	f.Add([]byte("schema: s\na: &x [1, {b: *x, <<: {c: !!binary aGVsbG8=}}]\n? k\n: |\n  text\n--- {schema: t, d: 0x1F}\n"))

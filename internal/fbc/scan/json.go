@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// readJSON reads a stream of JSON objects with the splitter. errNotPlain means that decodeJSON has to continue at
+// readJSON reads a stream of JSON objects with the splitter. errNotPlain means that decodeJSON must continue at
 // s.start.
 func readJSON(s *splitter, v visit) error {
 	for {

@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readText reads text as a file of the name and returns what it gave, each blob's keys checked against its JSON.
+// readText reads text as a file with the given name and returns its blobs. It checks the keys of each against
+// its JSON.
 func readText(t *testing.T, name, text string, maxBlob int64) ([]Blob, error) {
 	t.Helper()
 	return readAll(fstest.MapFS{name: {Data: []byte(text)}}, name, maxBlob)
@@ -38,7 +39,7 @@ func jsonOf(blobs []Blob) []string {
 	return lines
 }
 
-// wantError checks that err is an *Error of the path that says text, or none if text is empty.
+// wantError checks that err is an *Error of the path that contains text, or nil if text is empty.
 func wantError(t *testing.T, err error, path, text string) {
 	t.Helper()
 	if text == "" {
@@ -49,13 +50,13 @@ func wantError(t *testing.T, err error, path, text string) {
 	}
 	var where *Error
 	if !errors.As(err, &where) {
-		t.Fatalf("got %T %v, want an *Error that says %q", err, err, text)
+		t.Fatalf("got %T %v, want an *Error with %q", err, err, text)
 	}
 	if where.Path != path {
 		t.Errorf("got path %q, want %q", where.Path, path)
 	}
 	if !strings.Contains(err.Error(), text) {
-		t.Errorf("got error %q, want one that says %q", err, text)
+		t.Errorf("got error %q, want one with %q", err, text)
 	}
 }
 
@@ -155,17 +156,17 @@ func TestReadJSON(t *testing.T) {
 
 func TestReadErrors(t *testing.T) {
 	const hint = "; if the file is not part of the catalog, list it in a .indexignore file"
-	sound := `{"schema":"s"}`
+	valid := `{"schema":"s"}`
 	for name, c := range map[string]struct{ file, in, want string }{
-		"syntax error in a later blob":         {"c.json", sound + "\n\n{\n \"schema\": x\n}", "c.json:4: invalid character 'x'"},
+		"syntax error in a later blob":         {"c.json", valid + "\n\n{\n \"schema\": x\n}", "c.json:4: invalid character 'x'"},
 		"syntax error at the end of a line":    {"c.json", "{\"schema\":}\n\n\n", "c.json:1: invalid character '}'"},
 		"syntax error behind a byte mark":      {"c.json", "\xef\xbb\xbf{\n\"a\":\n?}", "c.json:3: invalid character '?'"},
-		"error in a blob behind a byte mark":   {"c.json", "\xef\xbb\xbf" + sound + "\n\n{\"a\":1}", "c.json:3: the blob {\"a\":1} has no schema"},
-		"early end":                            {"c.json", sound + "\n\n{\"schema\":\n\"s\",\n", "c.json:3: the file ends in the middle"},
-		"not an object":                        {"c.json", sound + "\n7", "c.json:2: the top level is a number"},
-		"a null":                               {"c.json", sound + "\nnull", "c.json:2: the top level is null"},
-		"a list":                               {"c.json", "[" + sound + "]", "c.json:1: the top level is a list"},
-		"no schema":                            {"c.json", sound + "\n" + `{"name":"n"}`, `c.json:2: the blob {"name":"n"} has no schema; if the file is not part of the catalog, list it in a .indexignore file`},
+		"error in a blob behind a byte mark":   {"c.json", "\xef\xbb\xbf" + valid + "\n\n{\"a\":1}", "c.json:3: the blob {\"a\":1} has no schema"},
+		"early end":                            {"c.json", valid + "\n\n{\"schema\":\n\"s\",\n", "c.json:3: the file ends in the middle"},
+		"not an object":                        {"c.json", valid + "\n7", "c.json:2: the top level is a number"},
+		"a null":                               {"c.json", valid + "\nnull", "c.json:2: the top level is null"},
+		"a list":                               {"c.json", "[" + valid + "]", "c.json:1: the top level is a list"},
+		"no schema":                            {"c.json", valid + "\n" + `{"name":"n"}`, `c.json:2: the blob {"name":"n"} has no schema; if the file is not part of the catalog, list it in a .indexignore file`},
 		"empty schema":                         {"c.json", `{"schema":""}`, "has no schema"},
 		"long blob without a schema":           {"c.json", `{"a":"` + strings.Repeat("é", 100) + `"}`, "é… has no schema"},
 		"schema is null":                       {"c.json", `{"schema":null}`, `the value of "schema" is null, not a string`},
@@ -182,11 +183,11 @@ func TestReadErrors(t *testing.T) {
 		"NUL":                                  {"c.json", "{\"schema\":\n\"\x00\"}", `c.json:2: invalid character '\x00'`},
 		"too deep":                             {"c.json", `{"schema":"s","a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + "}", "c.json:1: invalid character '[' exceeded max depth"},
 		"YAML in a .json that begins with {":   {"c.json", "{schema: s}", "c.json:1: invalid character 's'"},
-		"flow mapping behind a JSON blob":      {"c.yaml", sound + "\n{schema: s}", "c.yaml:2: invalid character 's'"},
+		"flow mapping behind a JSON blob":      {"c.yaml", valid + "\n{schema: s}", "c.yaml:2: invalid character 's'"},
 		"JSON cut off in a file of other name": {"c.yaml", `{"schema":"s`, "c.yaml:1: the file ends in the middle"},
 		"text in a file of other name":         {"README.md", "# A title\n\nA text.\n", "README.md:3: the top level is a string; a catalog file is a stream of objects" + hint},
 		"no YAML in a file of other name":      {"d/README.md", "# A title\n\n`code`\n", "d/README.md: yaml: line 3: found character that cannot start any token" + hint},
-		"no JSON in a file without extension":  {"Makefile", sound + "\n{]", "Makefile:2: invalid character ']' looking for beginning of object key string" + hint},
+		"no JSON in a file without extension":  {"Makefile", valid + "\n{]", "Makefile:2: invalid character ']' looking for beginning of object key string" + hint},
 		"UTF-16 in a file of other name":       {"notes.txt", "\xff\xfe{\x00", "notes.txt: the file is UTF-16; a catalog is UTF-8: convert the file" + hint},
 		"too large, in a file of other name":   {"a.bin", "schema: s\na: " + strings.Repeat("x", maxYAMLBytes), "write it as JSON)" + hint},
 	} {
@@ -222,7 +223,7 @@ func TestReadFileOfTheWrongSyntaxForItsName(t *testing.T) {
 	}
 }
 
-// The bound is on one blob: what stands around it, and how much of the file a buffer takes in, is none of its matter.
+// The limit applies to one blob, not to its surroundings or to read buffers.
 func TestReadBlobLimit(t *testing.T) {
 	blob := func(size int) string {
 		return `{"schema":"s","a":"` + strings.Repeat("x", size-len(`{"schema":"s","a":""}`)) + `"}`
@@ -251,7 +252,7 @@ func TestReadBlobLimit(t *testing.T) {
 			got, err := readText(t, c.file, c.in, c.max)
 			wantError(t, err, c.file, c.want)
 			if errors.Is(err, ErrBlobTooLarge) != (c.want != "") {
-				t.Errorf("error %v is not told from others", err)
+				t.Errorf("error %v is not ErrBlobTooLarge", err)
 			}
 			if len(got) != c.blobs {
 				t.Errorf("got %d blobs, want %d", len(got), c.blobs)
@@ -275,7 +276,7 @@ func TestReadFileReturnsErrorsOfTheCallback(t *testing.T) {
 	}
 }
 
-// brokenFS fails after some bytes of every file, as a disk does.
+// brokenFS fails after some bytes of every file, like a broken disk.
 type brokenFS struct {
 	fs.FS
 	after string
@@ -300,7 +301,7 @@ func (f *brokenFile) Read(p []byte) (int, error) {
 	return f.text.Read(p)
 }
 
-// An *Error says that the bytes are wrong for good; a disk that fails says nothing of the kind.
+// An *Error is permanent; an error of the disk must not become one.
 func TestReadFileTellsDiskFromContent(t *testing.T) {
 	for file, begin := range map[string]string{
 		"empty.json": "", "c.json": `{"schema":"s"}{"sch`, "c.yaml": "schema: s\n---\nschema: t\n", "flow.yaml": "{schema: s",

@@ -14,7 +14,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 )
 
-// pieceReader gives a text in pieces of some bytes.
+// pieceReader returns a text in small pieces.
 type pieceReader struct {
 	text  []byte
 	piece int
@@ -29,8 +29,7 @@ func (r *pieceReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzSplitter checks the splitter against encoding/json, however the input is cut into pieces: the same verdict and the
-// same bytes.
+// FuzzSplitter compares the splitter with encoding/json for input cut into pieces.
 func FuzzSplitter(f *testing.F) {
 	for i, text := range jsonTexts() {
 		if len(text) < 5000 { // a long one takes the fuzzer's time
@@ -44,8 +43,8 @@ func FuzzSplitter(f *testing.F) {
 	})
 }
 
-// compareWithLibrary says where the splitter, with a window of some bytes that it gets in pieces of some bytes, differs
-// from encoding/json in objects of up to limit bytes; larger ones it has to refuse.
+// compareWithLibrary returns the first difference between the splitter and encoding/json, for a window size, a
+// piece size and a limit of an object. The splitter must refuse objects over the limit.
 func compareWithLibrary(text []byte, window, piece, limit int) error {
 	s := newSplitter(window)
 	s.reset(&pieceReader{text, piece}, int64(limit))
@@ -58,7 +57,7 @@ func compareWithLibrary(text []byte, window, piece, limit int) error {
 		}
 		got := s.next()
 		if errors.Is(want, io.EOF) != errors.Is(got, io.EOF) || (want == nil) != (got == nil) {
-			return fmt.Errorf("object %d: got %w, encoding/json says %w", n, got, want)
+			return fmt.Errorf("object %d: got %w, encoding/json gives %w", n, got, want)
 		}
 		if want != nil {
 			return nil
@@ -76,8 +75,7 @@ func compareWithLibrary(text []byte, window, piece, limit int) error {
 	}
 }
 
-// FuzzReadFile checks that a file is what it would be if encoding/json read all of it: the same blobs, then the same
-// error at the same line.
+// FuzzReadFile compares ReadFile with encoding/json: the same blobs, and the same error at the same line.
 func FuzzReadFile(f *testing.F) {
 	for _, text := range jsonTexts() {
 		f.Add([]byte(text))
@@ -105,10 +103,10 @@ func FuzzReadFile(f *testing.F) {
 	})
 }
 
-// stricter are the errors about what operator-registry takes, and we do not, on purpose.
+// stricter lists errors about input that operator-registry accepts.
 var stricter = []string{"the top level is", "has no schema", "duplicate key", "exceeds the limit"}
 
-// FuzzUpstream checks that JSON means to us what it means to operator-registry.
+// FuzzUpstream checks that JSON is read as operator-registry reads it.
 func FuzzUpstream(f *testing.F) {
 	for _, text := range jsonTexts() {
 		f.Add([]byte(text))
@@ -140,7 +138,7 @@ func FuzzUpstream(f *testing.F) {
 	})
 }
 
-// isJSONWithFloats tells whether a text is a stream of JSON objects of which every number is a float64.
+// isJSONWithFloats reports whether a text is a stream of JSON objects whose numbers fit a float64.
 func isJSONWithFloats(text []byte) bool {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return false

@@ -14,12 +14,11 @@ import (
 	"testing/fstest"
 )
 
-// jsonTexts are texts that together have all that JSON has, and what it has not.
 func jsonTexts() []string {
-	sound := `{"schema":"s"}`
+	valid := `{"schema":"s"}`
 	texts := []string{
-		"", " \n\t\r", sound, sound + sound + "\n" + sound, "[]", "7", "null" + sound, sound + "7", sound + "]", sound + "\xef\xbb\xbf",
-		"\xef\xbb\xbf" + sound,
+		"", " \n\t\r", valid, valid + valid + "\n" + valid, "[]", "7", "null" + valid, valid + "7", valid + "]", valid + "\xef\xbb\xbf",
+		"\xef\xbb\xbf" + valid,
 		`{"schema":"olm.bundle","name":"b","package":"p","properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.2.3"}},` +
 			`{"value":{"group":"g","version":"v1","kind":"K"},"type":"olm.gvk"},{"type":"olm.gvk","value":{"kind":"\u004b","version":"v1","Group":"h"}},` +
 			`{"type":"a"},{"type":7,"type":"b","type":null},[{"type":"no"}],{"x":{"type":"no"},"TYPE":"c"},[["type","no"],"type","no"],1,{}]}`,
@@ -36,7 +35,7 @@ func jsonTexts() []string {
 		`{"schema":"s","a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + "}",
 		`{"schema":"s","a":` + strings.Repeat(`{"b":`, 10000) + "1" + strings.Repeat("}", 10000) + "}",
 		"{\n    \"schema\" : \"s\" ,\r\n\t\"a\"\n:\n[ 1 , 2\n]\n,\"b\":{ }                                }\n",
-		sound + "{\n \"schema\": x\n}", "{schema: s}", sound + `{"schema":"s`, "{", "{}", `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`, `{"a":[1,]}`, `{"a":[,1]}`,
+		valid + "{\n \"schema\": x\n}", "{schema: s}", valid + `{"schema":"s`, "{", "{}", `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`, `{"a":[1,]}`, `{"a":[,1]}`,
 		`{"a":[1 2]}`, `{"a":[}]`, `{"a":[1}`, `{"a":1]`, `{"a"::1}`, `{1:1}`, `{"a":1}}`, `{"a":{]}`, `{"a":{"b":1]}`, `{"a":{},"b":[],"c":[[]]}`,
 	}
 	for _, value := range []string{
@@ -52,7 +51,7 @@ func jsonTexts() []string {
 	return texts
 }
 
-// Every text is read as encoding/json reads it, wherever it is cut.
+// The splitter must equal encoding/json wherever the input is cut.
 func TestSplitterIsEncodingJSON(t *testing.T) {
 	for _, text := range jsonTexts() {
 		for window := range 10 {
@@ -65,7 +64,6 @@ func TestSplitterIsEncodingJSON(t *testing.T) {
 	}
 }
 
-// The real catalogs of testdata are read as encoding/json reads them.
 func TestSplitterReadsRealCatalogs(t *testing.T) {
 	err := filepath.WalkDir("../testdata", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".json" {
@@ -89,7 +87,7 @@ func TestSplitterReadsRealCatalogs(t *testing.T) {
 
 // A large object takes memory of its own size, and the next file takes none.
 
-// An object is bounded by its own bytes, white space within it included; what is around it does not count.
+// The limit of an object includes white space in it, but not around it.
 func TestSplitterBoundsObjects(t *testing.T) {
 	object := "{\"schema\":\"s\"," + strings.Repeat(" ", 100) + "\"a\":\"" + strings.Repeat("x", 100) + "\"}"
 	around := strings.Repeat("\n", 1000)
@@ -106,7 +104,7 @@ func TestSplitterBoundsObjects(t *testing.T) {
 	}
 }
 
-// An object without end is not read to the end.
+// An endless object must not be read beyond the limit.
 func TestSplitterStopsAtTheBound(t *testing.T) {
 	const limit = 1000
 	for _, text := range []string{`{"a":"` + strings.Repeat("x", 100*limit), `{"a":` + strings.Repeat(" ", 100*limit), `{"a":` + strings.Repeat("1", 100*limit)} {
@@ -118,7 +116,7 @@ func TestSplitterStopsAtTheBound(t *testing.T) {
 	}
 }
 
-// Memory follows the compact form of the largest object, whatever the input has around that.
+// Memory follows the compact form of the largest object.
 func TestSplitterHoldsOneCompactObject(t *testing.T) {
 	const size = 3 << 20
 	large := `{"schema":"s","a":"` + strings.Repeat("x", size) + `"}`
@@ -136,8 +134,8 @@ func TestSplitterHoldsOneCompactObject(t *testing.T) {
 	}
 }
 
-// jsonOfCatalog is the JSON of the catalog directory that the environment variable FBC_CATALOG names or, without it, of
-// some bundles as a real catalog has them.
+// jsonOfCatalog returns the JSON of the catalog directory in the environment variable FBC_CATALOG, or else of
+// some bundles like those of a real catalog.
 func jsonOfCatalog(b *testing.B) []byte {
 	b.Helper()
 	dir := os.Getenv("FBC_CATALOG")
@@ -173,7 +171,7 @@ func bundleLikeText() string {
 	return text.String()
 }
 
-// BenchmarkSplit compares reading JSON with the libraries that it stands in for.
+// BenchmarkSplit compares the splitter with JSON libraries.
 func BenchmarkSplit(b *testing.B) {
 	text := jsonOfCatalog(b)
 	fsys := fstest.MapFS{"c.json": {Data: text}}

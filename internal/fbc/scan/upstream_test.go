@@ -13,7 +13,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 )
 
-// decoded is a blob with its JSON decoded, numbers as float64: all that operator-registry keeps of them.
+// decoded is a blob with its JSON decoded. Numbers are float64, as in operator-registry.
 type decoded struct {
 	Path, Schema, Package, Name string
 	Value                       any
@@ -63,7 +63,6 @@ func upstreams(t *testing.T, fsys fs.FS) []decoded {
 	return out
 }
 
-// A catalog means to us what it means to operator-registry, blob by blob.
 func TestSmallCatalogIsReadAsUpstreamReadsIt(t *testing.T) {
 	fsys := os.DirFS("../testdata/small")
 	got := ours(t, fsys)
@@ -75,7 +74,7 @@ func TestSmallCatalogIsReadAsUpstreamReadsIt(t *testing.T) {
 	}
 }
 
-// Where upstream loses digits, they are compared with the source itself.
+// operator-registry loses digits, so numbers are compared with the source.
 func TestSmallCatalogKeepsNumbers(t *testing.T) {
 	var blobs []string
 	for _, name := range []string{"catalog-info.json", "aws-neuron-operator/support-matrix.yaml"} {
@@ -98,11 +97,10 @@ func TestSmallCatalogKeepsNumbers(t *testing.T) {
 		}
 	}
 	if !strings.Contains(all, "9007199254740993") {
-		t.Error("the catalog has no number beyond 2^53 any more")
+		t.Error("the catalog has no number beyond 2^53")
 	}
 }
 
-// Every way to write a YAML scalar means what it means upstream.
 func TestYAMLIsReadAsUpstreamReadsIt(t *testing.T) {
 	scalars := strings.Fields(`
 		~ null Null NULL true True TRUE yes Yes YES yEs y Y on On ON false no n N off Off OFF oFF

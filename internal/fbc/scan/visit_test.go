@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// visitOf hands blobs to fn; reading ends at the first fault.
+// visitOf passes blobs to fn and stops at the first fault.
 func visitOf(fn func(Blob) error) visit {
 	return visit{Visitor: Visitor{Blob: func(b Blob, _ Position) error { return fn(b) }}}
 }
@@ -16,7 +16,7 @@ func visitOf(fn func(Blob) error) visit {
 func TestVisitFile(t *testing.T) {
 	type found struct {
 		Lines  []int    // where the blobs begin
-		Faults []string // what stands in place of others
+		Faults []string // instead of blobs
 		Err    string   // why the rest cannot be read
 	}
 	for name, test := range map[string]struct {

@@ -45,7 +45,7 @@ func TestReadYAML(t *testing.T) {
 	}
 }
 
-// The meaning of plain scalars is that of YAML 1.1, save that numbers keep their digits.
+// Plain scalars are resolved as in YAML 1.1, but numbers keep their digits.
 func TestYAMLScalars(t *testing.T) {
 	for in, want := range map[string]string{
 		// null and booleans
@@ -111,7 +111,7 @@ func TestYAMLAliasesAndMerges(t *testing.T) {
 	}
 }
 
-// bomb nests a line that doubles what the anchor of the line before stands for, which is first at first.
+// bomb nests lines that each double the expansion of the anchor before. The first anchor is first.
 func bomb(levels int, first, format string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "schema: s\nx0: &x0 %s\n", first)

@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// catalogDir is the root of an unpacked catalog to measure, and to hold both ways through YAML against each other.
+// catalogDir is the root of an unpacked catalog for benchmarks and for comparing both paths through YAML.
 var catalogDir = flag.String("catalog", "", "directory of a catalog for TestYAMLTextOfCatalog and the benchmarks")
 
 func newYAMLStream(r io.Reader) *yamlStream {
 	return &yamlStream{r: r, src: &boundedReader{r: r, max: maxYAMLBytes}}
 }
 
-// compareYAML holds yamlText against the YAML library, for each document of a text, and counts those it declines.
+// compareYAML compares yamlText with the YAML library for each document of a text, and counts those it declines.
 func compareYAML(t testing.TB, name string, text []byte) (documents, declined int) {
 	t.Helper()
 	s := newYAMLStream(bytes.NewReader(text))
@@ -45,7 +45,7 @@ func compareYAML(t testing.TB, name string, text []byte) (documents, declined in
 		}
 		line, ok := w.only(doc)
 		if !ok {
-			t.Fatalf("%s:%d: what the library does not take becomes %s\n%q", name, s.line+1, fast.out, doc)
+			t.Fatalf("%s:%d: the library declines the document, which becomes %s\n%q", name, s.line+1, fast.out, doc)
 		}
 		if !bytes.Equal(fast.out, w.out) {
 			t.Fatalf("%s:%d: the document\n%q\nbecomes -library +ours:\n%s", name, s.line+1, doc, cmp.Diff(string(w.out), string(fast.out)))
@@ -56,7 +56,7 @@ func compareYAML(t testing.TB, name string, text []byte) (documents, declined in
 	}
 }
 
-// yamlFiles walks the files of a catalog that are read as YAML.
+// yamlFiles calls fn for each YAML file of a catalog.
 func yamlFiles(t testing.TB, fsys fs.FS, fn func(name string, text []byte)) {
 	t.Helper()
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
@@ -74,7 +74,7 @@ func yamlFiles(t testing.TB, fsys fs.FS, fn func(name string, text []byte)) {
 	}
 }
 
-// Real catalogs are read without the library.
+// Real catalogs must be read without the library.
 func TestYAMLTextOfCatalog(t *testing.T) {
 	dirs := []string{"../testdata/small"}
 	if *catalogDir != "" {
@@ -96,7 +96,8 @@ func TestYAMLTextOfCatalog(t *testing.T) {
 	}
 }
 
-// What other tools make of JSON catalogs is read without the library too. Long keys are an exception: they get a "?".
+// JSON catalogs converted to YAML by other tools must be read without the library, except for long keys, which
+// get a "?".
 func TestYAMLTextOfJSON(t *testing.T) {
 	dir := "../testdata/small"
 	if *catalogDir != "" {
@@ -142,26 +143,26 @@ func readByLibrary(s *yamlStream, fn func(Blob) error) error {
 	return readYAMLNodes(s.r, s.src, 0, visitOf(fn))
 }
 
-// compareYAMLStream holds the verdict on a whole stream against that of the library alone.
+// compareYAMLStream compares the result for a stream with that of the library alone.
 func compareYAMLStream(t testing.TB, text []byte) {
 	t.Helper()
 	want, wantErr := blobsOf(bytes.NewReader(text), readByLibrary)
 	for name, r := range map[string]io.Reader{"whole": bytes.NewReader(text), "in bytes": iotest.OneByteReader(bytes.NewReader(text))} {
 		got, err := blobsOf(r, readBothWays)
 		if (err == nil) != (wantErr == nil) {
-			t.Fatalf("%s: %q\ngot %v, the library says %v", name, text, err, wantErr)
+			t.Fatalf("%s: %q\ngot %v, the library gives %v", name, text, err, wantErr)
 		}
 		if err == nil && !cmp.Equal(got, want) {
 			t.Fatalf("%s: %q\n-library +ours:\n%s", name, text, cmp.Diff(want, got))
 		}
-		// The library looks ahead, as far as it has read, and what is wrong there it says first.
+		// The library reports errors in its read buffer first.
 		if err != nil && name == "whole" && !bytes.Contains(text, []byte("---")) && err.Error() != wantErr.Error() {
-			t.Fatalf("%s: %q\ngot %v, the library says %v", name, text, err, wantErr)
+			t.Fatalf("%s: %q\ngot %v, the library gives %v", name, text, err, wantErr)
 		}
 	}
 }
 
-// FuzzYAMLText checks that both ways through YAML lead to the same.
+// FuzzYAMLText compares both paths through YAML.
 func FuzzYAMLText(f *testing.F) {
 	addSeeds(f, ".yaml")
 	for _, text := range append(takenTexts, declinedTexts...) {
@@ -176,7 +177,7 @@ func FuzzYAMLText(f *testing.F) {
 	})
 }
 
-// BenchmarkYAML reads the catalog of the flag -catalog, or the small one, both ways.
+// BenchmarkYAML compares both paths on the catalog of the flag -catalog, or the small one.
 func BenchmarkYAML(b *testing.B) {
 	dir := "../testdata/small"
 	if *catalogDir != "" {
@@ -226,7 +227,7 @@ func BenchmarkYAML(b *testing.B) {
 	})
 }
 
-// takenTexts are what yamlText knows, to its edges.
+// takenTexts are texts that yamlText supports, including edge cases.
 var takenTexts = []string{
 	"", "\n", "# c\n", "---\n", "--- \n---\n", "--- # c\na: 1\n", "a: 1", "a:", "a: b\n---", "  a: 1\n  b: 2\n",
 	"a:\n- b\n- c\nd:\n  - e\n  - - f\n    - g\n  - h: i\n    j: k\n  -\n  -   l:\n", "a:\n-\n- \nb:\n", "a:\n  -\n    - b\n  -\n    c: d\n",
@@ -241,7 +242,7 @@ var takenTexts = []string{
 	"a:\n" + strings.Repeat("- ", maxTextDepth-1) + "b\n", "a: |-\n" + strings.Repeat(" \"b\tc \u00e9\\d\n", 10),
 }
 
-// declinedTexts are what it leaves to the library, be it right or wrong.
+// declinedTexts are valid and invalid texts that yamlText leaves to the library.
 var declinedTexts = []string{
 	"~: a\n", "null: a\n", "{null: a}\n", "a: {~: b}\n",
 	"- a\n- b\n", "a\n", "{a: b}\n", "--- c: d\n", "a:\n  - b\n c: d\n", "a: b\n # c\n d\n", "a: b: c\n", "a: b\n  c: d\n", "a: b\n c:\n", "a: b\n  : c\n", "f: - g\n", "a: \"\\/\"\n",
@@ -271,7 +272,7 @@ func TestYAMLText(t *testing.T) {
 	}
 }
 
-// Wherever the two ways through YAML take turns, blobs, errors and their lines are those of the library.
+// Blobs, errors and their lines must be those of the library wherever the two paths alternate.
 func TestYAMLStream(t *testing.T) {
 	large := "schema: s\na: " + strings.Repeat("b", 3*yamlReadSize) + "\n---\n"
 	for name, text := range map[string]string{
