@@ -80,7 +80,9 @@ func readAsYAML(fsys fs.FS, name string, maxBlob int64, v Visitor) error {
 	}
 	defer f.Close()
 	src := newBoundedReader(f, maxBlob)
-	return locate(fsys, name, src, readYAML(src, src, visit{v, fsys, name}))
+	r := bufio.NewReader(src)
+	skipBOM(r)
+	return locate(fsys, name, src, readYAML(r, src, visit{v, fsys, name}))
 }
 
 // reader holds the buffers of one call of ReadFile. They are pooled, as a catalog has many small files.

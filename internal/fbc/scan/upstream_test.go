@@ -107,7 +107,7 @@ func TestYAMLIsReadAsUpstreamReadsIt(t *testing.T) {
 		0 -0 7 -7 +7 007 010 -010 0o10 0x1F -0x1F +0x1F 0xFFFFFFFFFFFFFFFF 0b101 -0b101 1_000 1__0 0x_1F 9007199254740992
 		1.0 1.10 -1.5 +1.5 .5 -.5 1. 1.e2 1e3 1E+3 1e-7 089 08.5 1_0.5 1.2.3 v1.2 1e 1e400 0x 0b2 0o9 - -- +
 		2026-08-22 2026-08-22T01:02:03Z 12:30 12:30:45 190:20:30 _1 . .. .e1 = "yes" 'no' "1" !!str,1
-		!!bool,yes !!bool,false !!int,0x10 !!float,1 !!binary,aGVsbG8= !!timestamp,2026-08-22 @`)
+		!!bool,yes !!bool,false !!int,0x10 !!float,1 !!binary,aGVsbG8= !!timestamp,2026-08-22 !,12 !,yes !,~ !,null !,1.50 &x,!,12 !,&x,12 !,"12" !,text @`)
 	for _, scalar := range scalars {
 		if scalar == "-" || scalar == "@" {
 			continue // no scalars, but reserved

@@ -44,8 +44,9 @@ func decodeYAML(dec *yaml.Decoder, doc *yaml.Node) (err error) {
 // yamlWriter writes a YAML document as compact JSON. Scalars are resolved as in operator-registry, which reads
 // YAML 1.1: yes and on are booleans, dates are strings. Unlike there, numbers keep their digits.
 type yamlWriter struct {
-	out []byte
-	src *boundedReader // has the limit
+	out  []byte
+	src  *boundedReader // has the limit
+	tags *tagReader     // may be nil
 
 	aliases    int // nesting depth of aliases
 	aliasStart int // start of the outermost alias in out
@@ -226,7 +227,7 @@ func (w *yamlWriter) key(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
 		return &Error{Line: n.Line, Err: errors.New("a key that is not a scalar has no JSON form")}
 	}
-	if n.ShortTag() == "!!null" {
+	if n.ShortTag() == "!!null" && !w.tags.isTagged(n) {
 		return &Error{Line: n.Line, Err: errors.New("a null key has no JSON form")}
 	}
 	start := len(w.out)
@@ -241,6 +242,10 @@ func (w *yamlWriter) key(n *yaml.Node) error {
 }
 
 func (w *yamlWriter) scalar(n *yaml.Node) error {
+	if w.tags.isTagged(n) {
+		w.out = appendString(w.out, n.Value)
+		return nil
+	}
 	switch n.ShortTag() {
 	case "!!null":
 		w.out = append(w.out, "null"...)

@@ -58,8 +58,9 @@ func readYAML(r io.Reader, src *boundedReader, v visit) error {
 // readYAMLNodes reads a stream with the YAML library. held bytes of its first document are already read from
 // src.
 func readYAMLNodes(r io.Reader, src *boundedReader, held int64, v visit) error {
-	dec := yaml.NewDecoder(r)
-	w := yamlWriter{src: src}
+	tags := newTagReader(r)
+	dec := yaml.NewDecoder(tags)
+	w := yamlWriter{src: src, tags: tags}
 	for {
 		src.read = 0
 		src.read, held = held, 0
@@ -74,6 +75,7 @@ func readYAMLNodes(r io.Reader, src *boundedReader, held int64, v visit) error {
 		if isNull(&doc) {
 			continue
 		}
+		tags.forget(doc.Content[0].Line)
 		w.reset()
 		if err := w.write(&doc, 0); err != nil {
 			return err
@@ -91,7 +93,8 @@ func readYAMLNodes(r io.Reader, src *boundedReader, held int64, v visit) error {
 // It is not ok on an error, or if later documents may depend on this one: anchors stay valid in the library.
 func (w *yamlWriter) only(text []byte) (line int, ok bool) {
 	w.reset()
-	dec := yaml.NewDecoder(bytes.NewReader(text))
+	w.tags = newTagReader(bytes.NewReader(text))
+	dec := yaml.NewDecoder(w.tags)
 	var doc, more yaml.Node
 	err := decodeYAML(dec, &doc)
 	if errors.Is(err, io.EOF) {

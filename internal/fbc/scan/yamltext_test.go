@@ -248,6 +248,7 @@ var declinedTexts = []string{
 	"- a\n- b\n", "a\n", "{a: b}\n", "--- c: d\n", "a:\n  - b\n c: d\n", "a: b\n # c\n d\n", "a: b: c\n", "a: b\n  c: d\n", "a: b\n c:\n", "a: b\n  : c\n", "f: - g\n", "a: \"\\/\"\n",
 	"a: \"\\ud83d\"\n", "a: \"\\x4\"\n", "a: \"b\n...\"\n", "a: 'b\n", "a: \"b\n", "a: |\n\n    \n  b\n", "a: |\n    b\n  # c\n  d\n", "a: |\n  b", "a: |\n  b\n \tc\n", "a: |0\n b\n", "a: | # c\n  b\n",
 	"a: \"\\e\"\n", "a: \"\\0\"\n", "a: \"\\_\"\n",
+	"a: ! 1\n", "a:\n- &x ! yes\n- ! b\n", "! ~: a\n",
 	"a: [b, ]\n", "a: [b\n]\n", "a: {b}\n", "a: [b: c]\n", "a: {b:c}\n", "a: [--]\n", "a: [b]c\n", "a: &b c\nd: *b\n", "a: !!str 1\n", "<<: {a: b}\n", "a: <<\n", "? a\n: b\n", "%YAML 1.1\n",
 	"a: b\n...\n", "a : b\n", "\"c\" : d\n", "a:\tb\n", "a: b\tc\n", "\ta: b\n", "a: %b\n", "a: @b\n", "a: `b\n", "a: ,b\n", "a: ]\n", "a: 'b'c\n", "a: 'b'#c\n", "--- : c\n", "-a\n", "a: .inf\nb: -.NaN\n",
 	strings.Repeat("c", 1010) + ": d\n", "a:\n" + strings.Repeat("- ", maxTextDepth) + "b\n",
@@ -293,6 +294,7 @@ func TestYAMLStream(t *testing.T) {
 		"large":                  large + "schema: t\n---\n" + large + "name: \u00e9",
 		"large, and a tag":       large + "schema: !!str t\n---\n" + large + "# c\nname: !!str a\n",
 		"a control character":    large + large + "schema: t\na: \x01\n",
+		"a non-specific tag":     "schema: s\n---\r\nschema: t\na: ! 1\n---\nschema: u\nb: é\na: [é, &x ! yes]\n",
 		"no separator":           "schema: s\n----\n---a: b\n--- \nschema: t\n",
 	} {
 		t.Run(name, func(t *testing.T) {
