@@ -96,19 +96,19 @@ func TestPluginLintOutput(t *testing.T) {
 	}{
 		{"lint " + heads, 1, "error: 1 error, 0 warnings in 1 file; catalogd would serve it and make 0 OperatorPackages; it leaves out foo"},
 		{"lint " + heads + " --no-warnings", 1, "1 error"},
-		{"lint testdata/broken/truncated-json", 1, "catalogd would refuse an image with this catalog"},
+		{"lint testdata/broken/truncated-json", 1, "catalogd would reject an image with this catalog"},
 		{"lint " + sound, 0, "0 errors, 2 warnings"},
 		{"lint " + sound + " --no-warnings", 0, "0 errors, 2 warnings"},
 		{"lint " + sound + " --strict", 1, "--strict allows no warnings"},
 		{"lint testdata/broken/00-control", 0, "make 0 OperatorPackages; it leaves out foo"},
-		{"lint testdata/nosuch/", 3, "there is no directory or file testdata/nosuch/"},
-		{"lint " + w.registry.address + "/nosuch", 3, "there is none of that name"},
+		{"lint testdata/nosuch/", 3, "directory or file testdata/nosuch/ not found"},
+		{"lint " + w.registry.address + "/nosuch", 3, "no directory or file is named"},
 		{"lint", 2, "specify a catalog"},
 		{"lint " + heads + " -o xml", 2, `unknown format "xml"`},
 		{"lint " + heads + " --strict --no-warnings", 2, "--strict or --no-warnings"},
 		{"push " + heads, 2, "kubectl catalog push DIR IMAGE"},
 		{"push testdata/nosuch x.example/y", 3, "directory or file testdata/nosuch not found"},
-		{"push " + heads + " Not/An/Image", 2, "is no image reference"},
+		{"push " + heads + " Not/An/Image", 2, "is not a valid image reference"},
 		{"push " + heads + " x.example/y --dry-run=server", 2, "--dry-run=client"},
 	} {
 		run := w.clusterless(t, strings.Fields(test.args)...)
@@ -249,7 +249,7 @@ func TestPluginPushRefuses(t *testing.T) {
 	if err := w.registryHas("faulty", pushed.Digest); err != nil {
 		t.Error(err)
 	}
-	if run := w.clusterless(t, "push", dir, image, "--force"); !strings.Contains(run.stderr, "catalogd would refuse") || strings.Contains(run.stderr, "next") {
-		t.Errorf("of a catalog that catalogd would refuse it says\n%s", run.stderr)
+	if run := w.clusterless(t, "push", dir, image, "--force"); !strings.Contains(run.stderr, "catalogd would reject") || strings.Contains(run.stderr, "next") {
+		t.Errorf("of a catalog that catalogd would reject it says\n%s", run.stderr)
 	}
 }

@@ -9,7 +9,7 @@
 // Clients that use the service proxy of the API server, such as kubectl catalog, send a token in the header
 // Catalogd-Authorization: the API server removes Authorization, the client certificate and front proxy headers
 // (k8s.io/apiserver, pkg/endpoints/filters/authentication.go) and does not tell the service who the user is. That token must be
-// issued for Audience, so that nobody on the way can use it elsewhere. If the header is present, no other credential counts.
+// issued for Audience, so that a proxy cannot use it elsewhere. If the header is present, no other credential counts.
 //
 // A path that covers all catalogs, /api/v1/{view}, is authorized as /catalogs/*/api/v1/{view}, which the rule "/catalogs/*"
 // covers and rules for single catalogs do not. Its own path would be open to every account, because ClusterRole

@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// brokenDir is the corpus of catalogs that are each wrong in one way: the repository's own, or another copy of it.
+// brokenDir returns the corpus of catalogs with one fault each.
 func brokenDir() string {
 	if dir := os.Getenv("BROKEN_CATALOGS"); dir != "" {
 		return dir
@@ -21,12 +21,12 @@ func brokenDir() string {
 	return filepath.Join("..", "..", "internal", "fbc", "testdata", "broken")
 }
 
-// judged is what Lint has to say of a catalog.
+// judged is the result of Lint.
 type judged struct {
 	refused bool
 	invalid string // packages
 	errors  string // "file:line:column rule", in order
-	// warnings are those that not all of the catalogs have.
+	// warnings omits those common to the whole corpus.
 	warnings string
 }
 
@@ -98,8 +98,8 @@ func judge(t *testing.T, dir string, r *Report) judged {
 	return got
 }
 
-// elsewise are the catalogs of which opm has another verdict, and why that is no model for us.
-var elsewise = map[string]string{
+// opmDiffers has the catalogs that opm judges differently, with the reason.
+var opmDiffers = map[string]string{
 	"only-comments": "opm takes a document without content for a blob",
 	"utf8-bom":      "opm takes the stream behind a byte order mark for one YAML document",
 }
@@ -112,13 +112,13 @@ func compareWithOPM(t *testing.T, name, dir string, r *Report) {
 	}
 	out, err := exec.CommandContext(t.Context(), opm, "validate", dir).CombinedOutput()
 	accepts := err == nil
-	if other := accepts != (r.Errors() == 0); other != (elsewise[name] != "") {
-		t.Errorf("opm accepts it: %t; we find %d errors; known to differ: %t\n%s", accepts, r.Errors(), elsewise[name] != "", out)
+	if other := accepts != (r.Errors() == 0); other != (opmDiffers[name] != "") {
+		t.Errorf("opm accepts it: %t; we find %d errors; known to differ: %t\n%s", accepts, r.Errors(), opmDiffers[name] != "", out)
 	}
 }
 
-// TestBrokenTogether lints all catalogs of the corpus as one: no file hides the faults of others.
-func TestBrokenTogether(t *testing.T) {
+// TestLintReportsFaultsOfEachFile lints the whole corpus as one catalog.
+func TestLintReportsFaultsOfEachFile(t *testing.T) {
 	report := lintDir(t, brokenDir())
 	found := map[string]bool{}
 	for _, f := range report.Faults {
@@ -138,7 +138,7 @@ func TestBrokenTogether(t *testing.T) {
 	}
 }
 
-func TestLintEndsWhenCancelled(t *testing.T) {
+func TestLintStopsWhenCanceled(t *testing.T) {
 	s, err := Open(t.Context(), brokenDir(), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -151,14 +151,14 @@ func TestLintEndsWhenCancelled(t *testing.T) {
 	}
 }
 
-// TestBrokenWords: faults are told in the words of catalogs, not of the library that found them.
-func TestBrokenWords(t *testing.T) {
+// Messages use the terms of catalogs, not those of libraries.
+func TestMessagesUseCatalogTerms(t *testing.T) {
 	for name, want := range map[string]string{
-		"entries-wrong-type": `channel "stable": entries has to be a list`,
+		"entries-wrong-type": `channel "stable": entries must be a list`,
 		"bad-icon-base64":    `package "foo": base64data of the icon is not base64`,
-		"invalid-yaml":       "the YAML cannot be read: did not find expected '-' indicator",
+		"invalid-yaml":       "invalid YAML: did not find expected '-' indicator",
 		"cyclic-replaces": `channel "stable": no channel head found in graph: foo.v0.1.0 -> foo.v0.2.0 -> foo.v0.1.0; ` +
-			"each entry is replaced or skipped by another; remove the edge that makes this a circle",
+			"each entry is replaced or skipped by another; remove an edge of this cycle",
 	} {
 		var said []string
 		for _, f := range lintDir(t, filepath.Join(brokenDir(), name)).Faults {

@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"encoding/json"
@@ -14,48 +14,48 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// soundProperties are those of a bundle about which the model has nothing to say.
-var soundProperties = []property.Property{property.MustBuildPackage("p", "1.0.0")}
+// validProperties pass the model's validation of a bundle.
+var validProperties = []property.Property{property.MustBuildPackage("p", "1.0.0")}
 
-// bundle is what is kept of an olm.bundle blob.
+// bundle is a checked olm.bundle blob.
 type bundle struct {
 	*blob
-	version string // with the release; "" if it has none, or a wrong one
-	tagged  []any  // leads to the first image that is named by tag
-	objects bool   // it carries manifests, and no olm.csv.metadata
+	version string // with the release; "" if missing or invalid
+	tagged  []any  // path to the first image referenced by tag
+	objects bool   // has olm.bundle.object, but no olm.csv.metadata
 }
 
-// readBundle checks a bundle by itself.
+// readBundle checks a single bundle.
 func (p *pkg) readBundle(b *blob, text []byte) *bundle {
 	out := &bundle{blob: b}
 	wrong := fbc.CheckBlob(text)
-	var says declcfg.Bundle
-	if fbc.CheckValues(text) != nil || json.Unmarshal(text, &says) != nil {
+	var content declcfg.Bundle
+	if fbc.CheckValues(text) != nil || json.Unmarshal(text, &content) != nil {
 		path, words := malformed[declcfg.Bundle](text, wrong)
 		p.fault(b, "blob-malformed", path, "%s: %s", b.describe(), words)
 		return out
 	}
 	before := len(p.faults)
-	p.checkImages(out, says)
-	found := p.checkProperties(b, says.Properties)
+	p.checkImages(out, content)
+	found := p.checkProperties(b, content.Properties)
 	if wrong != nil && len(p.faults) == before {
 		p.fault(b, "blob-malformed", nil, "%s", oneLine(wrong))
 	}
 	if b.name == "" {
 		p.fault(b, "bundle-name", nil, "the bundle has no name: set name")
 	}
-	if says.Image == "" && found[property.TypeBundleObject] == 0 {
+	if content.Image == "" && found[property.TypeBundleObject] == 0 {
 		p.fault(b, "bundle-image", nil, "bundle %s: bundle image must be set", quote(b.name))
 	}
 	out.objects = found[property.TypeBundleObject] > 0 && found[property.TypeCSVMetadata] == 0
-	p.checkPackageProperty(out, says.Properties)
+	p.checkPackageProperty(out, content.Properties)
 	return out
 }
 
-func (p *pkg) checkImages(b *bundle, says declcfg.Bundle) {
+func (p *pkg) checkImages(b *bundle, content declcfg.Bundle) {
 	check := func(image string, path ...any) {
 		if image == "" {
-			return // real catalogs have it
+			return // occurs in published catalogs
 		}
 		named, err := reference.ParseNormalizedNamed(image)
 		if err != nil {
@@ -64,13 +64,13 @@ func (p *pkg) checkImages(b *bundle, says declcfg.Bundle) {
 			b.tagged = path
 		}
 	}
-	check(says.Image, "image")
-	for i, r := range says.RelatedImages {
+	check(content.Image, "image")
+	for i, r := range content.RelatedImages {
 		check(r.Image, "relatedImages", i, "image")
 	}
 }
 
-// checkProperties checks each property, and counts them by type.
+// checkProperties checks each property and returns their number by type.
 func (p *pkg) checkProperties(b *blob, properties []property.Property) map[string]int {
 	found := map[string]int{}
 	for i, one := range properties {
@@ -87,7 +87,7 @@ func (p *pkg) checkProperties(b *blob, properties []property.Property) map[strin
 	return found
 }
 
-// checkPackageProperty checks the property that names the package and has the version.
+// checkPackageProperty checks the olm.package property.
 func (p *pkg) checkPackageProperty(b *bundle, properties []property.Property) {
 	at := slices.IndexFunc(properties, isPackage)
 	count := 0
@@ -106,57 +106,57 @@ func (p *pkg) checkPackageProperty(b *bundle, properties []property.Property) {
 	if count == 0 {
 		return
 	}
-	var says property.Package
-	if json.Unmarshal(properties[at].Value, &says) != nil {
-		return // told already
+	var content property.Package
+	if json.Unmarshal(properties[at].Value, &content) != nil {
+		return // reported by checkProperties
 	}
 	value := []any{"properties", at, "value"}
-	if says.PackageName != b.pkg {
+	if content.PackageName != b.pkg {
 		p.fault(b.blob, "bundle-package", append(value, "packageName"),
-			"bundle %s: package %s does not match \"olm.package\" property %s; make them the same", quote(b.name), quote(b.pkg), quote(says.PackageName))
+			"bundle %s: package %s does not match \"olm.package\" property %s; make them the same", quote(b.name), quote(b.pkg), quote(content.PackageName))
 	}
-	p.checkVersion(b, says, value)
+	p.checkVersion(b, content, value)
 }
 
 func isPackage(one property.Property) bool { return one.Type == property.TypePackage }
 
-// maxVersionBytes bounds what is parsed as a version; of what is longer, CheckBlob has told.
+// maxVersionBytes limits what is parsed as a version; CheckBlob reports longer ones.
 const maxVersionBytes = 4096
 
-func (p *pkg) checkVersion(b *bundle, says property.Package, path []any) {
-	if max(len(says.Version), len(says.Release)) > maxVersionBytes {
+func (p *pkg) checkVersion(b *bundle, content property.Package, path []any) {
+	if max(len(content.Version), len(content.Release)) > maxVersionBytes {
 		return
 	}
 	path = slices.Clone(path)
-	version, err := semver.Parse(says.Version)
+	version, err := semver.Parse(content.Version)
 	if err != nil {
 		p.fault(b.blob, "bundle-version", append(path, "version"),
-			"bundle %s: version %s is no semantic version: %s; write it like 1.2.3", quote(b.name), quote(says.Version), oneLine(err))
+			"bundle %s: version %s is not a semantic version: %s; write it like 1.2.3", quote(b.name), quote(content.Version), oneLine(err))
 		return
 	}
 	one := model.Bundle{Package: &model.Package{Name: p.name}, Name: b.name, Version: version}
-	if says.Release != "" {
-		release, err := model.NewRelease(says.Release)
+	if content.Release != "" {
+		release, err := model.NewRelease(content.Release)
 		if err != nil {
-			p.fault(b.blob, "bundle-version", append(path, "release"), "bundle %s: release %s: %s", quote(b.name), quote(says.Release), oneLine(err))
+			p.fault(b.blob, "bundle-version", append(path, "release"), "bundle %s: release %s: %s", quote(b.name), quote(content.Release), oneLine(err))
 			return
 		}
 		one.Release = semver.Version{Pre: release}
 		if want := p.name + "-v" + one.VersionString(); b.name != "" && b.name != want {
-			p.fault(b.blob, "bundle-name", []any{"name"}, "name %s does not match normalized name %s, which a release asks for", quote(b.name), quote(want))
+			p.fault(b.blob, "bundle-name", []any{"name"}, "name %s does not match normalized name %s, which a release requires", quote(b.name), quote(want))
 		}
 		if len(version.Build) > 0 {
-			p.fault(b.blob, "bundle-version", append(path, "version"), "bundle %s: a version with a release can have no build metadata (%s)", quote(b.name), quote(says.Version))
+			p.fault(b.blob, "bundle-version", append(path, "version"), "bundle %s: a version with a release must not have build metadata (%s)", quote(b.name), quote(content.Version))
 		}
 	}
 	b.version = one.VersionString()
 }
 
-// checkBundles checks bundles against each other and against the channels.
+// checkBundles reports duplicate bundles, and those in no channel.
 func (p *pkg) checkBundles() {
-	listed, unknown := map[string]bool{}, len(p.channels) == 0 // of which checkDefault has told
+	listed, unknown := map[string]bool{}, len(p.channels) == 0 // checkDefault reports missing channels
 	for _, ch := range p.channels {
-		for _, e := range ch.says.Entries {
+		for _, e := range ch.content.Entries {
 			listed[e.Name] = true
 		}
 		unknown = unknown || ch.malformed
@@ -174,7 +174,7 @@ func (p *pkg) checkBundles() {
 	}
 }
 
-// checkVersions looks for bundles of the same version.
+// checkVersions reports bundles with the same version.
 func (p *pkg) checkVersions() {
 	first := map[string]*bundle{}
 	for _, b := range p.bundles {
@@ -184,7 +184,7 @@ func (p *pkg) checkVersions() {
 		if other := first[b.version]; other == nil {
 			first[b.version] = b
 		} else if other.name != b.name {
-			p.fault(b.blob, "version-duplicate", []any{"properties"}, "duplicate version %s: bundle %s has it too; give one of them another", b.version, quote(other.name))
+			p.fault(b.blob, "version-duplicate", []any{"properties"}, "duplicate version %s: bundle %s has the same; change one of them", b.version, quote(other.name))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// blob says where a blob stands, and where its compact JSON lies in the spool.
+// blob has the position of a blob in its file, and of its compact JSON in the spool.
 type blob struct {
 	schema, pkg, name string
 	version           string
@@ -26,26 +26,26 @@ type blob struct {
 	size              int
 }
 
-// catalog is what a source holds. Blobs lie in a temporary file, so memory does not depend on their size.
+// catalog is the content of a source. Blobs are in a temporary file, so memory does not depend on their size.
 type catalog struct {
-	fsys   fs.FS
-	spool  *os.File
-	size   int64
-	all    int // files, with those that an .indexignore names
-	files  int // that were read
-	blobs  []*blob
-	faults []*scan.Error     // of files that cannot be read to their end, and of what is no blob
-	broken map[string]bool   // the files that have one of them
-	odd    map[string]string // what is neither a file nor a directory, and why that will not do
+	fsys        fs.FS
+	spool       *os.File
+	size        int64
+	all         int // number of files, including ignored ones
+	files       int // number of files read
+	blobs       []*blob
+	faults      []*scan.Error     // unreadable files and invalid blobs
+	broken      map[string]bool   // files with faults
+	unsupported map[string]string // reasons by name, of neither files nor directories
 }
 
-// maxFaults is after how many faults in place of blobs a file is taken for something else than a part of a catalog.
+// maxFaults limits the invalid blobs reported for a file, which is then probably not part of a catalog.
 const maxFaults = 100
 
-// errEnough ends the reading of a file.
-var errEnough = errors.New("the file has too many faults")
+// errTooManyFaults stops the reading of a file.
+var errTooManyFaults = errors.New("the file has too many faults")
 
-// read reads the source, once.
+// read reads the source at the first call.
 func (s *Source) read(ctx context.Context) (*catalog, error) {
 	if s.catalog != nil {
 		return s.catalog, nil
@@ -66,14 +66,14 @@ func newCatalog(fsys fs.FS) (*catalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a temporary file: %w", err)
 	}
-	return &catalog{fsys: fsys, spool: spool, broken: map[string]bool{}, odd: map[string]string{}}, nil
+	return &catalog{fsys: fsys, spool: spool, broken: map[string]bool{}, unsupported: map[string]string{}}, nil
 }
 
 func (c *catalog) readAll(ctx context.Context) error {
-	if err := c.findOdd(); err != nil {
+	if err := c.findUnsupported(); err != nil {
 		return err
 	}
-	files, err := scan.Files(readable{c.fsys, c.odd})
+	files, err := scan.Files(readable{c.fsys, c.unsupported})
 	if where, ok := errors.AsType[*scan.Error](err); ok {
 		c.faults = append(c.faults, where)
 		return nil
@@ -93,26 +93,26 @@ func (c *catalog) readAll(ctx context.Context) error {
 	return nil
 }
 
-// readable is a catalog without what is odd in it: to open that may mean to wait forever.
+// readable hides unsupported files: opening a pipe may block forever.
 type readable struct {
 	fs.FS
-	odd map[string]string
+	unsupported map[string]string
 }
 
 func (r readable) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(r.FS, name)
-	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return r.odd[path.Join(name, entry.Name())] != "" }), err
+	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return r.unsupported[path.Join(name, entry.Name())] != "" }), err
 }
 
-// findOdd finds what an image may not have, wherever it is.
-func (c *catalog) findOdd() error {
+// findUnsupported records unsupported file types, also of ignored files.
+func (c *catalog) findUnsupported() error {
 	return fs.WalkDir(c.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		c.all++
 		if !entry.Type().IsRegular() {
-			c.odd[name] = catalogimage.Oddity(entry.Type())
+			c.unsupported[name] = catalogimage.UnsupportedType(entry.Type())
 		}
 		return nil
 	})
@@ -125,12 +125,12 @@ func (c *catalog) readFile(name string) error {
 		Fault: func(fault *scan.Error) error {
 			c.fault(name, fault)
 			if faults++; faults == maxFaults {
-				return errEnough
+				return errTooManyFaults
 			}
 			return nil
 		},
 	})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errTooManyFaults) {
 		return nil
 	}
 	if fault, ok := errors.AsType[*scan.Error](err); ok {
@@ -157,7 +157,7 @@ func (c *catalog) add(file string, b scan.Blob, at scan.Position) error {
 	return nil
 }
 
-// text is the compact JSON of a blob.
+// text returns the compact JSON of a blob.
 func (c *catalog) text(b *blob) ([]byte, error) {
 	text := make([]byte, b.size)
 	if _, err := c.spool.ReadAt(text, b.offset); err != nil {
@@ -176,13 +176,13 @@ func (c *catalog) texts(blobs []*blob) iter.Seq2[[]byte, error] {
 	}
 }
 
-// group is the blobs of one package in the order in which they stand in the catalog.
+// group has the blobs of a package in the order of the catalog.
 type group struct {
 	blobs    []*blob
-	required bool // some blob has to belong to a package; else they are all custom
+	required bool // a blob needs a package; otherwise all are custom
 }
 
-// groups gathers the blobs of each package by its name, which is empty for those that name none.
+// groups returns the blobs by package name, "" for those without a package.
 func (c *catalog) groups() map[string]*group {
 	groups := map[string]*group{}
 	for _, b := range c.blobs {

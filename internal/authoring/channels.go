@@ -1,11 +1,14 @@
-package local
+package authoring
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/model"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 func (p *pkg) checkChannels() {
@@ -30,11 +33,11 @@ func (p *pkg) checkChannels() {
 }
 
 func (p *pkg) checkEntries(ch decoded[declcfg.Channel], known map[string]bool) {
-	if len(ch.says.Entries) == 0 {
+	if len(ch.content.Entries) == 0 {
 		p.fault(ch.blob, "channel-empty", nil, "channel %s must contain at least one bundle: add entries, or remove the channel", quote(ch.name))
 	}
 	seen := map[string]bool{}
-	for i, e := range ch.says.Entries {
+	for i, e := range ch.content.Entries {
 		switch {
 		case seen[e.Name]:
 			p.fault(ch.blob, "entry-duplicate", []any{"entries", i, "name"}, "channel %s: duplicate entry %s; keep one of them", quote(ch.name), quote(e.Name))
@@ -58,18 +61,18 @@ func (p *pkg) checkEntries(ch decoded[declcfg.Channel], known map[string]bool) {
 	}
 }
 
-// graphRules are the rules that operator-registry has for the graph of a channel: how its error begins, and what to do.
+// graphRules maps prefixes of operator-registry's graph errors to rules and remedies.
 var graphRules = []struct{ begins, rule, remedy string }{
-	{noHead, "channel-head", "each entry is replaced or skipped by another; remove the edge that makes this a circle"},
+	{noHead, "channel-head", "each entry is replaced or skipped by another; remove an edge of this cycle"},
 	{"multiple channel heads", "channel-head", "have one of them replace or skip the others, or remove them"},
 	{"detected cycle", "channel-cycle", "remove one of these edges"},
-	{"channel contains one or more stranded", "channel-stranded", "have an entry on the way from the head replace or skip them"},
+	{"channel contains one or more stranded", "channel-stranded", "let an entry that the head reaches replace or skip them"},
 }
 
 const noHead = "no channel head"
 
-// circle names entries that replace each other in a circle, as the error about others has them; empty if it takes skips to make one.
-func circle(entries []declcfg.ChannelEntry) string {
+// replacesCycle returns a cycle of replaces in the form of operator-registry's errors, "" if it needs skips.
+func replacesCycle(entries []declcfg.ChannelEntry) string {
 	replaces := map[string]string{}
 	for _, e := range entries {
 		replaces[e.Name] = e.Replaces
@@ -86,20 +89,20 @@ func circle(entries []declcfg.ChannelEntry) string {
 	return ""
 }
 
-// checkGraph asks operator-registry about the graph alone: the bundles of the channel that it gets are sound.
+// checkGraph validates the graph with operator-registry, using bundles that are valid otherwise.
 func (p *pkg) checkGraph(ch decoded[declcfg.Channel]) {
-	if ch.name == "" || len(ch.says.Entries) == 0 {
+	if ch.name == "" || len(ch.content.Entries) == 0 {
 		return
 	}
 	of := &model.Package{Name: p.name}
 	graph := &model.Channel{Package: of, Name: ch.name, Bundles: map[string]*model.Bundle{}}
-	for _, e := range ch.says.Entries {
+	for _, e := range ch.content.Entries {
 		if graph.Bundles[e.Name] != nil {
-			return // which of the two counts is not known
+			return // ambiguous: reported as a duplicate
 		}
 		graph.Bundles[e.Name] = &model.Bundle{
 			Package: of, Channel: graph, Name: e.Name, Image: "image", Replaces: e.Replaces, Skips: e.Skips,
-			Properties: soundProperties,
+			Properties: validProperties,
 		}
 	}
 	err := graph.Validate()
@@ -111,10 +114,53 @@ func (p *pkg) checkGraph(ch decoded[declcfg.Channel]) {
 		for _, r := range graphRules {
 			if strings.HasPrefix(text, r.begins) {
 				if r.begins == noHead {
-					text += circle(ch.says.Entries)
+					text += replacesCycle(ch.content.Entries)
 				}
 				p.fault(ch.blob, r.rule, []any{"entries"}, "channel %s: %s; %s", quote(ch.name), text, r.remedy)
 			}
 		}
+	}
+}
+
+func (p *pkg) checkDeprecations() {
+	for i, d := range p.deprecations {
+		if i > 0 {
+			p.fault(d.blob, "deprecation-duplicate", nil,
+				"expected a maximum of one deprecation per package: the first of %s is in %s; move the entries there", quote(p.name), p.deprecations[0].file)
+		}
+		seen := map[declcfg.PackageScopedReference]bool{}
+		for i, e := range d.content.Entries {
+			if seen[e.Reference] {
+				p.fault(d.blob, "deprecation-duplicate", []any{"entries", i, "reference"}, "%s %s is deprecated twice; keep one entry", e.Reference.Schema, quote(e.Reference.Name))
+			}
+			seen[e.Reference] = true
+			p.checkDeprecation(d.blob, e, []any{"entries", i})
+		}
+	}
+}
+
+func (p *pkg) checkDeprecation(b *blob, e declcfg.DeprecationEntry, path []any) {
+	name := append(slices.Clone(path), "reference", "name")
+	var found bool
+	switch ref := e.Reference; ref.Schema {
+	case fbc.SchemaBundle:
+		if found = slices.ContainsFunc(p.bundles, func(b *bundle) bool { return b.name == ref.Name }); !found {
+			p.missing(b, "deprecation-reference", name, "cannot deprecate bundle %s: bundle not found; correct the name, or remove the entry", quote(ref.Name))
+		}
+	case fbc.SchemaChannel:
+		if found = slices.ContainsFunc(p.channels, func(ch decoded[declcfg.Channel]) bool { return ch.name == ref.Name }); !found {
+			p.missing(b, "deprecation-reference", name, "cannot deprecate channel %s: channel not found; correct the name, or remove the entry", quote(ref.Name))
+		}
+	case fbc.SchemaPackage:
+		if found = ref.Name == ""; !found {
+			p.fault(b, "deprecation-reference", name, "the reference to the package must have no name (it has %s): remove it", quote(ref.Name))
+		}
+	default:
+		found = false
+		p.fault(b, "deprecation-reference", append(slices.Clone(path), "reference"),
+			"cannot deprecate schema %s: use olm.package, olm.channel or olm.bundle", quote(ref.Schema))
+	}
+	if found && e.Message == "" {
+		p.fault(b, "deprecation-message", path, "the deprecation of %s %s has no message: say why, and what to use instead", e.Reference.Schema, quote(e.Reference.Name))
 	}
 }

@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"encoding/json"
@@ -10,8 +10,7 @@ import (
 // Formats are the formats in which a Report can be written.
 var Formats = []string{"text", "github", "sarif", "json"}
 
-// Write writes the report: as text with a fault a line, as commands of a GitHub workflow, which shows them beside the lines that they are
-// about, as SARIF 2.1.0, or as JSON.
+// Write writes the report as text with a fault per line, as GitHub workflow commands, as SARIF 2.1.0 or as JSON.
 func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case "text":
@@ -23,7 +22,7 @@ func (r *Report) Write(w io.Writer, format string) error {
 	case "json":
 		return writeJSON(w, r)
 	default:
-		return fmt.Errorf("there is no format %q; use one of %s", format, strings.Join(Formats, ", "))
+		return fmt.Errorf("unknown format %q; valid formats are %s", format, strings.Join(Formats, ", "))
 	}
 }
 
@@ -37,14 +36,14 @@ func writeJSON(w io.Writer, v any) error {
 func (r *Report) writeText(w io.Writer) error {
 	var out strings.Builder
 	for _, f := range r.Faults {
-		fmt.Fprintf(&out, "%s%s: %s [%s]\n", f.place(r.Source), f.Severity, f.Message, f.Rule)
+		fmt.Fprintf(&out, "%s%s: %s [%s]\n", f.prefix(r.Source), f.Severity, f.Message, f.Rule)
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// place is "file:line:column: ", as far as that is known.
-func (f Fault) place(source string) string {
+// prefix returns "file:line:column: ", without unknown parts.
+func (f Fault) prefix(source string) string {
 	file := printable(f.File)
 	switch {
 	case f.File == "":
@@ -58,19 +57,16 @@ func (f Fault) place(source string) string {
 	}
 }
 
-// Summary says in a line how many faults there are and what catalogd would do.
+// Summary returns the number of faults and what catalogd would do, in one line.
 func (r *Report) Summary() string {
 	errors := r.Errors()
-	found := "nothing is wrong"
-	if len(r.Faults) > 0 {
-		found = count(errors, "error") + ", " + count(len(r.Faults)-errors, "warning")
-	}
-	return fmt.Sprintf("%s in %s; catalogd would %s", found, count(r.Files, "file"), r.outcome())
+	return fmt.Sprintf("%s, %s in %s; catalogd would %s",
+		count(errors, "error"), count(len(r.Faults)-errors, "warning"), count(r.Files, "file"), r.outcome())
 }
 
 func (r *Report) outcome() string {
 	if r.Refused {
-		return "refuse an image with this catalog"
+		return "reject an image with this catalog"
 	}
 	left := make([]string, 0, len(r.Invalid)+len(r.Hidden))
 	for _, name := range append(r.Invalid[:len(r.Invalid):len(r.Invalid)], r.Hidden...) {
@@ -82,9 +78,9 @@ func (r *Report) outcome() string {
 	if len(left) == 0 {
 		return fmt.Sprintf("serve it and make %s", count(r.Packages, "OperatorPackage"))
 	}
-	const most = 10
-	names := strings.Join(left[:min(most, len(left))], ", ")
-	if len(left) > most {
+	const limit = 10
+	names := strings.Join(left[:min(limit, len(left))], ", ")
+	if len(left) > limit {
 		names += ", …"
 	}
 	return fmt.Sprintf("serve it and make %s; it leaves out %s", count(r.Packages-len(left), "OperatorPackage"), names)
@@ -97,7 +93,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// GitHub's own escapes; the second ones are for values of properties, which end at a comma or colon.
+// Escapes of GitHub workflow commands; values of properties end at a comma or colon.
 var (
 	escapeData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	escapeProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"cmp"
@@ -16,43 +16,43 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// Severity is how bad a Fault is.
+// Severity is the severity of a Fault.
 type Severity string
 
-// An error has catalogd refuse the image, or leave out the package as not sound. A warning is about what is sound and could be better, or is not
-// published though it is sound.
+// Because of an error, catalogd rejects the image or the package. A warning is about a valid package that could be
+// better or is not published.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
 )
 
-// Fault is one thing that is wrong with a catalog.
+// Fault is a problem of a catalog.
 type Fault struct {
-	File     string   `json:"file,omitempty"` // of a directory, as it can be opened from here; of an image, within its catalog
-	Line     int      `json:"line,omitempty"` // 1 is the first; 0 where the fault is in no line
+	File     string   `json:"file,omitempty"` // path; of an image, within its catalog
+	Line     int      `json:"line,omitempty"` // from 1; 0: unknown
 	Column   int      `json:"column,omitempty"`
 	Severity Severity `json:"severity"`
 	Rule     string   `json:"rule"`              // one of Rules
-	Package  string   `json:"package,omitempty"` // the package that it is about
-	Message  string   `json:"message"`           // what is wrong, and what to do about it; one line
+	Package  string   `json:"package,omitempty"` // "": none
+	Message  string   `json:"message"`           // problem and remedy in one line
 }
 
-// Report is what Lint found, and what catalogd would do with the catalog.
+// Report is the result of Lint.
 type Report struct {
 	Source   string  `json:"source"`   // the directory, or the image by digest
 	Files    int     `json:"files"`    // that were read
 	Blobs    int     `json:"blobs"`    // in them
-	Packages int     `json:"packages"` // of which there are blobs
+	Packages int     `json:"packages"` // with blobs
 	Faults   []Fault `json:"faults"`   // sorted by file and line
 
-	// Refused tells that catalogd would take nothing of an image with this catalog. Else it serves all, and makes no OperatorPackage of what
-	// is in Invalid, and in Hidden because no channel has a ClusterServiceVersion at its head.
+	// Refused is true if catalogd would reject the image. Otherwise it serves all content, without OperatorPackages
+	// of invalid packages, and of hidden ones: no channel head has a ClusterServiceVersion.
 	Refused bool     `json:"refused"`
 	Invalid []string `json:"invalid,omitempty"`
 	Hidden  []string `json:"hidden,omitempty"`
 }
 
-// Errors counts the faults that are errors.
+// Errors returns the number of errors.
 func (r *Report) Errors() int {
 	n := 0
 	for _, f := range r.Faults {
@@ -63,27 +63,27 @@ func (r *Report) Errors() int {
 	return n
 }
 
-// linter gathers faults. Those about blobs get their lines at the end, when each file is read once more for all of them.
+// linter collects faults. Lines of faults of blobs are located at the end, in one pass over each file.
 type linter struct {
 	catalog *catalog
 	report  Report
-	placed  []Fault // have their lines
+	located []Fault // have their lines
 	pending []pending
 	tags    tags
 }
 
-// pending is a Fault of a blob, of which the line has to be found.
+// pending is a Fault of a blob whose line is not yet located.
 type pending struct {
 	Fault
 	blob *blob
-	path []any // leads to what is at fault in the blob: keys and indexes
+	path []any // keys and indexes that lead to the faulty value
 }
 
-// Hides tells that because of it catalogd publishes nothing of a package, or of all, that is sound.
+// Hides reports whether the fault prevents the publication of a valid package or catalog.
 func (f Fault) Hides() bool { return f.Rule == "package-no-csv" || f.Rule == "no-package" }
 
-// Lint finds all that is wrong with a catalog. The verdicts are catalogd's: of a package that it finds sound there are no errors, and
-// of one that it does not, at least one. An error tells that the catalog could not be read, for no fault of its own.
+// Lint returns all faults of a catalog. It finds an error in exactly the packages that catalogd rejects. It
+// returns an error if reading failed for another cause.
 func Lint(ctx context.Context, s *Source) (*Report, error) {
 	l := &linter{report: Report{Source: cmp.Or(s.Dir, s.Image)}}
 	if s.refused != nil {
@@ -96,7 +96,7 @@ func Lint(ctx context.Context, s *Source) (*Report, error) {
 		return nil, err
 	}
 	l.catalog = c
-	l.readingFaults()
+	l.addReadFaults()
 	groups := c.groups()
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		if err := ctx.Err(); err != nil {
@@ -106,9 +106,9 @@ func Lint(ctx context.Context, s *Source) (*Report, error) {
 			return nil, err
 		}
 	}
-	l.warnOfTags()
+	l.checkTags()
 	l.checkNotEmpty()
-	found, err := l.place()
+	found, err := l.locate()
 	if err != nil {
 		return nil, err
 	}
@@ -124,47 +124,47 @@ func Lint(ctx context.Context, s *Source) (*Report, error) {
 	return &l.report, nil
 }
 
-// readingFaults tells what the catalog cannot be read for. Each of them has catalogd refuse the image: nobody knows what is missing.
-func (l *linter) readingFaults() {
-	for name, why := range l.catalog.odd {
-		l.placed = append(l.placed, Fault{File: name, Severity: Error, Rule: "not-a-file", Message: "this " + why})
+// addReadFaults adds faults of unreadable files. catalogd rejects the image for each of them.
+func (l *linter) addReadFaults() {
+	for name, why := range l.catalog.unsupported {
+		l.located = append(l.located, Fault{File: name, Severity: Error, Rule: "not-a-file", Message: "this " + why})
 	}
 	for _, e := range l.catalog.faults {
-		l.placed = append(l.placed, Fault{File: e.Path, Line: lineOf(e), Severity: Error, Rule: readingRule(e), Message: withoutLine(e)})
+		l.located = append(l.located, Fault{File: e.Path, Line: lineOf(e), Severity: Error, Rule: readingRule(e), Message: withoutLine(e)})
 	}
-	if l.catalog.all == 0 && len(l.placed) == 0 {
+	if l.catalog.all == 0 && len(l.located) == 0 {
 		l.report.Refused = true
-		l.placed = append(l.placed, Fault{Severity: Error, Rule: "empty", Message: "there is no file; give the directory that a catalog image has at /configs"})
+		l.located = append(l.located, Fault{Severity: Error, Rule: "empty", Message: "no files found; specify the directory that a catalog image has at /configs"})
 	}
-	l.report.Refused = l.report.Refused || len(l.catalog.odd)+len(l.catalog.faults) > 0
+	l.report.Refused = l.report.Refused || len(l.catalog.unsupported)+len(l.catalog.faults) > 0
 }
 
-// checkNotEmpty is about a catalog that nothing is published of. Where there are other faults they say why.
+// checkNotEmpty warns about a catalog without packages if no other fault explains that.
 func (l *linter) checkNotEmpty() {
-	if l.report.Packages > 0 || len(l.placed) > 0 {
+	if l.report.Packages > 0 || len(l.located) > 0 {
 		return
 	}
-	message := "there is no package in it, so catalogd would publish nothing"
+	message := "the catalog has no package, so catalogd would publish nothing"
 	if l.catalog.files == 0 {
-		message += "; does an .indexignore name all of its files?"
+		message += "; check whether an .indexignore excludes all files"
 	}
-	l.placed = append(l.placed, Fault{Severity: Warning, Rule: "no-package", Message: message})
+	l.located = append(l.located, Fault{Severity: Warning, Rule: "no-package", Message: message})
 }
 
-// yamlLine is how the YAML library begins its errors.
+// yamlLine is the prefix of errors of the YAML library.
 var yamlLine = regexp.MustCompile(`^yaml: line ([0-9]+): `)
 
 func lineOf(e *scan.Error) int {
 	if said := yamlLine.FindStringSubmatch(e.Err.Error()); e.Line == 0 && said != nil {
-		line, _ := strconv.Atoi(said[1]) // of digits only; of too many it is nobody's line
+		line, _ := strconv.Atoi(said[1]) // digits only
 		return line
 	}
 	return e.Line
 }
 
-// withoutLine is what is wrong, without the line, which the fault tells by itself.
+// withoutLine returns the error without its line, which the fault has.
 func withoutLine(e *scan.Error) string {
-	return yamlLine.ReplaceAllString(oneLine(e.Err), "the YAML cannot be read: ")
+	return yamlLine.ReplaceAllString(oneLine(e.Err), "invalid YAML: ")
 }
 
 func readingRule(e *scan.Error) string {
@@ -193,13 +193,13 @@ func (l *linter) checkGroup(name string, g *group) error {
 		return err
 	}
 	p.check()
-	sound, invalid, err := l.catalog.load(name, g.blobs)
+	valid, invalid, err := l.catalog.load(name, g.blobs)
 	switch {
 	case err != nil:
 		return err
 	case invalid == nil:
-		return p.warn(sound)
-	case !partial: // else what is missing may be in what cannot be read
+		return p.addWarnings(valid)
+	case !partial: // missing blobs may be in unreadable files
 		l.report.Invalid = append(l.report.Invalid, name)
 		if len(p.faults) == 0 {
 			p.fault(g.blobs[0], "package-invalid", nil, "%s", invalid.Reason)
@@ -209,22 +209,22 @@ func (l *linter) checkGroup(name string, g *group) error {
 	return nil
 }
 
-// load asks for the verdict of catalogd.
-func (c *catalog) load(name string, blobs []*blob) (sound *fbc.Package, invalid *fbc.InvalidPackageError, err error) {
+// load validates a package as catalogd does.
+func (c *catalog) load(name string, blobs []*blob) (valid *fbc.Package, invalid *fbc.InvalidPackageError, err error) {
 	defer func() {
-		if r := recover(); r != nil { // of a rule; catalogd has the same verdict of that
+		if r := recover(); r != nil { // catalogd also rejects the package
 			invalid, err = &fbc.InvalidPackageError{Name: name, Reason: fmt.Sprintf("validation failed: %v", r)}, nil
 		}
 	}()
-	sound, err = fbc.LoadPackage(name, c.texts(blobs))
+	valid, err = fbc.LoadPackage(name, c.texts(blobs))
 	if invalid, ok := errors.AsType[*fbc.InvalidPackageError](err); ok {
 		return nil, invalid, nil
 	}
-	return sound, nil, err
+	return valid, nil, err
 }
 
-// isPartial tells whether blobs of a package may be missing because a file cannot be read: one that has others of them, that lies beside
-// one of those, or that has the name of the package.
+// isPartial reports whether blobs of a package may be in an unreadable file: one in the same directory, or one
+// with the package's name.
 func (l *linter) isPartial(name string, blobs []*blob) bool {
 	for file := range l.catalog.broken {
 		dir := path.Dir(file)
@@ -238,13 +238,13 @@ func (l *linter) isPartial(name string, blobs []*blob) bool {
 	return false
 }
 
-// customSchemas warns of schemas that only OLM may give a meaning, and to which it gives none.
+// customSchemas warns about unknown schemas with OLM's prefix.
 func (l *linter) customSchemas(blobs []*blob) {
 	for _, b := range blobs {
 		if fbc.IsCustom(b.schema) && len(b.schema) > len("olm.") && b.schema[:len("olm.")] == "olm." {
 			l.pending = append(l.pending, pending{blob: b, path: []any{"schema"}, Fault: Fault{
 				Severity: Warning, Rule: "unknown-schema", Package: b.pkg,
-				Message: fmt.Sprintf("OLM has no schema %s, and names that begin with \"olm.\" are its own: correct the name, or choose one of your own domain", quote(b.schema)),
+				Message: fmt.Sprintf("unknown schema %s with the prefix \"olm.\", which is reserved for OLM: correct the name, or use your own domain", quote(b.schema)),
 			}})
 		}
 	}

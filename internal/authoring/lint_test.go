@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func writeTree(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// The blobs of a sound package foo.
+// The blobs of a valid package foo.
 const (
 	fooPackage = `{"schema":"olm.package","name":"foo","defaultChannel":"a","description":"d","icon":{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"}}` + "\n"
 	fooChannel = `{"schema":"olm.channel","package":"foo","name":"a","entries":[{"name":"foo.v1"}]}` + "\n"
@@ -39,12 +39,12 @@ const (
 		`{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{}}]}` + "\n"
 )
 
-// bundleOf is fooBundle of another version, named by it.
+// bundleOf returns fooBundle with another version.
 func bundleOf(version string) string {
 	return strings.NewReplacer("foo.v1", "foo.v"+version, "1.0.0", version).Replace(fooBundle)
 }
 
-// lintTree gives what Lint finds, without the warning about tags.
+// lintTree returns the result of Lint without the warning about tags.
 func lintTree(t *testing.T, files map[string]string) (judged, *Report) {
 	t.Helper()
 	dir := writeTree(t, files)
@@ -52,7 +52,7 @@ func lintTree(t *testing.T, files map[string]string) (judged, *Report) {
 	return judge(t, dir, report), report
 }
 
-// A file is a catalog by itself, whatever stands beside it.
+// Lint ignores the files beside a file.
 func TestLintOfAFile(t *testing.T) {
 	t.Chdir(writeTree(t, map[string]string{"a/foo.json": fooPackage + fooChannel, "a/rest.json": fooBundle, "a/.indexignore": "foo.json", "a/b/c.json": "{"}))
 	report := lintDir(t, "a/foo.json")
@@ -215,8 +215,8 @@ func TestLintReadsFilesOnly(t *testing.T) {
 	}
 }
 
-// TestTagsAreToldOnce lints two packages of three whose images are named by tag.
-func TestTagsAreToldOnce(t *testing.T) {
+// Two of three packages reference images by tag.
+func TestTagsAreReportedOnce(t *testing.T) {
 	files := map[string]string{}
 	for _, name := range []string{"b", "c", "d"} {
 		bundle := fooBundle
@@ -232,28 +232,28 @@ func TestTagsAreToldOnce(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s:%d:%d %s", filepath.Base(filepath.Dir(f.File)), f.Line, f.Column, f.Message))
 		}
 	}
-	want := []string{"b:3:60 images are named by tag, of which nobody knows what they will be: in 2 bundles of 2 of 3 packages, of which this is the first; name them by digest"}
+	want := []string{"b:3:60 images are referenced by tag, which can move: 2 bundles in 2 of 3 packages, the first here; reference them by digest"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// TestLintLeavesOutGit lints a clone: what git keeps there goes to no image.
-func TestLintLeavesOutGit(t *testing.T) {
+// Files of git are not part of an image.
+func TestLintIgnoresGit(t *testing.T) {
 	got, report := lintTree(t, map[string]string{"foo/c.json": fooPackage + fooChannel + fooBundle, ".git/config": "[core]", "foo/.git": "gitdir: x"})
 	if diff := cmp.Diff(judged{}, got, cmp.AllowUnexported(judged{})); diff != "" || report.Files != 1 {
 		t.Errorf("%d files (-want +got):\n%s", report.Files, diff)
 	}
 }
 
-func TestLintOfAFileThatIsNoCatalog(t *testing.T) {
+func TestLintLimitsFaultsOfAFile(t *testing.T) {
 	_, report := lintTree(t, map[string]string{"foo.json": strings.Repeat("{}\n", 10*maxFaults)})
 	if n := len(report.Faults); n != maxFaults {
 		t.Errorf("got %d faults, want %d", n, maxFaults)
 	}
 }
 
-func TestMessagesDoNotControlATerminal(t *testing.T) {
+func TestMessagesHaveNoControlCharacters(t *testing.T) {
 	_, report := lintTree(t, map[string]string{"foo/c.yaml": "schema: \"\\e[2J\"\nname: \"\\e[2J\\n\"\n---\nschema: olm.package\nname: \"\\e[2J\\n\"\n---\n\"\\e[2J\": 1\n"})
 	var out strings.Builder
 	for _, format := range []string{"text", "github"} {
@@ -266,7 +266,7 @@ func TestMessagesDoNotControlATerminal(t *testing.T) {
 	}
 }
 
-// FuzzLint checks that the faults that are looked for one by one agree with the verdict of catalogd, and that each has its place.
+// FuzzLint checks that the faults agree with catalogd's validation, and that each has a valid line.
 func FuzzLint(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, text []byte, isYAML bool) {
@@ -284,7 +284,7 @@ func FuzzLint(f *testing.F) {
 			t.Fatal(err)
 		}
 		l := &linter{catalog: c}
-		l.readingFaults()
+		l.addReadFaults()
 		groups := c.groups()
 		for _, name := range slices.Sorted(maps.Keys(groups)) {
 			g := groups[name]
@@ -307,7 +307,7 @@ func FuzzLint(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		faults, err := l.place()
+		faults, err := l.locate()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,8 +341,8 @@ func addSeeds(f *testing.F) {
 	f.Add([]byte("---\n"+fooPackage+"---\n"+fooChannel+"---\n"+fooBundle), true)
 }
 
-// TestLintNothingPublished: a sound catalog that catalogd publishes nothing of is told of.
-func TestLintNothingPublished(t *testing.T) {
+// Lint warns about a valid catalog that catalogd does not publish.
+func TestLintWarnsAboutUnpublishedCatalogs(t *testing.T) {
 	withoutCSV := strings.Replace(fooBundle, `,{"type":"olm.csv.metadata","value":{}}`, "", 1)
 	for name, test := range map[string]struct {
 		files map[string]string
@@ -353,7 +353,7 @@ func TestLintNothingPublished(t *testing.T) {
 		"without a CSV":  {map[string]string{"c.json": fooPackage + fooChannel + withoutCSV}, []string{"package-no-csv"}, "make 0 OperatorPackages; it leaves out foo"},
 		"custom blobs":   {map[string]string{"c.json": `{"schema":"example.com"}`}, []string{"no-package"}, "make 0 OperatorPackages"},
 		"an empty file":  {map[string]string{"c.json": ""}, []string{"no-package"}, "make 0 OperatorPackages"},
-		"an unread file": {map[string]string{"c.json": "{"}, []string{"syntax"}, "refuse"},
+		"an unread file": {map[string]string{"c.json": "{"}, []string{"syntax"}, "reject"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, report := lintTree(t, test.files)

@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// Outline is what is in a catalog, by names and hashes: enough to tell what differs from another one. The hashes are those that
-// catalogd tells: fbc.Hash of each blob, and of the blobs of each package.
+// Outline has the names and hashes in a catalog, for comparison with another one. The hashes are catalogd's:
+// fbc.Hash of each blob, and of the blobs of each package.
 type Outline struct {
 	Packages map[string]OutlinePackage
 
@@ -18,7 +18,7 @@ type Outline struct {
 	found   map[key]*blob
 }
 
-// OutlinePackage is what is in a package. Where two blobs have the same name, the last one counts.
+// OutlinePackage is a package. The last of several blobs with the same name counts.
 type OutlinePackage struct {
 	Hash           string
 	DefaultChannel string
@@ -31,7 +31,7 @@ type OutlineBundle struct{ Version, Hash string }
 
 type key struct{ schema, pkg, name string }
 
-// NewOutline reads a catalog. One that catalogd would refuse is an error: nobody knows what is in it.
+// NewOutline reads a catalog. It returns an error for one that catalogd would reject.
 func NewOutline(ctx context.Context, s *Source) (*Outline, error) {
 	if s.refused != nil {
 		return nil, s.refused
@@ -41,7 +41,7 @@ func NewOutline(ctx context.Context, s *Source) (*Outline, error) {
 		return nil, err
 	}
 	if len(c.faults) > 0 {
-		return nil, fmt.Errorf("the catalog cannot be read: %w", c.faults[0])
+		return nil, fmt.Errorf("reading the catalog: %w", c.faults[0])
 	}
 	o := &Outline{Packages: map[string]OutlinePackage{}, catalog: c, groups: c.groups(), found: map[key]*blob{}}
 	for name, g := range o.groups {
@@ -60,7 +60,7 @@ func (o *Outline) outline(name string, blobs []*blob) (OutlinePackage, error) {
 	for _, b := range blobs {
 		k := key{b.schema, name, b.name}
 		if b.schema == fbc.SchemaDeprecations {
-			k.name = "" // what it may say means nothing
+			k.name = "" // a name has no meaning
 		}
 		o.found[k] = b
 		switch b.schema {
@@ -73,11 +73,11 @@ func (o *Outline) outline(name string, blobs []*blob) (OutlinePackage, error) {
 			if err != nil {
 				return p, err
 			}
-			var says struct {
+			var content struct {
 				DefaultChannel string `json:"defaultChannel"`
 			}
-			_ = json.Unmarshal(text, &says) // of another type it is no name of a channel
-			p.DefaultChannel = says.DefaultChannel
+			_ = json.Unmarshal(text, &content) // a wrong type is not a channel name
+			p.DefaultChannel = content.DefaultChannel
 		}
 	}
 	p.Hash = fbc.HashOfBlobs(func(yield func(fbc.Hash) bool) {
@@ -90,8 +90,8 @@ func (o *Outline) outline(name string, blobs []*blob) (OutlinePackage, error) {
 	return p, nil
 }
 
-// Unsound is why catalogd would find a package not sound; empty if it is.
-func (o *Outline) Unsound(pkg string) (reason string, err error) {
+// InvalidReason returns why catalogd would reject a package, "" if it is valid.
+func (o *Outline) InvalidReason(pkg string) (reason string, err error) {
 	_, invalid, err := o.catalog.load(pkg, o.groups[pkg].blobs)
 	if invalid != nil {
 		reason = invalid.Reason
@@ -99,8 +99,8 @@ func (o *Outline) Unsound(pkg string) (reason string, err error) {
 	return reason, err
 }
 
-// Blob is the compact JSON of a blob; nil if there is none. Of an olm.package blob, pkg and name are the same, and olm.deprecations have no
-// name.
+// Blob returns the compact JSON of a blob, nil if there is none. For an olm.package blob pkg equals name;
+// olm.deprecations have no name.
 func (o *Outline) Blob(schema, pkg, name string) ([]byte, error) {
 	b := o.found[key{schema, pkg, name}]
 	if b == nil {

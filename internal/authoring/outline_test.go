@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"encoding/base64"
@@ -14,11 +14,11 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// pkg checks one package. Each fault is looked for by itself, while catalogd, which asks only whether there is one, ends at the first.
+// pkg checks a package. It finds all faults; catalogd stops at the first.
 type pkg struct {
 	*linter
 	name    string
-	partial bool // blobs of it may be missing
+	partial bool // blobs may be missing
 	faults  []pending
 
 	packages     []decoded[declcfg.Package]
@@ -27,10 +27,10 @@ type pkg struct {
 	bundles      []*bundle
 }
 
-// decoded is a blob and what it says, which is nothing if it is malformed.
+// decoded is a blob and its content, which is zero if malformed.
 type decoded[T any] struct {
 	*blob
-	says      T
+	content   T
 	malformed bool
 }
 
@@ -38,7 +38,7 @@ func (p *pkg) fault(b *blob, rule string, path []any, format string, args ...any
 	p.faults = append(p.faults, p.about(b, Error, rule, path, format, args...))
 }
 
-// missing is a fault that something is not there, of which nobody knows while a file cannot be read.
+// missing adds a fault about something absent, unless it may be in an unreadable file.
 func (p *pkg) missing(b *blob, rule string, path []any, format string, args ...any) {
 	if !p.partial {
 		p.fault(b, rule, path, format, args...)
@@ -51,7 +51,7 @@ func (p *pkg) about(b *blob, severity Severity, rule string, path []any, format 
 	}}
 }
 
-// read decodes the blobs, and tells what is wrong with each by itself.
+// read decodes the blobs and checks each of them.
 func (p *pkg) read(blobs []*blob) error {
 	for _, b := range blobs {
 		if fbc.IsCustom(b.schema) {
@@ -83,18 +83,19 @@ func decode[T any](p *pkg, b *blob, text []byte) decoded[T] {
 		p.fault(b, "blob-malformed", path, "%s: %s", b.describe(), words)
 		return d
 	}
-	d.malformed = json.Unmarshal(text, &d.says) != nil // never, as it was checked
+	d.malformed = json.Unmarshal(text, &d.content) != nil // CheckBlob succeeded
 	return d
 }
 
-// malformed leads to the field that cannot be decoded, and says what it has to be. Where no field is to blame it says what catalogd does.
+// malformed returns the path of the field that cannot be decoded, and the problem. Without such a field it
+// returns catalogd's error.
 func malformed[T any](text []byte, verdict error) (path []any, words string) {
 	if fbc.CheckValues(text) != nil {
 		return nil, oneLine(verdict)
 	}
 	err := json.Unmarshal(text, new(T))
 	if _, ok := errors.AsType[base64.CorruptInputError](err); ok {
-		return []any{"icon", "base64data"}, "base64data of the icon is not base64" // there is no other
+		return []any{"icon", "base64data"}, "base64data of the icon is not base64" // the only base64 field
 	}
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok || wrong.Field == "" {
@@ -103,11 +104,11 @@ func malformed[T any](text []byte, verdict error) (path []any, words string) {
 	for key := range strings.SplitSeq(wrong.Field, ".") {
 		path = append(path, key)
 	}
-	return path, fmt.Sprintf("%s has to be %s", wrong.Field, jsonWord(wrong.Type))
+	return path, fmt.Sprintf("%s must be %s", wrong.Field, jsonTypeName(wrong.Type))
 }
 
-// jsonWord is what JSON calls a value that becomes one of a type.
-func jsonWord(t reflect.Type) string {
+// jsonTypeName returns the JSON type that decodes to t.
+func jsonTypeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
@@ -117,7 +118,7 @@ func jsonWord(t reflect.Type) string {
 	case reflect.Struct, reflect.Map:
 		return "an object"
 	case reflect.Pointer:
-		return jsonWord(t.Elem())
+		return jsonTypeName(t.Elem())
 	case reflect.Bool:
 		return "true or false"
 	case reflect.String:
@@ -129,7 +130,7 @@ func jsonWord(t reflect.Type) string {
 
 func (p *pkg) check() {
 	if !p.checkPackages() {
-		return // nothing else can be said of what belongs to no package
+		return // other checks need a package
 	}
 	p.checkChannels()
 	p.checkBundles()
@@ -137,17 +138,17 @@ func (p *pkg) check() {
 	p.checkDeprecations()
 }
 
-// checkPackages checks the olm.package blob, and tells whether blobs belong to one at all.
+// checkPackages checks the olm.package blobs. It reports whether the blobs have a package name.
 func (p *pkg) checkPackages() bool {
 	if p.name == "" {
-		p.checkNameless()
+		p.checkUnnamed()
 		return false
 	}
 	if len(p.packages) == 0 {
 		b := p.first()
 		p.missing(b, "package-unknown", []any{"package"},
 			"unknown package %s for %s: there is no olm.package blob of that name; add one, or correct the name", quote(p.name), b.describe())
-		p.partial = true // the rest of it is where its name is written otherwise
+		p.partial = true // the name may be misspelled
 		return true
 	}
 	if errs := validation.IsDNS1123Label(p.name); len(errs) > 0 {
@@ -158,24 +159,24 @@ func (p *pkg) checkPackages() bool {
 	}
 	for _, d := range p.packages {
 		if !d.malformed {
-			p.checkDefault(d.blob, d.says.DefaultChannel)
+			p.checkDefault(d.blob, d.content.DefaultChannel)
 		}
 	}
 	return true
 }
 
-func (p *pkg) checkNameless() {
+func (p *pkg) checkUnnamed() {
 	for _, d := range p.packages {
 		p.fault(d.blob, "package-name", nil, "the package has no name: set name")
 	}
 	for _, d := range p.channels {
-		p.fault(d.blob, "package-unknown", nil, "%s names no package: set package", d.describe())
+		p.fault(d.blob, "package-unknown", nil, "%s has no package: set package", d.describe())
 	}
 	for _, b := range p.bundles {
-		p.fault(b.blob, "package-unknown", nil, "%s names no package: set package", b.describe())
+		p.fault(b.blob, "package-unknown", nil, "%s has no package: set package", b.describe())
 	}
 	for _, d := range p.deprecations {
-		p.fault(d.blob, "package-unknown", nil, "%s name no package: set package", d.describe())
+		p.fault(d.blob, "package-unknown", nil, "%s have no package: set package", d.describe())
 	}
 }
 
@@ -190,26 +191,26 @@ func (p *pkg) checkDefault(b *blob, name string) {
 		}
 	}
 	p.missing(b, "default-channel", []any{"defaultChannel"},
-		"there is no channel %s, which the package names as its default: name one of its channels%s", quote(name), p.channelNames())
+		"default channel %s not found: set defaultChannel to one of the package's channels%s", quote(name), p.channelNames())
 }
 
-// channelNames names some channels, for a remedy.
+// channelNames returns some channel names for a remedy.
 func (p *pkg) channelNames() string {
-	const most = 5
+	const limit = 5
 	var names []string
-	for _, ch := range p.channels[:min(most, len(p.channels))] {
+	for _, ch := range p.channels[:min(limit, len(p.channels))] {
 		names = append(names, ch.name)
 	}
 	switch {
 	case len(names) == 0:
-		return ", of which there are none"
-	case len(p.channels) > most:
+		return " (it has none)"
+	case len(p.channels) > limit:
 		names = append(names, "…")
 	}
 	return ": " + strings.Join(names, ", ")
 }
 
-// first is the first blob that was read.
+// first returns a blob of the package.
 func (p *pkg) first() *blob {
 	switch {
 	case len(p.channels) > 0:
@@ -221,7 +222,7 @@ func (p *pkg) first() *blob {
 	}
 }
 
-// describe names a blob in a sentence.
+// describe returns the kind and the name of a blob.
 func (b *blob) describe() string {
 	switch b.schema {
 	case fbc.SchemaChannel:

@@ -1,10 +1,11 @@
-package local
+package authoring
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -14,7 +15,24 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
-// ParseTag reads where to push to: an image reference by tag (without one: latest), with its registry.
+// ReferenceError is the error for an invalid image reference.
+type ReferenceError struct{ ref, why string }
+
+func (e *ReferenceError) Error() string { return fmt.Sprintf("%q %s", e.ref, e.why) }
+
+// ParseImage parses an image reference. All its errors are ReferenceErrors.
+func ParseImage(ref string, opts Options) (name.Reference, error) {
+	if scheme, _, ok := strings.Cut(ref, "://"); ok {
+		return nil, &ReferenceError{ref, fmt.Sprintf("is not a valid image reference: write registry/repository:tag, without %s://", scheme)}
+	}
+	parsed, err := name.ParseReference(ref, opts.name()...)
+	if err != nil || isPath(ref) || strings.HasSuffix(ref, ":") { // which the parser accepts
+		return nil, &ReferenceError{ref, "is not a valid image reference: " + registry.ReferenceForm}
+	}
+	return parsed, nil
+}
+
+// ParseTag parses an image reference with a registry and a tag, latest by default.
 func ParseTag(ref string, opts Options) (name.Tag, error) {
 	parsed, err := ParseImage(ref, opts)
 	if err != nil {
@@ -23,15 +41,15 @@ func ParseTag(ref string, opts Options) (name.Tag, error) {
 	tag, ok := parsed.(name.Tag)
 	switch {
 	case !namesRegistry(ref):
-		return tag, &ReferenceError{ref, "names no registry: write registry/repository:tag"}
+		return tag, &ReferenceError{ref, "has no registry: write registry/repository:tag"}
 	case !ok:
-		return tag, &ReferenceError{ref, "is by digest, which nobody can choose: write registry/repository:tag"}
+		return tag, &ReferenceError{ref, "has a digest, but a push needs a tag: write registry/repository:tag"}
 	}
 	return tag, nil
 }
 
-// Push pushes an image, as catalogimage builds it, and returns the reference by digest under which it stands there now. Registries of loopback
-// addresses may speak plain HTTP.
+// Push pushes an image of catalogimage and returns its reference by digest. Registries at loopback addresses may
+// use plain HTTP.
 func Push(ctx context.Context, index v1.ImageIndex, tag name.Tag, opts Options) (name.Digest, error) {
 	digest, err := index.Digest()
 	if err != nil {
@@ -63,10 +81,10 @@ func explainPush(tag name.Tag, err error) error {
 		return explained
 	case answer.StatusCode == http.StatusUnauthorized, answer.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("%w; log in first: docker login %s", explained, tag.RegistryStr())
-	case answer.StatusCode == http.StatusNotFound && len(answer.Errors) > 0: // as registries say it
-		return fmt.Errorf("pushing to %s: registry %s has no repository %s: create it there first", tag, tag.RegistryStr(), tag.RepositoryStr())
+	case answer.StatusCode == http.StatusNotFound && len(answer.Errors) > 0: // a registry's reply
+		return fmt.Errorf("pushing to %s: registry %s has no repository %s: create it first", tag, tag.RegistryStr(), tag.RepositoryStr())
 	case answer.StatusCode == http.StatusNotFound, answer.StatusCode == http.StatusMethodNotAllowed:
-		return fmt.Errorf("pushing to %s: %s does not answer like a registry (%d %s): is it one?", tag, tag.RegistryStr(), answer.StatusCode, http.StatusText(answer.StatusCode))
+		return fmt.Errorf("pushing to %s: %s does not respond like a registry (%d %s)", tag, tag.RegistryStr(), answer.StatusCode, http.StatusText(answer.StatusCode))
 	}
 	return explained
 }

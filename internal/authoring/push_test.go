@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"fmt"
@@ -25,7 +25,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
-// startRegistry gives the host of a registry that asks for the user "user" with the password "secret", if that is wanted.
+// startRegistry returns the host of a registry, which requires the user "user" with the password "secret" if
+// private.
 func startRegistry(t *testing.T, private bool) string {
 	t.Helper()
 	return registry.Start(t, func(images http.Handler) http.Handler {
@@ -67,13 +68,13 @@ func push(t *testing.T, index v1.ImageIndex, ref string, opts Options) (name.Dig
 	return Push(t.Context(), index, tag, opts)
 }
 
-// progress remembers what it was told last.
+// progress has the last reported values.
 type progress struct {
 	mu          sync.Mutex
 	done, total int64
 }
 
-func (p *progress) tell(done, total int64) {
+func (p *progress) report(done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done, p.total = max(p.done, done), total
@@ -91,7 +92,7 @@ func TestPushAndOpen(t *testing.T) {
 	}
 	dir := writeTree(t, files)
 	var pushed, pulled progress
-	opts := Options{Keychain: keychain{"user", "secret"}, Progress: pushed.tell}
+	opts := Options{Keychain: keychain{"user", "secret"}, Progress: pushed.report}
 	ref := host + "/catalogs/mine:v1"
 	digest, err := push(t, build(t, dir), ref, opts)
 	if err != nil {
@@ -104,7 +105,7 @@ func TestPushAndOpen(t *testing.T) {
 		t.Errorf("the push told of %d of %d bytes at its end", pushed.done, pushed.total)
 	}
 
-	opts.Progress = pulled.tell
+	opts.Progress = pulled.report
 	s, err := Open(t.Context(), ref, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func (k keychain) Resolve(authn.Resource) (authn.Authenticator, error) {
 	return &authn.Basic{Username: k.user, Password: k.password}, nil
 }
 
-func TestOpenTellsWhatItWasGiven(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	t.Chdir(writeTree(t, map[string]string{"catalog/foo/c.json": fooPackage, "file": ""}))
 	host, private := startRegistry(t, false), startRegistry(t, true)
 	closed := httptest.NewServer(nil)
@@ -154,15 +155,15 @@ func TestOpenTellsWhatItWasGiven(t *testing.T) {
 	for ref, want := range map[string]string{
 		"catalog":                   "",
 		"./catalog":                 "",
-		"./nosuch":                  "there is no directory or file ./nosuch",
-		"../nosuch":                 "there is no directory or file ../nosuch",
-		"nosuch/":                   "there is no directory or file nosuch/",
-		"/nosuch":                   "there is no directory or file /nosuch",
-		"nosuch.yaml":               "there is no directory or file nosuch.yaml", // which nobody would call an image
-		"nosuch/a.yaml":             "there is no directory or file nosuch/a.yaml (an image is named with its registry)",
-		"Not An Image":              "there is no directory or file Not An Image (an image is named with its registry)",
-		"registry.example/An Image": `"registry.example/An Image" is no image reference: write`,
-		host + "/catalog:nosuch":    "if " + host + "/catalog:nosuch should be a directory or a file: there is none",
+		"./nosuch":                  "directory or file ./nosuch not found",
+		"../nosuch":                 "directory or file ../nosuch not found",
+		"nosuch/":                   "directory or file nosuch/ not found",
+		"/nosuch":                   "directory or file /nosuch not found",
+		"nosuch.yaml":               "directory or file nosuch.yaml not found",
+		"nosuch/a.yaml":             "directory or file nosuch/a.yaml not found (an image reference needs a registry)",
+		"Not An Image":              "directory or file Not An Image not found (an image reference needs a registry)",
+		"registry.example/An Image": `"registry.example/An Image" is not a valid image reference: write`,
+		host + "/catalog:nosuch":    "no directory or file is named " + host + "/catalog:nosuch",
 		"https://registry.example/": "write registry/repository:tag, without https://",
 		private + "/catalog:latest": "Unauthorized",
 		strings.TrimPrefix(closed.URL, "http://") + "/c": "resolving",
@@ -171,7 +172,7 @@ func TestOpenTellsWhatItWasGiven(t *testing.T) {
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one that says %q", ref, err, want)
 		}
-		if missing := strings.HasPrefix(want, "there is no") || strings.HasPrefix(want, "if "); IsNotFound(err) != missing {
+		if missing := strings.HasPrefix(want, "directory or file") || strings.HasPrefix(want, "no directory"); IsNotFound(err) != missing {
 			t.Errorf("%s: is not found: %t, want %t", ref, IsNotFound(err), missing)
 		}
 		if s != nil {
@@ -198,11 +199,11 @@ func TestPushRefuses(t *testing.T) {
 	other, posts := answering(http.StatusNotFound, "404 page not found"), answering(http.StatusMethodNotAllowed, "")
 	strict := answering(http.StatusNotFound, `{"errors":[{"code":"NAME_UNKNOWN","message":"create it"}]}`)
 	for ref, want := range map[string]string{
-		"Not An Image":       "is no image reference",
+		"Not An Image":       "is not a valid image reference",
 		private + "/catalog": "log in first: docker login " + private,
-		other + "/a/b:c":     other + " does not answer like a registry (404 Not Found)",
-		posts + "/a/b:c":     posts + " does not answer like a registry (405 Method Not Allowed)",
-		strict + "/a/b:c":    "registry " + strict + " has no repository a/b: create it there first",
+		other + "/a/b:c":     other + " does not respond like a registry (404 Not Found)",
+		posts + "/a/b:c":     posts + " does not respond like a registry (405 Method Not Allowed)",
+		strict + "/a/b:c":    "registry " + strict + " has no repository a/b: create it first",
 	} {
 		if _, err := push(t, index, ref, Options{Keychain: keychain{"user", "wrong"}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one that says %q", ref, err, want)
@@ -210,7 +211,7 @@ func TestPushRefuses(t *testing.T) {
 	}
 }
 
-// TestInsecure pushes to, and pulls from, a registry with a certificate that nobody vouches for.
+// The registry has an untrusted certificate.
 func TestInsecure(t *testing.T) {
 	server := httptest.NewTLSServer(registry.New())
 	defer server.Close()
@@ -232,7 +233,7 @@ func TestInsecure(t *testing.T) {
 	}
 }
 
-// TestHostileArchives lints images of which a layer is one of the corpus' archives: those that catalogd refuses have a fault that says why.
+// TestHostileArchives lints images with a layer of the corpus. Lint reports those that catalogd rejects.
 func TestHostileArchives(t *testing.T) {
 	host := startRegistry(t, false)
 	dir := filepath.Join("..", "..", "e2e", "testdata", "broken", "archives")

@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"maps"
@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// The part of SARIF 2.1.0 (OASIS, https://docs.oasis-open.org/sarif/sarif/v2.1.0/) that a list of faults needs.
+// The required part of SARIF 2.1.0 (OASIS, https://docs.oasis-open.org/sarif/sarif/v2.1.0/).
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -33,7 +33,7 @@ type (
 		DefaultConfiguration sarifDefault `json:"defaultConfiguration"`
 	}
 	sarifDefault struct {
-		Level Severity `json:"level"` // which SARIF calls the same
+		Level Severity `json:"level"` // SARIF has the same names
 	}
 	sarifText struct {
 		Text string `json:"text"`

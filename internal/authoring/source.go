@@ -1,8 +1,8 @@
-// Package local works on catalogs that no cluster has: a directory or a file on this machine, or an image in a registry. It finds every fault with
-// its file and line, builds images and pushes them, and lists what is in a catalog so that two can be compared.
+// Package authoring works on catalogs outside a cluster: a directory, a file, or an image in a registry. It
+// lints catalogs, builds and pushes images, and outlines catalogs for comparison.
 //
-// It knows no Kubernetes. What it says of a catalog is what catalogd would say: it reads and checks with the same code.
-package local
+// It does not depend on Kubernetes. It reads and validates with catalogd's code, so the results are the same.
+package authoring
 
 import (
 	"context"
@@ -27,33 +27,35 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
-// Options say how registries are reached. The zero value is ready for use.
+// Options configure the access to registries. The zero value is ready for use.
 type Options struct {
-	// Insecure allows plain HTTP, and certificates that nobody vouches for.
+	// Insecure allows plain HTTP and untrusted certificates.
 	Insecure bool
 	// Keychain has the credentials; nil: those of "docker login" and "podman login".
 	Keychain authn.Keychain
-	// UserAgent names the program to registries; "": go-containerregistry.
+	// UserAgent defaults to kubectl-catalog.
 	UserAgent string
-	// Progress, if not nil, is told how many bytes of an image were moved, of how many; 0 if that is not known. Several goroutines may call it.
+	// Progress, if not nil, receives the transferred and total bytes of an image; a total of 0 is unknown. Calls may be
+	// concurrent.
 	Progress func(done, total int64)
 }
 
-// Source is a catalog to be read. Close has to be called.
+// Source is an opened catalog. The caller must call Close.
 type Source struct {
-	// Dir is the directory, or the file, as it was named, "" of an image; Image is the reference of the image by digest, "" of a directory.
+	// Dir is the directory or file as specified; Image is the image by digest. One of them is empty.
 	Dir, Image string
 
-	base string // what the names of the files are below, as they can be opened from here; "" of an image
+	base string // directory of the files; "" for an image
 
 	root    *os.Root
 	files   fs.FS  // of the catalog
-	temp    string // to be removed
-	refused error  // why no catalogd would take the image; then there are no files
+	temp    string // removed by Close
+	refused error  // why catalogd would reject the image, whose files are absent
 	catalog *catalog
 }
 
-// IsPath tells whether Open would take ref for a directory, or a file: there is one, or only one can be meant. All else names an image.
+// IsPath reports whether Open treats ref as a path: it exists, or has the form of a path. Other references are
+// images.
 func IsPath(ref string) bool {
 	if _, err := os.Stat(ref); err == nil {
 		return true
@@ -72,16 +74,17 @@ func isPath(ref string) bool {
 	return filepath.IsAbs(ref) || slashed == "." || slashed == ".." || strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || strings.HasSuffix(slashed, "/")
 }
 
-// namesRegistry tells whether ref begins as images do that say where they are.
+// namesRegistry reports whether ref begins with a registry.
 func namesRegistry(ref string) bool {
 	host, _, _ := strings.Cut(ref, "/")
 	return strings.ContainsAny(host, ".:") || host == "localhost"
 }
 
-// Open opens the directory or the file ref, or pulls the image ref. An image that catalogd would refuse is no error: Lint says why.
+// Open opens a directory or file, or pulls an image. An image that catalogd would reject is not an error; Lint
+// reports it.
 func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
 	if !IsPath(ref) && !namesRegistry(ref) {
-		return nil, missingPath(ref + " (an image is named with its registry)")
+		return nil, missingPath(ref + " not found (an image reference needs a registry)")
 	}
 	if !IsPath(ref) {
 		return pull(ctx, ref, opts)
@@ -89,11 +92,11 @@ func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
 	info, err := os.Stat(ref)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, missingPath(ref)
+		return nil, missingPath(ref + " not found")
 	case err != nil:
 		return nil, err
 	case !info.IsDir() && !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s %s", ref, catalogimage.Oddity(info.Mode()))
+		return nil, fmt.Errorf("%s %s", ref, catalogimage.UnsupportedType(info.Mode()))
 	}
 	root, files, err := catalogimage.Open(ref)
 	if err != nil {
@@ -106,19 +109,19 @@ func Open(ctx context.Context, ref string, opts Options) (*Source, error) {
 	return s, nil
 }
 
-// missingPath is the name of a directory or a file that there is not.
+// missingPath is the error for a path that does not exist.
 type missingPath string
 
-func (m missingPath) Error() string        { return "there is no directory or file " + string(m) }
+func (m missingPath) Error() string        { return "directory or file " + string(m) }
 func (m missingPath) Is(target error) bool { return target == fs.ErrNotExist }
 
-// IsNotFound tells whether there is no such directory or file, or no such image.
+// IsNotFound reports whether the directory, file or image does not exist.
 func IsNotFound(err error) bool {
 	answer, ok := errors.AsType[*transport.Error](err)
 	return errors.Is(err, fs.ErrNotExist) || ok && answer.StatusCode == http.StatusNotFound
 }
 
-// Close frees what the source took. What was made of it cannot be used any more.
+// Close frees the source and everything derived from it.
 func (s *Source) Close() error {
 	var errs []error
 	if s.catalog != nil {
@@ -136,11 +139,11 @@ func pull(ctx context.Context, text string, opts Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	moved := &meter{tell: opts.Progress}
+	moved := &meter{report: opts.Progress}
 	access := append(opts.remote(moved), remote.WithContext(ctx))
 	descriptor, err := remote.Get(ref, access...)
 	if err != nil {
-		return nil, fmt.Errorf("%w; if %s should be a directory or a file: there is none of that name", registry.Explain("resolving "+text, ref, err), text)
+		return nil, fmt.Errorf("%w; no directory or file is named %s", registry.Explain("resolving "+text, ref, err), text)
 	}
 	moved.total = totalBytes(descriptor)
 	temp, err := os.MkdirTemp("", "kubectl-catalog-")
@@ -170,10 +173,10 @@ func (o Options) name() []name.Option {
 	return nil
 }
 
-// platform is the image of an index that is preferred: unpack has the same default.
+// platform is the preferred image of an index, as in unpack.
 var platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 
-// totalBytes is what there is to download; 0 if that cannot be told.
+// totalBytes returns the size of the download, 0 if unknown.
 func totalBytes(descriptor *remote.Descriptor) int64 {
 	img, err := descriptor.Image()
 	if err != nil {

@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// remote is how go-containerregistry reaches a registry; what it reads of blobs is metered.
+// remote returns the options of go-containerregistry; moved counts the bytes of blobs.
 func (o Options) remote(moved *meter) []remote.Option {
 	wire, ok := remote.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -35,23 +35,23 @@ func (o Options) remote(moved *meter) []remote.Option {
 	}
 }
 
-// meter counts the bytes of blobs that come from a registry.
+// meter counts the bytes of blobs from a registry.
 type meter struct {
-	next  http.RoundTripper
-	tell  func(done, total int64)
-	total int64
-	done  atomic.Int64
+	next   http.RoundTripper
+	report func(done, total int64)
+	total  int64
+	done   atomic.Int64
 }
 
 func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := m.next.RoundTrip(req)
-	if err == nil && m.tell != nil && isBlob(req) && res.StatusCode < http.StatusMultipleChoices {
+	if err == nil && m.report != nil && isBlob(req) && res.StatusCode < http.StatusMultipleChoices {
 		res.Body = &meteredBody{res.Body, m}
 	}
 	return res, err
 }
 
-// isBlob tells whether a request is for a blob: by the registry's path, or because the registry sent it on to where its blobs are.
+// isBlob reports whether a request, or the one that redirected to it, is for a blob.
 func isBlob(req *http.Request) bool {
 	if req.Method != http.MethodGet {
 		return false
@@ -74,7 +74,7 @@ type meteredBody struct {
 func (b *meteredBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
-		b.meter.tell(b.meter.done.Add(int64(n)), b.meter.total)
+		b.meter.report(b.meter.done.Add(int64(n)), b.meter.total)
 	}
 	return n, err
 }

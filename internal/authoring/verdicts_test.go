@@ -1,6 +1,6 @@
-package local
+package authoring
 
-// broken has what is to be said of each catalog of the corpus.
+// broken has the expected results by catalog of the corpus.
 var broken = map[string]judged{
 	"00-control":                      {},
 	"bad-icon-base64":                 {invalid: "foo", errors: "foo/catalog.json:7:19 blob-malformed"},

@@ -1,5 +1,5 @@
-// Package catalogimage makes catalog images of directories: `kubectl catalog push` does, `make run`, and tests. It shares no code with what
-// reads them.
+// Package catalogimage builds catalog images from directories, for `kubectl catalog push`, `make run` and tests.
+// It shares no code with the packages that read them.
 package catalogimage
 
 import (
@@ -24,22 +24,22 @@ import (
 )
 
 const (
-	// ConfigsLabel is the label of an image that names the directory of its catalog, as opm writes it.
+	// ConfigsLabel is opm's image label with the directory of the catalog.
 	ConfigsLabel = "operators.operatorframework.io.index.configs.v1"
-	// configsDir is where Build puts the catalog in the image, as opm does.
+	// configsDir is opm's directory of the catalog in the image.
 	configsDir = "configs"
 )
 
-// architectures are those that OLM runs on. A catalog is the same on all, but container runtimes take no image of another one.
+// architectures are those of OLM. The content is the same, but container runtimes reject images of other
+// architectures.
 var architectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
 
-// Build returns the image of the catalog in a directory, or in a file: an index with an image for each architecture, all with the same layer, which has
-// the files at /configs and nothing to run. It is reproducible: the same files give the same digest, whatever their times, modes and
-// owners are, with the same version of this program. It was created in 1970, or when SOURCE_DATE_EPOCH says. What .git holds is left out: see
-// Open.
+// Build returns the image of the catalog in a directory or file. It is an index with an image per architecture.
+// All have the same layer with the files at /configs; Open selects them.
 //
-// The layer lies in a TempFile, so there is nothing to remove. Memory does not depend on the size of the
-// catalog.
+// The build is reproducible: with the same program, the same files give the same digest, whatever their times,
+// modes and owners. The creation time is SOURCE_DATE_EPOCH, 1970 by default. The layer is in a TempFile, so
+// memory does not depend on its size and there is nothing to remove.
 func Build(from string) (v1.ImageIndex, error) {
 	created, err := sourceDate()
 	if err != nil {
@@ -67,7 +67,7 @@ func Build(from string) (v1.ImageIndex, error) {
 	return indexOf(layer, created)
 }
 
-// sourceDate is when an image is said to be created (https://reproducible-builds.org/specs/source-date-epoch/).
+// sourceDate returns the creation time of images (https://reproducible-builds.org/specs/source-date-epoch/).
 func sourceDate() (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
@@ -75,7 +75,7 @@ func sourceDate() (time.Time, error) {
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds < 0 {
-		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH is %q; it has to be a number of seconds since 1970", text)
+		return time.Time{}, fmt.Errorf("parsing SOURCE_DATE_EPOCH: %q is not a number of seconds since 1970", text)
 	}
 	return time.Unix(seconds, 0).UTC(), nil
 }
@@ -113,7 +113,7 @@ func imageOf(layer v1.Layer, architecture string, created time.Time) (v1.Image, 
 	})
 }
 
-// writeLayer writes the gzipped tar of tree to file and returns how many bytes it took.
+// writeLayer writes the gzipped tar of tree to file and returns its size.
 func writeLayer(file *os.File, tree fs.FS) (int64, error) {
 	zip := gzip.NewWriter(file)
 	archive := tar.NewWriter(zip)
@@ -126,8 +126,7 @@ func writeLayer(file *os.File, tree fs.FS) (int64, error) {
 	return file.Seek(0, io.SeekCurrent)
 }
 
-// addTree adds every file and directory of tree, sorted by name within each directory (fs.WalkDir promises that order), with the modes,
-// times and owner that all have.
+// addTree adds all files and directories with the same modes, times and owner. fs.WalkDir sorts them by name.
 func addTree(archive *tar.Writer, tree fs.FS) error {
 	files := 0
 	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -142,11 +141,11 @@ func addTree(archive *tar.Writer, tree fs.FS) error {
 			files++
 			return addFile(archive, tree, name, target)
 		default:
-			return fmt.Errorf("%s %s", name, Oddity(entry.Type()))
+			return fmt.Errorf("%s %s", name, UnsupportedType(entry.Type()))
 		}
 	})
 	if err == nil && files == 0 {
-		return errors.New("the directory holds no file; give the directory that a catalog image has at /configs")
+		return errors.New("the directory has no files; specify the directory that a catalog image has at /configs")
 	}
 	return err
 }
@@ -170,8 +169,8 @@ func addFile(archive *tar.Writer, tree fs.FS, name, target string) error {
 	return nil
 }
 
-// Open opens what goes into an image: of a directory all but .git, wherever that is, as git keeps its own files there, which are no part of a
-// catalog and not the same in two clones; of a file, such as an export, that alone. The root has to be closed.
+// Open opens the content of an image: a single file, or a directory without .git, which differs between clones.
+// The caller must close the root.
 func Open(from string) (*os.Root, fs.FS, error) {
 	dir, name := from, ""
 	if info, err := os.Stat(from); err == nil && info.Mode().IsRegular() {
@@ -187,7 +186,7 @@ func Open(from string) (*os.Root, fs.FS, error) {
 	return root, tree{root.FS()}, nil
 }
 
-// single is a directory of which there is one file.
+// single is a directory with only one of its files.
 type single struct {
 	fs.FS
 	name string
@@ -212,16 +211,16 @@ func (t tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return entry.Name() == ".git" }), err
 }
 
-// Oddity says of what is neither a file nor a directory why it cannot be in a catalog.
-func Oddity(mode fs.FileMode) string {
+// UnsupportedType returns why a file of this type, neither regular nor a directory, cannot be in a catalog.
+func UnsupportedType(mode fs.FileMode) string {
+	kind := "device"
 	switch {
 	case mode&fs.ModeSymlink != 0:
 		return "is a symbolic link, which is not supported: replace it with the file"
 	case mode&fs.ModeNamedPipe != 0:
-		return "is a named pipe; only files and directories are supported"
+		kind = "named pipe"
 	case mode&fs.ModeSocket != 0:
-		return "is a socket; a catalog may have files and directories only"
-	default:
-		return "is a device; only files and directories are supported"
+		kind = "socket"
 	}
+	return "is a " + kind + "; only files and directories are supported"
 }

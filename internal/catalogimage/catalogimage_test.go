@@ -159,8 +159,8 @@ func TestBuildRefuses(t *testing.T) {
 		filepath.Join(linked, "nosuch"): "opening the catalog",
 		linked:                          "foo/d.json is a symbolic link",
 		piped:                           ".indexignore is a named pipe",
-		t.TempDir():                     "holds no file",
-		onlyGit:                         "holds no file",
+		t.TempDir():                     "has no files",
+		onlyGit:                         "has no files",
 	} {
 		if _, err := Build(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want one that says %q", dir, err, want)

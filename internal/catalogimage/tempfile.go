@@ -4,7 +4,7 @@ package catalogimage
 
 import "os"
 
-// TempFile returns a file that is gone once it is closed, or the program ends in whatever way: it has no name any more.
+// TempFile returns a file without a name. It is deleted when it is closed or the process ends.
 func TempFile() (*os.File, error) {
 	file, err := os.CreateTemp("", "kubectl-catalog-")
 	if err != nil {

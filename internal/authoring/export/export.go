@@ -3,6 +3,7 @@ package export
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,19 +11,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
-// A Sink takes the blobs of a catalog, of which pkg is the package they belong to; empty if to none. Only Commit makes them be seen; Abort, which
-// may come after it, takes back what is not committed.
+// Sink receives the blobs of a catalog; pkg is their package, "" if none. Commit makes them visible. Abort
+// discards what is not committed; it may follow Commit.
 type Sink interface {
 	Put(pkg string, blob []byte) error
 	Commit() error
 	Abort()
 }
 
-// ToPath returns what writes to a path: one file where its suffix is .json, .yaml or .yml, else a directory with one for each package. What is
-// there is replaced if force says so, else it is an ExistsError.
+// ToPath returns a Sink for a path: one file with the suffix .json, .yaml or .yml, otherwise a directory with a
+// file per package. It replaces existing content if force is set, and returns an ExistsError otherwise.
 func ToPath(path string, force bool) (Sink, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -42,17 +44,17 @@ func ToPath(path string, force bool) (Sink, error) {
 	return newDirSink(p)
 }
 
-// ToWriter returns what writes blobs as encode has them, and cannot take them back.
+// ToWriter returns a Sink that writes encoded blobs at once.
 func ToWriter(w io.Writer, encode func(blob []byte) ([]byte, error)) Sink {
 	return &streamSink{w, encode}
 }
 
-// An ExistsError says that there is something at the path that is not to be replaced.
+// ExistsError is the error for existing content that must not be replaced.
 type ExistsError struct{ error }
 
 func existsf(format string, args ...any) error { return ExistsError{fmt.Errorf(format, args...)} }
 
-// JSON writes a blob as opm does. Only white space is added.
+// JSON returns a blob in opm's format. It adds only white space.
 func JSON(blob []byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := json.Indent(&b, blob, "", "    "); err != nil {
@@ -62,23 +64,23 @@ func JSON(blob []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// mayReplace tells whether an export may go to a path: there is nothing, or only an empty directory, or it is forced to.
+// mayReplace returns an error unless path is absent, an empty directory, or force allows its replacement.
 func mayReplace(path string, force bool) error {
 	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err == nil && holdsWorkingDirectory(path):
-		return existsf("%s holds the directory you are in, and would be replaced by another: name a new one", path)
+		return existsf("%s contains the working directory: specify another path", path)
 	case (err == nil && len(entries) == 0) || force:
 		return nil
 	case err == nil:
-		return existsf("%s is not empty: name a new directory, or --force to replace it with all that is in it", path)
+		return existsf("%s is not empty: specify a new directory, or --force to replace it with all its content", path)
 	}
 	if _, err := os.Lstat(path); err != nil {
 		return err
 	}
-	return existsf("%s is there already: name another, or --force to replace it", path)
+	return existsf("%s already exists: specify another path, or --force to replace it", path)
 }
 
 func holdsWorkingDirectory(path string) bool {
@@ -90,7 +92,7 @@ func holdsWorkingDirectory(path string) bool {
 	return err == nil && way != ".." && !strings.HasPrefix(way, ".."+string(filepath.Separator))
 }
 
-// pending is written aside and takes its place by a rename, so that there is never half of it.
+// pending is written aside and renamed to path when complete.
 type pending struct {
 	path, aside string
 }
@@ -144,12 +146,12 @@ func (s *fileSink) Abort() {
 	s.pending.abort()
 }
 
-// dirSink writes a directory a package.
+// dirSink writes a directory per package.
 type dirSink struct {
 	pending
 	root  *os.Root
 	names names
-	pkg   string // whose file is open
+	pkg   string // package of file
 	file  *os.File
 }
 
@@ -178,7 +180,7 @@ func (s *dirSink) Put(pkg string, blob []byte) error {
 	return err
 }
 
-// open has the blobs of a package go to its file, behind those that are there: they need not stand together in a catalog.
+// open opens the file of a package for appending, because its blobs may be scattered in a catalog.
 func (s *dirSink) open(pkg string) error {
 	if err := s.close(); err != nil {
 		return err
@@ -220,7 +222,7 @@ func (s *dirSink) Abort() {
 	s.pending.abort()
 }
 
-// streamSink writes to whoever reads.
+// streamSink writes to a stream.
 type streamSink struct {
 	to     io.Writer
 	encode func([]byte) ([]byte, error)
@@ -237,3 +239,31 @@ func (s *streamSink) Put(_ string, blob []byte) error {
 
 func (s *streamSink) Commit() error { return nil }
 func (s *streamSink) Abort()        {}
+
+// maxDirName is below the 255 bytes that file systems allow.
+const maxDirName = 200
+
+var (
+	dirName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9_-])?$`)
+	notInDir = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+)
+
+// names gives each package its own directory. It appends a hash to a name that is unsafe or taken in another
+// case.
+type names struct {
+	taken map[string]bool   // in lower case: some file systems ignore case
+	of    map[string]string // directories by package
+}
+
+func (n names) dir(pkg string) string {
+	if dir, ok := n.of[pkg]; ok {
+		return dir
+	}
+	dir := pkg
+	if len(pkg) > maxDirName || !dirName.MatchString(pkg) || n.taken[strings.ToLower(pkg)] {
+		plain := notInDir.ReplaceAllString(pkg, "_")
+		dir = fmt.Sprintf("%s-%x", plain[:min(len(plain), maxDirName)], sha256.Sum256([]byte(pkg)))[:min(len(plain), maxDirName)+17]
+	}
+	n.of[pkg], n.taken[strings.ToLower(dir)] = dir, true
+	return dir
+}

@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strings"
 
-	authoring "github.com/operator-catalogs/catalogd/internal/authoring"
+	"github.com/operator-catalogs/catalogd/internal/authoring"
 	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -160,7 +160,7 @@ func localOutline(ctx context.Context, source *authoring.Source) (diff.Catalog, 
 }
 
 func localDetails(read *authoring.Outline, pkg string) (*diff.Details, error) {
-	if reason, err := read.Unsound(pkg); err != nil || reason != "" {
+	if reason, err := read.InvalidReason(pkg); err != nil || reason != "" {
 		return &diff.Details{Invalid: reason}, err
 	}
 	p := read.Packages[pkg]

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/spf13/cobra"
 
-	authoring "github.com/operator-catalogs/catalogd/internal/authoring"
+	"github.com/operator-catalogs/catalogd/internal/authoring"
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/migrate"
@@ -35,7 +35,7 @@ type pushed struct {
 	DryRun    bool   `json:"dryRun,omitempty"`
 
 	tag     name.Tag
-	refused bool // whether catalogd would refuse the image
+	refused bool // whether catalogd would reject the image
 }
 
 func newPushCommand(s *session.Session) *cobra.Command {
@@ -132,7 +132,7 @@ func push(ctx context.Context, s *session.Session, req pushRequest) (*pushed, er
 	return &pushed{tag.String(), digest.String(), reference, req.dryRun == "client", tag, refused}, nil
 }
 
-// checkBeforePush lints the directory. A catalog with errors is refused without --force. It reports whether catalogd would refuse the image.
+// checkBeforePush lints the directory. A catalog with errors is refused without --force. It reports whether catalogd would reject the image.
 func checkBeforePush(ctx context.Context, s *session.Session, req pushRequest) (refused bool, err error) {
 	if !authoring.IsPath(req.dir) {
 		return false, exit.NotFoundf("directory or file %s not found", req.dir)
@@ -158,7 +158,7 @@ func checkBeforePush(ctx context.Context, s *session.Session, req pushRequest) (
 	return report.Refused, nil
 }
 
-// report prints the image and, unless catalogd would refuse it, the next command.
+// report prints the image and, unless catalogd would reject it, the next command.
 func (p *pushed) report(s *session.Session, format string) error {
 	if format == "json" {
 		text, err := json.MarshalIndent(p, "", "  ")

@@ -26,7 +26,7 @@ func TestNextAfterPush(t *testing.T) {
 		}
 		errs.Reset()
 		if err := (&pushed{tag: tag, refused: true}).report(s, ""); err != nil || errs.String() != "\n" {
-			t.Errorf("of what catalogd would refuse: %v: %s", err, errs.String())
+			t.Errorf("of what catalogd would reject: %v: %s", err, errs.String())
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package local
+package authoring
 
 import (
 	"bufio"
@@ -18,19 +18,19 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// place finds the lines of the faults that have none yet, and sorts all. A file is read through once.
-func (l *linter) place() ([]Fault, error) {
+// locate finds the lines of pending faults and sorts all faults. It reads each file once.
+func (l *linter) locate() ([]Fault, error) {
 	byFile := map[string][]pending{}
 	for _, p := range l.pending {
 		byFile[p.blob.file] = append(byFile[p.blob.file], p)
 	}
-	out := l.placed
+	out := l.located
 	for name, faults := range byFile {
-		placed, err := placeIn(l.catalog.fsys, name, faults)
+		located, err := locateIn(l.catalog.fsys, name, faults)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, placed...)
+		out = append(out, located...)
 	}
 	slices.SortStableFunc(out, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
@@ -39,8 +39,8 @@ func (l *linter) place() ([]Fault, error) {
 	return slices.Compact(out), nil
 }
 
-// placeIn finds the lines of faults of one file.
-func placeIn(fsys fs.FS, name string, faults []pending) ([]Fault, error) {
+// locateIn finds the lines of the faults in a file.
+func locateIn(fsys fs.FS, name string, faults []pending) ([]Fault, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func placeIn(fsys fs.FS, name string, faults []pending) ([]Fault, error) {
 	})
 	scan := newScanner(f)
 	var out []Fault
-	var text []byte // of the blob that begins at start
+	var text []byte // the blob at start
 	var start point
 	for i, p := range faults {
 		if i == 0 || p.blob != faults[i-1].blob {
@@ -73,10 +73,10 @@ func placeIn(fsys fs.FS, name string, faults []pending) ([]Fault, error) {
 	return out, nil
 }
 
-// point is a place in a text. Columns are characters; 1 is the first line, and the first column.
+// point is a position in a text: line and column in characters, both from 1.
 type point struct{ line, column int }
 
-// after is the point behind a text that begins at p.
+// after returns the end of a text that begins at p.
 func (p point) after(text []byte) point {
 	for _, c := range text {
 		p.pass(c)
@@ -93,10 +93,10 @@ func (p *point) pass(c byte) {
 	}
 }
 
-// scanner walks through a file once, and knows where it is.
+// scanner reads a file once and tracks the position.
 type scanner struct {
 	r      *bufio.Reader
-	mark   int64 // how long the byte order mark is
+	mark   int64 // bytes of the byte order mark
 	offset int64 // in the file
 	point
 }
@@ -106,18 +106,18 @@ const byteOrderMark = "\xef\xbb\xbf"
 func newScanner(r io.Reader) *scanner {
 	s := &scanner{r: bufio.NewReader(r), point: point{1, 1}}
 	if head, _ := s.r.Peek(len(byteOrderMark)); string(head) == byteOrderMark {
-		_, _ = s.r.Discard(len(byteOrderMark)) // just peeked: they are there
+		_, _ = s.r.Discard(len(byteOrderMark)) // peeked before
 		s.mark = int64(len(byteOrderMark))
 		s.offset = s.mark
 	}
 	return s
 }
 
-// to goes to the beginning of a blob, which is not before where it is.
+// to advances to the beginning of a blob.
 func (s *scanner) to(at scan.Position) error {
 	for {
 		c, err := s.r.ReadByte()
-		if errors.Is(err, io.EOF) { // lines that end in "\r" alone: the YAML library counts them
+		if errors.Is(err, io.EOF) { // the YAML library also counts lines that end in "\r"
 			s.point = point{max(at.Line, s.line), 1}
 			return nil
 		}
@@ -136,10 +136,11 @@ func (s *scanner) to(at scan.Position) error {
 	}
 }
 
-// maxYAMLBytes is the most of a document that is looked at; catalogd accepts less.
+// maxYAMLBytes limits the text of a document; catalogd accepts less.
 const maxYAMLBytes = 8 << 20
 
-// textAt reads the blob at an offset, as it is written. Nothing is no text: then a fault is placed where the blob begins.
+// textAt returns the original text of the blob at offset, nil if that is impossible; the fault is then at its
+// beginning.
 func textAt(f fs.File, offset int64, isYAML bool) []byte {
 	file, ok := f.(io.ReaderAt)
 	if !ok {
@@ -148,7 +149,7 @@ func textAt(f fs.File, offset int64, isYAML bool) []byte {
 	rest := io.NewSectionReader(file, offset, math.MaxInt64-offset)
 	if !isYAML {
 		var text json.RawMessage
-		_ = json.NewDecoder(rest).Decode(&text) // it was read before
+		_ = json.NewDecoder(rest).Decode(&text) // decoded before
 		return text
 	}
 	var text []byte
@@ -165,7 +166,7 @@ func textAt(f fs.File, offset int64, isYAML bool) []byte {
 	}
 }
 
-// find finds what a path leads to in the text of a blob, or as far as it leads.
+// find returns the position of the value at path, or of its closest parent.
 func find(text []byte, start point, isYAML bool, path []any) point {
 	if isYAML {
 		return findYAML(text, start, path)
@@ -173,7 +174,7 @@ func find(text []byte, start point, isYAML bool, path []any) point {
 	return start.after(text[:findJSON(text, path)])
 }
 
-// findJSON gives the offset of the value.
+// findJSON returns the offset of the value.
 func findJSON(text []byte, path []any) int {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	at := 0
@@ -187,7 +188,7 @@ func findJSON(text []byte, path []any) int {
 	return at
 }
 
-// enter goes to a member of an object or list that has just begun.
+// enter advances to a member of the object or list that has just begun.
 func enter(dec *json.Decoder, step any) bool {
 	for i := 0; dec.More(); i++ {
 		if step == i {
@@ -211,13 +212,13 @@ func enter(dec *json.Decoder, step any) bool {
 
 func findYAML(text []byte, start point, path []any) (at point) {
 	defer func() {
-		if recover() != nil { // of the library: only the line is lost
+		if recover() != nil { // a panic of the library costs only the line
 			at = start
 		}
 	}()
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
-		return start // it uses an anchor of another document
+		return start // for example an anchor of another document
 	}
 	n := doc.Content[0]
 	for _, step := range path {
