@@ -12,8 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML writes a JSON object as a document of YAML: keys in their order, numbers as they are spelled. YAML that comes by way of Go's numbers
-// would lose digits.
+// YAML converts a JSON object to a YAML document. It keeps the order of keys and all digits of numbers.
 func YAML(object []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	decoder.UseNumber()
@@ -42,7 +41,7 @@ func yamlOf(decoder *json.Decoder) (*yaml.Node, error) {
 		if err := fill(node, decoder); err != nil {
 			return nil, err
 		}
-		_, err := decoder.Token() // the end of it
+		_, err := decoder.Token() // closing delimiter
 		return node, err
 	case string:
 		return yamlString(t), nil
@@ -54,7 +53,7 @@ func yamlOf(decoder *json.Decoder) (*yaml.Node, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: "null"}, nil
 }
 
-// fill adds the members of an object or an array.
+// fill adds the members of an object or array.
 func fill(node *yaml.Node, decoder *json.Decoder) error {
 	keys := map[string]bool{}
 	for decoder.More() {
@@ -78,7 +77,7 @@ func fill(node *yaml.Node, decoder *json.Decoder) error {
 	return nil
 }
 
-// plainText is what needs no quotes to be a text, for readers of YAML 1.1 and of 1.2, unless it is one of the reserved words.
+// plainText matches strings that need no quotes in YAML 1.1 and 1.2, except reserved words.
 var plainText = regexp.MustCompile(`^[A-Za-z/_][A-Za-z0-9/_.@+-]*(:[A-Za-z0-9/_.@+-]+)*( [A-Za-z0-9/_.@+-]+)*$`)
 
 var reserved = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
@@ -95,7 +94,7 @@ func yamlString(text string) *yaml.Node {
 	return node
 }
 
-// isBlock tells whether a text can stand as a block of lines, as it is.
+// isBlock reports whether a text can be written as a literal block.
 func isBlock(text string) bool {
 	if !strings.Contains(text, "\n") || strings.HasPrefix(text, " ") || strings.HasPrefix(text, "\n") || strings.TrimSpace(text) == "" {
 		return false
