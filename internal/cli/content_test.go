@@ -27,7 +27,7 @@ func TestSearchHints(t *testing.T) {
 func TestSearchOfNoService(t *testing.T) {
 	url := contentServiceOf(t, map[string]string{"/api/v1/search": "<html></html>"})
 	code, _, stderr := run(t, "search", "foo", "--server-url", url)
-	if code != exit.Failure || !strings.HasPrefix(stderr, "error: what answers at "+url+" is no content service of catalogd: ") {
+	if code != exit.Failure || !strings.HasPrefix(stderr, "error: the server at "+url+" is not a content service of catalogd: ") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// How often a request is made, and how long is waited between two: of several replicas one may not have yet what others serve, and the next
-// request may reach another.
+// Requests are retried because one replica may lack a catalog that others serve, and the next request may reach
+// another replica.
 const (
 	attempts = 6
 	pause    = 500 * time.Millisecond
-	longest  = 2 * time.Second // that a service may ask to wait; it is not waited longer for anything
+	longest  = 2 * time.Second // the longest Retry-After that is honored
 )
 
-// missingHeader names the catalogs that other replicas serve and the one that answers does not have yet.
+// missingHeader names the catalogs that other replicas serve and the answering replica lacks.
 const missingHeader = "Catalogd-Missing"
 
-// do sends a request, again where the service asks for that, or lacks catalogs that others serve.
+// do sends a request. It retries if the service asks for that, or lacks catalogs that other replicas serve.
 func (s *Service) do(req *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
 		resp, err := s.identified(req)
@@ -42,8 +42,8 @@ func (s *Service) do(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// later is how long to wait before a request is made again; 0: it is not to be. What was waited for in vain is not waited for with each page of
-// a list.
+// later returns the time to wait before a retry, or 0 for no retry. It does not wait again for catalogs that an
+// earlier request waited for.
 func (s *Service) later(lacking string, err error) time.Duration {
 	var refused *Error
 	s.mu.Lock()
@@ -57,7 +57,7 @@ func (s *Service) later(lacking string, err error) time.Duration {
 	return 0
 }
 
-// tellMissing tells once of the catalogs that answers lack.
+// tellMissing reports missing catalogs once.
 func (s *Service) tellMissing(lacking string) {
 	s.mu.Lock()
 	known := lacking == "" || lacking == s.lacking

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What is no content service is told as that, whatever it says, and nothing of what it says is believed.
+// A reply of another server is reported as such, and nothing in it is trusted.
 func TestNoContentService(t *testing.T) {
 	for name, test := range map[string]struct {
 		code       int
@@ -31,7 +31,7 @@ func TestNoContentService(t *testing.T) {
 			base, _ := url.Parse(server.URL)
 			var out any
 			err := (&Service{base: base, http: server.Client()}).Query(t.Context(), "", "", "{ x }", nil, &out)
-			want := "what answers at " + server.URL + " is no content service of catalogd: "
+			want := "the server at " + server.URL + " is not a content service of catalogd: "
 			if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), test.want) || IsNotFound(err) {
 				t.Errorf("got %v", err)
 			}

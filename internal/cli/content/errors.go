@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// How much of an error's text is read, and how much is told of one that no content service wrote.
+// Limits of an error's text: the bytes read, and the bytes shown of one from another server.
 const (
 	maxErrorBody = 64 << 10
 	maxAlien     = 200
@@ -25,11 +25,11 @@ const (
 type Error struct {
 	Code      int    // of HTTP
 	Message   string // a sentence for people, with the remedy
-	APIServer bool   // whether the API server said it
+	APIServer bool   // whether the API server sent it
 
-	alien      bool          // whether no content service said it, nor the API server
-	retryAfter time.Duration // when to come again; 0: the service does not say
-	query      []QueryError  // what is wrong with a query, if that is it
+	alien      bool          // whether neither the content service nor the API server sent it
+	retryAfter time.Duration // 0 if the service sets none
+	query      []QueryError  // the errors of a query, if any
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -51,7 +51,8 @@ func IsRefused(err error) bool {
 	return errors.As(err, &e) && (e.Code == http.StatusForbidden || e.Code == http.StatusUnauthorized)
 }
 
-// failure makes an error of a reply: the service sends text, the status in its first line, GraphQL a JSON object, and the API server a Status.
+// failure returns the error of a reply. The service sends text with the status in its first line, GraphQL a JSON
+// object, and the API server a Status.
 func failure(s *Service, resp *http.Response) error {
 	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
 		return &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service at %s sends on to %s, where credentials do not follow: if that is catalogd, name it by --server-url", s, to)}
@@ -66,16 +67,16 @@ func failure(s *Service, resp *http.Response) error {
 		return refused(resp.StatusCode, graphql.Errors)
 	}
 	first, rest, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	e := &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service answers %d: %s", resp.StatusCode, strings.TrimSpace(rest)), retryAfter: retryAfter(resp.Header)}
+	e := &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service returned %d: %s", resp.StatusCode, strings.TrimSpace(rest)), retryAfter: retryAfter(resp.Header)}
 	if status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)); first != status {
 		e.Message, e.alien = fmt.Sprintf("%s: it answers %s: %s", noService(s), status, cmp.Or(first[:min(len(first), maxAlien)], "nothing more")), true
 	}
 	return e
 }
 
-// noService is said of what answers as no content service does: another server, or something on the way to one.
+// noService returns the message about a server that is not a content service.
 func noService(s *Service) string {
-	return fmt.Sprintf("what answers at %s is no content service of catalogd", s)
+	return fmt.Sprintf("the server at %s is not a content service of catalogd", s)
 }
 
 // decode reads a JSON reply.
@@ -102,7 +103,8 @@ func viaAPIServer(s *Service, code int, message string) string {
 	return fmt.Sprintf("the API server does not let through to the content service at %s: %s", s, message)
 }
 
-// unreachable is the error of a request that got no answer. That of net/http says the URL, and with it the whole query.
+// unreachable returns the error of a request without a reply. It drops the URL that net/http adds, which has the
+// whole query.
 func unreachable(s *Service, err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err

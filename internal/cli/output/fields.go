@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Fields writes labels and values below each other, as `kubectl describe` does, values that are too long for the terminal in several lines.
-// Empty values are left out.
+// Fields writes labels and values like `kubectl describe`. It wraps long values and omits empty ones.
 func (t *Terminal) Fields(indent int, pairs ...[2]string) error {
 	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p [2]string) bool { return p[1] == "" })
 	widest := 0
@@ -27,11 +26,11 @@ func (t *Terminal) Fields(indent int, pairs ...[2]string) error {
 	return nil
 }
 
-// leastText is how narrow a text becomes at most.
+// leastText is the minimum width of wrapped text.
 const leastText = 20
 
-// Wrap makes lines of a text that begins behind as many columns, broken at spaces. A word that is longer than a line stays whole: it is an
-// address or a digest, mostly, which somebody may want to copy.
+// Wrap breaks a text that starts at column begin into lines, at spaces. Longer words stay whole, so that
+// addresses and digests can be copied.
 func (t *Terminal) Wrap(text string, begin int) []string {
 	lines := strings.Split(text, "\n")
 	if t.Width == 0 {
@@ -57,5 +56,5 @@ func (t *Terminal) Wrap(text string, begin int) []string {
 
 var painting = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// unpainted is a text without what Paint adds to it.
+// unpainted returns a text without the escape sequences of Paint.
 func unpainted(text string) string { return painting.ReplaceAllString(text, "") }

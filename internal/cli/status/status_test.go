@@ -1,12 +1,14 @@
 package status
 
 import (
+	"bytes"
+	"os"
 	"testing"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-func TestInOurWords(t *testing.T) {
+func TestSentenceNamesCommands(t *testing.T) {
 	var c v1beta1.CatalogSource
 	c.Name = "mine"
 	for message, want := range map[string]string{
@@ -16,5 +18,16 @@ func TestInOurWords(t *testing.T) {
 		if got := Sentence(&c, message); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// Sentence and Brief match the end of a message that the sync writes. The plugin may not import the sync.
+func TestSyncEndsItsMessageAsExpected(t *testing.T) {
+	source, err := os.ReadFile("../../sync/status/status.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(source, []byte(". "+seeInvalid+`"`)) {
+		t.Errorf("internal/sync/status no longer ends a message with %q", seeInvalid)
 	}
 }
