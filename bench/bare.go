@@ -20,7 +20,9 @@ func serveBare(address, file string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(
+		w http.ResponseWriter, _ *http.Request,
+	) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 		_, _ = w.Write(content) //nolint:gosec // G705: no browser reads it. An error means that the client is gone
 	})}

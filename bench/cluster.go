@@ -71,7 +71,8 @@ func (c *cluster) poll(ctx context.Context, name string) error {
 func (c *cluster) waitFor(ctx context.Context, d *daemon, name, condition string) error {
 	const patience = 20 * time.Minute
 	var last string
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("CatalogSource %s did not become %s within %s", name, condition, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience,
+		fmt.Errorf("CatalogSource %s did not become %s within %s", name, condition, patience))
 	defer cancel()
 	err := every(ctx, 50*time.Millisecond, func() (bool, error) {
 		source := &v1beta1.CatalogSource{}
@@ -102,7 +103,8 @@ func (c *cluster) clear(ctx context.Context) error {
 		source := &sources.Items[i]
 		err := client.IgnoreNotFound(c.Delete(ctx, source))
 		if err == nil {
-			err = client.IgnoreNotFound(c.Patch(ctx, source, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+			err = client.IgnoreNotFound(
+				c.Patch(ctx, source, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("deleting CatalogSource %s: %w", source.Name, err)

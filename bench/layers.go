@@ -81,7 +81,8 @@ func hashOf(h hash.Hash) v1.Hash {
 // generated returns the layer of a generated catalog, from the cache if possible. The description of a layer is written
 // last; a layer without one is generated again.
 func (e *env) generated(ctx context.Context, shape catalogs.Shape) (*layer, error) {
-	return e.cached(shape.Key(), fmt.Sprintf("generating a catalog of %d bundles, %.1f MB", shape.Bundles, float64(shape.Bytes)/1e6), func(file string) (*layer, error) {
+	return e.cached(shape.Key(), fmt.Sprintf("generating a catalog of %d bundles, %.1f MB", shape.Bundles,
+		float64(shape.Bytes)/1e6), func(file string) (*layer, error) {
 		w, err := newLayerWriter(file)
 		if err != nil {
 			return nil, err

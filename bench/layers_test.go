@@ -178,7 +178,11 @@ func TestPublish(t *testing.T) {
 }
 
 func TestGiven(t *testing.T) {
-	want := map[string]string{"configs/a/catalog.yaml": "schema: olm.package\n", "configs/b/b.json": `{"schema":"olm.package","name":"bbbbbbb"}`, "configs/README.md": "read me"}
+	want := map[string]string{
+		"configs/a/catalog.yaml": "schema: olm.package\n",
+		"configs/b/b.json":       `{"schema":"olm.package","name":"bbbbbbb"}`,
+		"configs/README.md":      "read me",
+	}
 	dir := t.TempDir()
 	var plain, zipped bytes.Buffer
 	archive := tar.NewWriter(&plain)

@@ -60,9 +60,11 @@ func parse(args []string, out io.Writer) (options, error) {
 	f.SetOutput(out)
 	f.StringVar(&o.catalogd, "catalogd", "bin/catalogd", "`path` of the built catalogd")
 	f.StringVar(&o.plugin, "plugin", "bin/kubectl-catalog", "`path` of the built kubectl plugin")
-	f.StringVar(&o.catalog, "catalog", "", "catalog to measure with: a `directory` for /configs of an image, or a plain or gzipped tar archive with configs/ in it "+
-		"(default: generated in the shape of the community catalog)")
-	f.StringVar(&o.cacheDir, "cache-dir", defaultCacheDir(), "`directory` for generated catalogs, which are kept, and for the files of a run; selects the measured disk")
+	f.StringVar(&o.catalog, "catalog", "",
+		"catalog to measure with: a `directory` for /configs of an image, or a plain or gzipped tar archive with configs/ in it "+
+			"(default: generated in the shape of the community catalog)")
+	f.StringVar(&o.cacheDir, "cache-dir", defaultCacheDir(),
+		"`directory` for generated catalogs, which are kept, and for the files of a run; selects the measured disk")
 	f.IntVar(&o.runs, "runs", 5, "number of measurements of figure and yardstick")
 	f.DurationVar(&o.duration, "duration", 2*time.Second, "duration of the measurement of a rate")
 	f.StringVar(&only, "only", "", "measure only the rows whose name matches this `regexp`")
@@ -106,7 +108,9 @@ func (o *options) validate() error {
 		return errors.New("the working directory must be the root of the repository")
 	}
 	for _, p := range []struct{ path, remedy string }{
-		{o.catalogd, "make build, or give --catalogd"}, {o.plugin, "make plugin, or give --plugin"}, {o.opm, "give --opm the path of an opm, or leave it out"},
+		{o.catalogd, "make build, or give --catalogd"}, {o.plugin, "make plugin, or give --plugin"}, {
+			o.opm, "give --opm the path of an opm, or leave it out",
+		},
 	} {
 		if info, err := os.Stat(p.path); p.path != "" && (err != nil || info.IsDir()) {
 			return fmt.Errorf("program %s not found: %s", p.path, p.remedy)

@@ -77,7 +77,8 @@ func startNginx(ctx context.Context, program, dir string) (*nginx, error) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, userLine, runtime.NumCPU(), dir, n.address), 0o644); err != nil {
 		return nil, err
 	}
-	if n.child, err = start("nginx", filepath.Join(dir, "nginx.log"), program, "-p", dir, "-c", file, "-e", filepath.Join(dir, "error.log")); err != nil {
+	if n.child, err = start("nginx", filepath.Join(dir, "nginx.log"), program, "-p", dir, "-c", file, "-e",
+		filepath.Join(dir, "error.log")); err != nil {
 		return nil, err
 	}
 	if err := n.listens(ctx, n.address); err != nil {

@@ -99,7 +99,8 @@ func command(ctx context.Context, program string, args ...string) (string, error
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "), errors.Join(context.Cause(ctx), err), bytes.TrimSpace(stderr.Bytes()))
+		return stdout.String(), fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "),
+			errors.Join(context.Cause(ctx), err), bytes.TrimSpace(stderr.Bytes()))
 	}
 	return stdout.String(), nil
 }

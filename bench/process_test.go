@@ -59,7 +59,8 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 	if _, err := command(ctx, "sleep", "600"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := command(t.Context(), "sh", "-c", "echo no such luck >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "no such luck") {
+	if _, err := command(t.Context(), "sh", "-c", "echo no such luck >&2; exit 3"); err == nil ||
+		!strings.Contains(err.Error(), "no such luck") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -92,11 +93,13 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%s: %v, printed %q; want %q", name, err, out.String(), test.want)
 		}
 	}
-	if o, err := parse([]string{"--catalogd", program, "--plugin", program, "--only", "^poll$"}, io.Discard); err != nil || o.runs != 5 || !o.only.MatchString("poll") {
+	if o, err := parse([]string{"--catalogd", program, "--plugin", program, "--only", "^poll$"}, io.Discard); err != nil ||
+		o.runs != 5 || !o.only.MatchString("poll") {
 		t.Errorf("%+v, %v", o, err)
 	}
 	t.Setenv("KUBEBUILDER_ASSETS", "")
-	if _, err := parse([]string{"--catalogd", program, "--plugin", program}, io.Discard); err == nil || !strings.Contains(err.Error(), "hack/controlplane/build.sh") {
+	if _, err := parse([]string{"--catalogd", program, "--plugin", program}, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "hack/controlplane/build.sh") {
 		t.Errorf("without a control plane: %v", err)
 	}
 }

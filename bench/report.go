@@ -29,7 +29,9 @@ type Report struct {
 }
 
 func newReport(ctx context.Context, e *env, args []string) *Report {
-	r := &Report{Date: time.Now().UTC().Truncate(time.Second), Command: strings.TrimSpace("make bench " + argsOf(args)), Machine: machine(e.cacheDir)}
+	r := &Report{
+		Date: time.Now().UTC().Truncate(time.Second), Command: strings.TrimSpace("make bench " + argsOf(args)), Machine: machine(e.cacheDir),
+	}
 	r.Catalogd = firstLine(ctx, e.catalogd, "--version")
 	r.Programs = []string{runtime.Version(), firstLine(ctx, "gzip", "--version"), firstLine(ctx, "tar", "--version")}
 	if e.nginx != "" {
@@ -44,8 +46,10 @@ func newReport(ctx context.Context, e *env, args []string) *Report {
 	if e.catalog != "" {
 		r.Catalog = fmt.Sprintf("%s, a layer of %.1f MB", e.catalog, float64(e.base.Bytes)/1e6)
 	} else {
-		r.Catalog = fmt.Sprintf("generated: %d packages, %d channels, %d bundles, %.1f MB of compact JSON in %.1f MB of files (%.0f %% YAML), a layer of %.1f MB",
-			c.Packages, c.Channels, c.Bundles, float64(c.Bytes)/1e6, float64(c.Written)/1e6, 100*float64(c.YAML)/float64(c.Written), float64(e.base.Bytes)/1e6)
+		r.Catalog = fmt.Sprintf("generated: %d packages, %d channels, %d bundles, %.1f MB of compact JSON in %.1f MB of files (%.0f %% "+
+			"YAML), a layer of %.1f MB",
+			c.Packages, c.Channels, c.Bundles, float64(c.Bytes)/1e6, float64(c.Written)/1e6, 100*float64(c.YAML)/float64(c.Written),
+			float64(e.base.Bytes)/1e6)
 	}
 	return r
 }
@@ -98,7 +102,12 @@ func machine(dir string) []string {
 			memory = fmt.Sprintf("%.0f GiB of memory", float64(kibibytes)/(1<<20))
 		}
 	}
-	return []string{fmt.Sprintf("%d cores, %s", runtime.NumCPU(), model), memory, runtime.GOOS + " " + strings.TrimSpace(string(kernel)), "disk: " + disk(dir)}
+	return []string{
+		fmt.Sprintf("%d cores, %s", runtime.NumCPU(), model),
+		memory,
+		runtime.GOOS + " " + strings.TrimSpace(string(kernel)),
+		"disk: " + disk(dir),
+	}
 }
 
 // disk returns the file system of a directory, from /proc/self/mounts.
@@ -218,7 +227,9 @@ func (r *Row) markdown(table, notes *strings.Builder) {
 	for _, c := range r.Checks {
 		reach = append(reach, c.What+": "+verdictOf(c.Held))
 	}
-	cells := []string{r.Name + ": " + r.What, r.Figure.What + ": " + r.Figure.String(), yardstick, ratio, strings.Join(reach, "; "), r.verdict()}
+	cells := []string{
+		r.Name + ": " + r.What, r.Figure.What + ": " + r.Figure.String(), yardstick, ratio, strings.Join(reach, "; "), r.verdict(),
+	}
 	for i := range cells {
 		cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
 	}

@@ -130,7 +130,9 @@ func TestWritePage(t *testing.T) {
 	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	row := Row{Name: "unpack-cold", What: "unpacking", Figure: newSeries("ours", "s", 1, 2, 3), Yardstick: newSeries("theirs", "s", 2), Ratio: 1}
+	row := Row{
+		Name: "unpack-cold", What: "unpacking", Figure: newSeries("ours", "s", 1, 2, 3), Yardstick: newSeries("theirs", "s", 2), Ratio: 1,
+	}
 	row.atMost(1.3)
 	row.check(false, "3 of 2 at most")
 	row.note("a note")
@@ -144,7 +146,8 @@ func TestWritePage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"| unpack-cold: unpacking | ours: 2.00 s (min 1.00 s) | theirs: 2.00 s | 1.00x | <= 1.3x; 3 of 2 at most: NOT HELD | **not held** |\n",
-		"| metas-olm-package: metas of one blob of 11 kB, beside nginx | | | | | not run |\n", "- unpack-cold: a note\n", "- opm: no opm\n", "- poll: boom\n",
+		"| metas-olm-package: metas of one blob of 11 kB, beside nginx | | | | | not run |\n", "- unpack-cold: a note\n", "- opm: no opm\n",
+		"- poll: boom\n",
 	} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("it does not have %q:\n%s", want, got)
@@ -179,7 +182,9 @@ func TestTableCells(t *testing.T) {
 	if got := strings.Count(strings.ReplaceAll(table.String(), `\|`, ""), "|"); got != 7 {
 		t.Errorf("%d signs that separate cells, want 7: %s", got, table.String())
 	}
-	if got, want := argsOf([]string{"--nginx", "/opt/x/nginx", "--cache-dir=/home/me", "--only", "a/b"}), "ARGS='--nginx nginx --cache-dir=me --only a/b'"; got != want {
+	if got, want := argsOf([]string{
+		"--nginx", "/opt/x/nginx", "--cache-dir=/home/me", "--only", "a/b",
+	}), "ARGS='--nginx nginx --cache-dir=me --only a/b'"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := argsOf(nil); got != "" {
@@ -199,7 +204,8 @@ func TestBenchmarkMetrics(t *testing.T) {
 }
 
 func TestSumOf(t *testing.T) {
-	metrics := "catalogd_polls_total{catalog=\"a\",result=\"success\"} 3\ncatalogd_polls_total{catalog=\"b\",result=\"failure\"} 1e+01\nother 5\n"
+	metrics := "catalogd_polls_total{catalog=\"a\",result=\"success\"} 3\ncatalogd_polls_total{catalog=\"b\",result=\"failure\"} " +
+		"1e+01\nother 5\n"
 	if got := sumOf(metrics, pollsTotal()); got != 13 {
 		t.Errorf("got %d polls, want 13", got)
 	}

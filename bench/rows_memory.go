@@ -34,7 +34,8 @@ func memory(ctx context.Context, e *env) (Row, error) {
 		return row, err
 	}
 	row.check(row.Figure.Median <= mostMemory, "%s of %d MiB at most", row.Figure.format(row.Figure.Median), mostMemory)
-	row.note("a catalog of 33.5 MB is served first; two clients read its /all and two its metas, and those of the other one as soon as it is served, until its packages are published and it is compressed")
+	row.note("a catalog of 33.5 MB is served first; two clients read its /all and two its metas, and those of the other one as soon " +
+		"as it is served, until its packages are published and it is compressed")
 	return row, nil
 }
 
@@ -132,7 +133,9 @@ func (e *env) readAlong(ctx context.Context, d *daemon) (stop func() error) {
 
 // readOnce reads the large catalog completely and in parts.
 func (e *env) readOnce(ctx context.Context, d *daemon) error {
-	for _, path := range []string{d.all(largeCatalog), metasSchema(largeCatalog), "/catalogs/" + largeCatalog + "/api/v1/metas?schema=olm.bundle"} {
+	for _, path := range []string{
+		d.all(largeCatalog), metasSchema(largeCatalog), "/catalogs/" + largeCatalog + "/api/v1/metas?schema=olm.bundle",
+	} {
 		if _, err := load.Skim(ctx, load.Target{Address: d.content, Path: path}); err != nil {
 			return err
 		}

@@ -47,9 +47,11 @@ func firstSync(ctx context.Context, e *env) (Row, error) {
 		return row, err
 	}
 	span := medianOf(syncs, func(s synced) float64 { return s.span })
-	row.note("%d OperatorPackages; from the first of them to the last: %s, %.2fx. The figure has the validation of the packages in it", syncs[0].count, span, span.Median/row.Yardstick.Median)
+	row.note("%d OperatorPackages; from the first of them to the last: %s, %.2fx. The figure has the validation of the packages in it",
+		syncs[0].count, span, span.Median/row.Yardstick.Median)
 	row.note("processor time: catalogd %s, and the API server %s for it; the API server %s for kubectl",
-		medianOf(syncs, func(s synced) float64 { return s.own }), medianOf(syncs, func(s synced) float64 { return s.server }), newSeries("", "s", servers...))
+		medianOf(syncs, func(s synced) float64 { return s.own }), medianOf(syncs,
+			func(s synced) float64 { return s.server }), newSeries("", "s", servers...))
 	return row, e.noteCreated(ctx, &row, file)
 }
 

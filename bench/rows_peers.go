@@ -65,7 +65,8 @@ func (e *env) opmOnce(ctx context.Context, configs string) (took, peak float64, 
 	}
 	began := time.Now()
 	opm, err := start("opm", filepath.Join(cache, "opm.log"), e.opm, "serve", configs, "--port", port,
-		"--cache-dir", filepath.Join(cache, "cache"), "--cache-enforce-integrity=false", "--termination-log", filepath.Join(cache, "termination.log"))
+		"--cache-dir", filepath.Join(cache, "cache"), "--cache-enforce-integrity=false", "--termination-log",
+		filepath.Join(cache, "termination.log"))
 	if err != nil {
 		return 0, 0, err
 	}

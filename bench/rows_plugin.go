@@ -85,7 +85,9 @@ func (e *env) listingWorld(ctx context.Context) (w *listingWorld, err error) {
 	w.readerWorld = &readerWorld{daemon: d}
 	go w.api.serve(server.Host)
 	go w.content.serve(d.content)
-	w.flags = []string{"--kubeconfig", e.cluster.Kubeconfig, "--server", "https://" + w.api.Addr().String(), "--cache-dir", filepath.Join(e.dir, "kubectl")}
+	w.flags = []string{
+		"--kubeconfig", e.cluster.Kubeconfig, "--server", "https://" + w.api.Addr().String(), "--cache-dir", filepath.Join(e.dir, "kubectl"),
+	}
 	return w, w.fill(ctx, e.cluster, ref)
 }
 

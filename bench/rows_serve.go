@@ -16,7 +16,9 @@ const (
 )
 
 // loads measures catalogd and nginx with the same bytes; value selects the figure from a result.
-func (e *env) loads(ctx context.Context, r *readerWorld, row *Row, path, file string, header []string, connections int, value func(load.Result) float64) error {
+func (e *env) loads(
+	ctx context.Context, r *readerWorld, row *Row, path, file string, header []string, connections int, value func(load.Result) float64,
+) error {
 	target := load.Target{Address: r.content, Path: path, Header: header}
 	body, err := load.Get(ctx, target)
 	if err != nil {
@@ -167,7 +169,8 @@ func graphqlRow(what, query string) func(context.Context, *env) (Row, error) {
 			return row, err
 		}
 		single, err := p50(metasPackage(p.name))(ctx)
-		row.note("%d connections; the p50 of metas?schema=olm.package&name=X, once, was %.0f µs (%.2fx)", manyConnections, single, row.Figure.Median/single)
+		row.note("%d connections; the p50 of metas?schema=olm.package&name=X, once, was %.0f µs (%.2fx)", manyConnections, single,
+			row.Figure.Median/single)
 		return row, err
 	}
 }

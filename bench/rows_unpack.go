@@ -28,7 +28,8 @@ func unpackCold(ctx context.Context, e *env) (Row, error) {
 	if err != nil {
 		return row, err
 	}
-	row.note("\"unpacked\" in catalogd's log, which comes once the packages are validated too, some time after the content is served: %s", row.beside(logged))
+	row.note("\"unpacked\" in catalogd's log, which comes once the packages are validated too, some time after the content is served: %s",
+		row.beside(logged))
 	row.note("a loop of HEAD requests, 4 ms apart, watches for the first 200")
 	return row, nil
 }

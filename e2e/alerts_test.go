@@ -91,7 +91,9 @@ func TestMonitoring(t *testing.T) {
 // server.
 func TestReplicaAlerts(t *testing.T) {
 	f := newFleet(t, 2, "--storage-limit=1Gi") // independent of this machine's disk
-	p := startPrometheus(t, hurried(t, readRules(t)), map[string]string{"catalogd-0": f.replicas[0].metrics, "catalogd-1": f.replicas[1].metrics})
+	p := startPrometheus(t, hurried(t, readRules(t)), map[string]string{
+		"catalogd-0": f.replicas[0].metrics, "catalogd-1": f.replicas[1].metrics,
+	})
 	ref, first := f.registry.push(t, "sample", catalogImage(t, sampleCatalog))
 	f.createCatalog(t, "sample", ref, nil)
 	f.waitReady(t, "sample", first)

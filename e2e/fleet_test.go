@@ -26,7 +26,9 @@ import (
 )
 
 // leaseTimes shorten the time until another replica takes over the lease.
-var leaseTimes = []string{"--leader-elect", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}
+var leaseTimes = []string{
+	"--leader-elect", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms",
+}
 
 // fleet is several catalogds of one installation. The daemon of its world is the first of them.
 type fleet struct {

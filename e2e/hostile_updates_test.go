@@ -22,15 +22,21 @@ import (
 func TestHostileUpdateKeepsServedContent(t *testing.T) {
 	w := newWorld(t, shared)
 	updates := map[string]brokenCase{
-		"no-label": {labelled(t, map[string]string{"example.com/label": "none"}, directoryLayer(t, soundDir)), refused(configsLabel, databaseLabel)},
+		"no-label": {
+			labelled(t, map[string]string{"example.com/label": "none"}, directoryLayer(t, soundDir)), refused(configsLabel, databaseLabel),
+		},
 		"no-database": {labelled(t, map[string]string{databaseLabel: "/configs/index.db"}, directoryLayer(t, soundDir)),
 			refused("configs/index.db")},
 		"database-that-is-none": {labelled(t, map[string]string{databaseLabel: "/configs/beside/catalog.json"}, directoryLayer(t, soundDir)),
 			refused("configs/beside/catalog.json")},
-		"label-out-of-the-image": {labelled(t, map[string]string{configsLabel: "/../../etc"}, directoryLayer(t, soundDir)), refused(configsLabel)},
+		"label-out-of-the-image": {
+			labelled(t, map[string]string{configsLabel: "/../../etc"}, directoryLayer(t, soundDir)), refused(configsLabel),
+		},
 	}
 	for archive, verdict := range archiveVerdicts {
-		updates[archive] = brokenCase{imageOf(t, archiveLayer(t, filepath.Join("testdata", "broken", "archives", archive)), directoryLayer(t, soundDir)), verdict}
+		updates[archive] = brokenCase{
+			imageOf(t, archiveLayer(t, filepath.Join("testdata", "broken", "archives", archive)), directoryLayer(t, soundDir)), verdict,
+		}
 	}
 	names := slices.Sorted(maps.Keys(updates))
 	digests := map[string]string{}

@@ -36,15 +36,18 @@ func TestImageShapes(t *testing.T) {
 	must.Succeed(t, err)
 	catalog, other := directoryLayer(t, dir), catalogImage(t, tinyCatalog(t, "another platform's"))
 	shapes := map[string]pushable{
-		"docker":               imageOf(t, catalog),
-		"oci":                  ociImage(t, catalog),
-		"zstd":                 ociImage(t, compressedLayer(t, dir, compression.ZStd, types.OCILayerZStd)),
-		"uncompressed":         ociImage(t, compressedLayer(t, dir, compression.None, types.OCIUncompressedLayer)),
-		"this-platform":        indexOf(t, types.OCIImageIndex, platformImage{"s390x", other}, platformImage{runtime.GOARCH, ociImage(t, catalog)}),
-		"docker-list":          indexOf(t, types.DockerManifestList, platformImage{"s390x", other}, platformImage{runtime.GOARCH, imageOf(t, catalog)}),
-		"not-this-platform":    indexOf(t, types.OCIImageIndex, platformImage{"s390x", imageOf(t, catalog)}),
-		"index-of-indexes":     nestedIndex(t, ociImage(t, catalog)),
-		"whiteouts":            imageOf(t, layerOf(t, "configs/gone/catalog.json", "configs/hidden/catalog.json"), catalog, layerOf(t, "configs/.wh.gone", "configs/hidden/.wh..wh..opq")),
+		"docker":       imageOf(t, catalog),
+		"oci":          ociImage(t, catalog),
+		"zstd":         ociImage(t, compressedLayer(t, dir, compression.ZStd, types.OCILayerZStd)),
+		"uncompressed": ociImage(t, compressedLayer(t, dir, compression.None, types.OCIUncompressedLayer)),
+		"this-platform": indexOf(t, types.OCIImageIndex, platformImage{"s390x", other},
+			platformImage{runtime.GOARCH, ociImage(t, catalog)}),
+		"docker-list": indexOf(t, types.DockerManifestList, platformImage{"s390x", other},
+			platformImage{runtime.GOARCH, imageOf(t, catalog)}),
+		"not-this-platform": indexOf(t, types.OCIImageIndex, platformImage{"s390x", imageOf(t, catalog)}),
+		"index-of-indexes":  nestedIndex(t, ociImage(t, catalog)),
+		"whiteouts": imageOf(t, layerOf(t, "configs/gone/catalog.json", "configs/hidden/catalog.json"), catalog,
+			layerOf(t, "configs/.wh.gone", "configs/hidden/.wh..wh..opq")),
 		"artifact-of-archives": artifactOf(t, compressedLayer(t, dir, compression.GZip, "application/vnd.example.catalog.tar+gzip")),
 		"artifact-of-files":    artifactOf(t, fileLayers(t, dir)...),
 	}
@@ -55,7 +58,8 @@ func TestImageShapes(t *testing.T) {
 		ref, digests[shape] = registry.push(t, "shapes/"+shape, shapes[shape])
 		w.createCatalog(t, shape, ref, nil)
 	}
-	untitled, _ := registry.push(t, "shapes/untitled", artifactOf(t, static.NewLayer([]byte(`{"schema":"example.com.text"}`), "application/json")))
+	untitled, _ := registry.push(t, "shapes/untitled",
+		artifactOf(t, static.NewLayer([]byte(`{"schema":"example.com.text"}`), "application/json")))
 	w.createCatalog(t, "untitled", untitled, nil)
 	w.waitTogether()
 	for _, shape := range slices.Sorted(maps.Keys(shapes)) {

@@ -187,7 +187,8 @@ func TestFailureAndRecovery(t *testing.T) {
 // toldStory looks for the events of TestFailureAndRecovery among those of the CatalogSource.
 func (w *world) toldStory(t *testing.T, catalog, first, third string) error {
 	t.Helper()
-	out, err := w.Kubectl(t.Context(), "get", "events", "-A", "--field-selector", "involvedObject.kind=CatalogSource,involvedObject.name="+catalog,
+	out, err := w.Kubectl(t.Context(), "get", "events", "-A", "--field-selector",
+		"involvedObject.kind=CatalogSource,involvedObject.name="+catalog,
 		"-o", `jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\n"}{end}`)
 	if err != nil {
 		return err

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 
 func runTests(m *testing.M) (code int, err error) {
 	if os.Getenv("CATALOGD_BIN") == "" || os.Getenv("CATALOGD_NEXT") == "" || os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 1, errors.New("CATALOGD_BIN (the built catalogd), CATALOGD_NEXT (one whose store has another layout) and KUBEBUILDER_ASSETS (a directory with etcd, kube-apiserver, kubectl) must be set: run `make e2e`")
+		return 1, errors.New("CATALOGD_BIN (the built catalogd), CATALOGD_NEXT (one whose store has another layout) and " +
+			"KUBEBUILDER_ASSETS (a directory with etcd, kube-apiserver, kubectl) must be set: run `make e2e`")
 	}
 	log.SetLogger(logr.Discard())
 	shared, err = system.StartControlPlane("..")
@@ -44,7 +45,8 @@ func runTests(m *testing.M) (code int, err error) {
 
 // unneeded maps rights that no request of catalogd needs to the reason to keep them.
 var unneeded = map[string]string{
-	"update catalogsources/finalizers.catalogd.operatorframework.io": "the API server asks for it itself when a package names the catalog that it goes with (OwnerReferencesPermissionEnforcement)",
+	"update catalogsources/finalizers.catalogd.operatorframework.io": "the API server asks for it itself when a package names the " +
+		"catalog that it goes with (OwnerReferencesPermissionEnforcement)",
 
 	`list configmaps "extension-apiserver-authentication" in namespace kube-system`:  "the role is Kubernetes' own",
 	`watch configmaps "extension-apiserver-authentication" in namespace kube-system`: "the role is Kubernetes' own",

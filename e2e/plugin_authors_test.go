@@ -86,7 +86,8 @@ func TestPluginLintOutput(t *testing.T) {
 	heads, sound := filepath.Join("testdata", "broken", "multiple-heads"), soundDir
 	checkGolden(t, "authors/lint.txt", w.clusterless(t, "lint", heads).stdout)
 	checkGolden(t, "authors/lint-github.txt", w.clusterless(t, "lint", heads, "-o", "github").stdout)
-	if rules := w.clusterless(t, "lint", "--rules").must(t); !strings.Contains(rules, "channel-head                 error      A channel has exactly one entry") {
+	if rules := w.clusterless(t, "lint", "--rules").must(t); !strings.Contains(rules,
+		"channel-head                 error      A channel has exactly one entry") {
 		t.Errorf("the rules are\n%s", rules)
 	}
 	for _, test := range []struct {
@@ -132,7 +133,8 @@ func TestPluginPush(t *testing.T) {
 	image := w.registry.address + "/catalogs/mine:v1"
 	run := w.clusterless(t, "push", sampleCatalog, image)
 	reference := strings.TrimSpace(run.must(t))
-	if next := "kubectl catalog add mine " + image + " --wait\nif it is already there: kubectl catalog refresh mine --wait\n"; !strings.Contains(run.stderr, next) {
+	if next := "kubectl catalog add mine " + image + " --wait\nif it is already there: kubectl catalog refresh mine " +
+		"--wait\n"; !strings.Contains(run.stderr, next) {
 		t.Errorf("it does not say %q, but\n%s", next, run.stderr)
 	}
 	_, digest, _ := strings.Cut(reference, "@")
@@ -249,7 +251,8 @@ func TestPluginPushRefuses(t *testing.T) {
 	if err := w.registryHas("faulty", pushed.Digest); err != nil {
 		t.Error(err)
 	}
-	if run := w.clusterless(t, "push", dir, image, "--force"); !strings.Contains(run.stderr, "catalogd would reject") || strings.Contains(run.stderr, "next") {
+	if run := w.clusterless(t, "push", dir, image, "--force"); !strings.Contains(run.stderr, "catalogd would reject") ||
+		strings.Contains(run.stderr, "next") {
 		t.Errorf("of a catalog that catalogd would reject it says\n%s", run.stderr)
 	}
 }

@@ -41,10 +41,12 @@ func changedSample(t *testing.T) string {
 	dir := t.TempDir()
 	must.Succeed(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
 	must.Succeed(t, os.RemoveAll(filepath.Join(dir, "mercury-operator")))
-	added := strings.ReplaceAll(readText(t, filepath.Join(dir, "lib-bucket-provisioner", "catalog.json")), "lib-bucket-provisioner", "new-operator")
+	added := strings.ReplaceAll(readText(t, filepath.Join(dir, "lib-bucket-provisioner", "catalog.json")), "lib-bucket-provisioner",
+		"new-operator")
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "new-operator.json"), []byte(added), 0o644))
 	changed := filepath.Join(dir, "dbaas-operator", "catalog.json")
-	must.Succeed(t, os.WriteFile(changed, []byte(strings.Replace(readText(t, changed), `"description": "`, `"description": "Changed. `, 1)), 0o644))
+	must.Succeed(t,
+		os.WriteFile(changed, []byte(strings.Replace(readText(t, changed), `"description": "`, `"description": "Changed. `, 1)), 0o644))
 	return dir
 }
 
@@ -158,7 +160,8 @@ func TestPluginAdds(t *testing.T) {
 	if got := w.plugin(t, "add", "other", ref, "--wait", "-o", "jsonpath={.status.content.packages}").must(t); got != "10" {
 		t.Errorf("-o prints %q, not the catalog as it is after the wait", got)
 	}
-	if got := w.plugin(t, "add", "dry", ref, "--dry-run=server").must(t); !strings.Contains(got, "created (server dry run)") || w.gone(t, "dry") != nil {
+	if got := w.plugin(t, "add", "dry", ref, "--dry-run=server").must(t); !strings.Contains(got, "created (server dry run)") ||
+		w.gone(t, "dry") != nil {
 		t.Errorf("a dry run: %q", got)
 	}
 	w.plugin(t, "add", "mine", ref).fails(t, 1, `catalog "mine" already exists`)
@@ -177,11 +180,13 @@ func TestPluginAddFails(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", blocked.code, blocked.stderr)
 	}
 	none := w.plugin(t, "add", "none", w.registry.address+"/none:latest", "--wait")
-	if none.code != 1 || !strings.Contains(none.stderr, "error: Finding the digest") || !strings.Contains(none.stderr, "\nthe catalog was created, and catalogd continues to process it: ") {
+	if none.code != 1 || !strings.Contains(none.stderr, "error: Finding the digest") ||
+		!strings.Contains(none.stderr, "\nthe catalog was created, and catalogd continues to process it: ") {
 		t.Errorf("exit code %d:\n%s", none.code, none.stderr)
 	}
 	late := w.plugin(t, "add", "late", "127.0.0.1:1/none:latest", "--wait", "--timeout", "2s")
-	if late.code != 1 || !strings.Contains(late.stderr, "Retrying: Finding the digest") || !strings.Contains(late.stderr, `timed out after 2s: catalog "late" is not ready: Finding`) {
+	if late.code != 1 || !strings.Contains(late.stderr, "Retrying: Finding the digest") ||
+		!strings.Contains(late.stderr, `timed out after 2s: catalog "late" is not ready: Finding`) {
 		t.Errorf("exit code %d:\n%s", late.code, late.stderr)
 	}
 }
@@ -265,7 +270,8 @@ func TestPluginRefreshes(t *testing.T) {
 	changed := regexp.MustCompile(`\b[0-9a-f]{12}\b`).ReplaceAllString(run.must(t), "DIGEST")
 	checkGolden(t, "catalogs/refresh.txt", changed)
 	// The former digest is printed in full, as the user cannot find it elsewhere.
-	more := regexp.MustCompile(`(?m)^for details within 15 minutes: kubectl catalog (diff sample@sha256:.* sample)$`).FindStringSubmatch(run.stderr)
+	more := regexp.MustCompile(
+		`(?m)^for details within 15 minutes: kubectl catalog (diff sample@sha256:.* sample)$`).FindStringSubmatch(run.stderr)
 	if more == nil {
 		t.Fatalf("refresh says no command that tells more:\n%s", run.stderr)
 	}
@@ -291,7 +297,12 @@ func TestPluginSuspends(t *testing.T) {
 	for _, step := range []struct {
 		command, says string
 		owned         bool
-	}{{"suspend", "suspended", true}, {"suspend", "already suspended", true}, {"resume", "resumed", false}, {"resume", "already resumed", false}} {
+	}{
+		{"suspend", "suspended", true},
+		{"suspend", "already suspended", true},
+		{"resume", "resumed", false},
+		{"resume", "already resumed", false},
+	} {
 		got := w.plugin(t, step.command, "sample").must(t)
 		if want := "catalogsource.catalogd.operatorframework.io/sample " + step.says + "\n"; got != want {
 			t.Errorf("%s: got %q, want %q", step.command, got, want)
@@ -302,7 +313,8 @@ func TestPluginSuspends(t *testing.T) {
 		}
 		managers, err := json.Marshal(c.GetManagedFields())
 		must.Succeed(t, err)
-		if owned := strings.Contains(string(managers), `"f:suspend"`) && strings.Contains(string(managers), `"kubectl-catalog"`); owned != step.owned {
+		if owned := strings.Contains(string(managers), `"f:suspend"`) &&
+			strings.Contains(string(managers), `"kubectl-catalog"`); owned != step.owned {
 			t.Errorf("%s: owns the field: %t, want %t: %s", step.command, owned, step.owned, managers)
 		}
 	}

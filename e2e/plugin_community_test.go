@@ -36,7 +36,8 @@ func TestPluginCommunity(t *testing.T) {
 	first, _, _ := strings.Cut(strings.TrimSpace(w.plugin(t, "get", "packages", "-o", "custom-columns=:.name", "--no-headers").must(t)), "\n")
 	first = strings.TrimSpace(first)
 	for _, command := range []string{
-		"describe community", "show " + first, "graph " + first, "graph " + first + " -o svg", "graph " + first + " -o dot", "graph " + first + " -o mermaid",
+		"describe community", "show " + first, "graph " + first, "graph " + first + " -o svg", "graph " + first + " -o dot",
+		"graph " + first + " -o mermaid",
 		"search " + first, "get deprecations", "query {catalogs{counts{bundles}}}", "get --raw /catalogs", "version", "refresh community --wait",
 		"suspend community", "resume community", "lint " + dir, "lint " + ref,
 	} {

@@ -30,10 +30,13 @@ func TestPluginShow(t *testing.T) {
 	w.plugin(t, "show", "skuper-operator").fails(t, 3, `did you mean "skupper-operator"`)
 	w.plugin(t, "show", "skupper-operator", "-c", "nope").fails(t, 3, `catalog "nope" not found`)
 	w.plugin(t, "show", "skupper-operator", "--channel", "stabel").fails(t, 3, `did you mean "stable"`)
-	w.plugin(t, "show", "skupper-operator", "--version", "9.99").fails(t, 3, `version "9.99" not found in package "skupper-operator" in catalog "sample"; it has 1.9.6, 1.9.4, `)
-	w.plugin(t, "show", "skupper-operator", "--channel", "nightly").fails(t, 3, `channel "nightly" not found in package "skupper-operator" in catalog "sample"; it has alpha, stable, stable-1, `)
+	w.plugin(t, "show", "skupper-operator", "--version", "9.99").fails(t, 3,
+		`version "9.99" not found in package "skupper-operator" in catalog "sample"; it has 1.9.6, 1.9.4, `)
+	w.plugin(t, "show", "skupper-operator", "--channel", "nightly").fails(t, 3,
+		`channel "nightly" not found in package "skupper-operator" in catalog "sample"; it has alpha, stable, stable-1, `)
 	w.plugin(t, "get", "bundles", "skupper-operator").fails(t, 3, `it is a package: kubectl catalog get bundles -p skupper-operator`)
-	w.plugin(t, "show", "skupper-operator", "--version", "1.8.0", "--channel", "stable-1.6").fails(t, 3, `version "1.8.0" not found in channel "stable-1.6"`)
+	w.plugin(t, "show", "skupper-operator", "--version", "1.8.0", "--channel",
+		"stable-1.6").fails(t, 3, `version "1.8.0" not found in channel "stable-1.6"`)
 
 	// The catalog with the higher priority is shown, and the other one is named.
 	ref, digest := w.registry.push(t, "preferred", catalogImage(t, sampleCatalog))

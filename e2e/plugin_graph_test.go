@@ -65,10 +65,12 @@ func TestPluginPath(t *testing.T) {
 	w.plugin(t, "path", "skuper-operator", "--from", "1.8.0").fails(t, 3, `did you mean "skupper-operator"`)
 	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stabel").fails(t, 3, `did you mean "stable"`)
 	w.plugin(t, "path", "skupper-operator", "--from", "0.0.1").fails(t, 1, "no upgrade path", `"0.0.1" not found in channel "stable"`)
-	if done := w.plugin(t, "path", "skupper-operator", "--from", "1.9.6").must(t); !strings.Contains(done, "Nothing to do: 1.9.6 is already the head") {
+	if done := w.plugin(t, "path", "skupper-operator", "--from",
+		"1.9.6").must(t); !strings.Contains(done, "Nothing to do: 1.9.6 is already the head") {
 		t.Errorf("it says %s", done)
 	}
-	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stable-1.6").fails(t, 1, `not found in channel "stable-1.6"`, "these channels have a path (see --channel): stable-1.8")
+	w.plugin(t, "path", "skupper-operator", "--from", "1.8.0", "--channel", "stable-1.6").fails(t, 1, `not found in channel "stable-1.6"`,
+		"these channels have a path (see --channel): stable-1.8")
 }
 
 // TestPluginGraphs compares the plugin's graphs and paths with the files of the sample catalog.
@@ -249,7 +251,8 @@ func checkPathsTo(t *testing.T, w *world, c walkedChannel, head string) (asked i
 			Reasons  []struct{ Kind string }
 		}
 	}
-	must.Succeed(t, json.Unmarshal([]byte(w.plugin(t, "path", c.Package, "--channel", c.Name, "--from", farthest, "-o", "json").must(t)), &path))
+	must.Succeed(t,
+		json.Unmarshal([]byte(w.plugin(t, "path", c.Package, "--channel", c.Name, "--from", farthest, "-o", "json").must(t)), &path))
 	at := farthest
 	for _, s := range path.Shortest {
 		for _, r := range s.Reasons {
@@ -260,7 +263,8 @@ func checkPathsTo(t *testing.T, w *world, c walkedChannel, head string) (asked i
 		at = s.To.Name
 	}
 	if at != head || len(path.Shortest) != distance[farthest] {
-		t.Errorf("%s/%s: %d steps from %s end at %s, want %d to %s", c.Package, c.Name, len(path.Shortest), farthest, at, distance[farthest], head)
+		t.Errorf("%s/%s: %d steps from %s end at %s, want %d to %s", c.Package, c.Name, len(path.Shortest), farthest, at, distance[farthest],
+			head)
 	}
 	return asked + 1
 }

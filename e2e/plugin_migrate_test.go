@@ -55,7 +55,13 @@ func TestPluginMigratesCluster(t *testing.T) {
 		object.Object["spec"] = spec
 		eventually.Succeeds(t, "the API server takes it", func() error { return w.Create(t.Context(), object) })
 	}
-	create("default", "certified", map[string]any{"sourceType": "grpc", "image": "registry.example.com/certified:v1", "secrets": []any{"pull"}, "priority": int64(-200), "updateStrategy": map[string]any{"registryPoll": map[string]any{"interval": "10m"}}})
+	create("default", "certified", map[string]any{
+		"sourceType":     "grpc",
+		"image":          "registry.example.com/certified:v1",
+		"secrets":        []any{"pull"},
+		"priority":       int64(-200),
+		"updateStrategy": map[string]any{"registryPoll": map[string]any{"interval": "10m"}},
+	})
 	create("kube-public", "certified", map[string]any{"sourceType": "grpc", "image": "registry.example.com/other:v1", "displayName": "Other"})
 	create("default", "old", map[string]any{"sourceType": "configmap", "configMap": "packages"})
 

@@ -18,7 +18,8 @@ func TestPluginReportsDroppedPackages(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.CopyFS(dir, os.DirFS(sampleCatalog)))
 	file := filepath.Join(dir, "skupper-operator", "catalog.json")
-	must.Succeed(t, os.WriteFile(file, []byte(strings.Replace(readText(t, file), `"defaultChannel": "stable"`, `"defaultChannel": "stabel"`, 1)), 0o644))
+	must.Succeed(t,
+		os.WriteFile(file, []byte(strings.Replace(readText(t, file), `"defaultChannel": "stable"`, `"defaultChannel": "stabel"`, 1)), 0o644))
 	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "watch")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
 	out, err := cmd.StdoutPipe()
@@ -30,7 +31,8 @@ func TestPluginReportsDroppedPackages(t *testing.T) {
 	w.registry.push(t, "sample", catalogImage(t, dir))
 	const why = `there is no channel "stabel", which the package names as its default`
 	told := w.plugin(t, "refresh", "sample", "--wait").must(t)
-	if want := "  ! skupper-operator: invalid: " + why + "\n0 packages added, 0 changed, 0 removed; 1 package is invalid\n"; !strings.HasSuffix(told, want) {
+	if want := "  ! skupper-operator: invalid: " + why + "\n0 packages added, 0 changed, 0 removed; 1 package is " +
+		"invalid\n"; !strings.HasSuffix(told, want) {
 		t.Errorf("refresh tells\n%s", told)
 	}
 	if watched.Scan(); !strings.HasSuffix(watched.Text(), "  !skupper-operator") {
@@ -40,9 +42,11 @@ func TestPluginReportsDroppedPackages(t *testing.T) {
 		t.Errorf("list tells\n%s", list)
 	}
 	for _, args := range []string{
-		"show skupper-operator", "graph skupper-operator.sample", "path skupper-operator --from 1.8.0 -c sample", "get package skupper-operator", "get channels -p skupper-operator",
+		"show skupper-operator", "graph skupper-operator.sample", "path skupper-operator --from 1.8.0 -c sample",
+		"get package skupper-operator", "get channels -p skupper-operator",
 	} {
-		w.plugin(t, strings.Fields(args)...).fails(t, 3, `package "skupper-operator" of catalog "sample" is invalid: `+why+"; see kubectl catalog describe sample")
+		w.plugin(t, strings.Fields(args)...).fails(t, 3,
+			`package "skupper-operator" of catalog "sample" is invalid: `+why+"; see kubectl catalog describe sample")
 	}
 
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("broken: ["), 0o644))
@@ -81,7 +85,8 @@ func TestPluginQueries(t *testing.T) {
 	w.plugin(t, "query").fails(t, 2, "specify a query")
 	w.plugin(t, "query", "{ catalogs { name } }", "-c", "nope").fails(t, 3, `catalog "nope" not found`)
 
-	checkGolden(t, "query/raw.jsonl", w.plugin(t, "get", "--raw", "/catalogs/sample/api/v1/metas?schema=olm.channel&package=dbaas-operator").must(t))
+	checkGolden(t, "query/raw.jsonl",
+		w.plugin(t, "get", "--raw", "/catalogs/sample/api/v1/metas?schema=olm.channel&package=dbaas-operator").must(t))
 	w.plugin(t, "get", "--raw", "/catalogs/sample/api/v1/metas?nope=1").fails(t, 1, "unknown parameter")
 	w.plugin(t, "get", "--raw", "/catalogs/nope").fails(t, 3, "nope")
 	w.plugin(t, "get", "--raw", "catalogs").fails(t, 2, "path")

@@ -167,7 +167,8 @@ func TestPluginGet(t *testing.T) {
 			checkGolden(t, "get/"+name+".txt", w.plugin(t, strings.Fields(args)...).must(t))
 		})
 	}
-	w.plugin(t, "get", "packages", "-l", "provider=Nobody", "-c", "sample").fails(t, 0, `No packages found with the labels "provider=Nobody" in catalog "sample"`, "-o wide")
+	w.plugin(t, "get", "packages", "-l", "provider=Nobody", "-c", "sample").fails(t, 0,
+		`No packages found with the labels "provider=Nobody" in catalog "sample"`, "-o wide")
 	w.plugin(t, "get", "packages", "-l", "provider=Red Hat").fails(t, 2, `--selector "provider=Red Hat": `)
 	w.plugin(t, "get").fails(t, 2, "specify a type")
 	w.plugin(t, "get", "cats").fails(t, 2, `"cats"`, "packages")

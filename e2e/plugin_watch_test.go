@@ -66,7 +66,8 @@ func TestPluginWatches(t *testing.T) {
 // TestPluginGetWatches continues a list with changed rows.
 func TestPluginGetWatches(t *testing.T) {
 	w := pluginWorld(t)
-	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "get", "channels", "-l", "catalog=sample", "--watch", "-o", "custom-columns=:.package.name,:.name,:.head.version", "--no-headers")
+	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "get", "channels", "-l", "catalog=sample", "--watch", "-o",
+		"custom-columns=:.package.name,:.name,:.head.version", "--no-headers")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
 	out, err := cmd.StdoutPipe()
 	must.Succeed(t, err)

@@ -37,7 +37,9 @@ func startPrometheus(t *testing.T, rules ruleFile, targets map[string]string) *p
 		static = append(static, map[string]any{"targets": []string{target}, "labels": map[string]string{"namespace": namespace, "pod": pod}})
 	}
 	config, err := yaml.Marshal(map[string]any{
-		"global":         map[string]string{"scrape_interval": scrapeEvery.String(), "scrape_timeout": scrapeEvery.String(), "evaluation_interval": scrapeEvery.String()},
+		"global": map[string]string{
+			"scrape_interval": scrapeEvery.String(), "scrape_timeout": scrapeEvery.String(), "evaluation_interval": scrapeEvery.String(),
+		},
 		"rule_files":     []string{"rules.yaml"},
 		"scrape_configs": []any{map[string]any{"job_name": "catalogd", "static_configs": static}},
 	})
@@ -46,7 +48,8 @@ func startPrometheus(t *testing.T, rules ruleFile, targets map[string]string) *p
 
 	p := &prometheus{url: "http://" + address}
 	cmd := exec.Command(filepath.Join(needed(t, "PROMETHEUS", "hack/prometheus/install.sh"), "prometheus"),
-		"--config.file", filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address)
+		"--config.file", filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address",
+		address)
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must.Succeed(t, cmd.Start())

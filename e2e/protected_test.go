@@ -126,7 +126,13 @@ func TestReadAccess(t *testing.T) {
 		{"without a token", nobody, "/catalogs/absent/api/v1/all", http.StatusUnauthorized, nil},
 		{"without a token", nobody, "/nothing", http.StatusUnauthorized, nil},
 		{"with no real token", garbage, all, http.StatusUnauthorized, nil},
-		{"without the role", stranger, all, http.StatusForbidden, []string{"403 Forbidden", user + "stranger", "get", all, "catalogd-content-reader"}},
+		{
+			"without the role",
+			stranger,
+			all,
+			http.StatusForbidden,
+			[]string{"403 Forbidden", user + "stranger", "get", all, "catalogd-content-reader"},
+		},
 		{"without the role", stranger, "/catalogs/absent/api/v1/all", http.StatusForbidden, nil},
 		{"with the role", permitted, all, http.StatusOK, nil},
 		{"with the role", permitted, "/catalogs", http.StatusOK, nil},
@@ -221,13 +227,19 @@ func TestCertificateFiles(t *testing.T) {
 // TestAuthorizationMustBeChosen requires a choice of authorization when the content service listens on a network.
 func TestAuthorizationMustBeChosen(t *testing.T) {
 	for _, args := range [][]string{nil, {"--tls-cert-file", "absent.crt", "--tls-private-key-file", "absent.key"}} {
-		args = append([]string{"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", t.TempDir(), "--content-bind-address", "0.0.0.0:0"}, args...)
+		args = append([]string{
+			"--kubeconfig", shared.DaemonKubeconfig, "--data-dir", t.TempDir(), "--content-bind-address", "0.0.0.0:0",
+		}, args...)
 		output, err := exec.Command(os.Getenv("CATALOGD_BIN"), args...).CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 {
 			t.Errorf("%v: %v, want exit code 2", args, err)
 		}
-		for _, part := range []string{`--content-auth is required, as other machines can reach --content-bind-address "0.0.0.0:0"`, "--content-auth=kubernetes", "--content-auth=none"} {
+		for _, part := range []string{
+			`--content-auth is required, as other machines can reach --content-bind-address "0.0.0.0:0"`,
+			"--content-auth=kubernetes",
+			"--content-auth=none",
+		} {
 			if !strings.Contains(string(output), part) {
 				t.Errorf("%v: it does not say %q: %s", args, part, output)
 			}
@@ -240,10 +252,16 @@ func TestProtectedExamples(t *testing.T) {
 	w := newProtectedWorld(t)
 	w.authority(t) // it is published
 	t.Cleanup(func() {
-		for _, object := range []string{"clusterrolebinding/catalog-reader", "clusterrolebinding/sample-reader", "clusterrole/sample-reader", "clusterrolebinding/jane-views-packages"} {
+		for _, object := range []string{
+			"clusterrolebinding/catalog-reader",
+			"clusterrolebinding/sample-reader",
+			"clusterrole/sample-reader",
+			"clusterrolebinding/jane-views-packages",
+		} {
 			_, _ = w.Kubectl(context.Background(), "delete", "--ignore-not-found", object)
 		}
-		_, _ = w.Kubectl(context.Background(), "-n", namespace, "delete", "--ignore-not-found", "serviceaccount", "catalog-reader", "sample-reader")
+		_, _ = w.Kubectl(context.Background(), "-n", namespace, "delete", "--ignore-not-found", "serviceaccount", "catalog-reader",
+			"sample-reader")
 		_, _ = w.Kubectl(context.Background(), "-n", namespace, "delete", "--ignore-not-found", "rolebinding", "jane-reads-catalogs")
 	})
 	runExamples(t, examplesOf(t, "../docs/api.md", protected), "CATALOGD=https://"+w.content, "KUBECONFIG="+w.Kubeconfig)

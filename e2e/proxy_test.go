@@ -33,7 +33,9 @@ type forwardProxy struct {
 // newProxy returns a proxy that has an address but is not started yet.
 func newProxy(t *testing.T, user, password string) *forwardProxy {
 	t.Helper()
-	p := &forwardProxy{address: system.FreeAddress(t), user: user, password: password, hosts: map[string]int{}, tunnels: map[net.Conn]struct{}{}}
+	p := &forwardProxy{
+		address: system.FreeAddress(t), user: user, password: password, hosts: map[string]int{}, tunnels: map[net.Conn]struct{}{},
+	}
 	t.Cleanup(p.stop)
 	return p
 }
@@ -73,7 +75,8 @@ func (p *forwardProxy) seen(host string) int {
 }
 
 func (p *forwardProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if want := "Basic " + base64.StdEncoding.EncodeToString([]byte(p.user+":"+p.password)); p.password != "" && r.Header.Get("Proxy-Authorization") != want {
+	if want := "Basic " + base64.StdEncoding.EncodeToString([]byte(p.user+":"+p.password)); p.password != "" &&
+		r.Header.Get("Proxy-Authorization") != want {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="e2e proxy"`)
 		http.Error(w, "proxy authentication required", http.StatusProxyAuthRequired)
 		return
@@ -156,6 +159,7 @@ func TestProxyOfEnvironment(t *testing.T) {
 	w.waitReady(t, "proxied", digest)
 	w.waitReady(t, "direct", digest)
 	if proxy.seen(named) == 0 || proxy.seen(registry.address) > 0 {
-		t.Errorf("the proxy saw %d requests for %s and %d for %s, want some and none", proxy.seen(named), named, proxy.seen(registry.address), registry.address)
+		t.Errorf("the proxy saw %d requests for %s and %d for %s, want some and none", proxy.seen(named), named, proxy.seen(registry.address),
+			registry.address)
 	}
 }

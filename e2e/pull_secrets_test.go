@@ -50,14 +50,18 @@ func TestPullSecretSources(t *testing.T) {
 		spec, account, global map[string]string // passwords by registry[/path]
 		refused               bool
 	}{
-		"spec":                              {spec: map[string]string{host: registryPassword}},
-		"service account":                   {account: map[string]string{host: registryPassword}},
-		"flag":                              {global: map[string]string{host: registryPassword}},
-		"spec before flag":                  {spec: map[string]string{host: registryPassword}, global: map[string]string{host: "wrong"}},
-		"flag, the service account's wrong": {account: map[string]string{host: "wrong"}, global: map[string]string{host: registryPassword}, refused: true},
-		"repository before registry":        {spec: map[string]string{host: "wrong"}, global: map[string]string{repository: registryPassword}},
-		"another repository":                {spec: map[string]string{repository + "-other": "wrong"}, global: map[string]string{host: registryPassword}},
-		"nobody's":                          {refused: true},
+		"spec":             {spec: map[string]string{host: registryPassword}},
+		"service account":  {account: map[string]string{host: registryPassword}},
+		"flag":             {global: map[string]string{host: registryPassword}},
+		"spec before flag": {spec: map[string]string{host: registryPassword}, global: map[string]string{host: "wrong"}},
+		"flag, the service account's wrong": {
+			account: map[string]string{host: "wrong"}, global: map[string]string{host: registryPassword}, refused: true,
+		},
+		"repository before registry": {spec: map[string]string{host: "wrong"}, global: map[string]string{repository: registryPassword}},
+		"another repository": {
+			spec: map[string]string{repository + "-other": "wrong"}, global: map[string]string{host: registryPassword},
+		},
+		"nobody's": {refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, shared, "--pull-secret", namespace+"/global", "--service-account", system.ServiceAccount)
@@ -119,5 +123,7 @@ func TestPasswordRotation(t *testing.T) {
 	}
 	w.writePullSecret(t, "rotated", map[string]string{registry.address: rotatedPassword})
 	w.waitReady(t, "private", digest)
-	w.checkSecrets(t, []string{registryPassword, basicForm(registryUser, registryPassword), rotatedPassword, basicForm(registryUser, rotatedPassword)})
+	w.checkSecrets(t, []string{
+		registryPassword, basicForm(registryUser, registryPassword), rotatedPassword, basicForm(registryUser, rotatedPassword),
+	})
 }

@@ -32,7 +32,8 @@ func TestInsecureRegistry(t *testing.T) {
 		t.Errorf("Ready does not say that the registry is insecure: %q", c.message)
 	}
 	metrics := string(get(t, "http://"+w.metrics+"/metrics").body)
-	if !strings.Contains(metrics, `catalogd_insecure{catalog="insecure"} 1`) || strings.Contains(metrics, `catalogd_insecure{catalog="secure"} 1`) {
+	if !strings.Contains(metrics, `catalogd_insecure{catalog="insecure"} 1`) ||
+		strings.Contains(metrics, `catalogd_insecure{catalog="secure"} 1`) {
 		t.Errorf("/metrics does not tell who is insecure:\n%s", catalogdLines(metrics))
 	}
 }

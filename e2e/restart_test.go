@@ -34,7 +34,8 @@ func TestServesWithoutDependencies(t *testing.T) {
 			return err
 		}
 		if r.status != http.StatusOK || r.header.Get("ETag") != etag || string(r.body) != string(before.body) {
-			return fmt.Errorf("status %d, ETag %s, %d bytes; want 200, %s, %d bytes", r.status, r.header.Get("ETag"), len(r.body), etag, len(before.body))
+			return fmt.Errorf("status %d, ETag %s, %d bytes; want 200, %s, %d bytes", r.status, r.header.Get("ETag"), len(r.body), etag,
+				len(before.body))
 		}
 		if modified := r.header.Get("Last-Modified"); modified != before.header.Get("Last-Modified") {
 			return fmt.Errorf("Last-Modified is %s, was %s", modified, before.header.Get("Last-Modified"))

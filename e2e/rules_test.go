@@ -125,7 +125,8 @@ func TestRunbooks(t *testing.T) {
 		if got := rule.Annotations["runbook_url"]; got != base+page {
 			t.Errorf("runbook_url of %s is %s, want %s", rule.Alert, got, base+page)
 		}
-		if link := fmt.Sprintf("| [%s](runbooks/%s.md) | %s |", rule.Alert, rule.Alert, rule.Labels["severity"]); !strings.Contains(string(operations), link) {
+		if link := fmt.Sprintf("| [%s](runbooks/%s.md) | %s |", rule.Alert, rule.Alert,
+			rule.Labels["severity"]); !strings.Contains(string(operations), link) {
 			t.Errorf("docs/operations.md does not have %q", link)
 		}
 		for _, annotation := range []string{"summary", "description"} {

@@ -105,7 +105,8 @@ func TestTemplate(t *testing.T) {
 	cluster.version.Store("unheard-of")
 	for _, catalog := range both {
 		w.askForPoll(t, catalog, "unresolvable")
-		w.waitUnresolved(t, catalog, `Cannot construct catalog image reference, variables "kube_major_version", "kube_minor_version" couldn't be resolved`)
+		w.waitUnresolved(t, catalog,
+			`Cannot construct catalog image reference, variables "kube_major_version", "kube_minor_version" couldn't be resolved`)
 		c := w.catalog(t, catalog)
 		err := errors.Join(wantString(c, newer, "status", "digest"), wantCondition(c, "Serving", "True"),
 			w.answers(w.contentURL(catalog, "/api/v1/all"), http.StatusOK))
@@ -120,7 +121,8 @@ func TestTemplate(t *testing.T) {
 	}
 
 	w.patchCatalog(t, "field", fmt.Sprintf(`{"spec":{"imageTemplate":%q}}`, image+"{foo}"))
-	w.waitUnresolved(t, "field", `Cannot construct catalog image reference, "{foo}" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`)
+	w.waitUnresolved(t, "field", `Cannot construct catalog image reference, "{foo}" is not a known variable; known are `+
+		`kube_major_version, kube_minor_version, kube_patch_version`)
 }
 
 func (w *world) waitRendered(t *testing.T, catalog, image, digest string) {

@@ -43,7 +43,9 @@ func newTraceReceiver(t *testing.T) *traceReceiver {
 }
 
 // Export implements the collector's service.
-func (r *traceReceiver) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (r *traceReceiver) Export(
+	_ context.Context, request *collector.ExportTraceServiceRequest,
+) (*collector.ExportTraceServiceResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, of := range request.ResourceSpans {
@@ -119,7 +121,8 @@ func TestTraces(t *testing.T) {
 	const route = "/catalogs/{catalog}/api/v1/metas"
 	got := attributes(request.Attributes)
 	want := map[string]string{
-		"http.request.method": "GET", "http.route": route, "http.response.status_code": "200", "catalogd.catalog": "sample", "catalogd.digest": digest,
+		"http.request.method": "GET", "http.route": route, "http.response.status_code": "200", "catalogd.catalog": "sample",
+		"catalogd.digest": digest,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) || request.Name != "GET "+route || hex.EncodeToString(request.ParentSpanId) != client {
 		t.Errorf("the request is %s, child of %x, with %v; want %v", request.Name, request.ParentSpanId, got, want)
@@ -153,7 +156,8 @@ func checkPasses(t *testing.T, receiver *traceReceiver, digest string) {
 		t.Errorf("the digest of the pass is %s, want %s", got, digest)
 	}
 	if failed := receiver.find(func(s *tracepb.Span) bool {
-		return s.Name == "reconcile" && attributes(s.Attributes)["catalogd.catalog"] == "missing" && s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR
+		return s.Name == "reconcile" && attributes(s.Attributes)["catalogd.catalog"] == "missing" &&
+			s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR
 	}); failed == nil || !strings.Contains(failed.Status.Message, "no such image") {
 		t.Errorf("no pass over the missing image failed, or it does not say why: %v", failed)
 	}

@@ -102,7 +102,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		_, _ = w.Write(body)
 	})
 	began := time.Now()
-	if _, err := Run(ctx, target, body, 2, time.Minute); err == nil || errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 30*time.Second {
+	if _, err := Run(ctx, target, body, 2, time.Minute); err == nil ||
+		errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 30*time.Second {
 		t.Errorf("got %v after %s", err, time.Since(began))
 	}
 }

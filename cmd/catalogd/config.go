@@ -66,28 +66,37 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	var level, pullSecret string
 	f := pflag.NewFlagSet("catalogd", pflag.ContinueOnError)
 	f.SortFlags = false
-	f.StringVar(&cfg.kubeconfig, "kubeconfig", "", "`file` with the address and credentials of the API server (default: the pod's service account, else $KUBECONFIG, else ~/.kube/config)")
+	f.StringVar(&cfg.kubeconfig, "kubeconfig", "", "`file` with the address and credentials of the API server (default: the pod's "+
+		"service account, else $KUBECONFIG, else ~/.kube/config)")
 	f.StringVar(&cfg.namespace, "namespace", defaultNamespace(), "`namespace` of catalogd; OperatorPackages name it as that of their catalog")
 	f.StringVar(&cfg.dataDir, "data-dir", "/var/lib/catalogd", "`directory` for the content, on a persistent volume; one for each catalogd")
 	cfg.content.addFlags(f)
 	f.StringVar(&cfg.healthAddr, "health-bind-address", ":8081", "`address` of /healthz and /readyz")
 	f.StringVar(&cfg.metricsAddr, "metrics-bind-address", ":8082", "`address` of /metrics")
 	f.StringVar(&cfg.pprofAddr, "pprof-bind-address", "", "loopback `address` of /debug/pprof, such as 127.0.0.1:6060 (default: no profiles)")
-	f.StringVar(&cfg.otlp, "otlp-endpoint", "", "`URL` of an OpenTelemetry collector for traces (OTLP over gRPC), such as http://collector.example:4317; https:// for TLS (default: no traces)")
+	f.StringVar(&cfg.otlp, "otlp-endpoint", "", "`URL` of an OpenTelemetry collector for traces (OTLP over gRPC), such as "+
+		"http://collector.example:4317; https:// for TLS (default: no traces)")
 	cfg.replicas.addFlags(f)
-	f.Var(&cfg.selector, "catalog-selector", "`labels` that select the CatalogSources of this installation, with the syntax of kubectl --selector (default: all)")
+	f.Var(&cfg.selector, "catalog-selector",
+		"`labels` that select the CatalogSources of this installation, with the syntax of kubectl --selector (default: all)")
 	f.DurationVar(&cfg.interval, "default-polling-interval", 15*time.Minute, "polling interval of CatalogSources without a schedule")
 	f.IntVar(&cfg.concurrency, "concurrency", 4, "limit of images that are unpacked concurrently; from one registry half as many")
-	f.StringVar(&pullSecret, "pull-secret", "", "`[namespace/]name` of a Secret with registry credentials for all catalogs, of type kubernetes.io/dockerconfigjson")
-	f.StringVar(&cfg.account, "service-account", cmp.Or(os.Getenv("POD_SERVICE_ACCOUNT"), "catalogd"), "`name` of catalogd's own ServiceAccount; its imagePullSecrets apply to all catalogs")
-	f.StringVar(&cfg.caDir, "registry-ca-dir", "", "`directory` of *.crt and *.pem files with CA certificates to trust for all registries; reloaded on changes")
-	f.StringVar(&cfg.registries, "registries-conf", "", "`file` with registry mirrors in the format of containers-registries.conf(5); reloaded on changes")
+	f.StringVar(&pullSecret, "pull-secret", "",
+		"`[namespace/]name` of a Secret with registry credentials for all catalogs, of type kubernetes.io/dockerconfigjson")
+	f.StringVar(&cfg.account, "service-account", cmp.Or(os.Getenv("POD_SERVICE_ACCOUNT"), "catalogd"),
+		"`name` of catalogd's own ServiceAccount; its imagePullSecrets apply to all catalogs")
+	f.StringVar(&cfg.caDir, "registry-ca-dir", "",
+		"`directory` of *.crt and *.pem files with CA certificates to trust for all registries; reloaded on changes")
+	f.StringVar(&cfg.registries, "registries-conf", "",
+		"`file` with registry mirrors in the format of containers-registries.conf(5); reloaded on changes")
 	f.Var((*byteCount)(&cfg.limits.TotalBytes), "max-unpacked-bytes", "limit of the total bytes of the catalog files of an image")
 	f.Var((*byteCount)(&cfg.limits.FileBytes), "max-file-bytes", "limit of the bytes of one catalog file")
 	f.IntVar(&cfg.limits.Files, "max-files", cfg.limits.Files, "limit of the number of `files` and directories of a catalog")
 	f.IntVar(&cfg.limits.Ratio, "max-compression-ratio", cfg.limits.Ratio, "limit of the compression `ratio` of an image layer")
-	f.Var((*byteCount)(&cfg.limits.DatabaseBytes), "max-database-bytes", "limit of the bytes of the SQLite database of a legacy index, which is converted in memory")
-	f.Var((*byteCount)(&cfg.storage), "storage-limit", "limit of the bytes in the data directory, content that is being unpacked included; 0: the size of the volume")
+	f.Var((*byteCount)(&cfg.limits.DatabaseBytes), "max-database-bytes",
+		"limit of the bytes of the SQLite database of a legacy index, which is converted in memory")
+	f.Var((*byteCount)(&cfg.storage), "storage-limit",
+		"limit of the bytes in the data directory, content that is being unpacked included; 0: the size of the volume")
 	f.Var((*byteCount)(&cfg.maxBlob), "max-blob-bytes", "limit of the bytes of one blob of a catalog; a blob in YAML is limited to 4 MiB")
 	f.StringVar(&level, "log-level", "info", "least `level` to log: debug, info, warn or error")
 	f.StringVar(&cfg.logFormat, "log-format", "json", "`format` of the log: json or text")
@@ -104,7 +113,8 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 		return cfg, fmt.Errorf("unexpected argument %q: catalogd takes flags only", f.Arg(0))
 	}
 	// No offsets, such as debug-4: below debug, the Kubernetes client logs responses, Secrets included.
-	if err := cfg.logLevel.UnmarshalText([]byte(level)); err != nil || !slices.Contains([]string{"debug", "info", "warn", "error"}, strings.ToLower(level)) {
+	if err := cfg.logLevel.UnmarshalText([]byte(level)); err != nil ||
+		!slices.Contains([]string{"debug", "info", "warn", "error"}, strings.ToLower(level)) {
 		return cfg, fmt.Errorf("--log-level %q is none of debug, info, warn, error", level)
 	}
 	cfg.content.complete(inPod(cfg.kubeconfig))
@@ -129,11 +139,13 @@ func (c config) validate() error {
 	}
 	c.content.validate(check)
 	c.replicas.validate(check)
-	check(c.pprofAddr == "" || isLoopback(c.pprofAddr), "--pprof-bind-address %q can be reached from other machines, or is no address: profiles show what is in memory, "+
-		"so write a loopback address such as 127.0.0.1:6060, and use kubectl port-forward", c.pprofAddr)
+	check(c.pprofAddr == "" || isLoopback(c.pprofAddr),
+		"--pprof-bind-address %q can be reached from other machines, or is no address: profiles show what is in memory, "+
+			"so write a loopback address such as 127.0.0.1:6060, and use kubectl port-forward", c.pprofAddr)
 	check(c.otlp == "" || isURL(c.otlp), "--otlp-endpoint %q is not a URL: write http://host:port, or https://host:port for TLS", c.otlp)
 	check(len(validation.IsDNS1123Label(c.namespace)) == 0, "--namespace %q is not a valid namespace name", c.namespace)
-	check(c.pullSecret == types.NamespacedName{} || (len(validation.IsDNS1123Label(c.pullSecret.Namespace)) == 0 && len(validation.IsDNS1123Subdomain(c.pullSecret.Name)) == 0),
+	check(c.pullSecret == types.NamespacedName{} || (len(validation.IsDNS1123Label(c.pullSecret.Namespace)) == 0 &&
+		len(validation.IsDNS1123Subdomain(c.pullSecret.Name)) == 0),
 		"--pull-secret %q is not a valid Secret name: write name or namespace/name", c.pullSecret)
 	check(len(validation.IsDNS1123Subdomain(c.account)) == 0, "--service-account %q is not a valid ServiceAccount name", c.account)
 	check(c.dataDir != "", "--data-dir must not be empty")

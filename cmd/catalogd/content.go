@@ -31,18 +31,25 @@ type contentConfig struct {
 }
 
 func (c *contentConfig) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.addr, "content-bind-address", ":8443", "`address` of the content service; a loopback address speaks plain HTTP, unless there is a certificate")
-	f.StringVar(&c.externalURL, "external-url", "", "`URL` at which clients reach the content service; it appears in statuses, and a self-signed certificate is for its host (default: made from --content-bind-address)")
-	f.StringVar(&c.certFile, "tls-cert-file", "", "`file` with the certificate chain of the content service; reloaded on changes (default: a certificate of catalogd's own CA, "+
-		"which the ConfigMap catalogd-ca publishes)")
+	f.StringVar(&c.addr, "content-bind-address", ":8443",
+		"`address` of the content service; a loopback address speaks plain HTTP, unless there is a certificate")
+	f.StringVar(&c.externalURL, "external-url", "", "`URL` at which clients reach the content service; it appears in statuses, and a "+
+		"self-signed certificate is for its host (default: made from --content-bind-address)")
+	f.StringVar(&c.certFile, "tls-cert-file", "",
+		"`file` with the certificate chain of the content service; reloaded on changes (default: a certificate of catalogd's own CA, "+
+			"which the ConfigMap catalogd-ca publishes)")
 	f.StringVar(&c.keyFile, "tls-private-key-file", "", "`file` with the private key of that certificate")
-	f.BoolVar(&c.plainHTTP, "plain-http", false, "serve plain HTTP on any address: for development, or behind a TLS proxy; tokens and content are not encrypted")
-	f.StringVar(&c.auth, "content-auth", "", "`method` of authentication: kubernetes (users that the API server allows to get the path, see ClusterRole catalogd-content-reader) or none "+
-		"(default: kubernetes in a pod, none on a loopback address; required elsewhere)")
+	f.BoolVar(&c.plainHTTP, "plain-http", false,
+		"serve plain HTTP on any address: for development, or behind a TLS proxy; tokens and content are not encrypted")
+	f.StringVar(&c.auth, "content-auth", "",
+		"`method` of authentication: kubernetes (users that the API server allows to get the path, see ClusterRole "+
+			"catalogd-content-reader) or none "+
+			"(default: kubernetes in a pod, none on a loopback address; required elsewhere)")
 	f.StringSliceVar(&c.allowedHosts, "allowed-hosts", nil, "`names`, separated by commas, that clients of a loopback port may use "+
 		"in the Host header, beside localhost, loopback addresses and the host of --external-url; requests for other hosts are "+
 		"refused, which stops DNS rebinding")
-	f.IntVar(&c.maxConnections, "max-connections", 1000, "limit of connections to the content service; above it, the connections that are idle longest are closed")
+	f.IntVar(&c.maxConnections, "max-connections", 1000,
+		"limit of connections to the content service; above it, the connections that are idle longest are closed")
 	f.IntVar(&c.maxQueries, "max-concurrent-queries", 32, "limit of concurrent queries; above it, clients are asked to retry later")
 }
 
@@ -66,7 +73,8 @@ func (c *contentConfig) validate(check func(ok bool, format string, args ...any)
 	check(isURL(c.externalURL), "--external-url %q is not a URL: write http://host[:port] or https://host[:port]", c.externalURL)
 	check((c.certFile == "") == (c.keyFile == ""), "--tls-cert-file and --tls-private-key-file must be set together")
 	check(!c.plainHTTP || (c.certFile == "" && c.keyFile == ""), "--plain-http excludes --tls-cert-file and --tls-private-key-file")
-	check(c.auth != "", "--content-auth is required, as other machines can reach --content-bind-address %q: use --content-auth=kubernetes to let the API server authorize readers, "+
+	check(c.auth != "", "--content-auth is required, as other machines can reach --content-bind-address %q: use "+
+		"--content-auth=kubernetes to let the API server authorize readers, "+
 		"--content-auth=none to let everyone read, or an address like 127.0.0.1:8080", c.addr)
 	check(slices.Contains([]string{"", authKubernetes, authNone}, c.auth), "--content-auth %q is neither kubernetes nor none", c.auth)
 	check(c.maxConnections > 0, "--max-connections %d must be at least 1", c.maxConnections)

@@ -27,7 +27,12 @@ func TestContentDefaults(t *testing.T) {
 		{args: "--content-bind-address=localhost:8080", auth: authNone, url: "http://localhost:8080"},
 		{args: "--content-bind-address=[::1]:8080", inPod: true, auth: authNone, url: "http://[::1]:8080"},
 		{args: "--content-bind-address=127.0.0.1:80 --content-auth=kubernetes", auth: authKubernetes, url: "http://127.0.0.1:80"},
-		{args: "--content-bind-address=127.0.0.1:80 --tls-cert-file=c --tls-private-key-file=k", auth: authNone, tls: "files", url: "https://127.0.0.1:80"},
+		{
+			args: "--content-bind-address=127.0.0.1:80 --tls-cert-file=c --tls-private-key-file=k",
+			auth: authNone,
+			tls:  "files",
+			url:  "https://127.0.0.1:80",
+		},
 		{inPod: true, auth: authKubernetes, tls: "own", url: "https://127.0.0.1:8443"},
 		{args: "--tls-cert-file=c --tls-private-key-file=k", inPod: true, auth: authKubernetes, tls: "files", url: "https://127.0.0.1:8443"},
 		{args: "--content-auth=none", inPod: true, auth: authNone, tls: "own", url: "https://127.0.0.1:8443"},
@@ -35,7 +40,12 @@ func TestContentDefaults(t *testing.T) {
 		{args: "--content-auth=kubernetes --content-bind-address=0.0.0.0:1", auth: authKubernetes, tls: "own", url: "https://127.0.0.1:1"},
 		{args: "--content-bind-address=10.1.2.3:80 --content-auth=none", auth: authNone, tls: "own", url: "https://10.1.2.3:80"},
 		{args: "--content-bind-address=[::]:80 --content-auth=none", auth: authNone, tls: "own", url: "https://127.0.0.1:80"},
-		{args: "--content-bind-address=catalogd.example:443 --content-auth=none", auth: authNone, tls: "own", url: "https://catalogd.example:443"},
+		{
+			args: "--content-bind-address=catalogd.example:443 --content-auth=none",
+			auth: authNone,
+			tls:  "own",
+			url:  "https://catalogd.example:443",
+		},
 		{args: "--plain-http --content-bind-address=:8080 --content-auth=none", inPod: true, auth: authNone, url: "http://127.0.0.1:8080"},
 		{args: "--plain-http", inPod: true, auth: authKubernetes, url: "http://127.0.0.1:8443"},
 		{args: "--plain-http --content-bind-address=:8080", fails: unsaid},
@@ -85,9 +95,18 @@ func TestContentMisleads(t *testing.T) {
 		{contentConfig{addr: "127.0.0.1:80", externalURL: "http://127.0.0.1"}, ""},
 		{contentConfig{addr: ":8443", externalURL: "https://catalogd.example"}, ""},
 		{contentConfig{addr: "127.0.0.1:80", certFile: "c", externalURL: "https://catalogd.example"}, ""},
-		{contentConfig{addr: "127.0.0.1:80", externalURL: "https://catalogd.example"}, "the content service speaks plain HTTP, but --external-url is HTTPS; this is right only behind a TLS proxy"},
-		{contentConfig{addr: ":8443", externalURL: "http://catalogd.example"}, "the content service speaks TLS, but --external-url is plain HTTP; this is right only behind a proxy"},
-		{contentConfig{addr: "127.0.0.1:80", certFile: "c", externalURL: "http://catalogd.example"}, "the content service speaks TLS, but --external-url is plain HTTP; this is right only behind a proxy"},
+		{
+			contentConfig{addr: "127.0.0.1:80", externalURL: "https://catalogd.example"},
+			"the content service speaks plain HTTP, but --external-url is HTTPS; this is right only behind a TLS proxy",
+		},
+		{
+			contentConfig{addr: ":8443", externalURL: "http://catalogd.example"},
+			"the content service speaks TLS, but --external-url is plain HTTP; this is right only behind a proxy",
+		},
+		{
+			contentConfig{addr: "127.0.0.1:80", certFile: "c", externalURL: "http://catalogd.example"},
+			"the content service speaks TLS, but --external-url is plain HTTP; this is right only behind a proxy",
+		},
 	} {
 		if got := test.cfg.misleads(); got != test.want {
 			t.Errorf("%+v: got %q, want %q", test.cfg, got, test.want)

@@ -81,7 +81,13 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 func otherPorts(cfg config, ready func(context.Context) error, own prometheus.Gatherer, logger *slog.Logger) []listen.Config {
 	ports := []listen.Config{
 		{Name: "health", Flag: "--health-bind-address", Address: cfg.healthAddr, Handler: healthHandler(ready), Logger: logger},
-		{Name: "metrics", Flag: "--metrics-bind-address", Address: cfg.metricsAddr, Handler: metricsHandler(prometheus.Gatherers{metrics.Registry, own}), Logger: logger},
+		{
+			Name:    "metrics",
+			Flag:    "--metrics-bind-address",
+			Address: cfg.metricsAddr,
+			Handler: metricsHandler(prometheus.Gatherers{metrics.Registry, own}),
+			Logger:  logger,
+		},
 	}
 	if cfg.pprofAddr != "" {
 		ports = append(ports, listen.Config{

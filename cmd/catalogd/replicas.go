@@ -35,9 +35,12 @@ type replicaConfig struct {
 
 // addFlags adds the flags, with the names and defaults that Kubernetes' own components have.
 func (r *replicaConfig) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&r.elect, "leader-elect", false, "run beside other replicas in this namespace: the leader polls and publishes, the others follow it (default: true in a pod)")
-	f.DurationVar(&r.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long other replicas wait for a lost leader before one of them takes over")
-	f.DurationVar(&r.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long a leader that cannot renew its lease continues; less than --leader-elect-lease-duration")
+	f.BoolVar(&r.elect, "leader-elect", false,
+		"run beside other replicas in this namespace: the leader polls and publishes, the others follow it (default: true in a pod)")
+	f.DurationVar(&r.leaseDuration, "leader-elect-lease-duration", 15*time.Second,
+		"how long other replicas wait for a lost leader before one of them takes over")
+	f.DurationVar(&r.renewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+		"how long a leader that cannot renew its lease continues; less than --leader-elect-lease-duration")
 	f.DurationVar(&r.retryPeriod, "leader-elect-retry-period", 2*time.Second, "interval between attempts to renew or acquire the lease")
 }
 
@@ -49,10 +52,13 @@ func (r *replicaConfig) complete(f *pflag.FlagSet, inPod bool) {
 }
 
 func (r *replicaConfig) validate(check func(ok bool, format string, args ...any)) {
-	check(r.leaseDuration >= time.Second && r.leaseDuration%time.Second == 0, "--leader-elect-lease-duration %s is invalid: set whole seconds, at least 1s", r.leaseDuration)
-	check(r.leaseDuration > r.renewDeadline, "--leader-elect-lease-duration %s must be longer than --leader-elect-renew-deadline %s", r.leaseDuration, r.renewDeadline)
+	check(r.leaseDuration >= time.Second &&
+		r.leaseDuration%time.Second == 0, "--leader-elect-lease-duration %s is invalid: set whole seconds, at least 1s", r.leaseDuration)
+	check(r.leaseDuration > r.renewDeadline, "--leader-elect-lease-duration %s must be longer than --leader-elect-renew-deadline %s",
+		r.leaseDuration, r.renewDeadline)
 	check(r.retryPeriod > 0, "--leader-elect-retry-period %s must be longer than 0s", r.retryPeriod)
-	check(r.renewDeadline > 2*r.retryPeriod, "--leader-elect-renew-deadline %s must be longer than twice --leader-elect-retry-period %s", r.renewDeadline, r.retryPeriod)
+	check(r.renewDeadline > 2*r.retryPeriod, "--leader-elect-renew-deadline %s must be longer than twice --leader-elect-retry-period %s",
+		r.renewDeadline, r.retryPeriod)
 }
 
 // newLease returns the lease for the leader election; nil if there is one replica.

@@ -42,7 +42,9 @@ func TestReady(t *testing.T) {
 		{name: "new catalogs", dir: t.TempDir(), cache: &catalogList{items: []v1beta1.CatalogSource{catalogSource("new", "")}}},
 		{
 			name: "some not served", dir: filledStore(t), want: "not served yet: a, b",
-			cache: &catalogList{items: []v1beta1.CatalogSource{catalogSource("a", "sha256:1"), catalogSource("b", "sha256:2"), catalogSource("sample", current)}},
+			cache: &catalogList{
+				items: []v1beta1.CatalogSource{catalogSource("a", "sha256:1"), catalogSource("b", "sha256:2"), catalogSource("sample", current)},
+			},
 		},
 		{
 			name: "an older version served, at start", dir: filledStore(t), want: "not brought up to date yet: sample",

@@ -136,7 +136,8 @@ func TestRunWithoutAPIServer(t *testing.T) {
 					t.Errorf("%s: %d %s, want %s", url, status, body, want)
 				}
 			}
-			if status, body := answer(t, "http://"+cfg.metricsAddr+"/metrics"); status != http.StatusOK || !strings.Contains(body, "go_goroutines ") {
+			if status, body := answer(t, "http://"+cfg.metricsAddr+"/metrics"); status != http.StatusOK ||
+				!strings.Contains(body, "go_goroutines ") {
 				t.Errorf("metrics: status %d, body\n%s", status, body)
 			}
 
@@ -191,9 +192,13 @@ func TestRunErrors(t *testing.T) {
 		change func(*config)
 		want   string
 	}{
-		"content port":       {func(c *config) { c.content.addr = addr }, "listening for content requests on --content-bind-address " + addr + busy},
-		"health port":        {func(c *config) { c.healthAddr = addr }, "listening for health requests on --health-bind-address " + addr + busy},
-		"metrics port":       {func(c *config) { c.metricsAddr = addr }, "listening for metrics requests on --metrics-bind-address " + addr + busy},
+		"content port": {
+			func(c *config) { c.content.addr = addr }, "listening for content requests on --content-bind-address " + addr + busy,
+		},
+		"health port": {func(c *config) { c.healthAddr = addr }, "listening for health requests on --health-bind-address " + addr + busy},
+		"metrics port": {
+			func(c *config) { c.metricsAddr = addr }, "listening for metrics requests on --metrics-bind-address " + addr + busy,
+		},
 		"pprof port":         {func(c *config) { c.pprofAddr = addr }, "listening for pprof requests on --pprof-bind-address " + addr + busy},
 		"no kubeconfig":      {func(c *config) { c.kubeconfig = "" }, "(run in a pod, or set --kubeconfig)"},
 		"absent kubeconfig":  {func(c *config) { c.kubeconfig = "/absent" }, "finding the API server: stat /absent: no such file or directory"},

@@ -11,8 +11,9 @@ type storageMetrics struct{ store *store.Store }
 
 var (
 	storageUsed  = prometheus.NewDesc("catalogd_storage_used_bytes", "Size of the content on the volume in bytes.", nil, nil)
-	storageLimit = prometheus.NewDesc("catalogd_storage_limit_bytes", "Limit of the size of the content in bytes (--storage-limit); absent without a limit.", nil, nil)
-	storageFree  = prometheus.NewDesc("catalogd_storage_free_bytes", "Free bytes within the limit, or on the volume if it has fewer.", nil, nil)
+	storageLimit = prometheus.NewDesc("catalogd_storage_limit_bytes",
+		"Limit of the size of the content in bytes (--storage-limit); absent without a limit.", nil, nil)
+	storageFree = prometheus.NewDesc("catalogd_storage_free_bytes", "Free bytes within the limit, or on the volume if it has fewer.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

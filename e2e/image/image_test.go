@@ -54,7 +54,8 @@ func TestImage(t *testing.T) {
 	}
 	config, err := image.ConfigFile()
 	must.Succeed(t, err)
-	if config.Config.User != "65532:65532" || !cmp.Equal(config.Config.Entrypoint, []string{"/catalogd"}) || config.Architecture != runtime.GOARCH {
+	if config.Config.User != "65532:65532" ||
+		!cmp.Equal(config.Config.Entrypoint, []string{"/catalogd"}) || config.Architecture != runtime.GOARCH {
 		t.Errorf("user %q, entrypoint %q, architecture %q", config.Config.User, config.Config.Entrypoint, config.Architecture)
 	}
 	if said := runBinary(t, files["catalogd"]); said != "catalogd v1.2.3\n" {
@@ -70,7 +71,8 @@ func TestImage(t *testing.T) {
 func built(t *testing.T) v1.Image {
 	t.Helper()
 	out := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./hack/image", "--out", out, "--platforms", "linux/"+runtime.GOARCH, "--version", "v1.2.3", "--revision", "abc", "build")
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./hack/image", "--out", out, "--platforms", "linux/"+runtime.GOARCH, "--version",
+		"v1.2.3", "--revision", "abc", "build")
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1795348800")
 	var stdout, stderr bytes.Buffer
@@ -114,7 +116,9 @@ func checkSBOM(t *testing.T, text []byte) {
 	for _, component := range bom.Components {
 		all = append(all, component.Purl)
 	}
-	for _, want := range []string{"pkg:golang/stdlib@1.", "pkg:golang/k8s.io/client-go@v0.", "pkg:golang/golang.org/x/crypto/x509roots/fallback@v0."} {
+	for _, want := range []string{
+		"pkg:golang/stdlib@1.", "pkg:golang/k8s.io/client-go@v0.", "pkg:golang/golang.org/x/crypto/x509roots/fallback@v0.",
+	} {
 		if n := strings.Count("\n"+strings.Join(all, "\n"), "\n"+want); n != 1 {
 			t.Errorf("%d components begin with %s, want 1:\n%s", n, want, strings.Join(all, "\n"))
 		}

@@ -22,9 +22,11 @@ func TestAccepted(t *testing.T) {
 			objects := slices.DeleteFunc(render(t, kustomization), func(object *unstructured.Unstructured) bool {
 				return slices.Contains(foreign, object.GroupVersionKind().Group)
 			})
-			_, err := shared.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", file(t, objects...))
+			_, err := shared.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f",
+				file(t, objects...))
 			must.Succeed(t, err)
-			_, err = shared.Kubectl(t.Context(), "create", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", file(t, pod(t, objects)))
+			_, err = shared.Kubectl(t.Context(), "create", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f",
+				file(t, pod(t, objects)))
 			must.Succeed(t, err)
 		})
 	}
@@ -44,7 +46,9 @@ func TestRestricted(t *testing.T) {
 			case "hostPID":
 				must.Succeed(t, unstructured.SetNestedField(pod.Object, true, change...))
 			case "volumes":
-				must.Succeed(t, unstructured.SetNestedSlice(pod.Object, []any{map[string]any{"name": "data", "hostPath": map[string]any{"path": "/"}}}, change...))
+				must.Succeed(t, unstructured.SetNestedSlice(pod.Object, []any{
+					map[string]any{"name": "data", "hostPath": map[string]any{"path": "/"}},
+				}, change...))
 			default:
 				unstructured.RemoveNestedField(pod.Object, change...)
 			}

@@ -70,7 +70,17 @@ func TestChartInstalls(t *testing.T) {
 		{"install", "another", "two", "shard=a", "invalid ownership metadata"},
 		{"upgrade", "catalogd", "two", "", "namespace one has a catalogd too"},
 	} {
-		args := []string{step.action, step.release, chart, "--kubeconfig", shared.Kubeconfig, "--namespace", step.namespace, "--set", "catalogSelector=" + step.selector}
+		args := []string{
+			step.action,
+			step.release,
+			chart,
+			"--kubeconfig",
+			shared.Kubeconfig,
+			"--namespace",
+			step.namespace,
+			"--set",
+			"catalogSelector=" + step.selector,
+		}
 		if step.action == "install" {
 			args = append(args, "--create-namespace")
 		}
@@ -90,7 +100,8 @@ func TestChartValues(t *testing.T) {
 	const namespace = "by-values"
 	_, err := shared.Kubectl(t.Context(), "create", "namespace", namespace)
 	must.Succeed(t, err)
-	_, err = shared.Kubectl(t.Context(), "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted", "pod-security.kubernetes.io/warn=restricted")
+	_, err = shared.Kubectl(t.Context(), "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted",
+		"pod-security.kubernetes.io/warn=restricted")
 	must.Succeed(t, err)
 	for name, values := range map[string]string{
 		"defaults": ``,
@@ -124,9 +135,11 @@ leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 3s}
 			path := filepath.Join(t.TempDir(), "values.yaml")
 			must.Succeed(t, os.WriteFile(path, []byte(values), 0o600))
 			objects := template(t, namespace, "--values", path)
-			_, err := shared.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", file(t, objects...))
+			_, err := shared.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f",
+				file(t, objects...))
 			must.Succeed(t, err)
-			_, err = shared.Kubectl(t.Context(), "create", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", file(t, pod(t, objects)))
+			_, err = shared.Kubectl(t.Context(), "create", "--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f",
+				file(t, pod(t, objects)))
 			must.Succeed(t, err)
 			knowsFlags(t, containerArgs(t, objects))
 		})
@@ -141,7 +154,8 @@ func TestChartArgs(t *testing.T) {
 		"catalogSelector=shard in (a\\,b)": {"--external-url=https://catalogd.ns.svc", "--catalog-selector=shard in (a,b)"},
 		"replicas=1,leaderElection.enabled=false": {"--external-url=https://catalogd.ns.svc", "--leader-elect=false"},
 		"leaderElection.leaseDuration=60s,leaderElection.renewDeadline=40s,leaderElection.retryPeriod=5s": {
-			"--external-url=https://catalogd.ns.svc", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=5s",
+			"--external-url=https://catalogd.ns.svc", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s",
+			"--leader-elect-retry-period=5s",
 		},
 		"extraArgs={--log-level=debug}": {"--external-url=https://catalogd.ns.svc", "--log-level=debug"},
 	} {
@@ -223,7 +237,8 @@ func (n schemaNode) describes(t *testing.T, path string, value any) {
 // Several replicas need leader election.
 func TestChartWantsALeader(t *testing.T) {
 	const want = "set leaderElection.enabled=true, or replicas=1"
-	if _, err := helm(t, "template", "catalogd", chart, "--set", "leaderElection.enabled=false"); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := helm(t, "template", "catalogd", chart, "--set", "leaderElection.enabled=false"); err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("three replicas without leader election: got error %v, want %q", err, want)
 	}
 }

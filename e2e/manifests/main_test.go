@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 
 func runTests(m *testing.M) (code int, err error) {
 	if os.Getenv("CATALOGD_BIN") == "" || os.Getenv("KUBEBUILDER_ASSETS") == "" || os.Getenv("HELM") == "" {
-		return 1, errors.New("CATALOGD_BIN (the built catalogd), KUBEBUILDER_ASSETS (a directory with etcd, kube-apiserver, kubectl) and HELM must be set: run `make e2e`")
+		return 1, errors.New("CATALOGD_BIN (the built catalogd), KUBEBUILDER_ASSETS (a directory with etcd, kube-apiserver, kubectl) " +
+			"and HELM must be set: run `make e2e`")
 	}
 	log.SetLogger(logr.Discard())
 	shared, err = system.StartControlPlane(root)

@@ -161,6 +161,8 @@ func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 }
 
 // dialTo connects to a fixed address, independent of the URL.
-func dialTo(dial func(context.Context, string, string) (net.Conn, error), address string) func(context.Context, string, string) (net.Conn, error) {
+func dialTo(
+	dial func(context.Context, string, string) (net.Conn, error), address string,
+) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, _ string) (net.Conn, error) { return dial(ctx, network, address) }
 }

@@ -141,8 +141,10 @@ func (i *installation) allReady(ctx context.Context) error {
 		return err
 	}
 	s := set.Status
-	if s.ObservedGeneration != set.Generation || s.UpdateRevision != s.CurrentRevision || s.ReadyReplicas != *set.Spec.Replicas || s.Replicas != *set.Spec.Replicas {
-		return fmt.Errorf("%d of %d replicas are ready; revision %s is to follow %s", s.ReadyReplicas, *set.Spec.Replicas, s.UpdateRevision, s.CurrentRevision)
+	if s.ObservedGeneration != set.Generation ||
+		s.UpdateRevision != s.CurrentRevision || s.ReadyReplicas != *set.Spec.Replicas || s.Replicas != *set.Spec.Replicas {
+		return fmt.Errorf("%d of %d replicas are ready; revision %s is to follow %s", s.ReadyReplicas, *set.Spec.Replicas, s.UpdateRevision,
+			s.CurrentRevision)
 	}
 	catalogs := list("CatalogSource")
 	if err := i.List(ctx, catalogs); err != nil {

@@ -41,7 +41,8 @@ func (c *cluster) plugin(ctx context.Context, args ...string) (stdout, stderr st
 func TestPlugin(t *testing.T) {
 	waitUntil(t, "all replicas and catalogs are ready", installed.allReady)
 	var out string
-	waitUntil(t, "the plugin lists the packages that are published", func(ctx context.Context) (err error) { // packages of a deleted catalog are deleted later
+	// packages of a deleted catalog are deleted later
+	waitUntil(t, "the plugin lists the packages that are published", func(ctx context.Context) (err error) {
 		packages := list("OperatorPackage")
 		if err := installed.List(ctx, packages); err != nil {
 			return err
@@ -91,7 +92,8 @@ func TestPlugin(t *testing.T) {
 	}
 	bind("Role", "catalogd-cli-user")
 	waitUntil(t, "the user may read", func(ctx context.Context) error {
-		now, complaint, code, err := installed.plugin(ctx, "get", "packages", "--no-headers", "-o", "custom-columns=:.name,:.catalog.name", "--as", user)
+		now, complaint, code, err := installed.plugin(ctx, "get", "packages", "--no-headers", "-o", "custom-columns=:.name,:.catalog.name",
+			"--as", user)
 		if err == nil && (code != 0 || now != out) {
 			err = errors.New("exit code, or list of packages: " + complaint)
 		}

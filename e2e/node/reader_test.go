@@ -73,7 +73,8 @@ func (i *installation) token(ctx context.Context, account string) (string, error
 	if err := client.IgnoreAlreadyExists(i.Create(ctx, object)); err != nil {
 		return "", err
 	}
-	request, err := i.kubernetes.CoreV1().ServiceAccounts(clientNamespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request, err := i.kubernetes.CoreV1().ServiceAccounts(clientNamespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +123,8 @@ func (r *reader) ask(ctx context.Context, path string) error {
 		return fmt.Errorf("GET %s, after %d good replies: %w", path, r.replies, err)
 	}
 	if want := r.known[path]; got != want {
-		return fmt.Errorf("GET %s, after %d good replies: it is %x of %s, want %x of %s", path, r.replies, got.sum, got.digest, want.sum, want.digest)
+		return fmt.Errorf("GET %s, after %d good replies: it is %x of %s, want %x of %s", path, r.replies, got.sum, got.digest, want.sum,
+			want.digest)
 	}
 	r.replies++
 	return nil

@@ -125,7 +125,10 @@ func (p *sourcePackage) bundle(rng *rand.Rand, name, release string) map[string]
 		"schema": "olm.bundle", "package": p.name, "name": name, "image": "registry.example/bundles/" + name,
 		"properties": []map[string]any{
 			{"type": "olm.package", "value": map[string]any{"packageName": p.name, "version": release}},
-			{"type": "olm.csv.metadata", "value": map[string]any{"displayName": p.name, "description": "Does nothing.", "provider": map[string]any{"name": "Soak"}}},
+			{
+				"type":  "olm.csv.metadata",
+				"value": map[string]any{"displayName": p.name, "description": "Does nothing.", "provider": map[string]any{"name": "Soak"}},
+			},
 			{"type": "example.com.filler", "value": filler(rng, p.filler)},
 		},
 	}
@@ -133,7 +136,9 @@ func (p *sourcePackage) bundle(rng *rand.Rand, name, release string) map[string]
 
 // filler returns text that compresses to about a third, like catalogs.
 func filler(rng *rand.Rand, size int) string {
-	words := [...]string{"operator ", "catalog ", "bundle ", "channel ", "upgrade ", "\"quoted\" ", "größer ", "line\n", "12.50 ", "back\\slash "}
+	words := [...]string{
+		"operator ", "catalog ", "bundle ", "channel ", "upgrade ", "\"quoted\" ", "größer ", "line\n", "12.50 ", "back\\slash ",
+	}
 	b := make([]byte, 0, size+20)
 	for len(b) < size {
 		b = append(b, words[rng.IntN(len(words))]...)

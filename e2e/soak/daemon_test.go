@@ -37,7 +37,9 @@ type daemon struct {
 
 func newDaemon(t *testing.T, kubeconfig, dataDir string) *daemon {
 	t.Helper()
-	d := &daemon{content: system.FreeAddress(t), health: system.FreeAddress(t), metrics: system.FreeAddress(t), dataDir: dataDir, log: newDaemonLog(t)}
+	d := &daemon{
+		content: system.FreeAddress(t), health: system.FreeAddress(t), metrics: system.FreeAddress(t), dataDir: dataDir, log: newDaemonLog(t),
+	}
 	d.args = system.DaemonArgs(kubeconfig, dataDir, d.content, d.health, d.metrics)
 	t.Cleanup(func() { _ = d.kill() })
 	return d

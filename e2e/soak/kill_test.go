@@ -96,7 +96,8 @@ func (k *kills) String() string {
 	}
 	if len(k.starts) > 0 {
 		sorted := slices.Sorted(slices.Values(k.starts))
-		text += fmt.Sprintf("; first answer after %s, at most %s", sorted[len(sorted)/2].Round(time.Millisecond), sorted[len(sorted)-1].Round(time.Millisecond))
+		text += fmt.Sprintf("; first answer after %s, at most %s", sorted[len(sorted)/2].Round(time.Millisecond),
+			sorted[len(sorted)-1].Round(time.Millisecond))
 	}
 	return text
 }

@@ -57,7 +57,8 @@ func runTests(m *testing.M) (code int, err error) {
 func requireBinaries(t *testing.T) {
 	t.Helper()
 	if shared == nil {
-		t.Skip("it takes minutes, and needs CATALOGD_BIN (the built catalogd) and KUBEBUILDER_ASSETS (a directory with etcd, kube-apiserver, kubectl): run `make soak`")
+		t.Skip("it takes minutes, and needs CATALOGD_BIN (the built catalogd) and KUBEBUILDER_ASSETS (a directory with etcd, " +
+			"kube-apiserver, kubectl): run `make soak`")
 	}
 }
 

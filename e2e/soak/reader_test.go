@@ -36,8 +36,10 @@ type reader struct {
 type tally struct{ verified, bytes, notModified, notYet, unexamined, down, cut, gone atomic.Int64 }
 
 func (t *tally) String() string {
-	return fmt.Sprintf("%d replies right (%d MiB), %d of them not modified; %d not served yet, %d not examined yet, %d of versions that are gone, %d while it was down, %d cut short by a kill",
-		t.verified.Load(), t.bytes.Load()>>20, t.notModified.Load(), t.notYet.Load(), t.unexamined.Load(), t.gone.Load(), t.down.Load(), t.cut.Load())
+	return fmt.Sprintf("%d replies right (%d MiB), %d of them not modified; %d not served yet, %d not examined yet, %d of versions "+
+		"that are gone, %d while it was down, %d cut short by a kill",
+		t.verified.Load(), t.bytes.Load()>>20, t.notModified.Load(), t.notYet.Load(), t.unexamined.Load(), t.gone.Load(), t.down.Load(),
+		t.cut.Load())
 }
 
 func newReader(d *daemon, l *ledger, part string, t *tally) *reader {
@@ -171,7 +173,8 @@ func (r *reader) current(ctx context.Context, e *entry, path string, header map[
 func (r *reader) verify(e *entry, got *reply, want sum) error {
 	have := sha256.Sum256(got.body)
 	if have != want {
-		return fmt.Errorf("GET %s: status %d, %d bytes that are not those of %s: %.100q", got.path, got.status, len(got.body), got.header.Get(digestHeader), got.body)
+		return fmt.Errorf("GET %s: status %d, %d bytes that are not those of %s: %.100q", got.path, got.status, len(got.body),
+			got.header.Get(digestHeader), got.body)
 	}
 	r.tally.verified.Add(1)
 	return e.sameTag(got.path+" "+got.header.Get("Content-Encoding"), got.header.Get("ETag"), have)

@@ -235,7 +235,8 @@ func (s *soaking) ending(ctx context.Context, t *testing.T, before usage) error 
 	var after usage
 	err = within(ctx, patience, func() (err error) {
 		after, err = s.usage()
-		if err == nil && (after.memory > most.memory || after.files > most.files || after.goroutines > most.goroutines || after.disk > most.disk) {
+		if err == nil && (after.memory > most.memory ||
+			after.files > most.files || after.goroutines > most.goroutines || after.disk > most.disk) {
 			err = fmt.Errorf("it takes more than at the start: %s; want at most %s", after, most)
 		}
 		return err

@@ -23,7 +23,8 @@ type usage struct {
 }
 
 func (u usage) String() string {
-	return fmt.Sprintf("memory %d MiB, %d open files, %d goroutines, disk %.1f MiB", u.memory>>20, u.files, u.goroutines, float64(u.disk)/(1<<20))
+	return fmt.Sprintf("memory %d MiB, %d open files, %d goroutines, disk %.1f MiB", u.memory>>20, u.files, u.goroutines,
+		float64(u.disk)/(1<<20))
 }
 
 // usage reads the usage from the kernel and from /metrics.

@@ -180,7 +180,8 @@ func (c *crew) read(w *world, readers int) {
 func (w *world) progress(ctx context.Context, t *testing.T, more func() string) error {
 	for pause(ctx, 10*time.Second) {
 		publications, versions := w.ledger.count()
-		line := fmt.Sprintf("%s: %d publications of %d versions; %s; %s", time.Since(w.begun).Round(time.Second), publications, versions, &w.tally, more())
+		line := fmt.Sprintf("%s: %d publications of %d versions; %s; %s", time.Since(w.begun).Round(time.Second), publications, versions,
+			&w.tally, more())
 		if u, err := w.usage(); err == nil { // otherwise it is down
 			line += "; " + u.String()
 		}
@@ -311,7 +312,8 @@ func (w *world) servesLast(e *entry) error {
 			return fmt.Errorf("GET %s: %w", got.path, err)
 		}
 		if sha256.Sum256(got.body) != e.last().all {
-			return fmt.Errorf("GET %s: status %d, digest %s, %d bytes; want those of %s", got.path, got.status, got.header.Get(digestHeader), len(got.body), e.last().digest)
+			return fmt.Errorf("GET %s: status %d, digest %s, %d bytes; want those of %s", got.path, got.status, got.header.Get(digestHeader),
+				len(got.body), e.last().digest)
 		}
 	}
 	return nil

@@ -66,13 +66,18 @@ func imageOf(binary string, platform v1.Platform, of release) (v1.Image, error) 
 		files []reproducible.File
 	}{
 		{"CA certificates", []reproducible.File{{Path: rootsPath, Data: roots}}},
-		{"catalogd", []reproducible.File{{Path: binaryPath, Data: program, Mode: 0o755}, {Path: sbomPath, Data: bom}, {Path: dataPath + "/", Owner: user}}},
+		{
+			"catalogd",
+			[]reproducible.File{{Path: binaryPath, Data: program, Mode: 0o755}, {Path: sbomPath, Data: bom}, {Path: dataPath + "/", Owner: user}},
+		},
 	} {
 		layer, err := layerOf(content.files)
 		if err != nil {
 			return nil, fmt.Errorf("packing %s: %w", content.name, err)
 		}
-		layers = append(layers, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: of.created}, CreatedBy: "hack/image: " + content.name}})
+		layers = append(layers, mutate.Addendum{
+			Layer: layer, History: v1.History{Created: v1.Time{Time: of.created}, CreatedBy: "hack/image: " + content.name},
+		})
 	}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	base, err = mutate.ConfigFile(base, &v1.ConfigFile{

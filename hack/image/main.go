@@ -65,7 +65,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SortFlags = false
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&opts.out, "out", "bin", "`DIR` of the layout and the archive")
-	flags.StringSliceVar(&opts.platforms, "platforms", []string{"linux/amd64", "linux/arm64", "linux/ppc64le", "linux/s390x"}, "target platforms")
+	flags.StringSliceVar(&opts.platforms, "platforms", []string{
+		"linux/amd64", "linux/arm64", "linux/ppc64le", "linux/s390x",
+	}, "target platforms")
 	flags.StringVar(&opts.release.version, "version", "unknown", "version of catalogd")
 	flags.StringVar(&opts.release.revision, "revision", "", "commit it is built from")
 	flags.Usage = func() { fmt.Fprintf(stdout, usage, flags.FlagUsages()) }
@@ -117,7 +119,8 @@ func build(ctx context.Context, opts options, stdout, stderr io.Writer) error {
 		}
 		fmt.Fprintf(stderr, "compiling for %s\n", text)
 		binaries[text] = filepath.Join(dir, strings.ReplaceAll(text, "/", "-"))
-		if err := reproducible.Compile(ctx, "catalogd", platform.OS, platform.Architecture, opts.release.version, binaries[text], stderr); err != nil {
+		if err := reproducible.Compile(ctx, "catalogd", platform.OS, platform.Architecture, opts.release.version, binaries[text],
+			stderr); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,8 @@ func TestPush(t *testing.T) {
 	if diff := cmp.Diff([]string{"linux/amd64", "linux/arm64", "linux/s390x"}, platforms); diff != "" {
 		t.Errorf("platforms (-want +got):\n%s", diff)
 	}
-	if manifest.Annotations["org.opencontainers.image.version"] != some.version || manifest.Annotations["org.opencontainers.image.revision"] != some.revision {
+	if manifest.Annotations["org.opencontainers.image.version"] != some.version ||
+		manifest.Annotations["org.opencontainers.image.revision"] != some.revision {
 		t.Errorf("annotations: %v", manifest.Annotations)
 	}
 }
@@ -116,7 +117,8 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		})
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	if err := run(t.Context(), []string{"build"}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "expected seconds since 1970") {
+	if err := run(t.Context(), []string{"build"}, io.Discard, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "expected seconds since 1970") {
 		t.Errorf("got error %v", err)
 	}
 }

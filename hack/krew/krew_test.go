@@ -55,13 +55,15 @@ func TestManifest(t *testing.T) {
 	must.Succeed(t, err)
 	var m pluginManifest
 	must.Succeed(t, yaml.UnmarshalStrict(text, &m))
-	if m.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || m.Kind != "Plugin" || m.Metadata.Name != "catalog" || m.Spec.Version != "v1.2.3" {
+	if m.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" ||
+		m.Kind != "Plugin" || m.Metadata.Name != "catalog" || m.Spec.Version != "v1.2.3" {
 		t.Errorf("it begins %s %s %s %s", m.APIVersion, m.Kind, m.Metadata.Name, m.Spec.Version)
 	}
 	if short := m.Spec.ShortDescription; short == "" || len(short) > 50 || strings.ContainsAny(short, "\r\n") {
 		t.Errorf("the short description %q is not one line of at most 50 characters", short)
 	}
-	if m.Spec.Homepage == "" || m.Spec.Description == "" || !strings.Contains(m.Spec.Caveats, "store/catalog/v1.2.3/kubectl_complete-catalog") {
+	if m.Spec.Homepage == "" || m.Spec.Description == "" ||
+		!strings.Contains(m.Spec.Caveats, "store/catalog/v1.2.3/kubectl_complete-catalog") {
 		t.Errorf("homepage %q, description %q, caveats %q", m.Spec.Homepage, m.Spec.Description, m.Spec.Caveats)
 	}
 	var platforms []string

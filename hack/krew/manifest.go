@@ -20,7 +20,9 @@ var manifestTemplate = template.Must(template.New("krew.yaml").Parse(manifest))
 // writeManifest writes the manifest, named after the plugin.
 func writeManifest(opts options, archives []archive) error {
 	var text bytes.Buffer
-	err := manifestTemplate.Execute(&text, map[string]any{"Version": opts.version, "URL": strings.TrimSuffix(opts.url, "/"), "Archives": archives})
+	err := manifestTemplate.Execute(&text, map[string]any{
+		"Version": opts.version, "URL": strings.TrimSuffix(opts.url, "/"), "Archives": archives,
+	})
 	if err != nil {
 		return err
 	}

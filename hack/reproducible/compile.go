@@ -11,7 +11,9 @@ import (
 )
 
 // Settled are the settings of Go that affect the bytes of a program.
-var Settled = []string{"GOFLAGS=-trimpath -buildvcs=false", "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOPPC64=power8", "GOFIPS140=off", "GOEXPERIMENT="}
+var Settled = []string{
+	"GOFLAGS=-trimpath -buildvcs=false", "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOPPC64=power8", "GOFIPS140=off", "GOEXPERIMENT=",
+}
 
 // Compile builds cmd/NAME of this module as a static, stripped program with its version.
 func Compile(ctx context.Context, name, system, arch, version, to string, stderr io.Writer) error {

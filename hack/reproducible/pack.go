@@ -69,7 +69,9 @@ func parents(of string) (dirs []string) {
 
 // Add adds a file to an archive as Tar does.
 func Add(archive *tar.Writer, f File) error {
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Size: int64(len(f.Data)), Mode: f.mode(), Uid: f.Owner, Gid: f.Owner, Format: tar.FormatUSTAR}
+	header := &tar.Header{
+		Typeflag: tar.TypeReg, Name: f.Path, Size: int64(len(f.Data)), Mode: f.mode(), Uid: f.Owner, Gid: f.Owner, Format: tar.FormatUSTAR,
+	}
 	if f.isDir() {
 		header.Typeflag = tar.TypeDir
 	}

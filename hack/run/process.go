@@ -107,7 +107,8 @@ func (k kubectl) run(ctx context.Context, stdin string, args ...string) (string,
 // writeScript writes a kubectl executable with the kubeconfig set, for users, that also finds plugins in a
 // directory. The environment names the kubeconfig, as kubectl accepts no flags before the name of a plugin.
 func (k kubectl) writeScript(path, plugins string) error {
-	script := fmt.Sprintf("#!/bin/sh\nKUBECONFIG=%s PATH=%s:\"$PATH\" exec %s \"$@\"\n", shellQuote(k.kubeconfig), shellQuote(plugins), shellQuote(k.program))
+	script := fmt.Sprintf("#!/bin/sh\nKUBECONFIG=%s PATH=%s:\"$PATH\" exec %s \"$@\"\n", shellQuote(k.kubeconfig), shellQuote(plugins),
+		shellQuote(k.program))
 	return os.WriteFile(path, []byte(script), 0o755)
 }
 

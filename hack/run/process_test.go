@@ -64,7 +64,8 @@ func TestChildDies(t *testing.T) {
 	}
 	// A step in progress ends for the same reason.
 	err := every(ctx, time.Hour, func() bool { return false })
-	if want := "etcd exited unexpectedly (exit status 7)"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "  no space left") {
+	if want := "etcd exited unexpectedly (exit status 7)"; err == nil ||
+		!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "  no space left") {
 		t.Errorf("every() = %v, want it to hold %q and the end of the log", err, want)
 	}
 	w.down(err)

@@ -111,7 +111,13 @@ func TestFollow(t *testing.T) {
 	for _, test := range []struct{ name, stream, wantOut, wantErr, wantLast string }{
 		{name: "becomes ready", stream: fresh + unpacking + unpacking + ready, wantOut: "sample: unpacking\nsample: served\n"},
 		{name: "stays so", stream: ready + blocked, wantOut: "sample: served\n"},
-		{name: "refused", stream: fresh + blocked + ready, wantOut: "sample: bad\n", wantErr: "failed permanently", wantLast: "(Blocked): a.yaml is bad"},
+		{
+			name:     "refused",
+			stream:   fresh + blocked + ready,
+			wantOut:  "sample: bad\n",
+			wantErr:  "failed permanently",
+			wantLast: "(Blocked): a.yaml is bad",
+		},
 		{name: "never looked at", stream: fresh, wantErr: "EOF", wantLast: "no conditions"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

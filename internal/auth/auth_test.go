@@ -83,7 +83,9 @@ func request(path, authorization string) *http.Request {
 func (c *cluster) serviceAccount(t *testing.T, audiences ...string) (name, token string) {
 	t.Helper()
 	accounts := c.admin.CoreV1().ServiceAccounts("default")
-	account, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "reader-"}}, metav1.CreateOptions{})
+	account, err := accounts.Create(t.Context(), &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "reader-"},
+	}, metav1.CreateOptions{})
 	must.Succeed(t, err)
 	review, err := accounts.CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{Audiences: audiences},

@@ -175,8 +175,10 @@ func (c *cluster) service(t *testing.T, namespace, name string, handler http.Han
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address.IP.String()}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: name}}},
-		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: new(port)}},
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{address.IP.String()}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: name}},
+		},
+		Ports: []discoveryv1.EndpointPort{{Name: new("https"), Port: new(port)}},
 	}
 	_, err = c.admin.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), slice, metav1.CreateOptions{})
 	must.Succeed(t, err)

@@ -67,7 +67,9 @@ func newAPIServer(t *testing.T) *apiServer {
 		}
 		reply(w, http.StatusOK, authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}})
 	})
-	mux.HandleFunc("GET /api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication", func(
+		w http.ResponseWriter, r *http.Request,
+	) {
 		s.core(w, r)
 	})
 	s.Server = httptest.NewServer(mux)
@@ -101,7 +103,10 @@ func (s *apiServer) asked() (all, most int) {
 
 func (s *apiServer) authorizer(t *testing.T) *Authorizer {
 	t.Helper()
-	a, err := New(Config{REST: &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, Logger: slog.New(slog.DiscardHandler)})
+	a, err := New(Config{
+		REST:   &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	must.Succeed(t, err)
 	return a
 }
@@ -218,9 +223,19 @@ func TestOddAnswers(t *testing.T) {
 			return true
 		}, answer{Err: "creating a TokenReview: "}, 2},
 		"broken off": {func(http.ResponseWriter, string) bool { panic(http.ErrAbortHandler) }, answer{Err: "EOF"}, 2},
-		"500":        {func(w http.ResponseWriter, _ string) bool { fail(w, http.StatusInternalServerError); return true }, answer{Err: "creating a TokenReview: no"}, 8},
-		"401":        {func(w http.ResponseWriter, _ string) bool { fail(w, http.StatusUnauthorized); return true }, answer{Err: "creating a TokenReview: no"}, 2},
-		"403":        {func(w http.ResponseWriter, _ string) bool { fail(w, http.StatusForbidden); return true }, answer{Err: "system:auth-delegator"}, 2},
+		"500": {
+			func(w http.ResponseWriter, _ string) bool { fail(w, http.StatusInternalServerError); return true },
+			answer{Err: "creating a TokenReview: no"},
+			8,
+		},
+		"401": {
+			func(w http.ResponseWriter, _ string) bool { fail(w, http.StatusUnauthorized); return true },
+			answer{Err: "creating a TokenReview: no"},
+			2,
+		},
+		"403": {
+			func(w http.ResponseWriter, _ string) bool { fail(w, http.StatusForbidden); return true }, answer{Err: "system:auth-delegator"}, 2,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newAPIServer(t)
@@ -276,7 +291,9 @@ func TestWithdrawnAuthorities(t *testing.T) {
 	}
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
-			reply(w, code, map[string]any{"kind": "Status", "status": "Failure", "code": code, "reason": strings.ReplaceAll(http.StatusText(code), " ", "")})
+			reply(w, code, map[string]any{
+				"kind": "Status", "status": "Failure", "code": code, "reason": strings.ReplaceAll(http.StatusText(code), " ", ""),
+			})
 		}
 	}
 	good := data(map[string]string{authoritiesKey: string(cluster.pem)})
@@ -320,10 +337,17 @@ func TestCertificatesOfNobody(t *testing.T) {
 	front := serveAnswers(t, a)
 	client := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	for name, template := range map[string]*x509.Certificate{
-		"expired":      {Subject: pkix.Name{CommonName: "alice"}, NotAfter: time.Now().Add(-time.Minute), ExtKeyUsage: client},
-		"not yet good": {Subject: pkix.Name{CommonName: "alice"}, NotBefore: time.Now().Add(time.Hour), NotAfter: time.Now().Add(2 * time.Hour), ExtKeyUsage: client},
-		"no name":      {Subject: pkix.Name{Organization: []string{"system:masters"}}, NotAfter: cluster.cert.NotAfter, ExtKeyUsage: client},
-		"of a server":  {Subject: pkix.Name{CommonName: "alice"}, NotAfter: cluster.cert.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
+		"expired": {Subject: pkix.Name{CommonName: "alice"}, NotAfter: time.Now().Add(-time.Minute), ExtKeyUsage: client},
+		"not yet good": {
+			Subject:     pkix.Name{CommonName: "alice"},
+			NotBefore:   time.Now().Add(time.Hour),
+			NotAfter:    time.Now().Add(2 * time.Hour),
+			ExtKeyUsage: client,
+		},
+		"no name": {Subject: pkix.Name{Organization: []string{"system:masters"}}, NotAfter: cluster.cert.NotAfter, ExtKeyUsage: client},
+		"of a server": {
+			Subject: pkix.Name{CommonName: "alice"}, NotAfter: cluster.cert.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		},
 	} {
 		pair := cluster.sign(t, template)
 		if got := get(t, front, "/catalogs", "", pair); got != "|false|" {

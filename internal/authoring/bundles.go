@@ -76,7 +76,8 @@ func (p *pkg) checkProperties(b *blob, properties []property.Property) map[strin
 	for i, one := range properties {
 		found[one.Type]++
 		if len(one.Value) == 0 {
-			p.fault(b, "property-malformed", []any{"properties", i}, "bundle %s: property %d of type %s has no value", quote(b.name), i, quote(one.Type))
+			p.fault(b, "property-malformed", []any{"properties", i}, "bundle %s: property %d of type %s has no value", quote(b.name), i,
+				quote(one.Type))
 			continue
 		}
 		if _, err := property.Parse([]property.Property{one}); err != nil {
@@ -113,7 +114,8 @@ func (p *pkg) checkPackageProperty(b *bundle, properties []property.Property) {
 	value := []any{"properties", at, "value"}
 	if content.PackageName != b.pkg {
 		p.fault(b.blob, "bundle-package", append(value, "packageName"),
-			"bundle %s: package %s does not match \"olm.package\" property %s; make them the same", quote(b.name), quote(b.pkg), quote(content.PackageName))
+			"bundle %s: package %s does not match \"olm.package\" property %s; make them the same", quote(b.name), quote(b.pkg),
+			quote(content.PackageName))
 	}
 	p.checkVersion(b, content, value)
 }
@@ -138,15 +140,18 @@ func (p *pkg) checkVersion(b *bundle, content property.Package, path []any) {
 	if content.Release != "" {
 		release, err := model.NewRelease(content.Release)
 		if err != nil {
-			p.fault(b.blob, "bundle-version", append(path, "release"), "bundle %s: release %s: %s", quote(b.name), quote(content.Release), oneLine(err))
+			p.fault(b.blob, "bundle-version", append(path, "release"), "bundle %s: release %s: %s", quote(b.name), quote(content.Release),
+				oneLine(err))
 			return
 		}
 		one.Release = semver.Version{Pre: release}
 		if want := p.name + "-v" + one.VersionString(); b.name != "" && b.name != want {
-			p.fault(b.blob, "bundle-name", []any{"name"}, "name %s does not match normalized name %s, which a release requires", quote(b.name), quote(want))
+			p.fault(b.blob, "bundle-name", []any{"name"}, "name %s does not match normalized name %s, which a release requires", quote(b.name),
+				quote(want))
 		}
 		if len(version.Build) > 0 {
-			p.fault(b.blob, "bundle-version", append(path, "version"), "bundle %s: a version with a release must not have build metadata (%s)", quote(b.name), quote(content.Version))
+			p.fault(b.blob, "bundle-version", append(path, "version"), "bundle %s: a version with a release must not have build metadata (%s)",
+				quote(b.name), quote(content.Version))
 		}
 	}
 	b.version = one.VersionString()
@@ -164,12 +169,14 @@ func (p *pkg) checkBundles() {
 	seen := map[string]*blob{}
 	for _, b := range p.bundles {
 		if first := seen[b.name]; first != nil {
-			p.fault(b.blob, "bundle-duplicate", []any{"name"}, "duplicate bundle %s: the first is in %s; keep one of them", quote(b.name), first.file)
+			p.fault(b.blob, "bundle-duplicate", []any{"name"}, "duplicate bundle %s: the first is in %s; keep one of them", quote(b.name),
+				first.file)
 			continue
 		}
 		seen[b.name] = b.blob
 		if !listed[b.name] && !unknown {
-			p.missing(b.blob, "bundle-no-channel", []any{"name"}, "bundle %s not found in any channel entries; add an entry, or remove the bundle", quote(b.name))
+			p.missing(b.blob, "bundle-no-channel", []any{"name"}, "bundle %s not found in any channel entries; add an entry, or remove the bundle",
+				quote(b.name))
 		}
 	}
 }
@@ -184,7 +191,8 @@ func (p *pkg) checkVersions() {
 		if other := first[b.version]; other == nil {
 			first[b.version] = b
 		} else if other.name != b.name {
-			p.fault(b.blob, "version-duplicate", []any{"properties"}, "duplicate version %s: bundle %s has the same; change one of them", b.version, quote(other.name))
+			p.fault(b.blob, "version-duplicate", []any{"properties"}, "duplicate version %s: bundle %s has the same; change one of them",
+				b.version, quote(other.name))
 		}
 	}
 }

@@ -21,7 +21,8 @@ func (p *pkg) checkChannels() {
 		if ch.name == "" {
 			p.fault(ch.blob, "channel-name", nil, "package %s has a channel with no name: set name", quote(p.name))
 		} else if first := seen[ch.name]; first != nil {
-			p.fault(ch.blob, "channel-duplicate", []any{"name"}, "duplicate channel %s: the first is in %s; keep one of them", quote(ch.name), first.file)
+			p.fault(ch.blob, "channel-duplicate", []any{"name"}, "duplicate channel %s: the first is in %s; keep one of them", quote(ch.name),
+				first.file)
 		} else {
 			seen[ch.name] = ch.blob
 		}
@@ -40,7 +41,8 @@ func (p *pkg) checkEntries(ch decoded[declcfg.Channel], known map[string]bool) {
 	for i, e := range ch.content.Entries {
 		switch {
 		case seen[e.Name]:
-			p.fault(ch.blob, "entry-duplicate", []any{"entries", i, "name"}, "channel %s: duplicate entry %s; keep one of them", quote(ch.name), quote(e.Name))
+			p.fault(ch.blob, "entry-duplicate", []any{"entries", i, "name"}, "channel %s: duplicate entry %s; keep one of them", quote(ch.name),
+				quote(e.Name))
 		case !known[e.Name]:
 			p.missing(ch.blob, "entry-unknown-bundle", []any{"entries", i, "name"},
 				"channel %s: the package has no olm.bundle %s; add it, or remove the entry", quote(ch.name), quote(e.Name))
@@ -48,7 +50,8 @@ func (p *pkg) checkEntries(ch decoded[declcfg.Channel], known map[string]bool) {
 		seen[e.Name] = true
 		for j, skip := range e.Skips {
 			if skip == "" {
-				p.fault(ch.blob, "entry-skips", []any{"entries", i, "skips", j}, "channel %s: entry %s skips an empty name; remove it", quote(ch.name), quote(e.Name))
+				p.fault(ch.blob, "entry-skips", []any{"entries", i, "skips", j}, "channel %s: entry %s skips an empty name; remove it",
+					quote(ch.name), quote(e.Name))
 			}
 		}
 		if e.SkipRange == "" {
@@ -56,7 +59,8 @@ func (p *pkg) checkEntries(ch decoded[declcfg.Channel], known map[string]bool) {
 		}
 		if _, err := semver.ParseRange(e.SkipRange); err != nil {
 			p.fault(ch.blob, "entry-skip-range", []any{"entries", i, "skipRange"},
-				"channel %s: entry %s has the invalid skipRange %s: %s; write it like \">=1.0.0 <1.2.0\"", quote(ch.name), quote(e.Name), quote(e.SkipRange), oneLine(err))
+				"channel %s: entry %s has the invalid skipRange %s: %s; write it like \">=1.0.0 <1.2.0\"", quote(ch.name), quote(e.Name),
+				quote(e.SkipRange), oneLine(err))
 		}
 	}
 }
@@ -126,12 +130,14 @@ func (p *pkg) checkDeprecations() {
 	for i, d := range p.deprecations {
 		if i > 0 {
 			p.fault(d.blob, "deprecation-duplicate", nil,
-				"expected a maximum of one deprecation per package: the first of %s is in %s; move the entries there", quote(p.name), p.deprecations[0].file)
+				"expected a maximum of one deprecation per package: the first of %s is in %s; move the entries there", quote(p.name),
+				p.deprecations[0].file)
 		}
 		seen := map[declcfg.PackageScopedReference]bool{}
 		for i, e := range d.content.Entries {
 			if seen[e.Reference] {
-				p.fault(d.blob, "deprecation-duplicate", []any{"entries", i, "reference"}, "%s %s is deprecated twice; keep one entry", e.Reference.Schema, quote(e.Reference.Name))
+				p.fault(d.blob, "deprecation-duplicate", []any{"entries", i, "reference"}, "%s %s is deprecated twice; keep one entry",
+					e.Reference.Schema, quote(e.Reference.Name))
 			}
 			seen[e.Reference] = true
 			p.checkDeprecation(d.blob, e, []any{"entries", i})
@@ -145,11 +151,13 @@ func (p *pkg) checkDeprecation(b *blob, e declcfg.DeprecationEntry, path []any) 
 	switch ref := e.Reference; ref.Schema {
 	case fbc.SchemaBundle:
 		if found = slices.ContainsFunc(p.bundles, func(b *bundle) bool { return b.name == ref.Name }); !found {
-			p.missing(b, "deprecation-reference", name, "cannot deprecate bundle %s: bundle not found; correct the name, or remove the entry", quote(ref.Name))
+			p.missing(b, "deprecation-reference", name, "cannot deprecate bundle %s: bundle not found; correct the name, or remove the entry",
+				quote(ref.Name))
 		}
 	case fbc.SchemaChannel:
 		if found = slices.ContainsFunc(p.channels, func(ch decoded[declcfg.Channel]) bool { return ch.name == ref.Name }); !found {
-			p.missing(b, "deprecation-reference", name, "cannot deprecate channel %s: channel not found; correct the name, or remove the entry", quote(ref.Name))
+			p.missing(b, "deprecation-reference", name, "cannot deprecate channel %s: channel not found; correct the name, or remove the entry",
+				quote(ref.Name))
 		}
 	case fbc.SchemaPackage:
 		if found = ref.Name == ""; !found {
@@ -161,6 +169,7 @@ func (p *pkg) checkDeprecation(b *blob, e declcfg.DeprecationEntry, path []any) 
 			"cannot deprecate schema %s: use olm.package, olm.channel or olm.bundle", quote(ref.Schema))
 	}
 	if found && e.Message == "" {
-		p.fault(b, "deprecation-message", path, "the deprecation of %s %s has no message: say why, and what to use instead", e.Reference.Schema, quote(e.Reference.Name))
+		p.fault(b, "deprecation-message", path, "the deprecation of %s %s has no message: say why, and what to use instead", e.Reference.Schema,
+			quote(e.Reference.Name))
 	}
 }

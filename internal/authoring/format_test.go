@@ -56,7 +56,9 @@ func TestJSON(t *testing.T) {
 	if diff := cmp.Diff(*sampleReport(), got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	_, sound := lintTree(t, map[string]string{"c.json": fooPackage + fooChannel + strings.Replace(fooBundle, `"image":"i"`, `"image":"i@sha256:`+strings.Repeat("0", 64)+`"`, 1)})
+	_, sound := lintTree(t, map[string]string{
+		"c.json": fooPackage + fooChannel + strings.Replace(fooBundle, `"image":"i"`, `"image":"i@sha256:`+strings.Repeat("0", 64)+`"`, 1),
+	})
 	out.Reset()
 	if err := sound.Write(&out, "json"); err != nil || !strings.Contains(out.String(), `"faults": []`) {
 		t.Errorf("got %v and %s, want an empty list of faults", err, out.String())
@@ -102,7 +104,8 @@ func TestSARIF(t *testing.T) {
 	var locations []any
 	for i, result := range run.Results {
 		want := sampleReport().Faults[i]
-		if rule := run.Tool.Driver.Rules[result.RuleIndex]; rule.ID != want.Rule || result.RuleID != want.Rule || rule.ShortDescription.Text != Rules[want.Rule].Asks ||
+		if rule := run.Tool.Driver.Rules[result.RuleIndex]; rule.ID != want.Rule ||
+			result.RuleID != want.Rule || rule.ShortDescription.Text != Rules[want.Rule].Asks ||
 			rule.DefaultConfiguration.Level != string(Rules[want.Rule].Severity) {
 			t.Errorf("result %d has the rule %s, which is %s at its index; want %s", i, result.RuleID, rule.ID, want.Rule)
 		}
@@ -135,7 +138,8 @@ func TestSummary(t *testing.T) {
 		"1 error, 0 warnings in 2 files; catalogd would reject an image with this catalog": {
 			Files: 2, Refused: true, Faults: []Fault{{Severity: Error}}, Invalid: []string{"foo"},
 		},
-		`0 errors, 0 warnings in 0 files; catalogd would serve it and make 0 OperatorPackages; it leaves out "", b, c, d, e, f, g, h, i, j, …`: {
+		`0 errors, 0 warnings in 0 files; catalogd would serve it and make 0 OperatorPackages; it leaves out "", b, c, d, e, f, g, h, ` +
+			`i, j, …`: {
 			Packages: 11, Invalid: []string{"", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"},
 		},
 	} {

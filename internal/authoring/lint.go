@@ -134,7 +134,9 @@ func (l *linter) addReadFaults() {
 	}
 	if l.catalog.all == 0 && len(l.located) == 0 {
 		l.report.Refused = true
-		l.located = append(l.located, Fault{Severity: Error, Rule: "empty", Message: "no files found; specify the directory that a catalog image has at /configs"})
+		l.located = append(l.located, Fault{
+			Severity: Error, Rule: "empty", Message: "no files found; specify the directory that a catalog image has at /configs",
+		})
 	}
 	l.report.Refused = l.report.Refused || len(l.catalog.unsupported)+len(l.catalog.faults) > 0
 }
@@ -244,7 +246,8 @@ func (l *linter) customSchemas(blobs []*blob) {
 		if fbc.IsCustom(b.schema) && len(b.schema) > len("olm.") && b.schema[:len("olm.")] == "olm." {
 			l.pending = append(l.pending, pending{blob: b, path: []any{"schema"}, Fault: Fault{
 				Severity: Warning, Rule: "unknown-schema", Package: b.pkg,
-				Message: fmt.Sprintf("unknown schema %s with the prefix \"olm.\", which is reserved for OLM: correct the name, or use your own domain", quote(b.schema)),
+				Message: fmt.Sprintf(
+					"unknown schema %s with the prefix \"olm.\", which is reserved for OLM: correct the name, or use your own domain", quote(b.schema)),
 			}})
 		}
 	}

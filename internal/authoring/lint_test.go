@@ -33,7 +33,8 @@ func writeTree(t *testing.T, files map[string]string) string {
 
 // The blobs of a valid package foo.
 const (
-	fooPackage = `{"schema":"olm.package","name":"foo","defaultChannel":"a","description":"d","icon":{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"}}` + "\n"
+	fooPackage = `{"schema":"olm.package","name":"foo","defaultChannel":"a","description":"d","icon":{"base64data":"PHN2Zy8+",` +
+		`"mediatype":"image/svg+xml"}}` + "\n"
 	fooChannel = `{"schema":"olm.channel","package":"foo","name":"a","entries":[{"name":"foo.v1"}]}` + "\n"
 	fooBundle  = `{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"i","properties":[` +
 		`{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}},{"type":"olm.csv.metadata","value":{}}]}` + "\n"
@@ -54,9 +55,12 @@ func lintTree(t *testing.T, files map[string]string) (judged, *Report) {
 
 // Lint ignores the files beside a file.
 func TestLintOfAFile(t *testing.T) {
-	t.Chdir(writeTree(t, map[string]string{"a/foo.json": fooPackage + fooChannel, "a/rest.json": fooBundle, "a/.indexignore": "foo.json", "a/b/c.json": "{"}))
+	t.Chdir(writeTree(t, map[string]string{
+		"a/foo.json": fooPackage + fooChannel, "a/rest.json": fooBundle, "a/.indexignore": "foo.json", "a/b/c.json": "{",
+	}))
 	report := lintDir(t, "a/foo.json")
-	if report.Source != "a/foo.json" || report.Files != 1 || len(report.Faults) != 1 || report.Faults[0].File != "a/foo.json" || report.Faults[0].Rule != "entry-unknown-bundle" {
+	if report.Source != "a/foo.json" ||
+		report.Files != 1 || len(report.Faults) != 1 || report.Faults[0].File != "a/foo.json" || report.Faults[0].Rule != "entry-unknown-bundle" {
 		t.Errorf("got %+v", report)
 	}
 }
@@ -158,7 +162,10 @@ entries:
 			judged{invalid: "foo", errors: "foo/c.json:3:47 bundle-name\nfoo/c.json:3:143 bundle-version"},
 		},
 		"warnings": {
-			map[string]string{"foo/c.json": strings.Replace(`{"schema":"olm.package","name":"foo","defaultChannel":"a"}`+"\n"+fooChannel+fooBundle, "csv.metadata", "bundle.object", 1)},
+			map[string]string{
+				"foo/c.json": strings.Replace(`{"schema":"olm.package","name":"foo","defaultChannel":"a"}`+"\n"+fooChannel+fooBundle, "csv.metadata",
+					"bundle.object", 1),
+			},
 			judged{warnings: "foo/c.json:1:1 no-description\nfoo/c.json:1:1 no-icon\nfoo/c.json:3:81 bundle-objects"},
 		},
 		"downgrades": { // of an entry, of a name that is no entry, and not: of another stem, published again, in order
@@ -209,7 +216,8 @@ func TestLintReadsFilesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	want := judged{refused: true, errors: ".indexignore:0:0 not-a-file\nfoo/.indexignore:0:0 not-a-file\nfoo/d.json:0:0 not-a-file\npipe.json:0:0 not-a-file\ns.json:0:0 not-a-file"}
+	want := judged{refused: true, errors: ".indexignore:0:0 not-a-file\nfoo/.indexignore:0:0 not-a-file\nfoo/d.json:0:0 " +
+		"not-a-file\npipe.json:0:0 not-a-file\ns.json:0:0 not-a-file"}
 	if diff := cmp.Diff(want, judge(t, dir, lintDir(t, dir)), cmp.AllowUnexported(judged{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -232,7 +240,9 @@ func TestTagsAreReportedOnce(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s:%d:%d %s", filepath.Base(filepath.Dir(f.File)), f.Line, f.Column, f.Message))
 		}
 	}
-	want := []string{"b:3:60 images are referenced by tag, which can move: 2 bundles in 2 of 3 packages, the first here; reference them by digest"}
+	want := []string{
+		"b:3:60 images are referenced by tag, which can move: 2 bundles in 2 of 3 packages, the first here; reference them by digest",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -240,7 +250,9 @@ func TestTagsAreReportedOnce(t *testing.T) {
 
 // Files of git are not part of an image.
 func TestLintIgnoresGit(t *testing.T) {
-	got, report := lintTree(t, map[string]string{"foo/c.json": fooPackage + fooChannel + fooBundle, ".git/config": "[core]", "foo/.git": "gitdir: x"})
+	got, report := lintTree(t, map[string]string{
+		"foo/c.json": fooPackage + fooChannel + fooBundle, ".git/config": "[core]", "foo/.git": "gitdir: x",
+	})
 	if diff := cmp.Diff(judged{}, got, cmp.AllowUnexported(judged{})); diff != "" || report.Files != 1 {
 		t.Errorf("%d files (-want +got):\n%s", report.Files, diff)
 	}
@@ -254,7 +266,9 @@ func TestLintLimitsFaultsOfAFile(t *testing.T) {
 }
 
 func TestMessagesHaveNoControlCharacters(t *testing.T) {
-	_, report := lintTree(t, map[string]string{"foo/c.yaml": "schema: \"\\e[2J\"\nname: \"\\e[2J\\n\"\n---\nschema: olm.package\nname: \"\\e[2J\\n\"\n---\n\"\\e[2J\": 1\n"})
+	_, report := lintTree(t, map[string]string{
+		"foo/c.yaml": "schema: \"\\e[2J\"\nname: \"\\e[2J\\n\"\n---\nschema: olm.package\nname: \"\\e[2J\\n\"\n---\n\"\\e[2J\": 1\n",
+	})
 	var out strings.Builder
 	for _, format := range []string{"text", "github"} {
 		if err := report.Write(&out, format); err != nil {
@@ -349,8 +363,12 @@ func TestLintWarnsAboutUnpublishedCatalogs(t *testing.T) {
 		rules []string // of the errors, and of what is sound and not published
 		left  string   // in the summary
 	}{
-		"with a CSV":     {map[string]string{"c.json": fooPackage + fooChannel + fooBundle}, nil, "make 1 OperatorPackage"},
-		"without a CSV":  {map[string]string{"c.json": fooPackage + fooChannel + withoutCSV}, []string{"package-no-csv"}, "make 0 OperatorPackages; it leaves out foo"},
+		"with a CSV": {map[string]string{"c.json": fooPackage + fooChannel + fooBundle}, nil, "make 1 OperatorPackage"},
+		"without a CSV": {
+			map[string]string{"c.json": fooPackage + fooChannel + withoutCSV},
+			[]string{"package-no-csv"},
+			"make 0 OperatorPackages; it leaves out foo",
+		},
 		"custom blobs":   {map[string]string{"c.json": `{"schema":"example.com"}`}, []string{"no-package"}, "make 0 OperatorPackages"},
 		"an empty file":  {map[string]string{"c.json": ""}, []string{"no-package"}, "make 0 OperatorPackages"},
 		"an unread file": {map[string]string{"c.json": "{"}, []string{"syntax"}, "reject"},

@@ -155,7 +155,8 @@ func (p *pkg) checkPackages() bool {
 		p.fault(p.packages[0].blob, "package-name", []any{"name"}, "invalid package name %s: %s", quote(p.name), strings.Join(errs, "; "))
 	}
 	for _, d := range p.packages[1:] {
-		p.fault(d.blob, "package-duplicate", []any{"name"}, "duplicate package %s: the first is in %s; keep one of them", quote(p.name), p.packages[0].file)
+		p.fault(d.blob, "package-duplicate", []any{"name"}, "duplicate package %s: the first is in %s; keep one of them", quote(p.name),
+			p.packages[0].file)
 	}
 	for _, d := range p.packages {
 		if !d.malformed {

@@ -84,7 +84,8 @@ func explainPush(tag name.Tag, err error) error {
 	case answer.StatusCode == http.StatusNotFound && len(answer.Errors) > 0: // a registry's reply
 		return fmt.Errorf("pushing to %s: registry %s has no repository %s: create it first", tag, tag.RegistryStr(), tag.RepositoryStr())
 	case answer.StatusCode == http.StatusNotFound, answer.StatusCode == http.StatusMethodNotAllowed:
-		return fmt.Errorf("pushing to %s: %s does not respond like a registry (%d %s)", tag, tag.RegistryStr(), answer.StatusCode, http.StatusText(answer.StatusCode))
+		return fmt.Errorf("pushing to %s: %s does not respond like a registry (%d %s)", tag, tag.RegistryStr(), answer.StatusCode,
+			http.StatusText(answer.StatusCode))
 	}
 	return explained
 }

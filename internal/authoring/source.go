@@ -71,7 +71,8 @@ func isPath(ref string) bool {
 	case !strings.Contains(slashed, "/") && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(ref)):
 		return true
 	}
-	return filepath.IsAbs(ref) || slashed == "." || slashed == ".." || strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || strings.HasSuffix(slashed, "/")
+	return filepath.IsAbs(ref) || slashed == "." ||
+		slashed == ".." || strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || strings.HasSuffix(slashed, "/")
 }
 
 // namesRegistry reports whether ref begins with a registry.

@@ -20,7 +20,8 @@ func (p *pkg) addWarnings(valid *fbc.Package) error {
 	if icon := of.content.Icon; icon == nil || len(icon.Data) == 0 {
 		warn(of.blob, "no-icon", nil, "package %s has no icon: lists show a placeholder", quote(p.name))
 	} else if !strings.HasPrefix(icon.MediaType, "image/") {
-		warn(of.blob, "no-icon", []any{"icon"}, "mediatype %s of the icon is not an image type: set it to, for example, image/svg+xml", quote(icon.MediaType))
+		warn(of.blob, "no-icon", []any{"icon"}, "mediatype %s of the icon is not an image type: set it to, for example, image/svg+xml",
+			quote(icon.MediaType))
 	}
 	description, err := p.checkHeads(valid, warn)
 	if err != nil {
@@ -63,12 +64,14 @@ func (p *pkg) checkHeads(valid *fbc.Package, warn warnFunc) (described bool, err
 		if !errors.Is(err, fbc.ErrNoCSV) {
 			reason = "has a ClusterServiceVersion that cannot be used: " + oneLine(err)
 		}
-		warn(p.channel(ch.Name), "no-csv", nil, "channel %s is missing in the OperatorPackage: its head %s %s", quote(ch.Name), quote(ch.Head), reason)
+		warn(p.channel(ch.Name), "no-csv", nil, "channel %s is missing in the OperatorPackage: its head %s %s", quote(ch.Name), quote(ch.Head),
+			reason)
 	}
 	if hidden == len(valid.Channels) {
 		p.report.Hidden = append(p.report.Hidden, p.name)
 		p.pending = append(p.pending, p.about(p.packages[0].blob, Warning, "package-no-csv", nil,
-			"package %s will not be published: no channel has a head with a ClusterServiceVersion (olm.csv.metadata) that can be used; render the bundles again with opm", quote(p.name)))
+			"package %s will not be published: no channel has a head with a ClusterServiceVersion (olm.csv.metadata) that can be used; "+
+				"render the bundles again with opm", quote(p.name)))
 	}
 	return described, nil
 }
@@ -111,7 +114,8 @@ func (p *pkg) checkBundleStyle(warn warnFunc) {
 	}
 	if withObjects > 0 {
 		warn(objects.blob, "bundle-objects", []any{"properties"},
-			"%d of %d bundles of package %s carry olm.bundle.object, which is deprecated and large, and no olm.csv.metadata: convert them with opm render --migrate-level=bundle-object-to-csv-metadata",
+			"%d of %d bundles of package %s carry olm.bundle.object, which is deprecated and large, and no olm.csv.metadata: convert them "+
+				"with opm render --migrate-level=bundle-object-to-csv-metadata",
 			withObjects, len(p.bundles), quote(p.name))
 	}
 }

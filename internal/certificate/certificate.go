@@ -65,7 +65,8 @@ func limitChain(state tls.ConnectionState) error {
 		size += len(cert.Raw)
 	}
 	if n := len(state.PeerCertificates); n > maxChain || size > maxChainBytes {
-		return fmt.Errorf("client certificate chain of %d certificates and %d bytes exceeds the limits of %d and %d", n, size, maxChain, maxChainBytes)
+		return fmt.Errorf("client certificate chain of %d certificates and %d bytes exceeds the limits of %d and %d", n, size, maxChain,
+			maxChainBytes)
 	}
 	return nil
 }

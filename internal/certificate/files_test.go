@@ -126,7 +126,8 @@ func TestFilesAtStart(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			m := newMount(t, test.cert, test.key)
 			_, err := NewFiles(m.cert(), m.key(), slog.New(slog.DiscardHandler))
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), m.cert()) || !strings.Contains(err.Error(), m.key()) {
+			if err == nil || !strings.Contains(err.Error(), test.want) ||
+				!strings.Contains(err.Error(), m.cert()) || !strings.Contains(err.Error(), m.key()) {
 				t.Errorf("got error %v, want %q and the names of the files", err, test.want)
 			}
 		})
@@ -156,8 +157,16 @@ func TestTLSConfig(t *testing.T) {
 		{"newest", &tls.Config{}, tls.VersionTLS13},
 		{"TLS 1.2", &tls.Config{MaxVersion: tls.VersionTLS12}, tls.VersionTLS12},
 		{"TLS 1.1", &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, 0},
-		{"TLS 1.2, not authenticated encryption", &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}}, 0},
-		{"TLS 1.2, ChaCha20", &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}}, tls.VersionTLS12},
+		{
+			"TLS 1.2, not authenticated encryption",
+			&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}},
+			0,
+		},
+		{
+			"TLS 1.2, ChaCha20",
+			&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}},
+			tls.VersionTLS12,
+		},
 		{"P-256 only", &tls.Config{CurvePreferences: []tls.CurveID{tls.CurveP256}}, tls.VersionTLS13},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -197,7 +206,9 @@ func TestClientCertificates(t *testing.T) {
 			server.TLS = TLSConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return serving, nil }, test.look)
 			server.StartTLS()
 			defer server.Close()
-			transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "localhost", Certificates: test.send}}
+			transport := &http.Transport{
+				ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "localhost", Certificates: test.send},
+			}
 			defer transport.CloseIdleConnections()
 			response, err := (&http.Client{Transport: transport}).Get(server.URL)
 			must.Succeed(t, err)

@@ -189,7 +189,8 @@ func (s *SelfSigned) publish(ctx context.Context, published *corev1.ConfigMap, b
 
 func (s *SelfSigned) failed(what, name string, err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%s %s/%s: %w (the account of catalogd needs the Role in config/rbac; or use --tls-cert-file and --tls-private-key-file)",
+		return fmt.Errorf("%s %s/%s: %w (the account of catalogd needs the Role in config/rbac; or use --tls-cert-file and "+
+			"--tls-private-key-file)",
 			what, s.Namespace, name, err)
 	}
 	return fmt.Errorf("%s %s/%s: %w", what, s.Namespace, name, err)

@@ -224,7 +224,9 @@ func TestNames(t *testing.T) {
 	w := newWorld(t)
 	s := w.replica(plane.Admin)
 	must.Succeed(t, s.reconcile(t.Context()))
-	for name, want := range map[string]bool{"catalogd.example": true, "localhost": true, "127.0.0.1": true, "::1": true, "other.example": false} {
+	for name, want := range map[string]bool{
+		"catalogd.example": true, "localhost": true, "127.0.0.1": true, "::1": true, "other.example": false,
+	} {
 		if _, err := w.connect(s, w.bundle(), name); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -317,9 +319,20 @@ func TestRepair(t *testing.T) {
 		}, logged: "created a CA"},
 		{name: "key damaged", change: edit("tls.key", "garbage"), logged: "replaced a damaged CA"},
 		{name: "certificate damaged", change: edit("tls.crt", "garbage"), logged: "tls.crt and tls.key: "},
-		{name: "key damaged while the next is published", due: nextDue, old: true, change: edit("tls.key", "garbage"), logged: "the next CA signs"},
+		{
+			name:   "key damaged while the next is published",
+			due:    nextDue,
+			old:    true,
+			change: edit("tls.key", "garbage"),
+			logged: "the next CA signs",
+		},
 		{name: "next damaged", due: nextDue, old: true, change: edit("next.key", "garbage"), logged: "next.crt and next.key: "},
-		{name: "bundle damaged", old: true, change: edit("ca.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), logged: "ca.crt: x509: "},
+		{
+			name:   "bundle damaged",
+			old:    true,
+			change: edit("ca.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+			logged: "ca.crt: x509: ",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -418,7 +431,8 @@ func TestAbsentServer(t *testing.T) {
 	go func() { ended <- s.Run(ctx) }()
 	eventually.Holds(t, "the first look is over", w.clock.HasWaiters)
 	_, err := s.GetCertificate(nil)
-	if want := "the CA in Secret " + w.namespace + "/catalogd-serving-ca could not be read from the API server"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "the CA in Secret " + w.namespace + "/catalogd-serving-ca could not be read from the API server"; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("got error %v, want %q", err, want)
 	}
 	if _, err := handshake(t, TLSConfig(s.GetCertificate, false), &tls.Config{ServerName: "localhost"}); err == nil {
@@ -456,7 +470,9 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestRights(t *testing.T) {
 	w := newWorld(t)
 	api := newClient(t, plane.Daemon)
-	other, err := w.api.Secrets(namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-"}}, metav1.CreateOptions{})
+	other, err := w.api.Secrets(namespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "other-"},
+	}, metav1.CreateOptions{})
 	must.Succeed(t, err)
 	if _, err := api.Secrets(namespace).Update(t.Context(), other, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("updating another Secret: got error %v, want that it is forbidden", err)

@@ -62,7 +62,9 @@ var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, api: newClient(t, plane.Admin), clock: clocktesting.NewFakeClock(start), log: &lockedBuffer{}}
-	ns, err := w.api.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "certificate-"}}, metav1.CreateOptions{})
+	ns, err := w.api.Namespaces().Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "certificate-"},
+	}, metav1.CreateOptions{})
 	must.Succeed(t, err)
 	w.namespace = ns.Name
 	return w

@@ -28,7 +28,8 @@ func TestEdges(t *testing.T) {
 			"foo.v1.0.1 -> foo.v1.1.0: skips",
 			"other -> foo.v1.1.0: skips",
 		}},
-		{"a skipRange covers entries only, never its own", channeltest.Parse("1.0.0 range <2.0.0", "1.1.0 replaces 1.0.0 range >=0.5.0 <=1.1.0"), []string{
+		{"a skipRange covers entries only, never its own", channeltest.Parse("1.0.0 range <2.0.0",
+			"1.1.0 replaces 1.0.0 range >=0.5.0 <=1.1.0"), []string{
 			"foo.v1.0.0 -> foo.v1.1.0: replaces, skipRange >=0.5.0 <=1.1.0",
 			"foo.v1.1.0 -> foo.v1.0.0: skipRange <2.0.0",
 		}},
@@ -67,8 +68,16 @@ func TestOrder(t *testing.T) {
 		want    string
 	}{
 		{"by version", channeltest.Parse("1.0.0", "1.10.0 replaces 1.9.0", "1.9.0 replaces 1.0.0"), "1.10.0 1.9.0 1.0.0"},
-		{"the head first, though another is higher", channeltest.Parse("1.0.0", "2.0.0-rc.1", "1.1.0 replaces 1.0.0 skips 2.0.0-rc.1"), "1.1.0 2.0.0-rc.1 1.0.0"},
-		{"a replacing entry above, though it is lower", channeltest.Parse("1.1.0", "1.0.9 replaces 1.1.0", "1.2.0 replaces 1.0.9"), "1.2.0 1.0.9 1.1.0"},
+		{
+			"the head first, though another is higher",
+			channeltest.Parse("1.0.0", "2.0.0-rc.1", "1.1.0 replaces 1.0.0 skips 2.0.0-rc.1"),
+			"1.1.0 2.0.0-rc.1 1.0.0",
+		},
+		{
+			"a replacing entry above, though it is lower",
+			channeltest.Parse("1.1.0", "1.0.9 replaces 1.1.0", "1.2.0 replaces 1.0.9"),
+			"1.2.0 1.0.9 1.1.0",
+		},
 		{"a cycle", channeltest.Parse("1.0.0 replaces 1.2.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0"), "1.2.0 1.1.0 1.0.0"},
 		{"itself", channeltest.Parse("1.0.0 replaces 1.0.0", "1.1.0"), "1.1.0 1.0.0"},
 		{"entries without a version last", channeltest.Parse("a", "1.0.0 skips a,b", "b"), "1.0.0 b a"},
@@ -88,7 +97,8 @@ func TestOrder(t *testing.T) {
 }
 
 func TestOrderIgnoresOrderOfCatalog(t *testing.T) {
-	c := channeltest.Parse("1.0.0", "1.0.1", "1.1.0 replaces 1.0.0 skips 1.0.1", "1.1.0-rc.1 replaces 1.0.1", "1.2.0 replaces 1.1.0 skips 1.1.0-rc.1")
+	c := channeltest.Parse("1.0.0", "1.0.1", "1.1.0 replaces 1.0.0 skips 1.0.1", "1.1.0-rc.1 replaces 1.0.1",
+		"1.2.0 replaces 1.1.0 skips 1.1.0-rc.1")
 	want := channel.New(c).Entries()
 	slices.Reverse(c.Entries)
 	if diff := cmp.Diff(want, channel.New(c).Entries()); diff != "" {

@@ -225,7 +225,8 @@ func (w *walk) olm() (path []int, note string) {
 	return path, ""
 }
 
-// others counts the paths except those shown. It counts only steps toward the head; a step the other way, by a skipRange that covers a newer
+// others counts the paths except those shown. It counts only steps toward the head; a step the other way, by a
+// skipRange that covers a newer
 // version, makes the count a lower bound.
 func (w *walk) others(shown [][]int, reached []int) (count int, mayBeMore bool) {
 	ways := map[int]int{w.to: 1} // to the target, by steps toward the head

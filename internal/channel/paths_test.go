@@ -30,7 +30,8 @@ func route(steps []channel.Step) string {
 
 func TestPaths(t *testing.T) {
 	chain := channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0", "1.3.0 replaces 1.2.0")
-	ranges := channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0 range >=1.0.0 <1.2.0", "1.3.0 replaces 1.2.0 range >=1.1.0 <1.3.0")
+	ranges := channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0 range >=1.0.0 <1.2.0",
+		"1.3.0 replaces 1.2.0 range >=1.1.0 <1.3.0")
 	branch := channeltest.Parse("1.0.0", "1.0.1", "1.1.0 replaces 1.0.0 skips 1.0.1", "1.2.0 replaces 1.0.0 skips 1.1.0")
 	tests := []struct {
 		name     string
@@ -42,7 +43,8 @@ func TestPaths(t *testing.T) {
 		{"by name", chain, "foo.v1.1.0", "foo.v1.2.0", "1.1.0 > 1.2.0;;0"},
 		{"by version with a v", chain, "v1.1.0", "v1.2.0", "1.1.0 > 1.2.0;;0"},
 		{"OLM takes the nearest to the head, which is not always the shortest",
-			channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0 range <1.1.0", "1.3.0 replaces 1.2.0", "1.4.0 replaces 1.3.0 skips 1.1.0"),
+			channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0 range <1.1.0", "1.3.0 replaces 1.2.0",
+				"1.4.0 replaces 1.3.0 skips 1.1.0"),
 			"1.0.0", "", "1.0.0 > 1.2.0 > 1.3.0 > 1.4.0;1.0.0 > 1.1.0 > 1.4.0;1"},
 		{"others", ranges, "1.0.0", "", "1.0.0 > 1.2.0 > 1.3.0;;2"},
 		{"OLM goes past", ranges, "1.1.0", "1.2.0", ";1.1.0 > 1.2.0;0"},
@@ -51,12 +53,31 @@ func TestPaths(t *testing.T) {
 		{"no entry, but skipped, by name", channeltest.Parse("1.1.0 skips 1.0.5"), "foo.v1.0.5", "", "1.0.5 > 1.1.0;;0"},
 		{"no entry, but covered", ranges, "1.0.7", "", "1.0.7 > 1.2.0 > 1.3.0;;0"},
 		{"no entry, by a name whose version is covered", ranges, "foo.v1.0.7", "", "1.0.7 > 1.2.0 > 1.3.0;;0"},
-		{"a circle", channeltest.Parse("1.0.0 replaces 1.1.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0"), "1.0.0", "", ";1.0.0 > 1.1.0 > 1.2.0;0"},
+		{
+			"a circle",
+			channeltest.Parse("1.0.0 replaces 1.1.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0"),
+			"1.0.0",
+			"",
+			";1.0.0 > 1.1.0 > 1.2.0;0",
+		},
 		{"two heads", channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0", "2.0.0"), "1.0.0", "1.1.0", ";1.0.0 > 1.1.0;0"},
-		{"down, as a range covers what is newer", channeltest.Parse("1.0.0 range <9.0.0", "1.1.0 replaces 1.0.0"), "1.1.0", "1.0.0", "1.1.0 down to 1.0.0;;0+"},
-		{"down, as an entry replaces what is newer and no entry", channeltest.Parse("1.5.3 replaces 1.9.5", "1.6.0 replaces 1.5.3"), "1.9.5", "", "1.9.5 down to 1.5.3 > 1.6.0;;0"},
+		{
+			"down, as a range covers what is newer",
+			channeltest.Parse("1.0.0 range <9.0.0", "1.1.0 replaces 1.0.0"),
+			"1.1.0",
+			"1.0.0",
+			"1.1.0 down to 1.0.0;;0+",
+		},
+		{
+			"down, as an entry replaces what is newer and no entry",
+			channeltest.Parse("1.5.3 replaces 1.9.5", "1.6.0 replaces 1.5.3"),
+			"1.9.5",
+			"",
+			"1.9.5 down to 1.5.3 > 1.6.0;;0",
+		},
 		{"not down, but published again", channeltest.Parse("1.0.1", "1.0.1-1 replaces 1.0.1"), "1.0.1", "", "1.0.1 > 1.0.1-1;;0"},
-		{"what lies behind the target does not count", channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0 range >1.1.0", "1.2.0 replaces 1.1.0"), "1.0.0", "1.1.0",
+		{"what lies behind the target does not count", channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0 range >1.1.0",
+			"1.2.0 replaces 1.1.0"), "1.0.0", "1.1.0",
 			"1.0.0 > 1.1.0;;0"},
 		{"a version apart from its build", channeltest.Parse("1.0.0+1", "1.1.0 replaces 1.0.0+1"), "1.0.0", "", "1.0.0+1 > 1.1.0;;0"},
 	}
@@ -81,7 +102,8 @@ func TestPaths(t *testing.T) {
 }
 
 func TestPathsText(t *testing.T) {
-	c := channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0 skips 1.0.0,1.0.1 range >=0.9.0 <1.1.0", "1.2.0 replaces 1.0.0 skips 1.1.0", "1.3.0 replaces 1.2.0 range >=1.1.0 <1.3.0",
+	c := channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0 skips 1.0.0,1.0.1 range >=0.9.0 <1.1.0", "1.2.0 replaces 1.0.0 skips 1.1.0",
+		"1.3.0 replaces 1.2.0 range >=1.1.0 <1.3.0",
 		"1.4.0 replaces 1.3.0")
 	type texts struct {
 		Steps     []string
@@ -101,17 +123,20 @@ func TestPathsText(t *testing.T) {
 		}},
 		{"a range covers a version that is no entry", "0.9.5", "1.1.0", texts{
 			Steps: []string{`the skipRange of 1.1.0, ">=0.9.0 <1.1.0", covers 0.9.5`},
-			OLM:   "OLM v0 offers no upgrade from 0.9.5: its successors (1.1.0) are skipped by other entries or are not on the replaces chain of the head",
+			OLM: "OLM v0 offers no upgrade from 0.9.5: its successors (1.1.0) are skipped by other entries or are not on the replaces " +
+				"chain of the head",
 			Notes: []string{`0.9.5 is not an entry of the channel; skipRanges cover it.`},
 		}},
 		{"a version that entries name", "1.0.1", "1.1.0", texts{
 			Steps: []string{"1.1.0 skips 1.0.1", `the skipRange of 1.1.0, ">=0.9.0 <1.1.0", covers 1.0.1`},
-			OLM:   "OLM v0 offers no upgrade from 1.0.1: its successors (1.1.0) are skipped by other entries or are not on the replaces chain of the head",
+			OLM: "OLM v0 offers no upgrade from 1.0.1: its successors (1.1.0) are skipped by other entries or are not on the replaces " +
+				"chain of the head",
 			Notes: []string{`1.0.1 is not an entry of the channel; assuming foo.v1.0.1, which entries replace or skip.`},
 		}},
 		{"a name that ends with a version", "foo.v0.9.5", "1.1.0", texts{
 			Steps: []string{`the skipRange of 1.1.0, ">=0.9.0 <1.1.0", covers 0.9.5`},
-			OLM:   "OLM v0 offers no upgrade from 0.9.5: its successors (1.1.0) are skipped by other entries or are not on the replaces chain of the head",
+			OLM: "OLM v0 offers no upgrade from 0.9.5: its successors (1.1.0) are skipped by other entries or are not on the replaces " +
+				"chain of the head",
 			Notes: []string{`foo.v0.9.5 is not an entry of the channel; assuming version 0.9.5, as in its name.`},
 		}},
 	}
@@ -134,7 +159,8 @@ func TestPathsText(t *testing.T) {
 
 func TestBlocked(t *testing.T) {
 	chain := channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0", "1.2.0 replaces 1.1.0")
-	broken := channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0", "2.0.0 replaces 1.9.0 range >=1.5.0 <2.0.0", "2.1.0 replaces 2.0.0 skips 1.8.0")
+	broken := channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0", "2.0.0 replaces 1.9.0 range >=1.5.0 <2.0.0",
+		"2.1.0 replaces 2.0.0 skips 1.8.0")
 	over := channeltest.Parse("1.0.0", "1.0.1 replaces 0.9.0", "1.1.0 replaces 1.0.0 skips 1.0.1")
 	tests := []struct {
 		name     string
@@ -144,10 +170,19 @@ func TestBlocked(t *testing.T) {
 		want     string
 	}{
 		{"unknown version", chain, "1.0.5", "", channel.UnknownFrom,
-			`"1.0.5" not found in channel "stable" of package "foo": no entry has this name or version, replaces or skips it, or has a skipRange that covers it; the nearest are 1.0.0, 1.1.0`},
+			`"1.0.5" not found in channel "stable" of package "foo": no entry has this name or version, replaces or skips it, or has a ` +
+				`skipRange that covers it; the nearest are 1.0.0, 1.1.0`},
 		{"unknown name", chain, "bar", "", channel.UnknownFrom,
-			`"bar" not found in channel "stable" of package "foo": no entry has this name or version, replaces or skips it, or has a skipRange that covers it; the newest are 1.2.0, 1.1.0, 1.0.0`},
-		{"unknown target", chain, "1.0.0", "3.0.0", channel.UnknownTo, `channel "stable" of package "foo" has no entry with name or version "3.0.0"; the nearest is 1.2.0`},
+			`"bar" not found in channel "stable" of package "foo": no entry has this name or version, replaces or skips it, or has a ` +
+				`skipRange that covers it; the newest are 1.2.0, 1.1.0, 1.0.0`},
+		{
+			"unknown target",
+			chain,
+			"1.0.0",
+			"3.0.0",
+			channel.UnknownTo,
+			`channel "stable" of package "foo" has no entry with name or version "3.0.0"; the nearest is 1.2.0`,
+		},
 		{"nothing there", channeltest.Parse(), "1.0.0", "", channel.UnknownTo, `channel "stable" of package "foo" has no entries`},
 		{"no head", channeltest.Parse("1.0.0 replaces 1.1.0", "1.1.0 replaces 1.0.0"), "1.0.0", "", channel.UnknownTo,
 			`channel "stable" of package "foo" has no head: every entry is replaced or skipped by another`},
@@ -155,11 +190,21 @@ func TestBlocked(t *testing.T) {
 		{"there already", chain, "1.1.0", "foo.v1.1.0", channel.Already, `1.1.0 is both the start and the target of the upgrade`},
 		{"newer", chain, "1.2.0", "1.0.0", channel.Newer, `1.2.0 is newer than 1.0.0, and no upgrade leads back`},
 		{"dead end", broken, "1.1.0", "2.1.0", channel.DeadEnd,
-			`no entry of channel "stable" of package "foo" replaces or skips 1.1.0 or has a skipRange that covers it; the next entries: 2.0.0 (replaces 1.9.0, skipRange ">=1.5.0 <2.0.0"), 2.1.0 (replaces 2.0.0, skips 1.8.0)`},
+			`no entry of channel "stable" of package "foo" replaces or skips 1.1.0 or has a skipRange that covers it; the next entries: ` +
+				`2.0.0 (replaces 1.9.0, skipRange ">=1.5.0 <2.0.0"), 2.1.0 (replaces 2.0.0, skips 1.8.0)`},
 		{"reached only to", broken, "1.0.0", "2.1.0", channel.DeadEnd,
-			`upgrades from 1.0.0 end at 1.1.0: no entry of channel "stable" of package "foo" replaces or skips 1.1.0 or has a skipRange that covers it; the next entries: 2.0.0 (replaces 1.9.0, skipRange ">=1.5.0 <2.0.0"), 2.1.0 (replaces 2.0.0, skips 1.8.0)`},
-		{"passed over", over, "1.0.0", "1.0.1", channel.PassedOver, `no upgrade from 1.0.0 leads to 1.0.1: 1.0.0 upgrades to 1.1.0, and 1.0.1 replaces 0.9.0`},
-		{"passed over later", channeltest.Parse("0.9.0", "1.0.0 replaces 0.9.0", "1.0.1", "1.1.0 replaces 1.0.0 skips 1.0.1"), "0.9.0", "1.0.1", channel.PassedOver,
+			`upgrades from 1.0.0 end at 1.1.0: no entry of channel "stable" of package "foo" replaces or skips 1.1.0 or has a skipRange ` +
+				`that covers it; the next entries: 2.0.0 (replaces 1.9.0, skipRange ">=1.5.0 <2.0.0"), 2.1.0 (replaces 2.0.0, skips 1.8.0)`},
+		{
+			"passed over",
+			over,
+			"1.0.0",
+			"1.0.1",
+			channel.PassedOver,
+			`no upgrade from 1.0.0 leads to 1.0.1: 1.0.0 upgrades to 1.1.0, and 1.0.1 replaces 0.9.0`,
+		},
+		{"passed over later", channeltest.Parse("0.9.0", "1.0.0 replaces 0.9.0", "1.0.1",
+			"1.1.0 replaces 1.0.0 skips 1.0.1"), "0.9.0", "1.0.1", channel.PassedOver,
 			`upgrades from 0.9.0 end at 1.0.0: no upgrade from 1.0.0 leads to 1.0.1: 1.0.0 upgrades to 1.1.0, and 1.0.1 replaces nothing`},
 	}
 	for _, tt := range tests {

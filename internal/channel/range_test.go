@@ -25,7 +25,9 @@ func TestInvalidSkipRangeCoversNothing(t *testing.T) {
 		">=1.0.0" + strings.Repeat(" ", 4096-6): nil,
 	} {
 		g := channel.New(channel.Channel{Entries: []channel.Entry{
-			{Name: "v3", Version: "3.0.0", SkipRange: text}, {Name: "v2", Version: "2.0.0"}, {Name: "v1", Version: "1.0.0"}, {Name: "odd", Version: "one"},
+			{
+				Name: "v3", Version: "3.0.0", SkipRange: text,
+			}, {Name: "v2", Version: "2.0.0"}, {Name: "v1", Version: "1.0.0"}, {Name: "odd", Version: "one"},
 		}})
 		i, _ := g.Index("v3")
 		var got []string
@@ -40,7 +42,9 @@ func TestInvalidSkipRangeCoversNothing(t *testing.T) {
 
 // FuzzParseRange checks that a parsed range does not panic.
 func FuzzParseRange(f *testing.F) {
-	for _, seed := range []string{">=1.0.0 <2.0.0", "1.x || 2.x", "9.0.0 || || 2.0.0", "9.0.0||||2.0.0", "!=1.0.0", "", " ", "||", "1||\u00a0||2"} {
+	for _, seed := range []string{
+		">=1.0.0 <2.0.0", "1.x || 2.x", "9.0.0 || || 2.0.0", "9.0.0||||2.0.0", "!=1.0.0", "", " ", "||", "1||\u00a0||2",
+	} {
 		f.Add(seed)
 	}
 	versions := []semver.Version{{}, semver.MustParse("1.2.3"), semver.MustParse("1.2.3-rc.1+build")}

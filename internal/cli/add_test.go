@@ -33,7 +33,8 @@ func TestAddMakesTheSpecOfFlags(t *testing.T) {
 		{"mine c --ca-bundle x --client-certificate-secret y --proxy-secret z",
 			"{image: c, registry: {caBundle: {name: x}, clientCertificate: {name: 'y'}, proxy: {name: z}}}"},
 		{"mine c --ca-bundle Secret/x:y.crt --mirror m.example --mirror quay.io/a=m.example/b",
-			"{image: c, registry: {caBundle: {kind: Secret, name: x, key: y.crt}, mirrors: [{location: m.example}, {source: quay.io/a, location: m.example/b}]}}"},
+			"{image: c, registry: {caBundle: {kind: Secret, name: x, key: y.crt}, mirrors: [{location: m.example}, {source: quay.io/a, " +
+				"location: m.example/b}]}}"},
 		{"mine c --ca-file testdata/ca.crt", "{image: c, registry: {caBundle: {kind: ConfigMap, name: mine-ca, key: ca.crt}}}"},
 	}
 	for _, tt := range tests {
@@ -77,8 +78,16 @@ func TestAddRefuses(t *testing.T) {
 		{"mine a --ca-file testdata/none", exit.NotFound, `--ca-file: file "testdata/none" not found`},
 		{"registry.example/c:v1 mine", exit.Usage, "the name comes first: kubectl catalog add NAME IMAGE"},
 		{"registry.example/c:v1", exit.Usage, "the name comes first"},
-		{"mine https://quay.io/foo/bar:v1", exit.Usage, `"https://quay.io/foo/bar:v1" is not a valid image reference: write registry/repository:tag, without https://`},
-		{"mine quay.io/foo/bar:la!test", exit.Usage, `"quay.io/foo/bar:la!test" is not a valid image reference: write registry/repository:tag, all lower case except the tag`},
+		{
+			"mine https://quay.io/foo/bar:v1",
+			exit.Usage,
+			`"https://quay.io/foo/bar:v1" is not a valid image reference: write registry/repository:tag, without https://`,
+		},
+		{
+			"mine quay.io/foo/bar:la!test",
+			exit.Usage,
+			`"quay.io/foo/bar:la!test" is not a valid image reference: write registry/repository:tag, all lower case except the tag`,
+		},
 		{"mine quay.io/foo/bar:", exit.Usage, "is not a valid image reference"},
 		{"mine quay.io/Foo/bar:v1", exit.Usage, "is not a valid image reference"},
 		{"mine quay.io/foo/bar@sha256:abc", exit.Usage, "registry/repository@sha256: and 64 hex digits"},

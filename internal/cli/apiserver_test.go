@@ -21,7 +21,11 @@ func TestWrongAPIServer(t *testing.T) {
 		code int
 		says string
 	}{
-		{"list --server https://127.0.0.1:1", 1, "error: The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n"},
+		{
+			"list --server https://127.0.0.1:1",
+			1,
+			"error: The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n",
+		},
 		{"list --context nope", 2, `context "nope" does not exist: see kubectl config view`},
 		{"list --cluster nope", 2, `cluster "nope" does not exist`},
 		{"list --user nope", 2, `auth info "nope" does not exist`},
@@ -65,8 +69,16 @@ func TestRefusedCommandLine(t *testing.T) {
 			`error: --schedule: invalid minute "x": use numbers` + "\n"},
 		{"get packages --field-selector catalog=sample", answer(apierrors.NewBadRequest("field label not supported: catalog")),
 			"error: --field-selector: field label not supported: catalog; valid fields are spec.catalog, spec.packageName, "},
-		{"list --field-selector x=y", answer(apierrors.NewBadRequest("field label not supported: x")), "error: --field-selector: field label not supported: x; valid fields are metadata.name\n"},
-		{"list --watch --field-selector x=y", answer(apierrors.NewBadRequest("field label not supported: x")), "; valid fields are metadata.name\n"},
+		{
+			"list --field-selector x=y",
+			answer(apierrors.NewBadRequest("field label not supported: x")),
+			"error: --field-selector: field label not supported: x; valid fields are metadata.name\n",
+		},
+		{
+			"list --watch --field-selector x=y",
+			answer(apierrors.NewBadRequest("field label not supported: x")),
+			"; valid fields are metadata.name\n",
+		},
 	} {
 		status = test.status
 		code, _, stderr := run(t, append(strings.Fields(test.args), "--server", server.URL)...)
@@ -80,7 +92,8 @@ func TestRefusedCommandLine(t *testing.T) {
 func TestAddOfADirectory(t *testing.T) {
 	for _, dir := range []string{"testdata", "./nosuch", "/nosuch", "../cli"} {
 		code, out, stderr := runPlugin(t, "add", "mine", dir, "--dry-run=client")
-		if want := dir + " is a local path, and catalogd pulls images; push it first: kubectl catalog push " + dir; code != exit.Usage || out != "" || !strings.Contains(stderr, want) {
+		if want := dir + " is a local path, and catalogd pulls images; push it first: kubectl catalog push " + dir; code != exit.Usage ||
+			out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d: %s%s", dir, code, out, stderr)
 		}
 	}

@@ -73,10 +73,12 @@ func TestArguments(t *testing.T) {
 // TestGetSomeOfThese lists what there is of several names, and fails for the others.
 func TestGetSomeOfThese(t *testing.T) {
 	url := contentService(t, func(string, map[string]any) string {
-		return `{"data":{"packages":{"nodes":[{"name":"a","catalog":{"name":"c"},"version":"1.0.0"},{"name":"b","catalog":{"name":"c"}}],"pageInfo":{}}}}`
+		return `{"data":{"packages":{"nodes":[{"name":"a","catalog":{"name":"c"},"version":"1.0.0"},{"name":"b",` +
+			`"catalog":{"name":"c"}}],"pageInfo":{}}}}`
 	})
 	code, stdout, stderr := run(t, "get", "packages", "a", "nope", "b", "--no-headers", "-o", "custom-columns=N:.name", "--server-url", url)
-	if code != exit.NotFound || stdout != "a\nb\n" || stderr != "error: package \"nope\" not found; kubectl catalog search WORDS finds packages\n" {
+	if code != exit.NotFound || stdout != "a\nb\n" ||
+		stderr != "error: package \"nope\" not found; kubectl catalog search WORDS finds packages\n" {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	code, _, stderr = run(t, "get", "packages", "-o", "yml", "--server-url", url)

@@ -73,8 +73,11 @@ func TestInterruptedWait(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	server := cluster(t, interrupt, missingImage(v1beta1.RegistryUnreachableReason))
 	var out, errs bytes.Buffer
-	code := Run(ctx, []string{"add", "mine", "registry.example/mine:v1", "--wait", "--server", server}, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, "test")
-	want := `interrupted: catalog "mine" is not ready yet (Retrying: the registry does not answer:); the catalog was created, and catalogd continues to process it: ` +
+	code := Run(ctx, []string{
+		"add", "mine", "registry.example/mine:v1", "--wait", "--server", server,
+	}, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, "test")
+	want := `interrupted: catalog "mine" is not ready yet (Retrying: the registry does not answer:); the catalog was created, and ` +
+		`catalogd continues to process it: ` +
 		"kubectl catalog describe mine shows its state, kubectl catalog remove mine removes it\n"
 	if code != exit.Interrupted || !strings.HasSuffix(errs.String(), want) {
 		t.Errorf("exit code %d: %s", code, errs.String())
@@ -84,7 +87,8 @@ func TestInterruptedWait(t *testing.T) {
 func TestImageNotFoundEndsAdd(t *testing.T) {
 	server := cluster(t, func() { t.Error("it is waited for") }, missingImage(v1beta1.ImageNotFoundReason))
 	code, _, stderr := run(t, "add", "mine", "registry.example/mine:v1", "--wait", "--server", server)
-	if code != exit.Failure || stderr != "error: the registry does not answer\n"+"the catalog was created, and catalogd continues to process it: kubectl catalog describe mine shows its state, "+
+	if code != exit.Failure || stderr != "error: the registry does not answer\n"+"the catalog was created, and catalogd continues to "+
+		"process it: kubectl catalog describe mine shows its state, "+
 		"kubectl catalog remove mine removes it"+"\n" {
 		t.Errorf("exit code %d: %q", code, stderr)
 	}
@@ -105,10 +109,12 @@ func TestListOfWhatIsAmiss(t *testing.T) {
 	c := missingImage(v1beta1.RegistryUnreachableReason)
 	c.Status.URLs = &v1beta1.CatalogSourceURLs{Base: "http://127.0.0.1:1/catalogs/mine"}
 	code, stdout, stderr := run(t, "list", "--server", cluster(t, nil, c))
-	if code != exit.OK || !strings.Contains(stdout, "READY   REASON                LAST") || !strings.Contains(stdout, "False   RegistryUnreachable") {
+	if code != exit.OK || !strings.Contains(stdout, "READY   REASON                LAST") ||
+		!strings.Contains(stdout, "False   RegistryUnreachable") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
-	want := "warning: poll times are unknown: the content service at http://127.0.0.1:1 cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused\n"
+	want := "warning: poll times are unknown: the content service at http://127.0.0.1:1 cannot be reached: dial tcp 127.0.0.1:1: " +
+		"connect: connection refused\n"
 	if stderr != want {
 		t.Errorf("got %q", stderr)
 	}

@@ -49,7 +49,9 @@ func contentServiceOf(t *testing.T, texts map[string]string) string {
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	const config = `{"apiVersion":"v1","kind":"Config","contexts":[{"name":"here","context":{"cluster":"a"}},{"name":"there","context":{"cluster":"b"}}],"clusters":[{"name":"a","cluster":{"server":"http://127.0.0.1:1"}},{"name":"b","cluster":{"server":"http://127.0.0.1:1"}}],"current-context":"here"}`
+	const config = `{"apiVersion":"v1","kind":"Config","contexts":[{"name":"here","context":{"cluster":"a"}},{"name":"there",` +
+		`"context":{"cluster":"b"}}],"clusters":[{"name":"a","cluster":{"server":"http://127.0.0.1:1"}},{"name":"b",` +
+		`"cluster":{"server":"http://127.0.0.1:1"}}],"current-context":"here"}`
 	if err := os.WriteFile(kubeconfig, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +66,11 @@ func TestComplete(t *testing.T) {
 		switch {
 		case strings.Contains(query, "packages("):
 			if variables["after"] == nil {
-				return `{"data":{"packages":{"nodes":[{"name":"etcd","displayName":"etcd, \u001b[31mthe\tstore"},{"name":"etcd","displayName":"of another catalog"}],"pageInfo":{"hasNextPage":true,"endCursor":"x"}}}}`
+				return `{"data":{"packages":{"nodes":[{"name":"etcd","displayName":"etcd, ` +
+					`\u001b[31mthe\tstore"},{"name":"etcd","displayName":"of another catalog"}],"pageInfo":{"hasNextPage":true,"endCursor":"x"}}}}`
 			}
-			return `{"data":{"packages":{"nodes":[{"name":"event-bus","displayName":"event-bus"},{"name":"grafana","displayName":"Grafana"}],"pageInfo":{}}}}`
+			return `{"data":{"packages":{"nodes":[{"name":"event-bus","displayName":"event-bus"},{"name":"grafana",` +
+				`"displayName":"Grafana"}],"pageInfo":{}}}}`
 		case strings.Contains(query, "channels("):
 			return `{"data":{"channels":{"nodes":[{"name":"of-` + variables["package"].(string) + `","head":{"name":"head"}}],"pageInfo":{}}}}`
 		case strings.Contains(query, "bundles("):
@@ -106,7 +110,9 @@ func TestComplete(t *testing.T) {
 // Every command that takes the name of a catalog completes it.
 func TestCompleteCatalogs(t *testing.T) {
 	server := cluster(t, nil, missingImage(""))
-	for _, command := range []string{"list", "describe", "refresh", "suspend", "resume", "remove", "watch", "export", "diff", "diff ./dir", "get packages --catalog"} {
+	for _, command := range []string{
+		"list", "describe", "refresh", "suspend", "resume", "remove", "watch", "export", "diff", "diff ./dir", "get packages --catalog",
+	} {
 		args := append([]string{"__complete", "--server", server}, strings.Fields(command)...)
 		code, stdout, stderr := run(t, append(args, "mi")...)
 		if want := "mine\tregistry.example/mine:v1\n:36\n"; code != 0 || stdout != want {

@@ -15,10 +15,12 @@ import (
 // Who finds nothing may have mistyped the name of a package, and who finds too much is told what helps.
 func TestSearchHints(t *testing.T) {
 	server := namedWorld(t)
-	if code, _, stderr := run(t, "search", "fou", "--server", server); code != exit.OK || stderr != "No package matches \"fou\": did you mean \"foo\"?\n" {
+	if code, _, stderr := run(t, "search", "fou", "--server", server); code != exit.OK ||
+		stderr != "No package matches \"fou\": did you mean \"foo\"?\n" {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if _, _, stderr := run(t, "search", "else", "--server", server); stderr != "No package matches \"else\"; try fewer words, or parts of words\n" {
+	if _, _, stderr := run(t, "search", "else", "--server", server); stderr != "No package matches \"else\"; try fewer words, or "+
+		"parts of words\n" {
 		t.Errorf("got %s", stderr)
 	}
 }
@@ -44,16 +46,20 @@ func TestSearchReply(t *testing.T) {
 	if diff := cmp.Diff(want, stdout); diff != "" || code != 0 {
 		t.Errorf("exit code %d, output (-want +got):\n%s", code, diff)
 	}
-	if want := "Catalog c could not be read completely; some of its packages may be missing.\nShowing 2 of 7 packages; increase --limit (up to 100) to see more.\n"; stderr != want {
+	if want := "Catalog c could not be read completely; some of its packages may be missing.\nShowing 2 of 7 packages; increase " +
+		"--limit (up to 100) to see more.\n"; stderr != want {
 		t.Errorf("stderr %q, want %q", stderr, want)
 	}
 }
 
-// TestSearchObjects: with -o a result is the package as get prints it, with the score besides, and has one name in however many catalogs it is.
+// TestSearchObjects: with -o a result is the package as get prints it, with the score besides, and has one name in
+// however many catalogs it is.
 func TestSearchObjects(t *testing.T) {
-	packages := `{"name":"x","version":"1.0.0","catalog":{"name":"a"},"defaultChannel":{"name":"stable"}},{"name":"x","version":"2.0.0","catalog":{"name":"b"}}`
+	packages := `{"name":"x","version":"1.0.0","catalog":{"name":"a"},"defaultChannel":{"name":"stable"}},{"name":"x",` +
+		`"version":"2.0.0","catalog":{"name":"b"}}`
 	url := contentServiceOf(t, map[string]string{
-		"/api/v1/search":  `{"results":[{"catalog":"b","name":"x","score":40,"kinds":["X"]},{"catalog":"gone","name":"x","score":6},{"catalog":"a","name":"x","score":5}],"total":3}`,
+		"/api/v1/search": `{"results":[{"catalog":"b","name":"x","score":40,"kinds":["X"]},{"catalog":"gone","name":"x","score":6},` +
+			`{"catalog":"a","name":"x","score":5}],"total":3}`,
 		"/api/v1/graphql": `{"data":{"packages":{"nodes":[` + packages + `],"pageInfo":{}}}}`,
 	})
 	item := func(n int, args ...string) map[string]any {
@@ -75,7 +81,8 @@ func TestSearchObjects(t *testing.T) {
 		t.Errorf("search prints something else than get (-want +got):\n%s", diff)
 	}
 	for _, args := range [][]string{{"search", "x"}, {"get", "packages"}} {
-		if _, stdout, _ := run(t, append(args, "--server-url", url, "-o", "name")...); stdout != "package.content.catalogd.operatorframework.io/x\n" {
+		if _, stdout, _ := run(t,
+			append(args, "--server-url", url, "-o", "name")...); stdout != "package.content.catalogd.operatorframework.io/x\n" {
 			t.Errorf("%s -o name: %q", args[0], stdout)
 		}
 	}
@@ -96,7 +103,8 @@ func TestListOrder(t *testing.T) {
 		url := contentServiceOf(t, map[string]string{
 			"/api/v1/graphql": fmt.Sprintf(`{"data":{%q:{"nodes":[%s],"pageInfo":{}}}}`, kind, strings.Join(nodes, ",")),
 		})
-		_, stdout, _ := run(t, "get", kind, "-p", "p", "--server-url", url, "--no-headers", "-o", "custom-columns=:.name,:.package.name,:.catalog.name,:.isDefault")
+		_, stdout, _ := run(t, "get", kind, "-p", "p", "--server-url", url, "--no-headers", "-o",
+			"custom-columns=:.name,:.package.name,:.catalog.name,:.isDefault")
 		if diff := cmp.Diff(test.want, regexp.MustCompile(` +`).ReplaceAllString(stdout, " ")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, diff)
 		}

@@ -35,7 +35,8 @@ func TestErrorsAreHarmless(t *testing.T) {
 	url := contentService(t, func(string, map[string]any) string {
 		return `{"errors":[{"message":"no \u001b]0;title\u0007 \u202e"}]}`
 	})
-	if code, _, stderr := run(t, "get", "packages", "--server-url", url); code != exit.Failure || stderr != "error: no \ufffd]0;title\ufffd \ufffd\n" {
+	if code, _, stderr := run(t, "get", "packages", "--server-url", url); code != exit.Failure ||
+		stderr != "error: no \ufffd]0;title\ufffd \ufffd\n" {
 		t.Errorf("exit code %d: %q", code, stderr)
 	}
 }

@@ -26,8 +26,10 @@ func TestNoGroup(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, command := range []string{
-		"list", "list x", "list --watch", "describe x", "add x c", "add x c --dry-run=server", "refresh x", "refresh --all", "suspend x", "remove x --yes",
-		"watch", "get packages", "get packages -c x", "get packages -l a=b", "show x", "search x", "graph x", "export x -o -", "query {x}", "version",
+		"list", "list x", "list --watch", "describe x", "add x c", "add x c --dry-run=server", "refresh x", "refresh --all", "suspend x",
+		"remove x --yes",
+		"watch", "get packages", "get packages -c x", "get packages -l a=b", "show x", "search x", "graph x", "export x -o -", "query {x}",
+		"version",
 	} {
 		code, _, stderr := run(t, append(strings.Fields(command), "--server", server.URL)...)
 		if code != exit.Failure || stderr != "error: "+session.UnknownGroup+"\n" {
@@ -41,7 +43,9 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stderr bytes.Buffer
-	code := Run(ctx, []string{"get", "packages", "--server-url", "http://127.0.0.1:1"}, genericiooptions.IOStreams{In: &stderr, Out: &stderr, ErrOut: &stderr}, "test")
+	code := Run(ctx, []string{
+		"get", "packages", "--server-url", "http://127.0.0.1:1",
+	}, genericiooptions.IOStreams{In: &stderr, Out: &stderr, ErrOut: &stderr}, "test")
 	if code != exit.Interrupted || stderr.String() != "interrupted\n" {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}

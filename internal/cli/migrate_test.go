@@ -37,12 +37,14 @@ func TestMigrate(t *testing.T) {
 // OLM polls every 15 minutes where registryPoll is there without an interval, and not at all where it is not.
 func TestMigrateNotes(t *testing.T) {
 	for spec, want := range map[string]string{
-		`updateStrategy: {registryPoll: {}}`: `# - spec.updateStrategy.registryPoll.interval: "" is no duration, for which OLM takes 15m; so does catalogd without pollingInterval`,
-		`updateStrategy: {}`:                 `# - spec.updateStrategy: there was none, and`,
-		`publisher: x`:                       `# - metadata.finalizers: left out; who set a/b, c/d waits for the end of the old one`,
+		`updateStrategy: {registryPoll: {}}`: `# - spec.updateStrategy.registryPoll.interval: "" is no duration, for which OLM takes ` +
+			`15m; so does catalogd without pollingInterval`,
+		`updateStrategy: {}`: `# - spec.updateStrategy: there was none, and`,
+		`publisher: x`:       `# - metadata.finalizers: left out; who set a/b, c/d waits for the end of the old one`,
 	} {
 		file := filepath.Join(t.TempDir(), "in.yaml")
-		const object = "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {name: x, finalizers: [a/b, c/d]}\nspec: {sourceType: grpc, image: 'r.example/x:y', %s}\n"
+		const object = "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {name: x, finalizers: [a/b, " +
+			"c/d]}\nspec: {sourceType: grpc, image: 'r.example/x:y', %s}\n"
 		if err := os.WriteFile(file, fmt.Appendf(nil, object, spec), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 )
 
-// namedWorld is a cluster with catalogs one and two, which both have package foo; two has package a.one besides, which is named like one of catalog
+// namedWorld is a cluster with catalogs one and two, which both have package foo; two has package a.one besides,
+// which is named like one of catalog
 // one.
 func namedWorld(t *testing.T) string {
 	t.Helper()
@@ -35,16 +36,21 @@ func namedWorld(t *testing.T) string {
 			}
 			_, _ = w.Write([]byte(`{"schema":"olm.package","name":"foo"}`))
 		case strings.Contains(query, "package(name: $name"):
-			_, _ = w.Write([]byte(`{"data":{"package":{"defaultChannel":{"name":"stable"},"names":[{"name":"stable"}],"channel":{"name":"stable"},"channels":[{"name":"stable"}]}}}`))
+			_, _ = w.Write([]byte(`{"data":{"package":{"defaultChannel":{"name":"stable"},"names":[{"name":"stable"}],` +
+				`"channel":{"name":"stable"},"channels":[{"name":"stable"}]}}}`))
 		case strings.Contains(query, "packages("):
 			nodes := []any{}
 			for _, p := range [][2]string{{"foo", "one"}, {"foo", "two"}, {"a.one", "two"}} {
 				names, _ := asked.Filter.Names.([]any)
 				if (names == nil || slices.Contains(names, any(p[0]))) && (asked.Filter.Catalog == nil || asked.Filter.Catalog == p[1]) {
-					nodes = append(nodes, map[string]any{"name": p[0], "version": "1.0.0", "catalog": map[string]any{"name": p[1]}, "defaultChannel": map[string]any{"name": "stable"}})
+					nodes = append(nodes, map[string]any{
+						"name": p[0], "version": "1.0.0", "catalog": map[string]any{"name": p[1]}, "defaultChannel": map[string]any{"name": "stable"},
+					})
 				}
 			}
-			_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{"packages": map[string]any{"nodes": nodes, "pageInfo": map[string]any{}}}})
+			_ = json.NewEncoder(w).Encode(map[string]any{
+				"data": map[string]any{"packages": map[string]any{"nodes": nodes, "pageInfo": map[string]any{}}},
+			})
 		default: // of bundles, channels and deprecations there are none
 			_, _ = w.Write([]byte(`{"data":{"none":{"nodes":[],"pageInfo":{}}}}`))
 		}

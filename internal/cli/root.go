@@ -1,6 +1,7 @@
 // Package cli is the kubectl plugin: `kubectl catalog`.
 //
-// Its commands are in the packages catalogs, packages and author. A command parses its flags to a validated request, runs it with a session,
+// Its commands are in the packages catalogs, packages and author. A command parses its flags to a validated request,
+// runs it with a session,
 // and prints the result. Flags have the meaning of kubectl's (k8s.io/cli-runtime). No state is kept between two runs.
 package cli
 
@@ -57,13 +58,15 @@ func newRootCommand(s *session.Session) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-catalog",
 		Short: "View, query, manage and author catalogs of operators",
-		Long: `View, query and manage the operator catalogs that catalogd serves on a cluster, and author catalogs without a cluster.
+		Long: `View, query and manage the operator catalogs that catalogd serves on a cluster, and author catalogs
+without a cluster.
 
-Catalogs are cluster-scoped. Their content is read from catalogd through the API server, so access to the API server is sufficient.
---server-url calls catalogd directly. To install operators, use another program, such as OLM.
+Catalogs are cluster-scoped. Their content is read from catalogd through the API server, so access
+to the API server is sufficient. --server-url calls catalogd directly. To install operators, use
+another program, such as OLM.
 
-Exit codes: 0 success, 1 failure, 2 invalid command line, 3 not found, 130 interrupted; for diff --exit-code,
-1 means differences and 4 failure.`,
+Exit codes: 0 success, 1 failure, 2 invalid command line, 3 not found, 130 interrupted; for diff
+--exit-code, 1 means differences and 4 failure.`,
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl catalog"},
 		SilenceErrors:     true,
 		SilenceUsage:      true,

@@ -44,7 +44,9 @@ func apiServer(t *testing.T, bases map[string]string) string {
 				return
 			}
 		}
-		none := apierrors.NewNotFound(schema.GroupResource{Group: v1beta1.GroupVersion.Group, Resource: "catalogsources"}, path.Base(r.URL.Path)).Status()
+		none := apierrors.NewNotFound(schema.GroupResource{
+			Group: v1beta1.GroupVersion.Group, Resource: "catalogsources",
+		}, path.Base(r.URL.Path)).Status()
 		none.APIVersion, none.Kind = "v1", "Status"
 		w.WriteHeader(http.StatusNotFound)
 		_ = json.NewEncoder(w).Encode(none)
@@ -67,8 +69,21 @@ func TestOneServiceForAll(t *testing.T) {
 		found   bool
 		stderrs []string
 	}{
-		"one fails":     {map[string]string{"fine": serves, "away": away, "wrong": wrong}, nil, true, []string{`warning: some catalogs are missing from the result: reading status.urls.base of catalog "wrong"`, "warning: some catalogs are missing from the result: the content service at http://127.0.0.1:1 cannot be reached"}},
-		"the one named": {map[string]string{"fine": serves, "away": away, "wrong": wrong}, []string{"--catalog", "away"}, false, []string{"error: the content service at http://127.0.0.1:1 cannot be reached"}},
+		"one fails": {
+			map[string]string{"fine": serves, "away": away, "wrong": wrong},
+			nil,
+			true,
+			[]string{
+				`warning: some catalogs are missing from the result: reading status.urls.base of catalog "wrong"`,
+				"warning: some catalogs are missing from the result: the content service at http://127.0.0.1:1 cannot be reached",
+			},
+		},
+		"the one named": {
+			map[string]string{"fine": serves, "away": away, "wrong": wrong},
+			[]string{"--catalog", "away"},
+			false,
+			[]string{"error: the content service at http://127.0.0.1:1 cannot be reached"},
+		},
 		"another named": {map[string]string{"fine": serves, "away": away, "wrong": wrong}, []string{"--catalog", "fine"}, true, nil},
 		"none is left":  {map[string]string{"away": away}, nil, false, []string{"error: the content service"}},
 		"all are wrong": {map[string]string{"wrong": wrong}, nil, false, []string{"error: reading status.urls.base of catalog"}},

@@ -81,7 +81,11 @@ Channel same (deprecated) of package foo in catalog a: 2 versions
 		{args: "foo --channel fast -o mermaid", stdout: "flowchart BT\n  b0[\"3.0.0 (head)\"]\n  style b0 stroke-width:3px\n", stderr: alsoInB},
 		{args: "foo -o jsonpath={.edges[0]}", stdout: `{"from":"foo.v1.1.0","reasons":[{"kind":"replaces"}],"to":"foo.v1.2.0"}`, stderr: alsoInB},
 		{args: "foo --all-channels -o jsonpath={.items[*].isDefault}", stdout: "true false false", stderr: alsoInB},
-		{args: "foo --channel fats", code: 3, stderr: "error: channel \"fats\" not found in package \"foo\" in catalog \"a\": did you mean \"fast\"?\n"},
+		{
+			args:   "foo --channel fats",
+			code:   3,
+			stderr: "error: channel \"fats\" not found in package \"foo\" in catalog \"a\": did you mean \"fast\"?\n",
+		},
 		{args: "broken", code: 3, stderr: "error: package \"broken\" of catalog \"a\" is invalid: no head; see kubectl catalog describe a\n"},
 		{args: "broken.a", code: 3, stderr: "error: package \"broken\" of catalog \"a\" is invalid: no head; see kubectl catalog describe a\n"},
 		{args: "bar", code: 3, stderr: "error: package \"bar\" not found; kubectl catalog search WORDS finds packages\n"},
@@ -97,7 +101,8 @@ Channel same (deprecated) of package foo in catalog a: 2 versions
 			t.Errorf("graph %s (-want +got):\n%s", c.args, diff)
 		}
 	}
-	if code, _, stderr := run(t, "graph", "--server-url", url, "foo", "-o", "xml"); code != 2 || !strings.Contains(stderr, "valid formats are text, dot, mermaid, svg, json, yaml") {
+	if code, _, stderr := run(t, "graph", "--server-url", url, "foo", "-o", "xml"); code != 2 ||
+		!strings.Contains(stderr, "valid formats are text, dot, mermaid, svg, json, yaml") {
 		t.Errorf("-o xml: exit code %d, %s", code, stderr)
 	}
 }
@@ -109,7 +114,8 @@ func TestPath(t *testing.T) {
      1.1.0 replaces 1.0.0
      1.1.0 is deprecated: it �[31mleaks
 `
-	const unknown = `"9.0.0" not found in channel "stable" of package "foo": no entry has this name or version, replaces or skips it, or has a skipRange that covers it; the nearest is 1.2.0`
+	const unknown = `"9.0.0" not found in channel "stable" of package "foo": no entry has this name or version, replaces or skips ` +
+		`it, or has a skipRange that covers it; the nearest is 1.2.0`
 	for _, c := range []struct {
 		args   string
 		code   int
@@ -148,7 +154,11 @@ OLM takes 1 step from 1.2.0 to 3.0.0:
      the skipRange of 3.0.0, ">=1.0.0 <3.0.0", covers 1.2.0
 `, stderr: alsoInB},
 		{args: "foo --from 1.0.0 --to 1.1.0 -o jsonpath={.items[*].shortest[*].reasons[*].kind}", stdout: "replaces replaces", stderr: alsoInB},
-		{args: "foo --from 1.2.0 -o jsonpath={.items[0].notes}", stdout: `["nothing to do: 1.2.0 is already the head of channel \"stable\" of package \"foo\""]`, stderr: alsoInB},
+		{
+			args:   "foo --from 1.2.0 -o jsonpath={.items[0].notes}",
+			stdout: `["nothing to do: 1.2.0 is already the head of channel \"stable\" of package \"foo\""]`,
+			stderr: alsoInB,
+		},
 		{args: "foo --from 1.0.0 --channel same -o jsonpath={.olm[0].to.deprecation.message}", stdout: "it \x1b[31mleaks", stderr: alsoInB},
 
 		{args: "foo --from 9.0.0", code: 1, stderr: alsoInB + "error: no upgrade path: " + unknown + "\n"},
@@ -156,14 +166,27 @@ OLM takes 1 step from 1.2.0 to 3.0.0:
 		{args: "foo --from 1.2.0 --channel stable", stdout: "Channel stable (default) of package foo in catalog a\n" +
 			"Nothing to do: 1.2.0 is already the head of channel \"stable\" of package \"foo\".\n", stderr: alsoInB},
 		{args: "foo --from 1.2.0 --channel stable -o jsonpath={.olm}", stdout: "[]", stderr: alsoInB},
-		{args: "foo 1.0.0", code: 2, stderr: "error: unexpected argument 1.0.0: specify one package; did you mean kubectl catalog path foo --from 1.0.0?\n"},
-		{args: "foo 1.0.0 1.1.0", code: 2, stderr: "error: unexpected argument 1.0.0 1.1.0: specify one package; did you mean kubectl catalog path foo --from 1.0.0 --to 1.1.0?\n"},
+		{
+			args:   "foo 1.0.0",
+			code:   2,
+			stderr: "error: unexpected argument 1.0.0: specify one package; did you mean kubectl catalog path foo --from 1.0.0?\n",
+		},
+		{args: "foo 1.0.0 1.1.0", code: 2, stderr: "error: unexpected argument 1.0.0 1.1.0: specify one package; did you mean kubectl " +
+			"catalog path foo --from 1.0.0 --to 1.1.0?\n"},
 		{args: "foo 1 2 3", code: 2, stderr: "error: unexpected argument 1 2 3: specify one package\n"},
 		{args: "foo --from 1.1.0 --to 1.0.0", code: 1, stderr: alsoInB +
 			"error: no upgrade path: 1.1.0 is newer than 1.0.0, and no upgrade leads back\n"},
 		{args: "foo", code: 2, stderr: "error: specify the installed version: kubectl catalog path foo --from VERSION\n"},
-		{args: "--from 1.0.0", code: 2, stderr: "error: specify a package: kubectl catalog path PACKAGE --from VERSION; kubectl catalog get packages lists all packages\n"},
-		{args: "foo --from 1.0.0 --channel fats", code: 3, stderr: "error: channel \"fats\" not found in package \"foo\" in catalog \"a\": did you mean \"fast\"?\n"},
+		{
+			args:   "--from 1.0.0",
+			code:   2,
+			stderr: "error: specify a package: kubectl catalog path PACKAGE --from VERSION; kubectl catalog get packages lists all packages\n",
+		},
+		{
+			args:   "foo --from 1.0.0 --channel fats",
+			code:   3,
+			stderr: "error: channel \"fats\" not found in package \"foo\" in catalog \"a\": did you mean \"fast\"?\n",
+		},
 	} {
 		code, stdout, stderr := run(t, append([]string{"path", "--server-url", url}, strings.Fields(c.args)...)...)
 		if code != c.code {

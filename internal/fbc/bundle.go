@@ -42,11 +42,13 @@ func decodeBundle(blob []byte) (b declcfg.Bundle, csvs []property.Property, err 
 		}
 		var object property.BundleObject
 		if err := json.Unmarshal(p.Value, &object); err != nil {
-			return b, nil, fmt.Errorf("read bundle objects: package %q, bundle %q: parse property at index %d as bundle object: %w", b.Package, b.Name, i, err)
+			return b, nil, fmt.Errorf("read bundle objects: package %q, bundle %q: parse property at index %d as bundle object: %w", b.Package,
+				b.Name, i, err)
 		}
 		if !beginsObject(object.Data) {
 			if object.Data, err = yaml.YAMLToJSON(object.Data); err != nil {
-				return b, nil, fmt.Errorf("read bundle objects: package %q, bundle %q: convert bundle object property at index %d to JSON: %w", b.Package, b.Name, i, err)
+				return b, nil, fmt.Errorf("read bundle objects: package %q, bundle %q: convert bundle object property at index %d to JSON: %w",
+					b.Package, b.Name, i, err)
 			}
 		}
 		if mayBeCSV(object.Data) {

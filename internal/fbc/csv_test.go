@@ -75,7 +75,8 @@ func TestCSVOfMetadata(t *testing.T) {
 	}
 	for what, n := range map[string]int{
 		"keywords": len(spec.Keywords), "links": len(spec.Links), "maintainers": len(spec.Maintainers), "install modes": len(spec.InstallModes),
-		"CRDs": len(spec.CustomResourceDefinitions.Owned), "API services": len(spec.APIServiceDefinitions.Owned), "native APIs": len(spec.NativeAPIs),
+		"CRDs": len(spec.CustomResourceDefinitions.Owned), "API services": len(spec.APIServiceDefinitions.Owned),
+		"native APIs": len(spec.NativeAPIs),
 	} {
 		if n != 1 {
 			t.Errorf("got %d %s, want 1", n, what)
@@ -88,7 +89,8 @@ func TestCSVOfMetadata(t *testing.T) {
 
 func TestCSVOfObject(t *testing.T) {
 	secret := csvObject(`{"apiVersion":"v1","kind":"Secret"}`)
-	bundle := withRelatedImages(bundleBlob("foo", "foo.v1", "9.9.9", secret, csvObject(csvManifest)), "quay.io/example/z", "quay.io/example/r", "")
+	bundle := withRelatedImages(bundleBlob("foo", "foo.v1", "9.9.9", secret, csvObject(csvManifest)), "quay.io/example/z",
+		"quay.io/example/r", "")
 	csv, err := CSV([]byte(bundle), "of the package")
 	if err != nil {
 		t.Fatal(err)
@@ -139,15 +141,27 @@ func TestCSVErrors(t *testing.T) {
 		bundle, want string
 		noCSV        bool
 	}{
-		"neither":                    {bundleBlob("foo", "v1", "1.0.0"), "neither an olm.csv.metadata property nor", true},
-		"objects without a CSV":      {bundleBlob("foo", "v1", "1.0.0", csvObject("kind: Secret")), "neither an olm.csv.metadata property nor", true},
+		"neither": {bundleBlob("foo", "v1", "1.0.0"), "neither an olm.csv.metadata property nor", true},
+		"objects without a CSV": {
+			bundleBlob("foo", "v1", "1.0.0", csvObject("kind: Secret")), "neither an olm.csv.metadata property nor", true,
+		},
 		"object that is no manifest": {bundleBlob("foo", "v1", "1.0.0", csvObject("[1]")), "neither an olm.csv.metadata property nor", true},
-		"two metadata":               {bundleBlob("foo", "v1", "1.0.0", csvMetadata, csvMetadata), "2 properties of type olm.csv.metadata, expected at most one", false},
-		"metadata of the wrong type": {bundleBlob("foo", "v1", "1.0.0", `{"type":"olm.csv.metadata","value":[]}`), `parse property[1] of type "olm.csv.metadata"`, false},
-		"no semver":                  {bundleBlob("foo", "v1", "one", csvMetadata), "reading the version: ", false},
-		"two package properties":     {bundleBlob("foo", "v1", "1.0.0", csvMetadata, `{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}}`), "2 properties of type olm.package, expected one", false},
-		"CSV of the wrong type":      {bundleBlob("foo", "v1", "1.0.0", csvObject("kind: ClusterServiceVersion\nspec: 7")), "reading the ClusterServiceVersion: ", false},
-		"no bundle":                  {`{"schema":"olm.bundle","properties":7}`, "parse bundle: ", false},
+		"two metadata": {
+			bundleBlob("foo", "v1", "1.0.0", csvMetadata, csvMetadata), "2 properties of type olm.csv.metadata, expected at most one", false,
+		},
+		"metadata of the wrong type": {
+			bundleBlob("foo", "v1", "1.0.0", `{"type":"olm.csv.metadata","value":[]}`), `parse property[1] of type "olm.csv.metadata"`, false,
+		},
+		"no semver": {bundleBlob("foo", "v1", "one", csvMetadata), "reading the version: ", false},
+		"two package properties": {
+			bundleBlob("foo", "v1", "1.0.0", csvMetadata, `{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}}`),
+			"2 properties of type olm.package, expected one",
+			false,
+		},
+		"CSV of the wrong type": {
+			bundleBlob("foo", "v1", "1.0.0", csvObject("kind: ClusterServiceVersion\nspec: 7")), "reading the ClusterServiceVersion: ", false,
+		},
+		"no bundle": {`{"schema":"olm.bundle","properties":7}`, "parse bundle: ", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := CSV([]byte(c.bundle), "")
@@ -162,12 +176,18 @@ func TestCSVErrors(t *testing.T) {
 func FuzzCSVOfObjects(f *testing.F) {
 	const kind = `ClusterServiceVersion`
 	for _, seed := range []string{
-		csvManifest, `{"kind":"` + kind + `"}`, `{"kind":"\u0043lusterServiceVersion"}`, `{"kind":"\u00e9","a":"\n\"\\"}`, `{kind: "\x43lusterServiceVersion"}`,
-		"{kind: \"Cluster\\\nServiceVersion\"}", `{kind: !!binary Q2x1c3RlclNlcnZpY2VWZXJzaW9u}`, `{"kind":"Role","a":"!"}`, `{"kind":"Cluster\`, "a: b", "{\n", "",
-		`{"kind":"` + kind + `","spec":{"<<":1}}`, `{"kind":"` + kind + `","spec":{"a":"\ud83d\ude00"}}`, `{"kind":"` + kind + `","spec":{"a":"\/\b"}}`,
-		`{"kind":"` + kind + `","spec":{"` + strings.Repeat("k", 2000) + `":1}}`, `{"kind":"` + kind + `","spec":{"a":"` + "\x7f\u0085\u2028\ufeff" + `"}}`,
-		`{"kind":"` + kind + `","spec":{"a":[1e400,-0,{"b":null,"b":"’"}]},"items":[{}],"metadata":[]}`, `{"apiVersion":"a/b/c","kind":"` + kind + `","spec":{}}`,
-		`{"kind":"` + kind + `","spec":{"a"` + "\n" + `:1}}`, `{"kind":"` + kind + `","spec":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
+		csvManifest, `{"kind":"` + kind + `"}`, `{"kind":"\u0043lusterServiceVersion"}`, `{"kind":"\u00e9","a":"\n\"\\"}`,
+		`{kind: "\x43lusterServiceVersion"}`,
+		"{kind: \"Cluster\\\nServiceVersion\"}", `{kind: !!binary Q2x1c3RlclNlcnZpY2VWZXJzaW9u}`, `{"kind":"Role","a":"!"}`,
+		`{"kind":"Cluster\`, "a: b", "{\n", "",
+		`{"kind":"` + kind + `","spec":{"<<":1}}`, `{"kind":"` + kind + `","spec":{"a":"\ud83d\ude00"}}`,
+		`{"kind":"` + kind + `","spec":{"a":"\/\b"}}`,
+		`{"kind":"` + kind + `","spec":{"` + strings.Repeat("k", 2000) + `":1}}`,
+		`{"kind":"` + kind + `","spec":{"a":"` + "\x7f\u0085\u2028\ufeff" + `"}}`,
+		`{"kind":"` + kind + `","spec":{"a":[1e400,-0,{"b":null,"b":"’"}]},"items":[{}],"metadata":[]}`,
+		`{"apiVersion":"a/b/c","kind":"` + kind + `","spec":{}}`,
+		`{"kind":"` + kind + `","spec":{"a"` + "\n" + `:1}}`,
+		`{"kind":"` + kind + `","spec":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
 	} {
 		f.Add(seed, `{"kind":"`+kind+`","metadata":{"name":"second"}}`)
 		f.Add(`{"kind":"Role"}`, seed)

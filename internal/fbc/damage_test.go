@@ -36,8 +36,10 @@ func walk(t *testing.T, text []byte) {
 
 // brokenTexts are truncated or have a flipped bit, where a walk could loop or read beyond the end.
 var brokenTexts = []string{
-	`{"schema":"olm.bundle","properties":[z"type":"olm.gvk","value":{}}]}`, `{"schema":"olm.bundle","z":1,5}`, `{"schema":"olm.bundle","z":1.5,`,
-	``, `{`, `[`, `{"`, `["`, `{"a`, `{"a"`, `{"a":`, `{"a":"`, `{"a":"\`, `{"a":}`, `{:1}`, `{"a"1}`, `{"a":]}`, `[}`, `[}]`, `[,`, `[,]`, `[1,}`, `["\"]`,
+	`{"schema":"olm.bundle","properties":[z"type":"olm.gvk","value":{}}]}`, `{"schema":"olm.bundle","z":1,5}`,
+	`{"schema":"olm.bundle","z":1.5,`,
+	``, `{`, `[`, `{"`, `["`, `{"a`, `{"a"`, `{"a":`, `{"a":"`, `{"a":"\`, `{"a":}`, `{:1}`, `{"a"1}`, `{"a":]}`, `[}`, `[}]`, `[,`, `[,]`,
+	`[1,}`, `["\"]`,
 	`{\\":1}`, `{"type":"`, `[{"type":"]`, `{"name":"`,
 }
 
@@ -58,12 +60,15 @@ func TestWalksEnd(t *testing.T) {
 }
 
 func TestCSVOfDamagedBundle(t *testing.T) {
-	valid := strings.TrimSuffix(bundleBlob("foo", "v1", "1.0.0", `{"type":"olm.csv.metadata","value":{"description":"`+strings.Repeat("a", maxValues)+`"}}`), "}") + `,"z":1.5}`
+	valid := strings.TrimSuffix(
+		bundleBlob("foo", "v1", "1.0.0",
+			`{"type":"olm.csv.metadata","value":{"description":"`+strings.Repeat("a", maxValues)+`"}}`), "}") + `,"z":1.5}`
 	if _, err := CSV([]byte(valid), ""); err != nil {
 		t.Fatal(err)
 	}
 	for old, damaged := range map[string]string{`[{"type"`: `[z"type"`, `1.5}`: `1,5}`, `"name":`: `"name"z`, `]`: `}`} {
-		if _, err := CSV(slices.Clip([]byte(strings.Replace(valid, old, damaged, 1))), ""); err == nil || !strings.Contains(err.Error(), "invalid character") {
+		if _, err := CSV(slices.Clip([]byte(strings.Replace(valid, old, damaged, 1))), ""); err == nil ||
+			!strings.Contains(err.Error(), "invalid character") {
 			t.Errorf("%s: got error %v", damaged, err)
 		}
 	}

@@ -49,16 +49,31 @@ func TestBundleFacts(t *testing.T) {
 			`"Properties":[{"VALUE":{"Version":"1.0.0"},"\u0074ype":"olm.\u0070ackage"}]`,
 			BundleFacts{Version: "1.0.0", Properties: []string{"olm.package"}},
 		},
-		"the core group":            {`"properties":[{"type":"olm.gvk","value":{"kind":"Pod","version":"v1"}}]`, BundleFacts{Provides: []GVK{{"", "v1", "Pod"}}, Properties: []string{"olm.gvk"}}},
-		"the first version counts":  {`"properties":[{"type":"olm.package","value":{"version":"2"}},{"type":"olm.package","value":{"version":"1"}}]`, BundleFacts{Version: "2", Properties: []string{"olm.package"}}},
-		"none":                      {`"properties":[]`, BundleFacts{}},
-		"no list":                   {`"properties":{"type":"olm.package"}`, BundleFacts{}},
-		"null":                      {`"properties":null`, BundleFacts{}},
-		"no properties":             {`"other":[{"type":"olm.package","value":{"version":"2"}}]`, BundleFacts{}},
-		"elements that are nothing": {`"properties":[1,null,"olm.package",[],{},{"type":7},{"type":""},{"value":{"version":"1"}},{"type":"only"}]`, BundleFacts{Properties: []string{"only"}}},
-		"values of the wrong type":  {`"properties":[{"type":"olm.package","value":"1.0.0"},{"type":"olm.gvk","value":[]},{"type":"olm.package","value":{"version":1}}]`, BundleFacts{Properties: []string{"olm.gvk", "olm.package"}}},
-		"half an API":               {`"properties":[{"type":"olm.gvk","value":{"group":"g","kind":"K"}},{"type":"olm.gvk","value":{"group":"g","version":"v1"}}]`, BundleFacts{Properties: []string{"olm.gvk"}}},
-		"an API with a slash":       {`"properties":[{"type":"olm.gvk","value":{"group":"g","version":"v1","kind":"a/b"}}]`, BundleFacts{Properties: []string{"olm.gvk"}}},
+		"the core group": {
+			`"properties":[{"type":"olm.gvk","value":{"kind":"Pod","version":"v1"}}]`,
+			BundleFacts{Provides: []GVK{{"", "v1", "Pod"}}, Properties: []string{"olm.gvk"}},
+		},
+		"the first version counts": {
+			`"properties":[{"type":"olm.package","value":{"version":"2"}},{"type":"olm.package","value":{"version":"1"}}]`,
+			BundleFacts{Version: "2", Properties: []string{"olm.package"}},
+		},
+		"none":          {`"properties":[]`, BundleFacts{}},
+		"no list":       {`"properties":{"type":"olm.package"}`, BundleFacts{}},
+		"null":          {`"properties":null`, BundleFacts{}},
+		"no properties": {`"other":[{"type":"olm.package","value":{"version":"2"}}]`, BundleFacts{}},
+		"elements that are nothing": {
+			`"properties":[1,null,"olm.package",[],{},{"type":7},{"type":""},{"value":{"version":"1"}},{"type":"only"}]`,
+			BundleFacts{Properties: []string{"only"}},
+		},
+		"values of the wrong type": {`"properties":[{"type":"olm.package","value":"1.0.0"},{"type":"olm.gvk","value":[]},` +
+			`{"type":"olm.package","value":{"version":1}}]`, BundleFacts{Properties: []string{"olm.gvk", "olm.package"}}},
+		"half an API": {
+			`"properties":[{"type":"olm.gvk","value":{"group":"g","kind":"K"}},{"type":"olm.gvk","value":{"group":"g","version":"v1"}}]`,
+			BundleFacts{Properties: []string{"olm.gvk"}},
+		},
+		"an API with a slash": {
+			`"properties":[{"type":"olm.gvk","value":{"group":"g","version":"v1","kind":"a/b"}}]`, BundleFacts{Properties: []string{"olm.gvk"}},
+		},
 		"too long": {
 			`"properties":[{"type":"` + long + `y","value":1},{"type":"olm.package","value":{"version":"` + long + `y"}},{"type":"olm.gvk","value":{"group":"` + long + `","version":"v1","kind":"K"}},{"type":"` + long + `","value":1}]`,
 			BundleFacts{Properties: []string{"olm.gvk", "olm.package", long}},
@@ -110,7 +125,9 @@ func FuzzBundleFacts(f *testing.F) {
 			return
 		}
 		var facts BundleFacts
-		err := scan.ReadFile(fstest.MapFS{"c.json": {Data: []byte(`{"schema":"olm.bundle","properties":` + properties + `}`)}}, "c.json", 1<<20, func(b scan.Blob) error {
+		err := scan.ReadFile(fstest.MapFS{
+			"c.json": {Data: []byte(`{"schema":"olm.bundle","properties":` + properties + `}`)},
+		}, "c.json", 1<<20, func(b scan.Blob) error {
 			facts = FactsOf(b)
 			return nil
 		})
@@ -121,7 +138,8 @@ func FuzzBundleFacts(f *testing.F) {
 		var decoded []struct {
 			Type string `json:"type"`
 		}
-		if json.Unmarshal([]byte(strings.ToValidUTF8(properties, "\uFFFD")), &decoded) != nil || len(decoded) > maxFacts || strings.ContainsFunc(properties, func(r rune) bool { return r > 127 }) {
+		if json.Unmarshal([]byte(strings.ToValidUTF8(properties, "\uFFFD")), &decoded) != nil ||
+			len(decoded) > maxFacts || strings.ContainsFunc(properties, func(r rune) bool { return r > 127 }) {
 			return // the types of some properties are no strings, and encoding/json reads none
 		}
 		want := map[string]bool{}
@@ -145,7 +163,8 @@ func checkFacts(t *testing.T, facts BundleFacts) {
 		t.Fatalf("got the APIs %q", facts.Provides)
 	}
 	for _, g := range facts.Provides {
-		if parts := strings.Split(g.String(), "/"); len(parts) != 3 || (GVK{parts[0], parts[1], parts[2]}) != g || len(g.String()) > scan.MaxKeyBytes {
+		if parts := strings.Split(g.String(), "/"); len(parts) != 3 ||
+			(GVK{parts[0], parts[1], parts[2]}) != g || len(g.String()) > scan.MaxKeyBytes {
 			t.Fatalf("the API %q is ambiguous", g)
 		}
 	}

@@ -151,15 +151,26 @@ func TestLoadPackageRefuses(t *testing.T) {
 		blobs []string
 		want  string
 	}{
-		"no blobs":        {nil, "there is no olm.package blob of this name"},
-		"of another name": {[]string{pkgBlob("bar", "stable"), channelBlob("bar", "stable", "v1"), bundleBlob("bar", "v1", "1.0.0")}, "there is no olm.package blob of this name"},
+		"no blobs": {nil, "there is no olm.package blob of this name"},
+		"of another name": {
+			[]string{pkgBlob("bar", "stable"), channelBlob("bar", "stable", "v1"), bundleBlob("bar", "v1", "1.0.0")},
+			"there is no olm.package blob of this name",
+		},
 		"several reasons at once": {
-			[]string{pkgBlob("foo", ""), channelBlob("foo", "b"), channelBlob("foo", "a", "v1", "v2"), bundleBlob("foo", "v1", "1.0.0"), bundleBlob("foo", "v2", "1.0.0")},
+			[]string{
+				pkgBlob("foo", ""),
+				channelBlob("foo", "b"),
+				channelBlob("foo", "a", "v1", "v2"),
+				bundleBlob("foo", "v1", "1.0.0"),
+				bundleBlob("foo", "v2", "1.0.0"),
+			},
 			`default channel must be set; duplicate versions found in bundles: [{1.0.0: [v1, v2]}]; ` +
 				`invalid channel "a": multiple channel heads found in graph: v1, v2; invalid channel "b": channel must contain at least one bundle`,
 		},
 		"a schema of the wrong type": {append([]string{`{"schema":7}`}, valid...), `the value of "schema" is a number, not a string`},
-		"more entries than accepted": {append([]string{channelBlob("foo", "long", long...)}, valid...), `channel "long" has 2001 entries, which exceeds the limit of 2000`},
+		"more entries than accepted": {
+			append([]string{channelBlob("foo", "long", long...)}, valid...), `channel "long" has 2001 entries, which exceeds the limit of 2000`,
+		},
 		"a reason as long as the catalog likes": {
 			append(valid, bundleBlob("foo", strings.Repeat("é", 2000), "1.0.1")), `package "foo", bundle "` + strings.Repeat("é", 100),
 		},
@@ -180,7 +191,8 @@ func TestLoadPackageRefuses(t *testing.T) {
 					t.Fatalf("two runs differ:\n%s\n%s", first, invalid.Reason)
 				}
 			}
-			if !strings.HasPrefix(first, c.want) && !strings.Contains(first, c.want) || strings.Contains(first, "\n") || len(first) > maxReason+len("…") {
+			if !strings.HasPrefix(first, c.want) &&
+				!strings.Contains(first, c.want) || strings.Contains(first, "\n") || len(first) > maxReason+len("…") {
 				t.Errorf("got the reason %q, want one short line with %q", first, c.want)
 			}
 		})

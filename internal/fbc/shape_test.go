@@ -46,8 +46,10 @@ var shapes = map[string]*shape{
 // FuzzShape checks that encoding/json can decode a value that fits a type.
 func FuzzShape(f *testing.F) {
 	for _, seed := range []string{
-		`null`, `{"next":{"list":[{"map":{"a":{"Text":{"b":"c"}}}}]}}`, `{"any":[1],"raw":2,"at":"2026-01-02T03:04:05Z","by":{"1":""},"data":"aa=="}`,
-		`{"-":1,"own":1,"Skip":1}`, `{"text":{"a":1}}`, `{"A":"","B":""}`, `{"A":1}`, `{"a":"1"}`, `{"a":1}`, `{"ok":1}`, `{"by":{"x":""}}`, `{"at":"x"}`, `{"data":"!"}`,
+		`null`, `{"next":{"list":[{"map":{"a":{"Text":{"b":"c"}}}}]}}`,
+		`{"any":[1],"raw":2,"at":"2026-01-02T03:04:05Z","by":{"1":""},"data":"aa=="}`,
+		`{"-":1,"own":1,"Skip":1}`, `{"text":{"a":1}}`, `{"A":"","B":""}`, `{"A":1}`, `{"a":"1"}`, `{"a":1}`, `{"ok":1}`, `{"by":{"x":""}}`,
+		`{"at":"x"}`, `{"data":"!"}`,
 		`{"displayName":"a","displayName":7}`, `{"crdDescriptions":{"owned":[{"specDescriptors":[{"value":1}]}]}}`,
 	} {
 		f.Add([]byte(seed))
@@ -59,7 +61,13 @@ func FuzzShape(f *testing.F) {
 			return
 		}
 		for name, s := range shapes {
-			into := map[string]any{"chain": &chain{}, "unusual": &unusual{}, "quotedNumber": &quotedNumber{}, "sameName": &sameName{}, "metadata": &property.CSVMetadata{}}[name]
+			into := map[string]any{
+				"chain":        &chain{},
+				"unusual":      &unusual{},
+				"quotedNumber": &quotedNumber{},
+				"sameName":     &sameName{},
+				"metadata":     &property.CSVMetadata{},
+			}[name]
 			err := json.Unmarshal(compact.Bytes(), into)
 			if compact.Len() == 0 || s.skip(compact.Bytes(), 0) != compact.Len() {
 				continue

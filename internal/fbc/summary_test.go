@@ -9,7 +9,8 @@ import (
 
 func TestSummary(t *testing.T) {
 	gvk := `{"type":"olm.gvk","value":{"group":"example.com","kind":"Bar","version":"v1beta1"}}`
-	metadata := strings.Replace(csvMetadata, `"capabilities":"Basic"`, `"capabilities":"Basic","description":"short","categories":"Database, Big Data,,Database "`, 1)
+	metadata := strings.Replace(csvMetadata, `"capabilities":"Basic"`,
+		`"capabilities":"Basic","description":"short","categories":"Database, Big Data,,Database "`, 1)
 	metadata = strings.Replace(metadata, `["k"]`, `["k"," k","",	"l"]`, 1)
 	icon := strings.Replace(pkgBlob("foo", "stable"), "}", `,"icon":{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"}}`, 1)
 	deprecations := `{"schema":"olm.deprecations","package":"foo","entries":[{"reference":{"schema":"olm.package"},"message":"use bar"}]}`
@@ -57,7 +58,8 @@ func TestSummaryIsBounded(t *testing.T) {
 	for i := range 200 {
 		many += `"` + strings.Repeat("k", i+1) + `",`
 	}
-	metadata := `{"type":"olm.csv.metadata","value":{"annotations":{"description":"` + long + `"},"displayName":"` + long + `","description":"` + long + `","keywords":[` + strings.TrimSuffix(many, ",") + `]}}`
+	metadata := `{"type":"olm.csv.metadata",` +
+		`"value":{"annotations":{"description":"` + long + `"},"displayName":"` + long + `","description":"` + long + `","keywords":[` + strings.TrimSuffix(many, ",") + `]}}`
 	head := bundleBlob("foo", "v1", "1.0.0", metadata)
 	p, err := LoadPackage("foo", sequence(pkgBlob("foo", "a"), channelBlob("foo", "a", "v1"), head))
 	if err != nil {

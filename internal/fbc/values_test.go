@@ -27,17 +27,44 @@ func TestValuesAreBounded(t *testing.T) {
 	large := manifest(`[{"name":"` + strings.Repeat("x", maxManifestBytes) + `"}]`)
 	aliases := "a: &a " + list(maxValues/3, "{}") + "\nb: " + list(3, "*a") + "\nkind: ClusterServiceVersion\n"
 	for name, c := range map[string]struct{ bundle, invalid, csv string }{
-		"as many as are accepted":    {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues-20))},
-		"of a CSV's metadata":        {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues)), invalid: `120016 JSON values in olm.bundle "v1" exceed the limit of 120000`},
-		"related images":             {bundle: related, invalid: `120012 JSON values in olm.bundle "v1"`},
-		"of a manifest":              {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), invalid: `120007 values in a manifest of olm.bundle "v1"`},
-		"of a manifest in YAML":      {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject("- "+manifest(list(maxValues, "{}")))), invalid: `values in a manifest of olm.bundle "v1"`},
-		"lists in lists of YAML":     {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(strings.Repeat("- ", maxValues)+"a")), invalid: `values in a manifest of olm.bundle "v1"`},
-		"under a duplicate key":      {bundle: strings.Replace(bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), `]}`, `],"Properties":[]}`, 1), invalid: `120007 values in a manifest`},
-		"a large manifest":           {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(large)), invalid: fmt.Sprintf(`a manifest of %d bytes in olm.bundle "v1" exceeds the limit of 6291456`, len(large))},
-		"aliases":                    {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(aliases)), csv: "JSON values in its ClusterServiceVersion exceed the limit of 60000"},
-		"of a ClusterServiceVersion": {bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxCSVValues, "{}")))), csv: "60007 JSON values in its ClusterServiceVersion"},
-		"a version":                  {bundle: bundleBlob("foo", "v1", "1.0.0-"+strings.Repeat("a.", scan.MaxKeyBytes)+"a", `{"type":"olm.csv.metadata","value":{}}`), invalid: "a version of 8199 bytes exceeds the limit of 4096"},
+		"as many as are accepted": {bundle: bundleBlob("foo", "v1", "1.0.0", owned(maxValues-20))},
+		"of a CSV's metadata": {
+			bundle:  bundleBlob("foo", "v1", "1.0.0", owned(maxValues)),
+			invalid: `120016 JSON values in olm.bundle "v1" exceed the limit of 120000`,
+		},
+		"related images": {bundle: related, invalid: `120012 JSON values in olm.bundle "v1"`},
+		"of a manifest": {
+			bundle:  bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))),
+			invalid: `120007 values in a manifest of olm.bundle "v1"`,
+		},
+		"of a manifest in YAML": {
+			bundle:  bundleBlob("foo", "v1", "1.0.0", csvObject("- "+manifest(list(maxValues, "{}")))),
+			invalid: `values in a manifest of olm.bundle "v1"`,
+		},
+		"lists in lists of YAML": {
+			bundle:  bundleBlob("foo", "v1", "1.0.0", csvObject(strings.Repeat("- ", maxValues)+"a")),
+			invalid: `values in a manifest of olm.bundle "v1"`,
+		},
+		"under a duplicate key": {
+			bundle:  strings.Replace(bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxValues, "{}")))), `]}`, `],"Properties":[]}`, 1),
+			invalid: `120007 values in a manifest`,
+		},
+		"a large manifest": {
+			bundle:  bundleBlob("foo", "v1", "1.0.0", csvObject(large)),
+			invalid: fmt.Sprintf(`a manifest of %d bytes in olm.bundle "v1" exceeds the limit of 6291456`, len(large)),
+		},
+		"aliases": {
+			bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(aliases)),
+			csv:    "JSON values in its ClusterServiceVersion exceed the limit of 60000",
+		},
+		"of a ClusterServiceVersion": {
+			bundle: bundleBlob("foo", "v1", "1.0.0", csvObject(manifest(list(maxCSVValues, "{}")))),
+			csv:    "60007 JSON values in its ClusterServiceVersion",
+		},
+		"a version": {
+			bundle:  bundleBlob("foo", "v1", "1.0.0-"+strings.Repeat("a.", scan.MaxKeyBytes)+"a", `{"type":"olm.csv.metadata","value":{}}`),
+			invalid: "a version of 8199 bytes exceeds the limit of 4096",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := LoadPackage("foo", sequence(pkgBlob("foo", "stable"), channelBlob("foo", "stable", "v1"), c.bundle))
@@ -86,5 +113,6 @@ func TestSkipRangesAreBounded(t *testing.T) {
 	}
 	longest := strings.TrimSpace(strings.Repeat("!9.9.9 ", (maxRangeBytes+1)/7))
 	wantReason(t, load(longest), "")
-	wantReason(t, load(longest+" !9.9.9"), fmt.Sprintf(`channel "stable": the skipRange of entry "v1" has %d bytes, which exceeds the limit of 4096`, len(longest)+7))
+	wantReason(t, load(longest+" !9.9.9"),
+		fmt.Sprintf(`channel "stable": the skipRange of entry "v1" has %d bytes, which exceeds the limit of 4096`, len(longest)+7))
 }

@@ -192,7 +192,9 @@ func (l *Lease) observe(record *resourcelock.LeaderElectionRecord) {
 }
 
 // take makes a write that acquires, renews or releases the lease.
-func (l *Lease) take(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+func (l *Lease) take(
+	ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error,
+) error {
 	if record.HolderIdentity != l.cfg.Identity { // released; before the write, after which another may hold it
 		l.keep(time.Time{})
 		return write(ctx, record)

@@ -123,7 +123,8 @@ func TestNotWorking(t *testing.T) {
 	write := func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
 	must.Succeed(t, l.take(t.Context(), record("me", time.Now()), write))
 	working = errors.New("the volume does not answer")
-	if err := l.take(t.Context(), record("me", time.Now()), write); err == nil || !strings.Contains(err.Error(), "the volume does not answer") {
+	if err := l.take(t.Context(), record("me", time.Now()), write); err == nil ||
+		!strings.Contains(err.Error(), "the volume does not answer") {
 		t.Errorf("got %v, want that the volume does not answer", err)
 	}
 	must.Succeed(t, l.take(t.Context(), record("", time.Now()), write)) // giving it up is what it should do
@@ -347,7 +348,8 @@ func TestCatchUpInVain(t *testing.T) {
 		}
 	})
 	l.catchUp(t.Context())
-	must.Succeed(t, l.take(t.Context(), record("me", now.Now()), func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }))
+	must.Succeed(t,
+		l.take(t.Context(), record("me", now.Now()), func(context.Context, resourcelock.LeaderElectionRecord) error { return nil }))
 }
 func TestRunOut(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(start)

@@ -68,7 +68,12 @@ func BenchmarkHeldConnections(b *testing.B) {
 		}},
 		{"HTTP2 streams", "tls", 2000, func(b *testing.B, address string) io.Closer { return holdStreams(b, address, "/") }},
 		{"HTTP2 small replies", "tls", 2000, func(b *testing.B, address string) io.Closer { return holdStreams(b, address, "/small") }},
-		{"HTTP2 small replies, most cut", "tls", 20_000, func(b *testing.B, address string) io.Closer { return holdStreams(b, address, "/small") }},
+		{
+			"HTTP2 small replies, most cut",
+			"tls",
+			20_000,
+			func(b *testing.B, address string) io.Closer { return holdStreams(b, address, "/small") },
+		},
 	} {
 		b.Run(bench.server+" "+bench.name, func(b *testing.B) {
 			for b.Loop() {

@@ -159,7 +159,9 @@ func say(text string) http.Handler {
 
 func TestListenNamesTheFlag(t *testing.T) {
 	p := serve(t, protocols[0], Config{Handler: say("")})
-	_, err := Listen(Config{Name: "content", Flag: "--content-bind-address", Address: p.Addr().String(), Logger: slog.New(slog.DiscardHandler)})
+	_, err := Listen(Config{
+		Name: "content", Flag: "--content-bind-address", Address: p.Addr().String(), Logger: slog.New(slog.DiscardHandler),
+	})
 	if err == nil || !strings.Contains(err.Error(), "content requests on --content-bind-address "+p.Addr().String()) {
 		t.Errorf("got error %v", err)
 	}
@@ -178,7 +180,8 @@ func TestMetrics(t *testing.T) {
 	}
 	for _, family := range families {
 		m := family.GetMetric()[0]
-		got[fmt.Sprintf("%s{%s=%q}", family.GetName(), m.GetLabel()[0].GetName(), m.GetLabel()[0].GetValue())] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		got[fmt.Sprintf("%s{%s=%q}", family.GetName(), m.GetLabel()[0].GetName(),
+			m.GetLabel()[0].GetValue())] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 	}
 	want := map[string]float64{
 		`catalogd_connections{port="test"}`:               2,
@@ -261,7 +264,8 @@ func TestShutdownEnds(t *testing.T) {
 	}()
 	receive(t, "the request", begun)
 	cancel()
-	if err := receive(t, "the end", ended); err == nil || !strings.Contains(err.Error(), "shutting down the test port: requests in flight were cut off") {
+	if err := receive(t, "the end", ended); err == nil ||
+		!strings.Contains(err.Error(), "shutting down the test port: requests in flight were cut off") {
 		t.Errorf("got error %v", err)
 	}
 	receive(t, "the client's error", got)
@@ -289,7 +293,8 @@ func TestShutdownAtOnce(t *testing.T) {
 // net/http answers who forgets the s of https, and catalogd leaves that as it is.
 func TestPlainRequestToTLS(t *testing.T) {
 	p := serve(t, "HTTP/2", Config{Handler: say("")})
-	if got := fetch(p.client(t, protocols[0]), strings.Replace(p.url, "https", "http", 1)); got != "Client sent an HTTP request to an HTTPS server.\n" {
+	if got := fetch(p.client(t, protocols[0]),
+		strings.Replace(p.url, "https", "http", 1)); got != "Client sent an HTTP request to an HTTPS server.\n" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -342,7 +347,8 @@ func TestHosts(t *testing.T) {
 		if allowed && (response.StatusCode != http.StatusOK || string(body) != "hello" || err != nil) {
 			t.Errorf("%s: got %s, %q, %v", host, response.Status, body, err)
 		}
-		if !allowed && (response.StatusCode != http.StatusMisdirectedRequest || !strings.Contains(string(body), "--allowed-hosts") || err != nil) {
+		if !allowed && (response.StatusCode != http.StatusMisdirectedRequest ||
+			!strings.Contains(string(body), "--allowed-hosts") || err != nil) {
 			t.Errorf("%s: got %s, %q, %v", host, response.Status, body, err)
 		}
 	}

@@ -50,18 +50,22 @@ func TestHandshakeGivesWay(t *testing.T) {
 	wantClosed(t, second)
 }
 
-// A request that is being answered, and not silent for too long, is not cut for the sake of any number of others, nor is a client that sends its request at once.
+// A request that is being answered, and not silent for too long, is not cut for the sake of any number of others, nor
+// is a client that sends its request at once.
 func TestFloodOfSilence(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
 			begun, finish := make(chan struct{}), make(chan struct{})
-			p := serve(t, protocol, Config{MaxConnections: 200, Stall: 2 * time.Minute, prompt: 500 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/long" {
-					close(begun)
-					<-finish
-				}
-				io.WriteString(w, "done")
-			})})
+			p := serve(t, protocol, Config{MaxConnections: 200, Stall: 2 * time.Minute, prompt: 500 * time.Millisecond,
+				Handler: http.HandlerFunc(func(
+					w http.ResponseWriter, r *http.Request,
+				) {
+					if r.URL.Path == "/long" {
+						close(begun)
+						<-finish
+					}
+					io.WriteString(w, "done")
+				})})
 			got := make(chan string, 1)
 			long := p.client(t, protocol)
 			go func() { got <- fetch(long, p.url+"/long") }()
@@ -119,7 +123,9 @@ func silence(address string, stop <-chan struct{}) {
 // When all connections are busy and none of them long without progress, the next one waits until one ends.
 func TestAllBusy(t *testing.T) {
 	begun, finish := make(chan struct{}, 3), make(chan struct{})
-	p := serve(t, protocols[0], Config{MaxConnections: 2, Stall: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	p := serve(t, protocols[0], Config{MaxConnections: 2, Stall: time.Hour, Handler: http.HandlerFunc(func(
+		w http.ResponseWriter, _ *http.Request,
+	) {
 		begun <- struct{}{}
 		<-finish
 		io.WriteString(w, "done")
@@ -147,11 +153,14 @@ func TestAllBusy(t *testing.T) {
 	}
 }
 
-// When all are busy for long, and each client takes what is written to it, the one gives way that has been silent for longest: event streams
+// When all are busy for long, and each client takes what is written to it, the one gives way that has been silent for
+// longest: event streams
 // must not keep everybody else out.
 func TestSilentGivesWay(t *testing.T) {
 	begun, finish := make(chan string, 3), make(chan struct{})
-	p := serve(t, protocols[0], Config{MaxConnections: 2, Stall: 600 * time.Millisecond, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	p := serve(t, protocols[0], Config{MaxConnections: 2, Stall: 600 * time.Millisecond, Handler: http.HandlerFunc(func(
+		_ http.ResponseWriter, r *http.Request,
+	) {
 		begun <- r.URL.Path
 		select {
 		case <-finish:
@@ -182,7 +191,9 @@ func TestSilentGivesWay(t *testing.T) {
 func TestSilentGivesWayBesideSilence(t *testing.T) {
 	const prompt = 10 * time.Second
 	begun := make(chan struct{}, 3)
-	p := serve(t, protocols[0], Config{MaxConnections: 3, Stall: 600 * time.Millisecond, prompt: prompt, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p := serve(t, protocols[0], Config{MaxConnections: 3, Stall: 600 * time.Millisecond, prompt: prompt, Handler: http.HandlerFunc(func(
+		w http.ResponseWriter, r *http.Request,
+	) {
 		if r.URL.Path == "/events" {
 			begun <- struct{}{}
 			<-r.Context().Done()
@@ -294,7 +305,9 @@ func TestStalledGivesWay(t *testing.T) {
 // An Accept that waits for a place does not hold up the end.
 func TestShutdownWhileFull(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
-	p := serve(t, protocols[0], Config{MaxConnections: 1, Stall: time.Hour, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	p := serve(t, protocols[0], Config{MaxConnections: 1, Stall: time.Hour, Handler: http.HandlerFunc(func(
+		http.ResponseWriter, *http.Request,
+	) {
 		close(begun)
 		<-finish
 	})})

@@ -145,15 +145,21 @@ func TestDigestErrors(t *testing.T) {
 		handler http.HandlerFunc
 		want    string // HOST stands for the registry's
 	}{
-		"unauthorized":    {answer(401), "registry HOST requires credentials for repository catalogs/foo (401 Unauthorized)"},
-		"forbidden":       {answer(403), "registry HOST requires credentials for repository catalogs/foo (403 Forbidden)"},
-		"token refused":   {tokenRefused, "registry HOST requires credentials for repository catalogs/foo (403 Forbidden)"},
-		"not found":       {answer(404), "registry HOST has no such image or tag (404 Not Found)"},
-		"too many":        {answer(429), "registry HOST is rate limiting requests (429 Too Many Requests)"},
-		"server error":    {answer(503), "registry HOST answered 503 Service Unavailable"},
-		"teapot":          {answer(418), "registry HOST answered 418 I'm a teapot"},
-		"no digest":       {answer(200, "Content-Type", manifest, "Content-Length", "7"), "registry HOST sent no digest of the image (no header Docker-Content-Digest)"},
-		"malformed":       {answer(200, "Content-Type", manifest, "Content-Length", "7", "Docker-Content-Digest", "sha256:12"), "registry HOST sent an invalid response"},
+		"unauthorized":  {answer(401), "registry HOST requires credentials for repository catalogs/foo (401 Unauthorized)"},
+		"forbidden":     {answer(403), "registry HOST requires credentials for repository catalogs/foo (403 Forbidden)"},
+		"token refused": {tokenRefused, "registry HOST requires credentials for repository catalogs/foo (403 Forbidden)"},
+		"not found":     {answer(404), "registry HOST has no such image or tag (404 Not Found)"},
+		"too many":      {answer(429), "registry HOST is rate limiting requests (429 Too Many Requests)"},
+		"server error":  {answer(503), "registry HOST answered 503 Service Unavailable"},
+		"teapot":        {answer(418), "registry HOST answered 418 I'm a teapot"},
+		"no digest": {
+			answer(200, "Content-Type", manifest, "Content-Length", "7"),
+			"registry HOST sent no digest of the image (no header Docker-Content-Digest)",
+		},
+		"malformed": {
+			answer(200, "Content-Type", manifest, "Content-Length", "7", "Docker-Content-Digest", "sha256:12"),
+			"registry HOST sent an invalid response",
+		},
 		"connection cut":  {hangUp, "registry HOST cannot be reached: it closed the connection without a response"},
 		"redirect secret": {redirect("http://127.0.0.1:1/x?token=hunter2"), "registry HOST cannot be reached: connect: connection refused"},
 	} {

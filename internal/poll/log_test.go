@@ -20,7 +20,9 @@ func TestLog(t *testing.T) {
 	}
 	other := first.Add(time.Hour)
 	l.Plan("bar", other, time.Minute)
-	if got, want := l.Get("foo"), (Entry{Last: first, Subject: "image", Next: next, Due: next, From: next, Err: refused, Failures: 1}); got != want {
+	if got, want := l.Get("foo"), (Entry{
+		Last: first, Subject: "image", Next: next, Due: next, From: next, Err: refused, Failures: 1,
+	}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	l.Record("foo", "other image", next, nil)

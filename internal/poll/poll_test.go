@@ -177,7 +177,9 @@ func TestCronErrors(t *testing.T) {
 }
 
 func FuzzCron(f *testing.F) {
-	for _, seed := range []string{"0 6 * * 1-5", "@daily", "@every 1h", "CRON_TZ=Asia/Tokyo 0 0 1,15 * */2", "TZ=UTC", "*/0 * * * *", "0-59/7 * ? * ?"} {
+	for _, seed := range []string{
+		"0 6 * * 1-5", "@daily", "@every 1h", "CRON_TZ=Asia/Tokyo 0 0 1,15 * */2", "TZ=UTC", "*/0 * * * *", "0-59/7 * ? * ?",
+	} {
 		f.Add(seed, int64(1777629600))
 	}
 	f.Fuzz(func(t *testing.T, spec string, unix int64) {

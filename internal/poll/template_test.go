@@ -16,30 +16,53 @@ func TestRender(t *testing.T) {
 		{template: all, gitVersion: "1.9.12", want: "r/c:v1.9.12"},
 		{template: "r/{kube_minor_version}/c{kube_minor_version}", gitVersion: "v1.37.1", want: "r/37/c37"},
 		{template: "r/c:latest", want: "r/c:latest"},
-		{template: "r/c:{kube_major_version}", err: `Cannot construct catalog image reference, variable "kube_major_version" couldn't be resolved`},
-		{template: "r/c:{kube_major_version}-{kube_major_version}", err: `Cannot construct catalog image reference, variable "kube_major_version" couldn't be resolved`},
-		{template: all, gitVersion: "v1", err: `Cannot construct catalog image reference, variables "kube_minor_version", "kube_patch_version" couldn't be resolved`},
-		{template: all, gitVersion: "v1.20+", err: `Cannot construct catalog image reference, variable "kube_patch_version" couldn't be resolved`},
-		{template: all, gitVersion: "v1.x.y", err: `Cannot construct catalog image reference, variables "kube_minor_version", "kube_patch_version" couldn't be resolved`},
+		{
+			template: "r/c:{kube_major_version}",
+			err:      `Cannot construct catalog image reference, variable "kube_major_version" couldn't be resolved`,
+		},
+		{
+			template: "r/c:{kube_major_version}-{kube_major_version}",
+			err:      `Cannot construct catalog image reference, variable "kube_major_version" couldn't be resolved`,
+		},
+		{
+			template:   all,
+			gitVersion: "v1",
+			err:        `Cannot construct catalog image reference, variables "kube_minor_version", "kube_patch_version" couldn't be resolved`,
+		},
+		{
+			template:   all,
+			gitVersion: "v1.20+",
+			err:        `Cannot construct catalog image reference, variable "kube_patch_version" couldn't be resolved`,
+		},
+		{
+			template:   all,
+			gitVersion: "v1.x.y",
+			err:        `Cannot construct catalog image reference, variables "kube_minor_version", "kube_patch_version" couldn't be resolved`,
+		},
 		{
 			template: "r/{foo}:{kube_major_version}", gitVersion: "v1.37.1",
-			err: `Cannot construct catalog image reference, "{foo}" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`,
+			err: `Cannot construct catalog image reference, "{foo}" is not a known variable; known are kube_major_version, ` +
+				`kube_minor_version, kube_patch_version`,
 		},
 		{
 			template: "r/c:{KUBE_MAJOR_VERSION}", gitVersion: "v1.37.1",
-			err: `Cannot construct catalog image reference, "{KUBE_MAJOR_VERSION}" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`,
+			err: `Cannot construct catalog image reference, "{KUBE_MAJOR_VERSION}" is not a known variable; known are kube_major_version, ` +
+				`kube_minor_version, kube_patch_version`,
 		},
 		{
 			template: "r/c:{{kube_major_version}}", gitVersion: "v1.37.1",
-			err: `Cannot construct catalog image reference, "{" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`,
+			err: `Cannot construct catalog image reference, "{" is not a known variable; known are kube_major_version, kube_minor_version, ` +
+				`kube_patch_version`,
 		},
 		{
 			template: "r/c:{kube_major_version", gitVersion: "v1.37.1",
-			err: `Cannot construct catalog image reference, "{" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`,
+			err: `Cannot construct catalog image reference, "{" is not a known variable; known are kube_major_version, kube_minor_version, ` +
+				`kube_patch_version`,
 		},
 		{
 			template: "r/c:{}", gitVersion: "v1.37.1",
-			err: `Cannot construct catalog image reference, "{}" is not a known variable; known are kube_major_version, kube_minor_version, kube_patch_version`,
+			err: `Cannot construct catalog image reference, "{}" is not a known variable; known are kube_major_version, ` +
+				`kube_minor_version, kube_patch_version`,
 		},
 	} {
 		got, err := Render(test.template, test.gitVersion)

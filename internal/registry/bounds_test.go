@@ -45,7 +45,8 @@ func listOf(part string, n int) string {
 }
 
 func TestManifestBounds(t *testing.T) {
-	const tooLong, tooMany = "registry HOST sent a manifest that exceeds the limit of 4 MiB", "registry HOST sent a manifest with too many elements for an image"
+	const tooLong, tooMany = "registry HOST sent a manifest that exceeds the limit of 4 MiB", "registry HOST sent a manifest with too " +
+		"many elements for an image"
 	blank := strings.Repeat(" ", maxResponse-2)
 	elsewhere := func(path string, next http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

@@ -36,17 +36,24 @@ func TestAccess(t *testing.T) {
 	toNamed, _ := forward(t, named)
 	withCredentials := func(file string) Access { return trusting(Access{Credentials: credentials(t, file)}) }
 	for name, test := range map[string]way{
-		"plain HTTP on loopback":      {plain, Access{}},
-		"by name":                     {strings.Replace(plain, "127.0.0.1", "localhost", 1), Access{}},
-		"own CA":                      {secure, trusting(Access{})},
-		"insecure, untrusted":         {secure, Access{Insecure: true}},
-		"insecure, plain":             {"registry.example:5000", Access{Insecure: true, Proxy: toPlain}},
-		"client certificate":          {mutual, trusting(Access{Certificate: ca.client()})},
-		"basic":                       {wantsBasic, withCredentials(auths(wantsBasic, "user", password))},
-		"basic, for the repository":   {wantsBasic, trusting(Access{Credentials: credentials(t, auths(wantsBasic, "user", "wrong"), auths(wantsBasic+"/catalogs/foo", "user", password))})},
-		"bearer":                      {wantsBearer, withCredentials(auths(wantsBearer, "user", password))},
-		"bearer, identity token":      {wantsBearer, withCredentials(`{"auths":{"` + wantsBearer + `":{"identitytoken":"` + identityToken + `"}}}`)},
-		"bearer, registry token":      {wantsBearer, withCredentials(`{"auths":{"` + wantsBearer + `":{"registrytoken":"` + bearerToken + `"}}}`)},
+		"plain HTTP on loopback": {plain, Access{}},
+		"by name":                {strings.Replace(plain, "127.0.0.1", "localhost", 1), Access{}},
+		"own CA":                 {secure, trusting(Access{})},
+		"insecure, untrusted":    {secure, Access{Insecure: true}},
+		"insecure, plain":        {"registry.example:5000", Access{Insecure: true, Proxy: toPlain}},
+		"client certificate":     {mutual, trusting(Access{Certificate: ca.client()})},
+		"basic":                  {wantsBasic, withCredentials(auths(wantsBasic, "user", password))},
+		"basic, for the repository": {
+			wantsBasic,
+			trusting(Access{Credentials: credentials(t, auths(wantsBasic, "user", "wrong"), auths(wantsBasic+"/catalogs/foo", "user", password))}),
+		},
+		"bearer": {wantsBearer, withCredentials(auths(wantsBearer, "user", password))},
+		"bearer, identity token": {
+			wantsBearer, withCredentials(`{"auths":{"` + wantsBearer + `":{"identitytoken":"` + identityToken + `"}}}`),
+		},
+		"bearer, registry token": {
+			wantsBearer, withCredentials(`{"auths":{"` + wantsBearer + `":{"registrytoken":"` + bearerToken + `"}}}`),
+		},
 		"proxy":                       {"registry.example", trusting(Access{Proxy: toNamed})},
 		"proxy, another port":         {"registry.example:8443", trusting(Access{Proxy: toNamed})},
 		"proxy, loopback goes by too": {"localhost:1", Access{Proxy: toPlain}},
@@ -142,11 +149,14 @@ func TestTry(t *testing.T) {
 		"all fail": {
 			does:  map[string]func(Endpoint) error{"a.example": fault(Unreachable), "b.example": fault(Damaged), "quay.io": fault(NotFound)},
 			asked: []string{"a.example", "b.example", "quay.io"},
-			want:  "image quay.io/ns/foo:v1 is not available from any of its 3 locations: registry a.example failed; registry b.example failed; registry quay.io failed",
-			kind:  NotFound, host: "quay.io",
+			want: "image quay.io/ns/foo:v1 is not available from any of its 3 locations: registry a.example failed; registry b.example " +
+				"failed; registry quay.io failed",
+			kind: NotFound, host: "quay.io",
 		},
 		"what can be mended": {
-			does:  map[string]func(Endpoint) error{"a.example": fault(Unreachable), "b.example": fault(Unauthorized), "quay.io": fault(Unauthorized)},
+			does: map[string]func(Endpoint) error{
+				"a.example": fault(Unreachable), "b.example": fault(Unauthorized), "quay.io": fault(Unauthorized),
+			},
 			asked: []string{"a.example", "b.example", "quay.io"},
 			want: "image quay.io/ns/foo:v1 is not available from any of its 3 locations: registry a.example failed; " +
 				"registry b.example failed, and rejects those of Secret a; registry quay.io failed, and none are configured for it",

@@ -243,8 +243,16 @@ func misunderstood(ref name.Reference, err error) (Kind, string) {
 		{"did not include Docker-Content-Digest header", Answered, "registry %s sent no digest of the image (no header Docker-Content-Digest)"},
 		{"did not include Content-Type header", Answered, "registry %s sent no type of the manifest (no header Content-Type)"},
 		{"did not include Content-Length header", Answered, "registry %s sent no size of the manifest (no header Content-Length)"},
-		{"invalid realm in www-authenticate", Answered, "registry %s names a token server whose address is private or not HTTPS, which is not allowed"},
-		{"refusing token-server redirect", Answered, "the token server of registry %s redirects to an address that is private or not HTTPS, which is not allowed"},
+		{
+			"invalid realm in www-authenticate",
+			Answered,
+			"registry %s names a token server whose address is private or not HTTPS, which is not allowed",
+		},
+		{
+			"refusing token-server redirect",
+			Answered,
+			"the token server of registry %s redirects to an address that is private or not HTTPS, which is not allowed",
+		},
 		{"missing realm", Answered, "registry %s requires a token but names no token server"},
 		{"no token in bearer response", Answered, "the token server of registry %s returned no token"},
 		{"stopped after 10 redirects", Answered, "registry %s redirects too often"},

@@ -377,20 +377,41 @@ func TestExplain(t *testing.T) {
 	ref := parse(t, "registry.example/foo")
 	dns := func(err net.DNSError) error { return &net.OpError{Op: "dial", Err: &err} }
 	for want, err := range map[string]error{
-		"Unreachable: registry registry.example cannot be reached: connection reset by peer":                   &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 43210}, Err: errors.New("connection reset by peer")},
-		"Unreachable: registry registry.example cannot be reached: host auth.example not found":                dns(net.DNSError{Name: "auth.example", Server: "10.0.0.10:53", IsNotFound: true}),
-		"Unreachable: registry registry.example cannot be reached: looking up host auth.example timed out":     dns(net.DNSError{Err: "read udp 10.1.1.1:40001->10.0.0.10:53: i/o timeout", Name: "auth.example", IsTimeout: true}),
-		"Unreachable: registry registry.example cannot be reached: looking up host auth.example failed":        dns(net.DNSError{Err: "server misbehaving", Name: "auth.example", Server: "10.0.0.10:53"}),
-		"Unreachable: registry registry.example cannot be reached: timed out":                                  &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
-		"Unreachable: registry registry.example cannot be reached: the TLS handshake failed: no renegotiation": &url.Error{Op: "Get", URL: "https://registry.example?token=hunter2", Err: errors.New("tls: no renegotiation")},
-		"Untrusted: the certificate of registry registry.example is not trusted: it is not valid":              x509.CertificateInvalidError{Reason: x509.TooManyIntermediates},
-		"Stalled: registry registry.example stalled, and the transfer was canceled":                            &url.Error{Op: "Get", URL: "https://cdn.example?token=hunter2", Err: errStalled},
-		"RateLimited: registry registry.example is rate limiting requests (429 Too Many Requests)":             &pausedError{"registry.example", 429},
-		"Answered: registry registry.example answered 503 Service Unavailable":                                 &pausedError{"registry.example", 503},
-		"RateLimited: registry registry.example is rate limiting requests (Retry-After of auth.example)":       &url.Error{Op: "Get", URL: "https://auth.example?token=hunter2", Err: &pausedError{host: "auth.example"}},
-		"Damaged: content from registry registry.example does not match its digest":                            errors.New("error verifying size; got 3, want 5"),
-		"Answered: registry registry.example sent an invalid response":                                         &url.Error{Op: "Get", URL: "https://registry.example?token=hunter2", Err: errors.New("malformed HTTP response hunter2")},
-		"Unauthorized: registry registry.example requires credentials for repository foo (401 Unauthorized)":   &transport.Error{StatusCode: 401},
+		"Unreachable: registry registry.example cannot be reached: connection reset by peer": &net.OpError{
+			Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 43210}, Err: errors.New("connection reset by peer"),
+		},
+		"Unreachable: registry registry.example cannot be reached: host auth.example not found": dns(net.DNSError{
+			Name: "auth.example", Server: "10.0.0.10:53", IsNotFound: true,
+		}),
+		"Unreachable: registry registry.example cannot be reached: looking up host auth.example timed out": dns(net.DNSError{
+			Err: "read udp 10.1.1.1:40001->10.0.0.10:53: i/o timeout", Name: "auth.example", IsTimeout: true,
+		}),
+		"Unreachable: registry registry.example cannot be reached: looking up host auth.example failed": dns(net.DNSError{
+			Err: "server misbehaving", Name: "auth.example", Server: "10.0.0.10:53",
+		}),
+		"Unreachable: registry registry.example cannot be reached: timed " +
+			"out": &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
+		"Unreachable: registry registry.example cannot be reached: the TLS handshake failed: no renegotiation": &url.Error{
+			Op: "Get", URL: "https://registry.example?token=hunter2", Err: errors.New("tls: no renegotiation"),
+		},
+		"Untrusted: the certificate of registry registry.example is not trusted: it is not " +
+			"valid": x509.CertificateInvalidError{Reason: x509.TooManyIntermediates},
+		"Stalled: registry registry.example stalled, and the transfer was canceled": &url.Error{
+			Op: "Get", URL: "https://cdn.example?token=hunter2", Err: errStalled,
+		},
+		"RateLimited: registry registry.example is rate limiting requests (429 Too Many " +
+			"Requests)": &pausedError{"registry.example", 429},
+		"Answered: registry registry.example answered 503 Service " +
+			"Unavailable": &pausedError{"registry.example", 503},
+		"RateLimited: registry registry.example is rate limiting requests (Retry-After of auth.example)": &url.Error{
+			Op: "Get", URL: "https://auth.example?token=hunter2", Err: &pausedError{host: "auth.example"},
+		},
+		"Damaged: content from registry registry.example does not match its " +
+			"digest": errors.New("error verifying size; got 3, want 5"),
+		"Answered: registry registry.example sent an invalid response": &url.Error{
+			Op: "Get", URL: "https://registry.example?token=hunter2", Err: errors.New("malformed HTTP response hunter2"),
+		},
+		"Unauthorized: registry registry.example requires credentials for repository foo (401 Unauthorized)": &transport.Error{StatusCode: 401},
 	} {
 		want = strings.Replace(want, ": ", ": finding the digest: ", 1)
 		explained := Explain("finding the digest", ref, err)
@@ -422,12 +443,22 @@ func TestCheck(t *testing.T) {
 		err  error
 		want string
 	}{
-		{dial(&net.DNSError{Name: "auth.example", IsNotFound: true}), "Check the spelling of auth.example, and whether catalogd's DNS server resolves it"},
+		{
+			dial(&net.DNSError{Name: "auth.example", IsNotFound: true}),
+			"Check the spelling of auth.example, and whether catalogd's DNS server resolves it",
+		},
 		{dial(&net.DNSError{Name: "auth.example", IsTimeout: true}), "Check catalogd's DNS server"},
 		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "Check the port, and whether registry.example is running"},
-		{dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "Check the network between catalogd and registry.example, and whether it requires a proxy (spec.registry.proxy)"},
-		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), "Check the network between catalogd and registry.example, and whether it requires a proxy (spec.registry.proxy)"},
-		{dial(os.ErrDeadlineExceeded), "Check the firewalls and network policies between catalogd and registry.example, and whether it requires a proxy (spec.registry.proxy)"},
+		{
+			dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)),
+			"Check the network between catalogd and registry.example, and whether it requires a proxy (spec.registry.proxy)",
+		},
+		{
+			dial(os.NewSyscallError("connect", syscall.ENETUNREACH)),
+			"Check the network between catalogd and registry.example, and whether it requires a proxy (spec.registry.proxy)",
+		},
+		{dial(os.ErrDeadlineExceeded), "Check the firewalls and network policies between catalogd and registry.example, and whether it " +
+			"requires a proxy (spec.registry.proxy)"},
 		{io.EOF, ""},
 		{&transport.Error{StatusCode: 404}, ""},
 	} {
@@ -452,7 +483,8 @@ func TestPrintsNoSecret(t *testing.T) {
 	var log strings.Builder
 	for _, value := range []any{
 		access, &access, access.Credentials, &access.Credentials, client, struct{ A Access }{access}, struct{ a Access }{access},
-		[]Credentials{access.Credentials}, struct{ c Credentials }{access.Credentials}, map[string]*Client{"c": client}, struct{ c *Client }{client},
+		[]Credentials{access.Credentials}, struct{ c Credentials }{access.Credentials}, map[string]*Client{"c": client},
+		struct{ c *Client }{client},
 	} {
 		slog.New(slog.NewTextHandler(&log, nil)).Info("m", "v", value)
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "v", access)

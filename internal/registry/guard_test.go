@@ -68,7 +68,8 @@ func TestRedirectsInwards(t *testing.T) {
 	_, plainPort, _ := net.SplitHostPort(plain)
 	_, securePort, _ := net.SplitHostPort(secure)
 	for _, target := range []string{
-		"http://" + plain, "http://localhost:" + plainPort, "http://0.0.0.0:" + plainPort, "http://[::ffff:127.0.0.1]:" + plainPort, "http://127.1:" + plainPort,
+		"http://" + plain, "http://localhost:" + plainPort, "http://0.0.0.0:" + plainPort, "http://[::ffff:127.0.0.1]:" + plainPort,
+		"http://127.1:" + plainPort,
 		"https://" + secure, "https://localhost:" + securePort, "https://LOCALHOST.:" + securePort, "https://10.0.0.1", "https://169.254.169.254",
 	} {
 		for _, path := range []string{"/v2/", "/token", "/v2/catalogs/foo/manifests/v1"} {

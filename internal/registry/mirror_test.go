@@ -142,18 +142,26 @@ func TestSourcesOfCatalog(t *testing.T) {
 		{"in their order, whatever their prefix", "else.example/ns/repo:v1", []Mirror{
 			{Location: "a.example"}, {Source: "else.example/ns/repo", Location: "b.example/c"}, {Source: "else.example/ns", Location: "d.example"},
 		}, []string{"a.example/ns/repo:v1", "b.example/c:v1", "d.example/repo:v1", "else.example/ns/repo:v1"}},
-		{"by tag", "else.example/repo:v1", []Mirror{{Location: "a.example", PullFrom: "digest-only"}, {Location: "b.example", PullFrom: "tag-only"}},
+		{"by tag", "else.example/repo:v1", []Mirror{
+			{Location: "a.example", PullFrom: "digest-only"}, {Location: "b.example", PullFrom: "tag-only"},
+		},
 			[]string{"b.example/repo:v1", "else.example/repo:v1"}},
-		{"by digest", "else.example/repo" + aDigest, []Mirror{{Location: "a.example", PullFrom: "digest-only"}, {Location: "b.example", PullFrom: "tag-only"}},
+		{"by digest", "else.example/repo" + aDigest, []Mirror{
+			{Location: "a.example", PullFrom: "digest-only"}, {Location: "b.example", PullFrom: "tag-only"},
+		},
 			[]string{"a.example/repo" + aDigest, "else.example/repo" + aDigest}},
 		{"Docker Hub by either name", "else.example/repo:v1", []Mirror{{Location: "docker.io/a"}, {Location: "index.docker.io/b"}},
 			[]string{"index.docker.io/a/repo:v1", "index.docker.io/b/repo:v1", "else.example/repo:v1"}},
-		{"images of Docker Hub", "busybox" + aDigest, []Mirror{{Source: "docker.io", Location: "a.example"}, {Source: "index.docker.io/library", Location: "b.example"}, {Location: "c.example"}},
+		{"images of Docker Hub", "busybox" + aDigest, []Mirror{
+			{Source: "docker.io", Location: "a.example"}, {Source: "index.docker.io/library", Location: "b.example"}, {Location: "c.example"},
+		},
 			[]string{
 				"a.example/library/busybox" + aDigest, "b.example/busybox" + aDigest, "c.example/library/busybox" + aDigest,
 				"mirror.example/hub/library/busybox" + aDigest, "index.docker.io/library/busybox" + aDigest,
 			}},
-		{"the same place twice", "quay.example/ns/repo:v1", []Mirror{{Location: "quay.example"}, {Source: "quay.example/ns/repo", Location: "mirror.example/of-repository"}},
+		{"the same place twice", "quay.example/ns/repo:v1", []Mirror{
+			{Location: "quay.example"}, {Source: "quay.example/ns/repo", Location: "mirror.example/of-repository"},
+		},
 			[]string{"quay.example/ns/repo:v1", "mirror.example/of-repository:v1"}},
 		{"whatever the spelling", "ELSE.example:443/repo:v1", []Mirror{{Source: "Else.Example.", Location: "a.example"}},
 			[]string{"a.example/repo:v1", "ELSE.example:443/repo:v1"}},
@@ -189,7 +197,12 @@ func TestSourcesRefused(t *testing.T) {
 		{"quay.example:/secret/repo:v1", nil, Blocked, nil},
 		{"quay.example./secret/repo:v1", nil, Blocked, nil},
 		{"a.BAD.example.:443/repo:v1", nil, Blocked, nil},
-		{"else.example/repo:v1", []Mirror{{Location: "quay.example/secret"}}, Blocked, []string{"mirror quay.example/secret/repo:v1", "else.example/repo:v1", `"quay.example/secret"`, file}},
+		{
+			"else.example/repo:v1",
+			[]Mirror{{Location: "quay.example/secret"}},
+			Blocked,
+			[]string{"mirror quay.example/secret/repo:v1", "else.example/repo:v1", `"quay.example/secret"`, file},
+		},
 		{"else.example/repo:v1", []Mirror{{Location: "a.example"}, {Location: "Quay.example:443/secret"}}, Blocked, nil},
 		{"spaced.example/repo:v1", nil, Configuration, []string{"spaced.example/repo:v1", `"spaced.example"`, "invalid reference format"}},
 		{"pinned.example/ns/repo:v2", nil, Configuration, []string{`"pinned.example/ns/repo"`}},
@@ -197,8 +210,18 @@ func TestSourcesRefused(t *testing.T) {
 		{"else.example/repo:v1", []Mirror{{Location: "https://mirror.example"}}, Configuration, []string{`"else.example"`}},
 		{"else.example/repo:v1", []Mirror{{Location: "mirror/x"}}, Configuration, nil}, // a namespace of Docker Hub, or a host?
 		{"else.example/ns//repo:v1", []Mirror{{Location: "mirror.example"}}, Configuration, nil},
-		{"else.example/repo" + aDigest, []Mirror{{Source: "else.example/repo" + aDigest, Location: "m.example/repo" + another}}, Configuration, []string{"has another digest"}},
-		{"else.example/repo" + aDigest, []Mirror{{Source: "else.example/repo" + aDigest, Location: "m.example/repo:v1"}}, Configuration, []string{"has another digest"}},
+		{
+			"else.example/repo" + aDigest,
+			[]Mirror{{Source: "else.example/repo" + aDigest, Location: "m.example/repo" + another}},
+			Configuration,
+			[]string{"has another digest"},
+		},
+		{
+			"else.example/repo" + aDigest,
+			[]Mirror{{Source: "else.example/repo" + aDigest, Location: "m.example/repo:v1"}},
+			Configuration,
+			[]string{"has another digest"},
+		},
 	} {
 		t.Run(test.image, func(t *testing.T) {
 			got, err := mustReadConf(t, file).sources(parse(t, test.image), test.mirrors)
@@ -218,15 +241,24 @@ func TestReadConfFaults(t *testing.T) {
 	for _, test := range []struct{ name, content, fault string }{
 		{"TOML", "[[registry]]\nlocation = quay.example", "line 2"},
 		{"version 1", "[registries.block]\nregistries = ['quay.example']", "must be in v2 format"},
-		{"both kinds of by-digest", "[[registry]]\nlocation = 'a.example'\nmirror-by-digest-only = true\n[[registry.mirror]]\nlocation = 'b.example'\npull-from-mirror = 'digest-only'", "at the same time"},
-		{"unknown kind of pull", "[[registry]]\nlocation = 'a.example'\n[[registry.mirror]]\nlocation = 'b.example'\npull-from-mirror = 'never'", `"never"`},
+		{"both kinds of by-digest", "[[registry]]\nlocation = 'a.example'\nmirror-by-digest-only = true\n[[registry.mirror]]\nlocation " +
+			"= 'b.example'\npull-from-mirror = 'digest-only'", "at the same time"},
+		{
+			"unknown kind of pull",
+			"[[registry]]\nlocation = 'a.example'\n[[registry.mirror]]\nlocation = 'b.example'\npull-from-mirror = 'never'",
+			`"never"`,
+		},
 		{"pull of the registry", "[[registry]]\nlocation = 'a.example'\npull-from-mirror = 'all'", "pull-from-mirror must not be set"},
 		{"no location", "[[registry]]\nprefix = 'a.example'", "location is unset"},
 		{"nothing", "[[registry]]\nblocked = true", "both location and prefix are unset"},
 		{"mirror without location", "[[registry]]\nlocation = 'a.example'\n[[registry.mirror]]\ninsecure = true", "mirror location is unset"},
 		{"URL", "[[registry]]\nlocation = 'https://a.example'", "URI schemes are not supported"},
 		{"wildcard", "[[registry]]\nprefix = '*.a.example/ns'", "*.example.com"},
-		{"conflict", "[[registry]]\nlocation = 'a.example'\nblocked = true\n[[registry]]\nprefix = 'b.example'\nlocation = 'a.example'", "conflicting 'blocked'"},
+		{
+			"conflict",
+			"[[registry]]\nlocation = 'a.example'\nblocked = true\n[[registry]]\nprefix = 'b.example'\nlocation = 'a.example'",
+			"conflicting 'blocked'",
+		},
 		{"type", "[[registry]]\nlocation = 'a.example'\nblocked = 'yes'", "blocked"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

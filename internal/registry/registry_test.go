@@ -136,10 +136,12 @@ func TestClientSharedFilesErrors(t *testing.T) {
 	garbled := t.TempDir()
 	write(t, filepath.Join(garbled, "x.pem"), "-----BEGIN CERTIFICATE-----\naHVudGVyMg==\n-----END CERTIFICATE-----\n")
 	for want, config := range map[string]Config{
-		"reading --registry-ca-dir: open /no/such: no such file or directory":                                                      {CADir: "/no/such"},
-		"reading --registry-ca-dir: file " + dir + "/x.crt has no PEM certificate (\"-----BEGIN CERTIFICATE-----\")":               {CADir: dir},
-		"reading --registry-ca-dir: file " + garbled + "/x.pem has an invalid certificate (number 1): x509: malformed certificate": {CADir: garbled},
-		"reading --registries-conf: open /no/such: no such file or directory":                                                      {ConfFile: "/no/such"},
+		"reading --registry-ca-dir: open /no/such: no such file or " +
+			"directory": {CADir: "/no/such"},
+		"reading --registry-ca-dir: file " + dir + "/x.crt has no PEM certificate (\"-----BEGIN CERTIFICATE-----\")": {CADir: dir},
+		"reading --registry-ca-dir: file " + garbled + "/x.pem has an invalid certificate (number 1): x509: malformed " +
+			"certificate": {CADir: garbled},
+		"reading --registries-conf: open /no/such: no such file or directory": {ConfFile: "/no/such"},
 	} {
 		var log strings.Builder
 		config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
@@ -160,8 +162,11 @@ func TestClientSharedFilesErrors(t *testing.T) {
 func TestClientErrors(t *testing.T) {
 	registries := newRegistries(t, Config{})
 	for want, access := range map[string]Access{
-		"reading the catalog's own certificate authorities: the bundle has no PEM certificate (\"-----BEGIN CERTIFICATE-----\")": {RootCAs: []byte("no PEM")},
-		"the address of the proxy must be of the form http://host:port or https://host:port":                                     {Proxy: &url.URL{Scheme: "ftp", Host: "p.example", User: url.UserPassword("u", proxyPassword)}},
+		"reading the catalog's own certificate authorities: the bundle has no PEM certificate (\"-----BEGIN " +
+			"CERTIFICATE-----\")": {RootCAs: []byte("no PEM")},
+		"the address of the proxy must be of the form http://host:port or https://host:port": {
+			Proxy: &url.URL{Scheme: "ftp", Host: "p.example", User: url.UserPassword("u", proxyPassword)},
+		},
 	} {
 		_, err := registries.Client("test", access)
 		if err == nil || err.Error() != "setting up access to registries: "+want || KindOf(err) != Configuration {

@@ -68,7 +68,14 @@ func TestWatched(t *testing.T) {
 		{"nothing comes", dripping{pause: time.Hour, chunks: 20}, 0, errStalled, 0, time.Minute},
 		{"the end does not come", dripping{pause: 50 * time.Second, chunks: 0}, 0, nil, 0, 50 * time.Second},
 		{"a slow reader", dripping{pause: time.Second, chunks: 20}, time.Hour, nil, 200, 21 * (time.Hour + time.Second)},
-		{"a slow reader of what is too slow", dripping{pause: 21 * time.Second, chunks: 20}, time.Hour, errStalled, 20, 3*time.Hour + time.Minute},
+		{
+			"a slow reader of what is too slow",
+			dripping{pause: 21 * time.Second, chunks: 20},
+			time.Hour,
+			errStalled,
+			20,
+			3*time.Hour + time.Minute,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

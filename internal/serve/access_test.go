@@ -53,7 +53,8 @@ func TestCredentialsAreRemoved(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer a")
 	r.Header.Set(auth.Header, "Bearer b")
 	New(cfg).ServeHTTP(httptest.NewRecorder(), r)
-	if got := access.credentials; len(got.Authorization) != 1 || got.Authorization[0] != "Bearer a" || len(got.Own) != 1 || got.Own[0] != "Bearer b" {
+	if got := access.credentials; len(got.Authorization) != 1 ||
+		got.Authorization[0] != "Bearer a" || len(got.Own) != 1 || got.Own[0] != "Bearer b" {
 		t.Errorf("the credentials are %+v", got)
 	}
 	if len(r.Header) > 0 {
@@ -80,16 +81,20 @@ func TestAccess(t *testing.T) {
 	}{
 		{
 			name: "nobody", status: http.StatusUnauthorized, header: "WWW-Authenticate", value: `Bearer realm="catalogd"`,
-			text: "401 Unauthorized\nauthentication required: send a token that the API server accepts as \"Authorization: Bearer TOKEN\", or a client certificate of the cluster; " +
-				"through the API server's proxy, send a token for the audience catalogd.operatorframework.io as \"Catalogd-Authorization: Bearer TOKEN\"\n",
+			text: "401 Unauthorized\nauthentication required: send a token that the API server accepts as \"Authorization: Bearer TOKEN\", " +
+				"or a client certificate of the cluster; " +
+				"through the API server's proxy, send a token for the audience catalogd.operatorframework.io as \"Catalogd-Authorization: " +
+				"Bearer TOKEN\"\n",
 		},
 		{
 			name: "not allowed", user: "jane", status: http.StatusForbidden,
-			text: "403 Forbidden\nforbidden: user \"jane\" cannot get path \"PATH\"; an admin can bind ClusterRole catalogd-content-reader to the user\n",
+			text: "403 Forbidden\nforbidden: user \"jane\" cannot get path \"PATH\"; an admin can bind ClusterRole catalogd-content-reader " +
+				"to the user\n",
 		},
 		{
 			name: "not allowed, for a reason", user: "ja\nne", reason: "of\nthe moon", status: http.StatusForbidden,
-			text: "403 Forbidden\nforbidden: user \"ja\\nne\" cannot get path \"PATH\" (\"of\\nthe moon\"); an admin can bind ClusterRole catalogd-content-reader to the user\n",
+			text: "403 Forbidden\nforbidden: user \"ja\\nne\" cannot get path \"PATH\" (\"of\\nthe moon\"); an admin can bind ClusterRole " +
+				"catalogd-content-reader to the user\n",
 		},
 		{
 			name: "unknown", err: errors.New("dialing 10.0.0.1: refused"), status: http.StatusServiceUnavailable, header: "Retry-After", value: "5",

@@ -31,7 +31,8 @@ func TestAwaited(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Errorf("%s: got %d: %s", path, resp.StatusCode, body)
 		}
-		if waits := resp.StatusCode == http.StatusServiceUnavailable; waits != (resp.Header.Get("Retry-After") == "1") || waits != strings.Contains(body, "is not served by this replica yet") {
+		if waits := resp.StatusCode == http.StatusServiceUnavailable; waits != (resp.Header.Get("Retry-After") == "1") ||
+			waits != strings.Contains(body, "is not served by this replica yet") {
 			t.Errorf("%s: got %d, Retry-After %q: %s", path, resp.StatusCode, resp.Header.Get("Retry-After"), body)
 		}
 	}

@@ -37,7 +37,8 @@ func TestPagesOfOneVersion(t *testing.T) {
 	again, bodyAgain := do(t, http.MethodGet, url+location, "")
 	if again.StatusCode != http.StatusOK || bodyAgain != body || again.Header.Get(DigestHeader) != digestOf("1") ||
 		again.Header.Get("ETag") != first.Header.Get("ETag") || again.Header.Get("Last-Modified") != first.Header.Get("Last-Modified") {
-		t.Errorf("%s: status %d, %q, header %v; want %q and the headers of %v", location, again.StatusCode, bodyAgain, again.Header, body, first.Header)
+		t.Errorf("%s: status %d, %q, header %v; want %q and the headers of %v", location, again.StatusCode, bodyAgain, again.Header, body,
+			first.Header)
 	}
 	if other := strings.Replace(location, "/moving/", "/other/", 1); statusOf(t, url+other) != http.StatusNotFound {
 		t.Errorf("%s is found, though that catalog never served the digest", other)

@@ -33,7 +33,9 @@ func negotiate(r *http.Request, tag string) ([]store.Encoding, error) {
 		return accepted, nil
 	}
 	if len(accepted) == 0 {
-		return nil, &statusError{code: http.StatusNotAcceptable, text: "Accept-Encoding allows none of the supported encodings: zstd, gzip and identity"}
+		return nil, &statusError{
+			code: http.StatusNotAcceptable, text: "Accept-Encoding allows none of the supported encodings: zstd, gzip and identity",
+		}
 	}
 	named := strings.Join(slices.Concat(r.Header.Values("If-None-Match"), r.Header.Values("If-Match"), r.Header.Values("If-Range")), ",")
 	slices.SortStableFunc(accepted, func(a, b store.Encoding) int {

@@ -24,7 +24,8 @@ func TestQueriesAreBounded(t *testing.T) {
 	url := startServer(t, New(cfg))
 	bounded := []string{
 		"/catalogs/small/api/v1/metas?schema=olm.package", "/catalogs/small/api/v1/packages", "/catalogs/small/api/v1/packages/syndesis",
-		"/catalogs/small/api/v1/packages/syndesis/channels", "/catalogs/small/api/v1/packages/syndesis/bundles", "/catalogs/small/api/v1/channels",
+		"/catalogs/small/api/v1/packages/syndesis/channels", "/catalogs/small/api/v1/packages/syndesis/bundles",
+		"/catalogs/small/api/v1/channels",
 		"/catalogs/small/api/v1/bundles", "/catalogs/small/api/v1/bundles/syndesis.v1.13.0", "/catalogs/small/api/v1/custom",
 		"/catalogs/small/api/v1/graphql?query={catalogs{name}}", "/api/v1/graphql?query={catalogs{name}}", "/api/v1/search?q=a",
 		"/catalogs/small/digests/" + digestOf("1") + "/api/v1/packages",
@@ -66,7 +67,9 @@ func TestQueriesAreBounded(t *testing.T) {
 				t.Errorf("%s: status %d after the slots were given back", path, status)
 			}
 		}
-		for _, path := range []string{"/catalogs/small/api/v1/packages/no", "/catalogs/small/api/v1/metas?no=1", "/api/v1/graphql?query={", "/api/v1/search?q=a&limit=no"} {
+		for _, path := range []string{
+			"/catalogs/small/api/v1/packages/no", "/catalogs/small/api/v1/metas?no=1", "/api/v1/graphql?query={", "/api/v1/search?q=a&limit=no",
+		} {
 			if status := statusOf(t, url+path); status < http.StatusBadRequest && status != http.StatusOK {
 				t.Errorf("%s: status %d", path, status)
 			}
@@ -105,7 +108,8 @@ func TestSlowReadersHoldNoSlot(t *testing.T) {
 		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Fprint(conn, "GET /catalogs/c/api/v1/metas?schema=fill HTTP/1.1\r\nHost: c\r\nAccept-Encoding: gzip\r\n\r\n"); err != nil {
+		if _, err := fmt.Fprint(conn,
+			"GET /catalogs/c/api/v1/metas?schema=fill HTTP/1.1\r\nHost: c\r\nAccept-Encoding: gzip\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := conn.Read(make([]byte, 1)); err != nil { // of the status line
@@ -139,7 +143,8 @@ func TestSlowReadersHoldNoSlot(t *testing.T) {
 		}
 		if test.status == http.StatusOK && test.accept == "zstd" && test.encoding == "" {
 			want, plainTag := getTagged(t, url)
-			if body != want || resp.Header.Get("ETag") != plainTag || resp.ContentLength != int64(len(want)) || resp.Header.Get("Vary") != "Accept-Encoding" {
+			if body != want || resp.Header.Get("ETag") != plainTag ||
+				resp.ContentLength != int64(len(want)) || resp.Header.Get("Vary") != "Accept-Encoding" {
 				t.Errorf("what is not compressed for want of an encoder: %d bytes, want %d; header %v", len(body), len(want), resp.Header)
 			}
 		}
@@ -230,12 +235,14 @@ func TestSlowBodyHoldsNoSlot(t *testing.T) {
 	}
 	defer conn.Close()
 	body := `{"query":"{catalogs{name}}"}`
-	_, err = fmt.Fprintf(conn, "POST /api/v1/graphql HTTP/1.1\r\nHost: catalogd\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
+	_, err = fmt.Fprintf(conn,
+		"POST /api/v1/graphql HTTP/1.1\r\nHost: catalogd\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if resp, text := do(t, http.MethodPost, url+"/api/v1/graphql", body, "Content-Type", "application/json"); resp.StatusCode != http.StatusOK {
+		if resp, text := do(t, http.MethodPost, url+"/api/v1/graphql", body, "Content-Type",
+			"application/json"); resp.StatusCode != http.StatusOK {
 			t.Fatalf("status %d: %s", resp.StatusCode, text)
 		}
 	}
@@ -254,7 +261,9 @@ func TestSlowBodyHoldsNoSlot(t *testing.T) {
 
 func TestBodyIsBounded(t *testing.T) {
 	url := startServer(t, newTestHandler(t)) + "/api/v1/graphql"
-	for size, want := range map[int]int{maxBody: http.StatusOK, maxBody + 1: http.StatusRequestEntityTooLarge, 10 * maxBody: http.StatusRequestEntityTooLarge} {
+	for size, want := range map[int]int{
+		maxBody: http.StatusOK, maxBody + 1: http.StatusRequestEntityTooLarge, 10 * maxBody: http.StatusRequestEntityTooLarge,
+	} {
 		query := `{"query":"{catalogs{name}}"}`
 		resp, body := do(t, http.MethodPost, url, query+strings.Repeat(" ", size-len(query)), "Content-Type", "application/json")
 		if resp.StatusCode != want {

@@ -47,7 +47,11 @@ func TestMetrics(t *testing.T) {
 		{"HEAD all", s.metrics.requests.WithLabelValues("/catalogs/{catalog}/api/v1/all", "HEAD", "200"), 1},
 		{"no catalog", s.metrics.requests.WithLabelValues("/catalogs/{catalog}/api/v1/all", "GET", "404"), 1},
 		{"bytes of all", s.metrics.bytes.WithLabelValues("/catalogs/{catalog}/api/v1/all", "identity"), float64(all)},
-		{"bytes of bundles", s.metrics.bytes.WithLabelValues(digestRoute, "gzip"), float64(sizes["/catalogs/small/digests/"+digestOf("1")+"/api/v1/bundles"])},
+		{
+			"bytes of bundles",
+			s.metrics.bytes.WithLabelValues(digestRoute, "gzip"),
+			float64(sizes["/catalogs/small/digests/"+digestOf("1")+"/api/v1/bundles"]),
+		},
 		{"in flight", s.metrics.inFlight.WithLabelValues("/catalogs/{catalog}/api/v1/all"), 0},
 	} {
 		if got := valueOf(t, test.got); got != test.want {

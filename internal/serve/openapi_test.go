@@ -126,7 +126,9 @@ func (d *description) check(t *testing.T, req *http.Request, resp *http.Response
 			t.Errorf("the request is not as openapi.json has it: %v", err)
 		}
 	}
-	reply := &openapi3filter.ResponseValidationInput{RequestValidationInput: input, Status: resp.StatusCode, Header: resp.Header, Options: options}
+	reply := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: resp.StatusCode, Header: resp.Header, Options: options,
+	}
 	reply.SetBodyBytes(body)
 	if err := openapi3filter.ValidateResponse(t.Context(), reply); err != nil {
 		t.Errorf("the reply is not as openapi.json has it: %v", err)

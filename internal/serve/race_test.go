@@ -184,7 +184,8 @@ func query(method, path string) func(context.Context, *reader) error {
 		for _, node := range reply.Data.Packages.Nodes {
 			n := strings.Split(node.Version, ".")[1]
 			generation, err := strconv.Atoi(n)
-			if err != nil || generationDigest(generation) != digest || node.Head.Version != node.Version || reply.Data.Packages.TotalCount != kept+1 {
+			if err != nil || generationDigest(generation) != digest ||
+				node.Head.Version != node.Version || reply.Data.Packages.TotalCount != kept+1 {
 				return fmt.Errorf("GraphQL: package %+v in a reply of %s", node, digest)
 			}
 		}

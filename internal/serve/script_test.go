@@ -52,7 +52,8 @@ func wellFormed(status int, header http.Header, body, method string) error {
 	if status < http.StatusBadRequest {
 		return nil
 	}
-	if header.Get("ETag") != "" || header.Get("Last-Modified") != "" || header.Get("Content-Location") != "" || header.Get("Cache-Control") != "no-store" {
+	if header.Get("ETag") != "" || header.Get("Last-Modified") != "" ||
+		header.Get("Content-Location") != "" || header.Get("Cache-Control") != "no-store" {
 		return fmt.Errorf("an error with headers of content: %v", header)
 	}
 	if isText(header.Get("Content-Type")) { // GraphQL's

@@ -25,9 +25,11 @@ import (
 func soundPackage(name, version string) *fstest.MapFile {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"schema":"olm.package","name":%q,"defaultChannel":"stable","gen":%q}`+"\n", name, version)
-	fmt.Fprintf(&b, `{"schema":"olm.channel","package":%q,"name":"stable","entries":[{"name":"%s.v%s"}],"gen":%q}`+"\n", name, name, version, version)
+	fmt.Fprintf(&b, `{"schema":"olm.channel","package":%q,"name":"stable","entries":[{"name":"%s.v%s"}],"gen":%q}`+"\n", name, name, version,
+		version)
 	fmt.Fprintf(&b, `{"schema":"olm.bundle","package":%q,"name":"%s.v%s","image":"quay.io/example/%s:v%s","properties":[`+
-		`{"type":"olm.package","value":{"packageName":%q,"version":%q}},{"type":"olm.gvk","value":{"group":"example.com","kind":"Database","version":"v1"}}],"gen":%q}`+"\n",
+		`{"type":"olm.package","value":{"packageName":%q,"version":%q}},{"type":"olm.gvk","value":{"group":"example.com",`+
+		`"kind":"Database","version":"v1"}}],"gen":%q}`+"\n",
 		name, name, version, name, version, name, version, version)
 	return &fstest.MapFile{Data: b.Bytes()}
 }
@@ -55,7 +57,8 @@ func searchFor(t *testing.T, base, query string) searchAnswer {
 func TestSearchRanks(t *testing.T) {
 	st := openStore(t)
 	packages := fstest.MapFS{}
-	for _, name := range []string{"database", "database-operator", "my-database", "mydatabase", "other"} { // the last provides the kind Database
+	// the last provides the kind Database
+	for _, name := range []string{"database", "database-operator", "my-database", "mydatabase", "other"} {
 		packages[name+".json"] = soundPackage(name, "1.0.0")
 	}
 	for i, name := range []string{"low", "high", "middle"} {
@@ -80,7 +83,9 @@ func TestSearchRanks(t *testing.T) {
 			t.Errorf("result %+v", r)
 		}
 	}
-	want := []string{"database high", "database middle", "database low", "database-operator high", "database-operator middle", "database-operator low"}
+	want := []string{
+		"database high", "database middle", "database low", "database-operator high", "database-operator middle", "database-operator low",
+	}
 	if diff := cmp.Diff(want, got[:6]); diff != "" {
 		t.Errorf("the best (-want +got):\n%s", diff)
 	}
@@ -135,7 +140,8 @@ func TestSearchTime(t *testing.T) {
 	s := newServer(testConfig(newTestStore(t)))
 	s.searcher.timeout = -1
 	resp, body := do(t, http.MethodGet, startServer(t, s)+"/api/v1/search?q=operator", "")
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "5" || !strings.Contains(body, "search a single catalog") {
+	if resp.StatusCode != http.StatusServiceUnavailable ||
+		resp.Header.Get("Retry-After") != "5" || !strings.Contains(body, "search a single catalog") {
 		t.Errorf("status %d, header %v, %q", resp.StatusCode, resp.Header, body)
 	}
 	if err := wellFormed(resp.StatusCode, resp.Header, body, http.MethodGet); err != nil {
@@ -167,7 +173,8 @@ func TestSearchDamage(t *testing.T) {
 	cfg := testConfig(st)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	answer := searchFor(t, startServer(t, New(cfg)), "q=p")
-	if len(answer.Results) != 1 || answer.Results[0].Catalog != "sound" || answer.Total != 1 || !slices.Equal(answer.Incomplete, []string{"damaged"}) {
+	if len(answer.Results) != 1 || answer.Results[0].Catalog != "sound" ||
+		answer.Total != 1 || !slices.Equal(answer.Incomplete, []string{"damaged"}) {
 		t.Errorf("got %+v", answer)
 	}
 	if !strings.Contains(log.String(), "catalog=damaged") {

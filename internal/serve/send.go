@@ -161,7 +161,9 @@ const unknownSize = -1
 
 // serveContent is http.ServeContent for content in an encoding. With the encoding, tag is a strong validator (RFC 9110,
 // section 8.8.1). A zero modified leaves out Last-Modified. Only identity has ranges.
-func serveContent(w http.ResponseWriter, r *http.Request, modified time.Time, tag string, e store.Encoding, size int64, content io.ReadSeeker) {
+func serveContent(
+	w http.ResponseWriter, r *http.Request, modified time.Time, tag string, e store.Encoding, size int64, content io.ReadSeeker,
+) {
 	h := w.Header()
 	h["Etag"] = []string{entityTag(tag, e)}
 	if e != identity {

@@ -112,7 +112,9 @@ func newTestStore(tb testing.TB) *store.Store {
 	tb.Helper()
 	st := openStore(tb)
 	commit(tb, st, "small", "1", os.DirFS("testdata/small"))
-	commitSource(tb, st, "icons", store.Source{Image: "quay.io/example/icons:v1", Digest: digestOf("2"), ConfigDir: "/icons"}, os.DirFS("testdata/icons"))
+	commitSource(tb, st, "icons", store.Source{
+		Image: "quay.io/example/icons:v1", Digest: digestOf("2"), ConfigDir: "/icons",
+	}, os.DirFS("testdata/icons"))
 	return st
 }
 

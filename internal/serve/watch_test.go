@@ -178,7 +178,8 @@ func TestWatchVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		version := st.Catalogs()[0].Snapshot.Version()
-		if got.id != version || got.id == digestOf("1") || !strings.Contains(got.data, `"digest":"`+digestOf("1")+`","url":"https://catalogd.example/catalogs/c/digests/`+version+`"`) ||
+		if got.id != version || got.id == digestOf("1") ||
+			!strings.Contains(got.data, `"digest":"`+digestOf("1")+`","url":"https://catalogd.example/catalogs/c/digests/`+version+`"`) ||
 			!strings.Contains(got.data, `"previous":"`+digestOf("1")+`","added":["b"],"changed":[],"removed":["a"]}`) {
 			t.Errorf("of version %s: %+v", version, got)
 		}

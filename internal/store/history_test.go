@@ -305,8 +305,10 @@ func TestChangesSinceHoldsOnlyTheResult(t *testing.T) {
 	s := open(t, t.TempDir(), newClock())
 	var text strings.Builder
 	for i := range 5000 {
-		fmt.Fprintf(&text, `{"schema":"olm.package","name":"p%d","defaultChannel":"a"}{"schema":"olm.channel","package":"p%[1]d","name":"a","entries":[{"name":"b"}]}`+
-			`{"schema":"olm.bundle","package":"p%[1]d","name":"b","image":"example.com/b","properties":[{"type":"olm.package","value":{"packageName":"p%[1]d","version":"1.0.0"}}]}`, i)
+		fmt.Fprintf(&text, `{"schema":"olm.package","name":"p%d","defaultChannel":"a"}{"schema":"olm.channel","package":"p%[1]d",`+
+			`"name":"a","entries":[{"name":"b"}]}`+
+			`{"schema":"olm.bundle","package":"p%[1]d","name":"b","image":"example.com/b","properties":[{"type":"olm.package",`+
+			`"value":{"packageName":"p%[1]d","version":"1.0.0"}}]}`, i)
 	}
 	before := commit(t, s, "cat", 1, files{"c.json": text.String()})
 	after := commit(t, s, "cat", 2, files{"c.json": text.String() + validFoo})

@@ -45,7 +45,9 @@ func (w *world) putSecret(name string, data map[string]string) {
 
 func (w *world) putConfigMap(name string, data map[string]string) {
 	w.t.Helper()
-	must.Succeed(w.t, w.api.Create(w.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: name}, Data: data}))
+	must.Succeed(w.t, w.api.Create(w.t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: name}, Data: data,
+	}))
 }
 
 // readAccess reads what the spec of a CatalogSource names.
@@ -99,23 +101,61 @@ func TestReadAccessErrors(t *testing.T) {
 	bundle := func(kind, name, key string) v1beta1.RegistryAccess {
 		return v1beta1.RegistryAccess{CABundle: &v1beta1.BundleReference{Kind: kind, Name: name, Key: key}}
 	}
-	const proxyRemedy = ` of spec.registry.proxy has no valid proxy address at key "address": set it to http://host:port; user name and password belong at "username" and "password"`
+	const proxyRemedy = ` of spec.registry.proxy has no valid proxy address at key "address": set it to http://host:port; user name ` +
+		`and password belong at "username" and "password"`
 	for _, test := range []struct {
 		name string
 		spec v1beta1.RegistryAccess
 		want string
 	}{
-		{"no pull secret", pull("gone"), "Secret gone of spec.registry.pullSecrets not found in namespace NAMESPACE: create it, or correct the name"},
-		{"pull secret of another type", pull("opaque"), "Secret opaque of spec.registry.pullSecrets has no key .dockerconfigjson: create it with `kubectl create secret docker-registry`"},
+		{
+			"no pull secret",
+			pull("gone"),
+			"Secret gone of spec.registry.pullSecrets not found in namespace NAMESPACE: create it, or correct the name",
+		},
+		{"pull secret of another type", pull("opaque"), "Secret opaque of spec.registry.pullSecrets has no key .dockerconfigjson: " +
+			"create it with `kubectl create secret docker-registry`"},
 		{"pull secret not JSON", pull("no-json"), "no-json"},
-		{"no ConfigMap", bundle("ConfigMap", "gone", "ca.crt"), "ConfigMap gone of spec.registry.caBundle not found in namespace NAMESPACE: create it, or correct the name"},
-		{"no Secret", bundle("Secret", "gone", "ca.crt"), "Secret gone of spec.registry.caBundle not found in namespace NAMESPACE: create it, or correct the name"},
-		{"no PEM", bundle("ConfigMap", "empty", "ca.crt"), `ConfigMap empty of spec.registry.caBundle has no certificate in PEM form at key "ca.crt": put the CA certificates there`},
-		{"no key", bundle("Secret", "good-pair", "ca.crt"), `Secret good-pair of spec.registry.caBundle has no key "ca.crt": put the CA certificates there, or correct the key`},
-		{"no key of a ConfigMap", bundle("ConfigMap", "empty", "other"), `ConfigMap empty of spec.registry.caBundle has no key "other": put the CA certificates there, or correct the key`},
-		{"a key that is no certificate", bundle("Secret", "good-pair", "tls.key"), `Secret good-pair of spec.registry.caBundle has no certificate in PEM form at key "tls.key": put the CA certificates there`},
-		{"no client certificate", v1beta1.RegistryAccess{ClientCertificate: secret("gone")}, "Secret gone of spec.registry.clientCertificate not found in namespace NAMESPACE"},
-		{"a certificate with another's key", v1beta1.RegistryAccess{ClientCertificate: secret("pair")}, "Secret pair of spec.registry.clientCertificate has no valid key pair at tls.crt and tls.key"},
+		{
+			"no ConfigMap",
+			bundle("ConfigMap", "gone", "ca.crt"),
+			"ConfigMap gone of spec.registry.caBundle not found in namespace NAMESPACE: create it, or correct the name",
+		},
+		{
+			"no Secret",
+			bundle("Secret", "gone", "ca.crt"),
+			"Secret gone of spec.registry.caBundle not found in namespace NAMESPACE: create it, or correct the name",
+		},
+		{
+			"no PEM",
+			bundle("ConfigMap", "empty", "ca.crt"),
+			`ConfigMap empty of spec.registry.caBundle has no certificate in PEM form at key "ca.crt": put the CA certificates there`,
+		},
+		{
+			"no key",
+			bundle("Secret", "good-pair", "ca.crt"),
+			`Secret good-pair of spec.registry.caBundle has no key "ca.crt": put the CA certificates there, or correct the key`,
+		},
+		{
+			"no key of a ConfigMap",
+			bundle("ConfigMap", "empty", "other"),
+			`ConfigMap empty of spec.registry.caBundle has no key "other": put the CA certificates there, or correct the key`,
+		},
+		{
+			"a key that is no certificate",
+			bundle("Secret", "good-pair", "tls.key"),
+			`Secret good-pair of spec.registry.caBundle has no certificate in PEM form at key "tls.key": put the CA certificates there`,
+		},
+		{
+			"no client certificate",
+			v1beta1.RegistryAccess{ClientCertificate: secret("gone")},
+			"Secret gone of spec.registry.clientCertificate not found in namespace NAMESPACE",
+		},
+		{
+			"a certificate with another's key",
+			v1beta1.RegistryAccess{ClientCertificate: secret("pair")},
+			"Secret pair of spec.registry.clientCertificate has no valid key pair at tls.crt and tls.key",
+		},
 		{"no proxy", v1beta1.RegistryAccess{Proxy: secret("gone")}, "Secret gone of spec.registry.proxy not found in namespace NAMESPACE"},
 		{"a proxy without a scheme", v1beta1.RegistryAccess{Proxy: secret("proxy-path")}, "Secret proxy-path" + proxyRemedy},
 		{"a proxy without address", v1beta1.RegistryAccess{Proxy: secret("opaque")}, "Secret opaque" + proxyRemedy},
@@ -152,10 +192,12 @@ func TestReadAccess(t *testing.T) {
 	if string(access.RootCAs) != certificate || access.Certificate == nil || !access.Insecure {
 		t.Errorf("got %d bytes of CAs, certificate %t, insecure %t", len(access.RootCAs), access.Certificate != nil, access.Insecure)
 	}
-	if password, _ := access.Proxy.User.Password(); access.Proxy.Host != "proxy.example:3128" || access.Proxy.User.Username() != "me" || password != "p:w/d" {
+	if password, _ := access.Proxy.User.Password(); access.Proxy.Host != "proxy.example:3128" ||
+		access.Proxy.User.Username() != "me" || password != "p:w/d" {
 		t.Errorf("the proxy is %s", access.Proxy.Redacted())
 	}
-	if m := access.Mirrors[0]; len(access.Mirrors) != 1 || m.Source != "quay.io" || m.Location != "mirror.example" || m.PullFrom != "digest-only" || !m.Insecure {
+	if m := access.Mirrors[0]; len(access.Mirrors) != 1 ||
+		m.Source != "quay.io" || m.Location != "mirror.example" || m.PullFrom != "digest-only" || !m.Insecure {
 		t.Errorf("mirrors are %+v", access.Mirrors)
 	}
 }
@@ -229,7 +271,8 @@ func TestSecretIsMended(t *testing.T) {
 	w.putSecret("pull", dockerConfig(w.registry.host, "wr0ng"))
 	w.reconcile() // the Secret's event; the clock stands
 	c = w.source()
-	refused := "Finding the digest of " + ref + ": registry " + w.registry.host + " requires credentials for repository catalog (401 Unauthorized), and rejects those of Secret pull. " +
+	refused := "Finding the digest of " + ref + ": registry " + w.registry.host + " requires credentials for repository catalog (401 " +
+		"Unauthorized), and rejects those of Secret pull. " +
 		"Correct Secret pull, or grant its user access."
 	wantCondition(t, c, "Ready", "False Unauthorized: "+refused)
 	wantCondition(t, c, "Progressing", "False Blocked: "+refused)
@@ -363,7 +406,8 @@ func TestCatalogsOf(t *testing.T) {
 		for kind, other := range worlds {
 			want := strings.Contains(" "+test.want+" ", " "+kind+" ")
 			if concerned[other.catalog] != want {
-				t.Errorf("%T %s/%s concerns the catalog %q: %t, want %t", test.object, test.object.GetNamespace(), test.object.GetName(), kind, !want, want)
+				t.Errorf("%T %s/%s concerns the catalog %q: %t, want %t", test.object, test.object.GetNamespace(), test.object.GetName(), kind, !want,
+					want)
 			}
 		}
 	}

@@ -78,9 +78,11 @@ func TestAPIFaults(t *testing.T) {
 			reads int // of the CatalogSource in one pass
 		}{
 			"conflict": {answers(http.StatusConflict, metav1.StatusReasonConflict, "", isWrite), 2 * (maxFailures + parallelWrites + 1), 2},
-			"error":    {answers(http.StatusInternalServerError, metav1.StatusReasonInternalError, "", isWrite), maxFailures + parallelWrites + 1, 1},
-			"refusal":  {answers(http.StatusForbidden, metav1.StatusReasonForbidden, "", isWrite), maxFailures + parallelWrites + 1, 1},
-			"cut":      {cuts(isWrite), maxFailures + parallelWrites + 1, 1},
+			"error": {
+				answers(http.StatusInternalServerError, metav1.StatusReasonInternalError, "", isWrite), maxFailures + parallelWrites + 1, 1,
+			},
+			"refusal": {answers(http.StatusForbidden, metav1.StatusReasonForbidden, "", isWrite), maxFailures + parallelWrites + 1, 1},
+			"cut":     {cuts(isWrite), maxFailures + parallelWrites + 1, 1},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -287,7 +289,8 @@ func TestCRDsDeleted(t *testing.T) {
 	w.until("the CRD is gone", func() bool { return w.isMissing("operatorpackages") })
 	w.requestPoll("without CRD")
 	w.eventually("it is told that packages cannot be written", func() bool {
-		return strings.HasPrefix(conditions(w.source())["Ready"], "False SyncFailed: Writing OperatorPackage p0."+w.catalog+": the server could not find the requested resource")
+		return strings.HasPrefix(conditions(w.source())["Ready"],
+			"False SyncFailed: Writing OperatorPackage p0."+w.catalog+": the server could not find the requested resource")
 	})
 	if w.served() == "" {
 		t.Error("nothing is served without the CRD of packages")
@@ -303,7 +306,9 @@ func TestCRDsDeleted(t *testing.T) {
 	w.until("the content is gone", func() bool { return w.served() == "" })
 	install()
 	w.until("the catalog is taken again", func() bool {
-		c := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: w.catalog}, Spec: v1beta1.CatalogSourceSpec{Image: w.registry.host + "/catalog:latest"}}
+		c := &v1beta1.CatalogSource{
+			ObjectMeta: metav1.ObjectMeta{Name: w.catalog}, Spec: v1beta1.CatalogSourceSpec{Image: w.registry.host + "/catalog:latest"},
+		}
 		return w.api.Create(t.Context(), c) == nil
 	})
 	w.eventually("the catalog is Ready again", w.hasVersion("1.0.0"))

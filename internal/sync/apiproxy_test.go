@@ -159,7 +159,8 @@ func answers(code int, reason metav1.StatusReason, retryAfter string, match func
 			w.Header().Set("Retry-After", retryAfter)
 		}
 		w.WriteHeader(code)
-		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"a fault of this test","reason":%q,"code":%d}`, reason, code)
+		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"a fault of this test","reason":%q,"code":%d}`, reason,
+			code)
 		return true
 	}
 }

@@ -144,7 +144,9 @@ func (w *world) readFromCache() *atomic.Int64 {
 		})
 	})
 	w.Live = newClient(w.t, cfg)
-	cached, err := cache.New(apiServer, cache.Options{Scheme: w.api.Scheme(), ByObject: w.Config.Watched(catalogsource.Kind{}), DefaultTransform: cache.TransformStripManagedFields()})
+	cached, err := cache.New(apiServer, cache.Options{
+		Scheme: w.api.Scheme(), ByObject: w.Config.Watched(catalogsource.Kind{}), DefaultTransform: cache.TransformStripManagedFields(),
+	})
 	must.Succeed(w.t, err)
 	must.Succeed(w.t, publish.Index(w.t.Context(), cached))
 	ctx, stop := context.WithCancel(context.Background())

@@ -17,8 +17,10 @@ func TestIsGone(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"there is none of that name":  {apierrors.NewNotFound(resource, "cat"), true},
-		"a proxy lost its backend":    {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "cat", "404 page not found", 0, true), false},
+		"there is none of that name": {apierrors.NewNotFound(resource, "cat"), true},
+		"a proxy lost its backend": {
+			apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "cat", "404 page not found", 0, true), false,
+		},
 		"something else is not there": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x"), false},
 		"no right to ask":             {apierrors.NewForbidden(resource, "cat", nil), false},
 	} {

@@ -16,7 +16,9 @@ import (
 
 // publish makes the OperatorPackages match the served content. If nothing is served, or it is older than the packages of
 // the leader before, they stay.
-func (e *Engine) publish(ctx context.Context, src source.Source, content content, progress *progressReporter) (_ status.Packages, err error) {
+func (e *Engine) publish(
+	ctx context.Context, src source.Source, content content, progress *progressReporter,
+) (_ status.Packages, err error) {
 	ctx, end := span(ctx, "publish", &err)
 	defer end()
 	served, ok := e.Store.Catalog(src.Name)

@@ -30,7 +30,9 @@ type content struct {
 }
 
 // unpack makes the catalog serve the wanted digest. The old content is served until the new one is complete.
-func (c *controller) unpack(ctx context.Context, src source.Source, image string, access registryAccess, poll polled, progress *progressReporter) (out content, err error) {
+func (c *controller) unpack(
+	ctx context.Context, src source.Source, image string, access registryAccess, poll polled, progress *progressReporter,
+) (out content, err error) {
 	ctx, end := span(ctx, "unpack", &err)
 	defer end()
 	j := job{Engine: c.Engine, src: src, access: access, wanted: poll.wanted, progress: progress, wake: c.wake}

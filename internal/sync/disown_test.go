@@ -8,7 +8,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// madeAnew has a catalog deleted, and another one of its name made, while a replica that serves the first does not look. The registry does not
+// madeAnew has a catalog deleted, and another one of its name made, while a replica that serves the first does not
+// look. The registry does not
 // answer any more.
 func madeAnew(t *testing.T, change func(*v1beta1.CatalogSource)) (w, away *world, first string) {
 	t.Helper()

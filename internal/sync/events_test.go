@@ -37,7 +37,11 @@ func TestEvents(t *testing.T) {
 				return []string{"Warning Failed Cannot unpack " + ref + " at " + broken[:19] + ": foo/catalog.json:1: …"}
 			}},
 		{"still broken", func() {}, func() []string { return nil }},
-		{"down while broken", func() { w.registry.refuse(everything) }, func() []string { return []string{"Warning Failed Finding the digest of …"} }},
+		{
+			"down while broken",
+			func() { w.registry.refuse(everything) },
+			func() []string { return []string{"Warning Failed Finding the digest of …"} },
+		},
 		{"suspended while broken", func() { w.change(func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true }) }, func() []string { return nil }},
 		{"resumed while broken", func() { w.change(func(c *v1beta1.CatalogSource) { c.Spec.Suspend = false }) },
 			func() []string { return []string{"Warning Failed Finding the digest of …"} }},
@@ -91,7 +95,8 @@ func TestEventsAreShort(t *testing.T) {
 		if len(note) > 1024 {
 			t.Errorf("note of %d bytes: %s", len(note), note)
 		}
-		if strings.Contains(e, "30 packages are invalid and not published") && strings.Contains(e, "and others, see status.content.invalidPackages") {
+		if strings.Contains(e, "30 packages are invalid and not published") &&
+			strings.Contains(e, "and others, see status.content.invalidPackages") {
 			found = true
 		}
 	}
@@ -103,5 +108,6 @@ func TestEventsAreShort(t *testing.T) {
 		c.Status.Content.InvalidPackages[0].Name != "bad-00" {
 		t.Errorf("status counts %d and lists %d", c.Status.Content.InvalidPackageCount, len(c.Status.Content.InvalidPackages))
 	}
-	wantCondition(t, c, "PackagesSynced", "True InvalidPackages: 0 packages are published, 30 are left out: \"bad-00\" (package \"bad-00\", bundle \"bad-00.v1.0.0\" not found in any channel entries) and others. See status.content.invalidPackages.")
+	wantCondition(t, c, "PackagesSynced", "True InvalidPackages: 0 packages are published, 30 are left out: \"bad-00\" (package "+
+		"\"bad-00\", bundle \"bad-00.v1.0.0\" not found in any channel entries) and others. See status.content.invalidPackages.")
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// A pass whose writes were refused since the lease was gone for a moment says so to nobody: by the time it could, this replica may lead again.
+// A pass whose writes were refused since the lease was gone for a moment says so to nobody: by the time it could,
+// this replica may lead again.
 func TestRefusedWrites(t *testing.T) {
 	w := newWorld(t)
 	w.Leadership = leader

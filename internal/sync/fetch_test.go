@@ -355,7 +355,8 @@ func TestUnpackSharesWithPermission(t *testing.T) {
 	private.create(w.registry.byDigest(digest), nil)
 	private.reconcile()
 	private.reconcile()
-	if got := conditions(private.source())["Ready"]; !strings.HasPrefix(got, "False Unauthorized: Cannot unpack ") || private.servedDigest() != "" {
+	if got := conditions(private.source())["Ready"]; !strings.HasPrefix(got, "False Unauthorized: Cannot unpack ") ||
+		private.servedDigest() != "" {
 		t.Errorf("without credentials: serves %q, Ready is %s", private.servedDigest(), got)
 	}
 	w.registry.respond(nil)

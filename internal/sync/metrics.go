@@ -27,10 +27,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return g
 	}
 	m := &Metrics{
-		lastPoll:        gauge("last_poll_timestamp_seconds", "Time of the last poll of a catalog's image, as a Unix time."),
-		nextPoll:        gauge("next_poll_timestamp_seconds", "Time of the next poll of a catalog's image, as a Unix time; absent if none is planned."),
-		lastChange:      gauge("last_change_timestamp_seconds", "Time at which a catalog last changed to another digest, as a Unix time."),
-		current:         gauge("content_current_timestamp_seconds", "Time at which a poll last found the served content current, as a Unix time; absent before this process found it."),
+		lastPoll: gauge("last_poll_timestamp_seconds", "Time of the last poll of a catalog's image, as a Unix time."),
+		nextPoll: gauge("next_poll_timestamp_seconds",
+			"Time of the next poll of a catalog's image, as a Unix time; absent if none is planned."),
+		lastChange: gauge("last_change_timestamp_seconds", "Time at which a catalog last changed to another digest, as a Unix time."),
+		current: gauge("content_current_timestamp_seconds",
+			"Time at which a poll last found the served content current, as a Unix time; absent before this process found it."),
 		interval:        gauge("polling_interval_seconds", "Time between two polls of a catalog by its schedule; absent if it is not polled."),
 		unpackSeconds:   gauge("unpack_seconds", "Duration of the last successful unpacking of a catalog."),
 		bytes:           gauge("content_bytes", "Size of the content of a catalog as JSON lines."),
@@ -115,7 +117,8 @@ func number(b bool) float64 {
 // Forget drops the metrics of a catalog.
 func (m *Metrics) Forget(catalog string) {
 	for _, g := range []*prometheus.GaugeVec{
-		m.lastPoll, m.nextPoll, m.lastChange, m.current, m.interval, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready, m.insecure, m.behind,
+		m.lastPoll, m.nextPoll, m.lastChange, m.current, m.interval, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready,
+		m.insecure, m.behind,
 	} {
 		g.DeleteLabelValues(catalog)
 	}

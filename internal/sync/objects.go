@@ -112,7 +112,9 @@ type knownVersions struct {
 
 // read returns an object from the cache, or live. It reads an object that is being deleted live, as another of its name may
 // exist by now.
-func (k *knownVersions) read(ctx context.Context, cache, live client.Reader, empty func() client.Object, name string) (client.Object, error) {
+func (k *knownVersions) read(
+	ctx context.Context, cache, live client.Reader, empty func() client.Object, name string,
+) (client.Object, error) {
 	key := client.ObjectKey{Name: name}
 	if known := k.get(name); known != "" {
 		object := empty()

@@ -67,12 +67,14 @@ func TestPublish(t *testing.T) {
 		{
 			name: "one that cannot be shown", after: []pkg{foo, {name: "bar", noCSV: true}},
 			writes: []string{"DELETE operatorpackages/bar.CATALOG"}, published: 1,
-			invalid: map[string]string{"bar": "no channel has a head with a usable CSV: bundle bar.v1.0.0 has neither an olm.csv.metadata property " +
+			invalid: map[string]string{"bar": "no channel has a head with a usable CSV: bundle bar.v1.0.0 has neither an olm.csv.metadata " +
+				"property " +
 				"nor an olm.bundle.object with a ClusterServiceVersion"},
 		},
 		{
 			name: "a new one that cannot be shown", after: []pkg{foo, bar, {name: "new", noCSV: true}}, published: 2,
-			invalid: map[string]string{"new": "no channel has a head with a usable CSV: bundle new.v1.0.0 has neither an olm.csv.metadata property " +
+			invalid: map[string]string{"new": "no channel has a head with a usable CSV: bundle new.v1.0.0 has neither an olm.csv.metadata " +
+				"property " +
 				"nor an olm.bundle.object with a ClusterServiceVersion"},
 		},
 	} {
@@ -207,9 +209,25 @@ func TestPublishWithStaleCache(t *testing.T) {
 			name: "old versions of objects", then: []pkg{{name: "foo"}},
 			now: []pkg{{name: "foo", version: "2.0.0"}}, want: []pkg{{name: "foo", version: "3.0.0"}}, change: true,
 		},
-		{name: "old versions of objects that are right", then: []pkg{{name: "foo"}}, now: []pkg{{name: "foo", version: "2.0.0"}}, want: []pkg{{name: "foo", version: "2.0.0"}}},
-		{name: "objects that are gone", then: []pkg{{name: "bar"}, {name: "foo"}}, now: []pkg{{name: "bar"}}, want: []pkg{{name: "bar"}, {name: "foo", version: "2.0.0"}}, change: true},
-		{name: "objects that are gone and to go", then: []pkg{{name: "bar"}, {name: "foo"}}, now: []pkg{{name: "bar"}}, want: []pkg{{name: "bar"}}},
+		{
+			name: "old versions of objects that are right",
+			then: []pkg{{name: "foo"}},
+			now:  []pkg{{name: "foo", version: "2.0.0"}},
+			want: []pkg{{name: "foo", version: "2.0.0"}},
+		},
+		{
+			name:   "objects that are gone",
+			then:   []pkg{{name: "bar"}, {name: "foo"}},
+			now:    []pkg{{name: "bar"}},
+			want:   []pkg{{name: "bar"}, {name: "foo", version: "2.0.0"}},
+			change: true,
+		},
+		{
+			name: "objects that are gone and to go",
+			then: []pkg{{name: "bar"}, {name: "foo"}},
+			now:  []pkg{{name: "bar"}},
+			want: []pkg{{name: "bar"}},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var w *world
@@ -275,7 +293,8 @@ func TestPublishFailure(t *testing.T) {
 		return "OperatorPackage " + p + "." + w.catalog + ": the disk of etcd is full; "
 	}
 	c := w.source()
-	wantCondition(t, c, "PackagesSynced", "False SyncFailed: Writing "+name("a1")+"writing "+name("a2")+"writing "+name("a3")+"and 2 more OperatorPackages.")
+	wantCondition(t, c, "PackagesSynced",
+		"False SyncFailed: Writing "+name("a1")+"writing "+name("a2")+"writing "+name("a3")+"and 2 more OperatorPackages.")
 	if got, want := conditions(c)["Ready"], conditions(c)["PackagesSynced"]; got != want {
 		t.Errorf("Ready is %s, want %s", got, want)
 	}
@@ -337,10 +356,12 @@ func TestPublishTooLarge(t *testing.T) {
 			rec := w.update(pkg{name: "bar", version: "2.0.0"}, pkg{name: "foo", description: strings.Repeat("a", size)})
 			rec.publish()
 			must.Succeed(t, rec.f.packages.Err)
-			if len(rec.f.packages.Invalid) != 1 || rec.f.packages.Invalid[0].Name != "foo" || !strings.Contains(rec.f.packages.Invalid[0].Reason, "rejects its OperatorPackage") {
+			if len(rec.f.packages.Invalid) != 1 ||
+				rec.f.packages.Invalid[0].Name != "foo" || !strings.Contains(rec.f.packages.Invalid[0].Reason, "rejects its OperatorPackage") {
 				t.Errorf("invalid packages are %v, want foo, as it is too large", rec.f.packages.Invalid)
 			}
-			if got := slices.Collect(maps.Keys(w.packages())); len(got) != 1 || got[0] != "bar" || w.getPackage("bar").Status.Summary.Version != "2.0.0" {
+			if got := slices.Collect(maps.Keys(w.packages())); len(got) != 1 ||
+				got[0] != "bar" || w.getPackage("bar").Status.Summary.Version != "2.0.0" {
 				t.Errorf("packages are %v, want bar in its new version", got)
 			}
 		})

@@ -70,7 +70,8 @@ func TestPostponeTellsChange(t *testing.T) {
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Image = strings.Replace(ref, "latest", "v2", 1) })
 	next := w.reconcile()
 	wantEqual(t, "requests", nil, w.registry.take())
-	if got := conditions(w.source())["Ready"]; !strings.HasPrefix(got, "False RateLimited: Finding the digest of "+w.registry.host+"/catalog:v2: ") {
+	if got := conditions(w.source())["Ready"]; !strings.HasPrefix(got,
+		"False RateLimited: Finding the digest of "+w.registry.host+"/catalog:v2: ") {
 		t.Errorf("Ready is %s", got)
 	}
 	if next < 2*time.Hour {

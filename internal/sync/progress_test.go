@@ -105,9 +105,21 @@ func TestProgressThrottle(t *testing.T) {
 		{"in the first second", 999 * time.Millisecond, nil, 0, nil},
 		{"after it", time.Millisecond, nil, 1, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading}},
 		{"no news", time.Hour, nil, 0, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading}},
-		{"news", 0, func() { phase = source.Publishing; p.phase.Store(&phase) }, 1, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, TotalPackages: 7}},
+		{
+			"news",
+			0,
+			func() { phase = source.Publishing; p.phase.Store(&phase) },
+			1,
+			&v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, TotalPackages: 7},
+		},
 		{"news too soon", 999 * time.Millisecond, p.Published, 0, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, TotalPackages: 7}},
-		{"the same, a second after the last", time.Millisecond, nil, 1, &v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, Packages: 1, TotalPackages: 7}},
+		{
+			"the same, a second after the last",
+			time.Millisecond,
+			nil,
+			1,
+			&v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, Packages: 1, TotalPackages: 7},
+		},
 	} {
 		w.clock.SetTime(w.clock.Now().Add(step.after))
 		if step.change != nil {

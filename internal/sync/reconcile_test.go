@@ -24,7 +24,9 @@ func TestReconcileNewCatalog(t *testing.T) {
 	if next := w.reconcile(); next != time.Millisecond {
 		t.Errorf("after the announcement the next pass is in %v, want at once", next)
 	}
-	wantEqual(t, "writes of the first pass", []string{"PATCH catalogsources/" + w.catalog, "PATCH catalogsources/" + w.catalog + "/status"}, w.requests.take())
+	wantEqual(t, "writes of the first pass", []string{
+		"PATCH catalogsources/" + w.catalog, "PATCH catalogsources/" + w.catalog + "/status",
+	}, w.requests.take())
 	wantEqual(t, "requests to the registry in the first pass", nil, w.registry.take())
 	wantEqual(t, "conditions after the first pass", map[string]string{
 		"Progressing":    "True Unpacking: Unpacking and publishing " + ref + ".",
@@ -39,8 +41,12 @@ func TestReconcileNewCatalog(t *testing.T) {
 	}
 	writes := w.requests.take()
 	slices.Sort(writes)
-	wantEqual(t, "writes of the second pass", []string{"PATCH catalogsources/" + w.catalog + "/status", "POST operatorpackages", "POST operatorpackages"}, writes)
-	wantEqual(t, "requests to the registry in the second pass", []string{"HEAD manifests", "GET manifests", "GET blobs", "GET blobs"}, w.registry.take())
+	wantEqual(t, "writes of the second pass", []string{
+		"PATCH catalogsources/" + w.catalog + "/status", "POST operatorpackages", "POST operatorpackages",
+	}, writes)
+	wantEqual(t, "requests to the registry in the second pass", []string{
+		"HEAD manifests", "GET manifests", "GET blobs", "GET blobs",
+	}, w.registry.take())
 	c := w.source()
 	wantEqual(t, "conditions", map[string]string{
 		"Progressing":    "True Succeeded: " + ref + " is unpacked and current.",
@@ -57,7 +63,8 @@ func TestReconcileNewCatalog(t *testing.T) {
 		Digest:             digest,
 		URLs:               &v1beta1.CatalogSourceURLs{Base: "http://catalogd.example/catalogs/" + w.catalog},
 		Content: &v1beta1.CatalogContent{
-			Packages: 2, Channels: 2, Bundles: 2, Blobs: 6, Bytes: int64(len(pkg{name: "bar"}.json()) + len(pkg{name: "foo"}.json())), UnpackedAt: &now,
+			Packages: 2, Channels: 2, Bundles: 2, Blobs: 6, Bytes: int64(
+				len(pkg{name: "bar"}.json()) + len(pkg{name: "foo"}.json())), UnpackedAt: &now,
 			Source: w.registry.byDigest(digest),
 		},
 		Poll: &v1beta1.PollStatus{LastChangeTime: &now},
@@ -109,7 +116,15 @@ func TestReconcileAfterCrash(t *testing.T) {
 		changeOfStatus bool
 	}{
 		{name: "committed, registry up", committed: true, restarted: true, wantNew: true, wantProgress: "Succeeded", changeOfStatus: true},
-		{name: "committed, registry down", committed: true, restarted: true, registryDown: true, wantNew: true, wantProgress: "Retrying", changeOfStatus: true},
+		{
+			name:           "committed, registry down",
+			committed:      true,
+			restarted:      true,
+			registryDown:   true,
+			wantNew:        true,
+			wantProgress:   "Retrying",
+			changeOfStatus: true,
+		},
 		{name: "committed, only the write failed", committed: true, wantNew: true, wantProgress: "Succeeded", changeOfStatus: true},
 		{name: "not committed, registry up", restarted: true, wantNew: true, wantProgress: "Succeeded", changeOfStatus: true},
 		{name: "not committed, registry down", restarted: true, registryDown: true, wantProgress: "Retrying"},

@@ -189,7 +189,9 @@ func TestTakeOver(t *testing.T) {
 	second := other.forward("latest", "bar")
 	w.reconcile()
 	wantEqual(t, "digest of the former leader", second, w.servedDigest())
-	wantEqual(t, "series of the former leader", map[string]float64{"catalogd_replica_behind " + w.catalog: 0}, seriesOf(t, w.metrics, w.catalog))
+	wantEqual(t, "series of the former leader", map[string]float64{
+		"catalogd_replica_behind " + w.catalog: 0,
+	}, seriesOf(t, w.metrics, w.catalog))
 }
 
 // A replica that lags when it comes to lead must not publish the old content that it has.
@@ -440,7 +442,9 @@ func withBasis(c store.Catalog, basis string) store.Catalog {
 func TestStatusChanged(t *testing.T) {
 	at := metav1.NewTime(start)
 	named := func(digest, image string, since *metav1.Time) *v1beta1.CatalogSource {
-		return &v1beta1.CatalogSource{Status: v1beta1.CatalogSourceStatus{Digest: digest, Image: image, Poll: &v1beta1.PollStatus{LastChangeTime: since}}}
+		return &v1beta1.CatalogSource{
+			Status: v1beta1.CatalogSourceStatus{Digest: digest, Image: image, Poll: &v1beta1.PollStatus{LastChangeTime: since}},
+		}
 	}
 	ready := named("a", "i", nil)
 	ready.Status.Conditions = []metav1.Condition{{Type: v1beta1.ReadyCondition}}

@@ -66,7 +66,9 @@ type polled struct {
 }
 
 // resolve finds the wanted digest: that of a digest reference, that of a poll if one is due, else the last one.
-func (e *Engine) resolve(ctx context.Context, src source.Source, image image, access registryAccess, progress *progressReporter) (_ polled, err error) {
+func (e *Engine) resolve(
+	ctx context.Context, src source.Source, image image, access registryAccess, progress *progressReporter,
+) (_ polled, err error) {
 	ctx, end := span(ctx, "resolve", &err)
 	defer end()
 	if image.fault != nil {

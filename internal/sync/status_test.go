@@ -49,7 +49,9 @@ func TestConcludeLongMessage(t *testing.T) {
 	rec := w.begin()
 	rec.f.content.fault = errors.New(strings.Repeat("ä", 100_000) + "\nmore")
 	for i := range 3000 {
-		rec.f.packages.Invalid = append(rec.f.packages.Invalid, source.InvalidPackage{Name: fmt.Sprint(strings.Repeat("ö", 500), i), Reason: "x"})
+		rec.f.packages.Invalid = append(rec.f.packages.Invalid, source.InvalidPackage{
+			Name: fmt.Sprint(strings.Repeat("ö", 500), i), Reason: "x",
+		})
 	}
 	out, _ := rec.conclude()
 	_, err := w.writeStatus(t.Context(), rec.object, out.status)
@@ -91,26 +93,51 @@ func TestPlanNext(t *testing.T) {
 		least, most time.Duration // from now; both zero: never
 	}{
 		{name: "default interval", f: findings{poll: polled{at: start}}, least: 15 * time.Minute, most: 16*time.Minute + 30*time.Second},
-		{name: "interval", spec: v1beta1.CatalogSourceSpec{PollingInterval: hourly}, f: findings{poll: polled{at: start}}, least: time.Hour, most: 66 * time.Minute},
+		{
+			name:  "interval",
+			spec:  v1beta1.CatalogSourceSpec{PollingInterval: hourly},
+			f:     findings{poll: polled{at: start}},
+			least: time.Hour,
+			most:  66 * time.Minute,
+		},
 		{
 			name: "interval counts from the poll, not from the end of the unpacking",
 			spec: v1beta1.CatalogSourceSpec{PollingInterval: hourly}, f: findings{poll: polled{at: start.Add(-30 * time.Minute)}},
 			least: 30 * time.Minute, most: 36 * time.Minute,
 		},
-		{name: "schedule", spec: v1beta1.CatalogSourceSpec{PollingSchedule: "0 18 * * *"}, f: findings{poll: polled{at: start}}, least: 6 * time.Hour, most: 6*time.Hour + 10*time.Minute},
+		{
+			name:  "schedule",
+			spec:  v1beta1.CatalogSourceSpec{PollingSchedule: "0 18 * * *"},
+			f:     findings{poll: polled{at: start}},
+			least: 6 * time.Hour,
+			most:  6*time.Hour + 10*time.Minute,
+		},
 		{
 			name: "schedule in a zone", spec: v1beta1.CatalogSourceSpec{PollingSchedule: "CRON_TZ=Europe/Prague 0 18 * * *"},
 			f: findings{poll: polled{at: start}}, least: 5 * time.Hour, most: 5*time.Hour + 10*time.Minute,
 		},
 		{name: "digest reference", spec: v1beta1.CatalogSourceSpec{Image: digestRef}, f: findings{poll: polled{attempted: true}}},
 		{name: "suspended", spec: v1beta1.CatalogSourceSpec{Suspend: true}},
-		{name: "bad schedule", spec: v1beta1.CatalogSourceSpec{PollingSchedule: "61 * * * *"}, f: findings{poll: polled{attempted: true, fault: fault.Block(failed)}}},
-		{name: "bad reference", spec: v1beta1.CatalogSourceSpec{Image: "registry.example/UPPER"}, f: findings{poll: polled{attempted: true, fault: fault.Block(failed)}}},
+		{
+			name: "bad schedule",
+			spec: v1beta1.CatalogSourceSpec{PollingSchedule: "61 * * * *"},
+			f:    findings{poll: polled{attempted: true, fault: fault.Block(failed)}},
+		},
+		{
+			name: "bad reference",
+			spec: v1beta1.CatalogSourceSpec{Image: "registry.example/UPPER"},
+			f:    findings{poll: polled{attempted: true, fault: fault.Block(failed)}},
+		},
 		{
 			name: "refused image", f: findings{poll: polled{attempted: true, at: start, fault: fault.Block(failed)}},
 			least: 15 * time.Minute, most: 16*time.Minute + 30*time.Second,
 		},
-		{name: "failure", f: findings{poll: polled{attempted: true, at: start, fault: failed}}, least: 1600 * time.Millisecond, most: 2400 * time.Millisecond},
+		{
+			name:  "failure",
+			f:     findings{poll: polled{attempted: true, at: start, fault: failed}},
+			least: 1600 * time.Millisecond,
+			most:  2400 * time.Millisecond,
+		},
 		{
 			name: "failure of a digest reference", spec: v1beta1.CatalogSourceSpec{Image: digestRef},
 			f: findings{poll: polled{attempted: true, fault: failed}}, least: 1600 * time.Millisecond, most: 2400 * time.Millisecond,

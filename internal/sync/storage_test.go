@@ -61,7 +61,8 @@ func TestStorageLimit(t *testing.T) {
 			tooMuch.reconcile()
 			for range 5 { // it is tried again, and no more comes of it
 				ready := conditions(tooMuch.source())[v1beta1.ReadyCondition]
-				if !strings.HasPrefix(ready, "False StorageFull: ") || !strings.Contains(ready, "--storage-limit") || !strings.Contains(ready, "remove catalogs") {
+				if !strings.HasPrefix(ready, "False StorageFull: ") ||
+					!strings.Contains(ready, "--storage-limit") || !strings.Contains(ready, "remove catalogs") {
 					t.Fatalf("Ready is %q, want the reason, the flag and what to do", ready)
 				}
 				if w.served() != kept || tooMuch.served() != before {

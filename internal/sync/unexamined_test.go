@@ -150,13 +150,15 @@ func TestDamagedHead(t *testing.T) {
 	must.Succeed(t, err)
 
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.DisplayName = "Shown" })
-	if _, err := w.tryReconcile(); !errors.As(err, new(*store.DamagedError)) || !strings.Contains(err.Error(), "making OperatorPackage foo."+w.catalog) {
+	if _, err := w.tryReconcile(); !errors.As(err, new(*store.DamagedError)) ||
+		!strings.Contains(err.Error(), "making OperatorPackage foo."+w.catalog) {
 		t.Fatalf("the pass ends with %v", err)
 	}
 	if got := w.getPackage("foo").Status.CatalogSourceDisplayName; got == "Shown" {
 		t.Error("the damaged package is written")
 	}
-	if ready := conditions(w.source())[v1beta1.ReadyCondition]; !strings.HasPrefix(ready, "False SyncFailed: ") || !strings.Contains(ready, "does not match its hash") {
+	if ready := conditions(w.source())[v1beta1.ReadyCondition]; !strings.HasPrefix(ready, "False SyncFailed: ") ||
+		!strings.Contains(ready, "does not match its hash") {
 		t.Errorf("Ready is %q", ready)
 	}
 	w.registry.take()

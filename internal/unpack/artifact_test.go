@@ -55,23 +55,54 @@ func TestArtifact(t *testing.T) {
 		dir         string
 		want        map[string]string
 	}{
-		"tar":                      {nil, []titled{{"", catalog}}, "", "/", map[string]string{"configs/": "", "configs/foo/": "", "configs/foo/catalog.json": "{}", "readme": "x"}},
-		"tar, gzip":                {configs, []titled{{"", gzipped(t, catalog)}}, "", "/configs", map[string]string{"foo/": "", "foo/catalog.json": "{}"}},
-		"tar, zstd":                {configs, []titled{{"configs", zstandard(t, catalog)}}, "", "/configs", map[string]string{"foo/": "", "foo/catalog.json": "{}"}},
-		"configDir goes first":     {map[string]string{ConfigsLabel: "/other"}, []titled{{"", catalog}}, "configs/foo", "/configs/foo", map[string]string{"catalog.json": "{}"}},
+		"tar": {
+			nil,
+			[]titled{{"", catalog}},
+			"",
+			"/",
+			map[string]string{"configs/": "", "configs/foo/": "", "configs/foo/catalog.json": "{}", "readme": "x"},
+		},
+		"tar, gzip": {
+			configs, []titled{{"", gzipped(t, catalog)}}, "", "/configs", map[string]string{"foo/": "", "foo/catalog.json": "{}"},
+		},
+		"tar, zstd": {
+			configs, []titled{{"configs", zstandard(t, catalog)}}, "", "/configs", map[string]string{"foo/": "", "foo/catalog.json": "{}"},
+		},
+		"configDir goes first": {
+			map[string]string{ConfigsLabel: "/other"},
+			[]titled{{"", catalog}},
+			"configs/foo",
+			"/configs/foo",
+			map[string]string{"catalog.json": "{}"},
+		},
 		"a tar with a file's name": {nil, []titled{{"catalog.json", archive(t, file("a", "1"))}}, "", "/", map[string]string{"a": "1"}},
 		"a file":                   {nil, []titled{{"catalog.json", json}}, "", "/", map[string]string{"catalog.json": string(json)}},
 		"a longer file":            {nil, []titled{{"catalog.json", long}}, "", "/", map[string]string{"catalog.json": string(long)}},
 		"a compressed file":        {nil, []titled{{"catalog.json", gzipped(t, long)}}, "", "/", map[string]string{"catalog.json": string(long)}},
 		"an empty file":            {nil, []titled{{"catalog.json", nil}}, "", "/", map[string]string{"catalog.json": ""}},
-		"several files":            {nil, []titled{{"foo/catalog.yaml", []byte("a: 1")}, {"./foo//b.yml", []byte("b: 1")}, {"/c.json", json}}, "", "/", map[string]string{"foo/": "", "foo/catalog.yaml": "a: 1", "foo/b.yml": "b: 1", "c.json": string(json)}},
-		"in the directory or not":  {configs, []titled{{"configs/a.json", json}, {"b.json", json}, {"configs2/c.json", json}}, "", "/configs", map[string]string{"a.json": string(json)}},
-		"a file, then an archive":  {nil, []titled{{"a.json", json}, {"", archive(t, file("b", "2"), whiteout(".wh.a.json"))}}, "", "/", map[string]string{"b": "2"}},
-		"the later file":           {nil, []titled{{"a.json", json}, {"a.json", []byte("{}")}}, "", "/", map[string]string{"a.json": "{}"}},
+		"several files": {
+			nil,
+			[]titled{{"foo/catalog.yaml", []byte("a: 1")}, {"./foo//b.yml", []byte("b: 1")}, {"/c.json", json}},
+			"",
+			"/",
+			map[string]string{"foo/": "", "foo/catalog.yaml": "a: 1", "foo/b.yml": "b: 1", "c.json": string(json)},
+		},
+		"in the directory or not": {
+			configs,
+			[]titled{{"configs/a.json", json}, {"b.json", json}, {"configs2/c.json", json}},
+			"",
+			"/configs",
+			map[string]string{"a.json": string(json)},
+		},
+		"a file, then an archive": {
+			nil, []titled{{"a.json", json}, {"", archive(t, file("b", "2"), whiteout(".wh.a.json"))}}, "", "/", map[string]string{"b": "2"},
+		},
+		"the later file": {nil, []titled{{"a.json", json}, {"a.json", []byte("{}")}}, "", "/", map[string]string{"a.json": "{}"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScratch(t)
-			got, err := Image(t.Context(), push(t, host, artifactOf(t, test.annotations, test.layers...)), s.root, Options{ConfigDir: test.configDir})
+			got, err := Image(t.Context(), push(t, host, artifactOf(t, test.annotations, test.layers...)), s.root,
+				Options{ConfigDir: test.configDir})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,14 +126,33 @@ func TestBadArtifacts(t *testing.T) {
 		limit  string
 		want   string
 	}{
-		"no title":         {[]titled{{"", text}}, Limits{}, "", `layer 1 of 1: it is neither a tar archive (plain, or compressed with gzip or zstd) nor a catalog file: its annotation org.opencontainers.image.title is ""; set it to the file's name, which must end in .json, .yaml or .yml`},
-		"another ending":   {[]titled{{"README.md", text}}, Limits{}, "", `is "README.md"; set it to the file's name`},
-		"leaves":           {[]titled{{"../../evil.json", text}}, Limits{}, "", `the name of entry "../../evil.json" points outside of the image`},
-		"long":             {[]titled{{strings.Repeat("x", 300) + ".json", text}}, Limits{}, "", "exceeds the limit of 255 for one file name"},
-		"cut gzip":         {[]titled{{"a.json", gzipped(t, large)[:20]}}, Limits{}, "", "its gzip stream is damaged"},
-		"large":            {[]titled{{"a.json", large}}, Limits{FileBytes: 999}, LimitFileBytes, "a.json has 1000 bytes, which exceeds the limit of 999 for one file (--max-file-bytes)"},
-		"large in all":     {[]titled{{"a.json", large}, {"b.json", large}}, Limits{TotalBytes: 1999}, LimitTotalBytes, "the catalog has at least 2000 bytes, which exceeds the limit of 1999"},
-		"much larger":      {[]titled{{"a.json", large}, {"b.json", large}}, Limits{TotalBytes: 1200}, LimitTotalBytes, "the catalog has at least 1201 bytes, which exceeds the limit of 1200"},
+		"no title": {[]titled{{"", text}}, Limits{}, "", `layer 1 of 1: it is neither a tar archive (plain, or compressed with ` +
+			`gzip or zstd) nor a catalog file: its annotation org.opencontainers.image.title is ""; set it to the file's name, which must ` +
+			`end in .json, .yaml or .yml`},
+		"another ending": {[]titled{{"README.md", text}}, Limits{}, "", `is "README.md"; set it to the file's name`},
+		"leaves": {
+			[]titled{{"../../evil.json", text}}, Limits{}, "", `the name of entry "../../evil.json" points outside of the image`,
+		},
+		"long":     {[]titled{{strings.Repeat("x", 300) + ".json", text}}, Limits{}, "", "exceeds the limit of 255 for one file name"},
+		"cut gzip": {[]titled{{"a.json", gzipped(t, large)[:20]}}, Limits{}, "", "its gzip stream is damaged"},
+		"large": {
+			[]titled{{"a.json", large}},
+			Limits{FileBytes: 999},
+			LimitFileBytes,
+			"a.json has 1000 bytes, which exceeds the limit of 999 for one file (--max-file-bytes)",
+		},
+		"large in all": {
+			[]titled{{"a.json", large}, {"b.json", large}},
+			Limits{TotalBytes: 1999},
+			LimitTotalBytes,
+			"the catalog has at least 2000 bytes, which exceeds the limit of 1999",
+		},
+		"much larger": {
+			[]titled{{"a.json", large}, {"b.json", large}},
+			Limits{TotalBytes: 1200},
+			LimitTotalBytes,
+			"the catalog has at least 1201 bytes, which exceeds the limit of 1200",
+		},
 		"many":             {[]titled{{"a.json", text}, {"b.json", text}}, Limits{Files: 1}, LimitFiles, "(--max-files)"},
 		"nothing":          {nil, Limits{}, "", "the catalog's directory / has no files"},
 		"an image's title": {[]titled{{"a.json/..", text}}, Limits{}, "", `is "a.json/.."`},
@@ -115,7 +165,9 @@ func TestBadArtifacts(t *testing.T) {
 			s.checkOutside(t)
 		})
 	}
-	_, err := Image(t.Context(), push(t, host, artifactOf(t, nil, titled{"a.json", large})), newScratch(t).root, Options{Limits: Limits{FileBytes: 1000, TotalBytes: 1000, Files: 1}})
+	_, err := Image(t.Context(), push(t, host, artifactOf(t, nil, titled{"a.json", large})), newScratch(t).root, Options{
+		Limits: Limits{FileBytes: 1000, TotalBytes: 1000, Files: 1},
+	})
 	checkError(t, err, "", true)
 	img := labelled(t, map[string]string{ConfigsLabel: "/"}, text)
 	_, err = Image(t.Context(), push(t, host, img), newScratch(t).root, Options{})
@@ -153,7 +205,18 @@ func TestArtifactType(t *testing.T) {
 }
 
 func FuzzTitle(f *testing.F) {
-	for _, title := range []string{"catalog.json", "foo/bar.yaml", "../evil.json", "/etc/x.yml", "configs/../../x.json", ".wh.x.json", ".wh..wh..opq", "x.json/", "a\x00.json", "\xfa/.yml"} {
+	for _, title := range []string{
+		"catalog.json",
+		"foo/bar.yaml",
+		"../evil.json",
+		"/etc/x.yml",
+		"configs/../../x.json",
+		".wh.x.json",
+		".wh..wh..opq",
+		"x.json/",
+		"a\x00.json",
+		"\xfa/.yml",
+	} {
 		f.Add(title, []byte("{}"))
 	}
 	f.Fuzz(func(t *testing.T, title string, content []byte) {

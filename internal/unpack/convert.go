@@ -197,7 +197,8 @@ func (r *boundedRows) Scan(dest ...any) error {
 		}
 	}
 	if limit := 2 * r.reader.limit; err == nil && r.reader.read > limit {
-		err = exceeded(LimitDatabaseBytes, r.reader.limit, "its content has at least %d bytes (bundles count once for each channel; twice the limit is allowed)", r.reader.read)
+		err = exceeded(LimitDatabaseBytes, r.reader.limit,
+			"its content has at least %d bytes (bundles count once for each channel; twice the limit is allowed)", r.reader.read)
 	}
 	r.reader.note(err)
 	return err

@@ -111,14 +111,36 @@ func TestDatabase(t *testing.T) {
 		layers [][]byte
 		dir    string
 	}{
-		"its own directory":    {map[string]string{DatabaseLabel: "/database/index.db"}, [][]byte{base, gzipped(t, archive(t, dir("database"), file("database/index.db", db)))}, "/database"},
-		"among others":         {map[string]string{DatabaseLabel: "/database/index.db"}, [][]byte{archive(t, file("database/x", "y"), file("database/index.db", db), symlink("database/z", "x"))}, "/database"},
-		"a hidden directory":   {map[string]string{DatabaseLabel: ".d/index.db"}, [][]byte{archive(t, file(".d/index.db", db))}, "/.d"},
-		"the image's root":     {map[string]string{DatabaseLabel: "./bundles.db"}, [][]byte{base, archive(t, file("bundles.db", db), symlink("x", "y"))}, "/"},
-		"a name to be escaped": {map[string]string{DatabaseLabel: "/d/a?mode=memory&b#%20.db"}, [][]byte{archive(t, file("d/a?mode=memory&b#%20.db", db))}, "/d"},
-		"of a later layer":     {map[string]string{DatabaseLabel: "/database/index.db"}, [][]byte{archive(t, file("database/index.db", "old")), archive(t, whiteout("database/.wh..wh..opq"), file("database/index.db", db))}, "/database"},
-		"write-ahead log":      {map[string]string{DatabaseLabel: "/index.db"}, [][]byte{archive(t, file("index.db", string(changed(t, "PRAGMA journal_mode=WAL"))))}, "/"},
-		"an older schema":      {map[string]string{DatabaseLabel: "/index.db"}, [][]byte{archive(t, file("index.db", string(downgraded(t, 10))))}, "/"},
+		"its own directory": {
+			map[string]string{DatabaseLabel: "/database/index.db"},
+			[][]byte{base, gzipped(t, archive(t, dir("database"), file("database/index.db", db)))},
+			"/database",
+		},
+		"among others": {
+			map[string]string{DatabaseLabel: "/database/index.db"},
+			[][]byte{archive(t, file("database/x", "y"), file("database/index.db", db), symlink("database/z", "x"))},
+			"/database",
+		},
+		"a hidden directory": {map[string]string{DatabaseLabel: ".d/index.db"}, [][]byte{archive(t, file(".d/index.db", db))}, "/.d"},
+		"the image's root": {
+			map[string]string{DatabaseLabel: "./bundles.db"}, [][]byte{base, archive(t, file("bundles.db", db), symlink("x", "y"))}, "/",
+		},
+		"a name to be escaped": {
+			map[string]string{DatabaseLabel: "/d/a?mode=memory&b#%20.db"}, [][]byte{archive(t, file("d/a?mode=memory&b#%20.db", db))}, "/d",
+		},
+		"of a later layer": {
+			map[string]string{DatabaseLabel: "/database/index.db"},
+			[][]byte{archive(t, file("database/index.db", "old")), archive(t, whiteout("database/.wh..wh..opq"), file("database/index.db", db))},
+			"/database",
+		},
+		"write-ahead log": {
+			map[string]string{DatabaseLabel: "/index.db"},
+			[][]byte{archive(t, file("index.db", string(changed(t, "PRAGMA journal_mode=WAL"))))},
+			"/",
+		},
+		"an older schema": {
+			map[string]string{DatabaseLabel: "/index.db"}, [][]byte{archive(t, file("index.db", string(downgraded(t, 10))))}, "/",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScratch(t)
@@ -201,9 +223,21 @@ func TestHostileDatabases(t *testing.T) {
 		limit   string
 		want    string
 	}{
-		"missing":          {label, []entry{file("database/other.db", "x")}, Limits{}, "", "the image has no file /database/index.db: correct the label " + DatabaseLabel},
-		"a directory":      {label, []entry{dir("database/index.db")}, Limits{}, "", "the image has no file /database/index.db"},
-		"a link":           {label, []entry{file("database/real.db", string(sound)), symlink("database/index.db", "real.db")}, Limits{}, "", "database/index.db is a symbolic link"},
+		"missing": {
+			label,
+			[]entry{file("database/other.db", "x")},
+			Limits{},
+			"",
+			"the image has no file /database/index.db: correct the label " + DatabaseLabel,
+		},
+		"a directory": {label, []entry{dir("database/index.db")}, Limits{}, "", "the image has no file /database/index.db"},
+		"a link": {
+			label,
+			[]entry{file("database/real.db", string(sound)), symlink("database/index.db", "real.db")},
+			Limits{},
+			"",
+			"database/index.db is a symbolic link",
+		},
 		"a link to a host": {label, []entry{symlink("database", "/etc")}, Limits{}, "", "database is a symbolic link"},
 		"no name":          {"/", db(sound), Limits{}, "", `is "/", which is not a file name: correct it`},
 		"empty":            {label, db(nil), Limits{}, "", "/database/index.db is not an SQLite database"},
@@ -213,24 +247,86 @@ func TestHostileDatabases(t *testing.T) {
 		"damaged":          {label, db(damaged), Limits{}, "", "the database is damaged"},
 		"another database": {label, db(changed(t, "DROP TABLE channel")), Limits{}, "", "no such table: channel"},
 		"of the future":    {label, db(readOnly), Limits{}, "", "attempt to write a readonly database"},
-		"a view":           {label, db(changed(t, "CREATE VIEW v AS SELECT 1")), Limits{}, "", `it has "v", which is neither a table nor an index`},
-		"a view for table": {label, db(changed(t, "ALTER TABLE package RENAME TO p", "CREATE VIEW package AS SELECT * FROM p")), Limits{}, "", `it has "package", which is neither a table nor an index`},
-		"a trigger":        {label, db(changed(t, "CREATE TRIGGER g AFTER DELETE ON deprecated BEGIN DELETE FROM package; END")), Limits{}, "", `it has "g", which is neither`},
-		"a virtual table":  {label, db(changed(t, "CREATE VIRTUAL TABLE f USING fts5(x)")), Limits{}, "", `it has "f", which is neither`},
-		"no package":       {label, db(changed(t, "PRAGMA foreign_keys=OFF", "DELETE FROM channel_entry", "DELETE FROM package")), Limits{}, "", "it has no package"},
-		"no default":       {label, db(changed(t, "PRAGMA foreign_keys=OFF", "UPDATE package SET default_channel = 'gone' WHERE name = 'etcd'")), Limits{}, "", `package "etcd" has no channel that is its default`},
-		"no heads":         {label, db(changed(t, "PRAGMA foreign_keys=OFF", "UPDATE channel SET head_operatorbundle_name = 'gone'")), Limits{}, "", "get default channel head for package"},
-		"a bad bundle":     {label, db(changed(t, "UPDATE operatorbundle SET bundle = '{' WHERE bundle IS NOT NULL")), Limits{}, "", "an SQLite index: "},
-		"a bad version":    {label, db(changed(t, "UPDATE schema_migrations SET version = 'x'")), Limits{}, "", "an SQLite index: "},
-		"leaves the root":  {label, db(renamed(t, "../../../evil")), Limits{}, "", `a package named "../../../evil", which is not a valid directory name`},
-		"absolute":         {label, db(renamed(t, "/tmp")), Limits{}, "", `a package named "/tmp"`},
-		"hidden":           {label, db(renamed(t, ".indexignore")), Limits{}, "", `a package named ".indexignore"`},
-		"a large value":    {label, db(changed(t, "UPDATE operatorbundle SET csv = hex(zeroblob(9000000)) WHERE name = 'etcdoperator.v0.9.4'")), Limits{}, "", "too big"},
-		"large":            {label, db(sound), Limits{DatabaseBytes: 1 << 20}, LimitDatabaseBytes, "database/index.db has 1417216 bytes, which exceeds the limit of 1048576 for an SQLite index (--max-database-bytes)"},
-		"a large file":     {label, db(sound), Limits{FileBytes: 1 << 20}, LimitFileBytes, "exceeds the limit of 1048576 for one file (--max-file-bytes)"},
-		"large in memory":  {label, db(manyChannels(t, 50)), Limits{DatabaseBytes: 2 << 20}, LimitDatabaseBytes, "twice the limit is allowed), which exceeds the limit of 2097152"},
-		"a large package":  {label, db(sound), Limits{DatabaseBytes: 2 << 20, FileBytes: 1500 << 10, TotalBytes: 1500 << 10, Files: 5}, LimitFiles, "(--max-files)"},
-		"large in all":     {label, db(shrunk(t)), Limits{TotalBytes: int64(len(shrunk(t)))}, LimitTotalBytes, "(--max-unpacked-bytes)"},
+		"a view": {
+			label, db(changed(t, "CREATE VIEW v AS SELECT 1")), Limits{}, "", `it has "v", which is neither a table nor an index`,
+		},
+		"a view for table": {
+			label,
+			db(changed(t, "ALTER TABLE package RENAME TO p", "CREATE VIEW package AS SELECT * FROM p")),
+			Limits{},
+			"",
+			`it has "package", which is neither a table nor an index`,
+		},
+		"a trigger": {
+			label,
+			db(changed(t, "CREATE TRIGGER g AFTER DELETE ON deprecated BEGIN DELETE FROM package; END")),
+			Limits{},
+			"",
+			`it has "g", which is neither`,
+		},
+		"a virtual table": {label, db(changed(t, "CREATE VIRTUAL TABLE f USING fts5(x)")), Limits{}, "", `it has "f", which is neither`},
+		"no package": {
+			label,
+			db(changed(t, "PRAGMA foreign_keys=OFF", "DELETE FROM channel_entry", "DELETE FROM package")),
+			Limits{},
+			"",
+			"it has no package",
+		},
+		"no default": {
+			label,
+			db(changed(t, "PRAGMA foreign_keys=OFF", "UPDATE package SET default_channel = 'gone' WHERE name = 'etcd'")),
+			Limits{},
+			"",
+			`package "etcd" has no channel that is its default`,
+		},
+		"no heads": {
+			label,
+			db(changed(t, "PRAGMA foreign_keys=OFF", "UPDATE channel SET head_operatorbundle_name = 'gone'")),
+			Limits{},
+			"",
+			"get default channel head for package",
+		},
+		"a bad bundle": {
+			label, db(changed(t, "UPDATE operatorbundle SET bundle = '{' WHERE bundle IS NOT NULL")), Limits{}, "", "an SQLite index: ",
+		},
+		"a bad version": {label, db(changed(t, "UPDATE schema_migrations SET version = 'x'")), Limits{}, "", "an SQLite index: "},
+		"leaves the root": {
+			label, db(renamed(t, "../../../evil")), Limits{}, "", `a package named "../../../evil", which is not a valid directory name`,
+		},
+		"absolute": {label, db(renamed(t, "/tmp")), Limits{}, "", `a package named "/tmp"`},
+		"hidden":   {label, db(renamed(t, ".indexignore")), Limits{}, "", `a package named ".indexignore"`},
+		"a large value": {
+			label,
+			db(changed(t, "UPDATE operatorbundle SET csv = hex(zeroblob(9000000)) WHERE name = 'etcdoperator.v0.9.4'")),
+			Limits{},
+			"",
+			"too big",
+		},
+		"large": {
+			label,
+			db(sound),
+			Limits{DatabaseBytes: 1 << 20},
+			LimitDatabaseBytes,
+			"database/index.db has 1417216 bytes, which exceeds the limit of 1048576 for an SQLite index (--max-database-bytes)",
+		},
+		"a large file": {
+			label, db(sound), Limits{FileBytes: 1 << 20}, LimitFileBytes, "exceeds the limit of 1048576 for one file (--max-file-bytes)",
+		},
+		"large in memory": {
+			label,
+			db(manyChannels(t, 50)),
+			Limits{DatabaseBytes: 2 << 20},
+			LimitDatabaseBytes,
+			"twice the limit is allowed), which exceeds the limit of 2097152",
+		},
+		"a large package": {
+			label,
+			db(sound),
+			Limits{DatabaseBytes: 2 << 20, FileBytes: 1500 << 10, TotalBytes: 1500 << 10, Files: 5},
+			LimitFiles,
+			"(--max-files)",
+		},
+		"large in all": {label, db(shrunk(t)), Limits{TotalBytes: int64(len(shrunk(t)))}, LimitTotalBytes, "(--max-unpacked-bytes)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScratch(t)

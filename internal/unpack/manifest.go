@@ -55,7 +55,8 @@ func fetch(ctx context.Context, ref name.Digest, opts Options) (v1.Image, error)
 		}
 	}
 	if !descriptor.MediaType.IsImage() {
-		return nil, invalidf("its manifest has the unsupported type %q; supported are OCI images and Docker images of schema 2", descriptor.MediaType)
+		return nil, invalidf("its manifest has the unsupported type %q; supported are OCI images and Docker images of schema 2",
+			descriptor.MediaType)
 	}
 	return descriptor.Image()
 }
@@ -128,7 +129,8 @@ func (f *fetcher) child(ctx context.Context, child v1.Descriptor) (*remote.Descr
 // images returns the images of an index, including those of nested indexes.
 func (f *fetcher) images(ctx context.Context, index *remote.Descriptor, depth int) ([]v1.Descriptor, error) {
 	if f.indexes++; f.indexes > maxIndexes || depth > maxNesting {
-		return nil, invalidf("its image index nests more than %d indexes, or more than %d levels: push an index of images", maxIndexes-1, maxNesting-1)
+		return nil, invalidf("its image index nests more than %d indexes, or more than %d levels: push an index of images", maxIndexes-1,
+			maxNesting-1)
 	}
 	manifest, err := v1.ParseIndexManifest(bytes.NewReader(index.Manifest))
 	if err != nil {

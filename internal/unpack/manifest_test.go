@@ -171,17 +171,42 @@ func TestBadManifests(t *testing.T) {
 		limit    string
 		want     string
 	}{
-		"no JSON":          {[]byte("<html>"), Limits{}, "", "reading the manifest: it is not a manifest: invalid character '<'"},
-		"no object":        {[]byte("[]"), Limits{}, "", "reading the manifest: it is not a manifest: "},
-		"empty":            {[]byte("{}"), Limits{}, "", "reading the manifest: it is neither an image manifest nor an image index"},
-		"another type":     {[]byte(`{"mediaType":"application/x","layers":[],"config":{}}`), Limits{}, "", `its manifest has the unsupported type "application/x"; supported are`},
-		"schema 1":         {[]byte(`{"schemaVersion":1,"fsLayers":[]}`), Limits{}, "", `its manifest has the unsupported type "application/vnd.docker.distribution.manifest.v1+json"`},
+		"no JSON":   {[]byte("<html>"), Limits{}, "", "reading the manifest: it is not a manifest: invalid character '<'"},
+		"no object": {[]byte("[]"), Limits{}, "", "reading the manifest: it is not a manifest: "},
+		"empty":     {[]byte("{}"), Limits{}, "", "reading the manifest: it is neither an image manifest nor an image index"},
+		"another type": {
+			[]byte(`{"mediaType":"application/x","layers":[],"config":{}}`),
+			Limits{},
+			"",
+			`its manifest has the unsupported type "application/x"; supported are`,
+		},
+		"schema 1": {
+			[]byte(`{"schemaVersion":1,"fsLayers":[]}`),
+			Limits{},
+			"",
+			`its manifest has the unsupported type "application/vnd.docker.distribution.manifest.v1+json"`,
+		},
 		"layers of before": {[]byte(`{"fsLayers":[],"config":{}}`), Limits{}, "", "its manifest has the unsupported type"},
 		"an empty index":   {[]byte(`{"manifests":[]}`), Limits{}, "", "its image index lists no image"},
-		"a large layer":    {manifestOf(t, host, img, same), Limits{TotalBytes: 6655}, LimitTotalBytes, "layer 2 of 2: it has 6656 bytes, which exceeds the limit of 6655 for all files together (--max-unpacked-bytes)"},
-		"large enough":     {manifestOf(t, host, img, same), Limits{TotalBytes: 6656}, "", ""},
-		"of unknown size":  {manifestOf(t, host, img, func(m *v1.Manifest) { m.Layers[0].Size = -1 }), Limits{}, "", "layer 1 of 2: its size in the manifest is -1 bytes"},
-		"configuration":    {manifestOf(t, host, img, func(m *v1.Manifest) { m.Config.Size = -1 }), Limits{}, "", "the image configuration: its size in the manifest is -1 bytes"},
+		"a large layer": {
+			manifestOf(t, host, img, same),
+			Limits{TotalBytes: 6655},
+			LimitTotalBytes,
+			"layer 2 of 2: it has 6656 bytes, which exceeds the limit of 6655 for all files together (--max-unpacked-bytes)",
+		},
+		"large enough": {manifestOf(t, host, img, same), Limits{TotalBytes: 6656}, "", ""},
+		"of unknown size": {
+			manifestOf(t, host, img, func(m *v1.Manifest) { m.Layers[0].Size = -1 }),
+			Limits{},
+			"",
+			"layer 1 of 2: its size in the manifest is -1 bytes",
+		},
+		"configuration": {
+			manifestOf(t, host, img, func(m *v1.Manifest) { m.Config.Size = -1 }),
+			Limits{},
+			"",
+			"the image configuration: its size in the manifest is -1 bytes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			blobs.Store(0)

@@ -69,7 +69,12 @@ func TestForeignSchemas(t *testing.T) {
 	const refused = `the definition of "x" has more than names, types and keys, such as a CHECK or an expression: push an index built by opm`
 	index := func(statement string) []string { return []string{"CREATE TABLE y(a TEXT, b TEXT)", statement} }
 	raw := func(definition string) []string {
-		return []string{"CREATE TABLE y(a)", "CREATE INDEX x ON y(a)", "PRAGMA writable_schema=ON", "UPDATE sqlite_schema SET " + definition + " WHERE name = 'x'"}
+		return []string{
+			"CREATE TABLE y(a)",
+			"CREATE INDEX x ON y(a)",
+			"PRAGMA writable_schema=ON",
+			"UPDATE sqlite_schema SET " + definition + " WHERE name = 'x'",
+		}
 	}
 	for name, test := range map[string]struct {
 		statements []string
@@ -93,8 +98,15 @@ func TestForeignSchemas(t *testing.T) {
 		"index of the schema":     {raw("tbl_name = 'sqlite_master', sql = 'CREATE INDEX x ON sqlite_master(name)'"), refused},
 		"index of it, in quotes":  {raw(`tbl_name = 'sqlite_master', sql = 'CREATE INDEX x ON "sqlite_master"(name)'`), refused},
 		"a statement in disguise": {raw("sql = 'create index x on y(hex(a))'"), `it has "x", which is neither a table nor an index`},
-		"a long name":             {[]string{"CREATE VIEW " + strings.Repeat("v", 1<<20) + " AS SELECT 1"}, "it has \"" + strings.Repeat("v", 80) + "\", which"},
-		"nothing foreign":         {[]string{`CREATE TABLE x("a-b" VARCHAR(255) NOT NULL DEFAULT 5, asked TEXT, checked TEXT)`, `CREATE UNIQUE INDEX z ON "x" ( "a-b" , asked )`}, ""},
+		"a long name": {
+			[]string{"CREATE VIEW " + strings.Repeat("v", 1<<20) + " AS SELECT 1"}, "it has \"" + strings.Repeat("v", 80) + "\", which",
+		},
+		"nothing foreign": {
+			[]string{
+				`CREATE TABLE x("a-b" VARCHAR(255) NOT NULL DEFAULT 5, asked TEXT, checked TEXT)`, `CREATE UNIQUE INDEX z ON "x" ( "a-b" , asked )`,
+			},
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScratch(t)

@@ -48,7 +48,16 @@ type tree struct {
 }
 
 func newTree(root *os.Root, at location, limits Limits) *tree {
-	t := &tree{location: at, root: root, limits: limits, written: func(string) {}, buffer: make([]byte, 256<<10), exists: at.dir == ".", refused: map[string]string{}, seed: maphash.MakeSeed()}
+	t := &tree{
+		location: at,
+		root:     root,
+		limits:   limits,
+		written:  func(string) {},
+		buffer:   make([]byte, 256<<10),
+		exists:   at.dir == ".",
+		refused:  map[string]string{},
+		seed:     maphash.MakeSeed(),
+	}
 	t.beginLayer()
 	return t
 }

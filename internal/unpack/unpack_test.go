@@ -108,7 +108,9 @@ func TestImageConfigDir(t *testing.T) {
 
 func TestIndex(t *testing.T) {
 	own := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
-	amd64, s390x, arm := v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{OS: "linux", Architecture: "s390x"}, v1.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}
+	amd64, s390x, arm := v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{OS: "linux", Architecture: "s390x"}, v1.Platform{
+		OS: "linux", Architecture: "arm", Variant: "v7",
+	}
 	attestation := v1.Platform{OS: "unknown", Architecture: "unknown"}
 	host := registry.Start(t, nil)
 	for name, test := range map[string]struct {
@@ -175,10 +177,18 @@ func TestNestedIndexes(t *testing.T) {
 		"own platform above":    {indexOf(types.OCIImageIndex, index(image("0", "amd64")), image("1", "arm64")), "1", ""},
 		"else the first of all": {indexOf(types.OCIImageIndex, index(image("0", "s390x")), image("1", "ppc64le")), "0", ""},
 		"as deep as may be":     {indexOf(types.OCIImageIndex, index(index(image("0", "")))), "0", ""},
-		"deeper":                {indexOf(types.OCIImageIndex, index(index(index(image("0", ""))))), "", "its image index nests more than 15 indexes, or more than 2 levels: push an index of images"},
-		"more":                  {indexOf(types.OCIImageIndex, many...), "", "push an index of images"},
-		"indexes of nothing":    {indexOf(types.OCIImageIndex, index(), index()), "", "its image index lists no image"},
-		"nothing but strangers": {indexOf(types.OCIImageIndex, mutate.IndexAddendum{Add: static.NewLayer([]byte("x"), types.OCILayer)}), "", "its image index lists no image"},
+		"deeper": {
+			indexOf(types.OCIImageIndex, index(index(index(image("0", ""))))),
+			"",
+			"its image index nests more than 15 indexes, or more than 2 levels: push an index of images",
+		},
+		"more":               {indexOf(types.OCIImageIndex, many...), "", "push an index of images"},
+		"indexes of nothing": {indexOf(types.OCIImageIndex, index(), index()), "", "its image index lists no image"},
+		"nothing but strangers": {
+			indexOf(types.OCIImageIndex, mutate.IndexAddendum{Add: static.NewLayer([]byte("x"), types.OCILayer)}),
+			"",
+			"its image index lists no image",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScratch(t)
@@ -344,12 +354,18 @@ func TestOtherImages(t *testing.T) {
 		img  v1.Image
 		want string
 	}{
-		"schema 1":     {mutate.MediaType(imageOf(t, "/configs"), types.DockerManifestSchema1), "its manifest has the unsupported type"},
-		"no layers":    {imageOf(t, "/configs"), "the image has no directory /configs"},
-		"no files":     {imageOf(t, "/configs", archive(t, dir("configs/foo"))), "the catalog's directory /configs has no files"},
-		"all hidden":   {imageOf(t, "/configs", archive(t, file("configs/a", "a")), archive(t, whiteout("configs/.wh.a"))), "has no files"},
-		"removed":      {imageOf(t, "/configs", archive(t, file("configs/a", "a")), archive(t, whiteout(".wh.configs"))), "the image has no directory /configs"},
-		"large window": {imageOf(t, "/configs", zstandard(t, archive(t, file("configs/a", wide)), zstd.WithWindowSize(64<<20))), "its zstd stream is damaged: window size exceeded"},
+		"schema 1":   {mutate.MediaType(imageOf(t, "/configs"), types.DockerManifestSchema1), "its manifest has the unsupported type"},
+		"no layers":  {imageOf(t, "/configs"), "the image has no directory /configs"},
+		"no files":   {imageOf(t, "/configs", archive(t, dir("configs/foo"))), "the catalog's directory /configs has no files"},
+		"all hidden": {imageOf(t, "/configs", archive(t, file("configs/a", "a")), archive(t, whiteout("configs/.wh.a"))), "has no files"},
+		"removed": {
+			imageOf(t, "/configs", archive(t, file("configs/a", "a")), archive(t, whiteout(".wh.configs"))),
+			"the image has no directory /configs",
+		},
+		"large window": {
+			imageOf(t, "/configs", zstandard(t, archive(t, file("configs/a", wide)), zstd.WithWindowSize(64<<20))),
+			"its zstd stream is damaged: window size exceeded",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Image(t.Context(), push(t, host, test.img), newScratch(t).root, Options{})

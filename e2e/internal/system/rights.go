@@ -147,7 +147,8 @@ func Denied(requests []auditv1.Event) error {
 			continue
 		}
 		right := wanted(request).String()
-		refusals[right] = fmt.Errorf("catalogd was refused: %s (%s %s): %s", right, request.Verb, request.RequestURI, request.ResponseStatus.Message)
+		refusals[right] = fmt.Errorf("catalogd was refused: %s (%s %s): %s", right, request.Verb, request.RequestURI,
+			request.ResponseStatus.Message)
 	}
 	var errs []error
 	for _, right := range slices.Sorted(maps.Keys(refusals)) {
@@ -170,7 +171,8 @@ func Unused(rights map[Right]string, requests []auditv1.Event, excused map[strin
 		case used && isExcused:
 			faults = append(faults, fmt.Sprintf("%s: this right is excused and used: remove the excuse", text))
 		case !used && !isExcused:
-			faults = append(faults, fmt.Sprintf("%s: %s gives this right, and catalogd did not use it: remove the rule, or let a test need it", text, role))
+			faults = append(faults,
+				fmt.Sprintf("%s: %s gives this right, and catalogd did not use it: remove the rule, or let a test need it", text, role))
 		}
 	}
 	for text := range excused {

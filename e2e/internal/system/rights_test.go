@@ -20,7 +20,12 @@ func lease(name string) auditv1.ObjectReference {
 
 var leaseRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
-	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"a", "b"}, Verbs: []string{"get", "update"}},
+	{
+		APIGroups:     []string{"coordination.k8s.io"},
+		Resources:     []string{"leases"},
+		ResourceNames: []string{"a", "b"},
+		Verbs:         []string{"get", "update"},
+	},
 }
 
 func TestUnused(t *testing.T) {
@@ -52,7 +57,8 @@ update leases.coordination.k8s.io "b" in namespace ns: Role r gives this right, 
 		},
 		{
 			name: "another namespace", rules: leaseRules[:1], namespace: "other", requests: []auditv1.Event{asked("create", lease(""), 201)},
-			want: "create leases.coordination.k8s.io in namespace other: Role r gives this right, and catalogd did not use it: remove the rule, or let a test need it",
+			want: "create leases.coordination.k8s.io in namespace other: Role r gives this right, and catalogd did not use it: remove the " +
+				"rule, or let a test need it",
 		},
 		{
 			name: "a subresource is not the resource", requests: []auditv1.Event{status},

@@ -43,7 +43,9 @@ func get(url string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{
+		Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		return err

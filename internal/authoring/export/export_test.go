@@ -23,7 +23,24 @@ func TestMayNotReplaceWhereOneIs(t *testing.T) {
 func TestNames(t *testing.T) {
 	n := names{taken: map[string]bool{"catalog.json": true}, of: map[string]string{}}
 	seen := map[string]string{}
-	for _, pkg := range []string{"a", "a.b-c_d", "A", "..", ".", "", "a/b", `a\b`, "catalog.json", "Catalog.JSON", ".indexignore", "a.", "é", "a\x00", strings.Repeat("x", 300), strings.Repeat("é", 300)} {
+	for _, pkg := range []string{
+		"a",
+		"a.b-c_d",
+		"A",
+		"..",
+		".",
+		"",
+		"a/b",
+		`a\b`,
+		"catalog.json",
+		"Catalog.JSON",
+		".indexignore",
+		"a.",
+		"é",
+		"a\x00",
+		strings.Repeat("x", 300),
+		strings.Repeat("é", 300),
+	} {
 		dir := n.dir(pkg)
 		if !dirName.MatchString(dir) && !strings.HasPrefix(dir, "_") && !strings.HasPrefix(dir, "-") || len(dir) > 255 {
 			t.Errorf("%q goes to %q", pkg, dir)

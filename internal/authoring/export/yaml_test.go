@@ -28,13 +28,15 @@ func readBack(t *testing.T, text []byte) string {
 
 func TestYAML(t *testing.T) {
 	for name, object := range map[string]string{
-		"key order":         `{"schema":"olm.bundle","z":1,"a":2}`,
-		"numbers":           `{"schema":"x","n":[0,-1,1.0,1.50,9007199254740993,123456789012345678901234567890,0.1,1e3,-2.5e-7]}`,
-		"values":            `{"schema":"x","n":[true,false,null,{},[],"",[[]],[{}]]}`,
-		"texts like values": `{"schema":"x","n":["true","no","Yes","null","~","1","1.0","0x10","1e3","1:30","2026-11-22",".inf","NaN","=","<<","-","- a","a: b","a #b","#","*a","&a","!a","%","@a","` + "`" + `"]}`,
-		"keys like values":  `{"schema":"x","true":1,"1":2,"<<":3,"":4,"null":5,"a: b":6,"y":7}`,
-		"spaces":            `{"schema":"x","n":[" a","a "," ","a  b","\t","a\tb"]}`,
-		"lines":             `{"schema":"x","n":["a\nb","a\nb\n","a\n\n\nb\n\n","\na"," a\nb","a \nb","a\n b\n  c\n","a\r\nb","\n","a\n\tb","# a\n---\n- b\n...\nc: d"]}`,
+		"key order": `{"schema":"olm.bundle","z":1,"a":2}`,
+		"numbers":   `{"schema":"x","n":[0,-1,1.0,1.50,9007199254740993,123456789012345678901234567890,0.1,1e3,-2.5e-7]}`,
+		"values":    `{"schema":"x","n":[true,false,null,{},[],"",[[]],[{}]]}`,
+		"texts like values": `{"schema":"x","n":["true","no","Yes","null","~","1","1.0","0x10","1e3","1:30","2026-11-22",".inf","NaN",` +
+			`"=","<<","-","- a","a: b","a #b","#","*a","&a","!a","%","@a","` + "`" + `"]}`,
+		"keys like values": `{"schema":"x","true":1,"1":2,"<<":3,"":4,"null":5,"a: b":6,"y":7}`,
+		"spaces":           `{"schema":"x","n":[" a","a "," ","a  b","\t","a\tb"]}`,
+		"lines": `{"schema":"x","n":["a\nb","a\nb\n","a\n\n\nb\n\n","\na"," a\nb","a \nb","a\n b\n  ` +
+			`c\n","a\r\nb","\n","a\n\tb","# a\n---\n- b\n...\nc: d"]}`,
 		"characters":        `{"schema":"x","n":["é","😀","\u0001","\u0085a","a\u2028b\nc","\ufeffa\nb","\u007f","\\","\"","'"]}`,
 		"long":              `{"schema":"x","n":"` + string(bytes.Repeat([]byte("word "), 100)) + `end","` + string(bytes.Repeat([]byte("k"), 1500)) + `":1}`,
 		"like images":       `{"schema":"x","image":"quay.io/a/b@sha256:0123","n":"a:b: c"}`,
@@ -74,7 +76,9 @@ func oneForm(t *testing.T, object string) string {
 
 // Other readers, YAML 1.1 ones among them, have to find the same, as far as their numbers go.
 func FuzzYAMLString(f *testing.F) {
-	for _, text := range []string{"", "yes", "1:30", "a: b", "a\n b\n", "- a", "\u2028", "a\n\n", "0b1", "1_000", "=", "é\n", "a #b", "\ufeff"} {
+	for _, text := range []string{
+		"", "yes", "1:30", "a: b", "a\n b\n", "- a", "\u2028", "a\n\n", "0b1", "1_000", "=", "é\n", "a #b", "\ufeff",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

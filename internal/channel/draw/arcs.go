@@ -97,7 +97,8 @@ func (s *svg) arcs(i int) {
 		far := a.from[len(a.from)-1]
 		out := 12 + (s.reach-12)*math.Sqrt(float64(span(i, a))/float64(s.longest))
 		x, y, fromY := s.arcs0, s.y(i), s.y(far)
-		s.p(`<path class="e %s%s" d="M%s %sC%s %[4]s %[5]s %[6]s %[3]s %[6]s"/>`, a.kind, s.ends(i, a.from), px(x), px(fromY), px(x-out*4/3), px(y))
+		s.p(`<path class="e %s%s" d="M%s %sC%s %[4]s %[5]s %[6]s %[3]s %[6]s"/>`, a.kind, s.ends(i, a.from), px(x), px(fromY), px(x-out*4/3),
+			px(y))
 		s.p(`<path class="tip %s%s" d="M%s %sl-6-3v6z"/>`+"\n", a.kind, s.ends(i, a.from), px(x+2), px(y))
 	}
 }

@@ -26,10 +26,13 @@ var update = flag.Bool("update", false, "update the golden files")
 // graphs are the channels of the golden files.
 var graphs = map[string]channel.Channel{
 	"linear": inCatalog("sample", "1.0.0", "1.1.0 replaces 1.0.0 deprecated gone", "1.2.0 replaces 1.1.0"),
-	"skips": channeltest.Parse("1.0.0 replaces 0.9.0", "1.0.1 replaces 1.0.0", "1.1.0 replaces 1.0.0 skips 1.0.1", "1.1.1 replaces 1.1.0", "1.1.2 replaces 1.1.0 skips 1.1.1",
+	"skips": channeltest.Parse("1.0.0 replaces 0.9.0", "1.0.1 replaces 1.0.0", "1.1.0 replaces 1.0.0 skips 1.0.1", "1.1.1 replaces 1.1.0",
+		"1.1.2 replaces 1.1.0 skips 1.1.1",
 		"1.2.0 replaces 1.1.0 skips 1.1.1,1.1.2,1.1.5"),
-	"ranges":  channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0 range >=1.0.0 <1.1.0", "1.2.0 replaces 1.1.0 range >=1.0.0 <1.2.0", "2.0.0 replaces 1.2.0 range >=1.1.0 <2.0.0"),
-	"islands": channeltest.Parse("1.0.0", "2.0.0 range <2.0.0", "3.0.0 replaces 2.9.0 range >=2.0.0 <3.0.0", "nightly", "3.1.0 replaces 3.0.0 skips nightly,2.0.0"),
+	"ranges": channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0 range >=1.0.0 <1.1.0", "1.2.0 replaces 1.1.0 range >=1.0.0 <1.2.0",
+		"2.0.0 replaces 1.2.0 range >=1.1.0 <2.0.0"),
+	"islands": channeltest.Parse("1.0.0", "2.0.0 range <2.0.0", "3.0.0 replaces 2.9.0 range >=2.0.0 <3.0.0", "nightly",
+		"3.1.0 replaces 3.0.0 skips nightly,2.0.0"),
 	"hostile": {Package: `<b>&"\`, Name: "s\x1b[31mtable\n", Entries: []channel.Entry{
 		{Name: "a\"];\n</title><script>alert(1)</script>", Version: "1.0.0", Deprecated: "]]> \u202e --> </style>"},
 		{Name: "漢字`\\", Replaces: "a\"];\n</title><script>alert(1)</script>", Skips: []string{"x\x00\xff"}, SkipRange: `<"1" |#quot;|`},
@@ -138,9 +141,12 @@ func checkSVG(t *testing.T, picture []byte) {
 const quoted = `"(\\.|[^"\\])*"`
 
 var (
-	svgValue    = regexp.MustCompile(`^[A-Za-z0-9 .%-]*$`)
-	dotLine     = regexp.MustCompile(fmt.Sprintf(`^(digraph %[1]s \{|}|  (rankdir=BT|node \[[^<]*\]|edge \[[^<]*\]|%[1]s( -> %[1]s)? \[label=%[1]s[a-z0-9=,:", ]*\]);)$`, quoted))
-	mermaidLine = regexp.MustCompile("^(flowchart BT|  style b0 stroke-width:3px|  b[0-9]+\\[\"[^\"<>`\\\\]*\"\\]|  o[0-9]+\\(\\[\"[^\"<>`\\\\]*\"\\]\\)|  [bo][0-9]+ -\\.?->\\|\"[^\"<>`\\\\]*\"\\| b[0-9]+)$")
+	svgValue = regexp.MustCompile(`^[A-Za-z0-9 .%-]*$`)
+	dotLine  = regexp.MustCompile(
+		fmt.Sprintf(`^(digraph %[1]s \{|}|  (rankdir=BT|node \[[^<]*\]|edge \[[^<]*\]|%[1]s( -> %[1]s)? \[label=%[1]s[a-z0-9=,:", ]*\]);)$`,
+			quoted))
+	mermaidLine = regexp.MustCompile("^(flowchart BT|  style b0 stroke-width:3px|  b[0-9]+\\[\"[^\"<>`\\\\]*\"\\]|  " +
+		"o[0-9]+\\(\\[\"[^\"<>`\\\\]*\"\\]\\)|  [bo][0-9]+ -\\.?->\\|\"[^\"<>`\\\\]*\"\\| b[0-9]+)$")
 )
 
 func checkLines(t *testing.T, text string, line *regexp.Regexp) {
@@ -188,7 +194,10 @@ func TestMermaidIsBounded(t *testing.T) {
 		}
 		skips = append(skips, fmt.Sprintf("1.%d.0 replaces 1.%d.0 skips %s", i, i-1, strings.Join(below, ",")))
 	}
-	for text, c := range map[string]channel.Channel{"1.59.0 (head), from #lt;1.59.0": channeltest.Parse(ranges...), "1.59.0 (head), skips 1.0.0, 1.1.0, 1.2.0 and 56 more": channeltest.Parse(skips...)} {
+	for text, c := range map[string]channel.Channel{
+		"1.59.0 (head), from #lt;1.59.0":                       channeltest.Parse(ranges...),
+		"1.59.0 (head), skips 1.0.0, 1.1.0, 1.2.0 and 56 more": channeltest.Parse(skips...),
+	} {
 		var b strings.Builder
 		if err := Mermaid(&b, channel.New(c)); err != nil {
 			t.Fatal(err)

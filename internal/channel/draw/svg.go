@@ -86,7 +86,8 @@ func newSVG(l *layout) *svg {
 	s.version = s.lane0 + float64(max(0, l.lanes-1))*s.laneStep + 24
 	s.tags = s.version + float64(label)*svgVersionPx + 14
 	s.remarksAt = s.tags + tags
-	title := svgLegend + math.Max(float64(displayWidth(channel.Clean(l.graph.Channel.Package)))*svgTitlePx, float64(displayWidth(channel.Clean(s.subtitle())))*svgSubtitlePx)
+	title := svgLegend + math.Max(float64(displayWidth(channel.Clean(l.graph.Channel.Package)))*svgTitlePx,
+		float64(displayWidth(channel.Clean(s.subtitle())))*svgSubtitlePx)
 	text := s.remarksAt + float64(remark)*svgRemarkPx
 	s.width = math.Ceil(math.Min(svgMaxWidth, math.Max(svgMinWidth, math.Max(text, title)+svgMargin)))
 	return s
@@ -190,7 +191,8 @@ func (s *svg) lane(i int) {
 	d := fmt.Sprintf("M%s %sV%s", px(x), px(y), px(toY))
 	if x != toX {
 		bend := toY - svgRow
-		d = fmt.Sprintf("M%s %sV%sC%[1]s %[4]s %[5]s %[6]s %[5]s %[7]s", px(x), px(y), px(bend), px(toY-svgRow/4), px(toX), px(bend+svgRow/4), px(toY))
+		d = fmt.Sprintf("M%s %sV%sC%[1]s %[4]s %[5]s %[6]s %[5]s %[7]s", px(x), px(y), px(bend), px(toY-svgRow/4), px(toX), px(bend+svgRow/4),
+			px(toY))
 	}
 	s.p(`<path class="e replaces%s" d="%s"/>`+"\n", s.ends(i, []int{j}), d)
 }
@@ -229,7 +231,8 @@ func (s *svg) row(i int) {
 	x := s.tags
 	for _, tag := range r.tags() {
 		w := tagWidth(tag)
-		s.p(`<rect class="tag %s" x="%s" y="%s" width="%s" height="17" rx="8.5"/><text class="tagtext %[1]s" x="%[5]s" y="%[6]s">%[1]s</text>`+"\n",
+		s.p(`<rect class="tag %s" x="%s" y="%s" width="%s" height="17" rx="8.5"/><text class="tagtext %[1]s" x="%[5]s" `+
+			`y="%[6]s">%[1]s</text>`+"\n",
 			tag, px(x), px(y-8.5), px(w-8), px(x+(w-8)/2), px(y+4))
 		x += w
 	}

@@ -29,14 +29,16 @@ func newDiffCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Show the differences between two catalogs",
-		Long: `Show the differences between two catalogs: packages, channels (with their heads and changed entries), bundles and deprecations that were added (+),
-changed (~) or removed (-) from A to B. Packages that are invalid in B, and therefore not published, are marked (!).
+		Long: `Show the differences between two catalogs: packages, channels (with their heads and changed
+entries), bundles and deprecations that were added (+), changed (~) or removed (-) from A to B.
+Packages that are invalid in B, and therefore not published, are marked (!).
 
-Each argument is a catalog of the cluster (NAME), a version of it (NAME@DIGEST; 8 digits are enough for the served version; catalogd keeps a version
-for 15 minutes after it was replaced), an image in a registry (REGISTRY/NAME:TAG), or a directory or file (./DIR).
+Each argument is a catalog of the cluster (NAME), a version of it (NAME@DIGEST; 8 digits are enough
+for the served version; catalogd keeps a version for 15 minutes after it was replaced), an image in
+a registry (REGISTRY/NAME:TAG), or a directory or file (./DIR).
 
-With --exit-code, the exit code is 0 without differences and 1 with differences. Failures have other codes: 2 for an invalid command line, 3 if
-an argument does not exist, 4 for any other failure.`,
+With --exit-code, the exit code is 0 without differences and 1 with differences. Failures have other
+codes: 2 for an invalid command line, 3 if an argument does not exist, 4 for any other failure.`,
 		Example: `  kubectl catalog diff sample ./config/samples/catalog/configs
   kubectl catalog diff sample registry.example.com/catalogs/sample:next
   kubectl catalog diff sample ./my-catalog --package skupper-operator --exit-code`,

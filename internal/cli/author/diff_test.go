@@ -11,22 +11,31 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/diff"
 )
 
-// Of a channel a few entries are told of, those first that were there before; packages of which there is no more to say are told line by line.
+// Of a channel a few entries are told of, those first that were there before; packages of which there is no more to
+// say are told line by line.
 func TestDifferenceInWords(t *testing.T) {
 	var channel diff.ChannelDifference
 	channel.Name, channel.Change, channel.Head = "stable", diff.Changed, diff.FromTo{From: "a.v1", To: "a.v9"}
 	for i := 4; i <= 9; i++ {
-		channel.Entries = append(channel.Entries, diff.EntryDifference{Name: fmt.Sprintf("a.v%d", i), Change: diff.Added, Replaces: &diff.FromTo{To: fmt.Sprintf("a.v%d", i-1)}})
+		channel.Entries = append(channel.Entries, diff.EntryDifference{
+			Name: fmt.Sprintf("a.v%d", i), Change: diff.Added, Replaces: &diff.FromTo{To: fmt.Sprintf("a.v%d", i-1)},
+		})
 	}
 	channel.Entries = append(channel.Entries, diff.EntryDifference{Name: "a.v2", Change: diff.Removed, Replaces: &diff.FromTo{From: "a.v1"}},
-		diff.EntryDifference{Name: "a.v3", Change: diff.Changed, Replaces: &diff.FromTo{From: "a.v2", To: "a.v1"}, SkipRange: &diff.FromTo{From: "<3.0.0"},
-			Skips: &diff.SkipsDifference{Added: []string{"a", "b", "c", "d", "e"}, Removed: []string{"f"}}})
+		diff.EntryDifference{Name: "a.v3", Change: diff.Changed, Replaces: &diff.FromTo{From: "a.v2", To: "a.v1"},
+			SkipRange: &diff.FromTo{From: "<3.0.0"},
+			Skips:     &diff.SkipsDifference{Added: []string{"a", "b", "c", "d", "e"}, Removed: []string{"f"}}})
 	var out strings.Builder
-	err := printDifference(&output.Terminal{Writer: &out}, &diff.Difference{From: diff.Catalog{Name: "x"}, To: diff.Catalog{Name: "y"}, Packages: []diff.PackageDifference{
-		{Name: "a", Change: diff.Removed}, {Name: "b", Change: diff.Removed},
-		{Name: "c", Change: diff.Changed, Channels: []diff.ChannelDifference{channel, {Name: "order", Change: diff.Changed, Head: diff.FromTo{From: "a", To: "a"}}}},
-		{Name: "d", Change: diff.Removed}, {Name: "e", Change: diff.Removed},
-	}})
+	err := printDifference(&output.Terminal{Writer: &out}, &diff.Difference{From: diff.Catalog{Name: "x"}, To: diff.Catalog{Name: "y"},
+		Packages: []diff.PackageDifference{
+			{Name: "a", Change: diff.Removed}, {Name: "b", Change: diff.Removed},
+			{
+				Name:     "c",
+				Change:   diff.Changed,
+				Channels: []diff.ChannelDifference{channel, {Name: "order", Change: diff.Changed, Head: diff.FromTo{From: "a", To: "a"}}},
+			},
+			{Name: "d", Change: diff.Removed}, {Name: "e", Change: diff.Removed},
+		}})
 	const want = `x -> y: packages: 0 added, 1 changed, 4 removed
 
 - a

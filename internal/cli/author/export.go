@@ -34,13 +34,16 @@ func newExportCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export CATALOG[@DIGEST] [PACKAGE...] -o DIR|FILE",
 		Short: "Export a catalog or some of its packages as a file-based catalog",
-		Long: `Export a catalog or some of its packages as a file-based catalog, which opm reads and kubectl catalog push makes an image of. The export is
-consistent: all of it comes from the served version or, while catalogd keeps it, from the version of a digest.
+		Long: `Export a catalog or some of its packages as a file-based catalog, which opm reads and kubectl
+catalog push makes an image of. The export is consistent: all of it comes from the served version
+or, while catalogd keeps it, from the version of a digest.
 
--o DIR creates a directory with a file PACKAGE/catalog.json for each package, and catalog.json for blobs without a package. -o FILE with the
-suffix .json, .yaml or .yml creates one file. -o json, -o yaml and -o - (JSON) print to standard output.
+-o DIR creates a directory with a file PACKAGE/catalog.json for each package, and catalog.json for
+blobs without a package. -o FILE with the suffix .json, .yaml or .yml creates one file. -o json, -o
+yaml and -o - (JSON) print to standard output.
 
-Blobs are unchanged: the order of their keys and the digits of their numbers stay. JSON differs in white space only.`,
+Blobs are unchanged: the order of their keys and the digits of their numbers stay. JSON differs in
+white space only.`,
 		Example: `  kubectl catalog export sample -o sample-catalog
   kubectl catalog export sample skupper-operator -o skupper.yaml
   kubectl catalog export sample skupper-operator -o json`,

@@ -34,17 +34,20 @@ func newLintCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint DIR|IMAGE",
 		Short: "Check a catalog for errors, without a cluster",
-		Long: `Check a catalog for errors: a directory or file with a file-based catalog, or a catalog image. No cluster is needed. catalogd reads and validates
-catalogs with the same code. Each finding has its file and line.
+		Long: `Check a catalog for errors: a directory or file with a file-based catalog, or a catalog image. No
+cluster is needed. catalogd reads and validates catalogs with the same code. Each finding has its
+file and line.
 
-An error makes catalogd omit the package, which the status of the CatalogSource then lists, or reject the image and keep serving the previous one.
-The last line says which. A warning is about a valid catalog that can be improved, or about a valid package that is not published because no
+An error makes catalogd omit the package, which the status of the CatalogSource then lists, or
+reject the image and keep serving the previous one. The last line says which. A warning is about a
+valid catalog that can be improved, or about a valid package that is not published because no
 channel head has a ClusterServiceVersion. --rules lists the rules.
 
--o github prints annotations for GitHub workflows; -o sarif prints SARIF 2.1.0 for code scanning. The exit code is 1 if there is an error or,
-with --strict, a warning.
+-o github prints annotations for GitHub workflows; -o sarif prints SARIF 2.1.0 for code scanning.
+The exit code is 1 if there is an error or, with --strict, a warning.
 
-The directory .git is skipped, as in kubectl catalog push. Images are pulled with the credentials of docker login.`,
+The directory .git is skipped, as in kubectl catalog push. Images are pulled with the credentials of
+docker login.`,
 		Example: `  kubectl catalog lint config/samples/catalog/configs
   kubectl catalog lint quay.io/operatorhubio/catalog:latest --no-warnings
   kubectl catalog lint my-catalog -o github --strict

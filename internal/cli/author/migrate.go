@@ -37,10 +37,11 @@ func NewMigrateCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate -f FILE|--from-cluster",
 		Short: "Convert OLM v0 CatalogSources",
-		Long: `Convert OLM v0 CatalogSources (operators.coreos.com/v1alpha1) to CatalogSources of catalogd, and print them as YAML. The cluster is not changed.
+		Long: `Convert OLM v0 CatalogSources (operators.coreos.com/v1alpha1) to CatalogSources of catalogd, and
+print them as YAML. The cluster is not changed.
 
-Comments explain what became of each field without a counterpart, and how to copy pull secrets. CatalogSources that cannot be converted are listed
-after all others, with exit code 1.`,
+Comments explain what became of each field without a counterpart, and how to copy pull secrets.
+CatalogSources that cannot be converted are listed after all others, with exit code 1.`,
 		Example: `  kubectl catalog migrate -f config/samples/olm-v0/catalogsource.yaml
   kubectl catalog migrate --from-cluster --all-namespaces
   kubectl catalog migrate --from-cluster -n olm | kubectl apply -f -`,

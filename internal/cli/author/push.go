@@ -43,16 +43,20 @@ func newPushCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push DIR IMAGE",
 		Short: "Build a catalog image from a directory and push it",
-		Long: `Build a catalog image from a directory or file with a file-based catalog, and push it. A catalog with errors is not pushed; the errors are listed
-with file and line. kubectl catalog lint DIR also lists warnings.
+		Long: `Build a catalog image from a directory or file with a file-based catalog, and push it. A catalog
+with errors is not pushed; the errors are listed with file and line. kubectl catalog lint DIR also
+lists warnings.
 
-The image is reproducible: the same files give the same digest, whatever their times, modes and owners. Its creation time is 1970, or
-SOURCE_DATE_EPOCH. The directory .git is skipped. The command prints the image with its digest.
+The image is reproducible: the same files give the same digest, whatever their times, modes and
+owners. Its creation time is 1970, or SOURCE_DATE_EPOCH. The directory .git is skipped. The command
+prints the image with its digest.
 
-The image is an index for amd64, arm64, ppc64le and s390x. Its only layer has the catalog at /configs. It contains no program, so OLM v0, which
-runs catalog images, cannot use it; for OLM v0, use opm generate dockerfile.
+The image is an index for amd64, arm64, ppc64le and s390x. Its only layer has the catalog at
+/configs. It contains no program, so OLM v0, which runs catalog images, cannot use it; for OLM v0,
+use opm generate dockerfile.
 
-The credentials are those of docker login. Plain HTTP is allowed for registries on loopback addresses.`,
+The credentials are those of docker login. Plain HTTP is allowed for registries on loopback
+addresses.`,
 		Example: `  kubectl catalog push config/samples/catalog/configs 127.0.0.1:5005/catalogd/mine:latest
   kubectl catalog push my-catalog quay.io/example/catalog:v1 --dry-run=client
   kubectl catalog push my-catalog quay.io/example/catalog:v1 -o json`,
@@ -132,7 +136,8 @@ func push(ctx context.Context, s *session.Session, req pushRequest) (*pushed, er
 	return &pushed{tag.String(), digest.String(), reference, req.dryRun == "client", tag, refused}, nil
 }
 
-// checkBeforePush lints the directory. A catalog with errors is refused without --force. It reports whether catalogd would reject the image.
+// checkBeforePush lints the directory. A catalog with errors is refused without --force. It reports whether catalogd
+// would reject the image.
 func checkBeforePush(ctx context.Context, s *session.Session, req pushRequest) (refused bool, err error) {
 	if !authoring.IsPath(req.dir) {
 		return false, exit.NotFoundf("directory or file %s not found", req.dir)

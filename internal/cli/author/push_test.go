@@ -12,8 +12,10 @@ import (
 // What is said to come next works as it stands, though repositories have names that catalogs cannot have.
 func TestNextAfterPush(t *testing.T) {
 	for image, want := range map[string]string{
-		"r.example/team/mine:v1":         "kubectl catalog add mine r.example/team/mine:v1 --wait\nif it is already there: kubectl catalog refresh mine --wait\n",
-		"r.example/team/my_catalog.4:v1": "kubectl catalog add my-catalog-4 r.example/team/my_catalog.4:v1 --wait\nif it is already there: kubectl catalog refresh my-catalog-4 --wait\n",
+		"r.example/team/mine:v1": "kubectl catalog add mine r.example/team/mine:v1 --wait\nif it is already there: kubectl " +
+			"catalog refresh mine --wait\n",
+		"r.example/team/my_catalog.4:v1": "kubectl catalog add my-catalog-4 r.example/team/my_catalog.4:v1 --wait\nif it is already " +
+			"there: kubectl catalog refresh my-catalog-4 --wait\n",
 	} {
 		tag, err := name.NewTag(image)
 		if err != nil {

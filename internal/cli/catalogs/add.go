@@ -43,13 +43,15 @@ func newAddCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME IMAGE",
 		Short: "Add a catalog",
-		Long: `Add a catalog: create a CatalogSource for an image. catalogd unpacks the image, serves its content and polls for updates.
+		Long: `Add a catalog: create a CatalogSource for an image. catalogd unpacks the image, serves its content
+and polls for updates.
 
-The name becomes part of URLs: at most 63 lower-case letters, digits and '-'. An image with a tag is polled, by default every 15 minutes. An image
-with a digest never changes. Secrets and ConfigMaps must be in catalogd's namespace.
+The name becomes part of URLs: at most 63 lower-case letters, digits and '-'. An image with a tag is
+polled, by default every 15 minutes. An image with a digest never changes. Secrets and ConfigMaps
+must be in catalogd's namespace.
 
-With --wait, the command fails at once if the image cannot be used until somebody fixes the cause. It waits for temporary failures to pass,
-such as an unreachable registry.`,
+With --wait, the command fails at once if the image cannot be used until somebody fixes the cause.
+It waits for temporary failures to pass, such as an unreachable registry.`,
 		Example: `  kubectl catalog add mine 127.0.0.1:5005/catalogd/sample:latest --wait
   kubectl catalog add community quay.io/operatorhubio/catalog:latest --interval 1h --wait
   kubectl catalog add private registry.example/team/catalog:v1 --pull-secret registry-credentials --ca-file ca.crt

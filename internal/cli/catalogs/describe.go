@@ -23,8 +23,8 @@ func newDescribeCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe CATALOG...",
 		Short: "Show everything about a catalog",
-		Long: `Show everything about a catalog: its state and, if there is a problem, the remedy; its content and its polls; the invalid packages with
-reasons; the largest packages; and the last events.
+		Long: `Show everything about a catalog: its state and, if there is a problem, the remedy; its content and
+its polls; the invalid packages with reasons; the largest packages; and the last events.
 
 Information that you may not read is omitted.`,
 		Example:           `  kubectl catalog describe sample`,

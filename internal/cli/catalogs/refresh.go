@@ -36,8 +36,8 @@ func newRefreshCommand(s *session.Session) *cobra.Command {
 		Use:        "refresh NAME...",
 		SuggestFor: []string{"update", "poll", "sync"},
 		Short:      "Poll catalogs now",
-		Long: `Poll catalogs now, whenever the next poll is due. With --wait, the command prints the changes: the digest, and the packages that were
-added (+), changed (~), removed (-) or are invalid (!).`,
+		Long: `Poll catalogs now, whenever the next poll is due. With --wait, the command prints the changes: the
+digest, and the packages that were added (+), changed (~), removed (-) or are invalid (!).`,
 		Example: `  kubectl catalog refresh sample --wait
   kubectl catalog refresh --all`,
 		ValidArgsFunction: lookup.CompleteCatalogs(s),

@@ -61,7 +61,9 @@ func TestRefreshTellsWhatChanged(t *testing.T) {
 	}{
 		"usual": {content.Changes{Added: []string{"b", "a\x1b[2J"}, Removed: []string{"c"}}, nil,
 			"  + a\uFFFD[2J\n  + b\n  - c\n2 packages added, 0 changed, 1 removed\n"},
-		"lost": {content.Changes{Added: []string{"a", "b"}, Changed: []string{"c", "d"}}, []lookup.InvalidPackage{{Name: "a", Reason: "no\nhead"}, {Name: "c", Reason: "no channel"}},
+		"lost": {content.Changes{Added: []string{"a", "b"}, Changed: []string{"c", "d"}}, []lookup.InvalidPackage{
+			{Name: "a", Reason: "no\nhead"}, {Name: "c", Reason: "no channel"},
+		},
 			"  + b\n  ~ d\n  ! a: invalid: no head\n  ! c: invalid: no channel\n1 package added, 1 changed, 0 removed; 2 packages are invalid\n"},
 		"lost before": {content.Changes{Changed: []string{"c", "d"}}, []lookup.InvalidPackage{{Name: "x", Reason: "no head"}},
 			"  ~ c\n  ~ d\n0 packages added, 2 changed, 0 removed; 1 package is invalid (listed by kubectl catalog describe sample)\n"},
@@ -76,7 +78,8 @@ func TestRefreshNamesACatalogOnce(t *testing.T) {
 	var c v1beta1.CatalogSource
 	c.Name = "mine"
 	r := poll{catalog: &c}
-	if got := r.named(waitRequest{name: "mine", goal: "refreshed"}.timedOut(progress{})).Error(); strings.Count(got, "mine") != 1 || strings.HasSuffix(got, ": ") {
+	if got := r.named(waitRequest{name: "mine", goal: "refreshed"}.timedOut(progress{})).Error(); strings.Count(got, "mine") != 1 ||
+		strings.HasSuffix(got, ": ") {
 		t.Error(got)
 	}
 	if got := r.named(context.DeadlineExceeded).Error(); got != `catalog "mine": context deadline exceeded` {

@@ -32,7 +32,8 @@ func newRemoveCommand(s *session.Session) *cobra.Command {
 		Use:     "remove NAME...",
 		Aliases: []string{"rm", "delete"},
 		Short:   "Remove catalogs with their packages and their content",
-		Long: `Remove catalogs: delete their CatalogSources, and with them their OperatorPackages and their content. Installed operators stay.
+		Long: `Remove catalogs: delete their CatalogSources, and with them their OperatorPackages and their
+content. Installed operators stay.
 
 To stop serving a catalog and keep its settings, set its spec.availability to Unavailable.`,
 		Example: `  kubectl catalog remove sample --dry-run=server

@@ -22,43 +22,88 @@ func TestVerdict(t *testing.T) {
 		style                       output.Style
 		text, remedy                string // what is in them
 	}{
-		{name: "new", edit: func(c *v1beta1.CatalogSource) { c.Status = v1beta1.CatalogSourceStatus{} }, style: output.Yellow, text: "is new", remedy: "--namespace catalogd-system"},
-		{name: "changed", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Generation++ }, style: output.Yellow, text: "was changed", remedy: "get pods"},
-		{name: "removed", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.DeletionTimestamp = &deleted }, style: output.Yellow, text: "is being deleted", remedy: "get pods"},
+		{
+			name:   "new",
+			edit:   func(c *v1beta1.CatalogSource) { c.Status = v1beta1.CatalogSourceStatus{} },
+			style:  output.Yellow,
+			text:   "is new",
+			remedy: "--namespace catalogd-system",
+		},
+		{
+			name:   "changed",
+			ready:  metav1.Condition{Status: yes},
+			edit:   func(c *v1beta1.CatalogSource) { c.Generation++ },
+			style:  output.Yellow,
+			text:   "was changed",
+			remedy: "get pods",
+		},
+		{
+			name:   "removed",
+			ready:  metav1.Condition{Status: yes},
+			edit:   func(c *v1beta1.CatalogSource) { c.DeletionTimestamp = &deleted },
+			style:  output.Yellow,
+			text:   "is being deleted",
+			remedy: "get pods",
+		},
 		{name: "fine", ready: metav1.Condition{Status: yes}, style: output.Green, text: "is ready"},
-		{name: "empty", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Status.Content = &v1beta1.CatalogContent{} },
+		{name: "empty", ready: metav1.Condition{Status: yes},
+			edit:  func(c *v1beta1.CatalogSource) { c.Status.Content = &v1beta1.CatalogContent{} },
 			style: output.Yellow, text: "is served, but empty", remedy: "lint"},
 		{name: "with packages that are not", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) {
 			c.Spec.Image, c.Status.Content = "host/a:b", &v1beta1.CatalogContent{InvalidPackageCount: 1}
 		}, style: output.Yellow, text: "without 1 invalid package", remedy: "kubectl catalog lint host/a:b shows"},
-		{name: "suspended", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true }, style: output.Yellow, text: "suspended", remedy: "resume mine"},
-		{name: "suspended at once", ready: metav1.Condition{Status: no, Reason: "Unavailable"}, progressing: metav1.Condition{Status: no, Reason: "Suspended"},
-			edit: func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true }, style: output.Yellow, text: "was never unpacked", remedy: "resume mine"},
-		{name: "not offered", ready: metav1.Condition{Status: no, Reason: "UserSpecifiedUnavailable"}, progressing: metav1.Condition{Status: no, Reason: "UserSpecifiedUnavailable"},
+		{
+			name:   "suspended",
+			ready:  metav1.Condition{Status: yes},
+			edit:   func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true },
+			style:  output.Yellow,
+			text:   "suspended",
+			remedy: "resume mine",
+		},
+		{name: "suspended at once", ready: metav1.Condition{Status: no, Reason: "Unavailable"},
+			progressing: metav1.Condition{Status: no, Reason: "Suspended"},
+			edit:        func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true }, style: output.Yellow, text: "was never unpacked",
+			remedy: "resume mine"},
+		{name: "not offered", ready: metav1.Condition{
+			Status: no, Reason: "UserSpecifiedUnavailable",
+		}, progressing: metav1.Condition{Status: no, Reason: "UserSpecifiedUnavailable"},
 			style: output.Yellow, text: "is unavailable, as set", remedy: "Available"},
-		{name: "unpacking", ready: metav1.Condition{Status: no, Reason: "Unpacking"}, progressing: metav1.Condition{Status: yes, Reason: "Unpacking"},
-			style: output.Yellow, text: "is being unpacked", remedy: "wait"},
-		{name: "no sound package", ready: metav1.Condition{Status: no, Reason: "InvalidPackages"}, progressing: metav1.Condition{Status: yes, Reason: "Succeeded"},
-			serving: metav1.Condition{Status: yes}, style: output.Red, text: "all of its packages are invalid"},
-		{name: "blocked", ready: metav1.Condition{Status: no, Reason: "Unauthorized"}, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
-			style: output.Red, text: "is blocked until somebody", remedy: "edit catalogsource mine"},
-		{name: "blocked and served", ready: metav1.Condition{Status: no, Reason: "BlobTooLarge"}, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
-			serving: metav1.Condition{Status: yes}, style: output.Red, text: "served with its previous content"},
-		{name: "blocked by an image that cannot be read", ready: metav1.Condition{Status: no, Reason: "Blocked"}, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
-			edit: func(c *v1beta1.CatalogSource) { c.Spec.Image = "host/a:b" }, style: output.Red, text: "is blocked until somebody",
+		{name: "unpacking", ready: metav1.Condition{Status: no, Reason: "Unpacking"},
+			progressing: metav1.Condition{Status: yes, Reason: "Unpacking"},
+			style:       output.Yellow, text: "is being unpacked", remedy: "wait"},
+		{name: "no sound package", ready: metav1.Condition{Status: no, Reason: "InvalidPackages"},
+			progressing: metav1.Condition{Status: yes, Reason: "Succeeded"},
+			serving:     metav1.Condition{Status: yes}, style: output.Red, text: "all of its packages are invalid"},
+		{name: "blocked", ready: metav1.Condition{Status: no, Reason: "Unauthorized"},
+			progressing: metav1.Condition{Status: no, Reason: "Blocked"},
+			style:       output.Red, text: "is blocked until somebody", remedy: "edit catalogsource mine"},
+		{name: "blocked and served", ready: metav1.Condition{Status: no, Reason: "BlobTooLarge"},
+			progressing: metav1.Condition{Status: no, Reason: "Blocked"},
+			serving:     metav1.Condition{Status: yes}, style: output.Red, text: "served with its previous content"},
+		{name: "blocked by an image that cannot be read", ready: metav1.Condition{Status: no, Reason: "Blocked"},
+			progressing: metav1.Condition{Status: no, Reason: "Blocked"},
+			edit:        func(c *v1beta1.CatalogSource) { c.Spec.Image = "host/a:b" }, style: output.Red, text: "is blocked until somebody",
 			remedy: "kubectl catalog lint host/a:b lists all errors; after pushing a corrected image: kubectl catalog refresh mine --wait"},
-		{name: "blocked by a reference that cannot be read", ready: metav1.Condition{Status: no, Reason: "Blocked", Message: "the image reference cannot be read: " + registry.ReferenceForm},
+		{name: "blocked by a reference that cannot be read", ready: metav1.Condition{
+			Status: no, Reason: "Blocked", Message: "the image reference cannot be read: " + registry.ReferenceForm,
+		},
 			progressing: metav1.Condition{Status: no, Reason: "Blocked"}, style: output.Red, text: "is blocked until somebody",
 			remedy: "correct spec.image: kubectl edit catalogsource mine"},
-		{name: "blocked by a template of such a one", ready: metav1.Condition{Status: no, Reason: "Blocked", Message: "it cannot be read: " + registry.ReferenceForm},
+		{name: "blocked by a template of such a one", ready: metav1.Condition{
+			Status: no, Reason: "Blocked", Message: "it cannot be read: " + registry.ReferenceForm,
+		},
 			edit: func(c *v1beta1.CatalogSource) { c.Spec.ImageTemplate = "host/A" }, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
 			style: output.Red, text: "is blocked until somebody", remedy: "correct spec.imageTemplate"},
-		{name: "not there", ready: metav1.Condition{Status: no, Reason: "ImageNotFound"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
-			style: output.Red, text: "catalogd retries", remedy: "correct spec.image: kubectl edit catalogsource mine"},
-		{name: "retrying", ready: metav1.Condition{Status: no, Reason: "RegistryUnreachable"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
+		{name: "not there", ready: metav1.Condition{Status: no, Reason: "ImageNotFound"},
+			progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
+			style:       output.Red, text: "catalogd retries", remedy: "correct spec.image: kubectl edit catalogsource mine"},
+		{name: "retrying", ready: metav1.Condition{
+			Status: no, Reason: "RegistryUnreachable",
+		}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
 			style: output.Red, text: "catalogd retries", remedy: "refresh mine"},
-		{name: "retrying and served", ready: metav1.Condition{Status: no, Reason: "RateLimited"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
-			serving: metav1.Condition{Status: yes}, style: output.Yellow, text: "served with its previous content"},
+		{name: "retrying and served", ready: metav1.Condition{Status: no, Reason: "RateLimited"},
+			progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
+			serving:     metav1.Condition{Status: yes}, style: output.Yellow, text: "served with its previous content"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -70,7 +115,8 @@ func TestVerdict(t *testing.T) {
 				tt.edit(c)
 			}
 			got := newVerdict(c, "catalogd-system")
-			if got.style != tt.style || !strings.Contains(got.text, tt.text) || !strings.Contains(got.remedy, tt.remedy) || (got.remedy == "") != (tt.remedy == "") {
+			if got.style != tt.style || !strings.Contains(got.text, tt.text) ||
+				!strings.Contains(got.remedy, tt.remedy) || (got.remedy == "") != (tt.remedy == "") {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -89,9 +135,13 @@ func TestVerdictSince(t *testing.T) {
 		suspend    bool
 		want       time.Time
 	}{
-		"content newer than the condition": {[]metav1.Condition{condition(v1beta1.ReadyCondition, "True", "Available", at(1))}, false, at(3).Time},
-		"condition newer than the content": {[]metav1.Condition{condition(v1beta1.ReadyCondition, "True", "Available", at(5))}, false, at(5).Time},
-		"suspended":                        {[]metav1.Condition{condition(v1beta1.ReadyCondition, "True", "Available", at(5))}, true, time.Time{}},
+		"content newer than the condition": {
+			[]metav1.Condition{condition(v1beta1.ReadyCondition, "True", "Available", at(1))}, false, at(3).Time,
+		},
+		"condition newer than the content": {
+			[]metav1.Condition{condition(v1beta1.ReadyCondition, "True", "Available", at(5))}, false, at(5).Time,
+		},
+		"suspended": {[]metav1.Condition{condition(v1beta1.ReadyCondition, "True", "Available", at(5))}, true, time.Time{}},
 		"blocked after it was retried": {[]metav1.Condition{condition(v1beta1.ReadyCondition, "False", "Blocked", at(5)),
 			condition(v1beta1.ProgressingCondition, "False", "Blocked", at(6))}, false, at(6).Time},
 	} {

@@ -29,16 +29,66 @@ func TestReadiness(t *testing.T) {
 	}{
 		{name: "new", edit: func(c *v1beta1.CatalogSource) { c.Status = v1beta1.CatalogSourceStatus{} }, stage: unobserved},
 		{name: "changed", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Generation = 3 }, stage: unobserved},
-		{name: "unpacked for the first time", ready: metav1.Condition{Status: no, Reason: "Unpacking"}, progressing: metav1.Condition{Status: yes, Reason: "Unpacking"}, stage: "Unpacking"},
-		{name: "ready", ready: metav1.Condition{Status: yes, Reason: "Succeeded"}, progressing: metav1.Condition{Status: yes, Reason: "Succeeded"}, done: true},
-		{name: "suspended", ready: metav1.Condition{Status: no, Reason: "Unavailable"}, progressing: metav1.Condition{Status: no, Reason: "Suspended"}, done: true},
-		{name: "not offered", ready: metav1.Condition{Status: no}, progressing: metav1.Condition{Status: no, Reason: "UserSpecifiedUnavailable"}, done: true},
-		{name: "blocked", ready: metav1.Condition{Status: no, Reason: "BlobTooLarge"}, progressing: metav1.Condition{Status: no, Reason: "Blocked"}, failed: true},
-		{name: "without a sound package", ready: metav1.Condition{Status: no, Reason: "InvalidPackages"}, progressing: metav1.Condition{Status: yes, Reason: "Succeeded"}, failed: true},
-		{name: "no such image", ready: metav1.Condition{Status: no, Reason: "ImageNotFound"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"}, failed: true},
-		{name: "registry away", ready: metav1.Condition{Status: no, Reason: "RegistryUnreachable"}, progressing: metav1.Condition{Status: yes, Reason: "Retrying"}, stage: "Retrying"},
-		{name: "not published", ready: metav1.Condition{Status: no, Reason: "SyncFailed"}, progressing: metav1.Condition{Status: yes, Reason: "Succeeded"}, stage: "Retrying"},
-		{name: "removed", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.DeletionTimestamp = &deleted }, failed: true},
+		{
+			name:        "unpacked for the first time",
+			ready:       metav1.Condition{Status: no, Reason: "Unpacking"},
+			progressing: metav1.Condition{Status: yes, Reason: "Unpacking"},
+			stage:       "Unpacking",
+		},
+		{
+			name:        "ready",
+			ready:       metav1.Condition{Status: yes, Reason: "Succeeded"},
+			progressing: metav1.Condition{Status: yes, Reason: "Succeeded"},
+			done:        true,
+		},
+		{
+			name:        "suspended",
+			ready:       metav1.Condition{Status: no, Reason: "Unavailable"},
+			progressing: metav1.Condition{Status: no, Reason: "Suspended"},
+			done:        true,
+		},
+		{
+			name:        "not offered",
+			ready:       metav1.Condition{Status: no},
+			progressing: metav1.Condition{Status: no, Reason: "UserSpecifiedUnavailable"},
+			done:        true,
+		},
+		{
+			name:        "blocked",
+			ready:       metav1.Condition{Status: no, Reason: "BlobTooLarge"},
+			progressing: metav1.Condition{Status: no, Reason: "Blocked"},
+			failed:      true,
+		},
+		{
+			name:        "without a sound package",
+			ready:       metav1.Condition{Status: no, Reason: "InvalidPackages"},
+			progressing: metav1.Condition{Status: yes, Reason: "Succeeded"},
+			failed:      true,
+		},
+		{
+			name:        "no such image",
+			ready:       metav1.Condition{Status: no, Reason: "ImageNotFound"},
+			progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
+			failed:      true,
+		},
+		{
+			name:        "registry away",
+			ready:       metav1.Condition{Status: no, Reason: "RegistryUnreachable"},
+			progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
+			stage:       "Retrying",
+		},
+		{
+			name:        "not published",
+			ready:       metav1.Condition{Status: no, Reason: "SyncFailed"},
+			progressing: metav1.Condition{Status: yes, Reason: "Succeeded"},
+			stage:       "Retrying",
+		},
+		{
+			name:   "removed",
+			ready:  metav1.Condition{Status: yes},
+			edit:   func(c *v1beta1.CatalogSource) { c.DeletionTimestamp = &deleted },
+			failed: true,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,10 +154,27 @@ func TestMeterReads(t *testing.T) {
 	}{
 		{0, v1beta1.CatalogProgress{Phase: v1beta1.ProgressResolving}, "Resolving the image: "},
 		{0, v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading}, "Downloading: 0 B"},
-		{time.Second, v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: mib, TotalBytes: 8 * mib}, "Downloading: 1.0 MiB of 8.0 MiB (12%), 1.0 MiB/s"},
-		{time.Second, v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: mib, TotalBytes: 8 * mib}, "Downloading: 1.0 MiB of 8.0 MiB (12%), 1.0 MiB/s"},
-		{time.Second, v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: 5 * mib, TotalBytes: 8 * mib}, "Downloading: 5.0 MiB of 8.0 MiB (62%), 2.0 MiB/s"},
-		{time.Second, v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: mib, TotalBytes: 8 * mib}, "Downloading: 1.0 MiB of 8.0 MiB (12%)"}, // begun again
+		{
+			time.Second,
+			v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: mib, TotalBytes: 8 * mib},
+			"Downloading: 1.0 MiB of 8.0 MiB (12%), 1.0 MiB/s",
+		},
+		{
+			time.Second,
+			v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: mib, TotalBytes: 8 * mib},
+			"Downloading: 1.0 MiB of 8.0 MiB (12%), 1.0 MiB/s",
+		},
+		{
+			time.Second,
+			v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: 5 * mib, TotalBytes: 8 * mib},
+			"Downloading: 5.0 MiB of 8.0 MiB (62%), 2.0 MiB/s",
+		},
+		// begun again
+		{
+			time.Second,
+			v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: mib, TotalBytes: 8 * mib},
+			"Downloading: 1.0 MiB of 8.0 MiB (12%)",
+		},
 		{0, v1beta1.CatalogProgress{Phase: v1beta1.ProgressIndexing}, "Indexing: "},
 		{0, v1beta1.CatalogProgress{Phase: v1beta1.ProgressPublishing, Packages: 7, TotalPackages: 319}, "Publishing: 7 of 319 packages"},
 		{0, v1beta1.CatalogProgress{Phase: "Dancing"}, "Dancing: "},
@@ -147,7 +214,8 @@ func TestFailedAddStays(t *testing.T) {
 		{t.Context(), session.Recreated("mine"), false},
 		{done, failed, false},
 	} {
-		if got := addError(test.ctx, "mine", test.err); !errors.Is(got, test.err) || strings.Contains(got.Error(), "kubectl catalog remove mine") != test.want {
+		if got := addError(test.ctx, "mine", test.err); !errors.Is(got, test.err) ||
+			strings.Contains(got.Error(), "kubectl catalog remove mine") != test.want {
 			t.Errorf("of %v: %v", test.err, got)
 		}
 	}

@@ -25,14 +25,16 @@ func newWatchCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch [CATALOG...]",
 		Short: "Watch the changes of catalogs",
-		Long: `Watch the changes of catalogs: of all of them unless some are named. The command prints the served digests, then a line for each change, until
-it is interrupted (Ctrl-C).
+		Long: `Watch the changes of catalogs: of all of them unless some are named. The command prints the served
+digests, then a line for each change, until it is interrupted (Ctrl-C).
 
-A line has the time at which the digest was first served, the catalog, the digest, and the packages that were added (+), changed (~), removed (-)
-or are invalid (!). If a terminal is too narrow for all names, their numbers come first. New catalogs are included. A catalog that becomes
-unavailable, or fails to update, is reported with the reason, and again when it recovers.
+A line has the time at which the digest was first served, the catalog, the digest, and the packages
+that were added (+), changed (~), removed (-) or are invalid (!). If a terminal is too narrow for
+all names, their numbers come first. New catalogs are included. A catalog that becomes unavailable,
+or fails to update, is reported with the reason, and again when it recovers.
 
-With -o json, each line is a JSON object with the full digest and all names. Its type is digest, removed, trouble or recovered.`,
+With -o json, each line is a JSON object with the full digest and all names. Its type is digest,
+removed, trouble or recovered.`,
 		Example: `  kubectl catalog watch
   kubectl catalog watch sample
   kubectl catalog watch -o json`,

@@ -26,15 +26,30 @@ func TestLineOfChange(t *testing.T) {
 	}{
 		{"first", output.Terminal{}, catalogChange{Type: content.Digest, Digest: "sha256:0123456789abcdef"}, "0123456789ab  served"},
 		{"changes", output.Terminal{}, catalogChange{Digest: "sha256:0123", Changes: changes}, "0123  +alpha ~beta ~gamma -delta"},
-		{"lost", output.Terminal{}, catalogChange{Digest: "sha256:0123", Changes: changes, Invalid: []lookup.InvalidPackage{{Name: "omega", Reason: "no head"}}}, "0123  !omega +alpha ~beta ~gamma -delta"},
+		{
+			"lost",
+			output.Terminal{},
+			catalogChange{Digest: "sha256:0123", Changes: changes, Invalid: []lookup.InvalidPackage{{Name: "omega", Reason: "no head"}}},
+			"0123  !omega +alpha ~beta ~gamma -delta",
+		},
 		{"coloured", output.Terminal{Colors: true}, catalogChange{Digest: "sha256:0123", Changes: changes},
 			"0123  \x1b[32m+alpha\x1b[0m \x1b[33m~beta\x1b[0m \x1b[33m~gamma\x1b[0m \x1b[31m-delta\x1b[0m"},
-		{"as wide as it has to be", output.Terminal{Width: 72}, catalogChange{Digest: "sha256:0123", Changes: changes}, "0123  +alpha ~beta ~gamma -delta"},
+		{
+			"as wide as it has to be",
+			output.Terminal{Width: 72},
+			catalogChange{Digest: "sha256:0123", Changes: changes},
+			"0123  +alpha ~beta ~gamma -delta",
+		},
 		{"too many", output.Terminal{Width: 70}, catalogChange{Digest: "sha256:0123", Changes: changes}, "0123  +1 ~2 -1: +alpha ~beta …"},
 		{"at least one", output.Terminal{Width: 10}, catalogChange{Digest: "sha256:0123", Changes: changes}, "0123  +1 ~2 -1: +alpha …"},
 		{"none", output.Terminal{}, catalogChange{Digest: "sha256:0123", Changes: &content.Changes{}}, "0123  no package changed"},
 		{"removed", output.Terminal{}, catalogChange{Type: content.Removed}, "no longer served"},
-		{"hostile", output.Terminal{}, catalogChange{Digest: "sha256:0123", Changes: &content.Changes{Added: []string{"a\x1b[2J\n"}}}, "0123  +a\uFFFD[2J"},
+		{
+			"hostile",
+			output.Terminal{},
+			catalogChange{Digest: "sha256:0123", Changes: &content.Changes{Added: []string{"a\x1b[2J\n"}}},
+			"0123  +a\uFFFD[2J",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.change.Time, c.change.Catalog = at, "sample"
@@ -75,7 +90,13 @@ func TestTroubles(t *testing.T) {
 		c := &v1beta1.CatalogSource{}
 		c.Name = "mine"
 		c.Status.Conditions = []metav1.Condition{
-			{Type: v1beta1.ReadyCondition, Status: step.status, Reason: step.reason, Message: step.message, LastTransitionTime: metav1.NewTime(began)},
+			{
+				Type:               v1beta1.ReadyCondition,
+				Status:             step.status,
+				Reason:             step.reason,
+				Message:            step.message,
+				LastTransitionTime: metav1.NewTime(began),
+			},
 			{Type: v1beta1.ServingCondition, Status: map[bool]metav1.ConditionStatus{true: yes, false: no}[step.served]},
 		}
 		got := ""

@@ -33,7 +33,11 @@ func TestAgain(t *testing.T) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}}, asked: 1, code: http.StatusTooManyRequests},
-		"no such thing": {answers: []func(http.ResponseWriter){func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }}, asked: 1, code: http.StatusNotFound},
+		"no such thing": {
+			answers: []func(http.ResponseWriter){func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }},
+			asked:   1,
+			code:    http.StatusNotFound,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

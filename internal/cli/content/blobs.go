@@ -21,7 +21,9 @@ var fixed = regexp.MustCompile(`/catalogs/[^/]+/digests/([^/]+)/`)
 
 // Blobs calls each for the blobs of a view that answers with JSON lines: "all", "packages/NAME". It returns the version of the catalog that
 // they are of: the one given or, if that is empty, the one that is served. progress, if not nil, is told how many bytes of JSON were read.
-func (s *Service) Blobs(ctx context.Context, catalog, version, view string, progress func(int64), each func(blob []byte) error) (string, error) {
+func (s *Service) Blobs(
+	ctx context.Context, catalog, version, view string, progress func(int64), each func(blob []byte) error,
+) (string, error) {
 	resp, err := s.Get(ctx, Path(catalog, version, view), nil, http.Header{"Accept-Encoding": {"zstd, gzip"}})
 	if err != nil {
 		return "", err

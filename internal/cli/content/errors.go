@@ -55,7 +55,11 @@ func IsRefused(err error) bool {
 // object, and the API server a Status.
 func failure(s *Service, resp *http.Response) error {
 	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
-		return &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service at %s sends on to %s, where credentials do not follow: if that is catalogd, name it by --server-url", s, to)}
+		return &Error{
+			Code: resp.StatusCode,
+			Message: fmt.Sprintf(
+				"the content service at %s sends on to %s, where credentials do not follow: if that is catalogd, name it by --server-url", s, to),
+		}
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	var status metav1.Status
@@ -67,9 +71,14 @@ func failure(s *Service, resp *http.Response) error {
 		return refused(resp.StatusCode, graphql.Errors)
 	}
 	first, rest, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	e := &Error{Code: resp.StatusCode, Message: fmt.Sprintf("the content service returned %d: %s", resp.StatusCode, strings.TrimSpace(rest)), retryAfter: retryAfter(resp.Header)}
+	e := &Error{
+		Code:       resp.StatusCode,
+		Message:    fmt.Sprintf("the content service returned %d: %s", resp.StatusCode, strings.TrimSpace(rest)),
+		retryAfter: retryAfter(resp.Header),
+	}
 	if status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)); first != status {
-		e.Message, e.alien = fmt.Sprintf("%s: it answers %s: %s", noService(s), status, cmp.Or(first[:min(len(first), maxAlien)], "nothing more")), true
+		e.Message, e.alien = fmt.Sprintf("%s: it answers %s: %s", noService(s), status,
+			cmp.Or(first[:min(len(first), maxAlien)], "nothing more")), true
 	}
 	return e
 }

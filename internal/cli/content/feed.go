@@ -49,8 +49,10 @@ const (
 // errRemoved ends a feed.
 var errRemoved = errors.New("the catalog is not served any more")
 
-// Watch calls each for the version of a catalog that is served and for each that follows, until the catalog is removed, ctx ends (that is an
-// error) or each returns an error, which is returned. since is the ID of the event seen last, if any: what changed from there is told first.
+// Watch calls each for the version of a catalog that is served and for each that follows, until the catalog is
+// removed, ctx ends (that is an
+// error) or each returns an error, which is returned. since is the ID of the event seen last, if any: what changed
+// from there is told first.
 // A feed that ends or breaks is continued; one that cannot be had at first, or not any more for a reason that will stay, is an error.
 func (s *Service) Watch(ctx context.Context, catalog, since string, each func(Event) error) error {
 	f := &feed{service: s.untimed(), catalog: catalog, id: since, each: each, wait: firstWait, minWait: minWait, silence: silence}
@@ -135,7 +137,8 @@ func (f *feed) open(ctx context.Context) (*stream, error) {
 	opened := &stream{ReadCloser: resp.Body, alive: alive, cancel: cancel, after: f.silence}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
 		opened.Close()
-		return nil, fmt.Errorf("%s answers %q where the changes of catalog %q should come: is it the content service of catalogd?", f.service, kind, f.catalog)
+		return nil, fmt.Errorf("%s answers %q where the changes of catalog %q should come: is it the content service of catalogd?", f.service,
+			kind, f.catalog)
 	}
 	return opened, nil
 }

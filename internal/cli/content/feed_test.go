@@ -68,7 +68,13 @@ const removedText = "event: removed\ndata: {\"catalog\":\"community\"}\n\n"
 
 func TestWatch(t *testing.T) {
 	one := Event{Type: Digest, ID: "1", Catalog: "community", Digest: "1"}
-	two := Event{Type: Digest, ID: "2", Catalog: "community", Digest: "2", Changes: &Changes{Previous: "1", Added: []string{"a"}, Changed: []string{}, Removed: []string{"b"}}}
+	two := Event{
+		Type:    Digest,
+		ID:      "2",
+		Catalog: "community",
+		Digest:  "2",
+		Changes: &Changes{Previous: "1", Added: []string{"a"}, Changed: []string{}, Removed: []string{"b"}},
+	}
 	twoText := digestOf("2", `,"previous":"1","added":["a"],"changed":[],"removed":["b"]`)
 	gone := Event{Type: Removed, Catalog: "community"}
 	lost := Event{Type: Lost, Catalog: "community"}
@@ -81,14 +87,56 @@ func TestWatch(t *testing.T) {
 		code  int // of the error
 	}{
 		{"one feed", "", []turn{sends(digestOf("1", "") + twoText + removedText)}, []Event{one, two, gone}, []string{""}, 0},
-		{"continued", "", []turn{sends(digestOf("1", "")), sends(twoText), sends(removedText)}, []Event{one, two, gone}, []string{"", "1", "2"}, 0},
+		{
+			"continued",
+			"",
+			[]turn{sends(digestOf("1", "")), sends(twoText), sends(removedText)},
+			[]Event{one, two, gone},
+			[]string{"", "1", "2"},
+			0,
+		},
 		{"from an earlier call", "1", []turn{sends(digestOf("1", "") + removedText)}, []Event{one, gone}, []string{"1"}, 0},
-		{"continued without a change", "", []turn{sends(digestOf("1", "")), sends(digestOf("1", "") + twoText + removedText)}, []Event{one, two, gone}, []string{"", "1"}, 0},
-		{"broken off in an event", "", []turn{sends(digestOf("1", "") + twoText[:len(twoText)-1]), sends(twoText + removedText)}, []Event{one, two, gone}, []string{"", "1"}, 0},
-		{"an event of a later release", "", []turn{sends("event: news\ndata: 1\n\n" + digestOf("1", "") + removedText)}, []Event{one, gone}, []string{""}, 0},
-		{"away for a while", "", []turn{sends(digestOf("1", "")), refuses(503), refuses(429), sends(twoText + removedText)}, []Event{one, lost, two, gone}, []string{"", "1", "1", "1"}, 0},
+		{
+			"continued without a change",
+			"",
+			[]turn{sends(digestOf("1", "")), sends(digestOf("1", "") + twoText + removedText)},
+			[]Event{one, two, gone},
+			[]string{"", "1"},
+			0,
+		},
+		{
+			"broken off in an event",
+			"",
+			[]turn{sends(digestOf("1", "") + twoText[:len(twoText)-1]), sends(twoText + removedText)},
+			[]Event{one, two, gone},
+			[]string{"", "1"},
+			0,
+		},
+		{
+			"an event of a later release",
+			"",
+			[]turn{sends("event: news\ndata: 1\n\n" + digestOf("1", "") + removedText)},
+			[]Event{one, gone},
+			[]string{""},
+			0,
+		},
+		{
+			"away for a while",
+			"",
+			[]turn{sends(digestOf("1", "")), refuses(503), refuses(429), sends(twoText + removedText)},
+			[]Event{one, lost, two, gone},
+			[]string{"", "1", "1", "1"},
+			0,
+		},
 		{"removed meanwhile", "", []turn{sends(digestOf("1", "")), refuses(404)}, []Event{one, gone}, []string{"", "1"}, 0},
-		{"away behind a gateway", "", []turn{sends(digestOf("1", "")), http.NotFound, sends(twoText + removedText)}, []Event{one, lost, two, gone}, []string{"", "1", "1"}, 0},
+		{
+			"away behind a gateway",
+			"",
+			[]turn{sends(digestOf("1", "")), http.NotFound, sends(twoText + removedText)},
+			[]Event{one, lost, two, gone},
+			[]string{"", "1", "1"},
+			0,
+		},
 		{"may no longer read", "", []turn{sends(digestOf("1", "")), refuses(403)}, []Event{one}, []string{"", "1"}, 403},
 		{"no such catalog", "", []turn{refuses(404)}, nil, []string{""}, 404},
 		{"not there at first", "", []turn{refuses(503)}, nil, []string{""}, 503},
@@ -117,7 +165,9 @@ func TestWatch(t *testing.T) {
 
 // A server that says to come again at once is not asked without end.
 func TestWatchWaits(t *testing.T) {
-	for retry, want := range map[string]time.Duration{"": firstWait, "retry: 0": firstWait, "retry: 1": minWait, "retry: 3000": 3 * time.Second, "retry: 99999999": maxWait} {
+	for retry, want := range map[string]time.Duration{
+		"": firstWait, "retry: 0": firstWait, "retry: 1": minWait, "retry: 3000": 3 * time.Second, "retry: 99999999": maxWait,
+	} {
 		f := &feed{wait: firstWait, minWait: minWait}
 		if err := f.read(strings.NewReader(retry + "\n\n")); err != nil || f.wait != want {
 			t.Errorf("%q: waits %s, want %s; %v", retry, f.wait, want, err)

@@ -1,4 +1,5 @@
-// Package content is the client of catalogd's content service: what the catalogs hold, as opposed to what the API server says of them. It reads
+// Package content is the client of catalogd's content service: what the catalogs hold, as opposed to what the API
+// server says of them. It reads
 // through the API server's service proxy, or directly where the service can be reached.
 //
 // Only GET is used, but for long GraphQL queries, so that through the proxy the right to `get` services/proxy suffices.

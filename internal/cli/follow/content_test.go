@@ -33,7 +33,8 @@ func TestWatchLosesNoEvent(t *testing.T) {
 		return func() error { return nil }, failure
 	}}}
 	f := &feed{last: "1", failure: "same"}
-	if err := w.report(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); !errors.Is(err, failure) || f.last != "1" || f.failure != "same" {
+	if err := w.report(t.Context(), nil, f, content.Event{Type: content.Digest, ID: "2"}); !errors.Is(err, failure) ||
+		f.last != "1" || f.failure != "same" {
 		t.Errorf("%v, %+v", err, f)
 	}
 	failure = nil
@@ -57,7 +58,9 @@ func TestWatchOfAHostileName(t *testing.T) {
 // That a catalog is not served any more is told once, though it may be asked for before its status says so.
 func TestWatchTellsOfARemovalOnce(t *testing.T) {
 	var errs strings.Builder
-	w := &feeds{session: sessiontest.New(t, &errs), handler: Handler{Event: func(context.Context, *content.Service, content.Event) (func() error, error) {
+	w := &feeds{session: sessiontest.New(t, &errs), handler: Handler{Event: func(
+		context.Context, *content.Service, content.Event,
+	) (func() error, error) {
 		return func() error { return nil }, nil
 	}}}
 	f := &feed{}

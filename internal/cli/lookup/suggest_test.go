@@ -26,7 +26,9 @@ func TestDidYouMean(t *testing.T) {
 
 // Whoever knows a part of a name, or adds to it, is better helped by what has that part than by what looks alike.
 func TestDidYouMeanWords(t *testing.T) {
-	all := []string{"kaoto-operator", "strimzi-kafka-operator", "ack-kafka-controller", "banzaicloud-kafka-operator", "koku-kafka", "prometheus", "opera"}
+	all := []string{
+		"kaoto-operator", "strimzi-kafka-operator", "ack-kafka-controller", "banzaicloud-kafka-operator", "koku-kafka", "prometheus", "opera",
+	}
 	for name, want := range map[string]string{
 		"kafka-operator":      `: did you mean "strimzi-kafka-operator" or "banzaicloud-kafka-operator" or "kaoto-operator"?`,
 		"kafka":               `: did you mean "koku-kafka" or "ack-kafka-controller" or "strimzi-kafka-operator"?`,

@@ -44,7 +44,20 @@ type legacySpec struct {
 }
 
 // legacyFields are those of the spec.
-var legacyFields = []string{"sourceType", "priority", "configMap", "address", "image", "grpcPodConfig", "updateStrategy", "secrets", "displayName", "description", "publisher", "icon"}
+var legacyFields = []string{
+	"sourceType",
+	"priority",
+	"configMap",
+	"address",
+	"image",
+	"grpcPodConfig",
+	"updateStrategy",
+	"secrets",
+	"displayName",
+	"description",
+	"publisher",
+	"icon",
+}
 
 // CatalogSource is the kind of OLM v0's.
 var CatalogSource = schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "CatalogSource"}
@@ -110,7 +123,8 @@ func migrate(from *unstructured.Unstructured, name string, secretName func(names
 
 func (m *Migration) metadata() {
 	if m.To.Name != m.From.GetName() {
-		m.note("metadata.name: %s here, as catalogd's catalogs have no namespace and their names have no dots and at most 63 characters", m.To.Name)
+		m.note("metadata.name: %s here, as catalogd's catalogs have no namespace and their names have no dots and at most 63 characters",
+			m.To.Name)
 	}
 	if m.From.GetNamespace() != "" {
 		m.note("metadata.namespace: not needed, catalogs of catalogd are there for the whole cluster")
@@ -131,7 +145,8 @@ func (m *Migration) metadata() {
 	}
 }
 
-// tie matches the keys of labels and annotations by which tools find what they made. One that found a CatalogSource of catalogd by these would
+// tie matches the keys of labels and annotations by which tools find what they made. One that found a CatalogSource
+// of catalogd by these would
 // take it for its own, and might delete it as nothing it knows of.
 var tie = regexp.MustCompile(`^(argocd\.argoproj\.io/.*|meta\.helm\.sh/.*|(kustomize|helm)\.toolkit\.fluxcd\.io/.*|app\.kubernetes\.io/(instance|managed-by))$`)
 
@@ -190,7 +205,8 @@ func (m *Migration) template() {
 func (m *Migration) noImage(spec legacySpec) string {
 	switch {
 	case spec.SourceType == "configmap" || spec.SourceType == "internal":
-		return fmt.Sprintf("sourceType %s: catalogd reads images only. Make one of the packages in ConfigMap %q (opm migrate or render, then kubectl catalog push), and name it", spec.SourceType, spec.ConfigMap)
+		return fmt.Sprintf("sourceType %s: catalogd reads images only. Make one of the packages in ConfigMap %q (opm migrate or render, "+
+			"then kubectl catalog push), and name it", spec.SourceType, spec.ConfigMap)
 	case spec.Image != "" || m.To.Spec.ImageTemplate != "":
 		return ""
 	case spec.Address != "":
@@ -209,13 +225,15 @@ func (m *Migration) polling(spec legacySpec) {
 	case byDigest:
 		return
 	case poll == nil:
-		m.note("spec.updateStrategy: there was none, and OLM looked at the image only when the pod began; catalogd polls it every 15 minutes, or as pollingInterval says")
+		m.note("spec.updateStrategy: there was none, and OLM looked at the image only when the pod began; catalogd polls it every 15 " +
+			"minutes, or as pollingInterval says")
 		return
 	}
 	interval, err := time.ParseDuration(poll.Interval)
 	switch {
 	case err != nil:
-		m.note("spec.updateStrategy.registryPoll.interval: %q is no duration, for which OLM takes 15m; so does catalogd without pollingInterval", poll.Interval)
+		m.note("spec.updateStrategy.registryPoll.interval: %q is no duration, for which OLM takes 15m; so does catalogd without "+
+			"pollingInterval", poll.Interval)
 	case interval < time.Second:
 		m.note("spec.updateStrategy.registryPoll.interval: %s is less than catalogd allows, 1s; left out", poll.Interval)
 	default:

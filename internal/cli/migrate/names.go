@@ -43,7 +43,8 @@ func Label(text string) string {
 		return '-'
 	}, text), "-")
 	if name == "" || len(name) > maxLabel {
-		name = strings.Trim(fmt.Sprintf("%s-%x", name[:min(len(name), maxLabel-9)], sha256.Sum256([]byte(text)))[:min(len(name), maxLabel-9)+9], "-")
+		name = strings.Trim(fmt.Sprintf("%s-%x", name[:min(len(name), maxLabel-9)], sha256.Sum256([]byte(text)))[:min(len(name), maxLabel-9)+9],
+			"-")
 	}
 	return name
 }

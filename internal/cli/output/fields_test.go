@@ -12,7 +12,9 @@ func TestFields(t *testing.T) {
 	to := &Terminal{Writer: &b, Width: 34, Colors: true}
 	painted := to.Paint(Red, "does not") + " exist"
 	digest := "sha256:" + strings.Repeat("0", 40)
-	if err := to.Fields(2, [2]string{"Polled", "every 15m; last 漢字漢字漢 ago; and so on"}, [2]string{"None", ""}, [2]string{"Digest", "it is " + digest + "\nhere"},
+	if err := to.Fields(2, [2]string{
+		"Polled", "every 15m; last 漢字漢字漢 ago; and so on",
+	}, [2]string{"None", ""}, [2]string{"Digest", "it is " + digest + "\nhere"},
 		[2]string{"Needs", painted}); err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,9 @@ func TestOutputOnATerminal(t *testing.T) {
 // YAML has every text, whatever characters it is of.
 func TestOutputAsYAML(t *testing.T) {
 	texts := map[string]string{
-		"C0": "a\x01\tb\x1b", "DEL": "a\x7f", "C1": "a\u0080\u0085\u009bb", "BOM": "a\ufeffb", "no characters": "\ufffe\uffff", "astral": "\U0001F600\U000E0001",
-		"bidi": "\u202e", "lines": "a\nb\u2028c", "quotes": `"a\b"`, "private": "\ue000",
+		"C0": "a\x01\tb\x1b", "DEL": "a\x7f", "C1": "a\u0080\u0085\u009bb", "BOM": "a\ufeffb", "no characters": "\ufffe\uffff",
+		"astral": "\U0001F600\U000E0001",
+		"bidi":   "\u202e", "lines": "a\nb\u2028c", "quotes": `"a\b"`, "private": "\ue000",
 	}
 	object, err := NewRow("Package", "p", map[string]any{"texts": texts})
 	if err != nil {

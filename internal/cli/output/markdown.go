@@ -23,7 +23,8 @@ const (
 
 var markdownParser = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify)).Parser()
 
-// nested is a line that begins many quotes and lists, one in the other, for which the parser takes time that grows with the square of the depth.
+// nested is a line that begins many quotes and lists, one in the other, for which the parser takes time that grows
+// with the square of the depth.
 var nested = regexp.MustCompile(fmt.Sprintf(`(?m)^[ \t]*(?:(?:>|[-+*][ \t]|\d{1,9}[.)][ \t])[ \t]*){%d,}`, maxMarkdownDepth+2))
 
 // flatten makes of such a line's beginning what is as deep as is rendered. One of hyphens or asterisks alone is a ruler.
@@ -34,11 +35,13 @@ func flatten(begin string) string {
 	return strings.Repeat("> ", maxMarkdownDepth+2)
 }
 
-// broad is the line below the head of a table that makes it so broad that nobody reads it. Each row is filled up to it, be it ever so short, so
+// broad is the line below the head of a table that makes it so broad that nobody reads it. Each row is filled up to
+// it, be it ever so short, so
 // that a text of a few kilobytes would take gigabytes.
 var broad = regexp.MustCompile(fmt.Sprintf(`(?:[ \t]*:?-+:?[ \t]*\|){%d,}`, maxMarkdownColumns))
 
-// Markdown makes lines of a text in Markdown that came from elsewhere, wrapped to the terminal. Where there are no colors, there are none in
+// Markdown makes lines of a text in Markdown that came from elsewhere, wrapped to the terminal. Where there are no
+// colors, there are none in
 // it.
 func (t *Terminal) Markdown(source string) string {
 	if len(source) > maxMarkdown {

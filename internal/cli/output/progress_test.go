@@ -13,14 +13,23 @@ func TestProgress(t *testing.T) {
 		after         time.Duration
 		stage, detail string
 	}
-	steps := []step{{0, "Downloading", "1 MiB"}, {time.Second, "Downloading", "2 MiB"}, {seldom, "Downloading", "3 MiB"}, {time.Second, "Indexing", "\x1b[2J"}}
+	steps := []step{
+		{0, "Downloading", "1 MiB"},
+		{time.Second, "Downloading", "2 MiB"},
+		{seldom, "Downloading", "3 MiB"},
+		{time.Second, "Indexing", "\x1b[2J"},
+	}
 	tests := []struct {
 		name string
 		to   Terminal
 		want string
 	}{
 		{"lines", Terminal{}, "Downloading: 1 MiB\nDownloading: 3 MiB\nIndexing: \uFFFD[2J\n"},
-		{"over each other", Terminal{Live: true, Width: 14}, "\r\x1b[KDownloading:…\r\x1b[KDownloading:…\r\x1b[KDownloading:…\r\x1b[KIndexing: \uFFFD[…\r\x1b[K"},
+		{
+			"over each other",
+			Terminal{Live: true, Width: 14},
+			"\r\x1b[KDownloading:…\r\x1b[KDownloading:…\r\x1b[KDownloading:…\r\x1b[KIndexing: \uFFFD[…\r\x1b[K",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -55,7 +64,9 @@ func TestStream(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1048575: "1.0 MiB", 114465454: "109.2 MiB", 5 << 40: "5.0 TiB", 5 << 50: "5120.0 TiB"} {
+	for n, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1048575: "1.0 MiB", 114465454: "109.2 MiB", 5 << 40: "5.0 TiB", 5 << 50: "5120.0 TiB",
+	} {
 		if got := Bytes(n); got != want {
 			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
 		}

@@ -40,7 +40,8 @@ type Options struct {
 }
 
 // Print writes a table: aligned by what the characters take on the screen, and not wider than the terminal. Where it would be, columns
-// that tell nothing are left out, texts are cut, if that is not enough columns are left out by what they are worth, and at last names are cut.
+// that tell nothing are left out, texts are cut, if that is not enough columns are left out by what they are worth,
+// and at last names are cut.
 func (t *Terminal) Print(table Table, opts Options) error {
 	s := t.Stream(table.Columns, opts)
 	s.whole = true
@@ -102,7 +103,8 @@ func (s *Stream) Print(rows ...[]string) error {
 	return nil
 }
 
-// leaveOut leaves out columns that tell nothing until the others fit, and then more until those fit, if they are cut. Of those that are worth
+// leaveOut leaves out columns that tell nothing until the others fit, and then more until those fit, if they are cut.
+// Of those that are worth
 // the same the last is left out.
 func (s *Stream) leaveOut(lines, rows [][]string) {
 	for len(s.shown) > 1 {
@@ -242,7 +244,8 @@ func (t *Terminal) mark(text string, words []string) string {
 	for _, word := range words {
 		quoted = append(quoted, regexp.QuoteMeta(word))
 	}
-	return regexp.MustCompile("(?i)"+strings.Join(quoted, "|")).ReplaceAllStringFunc(text, func(found string) string { return t.Paint(Bold, found) })
+	return regexp.MustCompile("(?i)"+strings.Join(quoted, "|")).ReplaceAllStringFunc(text,
+		func(found string) string { return t.Paint(Bold, found) })
 }
 
 // ByValue is a Column.Style of cells that have few values.

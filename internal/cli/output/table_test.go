@@ -10,15 +10,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestNarrowTable: empty columns are left out first, then texts are cut, and then columns are left out by what they are worth. What rows are
+// TestNarrowTable: empty columns are left out first, then texts are cut, and then columns are left out by what they
+// are worth. What rows are
 // told apart by is cut last.
 func TestNarrowTable(t *testing.T) {
 	table := Table{
-		Columns: []Column{{Name: "name"}, {Name: "package", Least: 8, Drop: 2}, {Name: "note", Drop: 3}, {Name: "channels", Least: 9, Drop: 1}, {Name: "version"}},
-		Rows:    [][]string{{"a-name-of-20-columns", "a-package", "", "stable, alpha", "1.0.0"}},
+		Columns: []Column{
+			{Name: "name"},
+			{Name: "package", Least: 8, Drop: 2},
+			{Name: "note", Drop: 3},
+			{Name: "channels", Least: 9, Drop: 1},
+			{Name: "version"},
+		},
+		Rows: [][]string{{"a-name-of-20-columns", "a-package", "", "stable, alpha", "1.0.0"}},
 	}
 	for width, want := range map[int]string{
-		0:  "NAME                   PACKAGE     NOTE   CHANNELS        VERSION\na-name-of-20-columns   a-package          stable, alpha   1.0.0\n",
+		0: "NAME                   PACKAGE     NOTE   CHANNELS        VERSION\na-name-of-20-columns   a-package          stable, alpha " +
+			"  1.0.0\n",
 		64: "NAME                   PACKAGE     CHANNELS        VERSION\na-name-of-20-columns   a-package   stable, alpha   1.0.0\n",
 		54: "NAME                   PACKAGE     CHANNELS    VERSION\na-name-of-20-columns   a-package   stable, …   1.0.0\n",
 		44: "NAME                   PACKAGE     VERSION\na-name-of-20-columns   a-package   1.0.0\n",
@@ -44,7 +52,9 @@ func checkTable(t *testing.T, table Table, width int, want string) {
 
 // TestRowsApart: what tells rows apart stays, and what whoever asks has said goes first.
 func TestRowsApart(t *testing.T) {
-	columns := []Column{{Name: "package", Known: true}, {Name: "name"}, {Name: "catalog", Drop: 1, Apart: true}, {Name: "channels", Least: 8, Drop: 2}}
+	columns := []Column{
+		{Name: "package", Known: true}, {Name: "name"}, {Name: "catalog", Drop: 1, Apart: true}, {Name: "channels", Least: 8, Drop: 2},
+	}
 	same := [][]string{{"a-package", "a.v1.0.0", "sample", "stable-v1"}, {"a-package", "a.v1.0.1", "sample", "stable-v1"}}
 	checkTable(t, Table{columns, same}, 40, "NAME       CATALOG   CHANNELS\na.v1.0.0   sample    stable-v1\na.v1.0.1   sample    stable-v1\n")
 	checkTable(t, Table{columns, same}, 26, "NAME       CHANNELS\na.v1.0.0   stable-v1\na.v1.0.1   stable-v1\n")

@@ -48,7 +48,8 @@ func (t *Terminal) Warnf(format string, args ...any) {
 	fmt.Fprintf(t, "%s %s\n", t.Paint(Yellow, "warning:"), Line(fmt.Sprintf(format, args...)))
 }
 
-// Clean returns the function that makes a text harmless for the terminal: JSON for JSON, Text otherwise. Files and pipes get the text unchanged.
+// Clean returns the function that makes a text harmless for the terminal: JSON for JSON, Text otherwise. Files and
+// pipes get the text unchanged.
 func (t *Terminal) Clean(json bool) func(string) string {
 	switch {
 	case !t.Live:

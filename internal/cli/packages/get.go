@@ -54,15 +54,18 @@ func newGetCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get packages|channels|bundles|deprecations [NAME...]",
 		Short: "List packages, channels, bundles or deprecations",
-		Long: `List the content of catalogs: packages, channels, bundles (the versions of a package) or deprecations.
+		Long: `List the content of catalogs: packages, channels, bundles (the versions of a package) or
+deprecations.
 
-A package that is in several catalogs is listed once for each, by the priority of the catalogs. Invalid packages are not listed;
-kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, the name of an OperatorPackage, is the package of one catalog, in every command.
-TYPE/NAME is the same as TYPE NAME.
+A package that is in several catalogs is listed once for each, by the priority of the catalogs.
+Invalid packages are not listed; kubectl catalog describe CATALOG names them. PACKAGE.CATALOG, the
+name of an OperatorPackage, is the package of one catalog, in every command. TYPE/NAME is the same
+as TYPE NAME.
 
-The labels for --selector are those of OperatorPackages, which kubectl get operatorpackages --show-labels shows. -o json prints packages as the
-content service has them, without labels. A provider whose name is no valid label value, such as "Red Hat, Inc.", has no label; -o wide shows all
-providers.`,
+The labels for --selector are those of OperatorPackages, which kubectl get operatorpackages
+--show-labels shows. -o json prints packages as the content service has them, without labels. A
+provider whose name is no valid label value, such as "Red Hat, Inc.", has no label; -o wide shows
+all providers.`,
 		Example: `  kubectl catalog get packages
   kubectl catalog get package skupper-operator -o yaml
   kubectl catalog get channels --package skupper-operator

@@ -19,13 +19,17 @@ import (
 func TestNarrowListOfBundles(t *testing.T) {
 	var rows []output.Row
 	for _, version := range []string{"0.51.0", "0.50.1"} {
-		rows = append(rows, output.Row{Cells: []string{"strimzi-cluster-operator.v" + version, "strimzi-kafka-operator", "community", version, "stable, strimzi-0.x", "", ""}})
+		rows = append(rows, output.Row{
+			Cells: []string{"strimzi-cluster-operator.v" + version, "strimzi-kafka-operator", "community", version, "stable, strimzi-0.x", "", ""},
+		})
 	}
 	for _, c := range []struct {
 		opts getRequest
 		want string
 	}{
-		{getRequest{Scope: lookup.Scope{Package: "strimzi-kafka-operator", Catalog: "community"}}, `NAME                               VERSION   CHANNELS
+		{getRequest{
+			Scope: lookup.Scope{Package: "strimzi-kafka-operator", Catalog: "community"},
+		}, `NAME                               VERSION   CHANNELS
 strimzi-cluster-operator.v0.51.0   0.51.0    stable, s…
 strimzi-cluster-operator.v0.50.1   0.50.1    stable, s…
 `},
@@ -54,7 +58,8 @@ func TestNoneOfThisMetadataName(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := "No packages found with the fields \"" + fields + "\"."
-		if got := b.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "metadata.name is PACKAGE.CATALOG; spec.packageName is the name of the package.") != wanted {
+		if got := b.String(); !strings.HasPrefix(got, want) ||
+			strings.Contains(got, "metadata.name is PACKAGE.CATALOG; spec.packageName is the name of the package.") != wanted {
 			t.Errorf("%s: %s", fields, got)
 		}
 	}
@@ -62,7 +67,9 @@ func TestNoneOfThisMetadataName(t *testing.T) {
 
 // What -o prints names its package and its catalog in one way, whatever it is.
 func TestViewsNameAlike(t *testing.T) {
-	for _, v := range []any{packageView{}, packageDetails{}, otherCatalog{}, channelView{}, bundleView{}, deprecationView{}, apiUser{}, graphView{}, pathView{}} {
+	for _, v := range []any{
+		packageView{}, packageDetails{}, otherCatalog{}, channelView{}, bundleView{}, deprecationView{}, apiUser{}, graphView{}, pathView{},
+	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			tag := field.Tag.Get("json")
 			if (tag == "catalog" || tag == "package") && field.Type != reflect.TypeFor[content.Named]() {

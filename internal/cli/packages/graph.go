@@ -23,12 +23,13 @@ func newGraphCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph PACKAGE",
 		Short: "Draw the upgrade graph of a package",
-		Long: `Draw the upgrade graph of a channel of a package. In the terminal, the newest version is on top, above the version that it replaces. Other
-replacements are drawn as lanes. Beside each version are the versions that it skips and the range of versions that it can replace ("from"). The
-default channel is drawn, unless --channel selects another.
+		Long: `Draw the upgrade graph of a channel of a package. In the terminal, the newest version is on top,
+above the version that it replaces. Other replacements are drawn as lanes. Beside each version are
+the versions that it skips and the range of versions that it can replace ("from"). The default
+channel is drawn, unless --channel selects another.
 
--o dot is for Graphviz, -o mermaid for Markdown, -o svg for a browser. -o json and -o yaml have the entries, and the edges with their reasons.
---all-channels works with text, json and yaml.`,
+-o dot is for Graphviz, -o mermaid for Markdown, -o svg for a browser. -o json and -o yaml have the
+entries, and the edges with their reasons. --all-channels works with text, json and yaml.`,
 		Example: `  kubectl catalog graph skupper-operator
   kubectl catalog graph skupper-operator --channel stable-1.6 -o mermaid
   kubectl catalog graph skupper-operator -o svg > skupper.svg

@@ -29,11 +29,13 @@ func newPathCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "path PACKAGE --from VERSION",
 		Short: "Show the upgrade path between two versions of a package",
-		Long: `Show the upgrade path between two versions of a package, step by step, with the field of the channel entry that allows each step: replaces, skips
-or skipRange. The path that OLM takes comes first, then the shortest path if it differs.
+		Long: `Show the upgrade path between two versions of a package, step by step, with the field of the channel
+entry that allows each step: replaces, skips or skipRange. The path that OLM takes comes first, then
+the shortest path if it differs.
 
-Without --channel, all channels are tried: the default channel is shown first, then the other channels with a path, the shortest first. If there is
-no path, the error names the obstacle, and the exit code is 1. If the package is up to date already, there is nothing to do.`,
+Without --channel, all channels are tried: the default channel is shown first, then the other
+channels with a path, the shortest first. If there is no path, the error names the obstacle, and the
+exit code is 1. If the package is up to date already, there is nothing to do.`,
 		Example: `  kubectl catalog path skupper-operator --from 1.8.0
   kubectl catalog path skupper-operator --from 1.5.3 --to 1.6.0 --channel stable-1.6
   kubectl catalog path skupper-operator --from skupper-operator.v1.8.0 -o yaml`,
@@ -129,7 +131,8 @@ func sortPaths(all []channelPath, channel string) {
 // maxBlocked is how many other channels an error explains.
 const maxBlocked = 3
 
-// noPath returns the error if the first channel has no path. It explains other channels that know both versions, and lists those with a path.
+// noPath returns the error if the first channel has no path. It explains other channels that know both versions, and
+// lists those with a path.
 func noPath(all []channelPath) error {
 	first := all[0].blocked
 	text := "no upgrade path: " + first.Message

@@ -11,7 +11,9 @@ import (
 
 // A step to a lower version is marked: a catalog with a slip in replaces has them.
 func TestPathMarksDowngrades(t *testing.T) {
-	graph := upgrade.New(upgrade.Channel{Package: "foo", Name: "stable", Entries: []upgrade.Entry{{Name: "foo.v1.5.3", Version: "1.5.3", Replaces: "foo.v1.9.5"}}})
+	graph := upgrade.New(upgrade.Channel{
+		Package: "foo", Name: "stable", Entries: []upgrade.Entry{{Name: "foo.v1.5.3", Version: "1.5.3", Replaces: "foo.v1.9.5"}},
+	})
 	paths, err := graph.Paths("1.9.5", "")
 	if err != nil {
 		t.Fatal(err)

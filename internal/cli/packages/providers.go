@@ -25,8 +25,9 @@ func newProvidersCommand(s *session.Session) *cobra.Command {
 		Short: "List the packages that provide or require an API",
 		Long: `List the packages that provide or require an API, with the range of their versions that do.
 
-Name the API by KIND, KIND.GROUP, KIND.VERSION.GROUP or, as kubectl names resources, by its plural: kafkas.kafka.strimzi.io. The note marks
-packages whose current version no longer provides or requires it.`,
+Name the API by KIND, KIND.GROUP, KIND.VERSION.GROUP or, as kubectl names resources, by its plural:
+kafkas.kafka.strimzi.io. The note marks packages whose current version no longer provides or
+requires it.`,
 		Example: `  kubectl catalog providers DBaaSInventory
   kubectl catalog providers DBaaSInventory.dbaas.redhat.com -o yaml`,
 		Args: func(_ *cobra.Command, args []string) error {

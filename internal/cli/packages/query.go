@@ -31,8 +31,9 @@ func newQueryCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "query GRAPHQL|-",
 		Short: "Run a GraphQL query",
-		Long: `Run a GraphQL query on the catalogs and print the data of the response as JSON. Errors in a query are printed to the error stream, with exit
-code 1. With -, the query is read from standard input. The schema contains its documentation; GraphQL tools show it by introspection.`,
+		Long: `Run a GraphQL query on the catalogs and print the data of the response as JSON. Errors in a query
+are printed to the error stream, with exit code 1. With -, the query is read from standard input.
+The schema contains its documentation; GraphQL tools show it by introspection.`,
 		Example: `  kubectl catalog query '{ catalogs { name counts { packages bundles } } }'
   kubectl catalog query 'query($p: String!) { package(name: $p) { channels { name head { version } } } }' -v p=skupper-operator
   kubectl catalog query -f query.graphql --var-file variables.json --catalog sample`,

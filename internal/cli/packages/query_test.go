@@ -30,7 +30,9 @@ func TestQuestion(t *testing.T) {
 		{name: "text", text: "{ a }", want: `{"Query":"{ a }","Operation":"","Variables":{}}`},
 		{name: "standard input", text: "-", want: `{"Query":"stdin","Operation":"","Variables":{}}`},
 		{name: "standard input by flag", opts: queryFlags{file: "-"}, want: `{"Query":"stdin","Operation":"","Variables":{}}`},
-		{name: "variables", text: "q", opts: queryFlags{operation: "A", variables: []string{"a=1", "$b=x=y", `c={"d":1.0}`, "e=", `f="1"`, "g=1e400", "h=[1"}},
+		{name: "variables", text: "q", opts: queryFlags{
+			operation: "A", variables: []string{"a=1", "$b=x=y", `c={"d":1.0}`, "e=", `f="1"`, "g=1e400", "h=[1"},
+		},
 			want: `{"Query":"q","Operation":"A","Variables":{"a":1,"b":"x=y","c":{"d":1.0},"e":"","f":"1","g":1e400,"h":"[1"}}`},
 		{name: "variables of a file", text: "q", opts: queryFlags{varFile: file, variables: []string{"p=flag"}},
 			want: `{"Query":"q","Operation":"","Variables":{"n":12345678901234567890,"p":"flag"}}`},

@@ -38,8 +38,8 @@ func newSearchCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search WORDS...",
 		Short: "Search for packages",
-		Long: `Search for packages in all catalogs. The best matches come first. A package matches if its name, display name, keywords, provided kinds or
-descriptions contain all words, in any case and order.`,
+		Long: `Search for packages in all catalogs. The best matches come first. A package matches if its name,
+display name, keywords, provided kinds or descriptions contain all words, in any case and order.`,
 		Example: `  kubectl catalog search database
   kubectl catalog search service network --limit 5
   kubectl catalog search grafana -o name`,

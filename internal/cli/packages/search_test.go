@@ -5,7 +5,12 @@ import (
 )
 
 func TestSearchMatched(t *testing.T) {
-	r := searchResult{Name: "strimzi-kafka-operator", DisplayName: "Strimzi", Keywords: []string{"messaging", "Kafka-Streams"}, Kinds: []string{"KafkaTopic"}}
+	r := searchResult{
+		Name:        "strimzi-kafka-operator",
+		DisplayName: "Strimzi",
+		Keywords:    []string{"messaging", "Kafka-Streams"},
+		Kinds:       []string{"KafkaTopic"},
+	}
 	for _, test := range []struct {
 		words []string
 		want  string

@@ -28,10 +28,12 @@ func newShowCommand(s *session.Session) *cobra.Command {
 		Use:        "show PACKAGE",
 		SuggestFor: []string{"info", "view"},
 		Short:      "Show the details of a package",
-		Long: `Show the details of a package: description, provider, channels, provided and required APIs, and images.
+		Long: `Show the details of a package: description, provider, channels, provided and required APIs, and
+images.
 
-The details are those of the head of the default channel, unless --version or --channel select another bundle. If several catalogs have the
-package, the catalog with the highest priority is used, unless --catalog selects another.`,
+The details are those of the head of the default channel, unless --version or --channel select
+another bundle. If several catalogs have the package, the catalog with the highest priority is used,
+unless --catalog selects another.`,
 		Example: `  kubectl catalog show skupper-operator
   kubectl catalog show skupper-operator --channel stable-1.6
   kubectl catalog show skupper-operator --version 1.8.0 -o yaml`,

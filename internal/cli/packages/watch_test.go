@@ -39,7 +39,9 @@ func TestListWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	p := &listWatch{req: getRequest{kind: packageKind}, selected: func(context.Context, getRequest, content.Event) (map[[2]string]bool, error) {
+	p := &listWatch{req: getRequest{kind: packageKind}, selected: func(
+		context.Context, getRequest, content.Event,
+	) (map[[2]string]bool, error) {
 		return nil, nil
 	}, known: map[string]map[string]item{}, write: func(rows []output.Row) error {
 		for _, r := range rows {

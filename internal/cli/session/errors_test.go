@@ -39,14 +39,18 @@ func TestMissingRole(t *testing.T) {
 
 func TestRefusal(t *testing.T) {
 	invalid := func(causes ...metav1.StatusCause) error {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Details: &metav1.StatusDetails{Causes: causes}}}
+		return &apierrors.StatusError{
+			ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Details: &metav1.StatusDetails{Causes: causes}},
+		}
 	}
 	tests := []struct {
 		name string
 		err  error
 		want string
 	}{
-		{"of a field", invalid(metav1.StatusCause{Field: "spec.pollingInterval", Message: `Invalid value: "5\"ms": pollingInterval must be at least 1s`}),
+		{"of a field", invalid(metav1.StatusCause{
+			Field: "spec.pollingInterval", Message: `Invalid value: "5\"ms": pollingInterval must be at least 1s`,
+		}),
 			"pollingInterval must be at least 1s"},
 		{"of the spec", invalid(metav1.StatusCause{Field: "spec", Message: "Invalid value: neither image nor imageTemplate is set: name one"}),
 			"neither image nor imageTemplate is set: name one"},
@@ -54,7 +58,9 @@ func TestRefusal(t *testing.T) {
 			"metadata.name must be short"},
 		{"of the schema", invalid(
 			metav1.StatusCause{Field: "spec.registry.caBundle.kind", Message: `Unsupported value: "x": supported values: "ConfigMap"`},
-			metav1.StatusCause{Field: "<nil>", Message: "Invalid value: null: some validation rules were not checked because the object was invalid"}),
+			metav1.StatusCause{
+				Field: "<nil>", Message: "Invalid value: null: some validation rules were not checked because the object was invalid",
+			}),
 			`spec.registry.caBundle.kind: Unsupported value: "x": supported values: "ConfigMap"`},
 		{"of a policy", apierrors.NewForbidden(v1beta1.GroupVersion.WithResource("catalogsources").GroupResource(), "mine",
 			errors.New("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: name a tag")), "name a tag"},
@@ -91,7 +97,8 @@ func TestNoToken(t *testing.T) {
 // Where no kubeconfig names a server, whatever listens at the default one has nothing to say of catalogs.
 func TestNoKubeconfig(t *testing.T) {
 	refused := &url.Error{Op: "Get", URL: "http://localhost:8080/apis", Err: errors.New("connection refused")}
-	noPage := apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", v1beta1.GroupVersion.WithResource("catalogsources").GroupResource(), "", "404", 0, true)
+	noPage := apierrors.NewGenericServerResponse(http.StatusNotFound, "GET",
+		v1beta1.GroupVersion.WithResource("catalogsources").GroupResource(), "", "404", 0, true)
 	for _, test := range []struct {
 		server string
 		err    error

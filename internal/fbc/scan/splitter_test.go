@@ -20,7 +20,8 @@ func jsonTexts() []string {
 		"", " \n\t\r", valid, valid + valid + "\n" + valid, "[]", "7", "null" + valid, valid + "7", valid + "]", valid + "\xef\xbb\xbf",
 		"\xef\xbb\xbf" + valid,
 		`{"schema":"olm.bundle","name":"b","package":"p","properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.2.3"}},` +
-			`{"value":{"group":"g","version":"v1","kind":"K"},"type":"olm.gvk"},{"type":"olm.gvk","value":{"kind":"\u004b","version":"v1","Group":"h"}},` +
+			`{"value":{"group":"g","version":"v1","kind":"K"},"type":"olm.gvk"},{"type":"olm.gvk","value":{"kind":"\u004b","version":"v1",` +
+			`"Group":"h"}},` +
 			`{"type":"a"},{"type":7,"type":"b","type":null},[{"type":"no"}],{"x":{"type":"no"},"TYPE":"c"},[["type","no"],"type","no"],1,{}]}`,
 		`{"properties":[{"type":"a"}],"schema":"olm.bundle","Properties":[{"type":"b","value":[{"type":"no"}]}]}`,
 		`{"schema":"olm.bundle","properties":[{"type":"a"}],"properties":{"x":{"type":"b"}}}`,
@@ -28,25 +29,33 @@ func jsonTexts() []string {
 		`{"x":[{"a":{},"schema":"no","name":7,"properties":[{"type":"no"}]}],"schema":"olm.bundle"}`,
 		`{"schema":"olm.bundle","x":[{"a":{},"package":"no","properties":[{"type":"no"}]}],"properties":[{"a":{"b":[]},"type":"a"}],"name":"n"}`,
 		"{\"\u017fchema\":\"s\",\"pac\u212aage\":\"p\",\"na\xffme\":1,\"name\":\"\\u00e9\xff\"}",
-		"{\"schema\":\"olm.bundle\",\"properties\":[{\"type\":\"\xff\"},{\"type\":\"olm.gvk\",\"value\":{\"group\":\"\xff\",\"version\":\"v\",\"kind\":\"k\"}}]}",
+		"{\"schema\":\"olm.bundle\",\"properties\":[{\"type\":\"\xff\"},{\"type\":\"olm.gvk\",\"value\":{\"group\":\"\xff\"," +
+			"\"version\":\"v\",\"kind\":\"k\"}}]}",
 		`{"schema":"s","name":"a","Name":"b"}`, `{"schema":1}`, `{"schema":null}`, `{"schema":""}`, `{"name":"n"}`, `{"schema":"s","name":["n"]}`,
-		`{"schema":"s","name":"` + strings.Repeat("n", MaxKeyBytes-2) + `"}`, `{"schema":"s","name":"` + strings.Repeat("n", MaxKeyBytes-1) + `"}`,
+		`{"schema":"s","name":"` + strings.Repeat("n", MaxKeyBytes-2) + `"}`,
+		`{"schema":"s","name":"` + strings.Repeat("n", MaxKeyBytes-1) + `"}`,
 		`{"schema":"s","a":` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + "}",
 		`{"schema":"s","a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + "}",
 		`{"schema":"s","a":` + strings.Repeat(`{"b":`, 10000) + "1" + strings.Repeat("}", 10000) + "}",
 		"{\n    \"schema\" : \"s\" ,\r\n\t\"a\"\n:\n[ 1 , 2\n]\n,\"b\":{ }                                }\n",
-		valid + "{\n \"schema\": x\n}", "{schema: s}", valid + `{"schema":"s`, "{", "{}", `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`, `{"a":[1,]}`, `{"a":[,1]}`,
-		`{"a":[1 2]}`, `{"a":[}]`, `{"a":[1}`, `{"a":1]`, `{"a"::1}`, `{1:1}`, `{"a":1}}`, `{"a":{]}`, `{"a":{"b":1]}`, `{"a":{},"b":[],"c":[[]]}`,
+		valid + "{\n \"schema\": x\n}", "{schema: s}", valid + `{"schema":"s`, "{", "{}", `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`,
+		`{"a":[1,]}`, `{"a":[,1]}`,
+		`{"a":[1 2]}`, `{"a":[}]`, `{"a":[1}`, `{"a":1]`, `{"a"::1}`, `{1:1}`, `{"a":1}}`, `{"a":{]}`, `{"a":{"b":1]}`,
+		`{"a":{},"b":[],"c":[[]]}`,
 	}
 	for _, value := range []string{
-		"0", "-0", "1", "10", "-12", "01", "-", "+1", "1.5", "1.", ".5", "0.0", "1e5", "1E+05", "1e-5", "1e", "1e+", "1.5e", "0e0", "-x", "1x", "0x1", "1e400",
+		"0", "-0", "1", "10", "-12", "01", "-", "+1", "1.5", "1.", ".5", "0.0", "1e5", "1E+05", "1e-5", "1e", "1e+", "1.5e", "0e0", "-x", "1x",
+		"0x1", "1e400",
 		strings.Repeat("1234567890", 20), "-1." + strings.Repeat("0", 100) + "e" + strings.Repeat("0", 100), "1 e5", "9007199254740993",
 		"true", "false", "null", "tru", "fals", "nul", "truE", "nulll", "True", "t", "f", "n",
-		`""`, `"a`, `"\""`, `"\\"`, `"\\\\\"\\"`, `"\/\b\f\n\r\t"`, `"\u00e9\uD83D\ude00"`, `"\ud800"`, `"\u00g0"`, `"\u12"`, `"\u"`, `"\x"`, `"\`, `"\"`, `'a'`,
-		"\"\x00\"", "\"\x1f\"", "\"\t\"", "\"\x7f\"", "\"\xff\xc0\xaf\xed\xa0\x80\"", "\"\u2028é😀\"", "\"1234567\x01\"", "\"\xa2\xdc\x9f\"", "\"<&>\"",
+		`""`, `"a`, `"\""`, `"\\"`, `"\\\\\"\\"`, `"\/\b\f\n\r\t"`, `"\u00e9\uD83D\ude00"`, `"\ud800"`, `"\u00g0"`, `"\u12"`, `"\u"`, `"\x"`,
+		`"\`, `"\"`, `'a'`,
+		"\"\x00\"", "\"\x1f\"", "\"\t\"", "\"\x7f\"", "\"\xff\xc0\xaf\xed\xa0\x80\"", "\"\u2028é😀\"", "\"1234567\x01\"", "\"\xa2\xdc\x9f\"",
+		"\"<&>\"",
 		`"` + strings.Repeat("0123456789", 30) + `"`, `"` + strings.Repeat(`\n\"`, 60) + `"`,
 	} {
-		texts = append(texts, `{"schema":"s","v":`+value+`}`, `{"schema":"s","v":[`+value+"\n,"+value+` ]}`, `{"schema":"s","name":`+value+`}`, `{"schema":"s",`+value+`:1}`)
+		texts = append(texts, `{"schema":"s","v":`+value+`}`, `{"schema":"s","v":[`+value+"\n,"+value+` ]}`, `{"schema":"s","name":`+value+`}`,
+			`{"schema":"s",`+value+`:1}`)
 	}
 	return texts
 }
@@ -107,7 +116,9 @@ func TestSplitterBoundsObjects(t *testing.T) {
 // An endless object must not be read beyond the limit.
 func TestSplitterStopsAtTheBound(t *testing.T) {
 	const limit = 1000
-	for _, text := range []string{`{"a":"` + strings.Repeat("x", 100*limit), `{"a":` + strings.Repeat(" ", 100*limit), `{"a":` + strings.Repeat("1", 100*limit)} {
+	for _, text := range []string{
+		`{"a":"` + strings.Repeat("x", 100*limit), `{"a":` + strings.Repeat(" ", 100*limit), `{"a":` + strings.Repeat("1", 100*limit),
+	} {
 		s := newSplitter(minWindow)
 		s.reset(strings.NewReader(text), limit)
 		if err := s.next(); !errors.Is(err, errNotPlain) || s.offset(s.end) > 2*limit {
@@ -164,9 +175,12 @@ func bundleLikeText() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "{\n    \"schema\": \"olm.bundle\",\n    \"name\": \"foo.v1.0.0\",\n    \"package\": \"foo\",\n    \"properties\": [\n")
 	for i := range 5 {
-		fmt.Fprintf(&text, "        {\n            \"type\": \"olm.gvk\",\n            \"value\": {\n                \"group\": \"example.com\",\n                \"kind\": \"Kind%d\",\n                \"version\": \"v1\"\n            }\n        },\n", i)
+		fmt.Fprintf(&text, "        {\n            \"type\": \"olm.gvk\",\n            \"value\": {\n                \"group\": "+
+			"\"example.com\",\n                \"kind\": \"Kind%d\",\n                \"version\": \"v1\"\n            }\n        },\n", i)
 	}
-	fmt.Fprintf(&text, "        {\n            \"type\": \"olm.csv.metadata\",\n            \"value\": {\n                \"annotations\": {\n                    \"alm-examples\": %q,\n                    \"description\": %q\n                }\n            }\n        }\n    ]\n}\n",
+	fmt.Fprintf(&text, "        {\n            \"type\": \"olm.csv.metadata\",\n            \"value\": {\n                "+
+		"\"annotations\": {\n                    \"alm-examples\": %q,\n                    \"description\": %q\n                }\n    "+
+		"        }\n        }\n    ]\n}\n",
 		strings.Repeat("{\n    \"apiVersion\": \"example.com/v1\"\n}", 100), strings.Repeat("A text for people. ", 500))
 	return text.String()
 }

@@ -41,9 +41,11 @@ func TestVisitFile(t *testing.T) {
 		"end.json": {
 			"{\"name\":\"x\"}\n{\"schema\":\"a\"}\n{\"schema\":",
 			found{
-				Lines:  []int{2},
-				Faults: []string{`end.json:1: the blob {"name":"x"} has no schema; if the file is not part of the catalog, list it in a .indexignore file`},
-				Err:    "end.json:3: the file ends in the middle of this blob",
+				Lines: []int{2},
+				Faults: []string{
+					`end.json:1: the blob {"name":"x"} has no schema; if the file is not part of the catalog, list it in a .indexignore file`,
+				},
+				Err: "end.json:3: the file ends in the middle of this blob",
 			},
 		},
 		"c.yaml": {

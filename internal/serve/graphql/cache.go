@@ -15,7 +15,8 @@ const (
 	maxCachedQuery = 2 << 10 // bytes
 )
 
-// queryCache holds parsed queries that passed all checks, because parsing takes longer than a small reply. It is safe for concurrent use; its
+// queryCache holds parsed queries that passed all checks, because parsing takes longer than a small reply. It is safe
+// for concurrent use; its
 // documents are immutable.
 type queryCache struct {
 	mu        sync.RWMutex

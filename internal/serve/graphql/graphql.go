@@ -47,7 +47,13 @@ func New(cfg Config) *Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	h := &Handler{Config: cfg, executor: executor.New(graph.NewSchema()), large: make(chan struct{}, cfg.Limits.Large), queries: newQueryCache(), kept: graph.NewKept()}
+	h := &Handler{
+		Config:   cfg,
+		executor: executor.New(graph.NewSchema()),
+		large:    make(chan struct{}, cfg.Limits.Large),
+		queries:  newQueryCache(),
+		kept:     graph.NewKept(),
+	}
 	h.executor.SetQueryCache(h.queries)
 	h.executor.Use(&guard{Limits: cfg.Limits, known: h.queries})
 	h.executor.Use(extension.Introspection{})
@@ -60,7 +66,8 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// ServeCatalogs answers a request over the given catalogs. It sets Content-Type. For a reply with errors it removes the cache headers that the
+// ServeCatalogs answers a request over the given catalogs. It sets Content-Type. For a reply with errors it removes
+// the cache headers that the
 // caller set. Other large requests may wait until w has taken the reply, so w should buffer it for slow clients.
 func (h *Handler) ServeCatalogs(w http.ResponseWriter, r *http.Request, catalogs []store.Catalog) {
 	mediaType, bad := negotiate(r)
@@ -74,7 +81,8 @@ func (h *Handler) ServeCatalogs(w http.ResponseWriter, r *http.Request, catalogs
 	}
 	failures := &failures{logger: h.Logger}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), h.Limits.Time,
-		fmt.Errorf("the request took longer than %v (limit of one request): select fewer packages or fields, or use a smaller first", h.Limits.Time))
+		fmt.Errorf("the request took longer than %v (limit of one request): select fewer packages or fields, or use a smaller first",
+			h.Limits.Time))
 	defer cancel()
 	turn := &turn{slots: h.large}
 	defer turn.end() // after w has taken the reply

@@ -120,7 +120,9 @@ func (h *Handler) paramsOfBody(w http.ResponseWriter, r *http.Request) (*gqlgen.
 	case errors.As(err, &tooLarge):
 		return nil, &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes (limit)", h.Limits.Body)}
 	case err != nil:
-		return nil, &requestError{http.StatusBadRequest, fmt.Sprintf("the body is not a JSON object with query, variables and operationName: %v", err)}
+		return nil, &requestError{
+			http.StatusBadRequest, fmt.Sprintf("the body is not a JSON object with query, variables and operationName: %v", err),
+		}
 	}
 	return &raw, nil
 }

@@ -29,15 +29,33 @@ func TestHTTP(t *testing.T) {
 		status            int
 		want              string // the body, or a part of it where the status is not 200
 	}{
-		"POST":                   {http.MethodPost, base, asked, nil, 200, oneAnswer},
-		"POST, with a charset":   {http.MethodPost, base, asked, http.Header{"Content-Type": {"application/json; charset=UTF-8"}}, 200, oneAnswer},
-		"POST, one of two":       {http.MethodPost, base, two, nil, 200, oneAnswer},
-		"POST, more members":     {http.MethodPost, base, `{"query":"{catalogs(names:[\"main\"]){name}}","variables":null,"extensions":{"a":1},"x":2}`, nil, 200, oneAnswer},
-		"GET":                    {http.MethodGet, escaped + "&variables=" + url.QueryEscape(`{"c":["main"]}`), "", nil, 200, oneAnswer},
-		"GET, one of two":        {http.MethodGet, base + "?operationName=A&query=" + url.QueryEscape(`query A { catalogs(names: ["main"]) { name } } query B { __typename }`), "", nil, 200, oneAnswer},
+		"POST": {http.MethodPost, base, asked, nil, 200, oneAnswer},
+		"POST, with a charset": {
+			http.MethodPost, base, asked, http.Header{"Content-Type": {"application/json; charset=UTF-8"}}, 200, oneAnswer,
+		},
+		"POST, one of two": {http.MethodPost, base, two, nil, 200, oneAnswer},
+		"POST, more members": {
+			http.MethodPost,
+			base,
+			`{"query":"{catalogs(names:[\"main\"]){name}}","variables":null,"extensions":{"a":1},"x":2}`,
+			nil,
+			200,
+			oneAnswer,
+		},
+		"GET": {http.MethodGet, escaped + "&variables=" + url.QueryEscape(`{"c":["main"]}`), "", nil, 200, oneAnswer},
+		"GET, one of two": {
+			http.MethodGet,
+			base + "?operationName=A&query=" + url.QueryEscape(`query A { catalogs(names: ["main"]) { name } } query B { __typename }`),
+			"",
+			nil,
+			200,
+			oneAnswer,
+		},
 		"GET, without variables": {http.MethodGet, escaped, "", nil, 200, `{"data":{"catalogs":[{"name":"main"},{"name":"other"}]}}` + "\n"},
 		"HEAD":                   {http.MethodHead, escaped, "", nil, 200, ""},
-		"no such operation":      {http.MethodPost, base, strings.Replace(two, `"A"`, `"C"`, 1), nil, 200, `{"errors":[{"message":"unknown operation \"C\"; the query has \"A\", \"B\"","extensions":{"code":"GRAPHQL_VALIDATION_FAILED"}}]}` + "\n"},
+		"no such operation": {http.MethodPost, base, strings.Replace(two, `"A"`, `"C"`, 1), nil, 200,
+			`{"errors":[{"message":"unknown operation \"C\"; the query has \"A\", ` +
+				`\"B\"","extensions":{"code":"GRAPHQL_VALIDATION_FAILED"}}]}` + "\n"},
 
 		"PUT":                        {http.MethodPut, base, asked, nil, 405, "GET, HEAD or POST, not PUT"},
 		"no query":                   {http.MethodGet, base, "", nil, 400, "no query: set the parameter query"},
@@ -50,11 +68,25 @@ func TestHTTP(t *testing.T) {
 		"variables are a list":       {http.MethodPost, base, `{"query":"{a}","variables":[]}`, nil, 400, "the body is not a JSON object"},
 		"variables are no JSON":      {http.MethodGet, escaped + "&variables=x", "", nil, 400, "the parameter variables is not a JSON object"},
 		"the query string is broken": {http.MethodGet, base + "?query=%zz", "", nil, 400, "parsing the query string"},
-		"a form":                     {http.MethodPost, base, "query=x", http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, 415, "Content-Type: application/json"},
-		"a multipart":                {http.MethodPost, base, "--x--", http.Header{"Content-Type": {"multipart/form-data; boundary=x"}}, 415, "Content-Type: application/json"},
-		"no Content-Type":            {http.MethodPost, base, asked, http.Header{"Content-Type": {""}}, 415, "Content-Type: application/json"},
-		"another charset":            {http.MethodPost, base, asked, http.Header{"Content-Type": {"application/json; charset=utf-16"}}, 415, "in UTF-8"},
-		"Accept has neither":         {http.MethodPost, base, asked, http.Header{"Accept": {"text/html"}}, 406, "Accept has neither"},
+		"a form": {
+			http.MethodPost,
+			base,
+			"query=x",
+			http.Header{"Content-Type": {"application/x-www-form-urlencoded"}},
+			415,
+			"Content-Type: application/json",
+		},
+		"a multipart": {
+			http.MethodPost,
+			base,
+			"--x--",
+			http.Header{"Content-Type": {"multipart/form-data; boundary=x"}},
+			415,
+			"Content-Type: application/json",
+		},
+		"no Content-Type":    {http.MethodPost, base, asked, http.Header{"Content-Type": {""}}, 415, "Content-Type: application/json"},
+		"another charset":    {http.MethodPost, base, asked, http.Header{"Content-Type": {"application/json; charset=utf-16"}}, 415, "in UTF-8"},
+		"Accept has neither": {http.MethodPost, base, asked, http.Header{"Accept": {"text/html"}}, 406, "Accept has neither"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, c.method, c.url, c.body)
@@ -143,23 +175,38 @@ func TestInputErrors(t *testing.T) {
 		`{ packages(search: "a b c d e f g h i j k") { totalCount } }`: {"BAD_USER_INPUT", "search: the search text has 11 words, more than 10"},
 		`{ bundles(filter: {versionRange: "latest"}) { totalCount } }`: {"BAD_USER_INPUT", `versionRange "latest": invalid version range`},
 		// blang/semver reads these, and panics when it is asked.
-		`{ bundles(filter: {versionRange: "9.0.0 || || 2.0.0"}) { totalCount } }`:                      {"BAD_USER_INPUT", `versionRange "9.0.0 || || 2.0.0": invalid version range`},
-		`{ bundles(filter: {versionRange: "9.0.0||||2.0.0"}) { totalCount } }`:                         {"BAD_USER_INPUT", `invalid version range`},
-		`{ bundles(filter: {versionRange: ">1.0.0` + strings.Repeat(" ", 300) + `"}) { totalCount } }`: {"BAD_USER_INPUT", "versionRange has 306 bytes, more than 256"},
-		`{ bundles(filter: {provides: {}}) { totalCount } }`:                                           {"BAD_USER_INPUT", "provides is empty: set one of group, version and kind"},
-		`{ packages(first: 3000000000) { totalCount } }`:                                               {"BAD_USER_INPUT", "first is 3000000000"},
-		`{ packages(first: "ten") { totalCount } }`:                                                    {"GRAPHQL_VALIDATION_FAILED", "Int cannot represent non-integer value"},
-		`{ packages(filter: {color: "red"}) { totalCount } }`:                                          {"GRAPHQL_VALIDATION_FAILED", "color"},
-		`query($x: String!) { package(name: $x) { name } }`:                                            {"GRAPHQL_VALIDATION_FAILED", "variable $x must be defined"},
-		`{ packages(filter: {catalog: "nowhere"}) { totalCount } }`:                                    {"NOT_FOUND", `catalog "nowhere" is not served`},
-		`{ bundles(filter: {catalog: "nowhere"}) { totalCount } }`:                                     {"NOT_FOUND", `catalog "nowhere" is not served`},
-		`{ package(name: "etcd", catalog: "nowhere") { name } }`:                                       {"NOT_FOUND", `catalog "nowhere" is not served`},
+		`{ bundles(filter: {versionRange: "9.0.0 || || 2.0.0"}) { totalCount } }`: {
+			"BAD_USER_INPUT", `versionRange "9.0.0 || || 2.0.0": invalid version range`,
+		},
+		`{ bundles(filter: {versionRange: "9.0.0||||2.0.0"}) { totalCount } }`: {
+			"BAD_USER_INPUT", `invalid version range`,
+		},
+		`{ bundles(filter: {versionRange: ">1.0.0` + strings.Repeat(" ", 300) + `"}) { totalCount } }`: {
+			"BAD_USER_INPUT", "versionRange has 306 bytes, more than 256",
+		},
+		`{ bundles(filter: {provides: {}}) { totalCount } }`: {
+			"BAD_USER_INPUT", "provides is empty: set one of group, version and kind",
+		},
+		`{ packages(first: 3000000000) { totalCount } }`: {"BAD_USER_INPUT", "first is 3000000000"},
+		`{ packages(first: "ten") { totalCount } }`: {
+			"GRAPHQL_VALIDATION_FAILED", "Int cannot represent non-integer value",
+		},
+		`{ packages(filter: {color: "red"}) { totalCount } }`:       {"GRAPHQL_VALIDATION_FAILED", "color"},
+		`query($x: String!) { package(name: $x) { name } }`:         {"GRAPHQL_VALIDATION_FAILED", "variable $x must be defined"},
+		`{ packages(filter: {catalog: "nowhere"}) { totalCount } }`: {"NOT_FOUND", `catalog "nowhere" is not served`},
+		`{ bundles(filter: {catalog: "nowhere"}) { totalCount } }`:  {"NOT_FOUND", `catalog "nowhere" is not served`},
+		`{ package(name: "etcd", catalog: "nowhere") { name } }`:    {"NOT_FOUND", `catalog "nowhere" is not served`},
 		`mutation { remove }`: {"GRAPHQL_VALIDATION_FAILED", "mutation"},
 		`{ catalogs { name }`: {"GRAPHQL_PARSE_FAILED", "Expected"},
-		`{ packages(first: 99999999999999999999) { totalCount } }`:                                               {"GRAPHQL_VALIDATION_FAILED", "32-bit"},
-		`{ blobs(filter: {schema: "olm.bundle", custom: "yes"}) { totalCount } }`:                                {"GRAPHQL_VALIDATION_FAILED", "Boolean"},
-		`{ package(name: "etcd") { bundles(first: 1, after: "x") { totalCount } } }`:                             {"BAD_USER_INPUT", "after is not a cursor"},
-		`{ __schema { types { fields { type { fields { type { fields { type { fields { name } } } } } } } } } }`: {"GRAPHQL_VALIDATION_FAILED", "introspection depth"},
+		`{ packages(first: 99999999999999999999) { totalCount } }`: {"GRAPHQL_VALIDATION_FAILED", "32-bit"},
+		`{ blobs(filter: {schema: "olm.bundle", custom: "yes"}) { totalCount } ` +
+			`}`: {"GRAPHQL_VALIDATION_FAILED", "Boolean"},
+		`{ package(name: "etcd") { bundles(first: 1, after: "x") { totalCount } } }`: {
+			"BAD_USER_INPUT", "after is not a cursor",
+		},
+		`{ __schema { types { fields { type { fields { type { fields { type { fields { name } } } } } } } } } }`: {
+			"GRAPHQL_VALIDATION_FAILED", "introspection depth",
+		},
 	} {
 		t.Run(query, func(t *testing.T) { post(t, base, query).wantError(t, want[0], want[1]) })
 	}

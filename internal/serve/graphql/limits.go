@@ -107,7 +107,8 @@ func (g *guard) examine(query string) (*ast.QueryDocument, *gqlerror.Error) {
 		return nil, g.syntaxError(err)
 	}
 	if name := mostRepeated(doc); name.count > g.Repeats {
-		return nil, limitError("the query has the field name %s %d times, more than %d: select less, or split the request", name.name, name.count, g.Repeats)
+		return nil, limitError("the query has the field name %s %d times, more than %d: select less, or split the request", name.name,
+			name.count, g.Repeats)
 	}
 	m := measurer{fragments: doc.Fragments, seen: map[string]extent{}, open: map[string]bool{}}
 	for _, operation := range doc.Operations {
@@ -121,7 +122,8 @@ func (g *guard) examine(query string) (*ast.QueryDocument, *gqlerror.Error) {
 			return nil, limitError("the query has fields %d deep, more than %d: select deeper fields in a separate request", e.depth, g.Depth)
 		}
 		if e.fields > g.Complexity {
-			return nil, limitError("the query has more than %d fields, counting those of a fragment at each spread: select less, or split the request", g.Complexity)
+			return nil, limitError(
+				"the query has more than %d fields, counting those of a fragment at each spread: select less, or split the request", g.Complexity)
 		}
 	}
 	return doc, nil

@@ -29,7 +29,9 @@ func TestLimitsOnQueries(t *testing.T) {
 	}{
 		"characters": {"#éé" + strings.Repeat(" ", 100_000), []string{"100003 characters, more than 100000"}},
 		"repeats":    {"{" + strings.Repeat(" __typename", 501) + "}", []string{"field name __typename 501 times, more than 500"}},
-		"repeats, in fragments that are not spread": {"{ __typename }" + strings.Repeat(" fragment A on Query { a: __typename }", 501), []string{"field name a 501 times"}},
+		"repeats, in fragments that are not spread": {
+			"{ __typename }" + strings.Repeat(" fragment A on Query { a: __typename }", 501), []string{"field name a 501 times"},
+		},
 		"tokens": {"{" + strings.Repeat("catalogs{name}", 1500) + "}", []string{"more than 5000 tokens", "split the request"}},
 		"depth":  {nested(17), []string{"fields 17 deep, more than 15", "separate request"}},
 		"depth, by fragments": {`{ package(name: "etcd") { ...A } } fragment A on Package { head { package { head { package { ...B } } } } }
@@ -37,7 +39,8 @@ func TestLimitsOnQueries(t *testing.T) {
 			[]string{"deep, more than 15"}},
 		"complexity": {"{ packages(first: 100) { nodes { bundles(first: 100) { nodes { name version } } } } }",
 			[]string{"complexity 30250, more than 20000", "smaller first"}},
-		"complexity, of a size that is none": {"{ packages(first: -1) { nodes { bundles(first: 2147483647) { nodes { " + aliases("name", 300) + " } } } } }",
+		"complexity, of a size that is none": {"{ packages(first: -1) { nodes { bundles(first: 2147483647) { nodes " +
+			"{ " + aliases("name", 300) + " } } } } }",
 			[]string{"complexity", "more than 20000"}},
 		"aliases":       {"{" + aliases("packages { totalCount }", 250) + "}", []string{"complexity", "more than 20000"}},
 		"fragment bomb": {bomb.String(), []string{"more than 20000 fields, counting those of a fragment at each spread"}},
@@ -99,18 +102,32 @@ func TestLimitsOnAnswers(t *testing.T) {
 	}{
 		"read": {func(l *Limits) { l.Read = 1000 }, `{ bundles { nodes { image } } }`,
 			[]string{"more than 1000 bytes of the catalogs", "select fewer packages or fields, or use a smaller first"}},
-		"read, by summaries of a page": {func(l *Limits) { l.Read = 500 }, `{ packages { nodes { displayName } } }`, []string{"more than 500 bytes of the catalogs"}},
-		"decoded":                      {func(l *Limits) { l.Decoded = 100 }, `{ bundles { nodes { image } } }`, []string{"decodes more than 100 JSON values", "smaller first"}},
+		"read, by summaries of a page": {
+			func(l *Limits) { l.Read = 500 }, `{ packages { nodes { displayName } } }`, []string{"more than 500 bytes of the catalogs"},
+		},
+		"decoded": {
+			func(l *Limits) { l.Decoded = 100 },
+			`{ bundles { nodes { image } } }`,
+			[]string{"decodes more than 100 JSON values", "smaller first"},
+		},
 		"values": {func(l *Limits) { l.Values = 19 }, `{ bundles { nodes { name version size } } }`,
 			[]string{"more than 19 values", "select fewer fields, or use a smaller first"}},
 		// gqlgen resolves no field of these.
 		"values, by elements": {func(l *Limits) { l.Values = 25 }, `{ blobs { nodes { __typename } } }`, []string{"more than 25 values"}},
-		"values, by __typename": {func(l *Limits) { l.Values = 100 }, `{ blobs { nodes { ...T } } } fragment T on Blob { ... on Blob {` + aliases("__typename", 5) + `} }`,
+		"values, by __typename": {func(l *Limits) { l.Values = 100 },
+			`{ blobs { nodes { ...T } } } fragment T on Blob { ... on Blob {` + aliases("__typename", 5) + `} }`,
 			[]string{"more than 100 values"}},
-		"reply, by names": {func(l *Limits) { l.Reply = 50_000 }, `{ blobs { nodes { ` + strings.Repeat("a", 5_000) + `: size } } }`, []string{"more than 50000 bytes"}},
-		"reply, by names of __typename": {func(l *Limits) { l.Reply = 50_000 }, `{ blobs { nodes { ` + strings.Repeat("a", 5_000) + `: __typename } } }`,
+		"reply, by names": {
+			func(l *Limits) { l.Reply = 50_000 },
+			`{ blobs { nodes { ` + strings.Repeat("a", 5_000) + `: size } } }`,
+			[]string{"more than 50000 bytes"},
+		},
+		"reply, by names of __typename": {func(l *Limits) { l.Reply = 50_000 },
+			`{ blobs { nodes { ` + strings.Repeat("a", 5_000) + `: __typename } } }`,
 			[]string{"more than 50000 bytes"}},
-		"values, of introspection": {func(l *Limits) { l.Values = 200 }, `{ __schema { types { name fields { name } } } }`, []string{"more than 200 values"}},
+		"values, of introspection": {
+			func(l *Limits) { l.Values = 200 }, `{ __schema { types { name fields { name } } } }`, []string{"more than 200 values"},
+		},
 		// The blob is read once and given many times.
 		"reply": {func(l *Limits) { l.Reply = 50_000 }, `{ blobs(filter: {catalog: "big"}) { nodes {` + aliases("content", 20) + ` } } }`,
 			[]string{"the reply has more than 50000 bytes"}},
@@ -176,7 +193,8 @@ func TestManifestsAreDecodedValues(t *testing.T) {
 	bundle := func(manifest string) string {
 		return `{"schema":"olm.package","name":"p","defaultChannel":"a"} {"schema":"olm.channel","package":"p","name":"a","entries":[{"name":"p.v1"}]}
 			{"schema":"olm.bundle","package":"p","name":"p.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}},` +
-			object(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"p.v1"},"spec":{"displayName":"P"}}`) + "," + object(manifest) + `]}`
+			object(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"p.v1"},`+
+				`"spec":{"displayName":"P"}}`) + "," + object(manifest) + `]}`
 	}
 	cfg := config()
 	cfg.Limits.Decoded = 300

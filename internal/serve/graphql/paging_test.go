@@ -124,7 +124,8 @@ func TestCursorErrors(t *testing.T) {
 	commit(t, st, "one", "1", manyPackages(5))
 	commit(t, st, "two", "2", manyPackages(5))
 	url := startServer(t, config(), st)
-	const packages = `query($after: String, $catalog: String) { packages(first: 2, after: $after, filter: {catalog: $catalog}) { pageInfo { endCursor } nodes { name } } }`
+	const packages = `query($after: String, $catalog: String) { packages(first: 2, after: $after, filter: {catalog: $catalog}) { ` +
+		`pageInfo { endCursor } nodes { name } } }`
 	type data struct{ Packages connection }
 	all := *ask[data](t, url, packages).Packages.PageInfo.EndCursor
 	one := *ask[data](t, url, packages, "catalog", "one").Packages.PageInfo.EndCursor

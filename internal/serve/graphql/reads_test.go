@@ -104,7 +104,8 @@ func TestSearchWithoutADamagedCatalog(t *testing.T) {
 	if want := `{"packages":{"totalCount":1,"nodes":[{"catalog":{"name":"other"}}]}}`; string(got.Data) != want {
 		t.Errorf("got %s, want %s", got.Data, want)
 	}
-	if n := strings.Count(log.String(), "reading the summaries of catalog main: the stored validation results of the packages are damaged"); n != 1 {
+	if n := strings.Count(log.String(),
+		"reading the summaries of catalog main: the stored validation results of the packages are damaged"); n != 1 {
 		t.Errorf("logged %d causes, want 1: %s", n, log.String())
 	}
 	got = post(t, url, `{ packages(search: "etcd", filter: {catalog: "main"}) { totalCount } }`)
@@ -152,11 +153,15 @@ func TestBlobsAreReadOnce(t *testing.T) {
 	heads := sizes["olm.bundle grafana-operator.v5.2.0"] + sizes["olm.bundle grafana-operator.v4.9.0"]
 	bundles := heads + sizes["olm.bundle grafana-operator.v5.0.0"] + sizes["olm.bundle grafana-operator.v5.1.0"]
 	for query, most := range map[string]int64{
-		`{ channels(filter: {package: "grafana-operator"}) { nodes { head { image } } } }`:                                           channels + heads,
-		`{ channels(filter: {package: "grafana-operator"}) { nodes { head { version } upgrades { from } } } }`:                       channels,
-		`{ channels(filter: {name: "v5"}) { nodes { entries { bundle { image channels { head { image } } } } } } }`:                  channels + bundles,
-		`{ bundles(filter: {package: "grafana-operator"}) { nodes { image csvMetadata { displayName } channels { name } } } }`:       channels + bundles,
-		`{ a: bundles(filter: {channel: "v5"}) { nodes { image } } b: bundles(filter: {channel: "candidate"}) { nodes { image } } }`: channels - sizes["olm.channel v4"] + bundles - sizes["olm.bundle grafana-operator.v4.9.0"],
+		`{ channels(filter: {package: "grafana-operator"}) { nodes { head { image } } } ` +
+			`}`: channels + heads,
+		`{ channels(filter: {package: "grafana-operator"}) { nodes { head { version } upgrades { from } } } }`: channels,
+		`{ channels(filter: {name: "v5"}) { nodes { entries { bundle { image channels { head { image } } } } } } ` +
+			`}`: channels + bundles,
+		`{ bundles(filter: {package: "grafana-operator"}) { nodes { image csvMetadata { displayName } channels { name } } } ` +
+			`}`: channels + bundles,
+		`{ a: bundles(filter: {channel: "v5"}) { nodes { image } } b: bundles(filter: {channel: "candidate"}) { nodes { image } } ` +
+			`}`: channels - sizes["olm.channel v4"] + bundles - sizes["olm.bundle grafana-operator.v4.9.0"],
 	} {
 		cfg := config()
 		cfg.Limits.Read = most

@@ -139,7 +139,8 @@ func credentialsFile(secret *corev1.Secret) (registry.CredentialsFile, error) {
 			return registry.CredentialsFile{Name: "Secret " + secret.Name, JSON: content}, nil
 		}
 	}
-	return registry.CredentialsFile{}, unusable("Secret %s of spec.registry.pullSecrets has no key %s: create it with `kubectl create secret docker-registry`",
+	return registry.CredentialsFile{}, unusable("Secret %s of spec.registry.pullSecrets has no key %s: create it with `kubectl "+
+		"create secret docker-registry`",
 		secret.Name, corev1.DockerConfigJsonKey)
 }
 
@@ -166,7 +167,8 @@ func (r Reader) caBundle(ctx context.Context, ref source.Bundle) ([]byte, error)
 		return nil, unusable("%s %s of %s has no key %q: put the CA certificates there, or correct the key", ref.Kind, ref.Name, field, ref.Key)
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(bundle) {
-		return nil, unusable("%s %s of %s has no certificate in PEM form at key %q: put the CA certificates there", ref.Kind, ref.Name, field, ref.Key)
+		return nil, unusable("%s %s of %s has no certificate in PEM form at key %q: put the CA certificates there", ref.Kind, ref.Name, field,
+			ref.Key)
 	}
 	return bundle, nil
 }
@@ -193,7 +195,8 @@ func (r Reader) proxy(ctx context.Context, secretName string) (*url.URL, error) 
 	}
 	proxy, err := url.Parse(string(secret.Data[proxyAddressKey]))
 	if err != nil || proxy.Host == "" || proxy.User != nil || (proxy.Scheme != "http" && proxy.Scheme != "https") {
-		return nil, unusable("Secret %s of %s has no valid proxy address at key %q: set it to http://host:port; user name and password belong at %q and %q",
+		return nil, unusable("Secret %s of %s has no valid proxy address at key %q: set it to http://host:port; user name and password "+
+			"belong at %q and %q",
 			secretName, field, proxyAddressKey, proxyUsernameKey, proxyPasswordKey)
 	}
 	if username := secret.Data[proxyUsernameKey]; len(username) > 0 {

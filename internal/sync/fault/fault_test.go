@@ -25,10 +25,12 @@ func TestReason(t *testing.T) {
 		v1beta1.CompressionRatioReason: {&unpack.LimitError{Limit: unpack.LimitCompressionRatio}},
 		v1beta1.DatabaseTooLargeReason: {&unpack.LimitError{Limit: unpack.LimitDatabaseBytes}},
 		v1beta1.BlobTooLargeReason:     {fmt.Errorf("x: %w", scan.ErrBlobTooLarge)},
-		v1beta1.AccessInvalidReason:    {WithReason(v1beta1.AccessInvalidReason, errors.New("Secret x")), &registry.Error{Kind: registry.Configuration}},
-		v1beta1.UnauthorizedReason:     {fmt.Errorf("x: %w", &registry.Error{Kind: registry.Unauthorized})},
-		v1beta1.RateLimitedReason:      {&registry.Error{Kind: registry.RateLimited}},
-		v1beta1.UnableToResolveReason:  {Block(WithReason(v1beta1.UnableToResolveReason, errors.New("x")))},
+		v1beta1.AccessInvalidReason: {
+			WithReason(v1beta1.AccessInvalidReason, errors.New("Secret x")), &registry.Error{Kind: registry.Configuration},
+		},
+		v1beta1.UnauthorizedReason:    {fmt.Errorf("x: %w", &registry.Error{Kind: registry.Unauthorized})},
+		v1beta1.RateLimitedReason:     {&registry.Error{Kind: registry.RateLimited}},
+		v1beta1.UnableToResolveReason: {Block(WithReason(v1beta1.UnableToResolveReason, errors.New("x")))},
 	} {
 		for _, err := range errs {
 			if got := Reason(err); got != want {
@@ -42,7 +44,8 @@ func TestReason(t *testing.T) {
 func TestRegistryReasons(t *testing.T) {
 	for _, kind := range []registry.Kind{
 		registry.Unreachable, registry.Unauthorized, registry.NotFound, registry.RateLimited, registry.Answered, registry.Untrusted,
-		registry.ClientCertificate, registry.Proxy, registry.PlainHTTP, registry.Blocked, registry.Damaged, registry.Stalled, registry.Configuration,
+		registry.ClientCertificate, registry.Proxy, registry.PlainHTTP, registry.Blocked, registry.Damaged, registry.Stalled,
+		registry.Configuration,
 	} {
 		if registryReasons[kind] == "" {
 			t.Errorf("%s has no reason", kind)
@@ -66,27 +69,49 @@ func TestWithRemedy(t *testing.T) {
 	}{
 		{name: "not found", failure: registry.Error{Kind: registry.NotFound, Host: "quay.io"}, want: "Push the image, or correct its reference"},
 		{name: "not found at a mirror", failure: registry.Error{Kind: registry.NotFound, Host: "mirror.example"}},
-		{name: "no credentials", failure: registry.Error{Kind: registry.Unauthorized, Host: "quay.io"}, want: "Name a Secret with credentials for quay.io in spec.registry.pullSecrets"},
+		{
+			name:    "no credentials",
+			failure: registry.Error{Kind: registry.Unauthorized, Host: "quay.io"},
+			want:    "Name a Secret with credentials for quay.io in spec.registry.pullSecrets",
+		},
 		{
 			name: "no credentials for the host", spec: pull, failure: registry.Error{Kind: registry.Unauthorized, Host: "mirror.example"},
 			want: "No Secret of spec.registry.pullSecrets has an entry for mirror.example: add one",
 		},
 		{
 			name: "global Secret missing", missing: []string{"ns/global"}, failure: registry.Error{Kind: registry.Unauthorized, Host: "quay.io"},
-			want: "Name a Secret with credentials for quay.io in spec.registry.pullSecrets; pull Secret ns/global for all catalogs is missing or cannot be read",
+			want: "Name a Secret with credentials for quay.io in spec.registry.pullSecrets; pull Secret ns/global for all catalogs is " +
+				"missing or cannot be read",
 		},
 		{
 			name: "wrong credentials", spec: pull, failure: registry.Error{Kind: registry.Unauthorized, Host: "quay.io", File: "Secret pull"},
 			want: "Correct Secret pull, or grant its user access",
 		},
-		{name: "client certificate", failure: registry.Error{Kind: registry.ClientCertificate}, want: "Name a Secret with a certificate that the registry accepts in spec.registry.clientCertificate"},
+		{
+			name:    "client certificate",
+			failure: registry.Error{Kind: registry.ClientCertificate},
+			want:    "Name a Secret with a certificate that the registry accepts in spec.registry.clientCertificate",
+		},
 		{
 			name: "another client certificate", spec: source.Access{ClientCertificate: "client"},
-			failure: registry.Error{Kind: registry.ClientCertificate}, want: "Put a certificate that the registry accepts into Secret client of spec.registry.clientCertificate",
+			failure: registry.Error{Kind: registry.ClientCertificate},
+			want:    "Put a certificate that the registry accepts into Secret client of spec.registry.clientCertificate",
 		},
-		{name: "plain HTTP", failure: registry.Error{Kind: registry.PlainHTTP, Host: "quay.io"}, want: "To allow plain HTTP, set spec.registry.insecure"},
-		{name: "plain HTTP of a mirror", failure: registry.Error{Kind: registry.PlainHTTP, Host: "mirror.example"}, want: "To allow plain HTTP, set insecure for the mirror mirror.example"},
-		{name: "proxy of the environment", failure: registry.Error{Kind: registry.Proxy}, want: "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy"},
+		{
+			name:    "plain HTTP",
+			failure: registry.Error{Kind: registry.PlainHTTP, Host: "quay.io"},
+			want:    "To allow plain HTTP, set spec.registry.insecure",
+		},
+		{
+			name:    "plain HTTP of a mirror",
+			failure: registry.Error{Kind: registry.PlainHTTP, Host: "mirror.example"},
+			want:    "To allow plain HTTP, set insecure for the mirror mirror.example",
+		},
+		{
+			name:    "proxy of the environment",
+			failure: registry.Error{Kind: registry.Proxy},
+			want:    "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy",
+		},
 		{
 			name: "proxy", spec: source.Access{Proxy: "proxy"},
 			failure: registry.Error{Kind: registry.Proxy}, want: "Correct Secret proxy of spec.registry.proxy, or the proxy",

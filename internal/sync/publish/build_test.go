@@ -144,7 +144,9 @@ func bundleBlob(pkg, version string, metadata object, more ...object) object {
 // labelsOf builds a package whose head has the CSV metadata, and returns its labels.
 func labelsOf(t *testing.T, own map[string]string, metadata object) map[string]string {
 	t.Helper()
-	b := newBuilder(t, blobsOf(t, packageBlob("foo", "stable"), channelBlob("foo", "stable", object{"name": "foo.v1.0.0"}), bundleBlob("foo", "1.0.0", metadata)))
+	b := newBuilder(t,
+		blobsOf(t, packageBlob("foo", "stable"), channelBlob("foo", "stable", object{"name": "foo.v1.0.0"}),
+			bundleBlob("foo", "1.0.0", metadata)))
 	b.source.Labels = own
 	return b.build("foo").Labels
 }
@@ -168,8 +170,12 @@ func TestLabels(t *testing.T) {
 			want: labels{linux: "supported", amd64: "supported"},
 		},
 		{
-			name: "platforms", metadata: object{"labels": object{"operatorframework.io/os.windows": "supported", "operatorframework.io/arch.arm64": "supported"}},
-			want: labels{"provider": "", "provider-url": "", "operatorframework.io/os.windows": "supported", "operatorframework.io/arch.arm64": "supported"},
+			name: "platforms", metadata: object{
+				"labels": object{"operatorframework.io/os.windows": "supported", "operatorframework.io/arch.arm64": "supported"},
+			},
+			want: labels{
+				"provider": "", "provider-url": "", "operatorframework.io/os.windows": "supported", "operatorframework.io/arch.arm64": "supported",
+			},
 		},
 		{
 			name: "one platform only", metadata: object{"labels": object{"operatorframework.io/arch.arm64": "supported"}},
@@ -181,8 +187,10 @@ func TestLabels(t *testing.T) {
 		},
 		{
 			name: "labels of the catalog and of the content", own: labels{"team": "a", "tier": "gold"},
-			metadata: object{"labels": object{"tier": "silver", "bad key!": "x", "bad-value": "a b", strings.Repeat("k", 64): "x", "long": strings.Repeat("v", 64)}},
-			want:     labels{"provider": "", "provider-url": "", linux: "supported", amd64: "supported", "team": "a", "tier": "silver"},
+			metadata: object{
+				"labels": object{"tier": "silver", "bad key!": "x", "bad-value": "a b", strings.Repeat("k", 64): "x", "long": strings.Repeat("v", 64)},
+			},
+			want: labels{"provider": "", "provider-url": "", linux: "supported", amd64: "supported", "team": "a", "tier": "silver"},
 		},
 		{
 			name: "labels that say whose it is", own: labels{"catalog": "own", "catalog-namespace": "own"},
@@ -294,7 +302,8 @@ func TestBuildPackageChannels(t *testing.T) {
 				channels = append(channels, line)
 			}
 			wantEqual(t, "channels", test.want.channels, channels)
-			if p.Status.DefaultChannel != test.want.def || p.Status.Summary.Channel != test.want.def || p.Status.Summary.Version != test.want.version {
+			if p.Status.DefaultChannel != test.want.def ||
+				p.Status.Summary.Channel != test.want.def || p.Status.Summary.Version != test.want.version {
 				t.Errorf("default channel %s, summary %+v, want %s and %s", p.Status.DefaultChannel, p.Status.Summary, test.want.def, test.want.version)
 			}
 			if p.Status.Summary.DisplayName != "Foo" {

@@ -50,7 +50,8 @@ func Events(before, after source.Status, r Results) (events []Event) {
 		events = append(events, event(corev1.EventTypeWarning, eventFailed, actionUnpack, is.message))
 	}
 	if was.failed() && before.Digest != "" && is.reason == v1beta1.SucceededReason {
-		events = append(events, event(corev1.EventTypeNormal, eventRecovered, actionUnpack, fmt.Sprintf("Polling and unpacking %s succeeds again.", r.Image.Ref)))
+		events = append(events,
+			event(corev1.EventTypeNormal, eventRecovered, actionUnpack, fmt.Sprintf("Polling and unpacking %s succeeds again.", r.Image.Ref)))
 	}
 	if after.Content != nil && len(after.Content.Invalid) > 0 && !sameInvalid(before.Content, after.Content) {
 		events = append(events, event(corev1.EventTypeWarning, eventInvalidPackages, actionPublish, invalidNote(after.Content)))

@@ -50,10 +50,11 @@ func TestConcluded(t *testing.T) {
 	}{
 		{name: "nothing attempted", served: true, published: 1},
 		{name: "attempted and current", served: true, published: 1, results: Results{Attempted: true, Current: true}},
-		{name: "transient failure, served", served: true, published: 1, results: Results{Attempted: true, Fault: transient}, want: map[string]string{
-			"Progressing": "True Retrying: Polling x: timed out. The previous content is still served.",
-			"Ready":       "False Retrying: Polling x: timed out. The previous content is still served.",
-		}},
+		{name: "transient failure, served", served: true, published: 1, results: Results{Attempted: true, Fault: transient},
+			want: map[string]string{
+				"Progressing": "True Retrying: Polling x: timed out. The previous content is still served.",
+				"Ready":       "False Retrying: Polling x: timed out. The previous content is still served.",
+			}},
 		{name: "blocked, served", served: true, published: 1, results: Results{Attempted: true, Fault: blocked}, want: map[string]string{
 			"Progressing": "False Blocked: spec.image is wrong. The previous content is still served.",
 			"Ready":       "False Blocked: spec.image is wrong. The previous content is still served.",
@@ -66,7 +67,9 @@ func TestConcluded(t *testing.T) {
 			"Progressing": "True Retrying: Polling x: timed out. The previous content is still served.",
 			"Ready":       "False Retrying: Polling x: timed out. The previous content is still served.",
 		}},
-		{name: "packages fail", served: true, published: 1, results: Results{Packages: Packages{Err: errors.New("writing: refused")}}, want: map[string]string{
+		{name: "packages fail", served: true, published: 1, results: Results{
+			Packages: Packages{Err: errors.New("writing: refused")},
+		}, want: map[string]string{
 			"PackagesSynced": "False SyncFailed: Writing: refused.",
 			"Ready":          "False SyncFailed: Writing: refused.",
 		}},
@@ -84,17 +87,21 @@ func TestConcluded(t *testing.T) {
 			"Ready":          "False Unpacking: The packages are still being validated.",
 		}},
 		{name: "invalid packages", served: true, published: 1, results: Results{Packages: Packages{Invalid: invalid}}, want: map[string]string{
-			"PackagesSynced": "True InvalidPackages: 1 package is published, 2 are left out: \"a\" (b) and others. See status.content.invalidPackages.",
-			"Ready":          "True Succeeded: 1 package is published, 2 are left out: \"a\" (b) and others. See status.content.invalidPackages.",
+			"PackagesSynced": "True InvalidPackages: 1 package is published, 2 are left out: \"a\" (b) and others. See " +
+				"status.content.invalidPackages.",
+			"Ready": "True Succeeded: 1 package is published, 2 are left out: \"a\" (b) and others. See status.content.invalidPackages.",
 		}},
 		{name: "nothing but invalid packages", served: true, results: Results{Packages: Packages{Invalid: invalid[1:]}}, want: map[string]string{
 			"PackagesSynced": "True InvalidPackages: 0 packages are published, 1 is left out: \"a\" (b). See status.content.invalidPackages.",
 			"Ready":          "False InvalidPackages: 0 packages are published, 1 is left out: \"a\" (b). See status.content.invalidPackages.",
 		}},
-		{name: "digest reference, current", served: true, published: 1, image: otherDigest, results: Results{Current: true}, want: map[string]string{
-			"Progressing": "True Succeeded: " + otherDigest + " is unpacked and current.",
-		}},
-		{name: "insecure", served: true, published: 1, results: Results{Attempted: true, Current: true, Insecure: []string{"a", "b"}}, want: map[string]string{
+		{name: "digest reference, current", served: true, published: 1, image: otherDigest, results: Results{Current: true},
+			want: map[string]string{
+				"Progressing": "True Succeeded: " + otherDigest + " is unpacked and current.",
+			}},
+		{name: "insecure", served: true, published: 1, results: Results{
+			Attempted: true, Current: true, Insecure: []string{"a", "b"},
+		}, want: map[string]string{
 			"Progressing": "True Succeeded: " + image + " is unpacked and current. Not verified, since insecure is set: a, b.",
 			"Ready":       "True Succeeded: 1 package is published. Not verified, since insecure is set: a, b.",
 		}},
@@ -172,10 +179,14 @@ func TestConcludedStatus(t *testing.T) {
 		want    func(*source.Status)
 	}{
 		{"nothing served", Results{Image: Image{Ref: "new"}}, func(s *source.Status) { s.URL, s.Content = "", nil }},
-		{"another digest", Results{Image: Image{Ref: "new"}, Current: true, Served: served("sha256:new", since.Add(time.Hour))}, func(s *source.Status) {
+		{"another digest", Results{
+			Image: Image{Ref: "new"}, Current: true, Served: served("sha256:new", since.Add(time.Hour)),
+		}, func(s *source.Status) {
 			s.Digest, s.URL, s.Image, s.Changed, s.Content = "sha256:new", "u2", "new", since.Add(time.Hour), &source.Content{}
 		}},
-		{"the same digest, not that of the image", Results{Image: Image{Ref: "new"}, Served: served("sha256:old", since)}, func(s *source.Status) {
+		{"the same digest, not that of the image", Results{
+			Image: Image{Ref: "new"}, Served: served("sha256:old", since),
+		}, func(s *source.Status) {
 			s.URL, s.Content = "u2", &source.Content{}
 		}},
 		{
@@ -183,7 +194,11 @@ func TestConcludedStatus(t *testing.T) {
 			func(s *source.Status) { s.URL = "u2" },
 		},
 		{"behind another replica", Results{Behind: true, Served: served("sha256:older", since)}, func(*source.Status) {}},
-		{"an answered request", Results{Behind: true, Answered: true, Served: served("sha256:older", since)}, func(s *source.Status) { s.Requested = "now" }},
+		{
+			"an answered request",
+			Results{Behind: true, Answered: true, Served: served("sha256:older", since)},
+			func(s *source.Status) { s.Requested = "now" },
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			want := last
@@ -242,7 +257,12 @@ func TestEvents(t *testing.T) {
 			name: "failure", before: ready("Succeeded", "m", "a"), after: ready("Retrying", "Down.", "a"), results: Results{Fault: down},
 			want: []string{"Warning Failed Unpack Down."},
 		},
-		{name: "the same failure", before: ready("Retrying", "Down.", "a"), after: ready("Retrying", "Down.", "a"), results: Results{Fault: down}},
+		{
+			name:    "the same failure",
+			before:  ready("Retrying", "Down.", "a"),
+			after:   ready("Retrying", "Down.", "a"),
+			results: Results{Fault: down},
+		},
 		{
 			name: "recovered", before: ready("Blocked", "Down.", "a"), after: ready("Succeeded", "m", "a"), results: Results{Image: Image{Ref: "i"}},
 			want: []string{"Normal Recovered Unpack Polling and unpacking i succeeds again."},

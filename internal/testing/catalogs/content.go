@@ -136,7 +136,9 @@ func (a *author) bundle(i, size int) bundleBlob {
 		b.RelatedImages = append(b.RelatedImages, object{"name": a.name + suffix, "image": a.image(a.name + suffix)})
 	}
 	for k := range min(5, 1+size/3000) {
-		b.Properties = append(b.Properties, property{"olm.gvk", object{"group": a.group, "kind": fmt.Sprintf("%s%d", a.kind, k), "version": "v1alpha1"}})
+		b.Properties = append(b.Properties, property{
+			"olm.gvk", object{"group": a.group, "kind": fmt.Sprintf("%s%d", a.kind, k), "version": "v1alpha1"},
+		})
 	}
 	b.Properties = append(b.Properties, property{"olm.package", object{"packageName": a.name, "version": versionOf(i)}})
 	rest := max(100, size-len(compact(b))-1850)
@@ -172,9 +174,12 @@ func (a *author) metadata(i, description, examples int) object {
 			{"type": "OwnNamespace", "supported": true}, {"type": "SingleNamespace", "supported": true},
 			{"type": "MultiNamespace", "supported": false}, {"type": "AllNamespaces", "supported": true},
 		},
-		"keywords":       []string{a.title, a.kind, "operator"},
-		"labels":         object{"operatorframework.io/arch.amd64": "supported", "operatorframework.io/os.linux": "supported"},
-		"links":          []object{{"name": "Documentation", "url": "https://docs.example.com/" + a.name}, {"name": "Source", "url": "https://github.com/example/" + a.name}},
+		"keywords": []string{a.title, a.kind, "operator"},
+		"labels":   object{"operatorframework.io/arch.amd64": "supported", "operatorframework.io/os.linux": "supported"},
+		"links": []object{
+			{"name": "Documentation", "url": "https://docs.example.com/" + a.name},
+			{"name": "Source", "url": "https://github.com/example/" + a.name},
+		},
 		"maintainers":    []object{{"name": a.organization, "email": "team@" + a.group}},
 		"maturity":       "stable",
 		"minKubeVersion": "1.25.0",
@@ -207,8 +212,10 @@ func (a *author) almExamples(n int) string {
 			a.examples = append(a.examples, "")
 		}
 		if a.examples[i] == "" || a.changes() {
-			a.examples[i] = fmt.Sprintf("\n  {\n    \"apiVersion\": %q,\n    \"kind\": %q,\n    \"metadata\": {\n      \"name\": %q\n    },\n    \"spec\": {\n      %q: %q,\n      \"replicas\": %d,\n      %q: [\n        %q,\n        %q\n      ],\n      %q: %q\n    }\n  }",
-				a.group+"/v1alpha1", a.kind+"0", a.word()+"-sample", a.word(), a.word(), a.r.IntN(9), a.word(), a.word(), a.word(), a.word(), a.text(60))
+			a.examples[i] = fmt.Sprintf("\n  {\n    \"apiVersion\": %q,\n    \"kind\": %q,\n    \"metadata\": {\n      \"name\": %q\n    "+
+				"},\n    \"spec\": {\n      %q: %q,\n      \"replicas\": %d,\n      %q: [\n        %q,\n        %q\n      ],\n      %q: %q\n    }\n  }",
+				a.group+"/v1alpha1", a.kind+"0", a.word()+"-sample", a.word(), a.word(), a.r.IntN(9), a.word(), a.word(), a.word(), a.word(),
+				a.text(60))
 		}
 		if i > 0 {
 			b.WriteByte(',')
@@ -263,7 +270,9 @@ func (a *author) bundleObjects(i, n int) []property {
 	delete(spec, "apiServiceDefinitions")
 	spec["version"] = versionOf(i)
 	spec["customresourcedefinitions"] = object{"owned": a.resources(raw * 10 / 100)}
-	objects := []any{object{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": metadata, "spec": spec}}
+	objects := []any{
+		object{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": metadata, "spec": spec},
+	}
 	for k := range definitions {
 		objects = append(objects, object{
 			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -70,8 +70,12 @@ type quantile struct{ share, value float64 }
 // The distributions of the community catalog, as measured.
 var (
 	bundlesOfPackage = [...]quantile{{0, 1}, {.1, 1}, {.25, 2}, {.5, 8}, {.75, 26}, {.9, 49}, {.95, 70}, {.99, 104}, {1, 152}}
-	bytesOfBundle    = [...]quantile{{0, 2800}, {.05, 3257}, {.1, 3505}, {.25, 4036}, {.5, 5761}, {.75, 12187}, {.9, 28237}, {.95, 48978}, {.99, 202959}, {1, 300000}}
-	bytesOfIcon      = [...]quantile{{0, 0}, {.04, 0}, {.05, 700}, {.1, 1220}, {.25, 4264}, {.5, 5184}, {.75, 17732}, {.9, 48744}, {.95, 79540}, {.99, 218064}, {1, 394212}}
+	bytesOfBundle    = [...]quantile{
+		{0, 2800}, {.05, 3257}, {.1, 3505}, {.25, 4036}, {.5, 5761}, {.75, 12187}, {.9, 28237}, {.95, 48978}, {.99, 202959}, {1, 300000},
+	}
+	bytesOfIcon = [...]quantile{
+		{0, 0}, {.04, 0}, {.05, 700}, {.1, 1220}, {.25, 4264}, {.5, 5184}, {.75, 17732}, {.9, 48744}, {.95, 79540}, {.99, 218064}, {1, 394212},
+	}
 )
 
 const (
@@ -140,7 +144,8 @@ func (s Shape) plans() []plan {
 	}
 	fitBytes(plans, s.Bytes)
 	chooseYAML(r, plans, s.Bytes)
-	slices.SortFunc(plans, func(a, b plan) int { return cmp.Compare(a.name, b.name) }) // in the order in which image build tools walk directories
+	// in the order in which image build tools walk directories
+	slices.SortFunc(plans, func(a, b plan) int { return cmp.Compare(a.name, b.name) })
 	return plans
 }
 

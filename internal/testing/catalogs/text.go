@@ -8,7 +8,34 @@ import (
 	"strings"
 )
 
-var syllables = [...]string{"ba", "co", "de", "fir", "ga", "hel", "in", "jo", "ka", "lo", "mi", "net", "or", "pa", "qua", "re", "so", "ter", "ul", "ver", "wa", "xe", "yo", "zen", "st", "th"}
+var syllables = [...]string{
+	"ba",
+	"co",
+	"de",
+	"fir",
+	"ga",
+	"hel",
+	"in",
+	"jo",
+	"ka",
+	"lo",
+	"mi",
+	"net",
+	"or",
+	"pa",
+	"qua",
+	"re",
+	"so",
+	"ter",
+	"ul",
+	"ver",
+	"wa",
+	"xe",
+	"yo",
+	"zen",
+	"st",
+	"th",
+}
 
 // word returns a word of two to four syllables.
 func word(r *rand.Rand) string {
@@ -101,7 +128,8 @@ func (w *writer) icon(n int) (data, mediaType string) {
 	}
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 512 512"><path d="M0 0`)
 	for b.Len() < raw-20 {
-		fmt.Fprintf(&b, "c%.2f,%.2f,%.1f,%.2f,%.1f,%.2f", w.coordinate(), w.coordinate(), w.coordinate(), w.coordinate(), w.coordinate(), w.coordinate())
+		fmt.Fprintf(&b, "c%.2f,%.2f,%.1f,%.2f,%.1f,%.2f", w.coordinate(), w.coordinate(), w.coordinate(), w.coordinate(), w.coordinate(),
+			w.coordinate())
 	}
 	b.WriteString(`z"/></svg>`)
 	return base64.StdEncoding.EncodeToString([]byte(b.String())), "image/svg+xml"

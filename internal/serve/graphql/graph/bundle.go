@@ -102,7 +102,10 @@ func valuesOf[T any](b *Bundle, typ string) ([]*T, error) {
 		}
 		value := new(T)
 		if err := json.Unmarshal(p.Value, value); err != nil {
-			return nil, &Error{CodeContent, fmt.Sprintf("a property of type %s of bundle %q in package %q cannot be read: %v", typ, b.entry.Name, b.entry.Package, err)}
+			return nil, &Error{
+				CodeContent,
+				fmt.Sprintf("a property of type %s of bundle %q in package %q cannot be read: %v", typ, b.entry.Name, b.entry.Package, err),
+			}
 		}
 		out = append(out, value)
 	}
@@ -136,7 +139,10 @@ func (b *Bundle) readCSV(content []byte) (*CSVMetadata, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &Error{CodeContent, fmt.Sprintf("what the ClusterServiceVersion of bundle %q in package %q says cannot be read: %v", b.entry.Name, b.entry.Package, err)}
+		return nil, &Error{
+			CodeContent,
+			fmt.Sprintf("what the ClusterServiceVersion of bundle %q in package %q says cannot be read: %v", b.entry.Name, b.entry.Package, err),
+		}
 	}
 	return &CSVMetadata{csv}, nil
 }

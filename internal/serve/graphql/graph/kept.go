@@ -18,7 +18,8 @@ const maxKept = 8 << 20
 
 // Kept holds for later requests what earlier ones read and decoded, if it is asked for often: the names of a catalog's sound packages,
 // their summaries, and the heads of channels. Only what is proven is kept, by checksums or hashes, of a snapshot that is not known to be
-// damaged; and by the opened snapshot, not by its key: another of the same key may number its blobs in another way. So what is kept outlives
+// damaged; and by the opened snapshot, not by its key: another of the same key may number its blobs in another way.
+// So what is kept outlives
 // no damage. It holds no snapshot. A request is charged for it as if it had read it: what a query may cost does not depend on others.
 // It is safe for concurrent use; nobody changes what is in it.
 type Kept struct {

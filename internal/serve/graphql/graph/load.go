@@ -167,7 +167,8 @@ func decode[T any](n node) (*T, error) {
 			return nil, err
 		}
 		if err := json.Unmarshal(content, value); err != nil {
-			return nil, fmt.Errorf("reading %s %q of package %q in catalog %s: %w", n.entry.Schema, n.entry.Name, n.entry.Package, n.src.at.Name, err)
+			return nil, fmt.Errorf("reading %s %q of package %q in catalog %s: %w", n.entry.Schema, n.entry.Name, n.entry.Package, n.src.at.Name,
+				err)
 		}
 		return value, nil
 	})

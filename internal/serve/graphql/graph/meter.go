@@ -61,10 +61,12 @@ func (r *Request) spendRead(amount int64) error {
 // spendDecoded charges values before they are decoded.
 func (r *Request) spendDecoded(values int) error {
 	return r.spend(&r.spent.decoded, int64(values), int64(r.Limits.Decoded), memoryPerDecoded,
-		"the request decodes more than %d JSON values of the catalogs (limit of one request): select fewer packages or fields, or use a smaller first")
+		"the request decodes more than %d JSON values of the catalogs (limit of one request): select fewer packages or fields, or use a "+
+			"smaller first")
 }
 
-// Meter is gqlgen's FieldMiddleware: it resolves a field within the limits of its request. It measures a list before gqlgen walks it, including
+// Meter is gqlgen's FieldMiddleware: it resolves a field within the limits of its request. It measures a list before
+// gqlgen walks it, including
 // the __typename fields of its elements, which gqlgen does not resolve.
 func Meter(ctx context.Context, next func(context.Context) (any, error)) (any, error) {
 	r := requestOf(ctx)

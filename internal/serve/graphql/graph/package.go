@@ -28,7 +28,8 @@ type packageFacts struct {
 	}
 }
 
-// lazy is a value that is found when it is first asked for, as sync.OnceValues has it, in the place where it is. If finding it panics, whoever
+// lazy is a value that is found when it is first asked for, as sync.OnceValues has it, in the place where it is. If
+// finding it panics, whoever
 // asks later gets an error.
 type lazy[T any] struct {
 	once  sync.Once

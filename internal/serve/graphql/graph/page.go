@@ -169,7 +169,8 @@ func (l list) accept(c, start cursor) error {
 			names[i] = s.at.Name
 		}
 		return badInput("the cursor is of another version of what is listed (%s), which has changed since: begin again without after, or page "+
-			"through one catalog after the other at /catalogs/{catalog}/digests/{digest}/api/v1/graphql, which does not change", strings.Join(names, ", "))
+			"through one catalog after the other at /catalogs/{catalog}/digests/{digest}/api/v1/graphql, which does not change",
+			strings.Join(names, ", "))
 	}
 	if c.what != start.what {
 		return badInput("the cursor belongs to another list or to other arguments: " +

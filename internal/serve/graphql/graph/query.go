@@ -119,8 +119,9 @@ func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *strin
 			return nil, err
 		}
 		if err != nil { // the others are listed, beside the error
-			graphql.AddError(ctx, fmt.Errorf("%w: %w", &Error{CodeInternal, fmt.Sprintf("the packages of catalog %s cannot be read and are not listed; "+
-				"catalogd's log has the cause", s.at.Name)}, err))
+			graphql.AddError(ctx, fmt.Errorf("%w: %w", &Error{CodeInternal,
+				fmt.Sprintf("the packages of catalog %s cannot be read and are not listed; "+
+					"catalogd's log has the cause", s.at.Name)}, err))
 		}
 		if all == nil {
 			all = more
