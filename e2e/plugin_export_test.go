@@ -95,5 +95,5 @@ func TestPluginDiffs(t *testing.T) {
 	}
 	w.plugin(t, "diff", "sample@sha256:"+strings.Repeat("0", 64), "sample").fails(t, 3, "15 minutes")
 	w.plugin(t, "diff", "sample").fails(t, 2, "specify two catalogs")
-	w.plugin(t, "diff", "sample", "./nope").fails(t, 3, "no directory or file ./nope")
+	w.plugin(t, "diff", "sample", "./nope").fails(t, 3, "directory or file ./nope not found")
 }

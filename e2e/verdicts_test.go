@@ -40,7 +40,7 @@ var directoryVerdicts = map[string]verdict{
 	"unknown-olm-schema": bare(),
 
 	// Duplicate keys: clients would disagree on the one that counts.
-	"duplicate-json-key": refused("foo/catalog.json:", "name", "twice"),
+	"duplicate-json-key": refused("foo/catalog.json:", "duplicate key", "name"),
 	"yaml-duplicate-key": refused("foo/catalog.yaml:", "name"),
 
 	// Packages.
