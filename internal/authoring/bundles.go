@@ -45,7 +45,7 @@ func (p *pkg) readBundle(b *blob, text []byte) *bundle {
 		p.fault(b, "bundle-name", nil, "the bundle has no name: set name")
 	}
 	if content.Image == "" && found[property.TypeBundleObject] == 0 {
-		p.fault(b, "bundle-image", nil, "bundle %s: bundle image must be set", quote(b.name))
+		p.fault(b, "bundle-image", nil, "bundle %q: bundle image must be set", b.name)
 	}
 	out.objects = found[property.TypeBundleObject] > 0 && found[property.TypeCSVMetadata] == 0
 	p.checkPackageProperty(out, content.Properties)
@@ -59,7 +59,7 @@ func (p *pkg) checkImages(b *bundle, content declcfg.Bundle) {
 		}
 		named, err := reference.ParseNormalizedNamed(image)
 		if err != nil {
-			p.fault(b.blob, "image-reference", path, "bundle %s: invalid image pull spec %s: %s", quote(b.name), quote(image), oneLine(err))
+			p.fault(b.blob, "image-reference", path, "bundle %q: invalid image pull spec %q: %s", b.name, image, oneLine(err))
 		} else if _, ok := named.(reference.Digested); !ok && b.tagged == nil {
 			b.tagged = path
 		}
@@ -76,13 +76,12 @@ func (p *pkg) checkProperties(b *blob, properties []property.Property) map[strin
 	for i, one := range properties {
 		found[one.Type]++
 		if len(one.Value) == 0 {
-			p.fault(b, "property-malformed", []any{"properties", i}, "bundle %s: property %d of type %s has no value", quote(b.name), i,
-				quote(one.Type))
+			p.fault(b, "property-malformed", []any{"properties", i}, "bundle %q: property %d of type %q has no value", b.name, i, one.Type)
 			continue
 		}
 		if _, err := property.Parse([]property.Property{one}); err != nil {
 			text := strings.Replace(oneLine(err), "parse property[0]", "property", 1)
-			p.fault(b, "property-malformed", []any{"properties", i, "value"}, "bundle %s: %s", quote(b.name), text)
+			p.fault(b, "property-malformed", []any{"properties", i, "value"}, "bundle %q: %s", b.name, text)
 		}
 	}
 	return found
@@ -102,7 +101,7 @@ func (p *pkg) checkPackageProperty(b *bundle, properties []property.Property) {
 		if count > 1 {
 			path = []any{"properties"}
 		}
-		p.fault(b.blob, "bundle-package", path, "bundle %s must have exactly 1 \"olm.package\" property, found %d", quote(b.name), count)
+		p.fault(b.blob, "bundle-package", path, "bundle %q must have exactly 1 \"olm.package\" property, found %d", b.name, count)
 	}
 	if count == 0 {
 		return
@@ -114,8 +113,8 @@ func (p *pkg) checkPackageProperty(b *bundle, properties []property.Property) {
 	value := []any{"properties", at, "value"}
 	if content.PackageName != b.pkg {
 		p.fault(b.blob, "bundle-package", append(value, "packageName"),
-			"bundle %s: package %s does not match \"olm.package\" property %s; make them the same", quote(b.name), quote(b.pkg),
-			quote(content.PackageName))
+			"bundle %q: package %q does not match \"olm.package\" property %q; make them the same", b.name, b.pkg,
+			content.PackageName)
 	}
 	p.checkVersion(b, content, value)
 }
@@ -133,25 +132,23 @@ func (p *pkg) checkVersion(b *bundle, content property.Package, path []any) {
 	version, err := semver.Parse(content.Version)
 	if err != nil {
 		p.fault(b.blob, "bundle-version", append(path, "version"),
-			"bundle %s: version %s is not a semantic version: %s; write it like 1.2.3", quote(b.name), quote(content.Version), oneLine(err))
+			"bundle %q: version %q is not a semantic version: %s; write it like 1.2.3", b.name, content.Version, oneLine(err))
 		return
 	}
 	one := model.Bundle{Package: &model.Package{Name: p.name}, Name: b.name, Version: version}
 	if content.Release != "" {
 		release, err := model.NewRelease(content.Release)
 		if err != nil {
-			p.fault(b.blob, "bundle-version", append(path, "release"), "bundle %s: release %s: %s", quote(b.name), quote(content.Release),
-				oneLine(err))
+			p.fault(b.blob, "bundle-version", append(path, "release"), "bundle %q: release %q: %s", b.name, content.Release, oneLine(err))
 			return
 		}
 		one.Release = semver.Version{Pre: release}
 		if want := p.name + "-v" + one.VersionString(); b.name != "" && b.name != want {
-			p.fault(b.blob, "bundle-name", []any{"name"}, "name %s does not match normalized name %s, which a release requires", quote(b.name),
-				quote(want))
+			p.fault(b.blob, "bundle-name", []any{"name"}, "name %q does not match normalized name %q, which a release requires", b.name, want)
 		}
 		if len(version.Build) > 0 {
-			p.fault(b.blob, "bundle-version", append(path, "version"), "bundle %s: a version with a release must not have build metadata (%s)",
-				quote(b.name), quote(content.Version))
+			p.fault(b.blob, "bundle-version", append(path, "version"), "bundle %q: a version with a release must not have build metadata (%q)",
+				b.name, content.Version)
 		}
 	}
 	b.version = one.VersionString()
@@ -169,14 +166,13 @@ func (p *pkg) checkBundles() {
 	seen := map[string]*blob{}
 	for _, b := range p.bundles {
 		if first := seen[b.name]; first != nil {
-			p.fault(b.blob, "bundle-duplicate", []any{"name"}, "duplicate bundle %s: the first is in %s; keep one of them", quote(b.name),
-				first.file)
+			p.fault(b.blob, "bundle-duplicate", []any{"name"}, "duplicate bundle %q: the first is in %s; keep one of them", b.name, first.file)
 			continue
 		}
 		seen[b.name] = b.blob
 		if !listed[b.name] && !unknown {
-			p.missing(b.blob, "bundle-no-channel", []any{"name"}, "bundle %s not found in any channel entries; add an entry, or remove the bundle",
-				quote(b.name))
+			p.missing(b.blob, "bundle-no-channel", []any{"name"}, "bundle %q not found in any channel entries; add an entry, or remove the bundle",
+				b.name)
 		}
 	}
 }
@@ -191,8 +187,8 @@ func (p *pkg) checkVersions() {
 		if other := first[b.version]; other == nil {
 			first[b.version] = b
 		} else if other.name != b.name {
-			p.fault(b.blob, "version-duplicate", []any{"properties"}, "duplicate version %s: bundle %s has the same; change one of them",
-				b.version, quote(other.name))
+			p.fault(b.blob, "version-duplicate", []any{"properties"}, "duplicate version %s: bundle %q has the same; change one of them",
+				b.version, other.name)
 		}
 	}
 }

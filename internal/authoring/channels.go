@@ -19,9 +19,9 @@ func (p *pkg) checkChannels() {
 	seen := map[string]*blob{}
 	for _, ch := range p.channels {
 		if ch.name == "" {
-			p.fault(ch.blob, "channel-name", nil, "package %s has a channel with no name: set name", quote(p.name))
+			p.fault(ch.blob, "channel-name", nil, "package %q has a channel with no name: set name", p.name)
 		} else if first := seen[ch.name]; first != nil {
-			p.fault(ch.blob, "channel-duplicate", []any{"name"}, "duplicate channel %s: the first is in %s; keep one of them", quote(ch.name),
+			p.fault(ch.blob, "channel-duplicate", []any{"name"}, "duplicate channel %q: the first is in %s; keep one of them", ch.name,
 				first.file)
 		} else {
 			seen[ch.name] = ch.blob
@@ -35,23 +35,22 @@ func (p *pkg) checkChannels() {
 
 func (p *pkg) checkEntries(ch decoded[declcfg.Channel], known map[string]bool) {
 	if len(ch.content.Entries) == 0 {
-		p.fault(ch.blob, "channel-empty", nil, "channel %s must contain at least one bundle: add entries, or remove the channel", quote(ch.name))
+		p.fault(ch.blob, "channel-empty", nil, "channel %q must contain at least one bundle: add entries, or remove the channel", ch.name)
 	}
 	seen := map[string]bool{}
 	for i, e := range ch.content.Entries {
 		switch {
 		case seen[e.Name]:
-			p.fault(ch.blob, "entry-duplicate", []any{"entries", i, "name"}, "channel %s: duplicate entry %s; keep one of them", quote(ch.name),
-				quote(e.Name))
+			p.fault(ch.blob, "entry-duplicate", []any{"entries", i, "name"}, "channel %q: duplicate entry %q; keep one of them", ch.name, e.Name)
 		case !known[e.Name]:
 			p.missing(ch.blob, "entry-unknown-bundle", []any{"entries", i, "name"},
-				"channel %s: the package has no olm.bundle %s; add it, or remove the entry", quote(ch.name), quote(e.Name))
+				"channel %q: the package has no olm.bundle %q; add it, or remove the entry", ch.name, e.Name)
 		}
 		seen[e.Name] = true
 		for j, skip := range e.Skips {
 			if skip == "" {
-				p.fault(ch.blob, "entry-skips", []any{"entries", i, "skips", j}, "channel %s: entry %s skips an empty name; remove it",
-					quote(ch.name), quote(e.Name))
+				p.fault(ch.blob, "entry-skips", []any{"entries", i, "skips", j}, "channel %q: entry %q skips an empty name; remove it",
+					ch.name, e.Name)
 			}
 		}
 		if e.SkipRange == "" {
@@ -59,8 +58,8 @@ func (p *pkg) checkEntries(ch decoded[declcfg.Channel], known map[string]bool) {
 		}
 		if _, err := semver.ParseRange(e.SkipRange); err != nil {
 			p.fault(ch.blob, "entry-skip-range", []any{"entries", i, "skipRange"},
-				"channel %s: entry %s has the invalid skipRange %s: %s; write it like \">=1.0.0 <1.2.0\"", quote(ch.name), quote(e.Name),
-				quote(e.SkipRange), oneLine(err))
+				"channel %q: entry %q has the invalid skipRange %q: %s; write it like \">=1.0.0 <1.2.0\"", ch.name, e.Name,
+				e.SkipRange, oneLine(err))
 		}
 	}
 }
@@ -120,7 +119,7 @@ func (p *pkg) checkGraph(ch decoded[declcfg.Channel]) {
 				if r.begins == noHead {
 					text += replacesCycle(ch.content.Entries)
 				}
-				p.fault(ch.blob, r.rule, []any{"entries"}, "channel %s: %s; %s", quote(ch.name), text, r.remedy)
+				p.fault(ch.blob, r.rule, []any{"entries"}, "channel %q: %s; %s", ch.name, text, r.remedy)
 			}
 		}
 	}
@@ -130,14 +129,14 @@ func (p *pkg) checkDeprecations() {
 	for i, d := range p.deprecations {
 		if i > 0 {
 			p.fault(d.blob, "deprecation-duplicate", nil,
-				"expected a maximum of one deprecation per package: the first of %s is in %s; move the entries there", quote(p.name),
+				"expected a maximum of one deprecation per package: the first of %q is in %s; move the entries there", p.name,
 				p.deprecations[0].file)
 		}
 		seen := map[declcfg.PackageScopedReference]bool{}
 		for i, e := range d.content.Entries {
 			if seen[e.Reference] {
-				p.fault(d.blob, "deprecation-duplicate", []any{"entries", i, "reference"}, "%s %s is deprecated twice; keep one entry",
-					e.Reference.Schema, quote(e.Reference.Name))
+				p.fault(d.blob, "deprecation-duplicate", []any{"entries", i, "reference"}, "%s %q is deprecated twice; keep one entry",
+					e.Reference.Schema, e.Reference.Name)
 			}
 			seen[e.Reference] = true
 			p.checkDeprecation(d.blob, e, []any{"entries", i})
@@ -151,25 +150,25 @@ func (p *pkg) checkDeprecation(b *blob, e declcfg.DeprecationEntry, path []any) 
 	switch ref := e.Reference; ref.Schema {
 	case fbc.SchemaBundle:
 		if found = slices.ContainsFunc(p.bundles, func(b *bundle) bool { return b.name == ref.Name }); !found {
-			p.missing(b, "deprecation-reference", name, "cannot deprecate bundle %s: bundle not found; correct the name, or remove the entry",
-				quote(ref.Name))
+			p.missing(b, "deprecation-reference", name, "cannot deprecate bundle %q: bundle not found; correct the name, or remove the entry",
+				ref.Name)
 		}
 	case fbc.SchemaChannel:
 		if found = slices.ContainsFunc(p.channels, func(ch decoded[declcfg.Channel]) bool { return ch.name == ref.Name }); !found {
-			p.missing(b, "deprecation-reference", name, "cannot deprecate channel %s: channel not found; correct the name, or remove the entry",
-				quote(ref.Name))
+			p.missing(b, "deprecation-reference", name, "cannot deprecate channel %q: channel not found; correct the name, or remove the entry",
+				ref.Name)
 		}
 	case fbc.SchemaPackage:
 		if found = ref.Name == ""; !found {
-			p.fault(b, "deprecation-reference", name, "the reference to the package must have no name (it has %s): remove it", quote(ref.Name))
+			p.fault(b, "deprecation-reference", name, "the reference to the package must have no name (it has %q): remove it", ref.Name)
 		}
 	default:
 		found = false
 		p.fault(b, "deprecation-reference", append(slices.Clone(path), "reference"),
-			"cannot deprecate schema %s: use olm.package, olm.channel or olm.bundle", quote(ref.Schema))
+			"cannot deprecate schema %q: use olm.package, olm.channel or olm.bundle", ref.Schema)
 	}
 	if found && e.Message == "" {
-		p.fault(b, "deprecation-message", path, "the deprecation of %s %s has no message: say why, and what to use instead", e.Reference.Schema,
-			quote(e.Reference.Name))
+		p.fault(b, "deprecation-message", path, "the deprecation of %s %q has no message: say why, and what to use instead", e.Reference.Schema,
+			e.Reference.Name)
 	}
 }

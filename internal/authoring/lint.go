@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
@@ -67,17 +68,18 @@ func (r *Report) Errors() int {
 type linter struct {
 	catalog *catalog
 	report  Report
-	located []Fault // have their lines
-	pending []pending
-	tags    tags
+	faults  []pending
+	tagged  []pending // bundles of valid packages with image references by tag
 }
 
-// pending is a Fault of a blob whose line is not yet located.
+// pending is a Fault whose severity is not yet set and, if it is about a blob, whose line is not yet located.
 type pending struct {
 	Fault
 	blob *blob
 	path []any // keys and indexes that lead to the faulty value
 }
+
+func (l *linter) add(f Fault) { l.faults = append(l.faults, pending{Fault: f}) }
 
 // Hides reports whether the fault prevents the publication of a valid package or catalog.
 func (f Fault) Hides() bool { return f.Rule == "package-no-csv" || f.Rule == "no-package" }
@@ -116,7 +118,7 @@ func Lint(ctx context.Context, s *Source) (*Report, error) {
 	l.report.Faults = append([]Fault{}, found...) // never null in JSON
 	for i := range l.report.Faults {
 		f := &l.report.Faults[i]
-		f.Message = printable(f.Message)
+		f.Message, f.Severity = printable(f.Message), Rules[f.Rule].Severity
 		if s.base != "" && f.File != "" {
 			f.File = filepath.ToSlash(filepath.Join(s.base, filepath.FromSlash(f.File)))
 		}
@@ -127,30 +129,27 @@ func Lint(ctx context.Context, s *Source) (*Report, error) {
 // addReadFaults adds faults of unreadable files. catalogd rejects the image for each of them.
 func (l *linter) addReadFaults() {
 	for name, why := range l.catalog.unsupported {
-		l.located = append(l.located, Fault{File: name, Severity: Error, Rule: "not-a-file", Message: "this " + why})
+		l.add(Fault{File: name, Rule: "not-a-file", Message: "this " + why})
 	}
 	for _, e := range l.catalog.faults {
-		l.located = append(l.located, Fault{File: e.Path, Line: lineOf(e), Severity: Error, Rule: readingRule(e), Message: withoutLine(e)})
+		l.add(Fault{File: e.Path, Line: lineOf(e), Rule: readingRule(e), Message: withoutLine(e)})
 	}
-	if l.catalog.all == 0 && len(l.located) == 0 {
-		l.report.Refused = true
-		l.located = append(l.located, Fault{
-			Severity: Error, Rule: "empty", Message: "no files found; specify the directory that a catalog image has at /configs",
-		})
+	if l.catalog.all == 0 && len(l.faults) == 0 {
+		l.add(Fault{Rule: "empty", Message: "no files found; specify the directory that a catalog image has at /configs"})
 	}
-	l.report.Refused = l.report.Refused || len(l.catalog.unsupported)+len(l.catalog.faults) > 0
+	l.report.Refused = len(l.faults) > 0
 }
 
 // checkNotEmpty warns about a catalog without packages if no other fault explains that.
 func (l *linter) checkNotEmpty() {
-	if l.report.Packages > 0 || len(l.located) > 0 {
+	if l.report.Packages > 0 || l.report.Refused {
 		return
 	}
 	message := "the catalog has no package, so catalogd would publish nothing"
 	if l.catalog.files == 0 {
 		message += "; check whether an .indexignore excludes all files"
 	}
-	l.located = append(l.located, Fault{Severity: Warning, Rule: "no-package", Message: message})
+	l.add(Fault{Rule: "no-package", Message: message})
 }
 
 // yamlLine is the prefix of errors of the YAML library.
@@ -200,15 +199,16 @@ func (l *linter) checkGroup(name string, g *group) error {
 	case err != nil:
 		return err
 	case invalid == nil:
-		return p.addWarnings(valid)
+		p.faults = nil
+		err = p.addWarnings(valid)
 	case !partial: // missing blobs may be in unreadable files
 		l.report.Invalid = append(l.report.Invalid, name)
 		if len(p.faults) == 0 {
 			p.fault(g.blobs[0], "package-invalid", nil, "%s", invalid.Reason)
 		}
 	}
-	l.pending = append(l.pending, p.faults...)
-	return nil
+	l.faults = append(l.faults, p.faults...)
+	return err
 }
 
 // load validates a package as catalogd does.
@@ -243,12 +243,9 @@ func (l *linter) isPartial(name string, blobs []*blob) bool {
 // customSchemas warns about unknown schemas with OLM's prefix.
 func (l *linter) customSchemas(blobs []*blob) {
 	for _, b := range blobs {
-		if fbc.IsCustom(b.schema) && len(b.schema) > len("olm.") && b.schema[:len("olm.")] == "olm." {
-			l.pending = append(l.pending, pending{blob: b, path: []any{"schema"}, Fault: Fault{
-				Severity: Warning, Rule: "unknown-schema", Package: b.pkg,
-				Message: fmt.Sprintf(
-					"unknown schema %s with the prefix \"olm.\", which is reserved for OLM: correct the name, or use your own domain", quote(b.schema)),
-			}})
+		if fbc.IsCustom(b.schema) && strings.HasPrefix(b.schema, "olm.") && b.schema != "olm." {
+			l.faults = append(l.faults, newFault(b, b.pkg, "unknown-schema", []any{"schema"},
+				"unknown schema %q with the prefix \"olm.\", which is reserved for OLM: correct the name, or use your own domain", b.schema))
 		}
 	}
 }

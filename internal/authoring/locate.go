@@ -21,10 +21,14 @@ import (
 // locate finds the lines of pending faults and sorts all faults. It reads each file once.
 func (l *linter) locate() ([]Fault, error) {
 	byFile := map[string][]pending{}
-	for _, p := range l.pending {
-		byFile[p.blob.file] = append(byFile[p.blob.file], p)
+	var out []Fault
+	for _, p := range l.faults {
+		if p.blob == nil {
+			out = append(out, p.Fault)
+		} else {
+			byFile[p.blob.file] = append(byFile[p.blob.file], p)
+		}
 	}
-	out := l.located
 	for name, faults := range byFile {
 		located, err := locateIn(l.catalog.fsys, name, faults)
 		if err != nil {

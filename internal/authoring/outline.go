@@ -4,107 +4,97 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
+	"github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/diff"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// Outline has the names and hashes in a catalog, for comparison with another one. The hashes are catalogd's:
-// fbc.Hash of each blob, and of the blobs of each package.
-type Outline struct {
-	Packages map[string]OutlinePackage
-
-	catalog *catalog
-	groups  map[string]*group
-	found   map[key]*blob
-}
-
-// OutlinePackage is a package. The last of several blobs with the same name counts.
-type OutlinePackage struct {
-	Hash           string
-	DefaultChannel string
-	Channels       map[string]string // their hashes
-	Bundles        map[string]OutlineBundle
-}
-
-// OutlineBundle is a bundle.
-type OutlineBundle struct{ Version, Hash string }
-
-type key struct{ schema, pkg, name string }
-
-// NewOutline reads a catalog. It returns an error for one that catalogd would reject.
-func NewOutline(ctx context.Context, s *Source) (*Outline, error) {
+// Outline reads a catalog for a comparison. The hashes are catalogd's: fbc.Hash of each blob, and of the blobs of each
+// package. It returns an error for a catalog that catalogd would reject. Details can be loaded until the source is closed.
+func Outline(ctx context.Context, s *Source) (diff.Catalog, error) {
 	if s.refused != nil {
-		return nil, s.refused
+		return diff.Catalog{}, s.refused
 	}
 	c, err := s.read(ctx)
 	if err != nil {
-		return nil, err
+		return diff.Catalog{}, err
 	}
 	if len(c.faults) > 0 {
-		return nil, fmt.Errorf("reading the catalog: %w", c.faults[0])
+		return diff.Catalog{}, fmt.Errorf("reading the catalog: %w", c.faults[0])
 	}
-	o := &Outline{Packages: map[string]OutlinePackage{}, catalog: c, groups: c.groups(), found: map[key]*blob{}}
-	for name, g := range o.groups {
-		if !g.required {
-			continue
-		}
-		if o.Packages[name], err = o.outline(name, g.blobs); err != nil {
-			return nil, err
+	_, digest, _ := strings.Cut(s.Image, "@")
+	o := diff.Catalog{Digest: digest, Packages: map[string]diff.Package{}}
+	for name, g := range c.groups() {
+		if g.required {
+			load := func(context.Context) (*diff.Details, error) { return c.details(name, g.blobs) }
+			o.Packages[name] = diff.Package{Hash: hashOf(g.blobs), Load: load}
 		}
 	}
 	return o, nil
 }
 
-func (o *Outline) outline(name string, blobs []*blob) (OutlinePackage, error) {
-	p := OutlinePackage{Channels: map[string]string{}, Bundles: map[string]OutlineBundle{}}
-	for _, b := range blobs {
-		k := key{b.schema, name, b.name}
-		if b.schema == fbc.SchemaDeprecations {
-			k.name = "" // a name has no meaning
-		}
-		o.found[k] = b
-		switch b.schema {
-		case fbc.SchemaChannel:
-			p.Channels[b.name] = b.hash.String()
-		case fbc.SchemaBundle:
-			p.Bundles[b.name] = OutlineBundle{Version: b.version, Hash: b.hash.String()}
-		case fbc.SchemaPackage:
-			text, err := o.catalog.text(b)
-			if err != nil {
-				return p, err
-			}
-			var content struct {
-				DefaultChannel string `json:"defaultChannel"`
-			}
-			_ = json.Unmarshal(text, &content) // a wrong type is not a channel name
-			p.DefaultChannel = content.DefaultChannel
-		}
-	}
-	p.Hash = fbc.HashOfBlobs(func(yield func(fbc.Hash) bool) {
+func hashOf(blobs []*blob) string {
+	return fbc.HashOfBlobs(func(yield func(fbc.Hash) bool) {
 		for _, b := range blobs {
 			if !yield(b.hash) {
 				return
 			}
 		}
 	}).String()
-	return p, nil
 }
 
-// InvalidReason returns why catalogd would reject a package, "" if it is valid.
-func (o *Outline) InvalidReason(pkg string) (reason string, err error) {
-	_, invalid, err := o.catalog.load(pkg, o.groups[pkg].blobs)
+// details returns the content of a valid package, or why catalogd would reject it.
+func (c *catalog) details(name string, blobs []*blob) (*diff.Details, error) {
+	_, invalid, err := c.load(name, blobs)
+	if err != nil {
+		return nil, err
+	}
 	if invalid != nil {
-		reason = invalid.Reason
+		return &diff.Details{Invalid: invalid.Reason}, nil
 	}
-	return reason, err
+	d := diff.NewDetails()
+	for _, b := range blobs {
+		if b.schema == fbc.SchemaBundle {
+			d.Bundles[b.name] = diff.Bundle{Hash: b.hash.String(), Version: b.version}
+			continue
+		}
+		text, err := c.text(b)
+		if err != nil {
+			return nil, err
+		}
+		if err := addDetails(d, b, text); err != nil {
+			return nil, fmt.Errorf("package %q: reading its %s: %w", name, b.describe(), err)
+		}
+	}
+	return d, nil
 }
 
-// Blob returns the compact JSON of a blob, nil if there is none. For an olm.package blob pkg equals name;
-// olm.deprecations have no name.
-func (o *Outline) Blob(schema, pkg, name string) ([]byte, error) {
-	b := o.found[key{schema, pkg, name}]
-	if b == nil {
-		return nil, nil
+func addDetails(d *diff.Details, b *blob, text []byte) error {
+	switch b.schema {
+	case fbc.SchemaPackage:
+		var content struct{ DefaultChannel string }
+		err := json.Unmarshal(text, &content)
+		d.DefaultChannel = content.DefaultChannel
+		return err
+	case fbc.SchemaChannel:
+		var content struct{ Entries []channel.Entry }
+		err := json.Unmarshal(text, &content)
+		d.Channels[b.name] = diff.NewChannel(b.hash.String(), content.Entries)
+		return err
+	case fbc.SchemaDeprecations:
+		var content struct {
+			Entries []struct {
+				Reference struct{ Schema, Name string }
+				Message   string
+			}
+		}
+		err := json.Unmarshal(text, &content)
+		for _, e := range content.Entries {
+			d.Deprecations[diff.Reference{Kind: strings.TrimPrefix(e.Reference.Schema, "olm."), Name: e.Reference.Name}] = e.Message
+		}
+		return err
 	}
-	return o.catalog.text(b)
+	return nil
 }

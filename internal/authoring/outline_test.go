@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
+
+	channels "github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/diff"
 )
 
 func half(text string) string {
@@ -18,22 +20,25 @@ func TestOutline(t *testing.T) {
 	const (
 		pkg        = `{"schema":"olm.package","name":"foo","defaultChannel":"a"}`
 		channel    = `{"schema":"olm.channel","package":"foo","name":"a","entries":[{"name":"foo.v1"}]}`
-		bundle     = `{"schema":"olm.bundle","package":"foo","name":"foo.v1","properties":[{"type":"olm.package","value":{"version":"1.0.0"}}]}`
+		bundle     = `{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"i","properties":` +
+			`[{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}}]}`
 		custom     = `{"schema":"custom","package":"foo"}`
 		homeless   = `{"schema":"custom"}`
-		deprecates = `{"schema":"olm.deprecations","package":"bar"}`
+		deprecates = `{"schema":"olm.deprecations","package":"foo","entries":` +
+			`[{"reference":{"schema":"olm.channel","name":"a"},"message":"old"}]}`
+		unknown = `{"schema":"olm.deprecations","package":"bar"}`
 	)
 	dir := writeTree(t, map[string]string{
 		"a.json": homeless + custom + channel, // before the package, as files are read in lexical order
 		"b.yaml": "schema: olm.package\nname: foo\ndefaultChannel: a\n",
-		"c.json": bundle + deprecates,
+		"c.json": bundle + deprecates + unknown,
 	})
 	s, err := Open(t.Context(), dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	o, err := NewOutline(t.Context(), s)
+	o, err := Outline(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,37 +52,41 @@ func TestOutline(t *testing.T) {
 		}
 		return joined
 	}
-	want := map[string]OutlinePackage{
-		"foo": {
-			Hash:           half(raw(custom, channel, pkg, bundle)),
-			DefaultChannel: "a",
-			Channels:       map[string]string{"a": half(channel)},
-			Bundles:        map[string]OutlineBundle{"foo.v1": {Version: "1.0.0", Hash: half(bundle)}},
-		},
-		"bar": {Hash: half(raw(deprecates))},
+	for name, hash := range map[string]string{
+		"foo": half(raw(custom, channel, pkg, bundle, deprecates)),
+		"bar": half(raw(unknown)),
+	} {
+		if got := o.Packages[name].Hash; got != hash {
+			t.Errorf("package %s has hash %s, want %s", name, got, hash)
+		}
 	}
-	if diff := cmp.Diff(want, o.Packages, cmpopts.EquateEmpty()); diff != "" {
+	if len(o.Packages) != 2 {
+		t.Errorf("got %d packages, want 2", len(o.Packages))
+	}
+	got, err := o.Packages["foo"].Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := diff.NewDetails()
+	want.DefaultChannel = "a"
+	want.Channels["a"] = diff.NewChannel(half(channel), []channels.Entry{{Name: "foo.v1"}})
+	want.Bundles["foo.v1"] = diff.Bundle{Version: "1.0.0", Hash: half(bundle)}
+	want.Deprecations[diff.Reference{Kind: "channel", Name: "a"}] = "old"
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	for _, test := range []struct{ schema, pkg, name, want string }{
-		{"olm.package", "foo", "foo", pkg},
-		{"olm.channel", "foo", "a", channel},
-		{"olm.deprecations", "bar", "", deprecates},
-		{"olm.bundle", "foo", "nosuch", ""},
-	} {
-		if got, err := o.Blob(test.schema, test.pkg, test.name); err != nil || string(got) != test.want {
-			t.Errorf("%+v: got %s, %v", test, got, err)
-		}
+	if got, err := o.Packages["bar"].Load(t.Context()); err != nil || got.Invalid == "" {
+		t.Errorf("invalid package: got %+v, %v", got, err)
 	}
 }
 
-func TestOutlineOfWhatCannotBeRead(t *testing.T) {
+func TestOutlineRefusesUnreadableCatalog(t *testing.T) {
 	s, err := Open(t.Context(), writeTree(t, map[string]string{"a.json": "{"}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := NewOutline(t.Context(), s); err == nil {
+	if _, err := Outline(t.Context(), s); err == nil {
 		t.Error("got no error")
 	}
 }

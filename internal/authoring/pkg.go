@@ -19,7 +19,7 @@ type pkg struct {
 	*linter
 	name    string
 	partial bool // blobs may be missing
-	faults  []pending
+	faults  []pending // errors or, if the package is valid, warnings
 
 	packages     []decoded[declcfg.Package]
 	channels     []decoded[declcfg.Channel]
@@ -35,7 +35,7 @@ type decoded[T any] struct {
 }
 
 func (p *pkg) fault(b *blob, rule string, path []any, format string, args ...any) {
-	p.faults = append(p.faults, p.about(b, Error, rule, path, format, args...))
+	p.faults = append(p.faults, newFault(b, p.name, rule, path, format, args...))
 }
 
 // missing adds a fault about something absent, unless it may be in an unreadable file.
@@ -45,10 +45,8 @@ func (p *pkg) missing(b *blob, rule string, path []any, format string, args ...a
 	}
 }
 
-func (p *pkg) about(b *blob, severity Severity, rule string, path []any, format string, args ...any) pending {
-	return pending{blob: b, path: path, Fault: Fault{
-		Severity: severity, Rule: rule, Package: p.name, Message: fmt.Sprintf(format, args...),
-	}}
+func newFault(b *blob, pkg, rule string, path []any, format string, args ...any) pending {
+	return pending{blob: b, path: path, Fault: Fault{Rule: rule, Package: pkg, Message: fmt.Sprintf(format, args...)}}
 }
 
 // read decodes the blobs and checks each of them.
@@ -147,15 +145,15 @@ func (p *pkg) checkPackages() bool {
 	if len(p.packages) == 0 {
 		b := p.first()
 		p.missing(b, "package-unknown", []any{"package"},
-			"unknown package %s for %s: there is no olm.package blob of that name; add one, or correct the name", quote(p.name), b.describe())
+			"unknown package %q for %s: there is no olm.package blob of that name; add one, or correct the name", p.name, b.describe())
 		p.partial = true // the name may be misspelled
 		return true
 	}
 	if errs := validation.IsDNS1123Label(p.name); len(errs) > 0 {
-		p.fault(p.packages[0].blob, "package-name", []any{"name"}, "invalid package name %s: %s", quote(p.name), strings.Join(errs, "; "))
+		p.fault(p.packages[0].blob, "package-name", []any{"name"}, "invalid package name %q: %s", p.name, strings.Join(errs, "; "))
 	}
 	for _, d := range p.packages[1:] {
-		p.fault(d.blob, "package-duplicate", []any{"name"}, "duplicate package %s: the first is in %s; keep one of them", quote(p.name),
+		p.fault(d.blob, "package-duplicate", []any{"name"}, "duplicate package %q: the first is in %s; keep one of them", p.name,
 			p.packages[0].file)
 	}
 	for _, d := range p.packages {
@@ -192,7 +190,7 @@ func (p *pkg) checkDefault(b *blob, name string) {
 		}
 	}
 	p.missing(b, "default-channel", []any{"defaultChannel"},
-		"default channel %s not found: set defaultChannel to one of the package's channels%s", quote(name), p.channelNames())
+		"default channel %q not found: set defaultChannel to one of the package's channels%s", name, p.channelNames())
 }
 
 // channelNames returns some channel names for a remedy.
@@ -225,14 +223,8 @@ func (p *pkg) first() *blob {
 
 // describe returns the kind and the name of a blob.
 func (b *blob) describe() string {
-	switch b.schema {
-	case fbc.SchemaChannel:
-		return "channel " + quote(b.name)
-	case fbc.SchemaBundle:
-		return "bundle " + quote(b.name)
-	case fbc.SchemaPackage:
-		return "package " + quote(b.name)
-	default:
+	if b.schema == fbc.SchemaDeprecations {
 		return "deprecations"
 	}
+	return fmt.Sprintf("%s %q", strings.TrimPrefix(b.schema, "olm."), b.name)
 }

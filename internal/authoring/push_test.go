@@ -285,7 +285,7 @@ func lintArchive(t *testing.T, ref, file string) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewOutline(t.Context(), s); (err != nil) != report.Refused {
+	if _, err := Outline(t.Context(), s); (err != nil) != report.Refused {
 		t.Errorf("refused: %t, the outline has the error %v", report.Refused, err)
 	}
 	return report

@@ -1,7 +1,6 @@
 package authoring
 
 import (
-	"strconv"
 	"strings"
 	"unicode"
 )
@@ -62,8 +61,6 @@ var Rules = map[string]Rule{
 	"no-description":             {Warning, "A package has a description."},
 	"bundle-objects":             {Warning, "Bundles have olm.csv.metadata instead of olm.bundle.object."},
 }
-
-func quote(s string) string { return strconv.Quote(s) }
 
 // printable removes control characters, which could affect a terminal.
 func printable(s string) string {

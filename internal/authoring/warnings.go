@@ -14,39 +14,34 @@ import (
 // addWarnings adds warnings about a valid package, at most one of a kind for its bundles.
 func (p *pkg) addWarnings(valid *fbc.Package) error {
 	of := p.packages[0]
-	warn := func(b *blob, rule string, path []any, format string, args ...any) {
-		p.pending = append(p.pending, p.about(b, Warning, rule, path, format, args...))
-	}
 	if icon := of.content.Icon; icon == nil || len(icon.Data) == 0 {
-		warn(of.blob, "no-icon", nil, "package %s has no icon: lists show a placeholder", quote(p.name))
+		p.fault(of.blob, "no-icon", nil, "package %q has no icon: lists show a placeholder", p.name)
 	} else if !strings.HasPrefix(icon.MediaType, "image/") {
-		warn(of.blob, "no-icon", []any{"icon"}, "mediatype %s of the icon is not an image type: set it to, for example, image/svg+xml",
-			quote(icon.MediaType))
+		p.fault(of.blob, "no-icon", []any{"icon"}, "mediatype %q of the icon is not an image type: set it to, for example, image/svg+xml",
+			icon.MediaType)
 	}
-	description, err := p.checkHeads(valid, warn)
+	description, err := p.checkHeads(valid)
 	if err != nil {
 		return err
 	}
 	if !description {
-		warn(of.blob, "no-description", nil, "package %s has no description, and the head of its default channel has none either", quote(p.name))
+		p.fault(of.blob, "no-description", nil, "package %q has no description, and the head of its default channel has none either", p.name)
 	}
-	for i, d := range p.deprecations {
-		for j, e := range d.content.Entries {
+	for _, d := range p.deprecations {
+		for i, e := range d.content.Entries {
 			if e.Reference.Schema == fbc.SchemaChannel && e.Reference.Name == valid.DefaultChannel {
-				warn(p.deprecations[i].blob, "default-channel-deprecated", []any{"entries", j, "reference"},
-					"the default channel %s is deprecated, and clients that select no channel get it: change the default", quote(valid.DefaultChannel))
+				p.fault(d.blob, "default-channel-deprecated", []any{"entries", i, "reference"},
+					"the default channel %q is deprecated, and clients that select no channel get it: change the default", valid.DefaultChannel)
 			}
 		}
 	}
-	p.checkDowngrades(warn)
-	p.checkBundleStyle(warn)
+	p.checkDowngrades()
+	p.checkBundleStyle()
 	return nil
 }
 
-type warnFunc func(b *blob, rule string, path []any, format string, args ...any)
-
 // checkHeads warns about channels that OperatorPackages omit. It reports whether the package has a description.
-func (p *pkg) checkHeads(valid *fbc.Package, warn warnFunc) (described bool, err error) {
+func (p *pkg) checkHeads(valid *fbc.Package) (described bool, err error) {
 	described = valid.Description != ""
 	hidden := 0
 	for _, ch := range valid.Channels {
@@ -64,14 +59,13 @@ func (p *pkg) checkHeads(valid *fbc.Package, warn warnFunc) (described bool, err
 		if !errors.Is(err, fbc.ErrNoCSV) {
 			reason = "has a ClusterServiceVersion that cannot be used: " + oneLine(err)
 		}
-		warn(p.channel(ch.Name), "no-csv", nil, "channel %s is missing in the OperatorPackage: its head %s %s", quote(ch.Name), quote(ch.Head),
-			reason)
+		p.fault(p.channel(ch.Name), "no-csv", nil, "channel %q is missing in the OperatorPackage: its head %q %s", ch.Name, ch.Head, reason)
 	}
 	if hidden == len(valid.Channels) {
 		p.report.Hidden = append(p.report.Hidden, p.name)
-		p.pending = append(p.pending, p.about(p.packages[0].blob, Warning, "package-no-csv", nil,
-			"package %s will not be published: no channel has a head with a ClusterServiceVersion (olm.csv.metadata) that can be used; "+
-				"render the bundles again with opm", quote(p.name)))
+		p.fault(p.packages[0].blob, "package-no-csv", nil,
+			"package %q will not be published: no channel has a head with a ClusterServiceVersion (olm.csv.metadata) that can be used; "+
+				"render the bundles again with opm", p.name)
 	}
 	return described, nil
 }
@@ -94,57 +88,41 @@ func (p *pkg) channel(name string) *blob {
 	return p.packages[0].blob // impossible in a valid package
 }
 
-func (p *pkg) checkBundleStyle(warn warnFunc) {
-	var tagged, objects *bundle
-	tags, withObjects := 0, 0
+func (p *pkg) checkBundleStyle() {
+	var objects []*bundle
 	for _, b := range p.bundles {
 		if b.tagged != nil {
-			if tags++; tagged == nil {
-				tagged = b
-			}
+			p.tagged = append(p.tagged, newFault(b.blob, p.name, "image-tag", b.tagged, ""))
 		}
 		if b.objects {
-			if withObjects++; objects == nil {
-				objects = b
-			}
+			objects = append(objects, b)
 		}
 	}
-	if tags > 0 {
-		p.tags.add(tags, p.about(tagged.blob, Warning, "image-tag", tagged.tagged, ""))
-	}
-	if withObjects > 0 {
-		warn(objects.blob, "bundle-objects", []any{"properties"},
-			"%d of %d bundles of package %s carry olm.bundle.object, which is deprecated and large, and no olm.csv.metadata: convert them "+
+	if len(objects) > 0 {
+		p.fault(objects[0].blob, "bundle-objects", []any{"properties"},
+			"%d of %d bundles of package %q carry olm.bundle.object, which is deprecated and large, and no olm.csv.metadata: convert them "+
 				"with opm render --migrate-level=bundle-object-to-csv-metadata",
-			withObjects, len(p.bundles), quote(p.name))
+			len(objects), len(p.bundles), p.name)
 	}
 }
 
-// tags counts image references by tag. A catalog gets one warning, because many catalogs use tags throughout.
-type tags struct {
-	packages, bundles int
-	first             pending
-}
-
-func (t *tags) add(bundles int, first pending) {
-	if t.packages++; t.packages == 1 {
-		t.first = first
-	}
-	t.bundles += bundles
-}
-
+// checkTags warns once about image references by tag, because many catalogs use tags throughout.
 func (l *linter) checkTags() {
-	if l.tags.packages == 0 {
+	if len(l.tagged) == 0 {
 		return
 	}
-	warning := l.tags.first
+	packages := map[string]bool{}
+	for _, f := range l.tagged {
+		packages[f.Package] = true
+	}
+	warning := l.tagged[0]
 	warning.Message = fmt.Sprintf("images are referenced by tag, which can move: %s in %d of %s, the first here; reference them by digest",
-		count(l.tags.bundles, "bundle"), l.tags.packages, count(l.report.Packages, "package"))
-	l.pending = append(l.pending, warning)
+		count(len(l.tagged), "bundle"), len(packages), count(l.report.Packages, "package"))
+	l.faults = append(l.faults, warning)
 }
 
 // checkDowngrades warns about entries that replace a newer version, which OLM would downgrade.
-func (p *pkg) checkDowngrades(warn warnFunc) {
+func (p *pkg) checkDowngrades() {
 	versions := map[string]string{}
 	for _, b := range p.bundles {
 		versions[b.name] = b.version
@@ -158,9 +136,9 @@ func (p *pkg) checkDowngrades(warn warnFunc) {
 			from, errFrom := semver.Parse(replaced)
 			to, errTo := semver.Parse(versions[e.Name])
 			if errFrom == nil && errTo == nil && channel.IsDowngrade(from, to) {
-				warn(ch.blob, "entry-downgrade", []any{"entries", i, "replaces"},
-					"channel %s: entry %s replaces %s, which is newer, so this is a downgrade: replace an older entry, or omit replaces",
-					quote(ch.name), quote(e.Name), quote(e.Replaces))
+				p.fault(ch.blob, "entry-downgrade", []any{"entries", i, "replaces"},
+					"channel %q: entry %q replaces %q, which is newer, so this is a downgrade: replace an older entry, or omit replaces",
+					ch.name, e.Name, e.Replaces)
 			}
 		}
 	}

@@ -47,6 +47,11 @@ type Details struct {
 	Deprecations   map[Reference]string // messages
 }
 
+// NewDetails returns empty details.
+func NewDetails() *Details {
+	return &Details{Channels: map[string]Channel{}, Bundles: map[string]Bundle{}, Deprecations: map[Reference]string{}}
+}
+
 // Bundle is a bundle.
 type Bundle struct{ Hash, Version string }
 

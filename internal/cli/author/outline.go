@@ -2,7 +2,6 @@ package author
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 	"github.com/operator-catalogs/catalogd/internal/diff"
-	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
 // catalogRef matches catalogs of the cluster, as opposed to images and paths.
@@ -34,7 +32,7 @@ func outlineOf(ctx context.Context, s *session.Session, ref string, insecure boo
 	if err != nil {
 		return diff.Catalog{}, nil, err
 	}
-	o, err = localOutline(ctx, source)
+	o, err = authoring.Outline(ctx, source)
 	o.Name = ref
 	if err != nil {
 		return diff.Catalog{}, nil, fmt.Errorf("%s: %w", ref, errors.Join(err, source.Close()))
@@ -112,7 +110,7 @@ func servedDetails(ctx context.Context, s *content.Service, catalog, version, pk
 	if err := s.Query(ctx, catalog, version, inPackage, map[string]any{"p": pkg}, &is); err != nil {
 		return nil, err
 	}
-	d := newPackageDetails()
+	d := diff.NewDetails()
 	d.DefaultChannel = is.Package.DefaultChannel.Name
 	deprecate(d, diff.Reference{Kind: "package"}, is.Package.Deprecation)
 	for _, c := range is.Package.Channels {
@@ -133,66 +131,8 @@ func servedDetails(ctx context.Context, s *content.Service, catalog, version, pk
 	return d, err
 }
 
-func newPackageDetails() *diff.Details {
-	return &diff.Details{
-		Channels: map[string]diff.Channel{}, Bundles: map[string]diff.Bundle{}, Deprecations: map[diff.Reference]string{},
-	}
-}
-
 func deprecate(d *diff.Details, of diff.Reference, by *content.Deprecation) {
 	if by != nil {
 		d.Deprecations[of] = by.Message
 	}
-}
-
-func localOutline(ctx context.Context, source *authoring.Source) (diff.Catalog, error) {
-	read, err := authoring.NewOutline(ctx, source)
-	if err != nil {
-		return diff.Catalog{}, err
-	}
-	_, digest, _ := strings.Cut(source.Image, "@")
-	o := diff.Catalog{Digest: digest, Packages: map[string]diff.Package{}}
-	for name, p := range read.Packages {
-		load := func(context.Context) (*diff.Details, error) { return localDetails(read, name) }
-		o.Packages[name] = diff.Package{Hash: p.Hash, Load: load}
-	}
-	return o, nil
-}
-
-func localDetails(read *authoring.Outline, pkg string) (*diff.Details, error) {
-	if reason, err := read.InvalidReason(pkg); err != nil || reason != "" {
-		return &diff.Details{Invalid: reason}, err
-	}
-	p := read.Packages[pkg]
-	d := newPackageDetails()
-	d.DefaultChannel = p.DefaultChannel
-	for name, b := range p.Bundles {
-		d.Bundles[name] = diff.Bundle{Hash: b.Hash, Version: b.Version}
-	}
-	for name, hash := range p.Channels {
-		blob, err := read.Blob(fbc.SchemaChannel, pkg, name)
-		if err != nil {
-			return nil, err
-		}
-		var says struct{ Entries []channel.Entry }
-		_ = json.Unmarshal(blob, &says) // an unreadable channel has no entries
-		d.Channels[name] = diff.NewChannel(hash, says.Entries)
-	}
-	blob, err := read.Blob(fbc.SchemaDeprecations, pkg, "")
-	if err != nil || blob == nil {
-		return d, err
-	}
-	var says struct {
-		Entries []struct {
-			Reference struct{ Schema, Name string }
-			Message   string
-		}
-	}
-	if err := json.Unmarshal(blob, &says); err != nil {
-		return nil, fmt.Errorf("package %q: reading its deprecations: %w", pkg, err)
-	}
-	for _, entry := range says.Entries {
-		d.Deprecations[diff.Reference{Kind: strings.TrimPrefix(entry.Reference.Schema, "olm."), Name: entry.Reference.Name}] = entry.Message
-	}
-	return d, nil
 }
