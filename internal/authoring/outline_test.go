@@ -18,9 +18,9 @@ func half(text string) string {
 
 func TestOutline(t *testing.T) {
 	const (
-		pkg        = `{"schema":"olm.package","name":"foo","defaultChannel":"a"}`
-		channel    = `{"schema":"olm.channel","package":"foo","name":"a","entries":[{"name":"foo.v1"}]}`
-		bundle     = `{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"i","properties":` +
+		pkg     = `{"schema":"olm.package","name":"foo","defaultChannel":"a"}`
+		channel = `{"schema":"olm.channel","package":"foo","name":"a","entries":[{"name":"foo.v1"}]}`
+		bundle  = `{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"i","properties":` +
 			`[{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}}]}`
 		custom     = `{"schema":"custom","package":"foo"}`
 		homeless   = `{"schema":"custom"}`

@@ -18,7 +18,7 @@ import (
 type pkg struct {
 	*linter
 	name    string
-	partial bool // blobs may be missing
+	partial bool      // blobs may be missing
 	faults  []pending // errors or, if the package is valid, warnings
 
 	packages     []decoded[declcfg.Package]

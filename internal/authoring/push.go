@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -56,17 +57,21 @@ func Push(ctx context.Context, index v1.ImageIndex, tag name.Tag, opts Options) 
 		return name.Digest{}, fmt.Errorf("computing the digest: %w", err)
 	}
 	updates := make(chan v1.Update, 100)
-	reported := make(chan struct{})
+	counted := make(chan struct{})
+	var done, total atomic.Int64
 	go func() {
-		defer close(reported)
+		defer close(counted)
 		for update := range updates {
-			if opts.Progress != nil && update.Error == nil {
-				opts.Progress(update.Complete, update.Total)
+			if update.Error == nil {
+				done.Store(update.Complete)
+				total.Store(update.Total)
 			}
 		}
 	}()
-	err = remote.WriteIndex(tag, index, append(opts.remote(&meter{}), remote.WithContext(ctx), remote.WithProgress(updates))...)
-	<-reported // WriteIndex closes updates on every path
+	end := opts.watch(func() (int64, int64) { return done.Load(), total.Load() })
+	err = remote.WriteIndex(tag, index, append(opts.remote(), remote.WithContext(ctx), remote.WithProgress(updates))...)
+	<-counted // WriteIndex closes updates on every path
+	end()
 	if err != nil {
 		return name.Digest{}, explainPush(tag, err)
 	}

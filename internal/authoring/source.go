@@ -5,7 +5,9 @@
 package authoring
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -35,8 +38,8 @@ type Options struct {
 	Keychain authn.Keychain
 	// UserAgent defaults to kubectl-catalog.
 	UserAgent string
-	// Progress, if not nil, receives the transferred and total bytes of an image; a total of 0 is unknown. Calls may be
-	// concurrent.
+	// Progress, if not nil, is called several times per second with the transferred and total bytes of an image; a total
+	// of 0 is unknown. Calls are not concurrent.
 	Progress func(done, total int64)
 }
 
@@ -140,13 +143,11 @@ func pull(ctx context.Context, text string, opts Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	moved := &meter{report: opts.Progress}
-	access := append(opts.remote(moved), remote.WithContext(ctx))
+	access := append(opts.remote(), remote.WithContext(ctx))
 	descriptor, err := remote.Get(ref, access...)
 	if err != nil {
 		return nil, fmt.Errorf("%w; no directory or file is named %s", registry.Explain("resolving "+text, ref, err), text)
 	}
-	moved.total = totalBytes(descriptor)
 	temp, err := os.MkdirTemp("", "kubectl-catalog-")
 	if err != nil {
 		return nil, err
@@ -157,7 +158,10 @@ func pull(ctx context.Context, text string, opts Options) (*Source, error) {
 	}
 	digest := ref.Context().Digest(descriptor.Digest.String())
 	s := &Source{Image: digest.String(), root: root, files: root.FS(), temp: temp}
-	_, err = unpack.Image(ctx, digest, root, unpack.Options{Remote: access})
+	var fetched unpack.Progress
+	end := opts.watch(fetched.Bytes)
+	_, err = unpack.Image(ctx, digest, root, unpack.Options{Remote: access, Progress: &fetched})
+	end()
 	if _, ok := errors.AsType[*unpack.InvalidImageError](err); ok {
 		s.refused, err = err, nil
 	}
@@ -174,22 +178,51 @@ func (o Options) name() []name.Option {
 	return nil
 }
 
-// platform is the preferred image of an index, as in unpack.
-var platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+// progressInterval is the interval of calls of Options.Progress.
+const progressInterval = 200 * time.Millisecond
 
-// totalBytes returns the size of the download, 0 if unknown.
-func totalBytes(descriptor *remote.Descriptor) int64 {
-	img, err := descriptor.Image()
-	if err != nil {
-		return 0
+// watch reports the progress of a transfer until end is called.
+func (o Options) watch(transferred func() (done, total int64)) (end func()) {
+	if o.Progress == nil {
+		return func() {}
 	}
-	manifest, err := img.Manifest()
-	if err != nil {
-		return 0
+	ticker := time.NewTicker(progressInterval)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			o.Progress(transferred())
+			select {
+			case <-ticker.C:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() {
+		ticker.Stop()
+		close(stop)
+		<-stopped
+		o.Progress(transferred())
 	}
-	total := int64(0)
-	for _, layer := range manifest.Layers {
-		total += layer.Size
+}
+
+// remote returns the options of go-containerregistry.
+func (o Options) remote() []remote.Option {
+	var wire http.RoundTripper = remote.DefaultTransport
+	if direct, ok := wire.(*http.Transport); ok && o.Insecure {
+		direct = direct.Clone()
+		direct.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the user asked for it
+		wire = direct
 	}
-	return total
+	keychain := o.Keychain
+	if keychain == nil {
+		keychain = authn.DefaultKeychain
+	}
+	return []remote.Option{
+		remote.WithTransport(wire),
+		remote.WithAuthFromKeychain(keychain),
+		remote.WithUserAgent(cmp.Or(o.UserAgent, "kubectl-catalog")),
+		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}), // as in unpack
+	}
 }

@@ -13,19 +13,23 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Sink receives the blobs of a catalog; pkg is their package, "" if none. Commit makes them visible. Abort
-// discards what is not committed; it may follow Commit.
-type Sink interface {
-	Put(pkg string, blob []byte) error
-	Commit() error
-	Abort()
+// A Sink receives the blobs of a catalog. Commit makes them visible. Abort discards what is not committed; it may follow
+// Commit.
+type Sink struct {
+	// Put writes a blob; pkg is its package, "" if none.
+	Put func(pkg string, blob []byte) error
+
+	close       func() error
+	path, aside string // the content is written aside and renamed to path; empty for a stream
 }
 
 // ToPath returns a Sink for a path: one file with the suffix .json, .yaml or .yml, otherwise a directory with a
 // file per package. It replaces existing content if force is set, and returns an ExistsError otherwise.
-func ToPath(path string, force bool) (Sink, error) {
+func ToPath(path string, force bool) (*Sink, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -33,20 +37,57 @@ func ToPath(path string, force bool) (Sink, error) {
 	if err := mayReplace(path, force); err != nil {
 		return nil, err
 	}
-	aside := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))
-	p := pending{path: path, aside: aside}
+	s := &Sink{path: path, aside: filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))}
+	encode := JSON
 	switch strings.ToLower(filepath.Ext(path)) {
-	case ".json":
-		return newFileSink(p, JSON)
 	case ".yaml", ".yml":
-		return newFileSink(p, YAML)
+		encode = YAML
+	case ".json":
+	default:
+		return s, s.openDir()
 	}
-	return newDirSink(p)
+	file, err := os.OpenFile(s.aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	s.Put, s.close = ToWriter(file, encode).Put, file.Close
+	return s, err
 }
 
 // ToWriter returns a Sink that writes encoded blobs at once.
-func ToWriter(w io.Writer, encode func(blob []byte) ([]byte, error)) Sink {
-	return &streamSink{w, encode}
+func ToWriter(w io.Writer, encode func(blob []byte) ([]byte, error)) *Sink {
+	put := func(_ string, blob []byte) error {
+		text, err := encode(blob)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	return &Sink{Put: put, close: func() error { return nil }}
+}
+
+// Commit makes the content visible.
+func (s *Sink) Commit() error {
+	if err := s.close(); err != nil || s.path == "" {
+		return err
+	}
+	old := s.aside + ".old"
+	switch err := os.Rename(s.path, old); {
+	case errors.Is(err, fs.ErrNotExist):
+		return os.Rename(s.aside, s.path)
+	case err != nil:
+		return err
+	}
+	if err := os.Rename(s.aside, s.path); err != nil {
+		return errors.Join(err, os.Rename(old, s.path))
+	}
+	return os.RemoveAll(old)
+}
+
+// Abort discards the content that is not committed.
+func (s *Sink) Abort() {
+	_ = s.close()
+	if s.path != "" {
+		_ = os.RemoveAll(s.aside)
+	}
 }
 
 // ExistsError is the error for existing content that must not be replaced.
@@ -92,83 +133,29 @@ func holdsWorkingDirectory(path string) bool {
 	return err == nil && way != ".." && !strings.HasPrefix(way, ".."+string(filepath.Separator))
 }
 
-// pending is written aside and renamed to path when complete.
-type pending struct {
-	path, aside string
-}
-
-func (p pending) commit() error {
-	old := p.aside + ".old"
-	switch err := os.Rename(p.path, old); {
-	case errors.Is(err, fs.ErrNotExist):
-		return os.Rename(p.aside, p.path)
-	case err != nil:
+// openDir makes s write to a directory, with a directory for each package.
+func (s *Sink) openDir() error {
+	if err := os.Mkdir(s.aside, 0o777); err != nil {
 		return err
 	}
-	if err := os.Rename(p.aside, p.path); err != nil {
-		return errors.Join(err, os.Rename(old, p.path))
-	}
-	return os.RemoveAll(old)
-}
-
-func (p pending) abort() { _ = os.RemoveAll(p.aside) }
-
-// fileSink writes all blobs to one file.
-type fileSink struct {
-	pending
-	file   *os.File
-	encode func([]byte) ([]byte, error)
-}
-
-func newFileSink(p pending, encode func([]byte) ([]byte, error)) (*fileSink, error) {
-	file, err := os.OpenFile(p.aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	return &fileSink{p, file, encode}, err
-}
-
-func (s *fileSink) Put(_ string, blob []byte) error {
-	text, err := s.encode(blob)
+	root, err := os.OpenRoot(s.aside)
 	if err != nil {
-		return err
+		return errors.Join(err, os.Remove(s.aside))
 	}
-	_, err = s.file.Write(text)
-	return err
+	d := &dir{root: root}
+	s.Put, s.close = d.put, d.close
+	return nil
 }
 
-func (s *fileSink) Commit() error {
-	if err := s.file.Close(); err != nil {
-		return err
-	}
-	return s.pending.commit()
+type dir struct {
+	root *os.Root
+	pkg  string // package of file
+	file *os.File
 }
 
-func (s *fileSink) Abort() {
-	_ = s.file.Close()
-	s.pending.abort()
-}
-
-// dirSink writes a directory per package.
-type dirSink struct {
-	pending
-	root  *os.Root
-	names names
-	pkg   string // package of file
-	file  *os.File
-}
-
-func newDirSink(p pending) (*dirSink, error) {
-	if err := os.Mkdir(p.aside, 0o777); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(p.aside)
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(p.aside))
-	}
-	return &dirSink{pending: p, root: root, names: names{taken: map[string]bool{"catalog.json": true}, of: map[string]string{}}}, nil
-}
-
-func (s *dirSink) Put(pkg string, blob []byte) error {
-	if s.file == nil || pkg != s.pkg {
-		if err := s.open(pkg); err != nil {
+func (d *dir) put(pkg string, blob []byte) error {
+	if d.file == nil || pkg != d.pkg {
+		if err := d.open(pkg); err != nil {
 			return err
 		}
 	}
@@ -176,94 +163,48 @@ func (s *dirSink) Put(pkg string, blob []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.file.Write(text)
+	_, err = d.file.Write(text)
 	return err
 }
 
 // open opens the file of a package for appending, because its blobs may be scattered in a catalog.
-func (s *dirSink) open(pkg string) error {
-	if err := s.close(); err != nil {
+func (d *dir) open(pkg string) error {
+	if err := d.closeFile(); err != nil {
 		return err
 	}
 	name := "catalog.json"
 	if pkg != "" {
-		dir := s.names.dir(pkg)
-		if err := s.root.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		name = dirOf(pkg) + "/catalog.json"
+		if err := d.root.MkdirAll(dirOf(pkg), 0o777); err != nil {
 			return err
 		}
-		name = dir + "/catalog.json"
 	}
-	file, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	file, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return err
 	}
-	s.pkg, s.file = pkg, file
+	d.pkg, d.file = pkg, file
 	return nil
 }
 
-func (s *dirSink) close() error {
-	if s.file == nil {
+func (d *dir) closeFile() error {
+	if d.file == nil {
 		return nil
 	}
-	err := s.file.Close()
-	s.file = nil
+	err := d.file.Close()
+	d.file = nil
 	return err
 }
 
-func (s *dirSink) Commit() error {
-	if err := errors.Join(s.close(), s.root.Close()); err != nil {
-		return err
+func (d *dir) close() error { return errors.Join(d.closeFile(), d.root.Close()) }
+
+var unsafe = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// dirOf returns the directory of a package: its name or, if that is no DNS label and thus invalid, a safe name with a hash.
+func dirOf(pkg string) string {
+	if len(validation.IsDNS1123Label(pkg)) == 0 {
+		return pkg
 	}
-	return s.pending.commit()
-}
-
-func (s *dirSink) Abort() {
-	_ = errors.Join(s.close(), s.root.Close())
-	s.pending.abort()
-}
-
-// streamSink writes to a stream.
-type streamSink struct {
-	to     io.Writer
-	encode func([]byte) ([]byte, error)
-}
-
-func (s *streamSink) Put(_ string, blob []byte) error {
-	text, err := s.encode(blob)
-	if err != nil {
-		return err
-	}
-	_, err = s.to.Write(text)
-	return err
-}
-
-func (s *streamSink) Commit() error { return nil }
-func (s *streamSink) Abort()        {}
-
-// maxDirName is below the 255 bytes that file systems allow.
-const maxDirName = 200
-
-var (
-	dirName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9_-])?$`)
-	notInDir = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
-)
-
-// names gives each package its own directory. It appends a hash to a name that is unsafe or taken in another
-// case.
-type names struct {
-	taken map[string]bool   // in lower case: some file systems ignore case
-	of    map[string]string // directories by package
-}
-
-func (n names) dir(pkg string) string {
-	if dir, ok := n.of[pkg]; ok {
-		return dir
-	}
-	dir := pkg
-	if len(pkg) > maxDirName || !dirName.MatchString(pkg) || n.taken[strings.ToLower(pkg)] {
-		plain := notInDir.ReplaceAllString(pkg, "_")
-		dir = fmt.Sprintf("%s-%x", plain[:min(len(plain), maxDirName)], sha256.Sum256([]byte(pkg)))[:min(len(plain), maxDirName)+17]
-	}
-	n.of[pkg], n.taken[strings.ToLower(dir)] = dir, true
-	return dir
+	plain := unsafe.ReplaceAllString(pkg, "_")
+	return fmt.Sprintf("%s-%.8x", plain[:min(len(plain), 200)], sha256.Sum256([]byte(pkg)))
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,22 +49,15 @@ func openSource(ctx context.Context, s *session.Session, ref string, insecure bo
 	return source, referenceError(err)
 }
 
-// transferProgress returns a function that shows the bytes of a transfer a few times per second. It is safe for concurrent use.
+// transferProgress returns a function that shows the bytes of a transfer.
 func transferProgress(progress *output.Progress, stage string) func(done, total int64) {
-	const interval = 200 * time.Millisecond
-	var mu sync.Mutex
 	rate := output.NewRate()
 	return func(done, total int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		since, started := rate.Since()
-		switch {
-		case !started:
-			rate.Progress(done, total)
-			progress.Show(stage, "")
-		case done == total || since >= interval:
-			progress.Show(stage, rate.Progress(done, total))
+		detail := rate.Progress(done, total)
+		if done == 0 {
+			detail = ""
 		}
+		progress.Show(stage, detail)
 	}
 }
 

@@ -123,7 +123,7 @@ func exportCatalog(ctx context.Context, s *session.Session, req exportRequest) (
 }
 
 // openSink opens the destination. On a terminal, harmful characters are replaced.
-func openSink(stdout *output.Terminal, req exportRequest) (export.Sink, error) {
+func openSink(stdout *output.Terminal, req exportRequest) (*export.Sink, error) {
 	if !req.isStream() {
 		to, err := export.ToPath(req.to, req.force)
 		if _, exists := errors.AsType[export.ExistsError](err); exists {
@@ -173,7 +173,7 @@ type exporter struct {
 	session          *session.Session
 	service          *content.Service
 	catalog, version string
-	to               export.Sink
+	to               *export.Sink
 	progress         *output.Progress
 	seen             map[string]bool // packages
 	blobs            int

@@ -16,9 +16,6 @@ type Rate struct {
 // NewRate returns a Rate that uses the system's clock.
 func NewRate() *Rate { return &Rate{Now: time.Now} }
 
-// Since returns the time since the last measurement, and false before the first.
-func (r *Rate) Since() (time.Duration, bool) { return r.Now().Sub(r.at), !r.at.IsZero() }
-
 // Progress returns bytes in words, with the share of total, if that is known, and the rate.
 func (r *Rate) Progress(bytes, total int64) string {
 	now := r.Now()
