@@ -1,9 +1,11 @@
 package authoring
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -36,25 +38,25 @@ func writeJSON(w io.Writer, v any) error {
 func (r *Report) writeText(w io.Writer) error {
 	var out strings.Builder
 	for _, f := range r.Faults {
-		fmt.Fprintf(&out, "%s%s: %s [%s]\n", f.prefix(r.Source), f.Severity, f.Message, f.Rule)
+		where := cmp.Or(printable(f.File), r.Source)
+		if at := f.Position(); at != "" {
+			where += ":" + at
+		}
+		fmt.Fprintf(&out, "%s: %s: %s [%s]\n", where, f.Severity, f.Message, f.Rule)
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// prefix returns "file:line:column: ", without unknown parts.
-func (f Fault) prefix(source string) string {
-	file := printable(f.File)
+// Position returns "line:column", without unknown parts.
+func (f Fault) Position() string {
 	switch {
-	case f.File == "":
-		return source + ": "
 	case f.Line == 0:
-		return file + ": "
+		return ""
 	case f.Column == 0:
-		return fmt.Sprintf("%s:%d: ", file, f.Line)
-	default:
-		return fmt.Sprintf("%s:%d:%d: ", file, f.Line, f.Column)
+		return strconv.Itoa(f.Line)
 	}
+	return fmt.Sprintf("%d:%d", f.Line, f.Column)
 }
 
 // Summary returns the number of faults and what catalogd would do, in one line.

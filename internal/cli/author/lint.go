@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -157,19 +156,9 @@ func printFaults(to *output.Terminal, r *authoring.Report) error {
 			style = output.Red
 		}
 		severity := to.Paint(style, fmt.Sprintf("%-7s", f.Severity))
-		lines.Printf("  %-8s %s %s %s\n", position(f), severity, output.Line(f.Message), to.Paint(output.Faint, f.Rule))
+		lines.Printf("  %-8s %s %s %s\n", f.Position(), severity, output.Line(f.Message), to.Paint(output.Faint, f.Rule))
 	}
 	return lines.Err
-}
-
-func position(f authoring.Fault) string {
-	switch {
-	case f.Line == 0:
-		return ""
-	case f.Column == 0:
-		return strconv.Itoa(f.Line)
-	}
-	return fmt.Sprintf("%d:%d", f.Line, f.Column)
 }
 
 func printRules(to *output.Terminal) error {

@@ -15,33 +15,15 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
 
-// existence says in words whether an object exists.
-type existence string
-
-const (
-	exists   existence = "exists"
-	notFound existence = "not found"
-	unknown  existence = "unknown (forbidden)"
-)
-
-// lookUp reports whether a referenced object exists. It reads only the metadata.
-func lookUp(ctx context.Context, s *session.Session, namespace string, r reference) (existence, error) {
+// lookUp returns an error if a referenced object does not exist or is forbidden. It reads only the metadata.
+func lookUp(ctx context.Context, s *session.Session, namespace string, r reference) error {
 	api, err := s.Client()
 	if err != nil {
-		return "", err
+		return err
 	}
 	var object metav1.PartialObjectMetadata
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(r.kind))
-	err = api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.name}, &object)
-	switch {
-	case err == nil:
-		return exists, nil
-	case apierrors.IsNotFound(err):
-		return notFound, nil
-	case apierrors.IsForbidden(err):
-		return unknown, nil
-	}
-	return "", err
+	return api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.name}, &object)
 }
 
 // warnOfMissing warns of objects that a new catalog names and that do not exist. catalogd waits for them.
@@ -55,7 +37,7 @@ func warnOfMissing(ctx context.Context, s *session.Session, c *v1beta1.CatalogSo
 		if r.use == bundleUse && createsBundle {
 			continue
 		}
-		if is, err := lookUp(ctx, s, namespace, r); err == nil && is == notFound {
+		if apierrors.IsNotFound(lookUp(ctx, s, namespace, r)) {
 			s.Stderr.Warnf("%s %q (%s) not found in namespace %s: catalogd needs it to pull the image", r.kind, r.name, r.use, namespace)
 		}
 	}

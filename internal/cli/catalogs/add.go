@@ -22,14 +22,6 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
-// addFlags are the flags of add.
-type addFlags struct {
-	spec    specFlags
-	caFile  string
-	wait    bool
-	timeout time.Duration
-}
-
 // An addRequest is the catalog to add.
 type addRequest struct {
 	catalog     *v1beta1.CatalogSource
@@ -39,7 +31,9 @@ type addRequest struct {
 }
 
 func newAddCommand(s *session.Session) *cobra.Command {
-	var flags addFlags
+	var spec specFlags
+	var caFile string
+	var req addRequest
 	cmd := &cobra.Command{
 		Use:   "add NAME IMAGE",
 		Short: "Add a catalog",
@@ -59,15 +53,15 @@ It waits for temporary failures to pass, such as an unreachable registry.`,
   kubectl catalog add versioned --image-template "registry.example/catalog:v{kube_major_version}.{kube_minor_version}"
   kubectl catalog add mine registry.example/catalog:latest --dry-run=client -o yaml > catalog.yaml`,
 	}
-	flags.spec.add(cmd.Flags())
-	cmd.Flags().StringVar(&flags.caFile, "ca-file", "", "PEM `file` with certificate authorities to trust in addition to those of catalogd's "+
+	flags := cmd.Flags()
+	spec.add(flags)
+	flags.StringVar(&caFile, "ca-file", "", "PEM `file` with certificate authorities to trust in addition to those of catalogd's "+
 		"system; stored in the ConfigMap NAME-ca, which is deleted with the catalog")
-	cmd.Flags().BoolVar(&flags.wait, "wait", false, "show the progress until the catalog is served and its packages are published")
-	cmd.Flags().DurationVar(&flags.timeout, "timeout", 10*time.Minute, "how long to wait")
+	flags.BoolVar(&req.wait, "wait", false, "show the progress until the catalog is served and its packages are published")
+	flags.DurationVar(&req.timeout, "timeout", 10*time.Minute, "how long to wait")
 	ch := newChange(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		req, err := flags.parse(s, args)
-		if err != nil {
+		if err := req.parse(s, spec, caFile, args); err != nil {
 			return err
 		}
 		return add(cmd.Context(), s, ch, req)
@@ -75,58 +69,59 @@ It waits for temporary failures to pass, such as an unreachable registry.`,
 	return cmd
 }
 
-// parse returns the request of a command line.
-func (f addFlags) parse(s *session.Session, args []string) (req addRequest, err error) {
-	req = addRequest{wait: f.wait, timeout: f.timeout}
-	if req.catalog, err = f.catalog(args); err != nil || f.caFile == "" {
-		return req, err
+// parse sets the catalog of a command line.
+func (r *addRequest) parse(s *session.Session, spec specFlags, caFile string, args []string) (err error) {
+	if err := validateNameAndImage(args, spec.catalog.Spec.ImageTemplate); err != nil {
+		return err
 	}
-	if req.authorities, err = s.ReadFile(f.caFile); err != nil {
-		return req, fmt.Errorf("--ca-file: %w", err)
+	if r.catalog, err = spec.source(); err != nil {
+		return err
 	}
-	if block, _ := pem.Decode(req.authorities); block == nil {
-		return req, fmt.Errorf("--ca-file: %s contains no PEM block (-----BEGIN CERTIFICATE-----)", f.caFile)
+	r.catalog.Name = args[0]
+	if len(args) == 2 {
+		r.catalog.Spec.Image = args[1]
 	}
-	return req, nil
+	if caFile == "" {
+		return nil
+	}
+	if spec.caBundle != "" {
+		return exit.Usagef("specify --ca-file or --ca-bundle, not both")
+	}
+	if r.catalog.Spec.Registry == nil {
+		r.catalog.Spec.Registry = &v1beta1.RegistryAccess{}
+	}
+	r.catalog.Spec.Registry.CABundle = &v1beta1.BundleReference{Kind: "ConfigMap", Name: args[0] + "-ca", Key: "ca.crt"}
+	if r.authorities, err = s.ReadFile(caFile); err != nil {
+		return fmt.Errorf("--ca-file: %w", err)
+	}
+	if block, _ := pem.Decode(r.authorities); block == nil {
+		return fmt.Errorf("--ca-file: %s contains no PEM block (-----BEGIN CERTIFICATE-----)", caFile)
+	}
+	return nil
 }
 
-// catalog returns the CatalogSource of a command line.
-func (f addFlags) catalog(args []string) (*v1beta1.CatalogSource, error) {
-	image := ""
+func validateNameAndImage(args []string, template string) error {
 	switch {
 	case len(args) == 0:
-		return nil, exit.Usagef("specify a name and an image: kubectl catalog add NAME IMAGE")
+		return exit.Usagef("specify a name and an image: kubectl catalog add NAME IMAGE")
 	case len(args) > 2:
-		return nil, exit.Usagef("too many arguments: %q; specify a name and an image", args[2])
+		return exit.Usagef("too many arguments: %q; specify a name and an image", args[2])
 	case len(args) == 2 && authoring.IsPath(args[1]):
-		return nil, exit.Usagef("%s is a local path, and catalogd pulls images; push it first: kubectl catalog push %s REGISTRY/NAME:TAG",
+		return exit.Usagef("%s is a local path, and catalogd pulls images; push it first: kubectl catalog push %s REGISTRY/NAME:TAG",
 			args[1], args[1])
-	case len(args) == 2:
-		image = args[1]
-	case f.spec.imageTemplate == "" && !strings.ContainsAny(args[0], imageChars):
-		return nil, exit.Usagef("specify the image of catalog %q: kubectl catalog add %s IMAGE", args[0], args[0])
+	case len(args) == 1 && template == "" && !strings.ContainsAny(args[0], imageChars):
+		return exit.Usagef("specify the image of catalog %q: kubectl catalog add %s IMAGE", args[0], args[0])
 	}
-	if err := validateName(args[0]); err != nil {
-		return nil, err
+	if err := validateName(args[0]); err != nil || len(args) == 1 {
+		return err
 	}
-	c := &v1beta1.CatalogSource{}
-	c.Name = args[0]
-	c.Spec.Image = image
-	if err := f.spec.apply(c); err != nil {
-		return nil, err
+	if template != "" {
+		return exit.Usagef("specify an image or --image-template, not both: a template overrides %s", args[1])
 	}
-	if image != "" {
-		if _, err := authoring.ParseImage(image, authoring.Options{}); err != nil {
-			return nil, exit.AsUsage(err)
-		}
+	if _, err := authoring.ParseImage(args[1], authoring.Options{}); err != nil {
+		return exit.AsUsage(err)
 	}
-	if f.caFile != "" && f.spec.caBundle != "" {
-		return nil, exit.Usagef("specify --ca-file or --ca-bundle, not both")
-	}
-	if f.caFile != "" {
-		registryOf(c).CABundle = &v1beta1.BundleReference{Kind: "ConfigMap", Name: c.Name + "-ca", Key: "ca.crt"}
-	}
-	return c, nil
+	return nil
 }
 
 // imageChars are valid in image references and invalid in names of catalogs.
@@ -233,12 +228,4 @@ func outcome(c *v1beta1.CatalogSource) string {
 		return fmt.Sprintf("catalog %q is suspended; to unpack it: kubectl catalog resume %s", c.Name, c.Name)
 	}
 	return fmt.Sprintf("catalog %q is unavailable: %s", c.Name, ready.Message)
-}
-
-// registryOf returns spec.registry of a catalog, to set its fields.
-func registryOf(c *v1beta1.CatalogSource) *v1beta1.RegistryAccess {
-	if c.Spec.Registry == nil {
-		c.Spec.Registry = &v1beta1.RegistryAccess{}
-	}
-	return c.Spec.Registry
 }

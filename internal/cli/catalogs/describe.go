@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -58,8 +60,7 @@ type description struct {
 	fields  [][2]string
 	invalid []lookup.InvalidPackage
 	largest []sizedPackage
-	events  []event
-	warn    func(format string, args ...any)
+	events  []eventsv1.Event
 }
 
 // describe reads a catalog. Optional information that cannot be read becomes a warning.
@@ -69,17 +70,17 @@ func describe(ctx context.Context, s *session.Session, name string) (*descriptio
 		return nil, err
 	}
 	namespace := s.DaemonNamespace(ctx)
-	d := &description{catalog: c, now: time.Now(), verdict: newVerdict(c, namespace), warn: s.Stderr.Warnf}
+	d := &description{catalog: c, now: time.Now(), verdict: newVerdict(c, namespace)}
 	d.fields = d.readFields(ctx, s, namespace)
 	d.invalid, err = lookup.Invalid(ctx, s, c)
 	if err != nil {
-		d.warn("showing %d of %d invalid packages: %v", len(d.invalid), c.Status.Content.InvalidPackageCount, err)
+		s.Stderr.Warnf("showing %d of %d invalid packages: %v", len(d.invalid), c.Status.Content.InvalidPackageCount, err)
 	}
 	if d.largest, err = largestPackages(ctx, s, c); err != nil {
-		d.warn("omitting the largest packages: %v", err)
+		s.Stderr.Warnf("omitting the largest packages: %v", err)
 	}
 	if d.events, err = lastEvents(ctx, s, c); err != nil {
-		d.warn("omitting the events: %v", err)
+		s.Stderr.Warnf("omitting the events: %v", err)
 	}
 	return d, nil
 }
@@ -198,13 +199,14 @@ func (d *description) contentFields(ctx context.Context, s *session.Session) [][
 func accessText(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource, namespace string) string {
 	var lines []string
 	for _, r := range references(c) {
-		is, err := lookUp(ctx, s, namespace, r)
-		text := string(is)
-		switch {
+		text := "exists"
+		switch err := lookUp(ctx, s, namespace, r); {
+		case apierrors.IsNotFound(err):
+			text = s.Stdout.Paint(output.Red, "not found in namespace "+namespace)
+		case apierrors.IsForbidden(err):
+			text = "unknown (forbidden)"
 		case err != nil:
 			text = output.Line(err.Error())
-		case is == notFound:
-			text = s.Stdout.Paint(output.Red, text+" in namespace "+namespace)
 		}
 		lines = append(lines, fmt.Sprintf("%s %q (%s): %s", r.kind, r.name, r.use, text))
 	}
@@ -221,12 +223,6 @@ func accessText(ctx context.Context, s *session.Session, c *v1beta1.CatalogSourc
 }
 
 func (d *description) printConditions(to *output.Terminal) error {
-	if len(d.catalog.Status.Conditions) == 0 {
-		return nil
-	}
-	if err := to.Title("Conditions"); err != nil {
-		return err
-	}
 	table := output.Table{Columns: []output.Column{
 		{Name: "type"}, {Name: "status", Style: statusStyle}, {Name: "reason"}, {Name: "since", Drop: 1, Right: true},
 		{Name: "message", Least: 20, Drop: 2},
@@ -235,6 +231,17 @@ func (d *description) printConditions(to *output.Terminal) error {
 		table.Rows = append(table.Rows, []string{
 			c.Type, string(c.Status), c.Reason, d.ago(c.LastTransitionTime.Time), status.Brief(c.Message),
 		})
+	}
+	return printTable(to, "Conditions", table)
+}
+
+// printTable prints a table with a title, unless it is empty.
+func printTable(to *output.Terminal, title string, table output.Table) error {
+	if len(table.Rows) == 0 {
+		return nil
+	}
+	if err := to.Title(title); err != nil {
+		return err
 	}
 	return to.Print(table, output.Options{})
 }

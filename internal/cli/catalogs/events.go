@@ -23,10 +23,8 @@ import (
 // maxEvents is how many events are shown.
 const maxEvents = 10
 
-type event eventsv1.Event
-
 // lastEvents returns the last events of a catalog. Those of a cluster-scoped object are in the namespace default.
-func lastEvents(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource) ([]event, error) {
+func lastEvents(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource) ([]eventsv1.Event, error) {
 	api, err := s.Client()
 	if err != nil {
 		return nil, err
@@ -37,37 +35,27 @@ func lastEvents(ctx context.Context, s *session.Session, c *v1beta1.CatalogSourc
 	if err := api.List(ctx, &list, opts); err != nil {
 		return nil, err
 	}
-	events := make([]event, len(list.Items))
-	for i, e := range list.Items {
-		events[i] = event(e)
-	}
-	slices.SortFunc(events, func(a, b event) int { return a.lastSeen().Compare(b.lastSeen()) })
-	return events[max(0, len(events)-maxEvents):], nil
+	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
+	return list.Items[max(0, len(list.Items)-maxEvents):], nil
 }
 
 func (d *description) printEvents(to *output.Terminal) error {
-	if len(d.events) == 0 {
-		return nil
-	}
 	table := output.Table{Columns: []output.Column{
 		{Name: "last seen"},
 		{Name: "type", Drop: 1, Style: output.ByValue(map[string]output.Style{"Warning": output.Yellow})},
 		{Name: "reason", Drop: 2}, {Name: "message", Least: 20},
 	}}
 	for _, e := range d.events {
-		seen := d.ago(e.lastSeen())
+		seen := d.ago(lastSeen(e))
 		if e.Series != nil {
 			seen += fmt.Sprintf(" (x%d over %s)", e.Series.Count, duration.HumanDuration(d.now.Sub(e.EventTime.Time)))
 		}
 		table.Rows = append(table.Rows, []string{seen, e.Type, e.Reason, e.Note})
 	}
-	if err := to.Title("Events"); err != nil {
-		return err
-	}
-	return to.Print(table, output.Options{})
+	return printTable(to, "Events", table)
 }
 
-func (e event) lastSeen() time.Time {
+func lastSeen(e eventsv1.Event) time.Time {
 	switch {
 	case e.Series != nil:
 		return e.Series.LastObservedTime.Time

@@ -52,17 +52,11 @@ func largestPackages(ctx context.Context, s *session.Session, c *v1beta1.Catalog
 }
 
 func (d *description) printLargest(to *output.Terminal) error {
-	if len(d.largest) == 0 {
-		return nil
-	}
 	table := output.Table{Columns: []output.Column{{Name: "name"}, {Name: "size", Right: true}, {Name: "bundles", Right: true}}}
 	for _, p := range d.largest {
 		table.Rows = append(table.Rows, []string{p.name, output.Bytes(p.bytes), fmt.Sprint(p.bundles)})
 	}
-	if err := to.Title("Largest packages"); err != nil {
-		return err
-	}
-	return to.Print(table, output.Options{})
+	return printTable(to, "Largest packages", table)
 }
 
 // packageSizes reads the sizes of all bundles: the first hundred of a package with the package, all of them if there are more.

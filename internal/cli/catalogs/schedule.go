@@ -21,24 +21,15 @@ func scheduleText(c *v1beta1.CatalogSource) string {
 	case strings.Contains(status.Image(c), "@"):
 		return "never: the image has a digest"
 	case c.Spec.PollingInterval != nil:
-		return "about every " + short(c.Spec.PollingInterval.Duration)
+		return "about every " + trailingZeros.Replace(c.Spec.PollingInterval.Duration.String())
 	case c.Spec.PollingSchedule != "":
 		return cronText(c.Spec.PollingSchedule)
 	}
 	return "about every 15m, or as set by catalogd's --default-polling-interval"
 }
 
-// short returns a duration without trailing zeros: 1h, not 1h0m0s.
-func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
+// trailingZeros shortens a duration: 1h, not 1h0m0s.
+var trailingZeros = strings.NewReplacer("h0m0s", "h", "m0s", "m")
 
 var (
 	daily   = regexp.MustCompile(`^(\d+) +(\d+) +\* +\* +(\*|\d)$`)

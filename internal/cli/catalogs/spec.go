@@ -2,6 +2,7 @@ package catalogs
 
 import (
 	"cmp"
+	"reflect"
 	"strings"
 	"time"
 
@@ -14,45 +15,36 @@ import (
 
 // specFlags are the flags for the spec of a CatalogSource. The API server validates their values.
 type specFlags struct {
-	imageTemplate string
-	interval      time.Duration
-	schedule      string
-	priority      int32
-	displayName   string
-	publisher     string
-	description   string
-	configDir     string
-	suspend       bool
-	labels        map[string]string
+	catalog v1beta1.CatalogSource // has the values that need no conversion
+	access  v1beta1.RegistryAccess
 
-	pullSecrets       []string
-	caBundle          string
-	clientCertificate string
-	proxy             string
-	mirrors           []string
-	insecure          bool
+	interval                           time.Duration
+	configDir                          string
+	pullSecrets, mirrors               []string
+	caBundle, clientCertificate, proxy string
 }
 
 func (f *specFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.imageTemplate, "image-template", "", "`image` with variables of the cluster's version, instead of IMAGE: "+
+	spec := &f.catalog.Spec
+	flags.StringVar(&spec.ImageTemplate, "image-template", "", "`image` with variables of the cluster's version, instead of IMAGE: "+
 		"{kube_major_version}, {kube_minor_version}, {kube_patch_version}")
 	flags.DurationVar(&f.interval, "interval", 0, "`time` between two polls, such as 45m (default: catalogd's default, 15m)")
-	flags.StringVar(&f.schedule, "schedule", "", "when to poll, as a `cron` expression such as \"0 3 * * *\" or @daily, "+
+	flags.StringVar(&spec.PollingSchedule, "schedule", "", "when to poll, as a `cron` expression such as \"0 3 * * *\" or @daily, "+
 		"in UTC or in the time zone of the prefix CRON_TZ=ZONE")
-	flags.Int32Var(&f.priority, "priority", 0, "rank among catalogs with the same package: the highest wins")
-	flags.StringVar(&f.displayName, "display-name", "", "name to show to users")
-	flags.StringVar(&f.publisher, "publisher", "", "publisher to show to users")
-	flags.StringVar(&f.description, "description", "", "description to show to users")
+	flags.Int32Var(&spec.Priority, "priority", 0, "rank among catalogs with the same package: the highest wins")
+	flags.StringVar(&spec.DisplayName, "display-name", "", "name to show to users")
+	flags.StringVar(&spec.Publisher, "publisher", "", "publisher to show to users")
+	flags.StringVar(&spec.Description, "description", "", "description to show to users")
 	flags.StringVar(&f.configDir, "config-dir", "", "`directory` of the catalog in the image (default: the value of the image's label)")
-	flags.BoolVar(&f.suspend, "suspend", false, "do not unpack or poll until resumed")
-	flags.StringToStringVar(&f.labels, "label", nil, "labels of the object: `key=value`,...")
+	flags.BoolVar(&spec.Suspend, "suspend", false, "do not unpack or poll until resumed")
+	flags.StringToStringVar(&f.catalog.Labels, "label", nil, "labels of the object: `key=value`,...")
 	flags.StringSliceVar(&f.pullSecrets, "pull-secret", nil, "`Secret` with credentials for the registry; can be repeated")
 	flags.StringVar(&f.caBundle, "ca-bundle", "", "`[configmap/|secret/]NAME[:KEY]` with certificate authorities to trust in addition to "+
 		"those of catalogd's system (default kind: configmap, key: ca.crt)")
 	flags.StringVar(&f.clientCertificate, "client-certificate-secret", "", "`Secret` with the client certificate for the registry")
 	flags.StringVar(&f.proxy, "proxy-secret", "", "`Secret` with the proxy: its keys are address, username and password")
 	flags.StringSliceVar(&f.mirrors, "mirror", nil, "`[SOURCE=]LOCATION` of a mirror; can be repeated (default source: the image's registry)")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow plain HTTP and untrusted certificates")
+	flags.BoolVar(&f.access.Insecure, "insecure", false, "allow plain HTTP and untrusted certificates")
 }
 
 // fieldsAsFlags replaces fields of the spec in a message by flags.
@@ -67,58 +59,49 @@ var fieldsAsFlags = strings.NewReplacer(
 	"spec.registry.proxy", "--proxy-secret",
 )
 
-// apply sets the fields of the given flags, and leaves the others to the API server.
-func (f *specFlags) apply(c *v1beta1.CatalogSource) error {
-	if f.imageTemplate != "" && c.Spec.Image != "" {
-		return exit.Usagef("specify an image or --image-template, not both: a template overrides %s", c.Spec.Image)
-	}
-	c.Labels = f.labels
-	c.Spec.ImageTemplate = f.imageTemplate
+// source returns the CatalogSource of the given flags, and leaves the other fields to the API server.
+func (f *specFlags) source() (*v1beta1.CatalogSource, error) {
+	c := f.catalog.DeepCopy()
 	if f.interval != 0 {
 		c.Spec.PollingInterval = &metav1.Duration{Duration: f.interval}
 	}
-	c.Spec.PollingSchedule = f.schedule
-	c.Spec.Priority = f.priority
-	c.Spec.DisplayName, c.Spec.Publisher, c.Spec.Description = f.displayName, f.publisher, f.description
 	if f.configDir != "" {
 		c.Spec.ExtractContent = &v1beta1.ExtractContent{ConfigDir: f.configDir}
 	}
-	c.Spec.Suspend = f.suspend
-	return f.applyRegistry(c)
-}
-
-func (f *specFlags) applyRegistry(c *v1beta1.CatalogSource) error {
+	access := f.access.DeepCopy()
 	for _, name := range f.pullSecrets {
-		registryOf(c).PullSecrets = append(registryOf(c).PullSecrets, v1beta1.SecretReference{Name: name})
-	}
-	if f.caBundle != "" {
-		bundle, err := parseBundle(f.caBundle)
-		if err != nil {
-			return err
-		}
-		registryOf(c).CABundle = bundle
-	}
-	if f.clientCertificate != "" {
-		registryOf(c).ClientCertificate = &v1beta1.SecretReference{Name: f.clientCertificate}
-	}
-	if f.proxy != "" {
-		registryOf(c).Proxy = &v1beta1.SecretReference{Name: f.proxy}
+		access.PullSecrets = append(access.PullSecrets, v1beta1.SecretReference{Name: name})
 	}
 	for _, m := range f.mirrors {
 		source, location, both := strings.Cut(m, "=")
 		if !both {
 			source, location = "", m
 		}
-		registryOf(c).Mirrors = append(registryOf(c).Mirrors, v1beta1.RegistryMirror{Source: source, Location: location})
+		access.Mirrors = append(access.Mirrors, v1beta1.RegistryMirror{Source: source, Location: location})
 	}
-	if f.insecure {
-		registryOf(c).Insecure = true
+	access.ClientCertificate, access.Proxy = secretReference(f.clientCertificate), secretReference(f.proxy)
+	var err error
+	if access.CABundle, err = parseBundle(f.caBundle); err != nil {
+		return nil, err
 	}
-	return nil
+	if !reflect.ValueOf(access).Elem().IsZero() {
+		c.Spec.Registry = access
+	}
+	return c, nil
 }
 
-// parseBundle parses [configmap/|secret/]NAME[:KEY].
+func secretReference(name string) *v1beta1.SecretReference {
+	if name == "" {
+		return nil
+	}
+	return &v1beta1.SecretReference{Name: name}
+}
+
+// parseBundle parses [configmap/|secret/]NAME[:KEY]. Without a text, there is no bundle.
 func parseBundle(text string) (*v1beta1.BundleReference, error) {
+	if text == "" {
+		return nil, nil
+	}
 	bundle := &v1beta1.BundleReference{}
 	name, key, _ := strings.Cut(text, ":")
 	kind, rest, ok := strings.Cut(name, "/")

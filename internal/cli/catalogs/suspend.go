@@ -15,8 +15,7 @@ func newSuspendCommand(s *session.Session) *cobra.Command {
 		Use:   "suspend NAME...",
 		Short: "Stop polling catalogs",
 		Long: `Stop polling catalogs by setting spec.suspend. Served content stays served. A replica that lacks the
-current digest` +
-			`still unpacks it.`,
+current digest still unpacks it.`,
 		Example: `  kubectl catalog suspend sample
   kubectl catalog suspend --all`,
 	})

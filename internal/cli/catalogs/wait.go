@@ -133,21 +133,17 @@ func readiness(c *v1beta1.CatalogSource) progress {
 		progressing.Reason == v1beta1.UserSpecifiedUnavailableReason:
 		return progress{done: true}
 	case progressing.Reason == v1beta1.BlockedReason:
-		return progress{err: errors.New(status.Sentence(c, ready.Message)), grace: grace(ready)}
+		p := progress{err: errors.New(status.Sentence(c, ready.Message))}
+		if ready.Reason == v1beta1.AccessInvalidReason { // of a Secret or ConfigMap that was created just before the catalog
+			p.grace = 2 * time.Second
+		}
+		return p
 	case ready.Reason == v1beta1.InvalidPackagesReason, ready.Reason == v1beta1.ImageNotFoundReason: // retried, but in vain
 		return progress{err: errors.New(status.Sentence(c, ready.Message))}
 	case progressing.Reason == v1beta1.RetryingReason, ready.Reason == v1beta1.SyncFailedReason:
 		return progress{stage: "Retrying", detail: ready.Message}
 	}
 	return progress{stage: "Unpacking", detail: ready.Message}
-}
-
-// grace returns how long catalogd may need to notice a Secret or ConfigMap that was created just before the catalog.
-func grace(ready metav1.Condition) time.Duration {
-	if ready.Reason == v1beta1.AccessInvalidReason {
-		return 2 * time.Second
-	}
-	return 0
 }
 
 // A phaseReader refines progress with status.progress: the phase of an update, its bytes and their rate.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,25 +172,18 @@ func (p changePrinter) line(c catalogChange) string {
 
 // packages returns the names of the changed packages. If the terminal is too narrow, their numbers come first.
 func (p changePrinter) packages(c catalogChange, room int) string {
-	type word struct {
-		text  string
-		style output.Style
-	}
 	invalid := make([]string, len(c.Invalid))
 	for i, of := range c.Invalid {
 		invalid[i] = of.Name
 	}
 	var names, counts []word
-	width := -1
 	for _, part := range []struct {
 		sign  string
 		names []string
 		style output.Style
 	}{{"!", invalid, output.Red}, {"+", c.Added, output.Green}, {"~", c.Changed, output.Yellow}, {"-", c.Removed, output.Red}} {
 		for _, name := range part.names {
-			text := part.sign + output.Line(name)
-			names = append(names, word{text, part.style})
-			width += len(text) + 1
+			names = append(names, word{part.sign + output.Line(name), part.style})
 		}
 		if len(part.names) > 0 {
 			counts = append(counts, word{fmt.Sprint(part.sign, len(part.names)), part.style})
@@ -198,28 +192,35 @@ func (p changePrinter) packages(c catalogChange, room int) string {
 	if len(names) == 0 {
 		return "no package changed"
 	}
-	var line strings.Builder
-	write := func(w word) {
-		line.WriteString(p.to.Paint(w.style, w.text) + " ")
-		room -= len(w.text) + 1
+	if p.to.Width == 0 || width(names) <= room {
+		return p.words(names)
 	}
-	if p.to.Width == 0 || width <= room {
-		for _, name := range names {
-			write(name)
-		}
-		return strings.TrimSuffix(line.String(), " ")
+	counts[len(counts)-1].text += ":"
+	shown := 1
+	for shown < len(names) && width(slices.Concat(counts, names[:shown+1]))+2 <= room { // a space and the ellipsis
+		shown++
 	}
-	for i, count := range counts {
-		if i == len(counts)-1 {
-			count.text += ":"
-		}
-		write(count)
+	return p.words(slices.Concat(counts, names[:shown])) + " …"
+}
+
+type word struct {
+	text  string
+	style output.Style
+}
+
+// width returns the width of words with spaces between them.
+func width(words []word) int {
+	total := -1
+	for _, w := range words {
+		total += len(w.text) + 1
 	}
-	for i, name := range names {
-		if i > 0 && len(name.text)+2 > room { // a space and the ellipsis
-			break
-		}
-		write(name)
+	return total
+}
+
+func (p changePrinter) words(words []word) string {
+	painted := make([]string, len(words))
+	for i, w := range words {
+		painted[i] = p.to.Paint(w.style, w.text)
 	}
-	return line.String() + "…"
+	return strings.Join(painted, " ")
 }
