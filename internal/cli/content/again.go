@@ -22,13 +22,16 @@ const missingHeader = "Catalogd-Missing"
 func (s *Service) do(req *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
 		resp, err := s.identified(req)
-		lacking := ""
+		wait, missing := time.Duration(0), ""
 		if err == nil {
-			lacking = resp.Header.Get(missingHeader)
+			if missing = s.unreported(resp.Header.Get(missingHeader)); missing != "" {
+				wait = pause
+			}
+		} else if refused, ok := errors.AsType[*Error](err); ok {
+			wait = refused.retryAfter
 		}
-		wait := s.later(lacking, err)
 		if wait == 0 || attempt == attempts {
-			s.tellMissing(lacking)
+			s.report(missing)
 			return resp, err
 		}
 		if err == nil {
@@ -42,38 +45,35 @@ func (s *Service) do(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// later returns the time to wait before a retry, or 0 for no retry. It does not wait again for catalogs that an
-// earlier request waited for.
-func (s *Service) later(lacking string, err error) time.Duration {
-	var refused *Error
+// unreported returns the missing catalogs, unless an earlier request waited for them.
+func (s *Service) unreported(missing string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case lacking != "" && lacking != s.lacking:
-		return pause
-	case errors.As(err, &refused) && refused.retryAfter > 0 && refused.retryAfter <= longest:
-		return refused.retryAfter
+	if missing == s.missing {
+		return ""
 	}
-	return 0
+	return missing
 }
 
-// tellMissing reports missing catalogs once.
-func (s *Service) tellMissing(lacking string) {
-	s.mu.Lock()
-	known := lacking == "" || lacking == s.lacking
-	if !known {
-		s.lacking = lacking
+// report reports missing catalogs once.
+func (s *Service) report(missing string) {
+	if missing == "" {
+		return
 	}
+	s.mu.Lock()
+	known := missing == s.missing
+	s.missing = missing
 	s.mu.Unlock()
 	if !known && s.Missing != nil {
-		s.Missing(lacking)
+		s.Missing(missing)
 	}
 }
 
-// retryAfter reads the header Retry-After, in seconds as catalogd sends it (RFC 9110, section 10.2.3).
+// retryAfter reads the header Retry-After, in seconds as catalogd sends it (RFC 9110, section 10.2.3). It returns 0 for
+// a time that is too long to wait.
 func retryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.Atoi(header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
+	if err != nil || seconds < 0 || time.Duration(seconds)*time.Second > longest {
 		return 0
 	}
 	return time.Duration(seconds) * time.Second

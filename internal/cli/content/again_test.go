@@ -17,7 +17,7 @@ func TestAgain(t *testing.T) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	lacking := func(w http.ResponseWriter) { w.Header().Set(missingHeader, "new") }
+	lacks := func(w http.ResponseWriter) { w.Header().Set(missingHeader, "new") }
 	fine := func(http.ResponseWriter) {}
 	for name, test := range map[string]struct {
 		answers []func(http.ResponseWriter)
@@ -27,8 +27,8 @@ func TestAgain(t *testing.T) {
 	}{
 		"at once":            {answers: []func(http.ResponseWriter){fine}, asked: 1},
 		"busy for a moment":  {answers: []func(http.ResponseWriter){busy, fine}, asked: 2},
-		"another replica":    {answers: []func(http.ResponseWriter){lacking, lacking, fine}, asked: 3},
-		"missing everywhere": {answers: []func(http.ResponseWriter){lacking}, asked: attempts, told: "new"},
+		"another replica":    {answers: []func(http.ResponseWriter){lacks, lacks, fine}, asked: 3},
+		"missing everywhere": {answers: []func(http.ResponseWriter){lacks}, asked: attempts, told: "new"},
 		"asked to wait an hour": {answers: []func(http.ResponseWriter){func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -91,7 +91,7 @@ func TestMissingIsWaitedForOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	service.Missing = func(string) { told++ }
-	service.lacking = "old" // was waited for
+	service.missing = "old" // was waited for
 	for range 3 {
 		resp, err := service.Get(t.Context(), "/catalogs", url.Values{"lacks": {"old"}}, nil)
 		if err != nil {
@@ -107,7 +107,7 @@ func TestMissingIsWaitedForOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if asked != 3+attempts || told != 1 || service.lacking != "new" {
+	if asked != 3+attempts || told != 1 || service.missing != "new" {
 		t.Errorf("of another: asked %d times, told %d times", asked-3, told)
 	}
 }

@@ -18,9 +18,9 @@ func TestNoContentService(t *testing.T) {
 		"a registry":            {404, `{"errors":[{"code":"METHOD_UNKNOWN","message":"We don't understand"}]}`, "404 Not Found: {"},
 		"a mux":                 {404, "404 page not found\n", "404 Not Found: 404 page not found"},
 		"a page":                {502, "<html>\n<body>Bad Gateway</body></html>", "502 Bad Gateway: <html>"},
-		"nothing":               {404, "", "404 Not Found: nothing more"},
+		"nothing":               {404, "", "404 Not Found: (empty response)"},
 		"a page that is served": {200, "<html></html>", "invalid character '<'"},
-		"another API":           {200, `{"kind":"APIVersions"}`, "it answers nothing to a query"},
+		"another API":           {200, `{"kind":"APIVersions"}`, "its response to a query has no data"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

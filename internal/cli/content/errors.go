@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Limits of an error's text: the bytes read, and the bytes shown of one from another server.
+// Limits of the text of an error in bytes: read, and shown if it comes from another server.
 const (
 	maxErrorBody = 64 << 10
 	maxAlien     = 200
@@ -58,7 +58,7 @@ func failure(s *Service, resp *http.Response) error {
 		return &Error{
 			Code: resp.StatusCode,
 			Message: fmt.Sprintf(
-				"the content service at %s sends on to %s, where credentials do not follow: if that is catalogd, name it by --server-url", s, to),
+				"the content service at %s redirects to %s, which is not followed, to protect credentials: if that is catalogd, use --server-url", s, to),
 		}
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
@@ -77,8 +77,8 @@ func failure(s *Service, resp *http.Response) error {
 		retryAfter: retryAfter(resp.Header),
 	}
 	if status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)); first != status {
-		e.Message, e.alien = fmt.Sprintf("%s: it answers %s: %s", noService(s), status,
-			cmp.Or(first[:min(len(first), maxAlien)], "nothing more")), true
+		e.Message, e.alien = fmt.Sprintf("%s: it returned %s: %s", noService(s), status,
+			cmp.Or(first[:min(len(first), maxAlien)], "(empty response)")), true
 	}
 	return e
 }
@@ -95,7 +95,7 @@ func decode(s *Service, resp *http.Response, out any) error {
 		return fmt.Errorf("%s: %w", noService(s), err)
 	}
 	if err != nil {
-		return fmt.Errorf("reading what %s answers: %w", s, err)
+		return fmt.Errorf("reading the response of %s: %w", s, err)
 	}
 	return nil
 }
@@ -103,13 +103,13 @@ func decode(s *Service, resp *http.Response, out any) error {
 func viaAPIServer(s *Service, code int, message string) string {
 	switch code {
 	case http.StatusForbidden:
-		message += "; an admin can bind the Role catalogd-cli-user to you, which lets you read catalogs through the API server"
+		message += "; to read catalogs through the API server, ask an administrator for a binding to the Role catalogd-cli-user"
 	case http.StatusServiceUnavailable:
-		message += "; no replica of catalogd is ready, or the Service is another: see the pods in its namespace"
+		message += "; no replica of catalogd is ready: check the pods in its namespace"
 	case http.StatusNotFound:
 		message += "; is catalogd installed in that namespace?"
 	}
-	return fmt.Sprintf("the API server does not let through to the content service at %s: %s", s, message)
+	return fmt.Sprintf("reaching the content service at %s through the API server: %s", s, message)
 }
 
 // unreachable returns the error of a request without a reply. It drops the URL that net/http adds, which has the

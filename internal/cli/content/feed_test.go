@@ -225,7 +225,7 @@ func TestWatchTimes(t *testing.T) {
 		got = append(got, e.Type)
 		return nil
 	}}
-	if err := f.run(t.Context()); !errors.Is(err, errRemoved) {
+	if err := f.watch(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{Digest, Removed}, got); diff != "" {

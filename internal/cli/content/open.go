@@ -12,24 +12,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// inCluster matches the host of a Service as it is named in the cluster: NAME.NAMESPACE.svc, and more labels of the cluster's domain.
+// inCluster matches the host of a Service in the cluster: NAME.NAMESPACE.svc, with or without the cluster's domain.
 var inCluster = regexp.MustCompile(`^([a-z0-9-]+)\.([a-z0-9-]+)\.svc(\.|$)`)
 
-// An Address says where a content service is.
+// An Address is the address of a content service.
 type Address struct {
-	URL       *url.URL // as clients in the cluster, or outside, call it
-	Name      string   // of its Service; empty unless it is one of the cluster, which is reached through the API server
+	URL       *url.URL
+	Name      string // of its Service in the cluster, which is reached through the API server; empty for another host
 	Namespace string
 }
 
-// ParseAddress reads status.urls.base of a CatalogSource: the URL of the content service, followed by /catalogs/ and the catalog's name.
+// ParseAddress parses status.urls.base of a CatalogSource: the URL of the content service, /catalogs/ and the catalog's name.
 func ParseAddress(base, catalog string) (Address, error) {
 	u, err := url.Parse(strings.TrimSuffix(strings.TrimSuffix(base, "/"), "/catalogs/"+catalog))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return Address{}, fmt.Errorf("%q is no URL of a content service: it should look like https://HOST[:PORT]", base)
+		return Address{}, fmt.Errorf("invalid URL of a content service %q: use https://HOST[:PORT]", base)
 	}
-	if slices.Contains(strings.Split(u.Path, "/"), "..") { // which would lead out of the service's proxy, to the rest of the API server
-		return Address{}, fmt.Errorf("%q is no URL of a content service: there is .. in its path", base)
+	if slices.Contains(strings.Split(u.Path, "/"), "..") { // could request other resources of the API server
+		return Address{}, fmt.Errorf("invalid URL of a content service %q: the path contains '..'", base)
 	}
 	a := Address{URL: u}
 	if m := inCluster.FindStringSubmatch(u.Hostname()); m != nil {
@@ -38,7 +38,7 @@ func ParseAddress(base, catalog string) (Address, error) {
 	return a, nil
 }
 
-// Proxied returns the service at an address in the cluster, through the API server that config leads to. mint makes a token for catalogd.
+// Proxied returns the service at an address in the cluster, through the API server of config. mint requests a token for catalogd.
 func Proxied(config *rest.Config, a Address, mint func(context.Context) (string, error)) (*Service, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -59,7 +59,7 @@ func Proxied(config *rest.Config, a Address, mint func(context.Context) (string,
 
 // newService returns a service that follows no redirects, because the client would send its credentials to the new address.
 func newService(base *url.URL, client *http.Client, mint func(context.Context) (string, error)) *Service {
-	own := *client // it may be that of the whole process
+	own := *client // may be http.DefaultClient
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	s := &Service{base: base, http: &own}
 	if mint != nil {
@@ -68,16 +68,14 @@ func newService(base *url.URL, client *http.Client, mint func(context.Context) (
 	return s
 }
 
-// Options say how a service is called directly.
+// Options configure direct access to a service. Credentials and tokens are sent over TLS only.
 type Options struct {
-	Authorities []byte // PEM; instead of those of the system
-	Credentials bool   // whether the service is sent the user's own credentials for the API server, which is only done over TLS
-
-	// Mint makes a token for catalogd, if it wants one, which is only sent over TLS, too.
-	Mint func(context.Context) (string, error)
+	Authorities []byte                                // PEM; replace those of the system
+	Credentials bool                                  // send the user's own credentials for the API server
+	Mint        func(context.Context) (string, error) // requests a token for catalogd, if that is required
 }
 
-// Direct returns the service at an address that can be reached from here. config is the user's for the API server.
+// Direct returns the service at an address that is reachable from here. config is that of the API server.
 func Direct(config *rest.Config, a Address, opts Options) (*Service, error) {
 	own := rest.AnonymousClientConfig(config)
 	switch {

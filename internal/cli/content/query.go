@@ -13,29 +13,29 @@ import (
 	"time"
 )
 
-// maxURL is how long a query may make a URL; a longer one is posted, for which the API server's proxy wants the right to `create`.
+// maxURL limits the encoded query in a URL. A longer one is sent by POST, for which the API server's proxy requires `create`.
 const maxURL = 6 << 10
 
-// Codes of what is wrong with a question.
+// Codes of errors.
 const (
-	badInput = "BAD_USER_INPUT" // an argument that cannot be used, such as a cursor of another version
+	badInput = "BAD_USER_INPUT" // an invalid argument, such as a cursor of another version
 	notFound = "NOT_FOUND"      // a catalog that is not served
 )
 
-// A Question is asked in GraphQL.
+// A Question is a GraphQL request.
 type Question struct {
 	Query     string
-	Operation string // which of several in Query
+	Operation string // selects one of several operations in Query
 	Variables map[string]any
 }
 
-// An Answer to a question. It may have data and faults, too.
+// An Answer is a GraphQL response. It may have both data and errors.
 type Answer struct {
 	Data   json.RawMessage
 	Errors []QueryError
 }
 
-// A QueryError is what GraphQL says of a fault.
+// A QueryError is an error of GraphQL.
 type QueryError struct {
 	Message    string
 	Locations  []struct{ Line, Column int } // in the query
@@ -45,7 +45,7 @@ type QueryError struct {
 // isCoded reports whether an error has a code. All errors of the content service have one, similar errors of registries do not.
 func (e QueryError) isCoded() bool { return e.Extensions.Code != "" }
 
-// refused makes an error of what an answer says of faults.
+// refused returns the error of a response with errors.
 func refused(status int, errs []QueryError) error {
 	texts := make([]string, len(errs))
 	for i, e := range errs {
@@ -54,8 +54,8 @@ func refused(status int, errs []QueryError) error {
 	return &Error{Code: status, Message: strings.Join(texts, "; "), query: errs}
 }
 
-// Query asks one catalog, or with an empty name all of them, and decodes the data of the answer into out. version, if not empty, is the
-// version of the catalog that is asked.
+// Query queries a catalog, or all if the name is empty, and decodes the data into out. version, if not empty, selects a
+// version of the catalog.
 func (s *Service) Query(ctx context.Context, catalog, version, query string, variables map[string]any, out any) error {
 	answer, err := s.Ask(ctx, catalog, version, Question{Query: query, Variables: variables})
 	if err != nil {
@@ -65,12 +65,12 @@ func (s *Service) Query(ctx context.Context, catalog, version, query string, var
 		return refused(http.StatusOK, answer.Errors)
 	}
 	if len(answer.Data) == 0 {
-		return fmt.Errorf("%s: it answers nothing to a query", noService(s))
+		return fmt.Errorf("%s: its response to a query has no data", noService(s))
 	}
 	return json.Unmarshal(answer.Data, out)
 }
 
-// Ask is Query for a question that may be at fault itself: its faults are part of the answer.
+// Ask is Query for a query of the user: its errors are part of the answer.
 func (s *Service) Ask(ctx context.Context, catalog, version string, q Question) (*Answer, error) {
 	resp, err := s.ask(ctx, Path(catalog, version, "graphql"), q)
 	var refused *Error
@@ -146,8 +146,8 @@ func All[T any](ctx context.Context, s *Service, catalog, version, query string,
 	}
 }
 
-// errChanged is that of a list that goes on in another version than it began.
-var errChanged = errors.New("what is listed has changed")
+// errChanged is the error of a list whose pages are of different versions.
+var errChanged = errors.New("the catalogs changed during the listing")
 
 func list[T any](ctx context.Context, s *Service, catalog, version, query string, variables map[string]any) ([]T, error) {
 	asked := map[string]any{}
@@ -156,7 +156,7 @@ func list[T any](ctx context.Context, s *Service, catalog, version, query string
 	for {
 		var data map[string]page[T]
 		if err := s.Query(ctx, catalog, version, query, asked, &data); err != nil {
-			// The arguments were good enough for the first page, so it is the cursor that is not.
+			// The first page had valid arguments, so the cursor is invalid.
 			if e, ok := errors.AsType[*Error](err); ok && e.hasCode(badInput) && asked["after"] != nil {
 				err = errChanged
 			}

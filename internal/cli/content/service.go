@@ -1,45 +1,42 @@
-// Package content is the client of catalogd's content service: what the catalogs hold, as opposed to what the API
-// server says of them. It reads
-// through the API server's service proxy, or directly where the service can be reached.
+// Package content is the client of catalogd's content service, which serves the content of catalogs. It reads through the
+// API server's service proxy, or directly if the service is reachable.
 //
-// Only GET is used, but for long GraphQL queries, so that through the proxy the right to `get` services/proxy suffices.
+// All requests except long GraphQL queries use GET, so that the right to `get` services/proxy suffices.
 package content
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 )
 
-// TokenHeader carries the token for catalogd: the API server takes the header Authorization away from what it passes on.
+// TokenHeader has the token for catalogd, because the API server does not forward the header Authorization.
 const TokenHeader = "Catalogd-Authorization"
 
-// A Service answers for the catalogs of one installation of catalogd. It may be used by many at a time.
+// A Service is the content service of one installation of catalogd. It is safe for concurrent use.
 type Service struct {
 	base   *url.URL // paths are relative to it
 	http   *http.Client
-	tokens *tokens // nil: none is needed, or the client carries credentials
+	tokens *tokens // nil: none is needed, or the client has credentials
 
-	// Missing, if not nil, is told once the catalogs that answers about all of them lack, as the replica that answers does not have them yet.
+	// Missing, if not nil, is called once with catalogs that the answering replicas do not serve yet.
 	Missing func(catalogs string)
 
 	mu      sync.Mutex
-	lacking string // the catalogs that an answer lacked to the last attempt
+	missing string // last reported
 }
 
-// tokens has the token for catalogd that all who ask a service share.
+// tokens has the token for catalogd of all requests to a service.
 type tokens struct {
 	mint func(context.Context) (string, error)
 
 	mu    sync.Mutex
-	token string // what mint gave, once the service had asked for it
+	token string // empty until the service requires one
 }
 
-// newer returns a token other than one that was refused. Of many who want it at a time one makes it.
+// newer returns another token than the refused one. Concurrent calls request only one.
 func (t *tokens) newer(ctx context.Context, refused string) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,8 +60,8 @@ func (t *tokens) last() string {
 	return t.token
 }
 
-// Get asks for a path of the service, such as /catalogs/community/api/v1/all. The reply is a success, and its body has to be closed. An
-// error of the service, or of the API server on the way to it, is an *Error.
+// Get requests a path of the service, such as /catalogs/community/api/v1/all. The response is a success, and the caller must
+// close its body. An error of the service, or of the API server in front of it, is an *Error.
 func (s *Service) Get(ctx context.Context, path string, query url.Values, header http.Header) (*http.Response, error) {
 	u := s.base.JoinPath(path)
 	u.RawQuery = query.Encode()
@@ -78,7 +75,7 @@ func (s *Service) Get(ctx context.Context, path string, query url.Values, header
 	return s.do(req)
 }
 
-// JSON reads a path that answers with JSON.
+// JSON decodes the response for a path.
 func (s *Service) JSON(ctx context.Context, path string, query url.Values, out any) error {
 	resp, err := s.Get(ctx, path, query, nil)
 	if err != nil {
@@ -88,12 +85,12 @@ func (s *Service) JSON(ctx context.Context, path string, query url.Values, out a
 	return decode(s, resp, out)
 }
 
-// identified sends a request, once more with a token if the service wants to know who asks.
+// identified sends a request, and again with a new token if the service requires authentication.
 func (s *Service) identified(req *http.Request) (*http.Response, error) {
 	token := s.tokens.last()
 	resp, err := s.send(req, token)
-	var refused *Error
-	if !errors.As(err, &refused) || refused.Code != http.StatusUnauthorized || s.tokens == nil {
+	refused, ok := errors.AsType[*Error](err)
+	if !ok || refused.Code != http.StatusUnauthorized || s.tokens == nil {
 		return resp, err
 	}
 	if token, err = s.tokens.newer(req.Context(), token); err != nil {
@@ -106,7 +103,7 @@ func (s *Service) send(req *http.Request, token string) (*http.Response, error) 
 	if token != "" {
 		req.Header.Set(TokenHeader, "Bearer "+token)
 	}
-	if req.GetBody != nil { // it may have been sent before
+	if req.GetBody != nil { // the request may have been sent before
 		var err error
 		if req.Body, err = req.GetBody(); err != nil {
 			return nil, err
@@ -123,18 +120,17 @@ func (s *Service) send(req *http.Request, token string) (*http.Response, error) 
 	return resp, nil
 }
 
-// String is where the service is, for people.
+// String returns the URL of the service without a password.
 func (s *Service) String() string { return s.base.Redacted() }
 
-// Path is that of a catalog's view, at a version of it if one is given: Path("community", "", "graphql").
+// Path returns the path of a view of a catalog, or of one of its versions: Path("community", "", "graphql").
 func Path(catalog, version, view string) string {
-	var b strings.Builder
+	path := ""
 	if catalog != "" {
-		b.WriteString("/catalogs/" + url.PathEscape(catalog))
+		path = "/catalogs/" + url.PathEscape(catalog)
 	}
 	if version != "" {
-		b.WriteString("/digests/" + url.PathEscape(version))
+		path += "/digests/" + url.PathEscape(version)
 	}
-	fmt.Fprintf(&b, "/api/v1/%s", view)
-	return b.String()
+	return path + "/api/v1/" + view
 }
