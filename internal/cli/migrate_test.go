@@ -13,7 +13,7 @@ import (
 func TestMigrate(t *testing.T) {
 	stdout, stderr, code := runIn(t, "migrate", "-f", filepath.Join("testdata", "migrate", "in.yaml"))
 	if code != 1 {
-		t.Errorf("exit code %d, want 1: two cannot be migrated", code)
+		t.Errorf("exit code %d, want 1: two cannot be converted", code)
 	}
 	for name, got := range map[string]string{"out.yaml": stdout, "err.txt": stderr} {
 		want, err := os.ReadFile(filepath.Join("testdata", "migrate", name))
@@ -34,13 +34,13 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// OLM polls every 15 minutes where registryPoll is there without an interval, and not at all where it is not.
+// OLM polls every 15 minutes if registryPoll has no interval, and not at all without registryPoll.
 func TestMigrateNotes(t *testing.T) {
 	for spec, want := range map[string]string{
-		`updateStrategy: {registryPoll: {}}`: `# - spec.updateStrategy.registryPoll.interval: "" is no duration, for which OLM takes ` +
-			`15m; so does catalogd without pollingInterval`,
-		`updateStrategy: {}`: `# - spec.updateStrategy: there was none, and`,
-		`publisher: x`:       `# - metadata.finalizers: left out; who set a/b, c/d waits for the end of the old one`,
+		`updateStrategy: {registryPoll: {}}`: `# - spec.updateStrategy.registryPoll.interval: "" is not a duration; the default of OLM ` +
+			`and catalogd is 15m`,
+		`updateStrategy: {}`: `# - spec.updateStrategy: not set; OLM`,
+		`publisher: x`:       `# - metadata.finalizers: omitted; a/b, c/d apply to the original`,
 	} {
 		file := filepath.Join(t.TempDir(), "in.yaml")
 		const object = "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {name: x, finalizers: [a/b, " +

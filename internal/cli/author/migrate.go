@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -74,7 +74,7 @@ func (r migrateRequest) validate() error {
 	return nil
 }
 
-func (r migrateRequest) read(ctx context.Context, s *session.Session) ([]*unstructured.Unstructured, error) {
+func (r migrateRequest) read(ctx context.Context, s *session.Session) ([]unstructured.Unstructured, error) {
 	if r.fromCluster {
 		return readCluster(ctx, s, r.allNamespaces)
 	}
@@ -138,7 +138,7 @@ func migrationText(m *migrate.Migration, namespace string) (string, error) {
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // readCluster reads the CatalogSources of OLM v0 in a cluster.
-func readCluster(ctx context.Context, s *session.Session, allNamespaces bool) ([]*unstructured.Unstructured, error) {
+func readCluster(ctx context.Context, s *session.Session, allNamespaces bool) ([]unstructured.Unstructured, error) {
 	api, err := s.Client()
 	if err != nil {
 		return nil, err
@@ -162,58 +162,33 @@ func readCluster(ctx context.Context, s *session.Session, allNamespaces bool) ([
 	case len(list.Items) == 0:
 		return nil, exit.NotFoundf("no CatalogSource of OLM v0 found in namespace %q: specify another with -n, or --all-namespaces", namespace)
 	}
-	found := make([]*unstructured.Unstructured, len(list.Items))
-	for i := range list.Items {
-		found[i] = &list.Items[i]
-	}
-	return found, nil
+	return list.Items, nil
 }
 
 // readFiles reads the CatalogSources of OLM v0 in files. It warns of other objects.
-func readFiles(s *session.Session, files []string) ([]*unstructured.Unstructured, error) {
-	var found []*unstructured.Unstructured
+func readFiles(s *session.Session, files []string) ([]unstructured.Unstructured, error) {
+	objects := resource.NewLocalBuilder().Unstructured().Flatten()
 	for _, file := range files {
 		text, err := s.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		decoder := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-		for {
-			var object map[string]any
-			err := decoder.Decode(&object)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("reading %s: %w", file, err)
-			}
-			found = append(found, catalogSourcesIn(s, file, object)...)
+		objects.Stream(bytes.NewReader(text), file)
+	}
+	var found []unstructured.Unstructured
+	err := objects.Do().Visit(func(info *resource.Info, err error) error {
+		if err != nil {
+			return err
 		}
-	}
-	if len(found) == 0 {
-		return nil, exit.NotFoundf("no CatalogSource of OLM v0 (operators.coreos.com) found in %s", strings.Join(files, ", "))
-	}
-	return found, nil
-}
-
-// catalogSourcesIn returns an object that is a CatalogSource of OLM v0, or those in a list.
-func catalogSourcesIn(s *session.Session, file string, object map[string]any) []*unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: object}
-	items, isList := object["items"].([]any)
-	switch kind := u.GroupVersionKind(); {
-	case len(object) == 0:
-		return nil
-	case isList && strings.HasSuffix(kind.Kind, "List"):
-		var found []*unstructured.Unstructured
-		for _, item := range items {
-			if object, ok := item.(map[string]any); ok {
-				found = append(found, catalogSourcesIn(s, file, object)...)
-			}
+		if kind := info.Object.GetObjectKind().GroupVersionKind().GroupKind(); kind != migrate.CatalogSource.GroupKind() {
+			s.Stderr.Warnf("%s: skipping %s %s: not a CatalogSource of OLM v0", info.Source, kind, info.Name)
+			return nil
 		}
-		return found
-	case kind.GroupKind() != migrate.CatalogSource.GroupKind():
-		s.Stderr.Warnf("%s: skipping %s %s: not a CatalogSource of OLM v0", file, kind.GroupKind(), u.GetName())
+		found = append(found, *info.Object.(*unstructured.Unstructured))
 		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = exit.NotFoundf("no CatalogSource of OLM v0 (operators.coreos.com) found in %s", strings.Join(files, ", "))
 	}
-	return []*unstructured.Unstructured{u}
+	return found, err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,8 +21,8 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// legacySpec is the spec of a CatalogSource of OLM v0 (operators.coreos.com/v1alpha1). OLM's own type is not used, as it panics where
-// updateStrategy is empty.
+// legacySpec is the spec of a CatalogSource of OLM v0 (operators.coreos.com/v1alpha1). OLM's own type panics on an empty
+// updateStrategy.
 type legacySpec struct {
 	SourceType     string                     `json:"sourceType"`
 	Priority       int64                      `json:"priority"`
@@ -43,56 +44,40 @@ type legacySpec struct {
 	} `json:"icon"`
 }
 
-// legacyFields are those of the spec.
 var legacyFields = []string{
-	"sourceType",
-	"priority",
-	"configMap",
-	"address",
-	"image",
-	"grpcPodConfig",
-	"updateStrategy",
-	"secrets",
-	"displayName",
-	"description",
-	"publisher",
-	"icon",
+	"sourceType", "priority", "configMap", "address", "image", "grpcPodConfig", "updateStrategy", "secrets", "displayName",
+	"description", "publisher", "icon",
 }
 
-// CatalogSource is the kind of OLM v0's.
+// CatalogSource is OLM v0's kind.
 var CatalogSource = schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "CatalogSource"}
 
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-
-// A Migration is a CatalogSource of catalogd that was made from one of OLM v0.
+// A Migration is the conversion of a CatalogSource of OLM v0.
 type Migration struct {
 	From    *unstructured.Unstructured
 	To      v1beta1.CatalogSource
-	Notes   []string          // what became of fields that have no counterpart
-	Secrets map[string]string // the pull secrets, by the name they have to get in catalogd's namespace
-	Failed  string            // why it cannot be migrated; empty if it can
+	Notes   []string          // on fields without a counterpart
+	Secrets map[string]string // the pull secrets by their new names in catalogd's namespace
+	Failed  string            // why it cannot be converted; empty if it can
 }
 
-// Migrate makes a CatalogSource of each, in their order.
-func Migrate(found []*unstructured.Unstructured) []*Migration {
+// Migrate converts CatalogSources of OLM v0.
+func Migrate(found []unstructured.Unstructured) []*Migration {
 	names, secretName := names(found), secretNames(found)
-	made := make([]*Migration, len(found))
-	for i, from := range found {
-		made[i] = migrate(from, names[i], secretName)
+	migrations := make([]*Migration, len(found))
+	for i := range found {
+		migrations[i] = migrate(&found[i], names[i], secretName)
 	}
-	return made
+	return migrations
 }
 
 func (m *Migration) note(format string, args ...any) {
 	m.Notes = append(m.Notes, fmt.Sprintf(format, args...))
 }
 
-// Title names what is migrated.
+// Title returns the namespace and the name of the original.
 func (m *Migration) Title() string {
-	if m.From.GetNamespace() == "" {
-		return m.From.GetName()
-	}
-	return m.From.GetNamespace() + "/" + m.From.GetName()
+	return strings.TrimPrefix(m.From.GetNamespace()+"/"+m.From.GetName(), "/")
 }
 
 // migrate converts one CatalogSource to a unique name. secretName returns the new name of a Secret.
@@ -106,13 +91,14 @@ func migrate(from *unstructured.Unstructured, name string, secretName func(names
 		err = json.Unmarshal(encoded, &spec)
 	}
 	if err != nil {
-		m.Failed = "its spec cannot be read: " + err.Error()
+		m.Failed = "reading its spec: " + err.Error()
 		return m
 	}
 	m.metadata()
-	if m.source(spec); m.Failed != "" {
+	if m.Failed = m.noImage(spec); m.Failed != "" {
 		return m
 	}
+	m.source(spec)
 	m.polling(spec)
 	m.pod(spec.GrpcPodConfig)
 	m.pullSecrets(spec.Secrets, secretName)
@@ -123,38 +109,37 @@ func migrate(from *unstructured.Unstructured, name string, secretName func(names
 
 func (m *Migration) metadata() {
 	if m.To.Name != m.From.GetName() {
-		m.note("metadata.name: %s here, as catalogd's catalogs have no namespace and their names have no dots and at most 63 characters",
-			m.To.Name)
+		m.note("metadata.name: %s, because catalogs of catalogd are cluster-scoped and their names are DNS labels", m.To.Name)
 	}
 	if m.From.GetNamespace() != "" {
-		m.note("metadata.namespace: not needed, catalogs of catalogd are there for the whole cluster")
+		m.note("metadata.namespace: omitted; catalogs of catalogd are cluster-scoped")
 	}
-	m.To.Labels = m.untied("labels", m.From.GetLabels())
-	annotations := m.untied("annotations", m.From.GetAnnotations())
-	delete(annotations, lastApplied)
-	m.To.Spec.ImageTemplate = annotations[v1beta1.ImageTemplateAnnotation]
+	m.To.Labels = m.unmanaged("labels", m.From.GetLabels())
+	annotations := m.unmanaged("annotations", m.From.GetAnnotations())
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	m.template(annotations[v1beta1.ImageTemplateAnnotation])
 	delete(annotations, v1beta1.ImageTemplateAnnotation)
 	if len(annotations) > 0 {
 		m.To.Annotations = annotations
 	}
 	if finalizers := m.From.GetFinalizers(); len(finalizers) > 0 {
-		m.note("metadata.finalizers: left out; who set %s waits for the end of the old one", strings.Join(finalizers, ", "))
+		m.note("metadata.finalizers: omitted; %s apply to the original", strings.Join(finalizers, ", "))
 	}
 	for _, owner := range m.From.GetOwnerReferences() {
-		m.note("metadata.ownerReferences: left out; %s %s, which made the old one, knows nothing of this one", owner.Kind, owner.Name)
+		m.note("metadata.ownerReferences: omitted; %s %s owns the original only", owner.Kind, owner.Name)
 	}
 }
 
-// tie matches the keys of labels and annotations by which tools find what they made. One that found a CatalogSource
-// of catalogd by these would
-// take it for its own, and might delete it as nothing it knows of.
-var tie = regexp.MustCompile(`^(argocd\.argoproj\.io/.*|meta\.helm\.sh/.*|(kustomize|helm)\.toolkit\.fluxcd\.io/.*|app\.kubernetes\.io/(instance|managed-by))$`)
+// managed matches the keys of labels and annotations by which tools find their objects. They might delete a new object
+// with these keys as unknown.
+var managed = regexp.MustCompile(
+	`^(argocd\.argoproj\.io/.*|meta\.helm\.sh/.*|(kustomize|helm)\.toolkit\.fluxcd\.io/.*|app\.kubernetes\.io/(instance|managed-by))$`)
 
-// untied are labels or annotations without those that tie an object to a tool.
-func (m *Migration) untied(field string, all map[string]string) map[string]string {
+// unmanaged returns labels or annotations without those of tools.
+func (m *Migration) unmanaged(field string, all map[string]string) map[string]string {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if tie.MatchString(key) {
-			m.note("metadata.%s: %s left out, a tool finds by it what it made", field, key)
+		if managed.MatchString(key) {
+			m.note("metadata.%s: %s omitted; a tool finds its objects by it", field, key)
 			delete(all, key)
 		}
 	}
@@ -166,112 +151,106 @@ var templateVariable = regexp.MustCompile(`\{[^{}]*\}`)
 
 var templateVariables = []string{"{kube_major_version}", "{kube_minor_version}", "{kube_patch_version}"}
 
-// source finds out what the catalog is made of.
-func (m *Migration) source(spec legacySpec) {
-	m.template()
-	if m.Failed = m.noImage(spec); m.Failed != "" {
-		return
-	}
-	if m.To.Spec.ImageTemplate == "" {
-		m.To.Spec.Image = spec.Image
-	} else if spec.Image != "" {
-		m.note("spec.image: not needed, the template gives it (it was %s)", spec.Image)
-	}
-	m.note("spec.sourceType: not needed, catalogd reads images only")
-	if spec.Address != "" {
-		m.note("spec.address: not needed, OLM ignores it where there is an image")
-	}
-	if spec.ConfigMap != "" {
-		m.note("spec.configMap: not needed, OLM ignores it where there is an image")
-	}
-}
-
-// template leaves out an image template that catalogd could not fill in.
-func (m *Migration) template() {
-	template := m.To.Spec.ImageTemplate
+// template sets the image template, unless it has unknown variables.
+func (m *Migration) template(template string) {
 	for _, variable := range templateVariable.FindAllString(template, -1) {
 		if !slices.Contains(templateVariables, variable) {
-			m.note("annotation %s: left out, catalogd knows no variable %s (%s)", v1beta1.ImageTemplateAnnotation, variable, template)
-			m.To.Spec.ImageTemplate = ""
+			m.note("annotation %s: omitted; unknown variable %s (%s)", v1beta1.ImageTemplateAnnotation, variable, template)
 			return
 		}
 	}
 	if template != "" {
-		m.note("annotation %s: spec.imageTemplate", v1beta1.ImageTemplateAnnotation)
+		m.note("annotation %s: moved to spec.imageTemplate", v1beta1.ImageTemplateAnnotation)
 	}
+	m.To.Spec.ImageTemplate = template
 }
 
-// noImage says why there is no image that catalogd could read; empty if there is one.
+// noImage returns why there is no image for catalogd, or "".
 func (m *Migration) noImage(spec legacySpec) string {
 	switch {
 	case spec.SourceType == "configmap" || spec.SourceType == "internal":
-		return fmt.Sprintf("sourceType %s: catalogd reads images only. Make one of the packages in ConfigMap %q (opm migrate or render, "+
-			"then kubectl catalog push), and name it", spec.SourceType, spec.ConfigMap)
+		return fmt.Sprintf("sourceType %s: catalogd reads images only; create one from the packages in ConfigMap %q (opm migrate or "+
+			"render, then kubectl catalog push)", spec.SourceType, spec.ConfigMap)
 	case spec.Image != "" || m.To.Spec.ImageTemplate != "":
 		return ""
 	case spec.Address != "":
-		return fmt.Sprintf("address %s: catalogd reads images only, no servers. Name the image that is served there", spec.Address)
+		return fmt.Sprintf("address %s: catalogd reads images only; specify the image that is served there", spec.Address)
 	}
-	return "it names no image"
+	return "it has no image"
+}
+
+func (m *Migration) source(spec legacySpec) {
+	if m.To.Spec.ImageTemplate == "" {
+		m.To.Spec.Image = spec.Image
+	} else if spec.Image != "" {
+		m.note("spec.image: omitted; the image template replaces it (it was %s)", spec.Image)
+	}
+	m.note("spec.sourceType: omitted; catalogd reads images only")
+	if spec.Address != "" {
+		m.note("spec.address: omitted; OLM ignores it if there is an image")
+	}
+	if spec.ConfigMap != "" {
+		m.note("spec.configMap: omitted; OLM ignores it if there is an image")
+	}
 }
 
 func (m *Migration) polling(spec legacySpec) {
 	poll := spec.UpdateStrategy.RegistryPoll
-	byDigest := strings.Contains(m.To.Spec.Image, "@")
 	switch {
-	case byDigest && poll != nil:
-		m.note("spec.updateStrategy: not needed, an image that is named by digest never changes")
-		return
-	case byDigest:
+	case strings.Contains(m.To.Spec.Image, "@"):
+		if poll != nil {
+			m.note("spec.updateStrategy: omitted; an image with a digest never changes")
+		}
 		return
 	case poll == nil:
-		m.note("spec.updateStrategy: there was none, and OLM looked at the image only when the pod began; catalogd polls it every 15 " +
-			"minutes, or as pollingInterval says")
+		m.note("spec.updateStrategy: not set; OLM pulls the image only when the pod starts, catalogd polls every 15 minutes or as set " +
+			"in pollingInterval")
 		return
 	}
 	interval, err := time.ParseDuration(poll.Interval)
 	switch {
 	case err != nil:
-		m.note("spec.updateStrategy.registryPoll.interval: %q is no duration, for which OLM takes 15m; so does catalogd without "+
-			"pollingInterval", poll.Interval)
+		m.note("spec.updateStrategy.registryPoll.interval: %q is not a duration; the default of OLM and catalogd is 15m", poll.Interval)
 	case interval < time.Second:
-		m.note("spec.updateStrategy.registryPoll.interval: %s is less than catalogd allows, 1s; left out", poll.Interval)
+		m.note("spec.updateStrategy.registryPoll.interval: %s omitted; the minimum is 1s", poll.Interval)
 	default:
 		m.To.Spec.PollingInterval = &metav1.Duration{Duration: interval}
 	}
 }
 
-// pod maps what OLM wants to know of the pod that serves a catalog: catalogd needs none.
+const noPod = "omitted; catalogd runs no pod for a catalog"
+
+// pod converts the settings of the pod that serves a catalog.
 func (m *Migration) pod(config map[string]json.RawMessage) {
 	for _, field := range slices.Sorted(maps.Keys(config)) {
 		if field != "extractContent" {
-			m.note("spec.grpcPodConfig.%s: not needed, catalogd runs no pod for a catalog", field)
+			m.note("spec.grpcPodConfig.%s: %s", field, noPod)
 			continue
 		}
 		var extract struct{ CacheDir, CatalogDir string }
 		if err := json.Unmarshal(config[field], &extract); err != nil {
-			m.note("spec.grpcPodConfig.extractContent: left out, it cannot be read")
+			m.note("spec.grpcPodConfig.extractContent: omitted; it is malformed")
 			continue
 		}
 		if extract.CacheDir != "" {
-			m.note("spec.grpcPodConfig.extractContent.cacheDir: not needed, catalogd makes an index of its own")
+			m.note("spec.grpcPodConfig.extractContent.cacheDir: omitted; catalogd has its own index")
 		}
 		switch {
 		case slices.Contains(strings.Split(extract.CatalogDir, "/"), ".."):
-			m.note("spec.grpcPodConfig.extractContent.catalogDir: left out, catalogd takes no path with '..' (%s)", extract.CatalogDir)
+			m.note("spec.grpcPodConfig.extractContent.catalogDir: %s omitted; paths must not contain '..'", extract.CatalogDir)
 		case extract.CatalogDir != "":
 			m.To.Spec.ExtractContent = &v1beta1.ExtractContent{ConfigDir: extract.CatalogDir}
 		}
 	}
 }
 
-// maxSecrets is how many pull secrets a CatalogSource may name.
+// maxSecrets limits the pull secrets of a CatalogSource.
 const maxSecrets = 16
 
 func (m *Migration) pullSecrets(names []string, secretName func(namespace, name string) string) {
 	for i, name := range names {
 		if i >= maxSecrets || len(validation.IsDNS1123Subdomain(name)) > 0 {
-			m.note("spec.secrets: %q left out, catalogd takes at most %d, by names that Secrets can have", name, maxSecrets)
+			m.note("spec.secrets: %q omitted; catalogd accepts at most %d valid names of Secrets", name, maxSecrets)
 			continue
 		}
 		if m.To.Spec.Registry == nil {
@@ -288,38 +267,38 @@ func (m *Migration) texts(spec legacySpec) {
 	m.To.Spec.Publisher = m.text("publisher", spec.Publisher, 256)
 	m.To.Spec.Description = m.text("description", spec.Description, 4096)
 	if spec.Icon.Data != "" {
-		m.note("spec.icon: left out, catalogd's catalogs have none; packages have")
+		m.note("spec.icon: omitted; catalogs of catalogd have no icon, but packages have")
 	}
 	if spec.Priority < math.MinInt32 || spec.Priority > math.MaxInt32 {
-		m.note("spec.priority: %d needs more than 32 bits; the nearest is taken", spec.Priority)
+		m.note("spec.priority: %d exceeds 32 bits and was replaced by the nearest value", spec.Priority)
 	}
 	m.To.Spec.Priority = int32(min(max(spec.Priority, math.MinInt32), math.MaxInt32))
 }
 
-func (m *Migration) text(field, value string, most int) string {
+func (m *Migration) text(field, value string, limit int) string {
 	runes := []rune(value)
-	if len(runes) <= most {
+	if len(runes) <= limit {
 		return value
 	}
-	m.note("spec.%s: cut to the %d characters that catalogd takes", field, most)
-	return string(runes[:most])
+	m.note("spec.%s: truncated to the limit of %d characters", field, limit)
+	return string(runes[:limit])
 }
 
-// unknown names the fields that OLM's type has not got, such as those of other releases.
+// unknown notes fields that OLM's type does not have, such as those of other releases.
 func (m *Migration) unknown() {
 	spec, _, _ := unstructured.NestedMap(m.From.Object, "spec")
 	for _, field := range slices.Sorted(maps.Keys(spec)) {
 		switch {
 		case slices.Contains(legacyFields, field):
 		case field == "runAsRoot":
-			m.note("spec.runAsRoot: not needed, catalogd runs no pod for a catalog")
+			m.note("spec.runAsRoot: %s", noPod)
 		default:
-			m.note("spec.%s: left out, this is no field of operators.coreos.com/v1alpha1", field)
+			m.note("spec.%s: omitted; unknown field of operators.coreos.com/v1alpha1", field)
 		}
 	}
 }
 
-// Object is the CatalogSource without fields that are only there because Go has them.
+// Object returns the CatalogSource without empty fields of the Go type.
 func (m *Migration) Object() (map[string]any, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m.To)
 	if err != nil {

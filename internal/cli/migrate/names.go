@@ -3,13 +3,15 @@ package migrate
 import (
 	"crypto/sha256"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// names are names for the catalogs, of which each is one of a kind: there are no namespaces to tell them apart any more.
-func names(found []*unstructured.Unstructured) []string {
+// names returns a unique name for each catalog. The new ones have no namespace.
+func names(found []unstructured.Unstructured) []string {
 	count := map[string]int{}
 	for _, from := range found {
 		count[Label(from.GetName())]++
@@ -28,41 +30,32 @@ func names(found []*unstructured.Unstructured) []string {
 	return names
 }
 
-// maxLabel is how long the name of a CatalogSource may be.
+// maxLabel is the maximum length of a DNS label.
 const maxLabel = 63
 
-// Label makes a name that a CatalogSource can have, and a Secret, of any text: a DNS label (RFC 1123).
+var notInLabel = regexp.MustCompile(`[^a-z0-9]`)
+
+// Label converts a text to a DNS label (RFC 1123), a valid name of CatalogSources and Secrets.
 func Label(text string) string {
-	name := strings.Trim(strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return r - 'A' + 'a'
-		}
-		return '-'
-	}, text), "-")
+	name := strings.Trim(notInLabel.ReplaceAllString(strings.ToLower(text), "-"), "-")
 	if name == "" || len(name) > maxLabel {
-		name = strings.Trim(fmt.Sprintf("%s-%x", name[:min(len(name), maxLabel-9)], sha256.Sum256([]byte(text)))[:min(len(name), maxLabel-9)+9],
-			"-")
+		name = strings.Trim(fmt.Sprintf("%s-%.4x", name[:min(len(name), maxLabel-9)], sha256.Sum256([]byte(text))), "-")
 	}
 	return name
 }
 
-// secretNames tells how Secrets are to be called in catalogd's namespace: as they are, unless several namespaces have one of the name.
-func secretNames(found []*unstructured.Unstructured) func(namespace, name string) string {
-	namespaces := map[string]map[string]bool{}
+// secretNames returns a function for the names of Secrets in catalogd's namespace. A name that occurs in several namespaces
+// gets its namespace as a suffix.
+func secretNames(found []unstructured.Unstructured) func(namespace, name string) string {
+	namespaces := map[string]sets.Set[string]{}
 	for _, from := range found {
 		names, _, _ := unstructured.NestedStringSlice(from.Object, "spec", "secrets")
 		for _, name := range names {
-			if namespaces[name] == nil {
-				namespaces[name] = map[string]bool{}
-			}
-			namespaces[name][from.GetNamespace()] = true
+			namespaces[name] = namespaces[name].Union(sets.New(from.GetNamespace()))
 		}
 	}
 	return func(namespace, name string) string {
-		if len(namespaces[name]) > 1 {
+		if namespaces[name].Len() > 1 {
 			return Label(name + "-" + namespace)
 		}
 		return name
