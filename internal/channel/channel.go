@@ -6,7 +6,6 @@ package channel
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strings"
 
@@ -161,10 +160,10 @@ func (g *Graph) sort() {
 func placementOrder(nodes []node, index map[string]int, replacers []int) []int {
 	order := make([]int, 0, len(nodes))
 	placed := make([]bool, len(nodes))
-	free := &intHeap{}
+	var free []int // ascending
 	for i, n := range replacers {
 		if n == 0 && i > 0 {
-			heap.Push(free, i)
+			free = append(free, i)
 		}
 	}
 	for lowest, next := 0, 0; len(order) < len(nodes); {
@@ -172,32 +171,19 @@ func placementOrder(nodes []node, index map[string]int, replacers []int) []int {
 		order = append(order, next)
 		if i, ok := index[nodes[next].Replaces]; ok && i != next {
 			if replacers[i]--; replacers[i] == 0 && !placed[i] {
-				heap.Push(free, i)
+				at, _ := slices.BinarySearch(free, i)
+				free = slices.Insert(free, at, i)
 			}
 		}
 		for lowest < len(nodes) && placed[lowest] {
 			lowest++
 		}
 		next = lowest
-		if free.Len() > 0 {
-			next = heap.Pop(free).(int)
+		if len(free) > 0 {
+			next, free = free[0], free[1:]
 		}
 	}
 	return order
-}
-
-// intHeap implements heap.Interface.
-type intHeap []int
-
-func (h intHeap) Len() int           { return len(h) }
-func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
-func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *intHeap) Push(x any)        { *h = append(*h, x.(int)) }
-func (h *intHeap) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	*h = (*h)[:last]
-	return x
 }
 
 func (g *Graph) isHead(n node) int {

@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
-	"github.com/operator-catalogs/catalogd/internal/channel/channeltest"
 )
 
-// TestAgainstWalk compares Paths with an independent walk of every channel of a catalog (see channeltest.Dir).
+// TestAgainstWalk compares Paths with an independent walk of every channel of a catalog (see readChannels).
 func TestAgainstWalk(t *testing.T) {
 	ways, blocked := 0, 0
-	for _, c := range channeltest.Read(t, channeltest.Dir(t)) {
+	for _, c := range readChannels(t) {
 		g := channel.New(c)
-		o := channeltest.NewWalk(c)
+		o := newNaiveWalk(c)
 		if g.Channel.Head != o.Head {
 			t.Errorf("%s/%s: the head is %s, want %s", c.Package, c.Name, g.Channel.Head, o.Head)
 			continue
@@ -42,10 +41,10 @@ func targets(c channel.Channel, head string) []string {
 }
 
 // checkPathsTo compares the paths from all entries to one with the walk, and returns how many entries have a path and how many have none.
-func checkPathsTo(t *testing.T, g *channel.Graph, o *channeltest.Walk, to string) (ways, blocked int) {
+func checkPathsTo(t *testing.T, g *channel.Graph, o *naiveWalk, to string) (ways, blocked int) {
 	t.Helper()
 	c := o.Channel
-	distance := o.Distances(to)
+	distance := o.distances(to)
 	for _, e := range c.Entries {
 		if e.Name == to {
 			continue
@@ -69,7 +68,7 @@ func checkPathsTo(t *testing.T, g *channel.Graph, o *channeltest.Walk, to string
 }
 
 // checkPaths compares the paths from one entry to another with the walk, whose shortest path has the given length.
-func checkPaths(t *testing.T, o *channeltest.Walk, from, to string, p *channel.Paths, shortest int) {
+func checkPaths(t *testing.T, o *naiveWalk, from, to string, p *channel.Paths, shortest int) {
 	t.Helper()
 	got := p.OLM
 	if p.Shortest != nil {
@@ -90,7 +89,7 @@ func checkPaths(t *testing.T, o *channeltest.Walk, from, to string, p *channel.P
 			t.Errorf("%s: the path from %s ends at %s", o.Channel.Package, from, at)
 		}
 	}
-	if want := o.OLM(from, to); !slices.Equal(want, names(p.OLM)) {
+	if want := o.olm(from, to); !slices.Equal(want, names(p.OLM)) {
 		t.Errorf("%s: from %s OLM goes %v, want %v", o.Channel.Package, from, names(p.OLM), want)
 	}
 }

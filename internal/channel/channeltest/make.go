@@ -1,3 +1,4 @@
+// Package channeltest makes channels for the tests of channel and draw.
 package channeltest
 
 import (
@@ -9,9 +10,11 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/channel"
 )
 
-// Parse returns a channel of package foo. Entries have the form "1.2.0 replaces 1.1.0 skips 1.0.1,1.0.2 range >=1.0.0
-// <1.2.0". The bundle of
-// version 1.2.0 has the name foo.v1.2.0; anything else is a bundle name.
+// Parse returns a channel of package foo. Entries have the form
+//
+//	1.2.0 replaces 1.1.0 skips 1.0.1,1.0.2 range >=1.0.0 <1.2.0
+//
+// The bundle of version 1.2.0 has the name foo.v1.2.0; anything else is a bundle name.
 func Parse(entries ...string) channel.Channel {
 	c := channel.Channel{Package: "foo", Name: "stable"}
 	for _, text := range entries {

@@ -61,28 +61,19 @@ func (s *svg) findArcs() {
 
 // runs splits rows into runs of consecutive rows, each on one side of row at and nearest to it first.
 func runs(at int, rows []int) [][]int {
-	in := map[int]bool{}
-	last := at
-	for _, r := range rows {
-		in[r] = true
-		last = max(last, r)
-	}
+	slices.Sort(rows)
 	var out [][]int
-	collect := func(from, to, step int) {
-		var run []int
-		for r := from; r != to; r += step {
-			if in[r] {
-				run = append(run, r)
-			} else if run != nil {
-				out, run = append(out, run), nil
-			}
+	for i, r := range rows {
+		if i == 0 || r != rows[i-1]+1 {
+			out = append(out, nil)
 		}
-		if run != nil {
-			out = append(out, run)
+		out[len(out)-1] = append(out[len(out)-1], r)
+	}
+	for _, run := range out {
+		if run[0] < at {
+			slices.Reverse(run)
 		}
 	}
-	collect(at+1, last+1, 1)
-	collect(at-1, -1, -1)
 	return out
 }
 

@@ -3,6 +3,7 @@ package draw
 import (
 	"bufio"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
@@ -134,12 +135,6 @@ func (t *textWriter) write(text string) {
 	_, _ = t.out.WriteString(text) // Flush returns the error
 }
 
-// cell is the character of a lane in a row.
-type cell struct {
-	glyph rune
-	line  bool // a line continues to the right
-}
-
 // glyphs are the characters of a drawing.
 type glyphs struct {
 	node, head, pass, cross, joinMiddle, joinLast, line rune
@@ -151,8 +146,8 @@ var (
 	asciiGlyphs   = glyphs{node: 'o', head: '*', pass: '|', cross: '+', joinMiddle: '+', joinLast: '\'', line: '-', more: "..."}
 )
 
-// cells returns the cells of a row up to its last used lane.
-func (r *row) cells(g glyphs) []cell {
+// prefix returns the lanes of a row, up to its last used lane.
+func (r *row) prefix(g glyphs) string {
 	last := r.lane // the end of the line from the node
 	if len(r.joins) > 0 {
 		last = r.joins[len(r.joins)-1]
@@ -161,48 +156,28 @@ func (r *row) cells(g glyphs) []cell {
 	if len(r.through) > 0 {
 		end = max(end, r.through[len(r.through)-1])
 	}
-	cells := make([]cell, end+1)
-	for i := range cells {
-		cells[i] = cell{' ', i >= r.lane && i < last}
-		if i > r.lane && i < last {
-			cells[i].glyph = g.line
-		}
+	cells := slices.Repeat([]rune{' '}, max(0, 2*end+1)) // lane i is at 2*i
+	for i := 2*r.lane + 1; i < 2*last; i++ {
+		cells[i] = g.line
 	}
 	for _, i := range r.through {
-		cells[i].glyph = g.pass
+		cells[2*i] = g.pass
 		if i > r.lane && i < last {
-			cells[i].glyph = g.cross
+			cells[2*i] = g.cross
 		}
 	}
 	for _, i := range r.joins {
-		cells[i].glyph = g.joinMiddle
+		cells[2*i] = g.joinMiddle
 		if i == last {
-			cells[i].glyph = g.joinLast
+			cells[2*i] = g.joinLast
 		}
 	}
 	switch {
 	case r.lane < 0:
 	case r.isHead:
-		cells[r.lane].glyph = g.head
+		cells[2*r.lane] = g.head
 	default:
-		cells[r.lane].glyph = g.node
+		cells[2*r.lane] = g.node
 	}
-	return cells
-}
-
-// prefix returns the lanes of a row.
-func (r *row) prefix(g glyphs) string {
-	var b strings.Builder
-	cells := r.cells(g)
-	for i, c := range cells {
-		b.WriteRune(c.glyph)
-		switch {
-		case i == len(cells)-1:
-		case c.line:
-			b.WriteRune(g.line)
-		default:
-			b.WriteByte(' ')
-		}
-	}
-	return b.String()
+	return string(cells)
 }

@@ -1,24 +1,30 @@
-package channeltest
+package channel_test
 
 import (
+	"cmp"
+	"encoding/json"
+	"os"
 	"slices"
+	"testing"
 
 	"github.com/blang/semver/v4"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
 )
 
-// Walk is a naive reading of a channel, independent of channel.Graph.
-type Walk struct {
+// naiveWalk is a naive reading of a channel, independent of channel.Graph.
+type naiveWalk struct {
 	Channel channel.Channel
 	Head    string
 	Onto    map[string][]string // what each entry can be installed over
 	Chain   []string            // what OLM offers, best first; nil if OLM rejects the channel
 }
 
-// NewWalk reads a channel.
-func NewWalk(c channel.Channel) *Walk {
-	w := &Walk{Channel: c, Onto: map[string][]string{}}
+// newNaiveWalk reads a channel.
+func newNaiveWalk(c channel.Channel) *naiveWalk {
+	w := &naiveWalk{Channel: c, Onto: map[string][]string{}}
 	for _, e := range c.Entries {
 		w.Onto[e.Name] = append(append([]string{e.Replaces}, e.Skips...), covered(c, e)...)
 	}
@@ -44,7 +50,7 @@ func covered(c channel.Channel, e channel.Entry) []string {
 }
 
 // findHead sets Head to the highest head and returns the number of heads.
-func (w *Walk) findHead() int {
+func (w *naiveWalk) findHead() int {
 	behind := map[string]bool{}
 	for _, e := range w.Channel.Entries {
 		behind[e.Replaces] = true
@@ -65,7 +71,7 @@ func (w *Walk) findHead() int {
 }
 
 // findChain follows replaces from the head, unless that is a cycle.
-func (w *Walk) findChain() {
+func (w *naiveWalk) findChain() {
 	skipped, replaces := map[string]bool{}, map[string]string{}
 	for _, e := range w.Channel.Entries {
 		replaces[e.Name] = e.Replaces
@@ -89,8 +95,8 @@ func isEntry(c channel.Channel, name string) bool {
 	return slices.ContainsFunc(c.Entries, func(e channel.Entry) bool { return e.Name == name })
 }
 
-// Distances returns the number of steps from each bundle to a target.
-func (w *Walk) Distances(to string) map[string]int {
+// distances returns the number of steps from each bundle to a target.
+func (w *naiveWalk) distances(to string) map[string]int {
 	distance := map[string]int{to: 0}
 	for ring := []string{to}; len(ring) > 0; {
 		var next []string
@@ -107,8 +113,8 @@ func (w *Walk) Distances(to string) map[string]int {
 	return distance
 }
 
-// OLM returns the bundles on OLM's way from one bundle to another; nil if OLM does not get there.
-func (w *Walk) OLM(from, to string) []string {
+// olm returns the bundles on OLM's way from one bundle to another; nil if OLM does not get there.
+func (w *naiveWalk) olm(from, to string) []string {
 	var path []string
 	for at := from; at != to; {
 		if at == w.Head && at != from { // OLM stops there, even if a skipRange covers a newer version
@@ -122,4 +128,34 @@ func (w *Walk) OLM(from, to string) []string {
 		path = append(path, at)
 	}
 	return path
+}
+
+// readChannels returns the channels of the catalog directory $COMMUNITY_CATALOG or, if it is not set, of the quick start's sample.
+func readChannels(t *testing.T) []channel.Channel {
+	t.Helper()
+	catalog, err := declcfg.LoadFS(t.Context(), os.DirFS(cmp.Or(os.Getenv("COMMUNITY_CATALOG"), "../../config/samples/catalog/configs")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[[2]string]string{}
+	for _, b := range catalog.Bundles {
+		for _, p := range b.Properties {
+			var pkg property.Package
+			if p.Type == property.TypePackage && json.Unmarshal(p.Value, &pkg) == nil {
+				versions[[2]string{b.Package, b.Name}] = pkg.Version
+			}
+		}
+	}
+	var channels []channel.Channel
+	for _, c := range catalog.Channels {
+		ch := channel.Channel{Package: c.Package, Name: c.Name}
+		for _, e := range c.Entries {
+			version := versions[[2]string{c.Package, e.Name}]
+			ch.Entries = append(ch.Entries, channel.Entry{
+				Name: e.Name, Version: version, Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange,
+			})
+		}
+		channels = append(channels, ch)
+	}
+	return channels
 }
