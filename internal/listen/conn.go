@@ -82,6 +82,9 @@ type conn struct {
 	taken    atomic.Int64 // bytes of responses taken by the client since the connection became busy
 	progress atomic.Int64 // Unix time in ns of the last progress of a response
 
+	holding bool   // set by fileResponse while net/http writes the header
+	held    []byte // that header, in a piece of the table; ReadFrom sends it
+
 	mu       sync.Mutex
 	deadline time.Time // for writing, set by crypto/tls or a handler
 	extended time.Time // for writing, set by extend; zero if deadline applies
@@ -106,8 +109,20 @@ func connOf(r *http.Request) *conn {
 	return c
 }
 
-// Write sends p in pieces, each with a deadline.
-func (c *conn) Write(p []byte) (written int, err error) {
+// Write sends p, or holds it for ReadFrom.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.holding && len(c.held)+len(p) < pieceSize {
+		c.hold(p)
+		return len(p), nil
+	}
+	if err := c.sendHeld(); err != nil {
+		return 0, err
+	}
+	return c.writePieces(p)
+}
+
+// writePieces sends p in pieces, each with a deadline.
+func (c *conn) writePieces(p []byte) (written int, err error) {
 	for err == nil && written < len(p) {
 		piece := p[written:min(len(p), written+pieceSize)]
 		var n int64

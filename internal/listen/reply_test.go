@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -114,4 +115,22 @@ func wants(client *http.Client, url string, want []byte) error {
 		err = fmt.Errorf("got %d other bytes", len(got))
 	}
 	return err
+}
+
+// A header of any size precedes the content of a file, also one that is larger than a piece.
+func TestHeaderOfAnySize(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 6<<10)
+	path := file(t, content)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for i := range 3 { // net/http writes each in parts of its own
+			w.Header().Set("X-Fill-"+strconv.Itoa(i), strings.Repeat("x", len(r.URL.Path)*pieceSize/8))
+		}
+		http.ServeFile(w, r, path)
+	})
+	p := serve(t, "HTTP/1.1", Config{Handler: handler})
+	for length := range 9 {
+		if err := wants(p.client(t, "HTTP/1.1"), p.url+"/"+strings.Repeat("p", length), content); err != nil {
+			t.Errorf("with 3 fields of %d pieces/8: %v", length+1, err)
+		}
+	}
 }

@@ -32,6 +32,9 @@ func track(cfg Config, t *table) http.Handler {
 			// (RFC 9112, section 6.1, golang/go#80942).
 			w.Header().Set("Connection", "close")
 		}
+		if r.ProtoMajor == 1 && r.TLS == nil {
+			w = &fileResponse{ResponseWriter: w, conn: c}
+		}
 		if !complete {
 			tracked := *r
 			tracked.Body = &body{ReadCloser: r.Body, request: q}
