@@ -29,7 +29,7 @@ func TestPluginReportsDroppedPackages(t *testing.T) {
 	watched.Scan() // served at first
 
 	w.registry.push(t, "sample", catalogImage(t, dir))
-	const why = `there is no channel "stabel", which the package names as its default`
+	const why = `default channel "stabel" not found`
 	told := w.plugin(t, "refresh", "sample", "--wait").must(t)
 	if want := "  ! skupper-operator: invalid: " + why + "\n0 packages added, 0 changed, 0 removed; 1 package is " +
 		"invalid\n"; !strings.HasSuffix(told, want) {

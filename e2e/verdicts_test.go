@@ -49,7 +49,7 @@ var directoryVerdicts = map[string]verdict{
 	"package-bad-name":         without("../Foo Bar", "invalid package name"),
 	"missing-default-channel":  without("foo", "default channel must be set"),
 	"unknown-default-channel":  without("foo", "beta"),
-	"package-without-channels": without("foo", "there is no channel"),
+	"package-without-channels": without("foo", "default channel"),
 	"bad-icon-base64":          without("foo", "base64"),
 	"bad-icon-mediatype":       bare(),
 	"icon-mediatype-mismatch":  bare(),
@@ -58,7 +58,7 @@ var directoryVerdicts = map[string]verdict{
 
 	// Channels.
 	"channel-unknown-package":    bare().and("nosuch", "unknown package"),
-	"channel-without-package":    without("foo", "there is no channel").and("", "package"),
+	"channel-without-package":    without("foo", "default channel").and("", "package"),
 	"duplicate-channel":          without("foo", "duplicate channel"),
 	"empty-channel":              without("foo", "channel must contain at least one bundle"),
 	"entries-wrong-type":         without("foo", "entries"),

@@ -145,7 +145,7 @@ func (p *pkg) checkPackages() bool {
 	if len(p.packages) == 0 {
 		b := p.first()
 		p.missing(b, "package-unknown", []any{"package"},
-			"unknown package %q for %s: there is no olm.package blob of that name; add one, or correct the name", p.name, b.describe())
+			"unknown package %q for %s: olm.package blob not found; add one, or correct the name", p.name, b.describe())
 		p.partial = true // the name may be misspelled
 		return true
 	}

@@ -42,7 +42,7 @@ var broken = map[string]verdict{
 	"bundle-without-package-property": inPackage("foo", `must have exactly 1 "olm.package" property, found 0`),
 	"channel-unknown-package":         inPackage("nosuch", `unknown package "nosuch" for channel "beta"`),
 	"channel-without-package": {
-		packages: map[string]string{"": `unknown package "" for channel "stable"`, "foo": `there is no channel "stable"`}, blobs: 4,
+		packages: map[string]string{"": `unknown package "" for channel "stable"`, "foo": `default channel "stable" not found`}, blobs: 4,
 	},
 	"csv-metadata-wrong-type": inPackage("foo",
 		`bundle "foo.v0.2.0": parse property[2] of type "olm.csv.metadata": json: cannot unmarshal string`),
@@ -89,7 +89,7 @@ var broken = map[string]verdict{
 	"only-comments":                  {blobs: 4},
 	"package-bad-name":               inPackage("../Foo Bar", `invalid package name "../Foo Bar": [a lowercase RFC 1123 label must`),
 	"package-property-mismatch":      inPackage("foo", `package "foo" does not match "olm.package" property "bar"`),
-	"package-without-channels":       inPackage("foo", `there is no channel "stable", which the package names as its default`),
+	"package-without-channels":       inPackage("foo", `default channel "stable" not found`),
 	"package-without-name": {
 		packages: map[string]string{"": "config contains package with no name", "foo": `unknown package "foo" for channel "stable"`}, blobs: 4,
 	},
@@ -107,7 +107,7 @@ var broken = map[string]verdict{
 	"truncated-json":          {refused: "foo/catalog.json:54: the file ends in the middle of this blob"},
 	"truncated-second-file":   {refused: "foo/catalog.json:54: the file ends in the middle of this blob"},
 	"two-package-properties":  inPackage("foo", `must have exactly 1 "olm.package" property, found 2`),
-	"unknown-default-channel": inPackage("foo", `there is no channel "beta", which the package names as its default`),
+	"unknown-default-channel": inPackage("foo", `default channel "beta" not found`),
 	"unknown-olm-schema":      {blobs: 5},
 	"utf16":                   {refused: "foo/catalog.json: the file is UTF-16"},
 	"utf8-bom":                {blobs: 4},

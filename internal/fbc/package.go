@@ -83,7 +83,7 @@ func LoadPackage(name string, blobs iter.Seq2[[]byte, error]) (*Package, error) 
 	}
 	pkg, ok := m[name]
 	if !ok {
-		return nil, invalid(name, fmt.Errorf("there is no olm.package blob of this name"))
+		return nil, invalid(name, fmt.Errorf("olm.package blob not found"))
 	}
 	return fromModel(pkg)
 }
@@ -100,7 +100,7 @@ func checkDefaultChannel(cfg *declcfg.DeclarativeConfig) error {
 	for _, p := range cfg.Packages {
 		known := slices.ContainsFunc(cfg.Channels, func(ch declcfg.Channel) bool { return ch.Name == p.DefaultChannel })
 		if p.Name != "" && p.DefaultChannel != "" && !known {
-			return fmt.Errorf("there is no channel %q, which the package names as its default", p.DefaultChannel)
+			return fmt.Errorf("default channel %q not found", p.DefaultChannel)
 		}
 	}
 	return nil

@@ -151,10 +151,10 @@ func TestLoadPackageRefuses(t *testing.T) {
 		blobs []string
 		want  string
 	}{
-		"no blobs": {nil, "there is no olm.package blob of this name"},
+		"no blobs": {nil, "olm.package blob not found"},
 		"of another name": {
 			[]string{pkgBlob("bar", "stable"), channelBlob("bar", "stable", "v1"), bundleBlob("bar", "v1", "1.0.0")},
-			"there is no olm.package blob of this name",
+			"olm.package blob not found",
 		},
 		"several reasons at once": {
 			[]string{

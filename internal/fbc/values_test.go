@@ -98,7 +98,7 @@ func TestValuesOfEverySchemaAreBounded(t *testing.T) {
 		SchemaPackage:      `JSON values in olm.package "n" exceed the limit of`,
 		SchemaChannel:      `JSON values in olm.channel "n" exceed the limit of`,
 		SchemaDeprecations: `JSON values in olm.deprecations "n" exceed the limit of`,
-		"example.com":      `there is no olm.package blob`,
+		"example.com":      `olm.package blob not found`,
 	} {
 		_, err := LoadPackage("foo", sequence(fmt.Sprintf(`{"schema":%q,"name":"n","package":"foo","x":%s}`, schema, list(maxValues, "{}"))))
 		wantReason(t, err, want)
