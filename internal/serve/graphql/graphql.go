@@ -37,7 +37,7 @@ type Handler struct {
 	Config
 	executor *executor.Executor
 	queries  *queryCache
-	kept     *graph.Kept
+	cache    *graph.Cache
 	large    chan struct{} // one slot for each request beyond Limits.Memory
 }
 
@@ -52,7 +52,7 @@ func New(cfg Config) *Handler {
 		executor: executor.New(graph.NewSchema()),
 		large:    make(chan struct{}, cfg.Limits.Large),
 		queries:  newQueryCache(),
-		kept:     graph.NewKept(),
+		cache:    graph.NewCache(),
 	}
 	h.executor.SetQueryCache(h.queries)
 	h.executor.Use(&guard{Limits: cfg.Limits, known: h.queries})
@@ -98,7 +98,7 @@ func (h *Handler) execute(ctx context.Context, turn *turn, params *gqlgen.RawPar
 		}
 	}()
 	request := graph.NewRequest(graph.Options{
-		BaseURL: h.BaseURL, Priority: h.Priority, Limits: h.Limits.Limits, Kept: h.kept,
+		BaseURL: h.BaseURL, Priority: h.Priority, Limits: h.Limits.Limits, Cache: h.cache,
 		Grow: func() error { return turn.await(ctx) },
 	}, catalogs)
 	defer context.AfterFunc(ctx, func() { request.Stop(timeOver(ctx)) })()

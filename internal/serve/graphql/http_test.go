@@ -185,7 +185,7 @@ func TestInputErrors(t *testing.T) {
 			"BAD_USER_INPUT", "versionRange has 306 bytes, more than 256",
 		},
 		`{ bundles(filter: {provides: {}}) { totalCount } }`: {
-			"BAD_USER_INPUT", "provides is empty: set one of group, version and kind",
+			"BAD_USER_INPUT", "provides is empty: set at least one of group, version and kind",
 		},
 		`{ packages(first: 3000000000) { totalCount } }`: {"BAD_USER_INPUT", "first is 3000000000"},
 		`{ packages(first: "ten") { totalCount } }`: {

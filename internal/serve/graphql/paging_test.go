@@ -142,9 +142,9 @@ func TestCursorErrors(t *testing.T) {
 
 	old := st.Catalogs()
 	commit(t, st, "two", "3", manyPackages(6))
-	post(t, url, packages, "after", all).wantError(t, "BAD_USER_INPUT", "the cursor is of another version of what is listed (one, two)",
+	post(t, url, packages, "after", all).wantError(t, "BAD_USER_INPUT", "the listed catalogs (one, two) have changed since the cursor was returned",
 		"/catalogs/{catalog}/digests/{digest}/api/v1/graphql")
-	// That of the catalog which did not change holds, as does any with the catalogs it came from.
+	// A cursor of the unchanged catalog is still valid, and so is any cursor in the pinned catalogs that it came from.
 	rest := ask[data](t, url, packages, "catalog", "one", "after", one).Packages
 	if diff := cmp.Diff([]string{`{"name":"p002"}`, `{"name":"p003"}`}, texts(rest.Nodes)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -158,7 +158,7 @@ func TestCursorErrors(t *testing.T) {
 	cfg := config()
 	cfg.Priority = nil
 	ask[data](t, startPinned(t, cfg, old), packages, "catalog", "one", "after", one)
-	post(t, startPinned(t, cfg, old), packages, "after", one).wantError(t, "BAD_USER_INPUT", "another version")
+	post(t, startPinned(t, cfg, old), packages, "after", one).wantError(t, "BAD_USER_INPUT", "have changed since")
 }
 
 func TestPageSize(t *testing.T) {

@@ -100,7 +100,7 @@ func TestSearchWithoutADamagedCatalog(t *testing.T) {
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	url := startServer(t, cfg, st)
 	got := post(t, url, `{ packages(search: "etcd") { totalCount nodes { catalog { name } } } }`)
-	got.wantError(t, "INTERNAL_SERVER_ERROR", "packages of catalog main cannot be read and are not listed")
+	got.wantError(t, "INTERNAL_SERVER_ERROR", "reading catalog main failed; its packages are missing")
 	if want := `{"packages":{"totalCount":1,"nodes":[{"catalog":{"name":"other"}}]}}`; string(got.Data) != want {
 		t.Errorf("got %s, want %s", got.Data, want)
 	}

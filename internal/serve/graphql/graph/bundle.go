@@ -11,108 +11,95 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
+	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// bundleBlob is what is read of an olm.bundle blob: the values of the properties stay as they are.
+// bundleBlob is an olm.bundle blob. The values of its properties are not decoded.
 type bundleBlob struct {
 	Image         string                 `json:"image"`
 	Properties    []property.Property    `json:"properties"`
 	RelatedImages []declcfg.RelatedImage `json:"relatedImages"`
 }
 
-// Bundle is a bundle of a sound package.
+// Bundle is a bundle of a valid package.
 type Bundle struct{ node }
 
-// Name is its name.
-func (b *Bundle) Name() string { return b.entry.Name }
+func (b *Bundle) read() (bundleBlob, error) { return decode[bundleBlob](b.node) }
 
-// Package is the one it is a version of.
-func (b *Bundle) Package() *Package { return b.pkg().alone() }
-
-// Catalog is the one it is in.
-func (b *Bundle) Catalog() *Catalog { return &Catalog{b.src} }
-
-// Version is the one that it is of its package.
-func (b *Bundle) Version() string { return b.entry.Version }
-
-// Size is the number of bytes of its blob.
-func (b *Bundle) Size() int { return b.entry.Size }
-
-// Image holds its manifests.
+// Image returns the bundle image.
 func (b *Bundle) Image() (string, error) {
-	blob, err := decode[bundleBlob](b.node)
-	if err != nil {
-		return "", err
-	}
-	return blob.Image, nil
+	blob, err := b.read()
+	return blob.Image, err
 }
 
-// Channels are those with an entry for it.
+// RelatedImages returns the images that the operator runs.
+func (b *Bundle) RelatedImages() ([]declcfg.RelatedImage, error) {
+	blob, err := b.read()
+	return blob.RelatedImages, err
+}
+
+// Properties returns the properties, or those of the given types.
+func (b *Bundle) Properties(types []string) ([]*Property, error) {
+	blob, err := b.read()
+	return propertiesOf(blob.Properties, types), err
+}
+
+// Channels returns the channels that have an entry for the bundle.
 func (b *Bundle) Channels() ([]*Channel, error) {
 	out := []*Channel{}
 	for _, c := range b.pkg().channels().list {
-		blob, err := decode[declcfg.Channel](c.node)
+		blob, err := c.read()
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(blob.Entries, func(e declcfg.ChannelEntry) bool { return e.Name == b.entry.Name }) {
+		if slices.ContainsFunc(blob.Entries, func(e declcfg.ChannelEntry) bool { return e.Name == b.Name }) {
 			out = append(out, c)
 		}
 	}
 	return out, nil
 }
 
-// Deprecation is nil unless the bundle is deprecated.
+// Deprecation returns nil unless the bundle is deprecated.
 func (b *Bundle) Deprecation() (*Deprecation, error) {
-	return b.pkg().deprecationOf(fbc.SchemaBundle, b.entry.Name)
+	return b.pkg().deprecationOf(fbc.SchemaBundle, b.Name)
 }
 
-// Properties are all, or those of some types.
-func (b *Bundle) Properties(types []string) ([]*Property, error) {
-	blob, err := decode[bundleBlob](b.node)
-	if err != nil {
-		return nil, err
-	}
-	return propertiesOf(blob.Properties, types), nil
-}
+// Provides returns the APIs of the olm.gvk properties.
+func (b *Bundle) Provides() ([]fbc.GVK, error) { return valuesOf[fbc.GVK](b, property.TypeGVK) }
 
-// Provides are the APIs of its olm.gvk properties.
-func (b *Bundle) Provides() ([]*fbc.GVK, error) { return valuesOf[fbc.GVK](b, property.TypeGVK) }
+// Requires returns the APIs of the olm.gvk.required properties.
+func (b *Bundle) Requires() ([]fbc.GVK, error) { return valuesOf[fbc.GVK](b, property.TypeGVKRequired) }
 
-// Requires are the APIs of its olm.gvk.required properties.
-func (b *Bundle) Requires() ([]*fbc.GVK, error) {
-	return valuesOf[fbc.GVK](b, property.TypeGVKRequired)
-}
-
-// RequiredPackages are those of its olm.package.required properties.
-func (b *Bundle) RequiredPackages() ([]*property.PackageRequired, error) {
+// RequiredPackages returns the packages of the olm.package.required properties.
+func (b *Bundle) RequiredPackages() ([]property.PackageRequired, error) {
 	return valuesOf[property.PackageRequired](b, property.TypePackageRequired)
 }
 
-// valuesOf decodes the properties of one type.
-func valuesOf[T any](b *Bundle, typ string) ([]*T, error) {
-	blob, err := decode[bundleBlob](b.node)
+// valuesOf decodes the properties of a type.
+func valuesOf[T any](b *Bundle, typ string) ([]T, error) {
+	blob, err := b.read()
 	if err != nil {
 		return nil, err
 	}
-	out := []*T{}
+	out := []T{}
 	for _, p := range blob.Properties {
 		if p.Type != typ {
 			continue
 		}
-		value := new(T)
-		if err := json.Unmarshal(p.Value, value); err != nil {
-			return nil, &Error{
-				CodeContent,
-				fmt.Sprintf("a property of type %s of bundle %q in package %q cannot be read: %v", typ, b.entry.Name, b.entry.Package, err),
-			}
+		var value T
+		if err := json.Unmarshal(p.Value, &value); err != nil {
+			return nil, b.invalid("a property of type "+typ, err)
 		}
 		out = append(out, value)
 	}
 	return out, nil
 }
 
-// CsvMetadata is what its ClusterServiceVersion says, nil if it has none.
+func (b *Bundle) invalid(what string, err error) error {
+	return &Error{CodeContent, fmt.Sprintf("reading %s of bundle %q in package %q: %v", what, b.Name, b.Entry.Package, err)}
+}
+
+// CsvMetadata returns the metadata of the ClusterServiceVersion, nil if there is none.
 func (b *Bundle) CsvMetadata() (*CSVMetadata, error) {
 	content, err := b.content()
 	if err != nil {
@@ -129,7 +116,7 @@ func (b *Bundle) readCSV(content []byte) (*CSVMetadata, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, object := range objects { // CSV looks into each
+	for _, object := range objects { // fbc.CSV reads each
 		if err := b.src.r.spendDecoded(scan.EstimateValues(object.Data)); err != nil {
 			return nil, err
 		}
@@ -139,19 +126,37 @@ func (b *Bundle) readCSV(content []byte) (*CSVMetadata, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &Error{
-			CodeContent,
-			fmt.Sprintf("what the ClusterServiceVersion of bundle %q in package %q says cannot be read: %v", b.entry.Name, b.entry.Package, err),
-		}
+		return nil, b.invalid("the ClusterServiceVersion", err)
 	}
-	return &CSVMetadata{csv}, nil
+	return &CSVMetadata{csv.Spec, csv.Annotations, csv.Labels}, nil
 }
 
-// RelatedImages are the images that it runs.
-func (b *Bundle) RelatedImages() ([]*declcfg.RelatedImage, error) {
-	blob, err := decode[bundleBlob](b.node)
-	if err != nil {
-		return nil, err
+// bundleKey names a bundle within a request.
+type bundleKey struct {
+	pkg  *packageFacts
+	name string
+}
+
+// bundleSet is a set of bundles that are read together.
+type bundleSet map[bundleKey]*Bundle
+
+// findBundles returns the named bundles of packages, without reading them.
+func findBundles(of []*packageFacts, names func(*packageFacts) ([]string, error)) (bundleSet, error) {
+	b := &batch{}
+	for _, p := range of {
+		list, err := names(p)
+		if err != nil {
+			return nil, err
+		}
+		wanted := make(map[string]bool, len(list))
+		for _, name := range list {
+			wanted[name] = true
+		}
+		b.add(p.src, p.src.keep(p.all(fbc.SchemaBundle), func(e store.Entry) bool { return wanted[e.Name] }))
 	}
-	return pointers(blob.RelatedImages), nil
+	set := bundleSet{}
+	for _, n := range b.nodes() {
+		set[bundleKey{n.pkg(), n.Name}] = &Bundle{n}
+	}
+	return set, nil
 }

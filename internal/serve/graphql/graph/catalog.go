@@ -10,69 +10,33 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// Catalog is one catalog, as it is pinned.
-type Catalog struct{ src *source }
-
-// Name is the name of its CatalogSource.
-func (c *Catalog) Name() string { return c.src.at.Name }
-
-// Digest is that of the image.
-func (c *Catalog) Digest() string { return c.src.at.Snapshot.Info().Digest }
-
-// Image is the reference of the image.
-func (c *Catalog) Image() string { return c.src.at.Image }
-
-// Priority is that of the CatalogSource.
-func (c *Catalog) Priority() int { return int(c.src.priority) }
-
-// LastModified is when this version was first served.
-func (c *Catalog) LastModified() time.Time { return c.src.at.Since }
-
-// URL is where it is served.
-func (c *Catalog) URL() string { return c.src.url() }
-
-func (s *source) url() string { return s.r.BaseURL + "/catalogs/" + s.at.Name }
-
-// Counts is how much a catalog holds.
-type Counts struct {
-	Packages, Channels, Bundles, Blobs int
-	Bytes                              int64
+// Catalog is a pinned catalog.
+type Catalog struct {
+	src                      *source
+	Name, Image, Digest, URL string
+	Priority                 int
+	LastModified             time.Time
+	Counts                   store.Info
 }
 
-// Counts is how much it holds.
-func (c *Catalog) Counts() *Counts {
-	info := c.src.at.Snapshot.Info()
-	return &Counts{info.Packages, info.Channels, info.Bundles, info.Blobs, info.Bytes}
-}
-
-// InvalidPackages are those that are not sound.
-func (c *Catalog) InvalidPackages() ([]*store.InvalidPackage, error) {
-	invalid, err := c.src.at.Snapshot.InvalidPackages()
+// InvalidPackages returns the packages that failed validation.
+func (c *Catalog) InvalidPackages() ([]store.InvalidPackage, error) {
+	invalid, err := c.src.snapshot.InvalidPackages()
 	if err != nil {
-		return nil, fmt.Errorf("reading which packages of catalog %s are not sound: %w", c.src.at.Name, err)
+		return nil, fmt.Errorf("reading the invalid packages of catalog %s: %w", c.Name, err)
 	}
-	out := make([]*store.InvalidPackage, len(invalid))
-	for i := range invalid {
-		out[i] = &invalid[i]
-	}
-	return out, nil
+	return invalid, nil
 }
 
-// SchemaCount is how many blobs have a schema.
-type SchemaCount struct {
-	Name  string
-	Blobs int
-}
-
-// Schemas are those of its blobs.
+// Schemas returns the number of blobs by schema, sorted by name.
 func (c *Catalog) Schemas() []*SchemaCount { return c.src.schemas() }
 
 func (s *source) countSchemas() []*SchemaCount {
 	counts := map[string]*SchemaCount{}
-	all := s.at.Snapshot.Select(store.Query{})
+	all := s.snapshot.Select(store.Query{})
 	for i := range all.Len() {
 		if s.r.Stopped() != nil {
-			break // the answer is not given
+			break // the request fails
 		}
 		schema := all.Entry(i).Schema
 		if counts[schema] == nil {
@@ -86,22 +50,15 @@ func (s *source) countSchemas() []*SchemaCount {
 // Blob is any blob.
 type Blob struct{ node }
 
-// Catalog is the one it is in.
-func (b *Blob) Catalog() *Catalog { return &Catalog{b.src} }
+func newBlob(n node) *Blob { return &Blob{n} }
 
-// Schema is its schema.
-func (b *Blob) Schema() string { return b.entry.Schema }
+// Package returns the value of the field package.
+func (b *Blob) Package() *string { return orNull(b.Entry.Package) }
 
-// Package is the value of its package.
-func (b *Blob) Package() *string { return orNull(b.entry.Package) }
+// Name returns the name.
+func (b *Blob) Name() *string { return orNull(b.Entry.Name) }
 
-// Name is its name.
-func (b *Blob) Name() *string { return orNull(b.entry.Name) }
-
-// Size is the number of bytes of its JSON.
-func (b *Blob) Size() int { return b.entry.Size }
-
-// Content is its JSON.
+// Content returns the JSON.
 func (b *Blob) Content() (JSON, error) {
 	content, err := b.content()
 	return content, err

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
-	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
 // channels are siblings in the reply; they and their bundles are read together.
@@ -22,10 +22,15 @@ type channels struct {
 }
 
 func newChannels(b *batch) *channels {
-	cs := &channels{}
+	cs := emptyChannels()
 	for _, n := range b.nodes() {
-		cs.list = append(cs.list, &Channel{n, cs})
+		cs.add(n)
 	}
+	return cs
+}
+
+func emptyChannels() *channels {
+	cs := &channels{}
 	cs.heads = sync.OnceValues(func() (bundleSet, error) {
 		return cs.bundles(func(c *Channel) ([]string, error) {
 			head, err := c.headName()
@@ -34,6 +39,12 @@ func newChannels(b *batch) *channels {
 	})
 	cs.entries = sync.OnceValues(func() (bundleSet, error) { return cs.bundles((*Channel).entryNames) })
 	return cs
+}
+
+func (cs *channels) add(n node) *Channel {
+	c := &Channel{n, cs}
+	cs.list = append(cs.list, c)
+	return c
 }
 
 // bundles returns the bundles that pick names for each channel.
@@ -54,20 +65,19 @@ func (cs *channels) bundles(pick func(*Channel) ([]string, error)) (bundleSet, e
 	return findBundles(order, func(p *packageFacts) ([]string, error) { return names[p], nil })
 }
 
+func (c *Channel) read() (declcfg.Channel, error) { return decode[declcfg.Channel](c.node) }
+
 func (c *Channel) entryNames() ([]string, error) {
-	blob, err := decode[declcfg.Channel](c.node)
-	if err != nil {
-		return nil, err
-	}
+	blob, err := c.read()
 	names := make([]string, len(blob.Entries))
 	for i, e := range blob.Entries {
 		names[i] = e.Name
 	}
-	return names, nil
+	return names, err
 }
 
 // entriesOf returns the entries of a channel, with versions if they are given.
-func entriesOf(blob *declcfg.Channel, versions map[string]string) []channel.Entry {
+func entriesOf(blob declcfg.Channel, versions map[string]string) []channel.Entry {
 	entries := make([]channel.Entry, len(blob.Entries))
 	for i, e := range blob.Entries {
 		entries[i] = channel.Entry{Name: e.Name, Version: versions[e.Name], Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange}
@@ -81,18 +91,12 @@ type Channel struct {
 	siblings *channels
 }
 
-// Name is its name.
-func (c *Channel) Name() string { return c.entry.Name }
-
-// Package is the one it belongs to.
-func (c *Channel) Package() *Package { return c.pkg().alone() }
-
-// Deprecation is nil unless the channel is deprecated.
+// Deprecation returns nil unless the channel is deprecated.
 func (c *Channel) Deprecation() (*Deprecation, error) {
-	return c.pkg().deprecationOf(fbc.SchemaChannel, c.entry.Name)
+	return c.pkg().deprecationOf(fbc.SchemaChannel, c.Name)
 }
 
-// Head is the bundle that no other entry replaces or skips.
+// Head returns the bundle that no entry replaces or skips.
 func (c *Channel) Head() (*Bundle, error) {
 	heads, err := c.siblings.heads()
 	if err != nil {
@@ -102,25 +106,22 @@ func (c *Channel) Head() (*Bundle, error) {
 	return heads[bundleKey{c.pkg(), head}], err
 }
 
-// Properties are the channel's own.
+// Properties returns the properties of the channel.
 func (c *Channel) Properties() ([]*Property, error) {
-	blob, err := decode[declcfg.Channel](c.node)
-	if err != nil {
-		return nil, err
-	}
-	return propertiesOf(blob.Properties, nil), nil
+	blob, err := c.read()
+	return propertiesOf(blob.Properties, nil), err
 }
 
-// ChannelEntry is a bundle's place in a channel.
+// ChannelEntry is the place of a bundle in a channel.
 type ChannelEntry struct {
-	of      *Channel
-	blob    declcfg.ChannelEntry
+	of *Channel
+	declcfg.ChannelEntry
 	Version string
 }
 
-// Entries are in the order of the catalog.
+// Entries returns the entries, in the order of the catalog.
 func (c *Channel) Entries() ([]*ChannelEntry, error) {
-	blob, err := decode[declcfg.Channel](c.node)
+	blob, err := c.read()
 	if err != nil {
 		return nil, err
 	}
@@ -132,37 +133,21 @@ func (c *Channel) Entries() ([]*ChannelEntry, error) {
 	return out, nil
 }
 
-// Name is that of the bundle.
-func (e *ChannelEntry) Name() string { return e.blob.Name }
+// Replaces returns the name of the bundle that this one replaces.
+func (e *ChannelEntry) Replaces() *string { return orNull(e.ChannelEntry.Replaces) }
 
-// Replaces is the bundle that this one replaces.
-func (e *ChannelEntry) Replaces() *string { return orNull(e.blob.Replaces) }
+// SkipRange returns the range of versions that this bundle can be installed over.
+func (e *ChannelEntry) SkipRange() *string { return orNull(e.ChannelEntry.SkipRange) }
 
-// Skips are the bundles that this one may be installed over.
-func (e *ChannelEntry) Skips() []string { return e.blob.Skips }
-
-// SkipRange is a range of versions that this one may be installed over.
-func (e *ChannelEntry) SkipRange() *string { return orNull(e.blob.SkipRange) }
-
-// Deprecation is nil unless the bundle is deprecated.
+// Deprecation returns nil unless the bundle is deprecated.
 func (e *ChannelEntry) Deprecation() (*Deprecation, error) {
-	return e.of.pkg().deprecationOf(fbc.SchemaBundle, e.blob.Name)
+	return e.of.pkg().deprecationOf(fbc.SchemaBundle, e.Name)
 }
 
-// Bundle is the blob of the entry.
+// Bundle returns the bundle of the entry, nil if the package has none.
 func (e *ChannelEntry) Bundle() (*Bundle, error) {
 	bundles, err := e.of.siblings.entries()
-	return bundles[bundleKey{e.of.pkg(), e.blob.Name}], err
-}
-
-// Upgrade is an edge of the upgrade graph.
-type Upgrade struct {
-	From        string
-	FromVersion *string
-	To          string
-	ToVersion   string
-	Kind        UpgradeKind
-	Range       *string
+	return bundles[bundleKey{e.of.pkg(), e.Name}], err
 }
 
 // upgradeKinds are the kinds of edges in the schema.
@@ -172,13 +157,13 @@ var upgradeKinds = map[channel.Kind]UpgradeKind{
 
 // Upgrades returns the edges of the upgrade graph, entry by entry.
 func (c *Channel) Upgrades(ctx context.Context) ([]*Upgrade, error) {
-	blob, err := decode[declcfg.Channel](c.node)
+	blob, err := c.read()
 	if err != nil {
 		return nil, err
 	}
 	versions := c.pkg().versions()
 	entries := entriesOf(blob, versions)
-	graph := channel.New(channel.Channel{Package: c.entry.Package, Name: c.entry.Name, Entries: entries})
+	graph := channel.New(channel.Channel{Package: c.Entry.Package, Name: c.Name, Entries: entries})
 	upgrades := []*Upgrade{}
 	for _, e := range entries {
 		if err := c.src.r.check(ctx); err != nil {
@@ -193,63 +178,22 @@ func (c *Channel) Upgrades(ctx context.Context) ([]*Upgrade, error) {
 		}
 		if limit := c.src.r.Limits.Edges; len(upgrades) > limit {
 			return nil, &Error{CodeLimit, fmt.Sprintf("the upgrade graph of channel %q of package %q exceeds the limit of %d edges; "+
-				"derive it from entries", c.entry.Name, c.entry.Package, limit)}
+				"derive it from entries", c.Entry.Name, c.Entry.Package, limit)}
 		}
 	}
 	return upgrades, nil
 }
 
-// Property is a property of a bundle or channel.
-type Property struct {
-	Type  string
-	Value JSON
-}
-
-// newProperty returns a property; a missing value is null.
-func newProperty(p property.Property) *Property {
-	if len(p.Value) == 0 {
-		return &Property{p.Type, JSON("null")}
-	}
-	return &Property{p.Type, JSON(p.Value)}
-}
-
-// propertiesOf returns the properties of some types, or all.
+// propertiesOf returns the properties of some types, or all. A missing value is null.
 func propertiesOf(all []property.Property, types []string) []*Property {
 	out := []*Property{}
 	for _, p := range all {
+		if len(p.Value) == 0 {
+			p.Value = json.RawMessage("null")
+		}
 		if types == nil || slices.Contains(types, p.Type) {
-			out = append(out, newProperty(p))
+			out = append(out, &Property{p.Type, JSON(p.Value)})
 		}
 	}
 	return out
-}
-
-// bundleKey names a bundle within a request.
-type bundleKey struct {
-	pkg  *packageFacts
-	name string
-}
-
-// bundleSet is a set of bundles that are read together.
-type bundleSet map[bundleKey]*Bundle
-
-// findBundles returns the named bundles of packages, without reading them.
-func findBundles(of []*packageFacts, names func(*packageFacts) ([]string, error)) (bundleSet, error) {
-	b := &batch{}
-	for _, p := range of {
-		list, err := names(p)
-		if err != nil {
-			return nil, err
-		}
-		wanted := make(map[string]bool, len(list))
-		for _, name := range list {
-			wanted[name] = true
-		}
-		b.parts = append(b.parts, part{p.src, p.src.keep(p.all(fbc.SchemaBundle), func(e store.Entry) bool { return wanted[e.Name] })})
-	}
-	set := bundleSet{}
-	for _, n := range b.nodes() {
-		set[bundleKey{n.pkg(), n.entry.Name}] = &Bundle{n}
-	}
-	return set, nil
 }

@@ -2,25 +2,26 @@ package graph
 
 import "testing"
 
-// FuzzParseCursor holds that each cursor has one spelling, and that what is none is refused.
-func FuzzParseCursor(f *testing.F) {
-	f.Add(cursor{position: 7}.String())
-	f.Add(cursor{version: [cursorHash]byte{1, 2}, what: [cursorHash]byte{3}, position: 1<<64 - 1}.String())
+// FuzzPosition checks that each cursor has one spelling, and that its position is within the list.
+func FuzzPosition(f *testing.F) {
+	l := listOf(nil, "what")
+	f.Add(l.cursor(7))
+	f.Add(l.cursor(1<<63 - 1))
 	f.Add("")
-	f.Add("AAAAAAAAAAAAAAAAAAAAAIA") // a number that does not end
-	f.Add("=")
+	f.Add(l.cursor(1) + "0000000000000000000") // overflows
+	f.Add("0-0--1")
+	f.Add("-")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := parseCursor(text)
+		position, err := l.position(text)
 		if err != nil {
 			return
 		}
-		if again := c.String(); again != text {
-			t.Errorf("%q is read as %+v, which is written %q", text, c, again)
+		if again := l.cursor(position); again != text {
+			t.Errorf("%q has position %d, whose cursor is %q", text, position, again)
 		}
-		// A position is never used beyond the list.
-		p, err := (list{}).page(nil, &text, 3)
+		p, err := l.page(nil, &text, 3)
 		if err == nil && (p.from < 0 || p.from > p.to || p.to > 3) {
-			t.Errorf("%q gives %d..%d of 3", text, p.from, p.to)
+			t.Errorf("%q selects %d..%d of 3", text, p.from, p.to)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func openStore(t *testing.T, dir string) *store.Store {
 	return st
 }
 
-// unpack commits a catalog of two packages, and the same at each call.
+// unpack commits a catalog of two packages, the same at each call.
 func unpack(t *testing.T, st *store.Store) {
 	t.Helper()
 	stage, err := st.Stage("c", "")
@@ -47,12 +47,12 @@ func unpack(t *testing.T, st *store.Store) {
 	}
 }
 
-// compress makes a compressed form of the only snapshot.
+// compress adds the compressed form of the only snapshot.
 func compress(t *testing.T, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "catalog.jsonl"))
 	if err != nil || len(files) != 1 {
-		t.Fatalf("found %v, %v", files, err)
+		t.Fatalf("got files %v, error %v", files, err)
 	}
 	content, err := os.ReadFile(files[0])
 	if err != nil {
@@ -67,12 +67,12 @@ func compress(t *testing.T, dir string) {
 	}
 }
 
-// overwrite changes bytes of a file of the only snapshot where it lies.
+// overwrite changes bytes of a file of the only snapshot in place.
 func overwrite(t *testing.T, dir, name, from, to string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", name))
 	if err != nil || len(files) != 1 {
-		t.Fatalf("found %v, %v", files, err)
+		t.Fatalf("got files %v, error %v", files, err)
 	}
 	content, err := os.ReadFile(files[0])
 	if err != nil {
@@ -100,56 +100,56 @@ func scrub(t *testing.T, st *store.Store, damaged ...string) {
 	}
 }
 
-// answer is what a request finds that Kept may hold.
+// answer has facts of a request that the cache may hold.
 type answer struct {
 	Names []string
 	Head  string // of the channel of package p
 }
 
-func ask(t *testing.T, st *store.Store, kept *Kept) answer {
+func ask(t *testing.T, st *store.Store, cache *Cache) answer {
 	t.Helper()
-	r := NewRequest(Options{Limits: Limits{Read: 1 << 20, Decoded: 1 << 20, Memory: 1 << 30}, Kept: kept}, st.Catalogs())
+	r := NewRequest(Options{Limits: Limits{Read: 1 << 20, Decoded: 1 << 20, Memory: 1 << 30}, Cache: cache}, st.Catalogs())
 	p := r.sources[0].pkg("p")
-	if _, err := p.summary(); err != nil {
+	if err := p.load(); err != nil {
 		t.Fatal(err)
 	}
 	head, err := p.channels().list[0].headName()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{r.sources[0].soundNames(), head}
+	return answer{r.sources[0].validNames(), head}
 }
 
-var sound = answer{[]string{"p", "q"}, "p.v2"}
+var intact = answer{[]string{"p", "q"}, "p.v2"}
 
-// A head that was read of a damaged channel, before anybody knew that it is, is not given once the catalog is sound again.
-func TestKeptHeadIsThatOfASoundChannel(t *testing.T) {
+// The cache must not keep a head that was read from a damaged channel before the damage was detected.
+func TestCacheKeepsNoHeadOfDamagedChannel(t *testing.T) {
 	for name, heal := range map[string]func(*testing.T, *store.Store){
-		"mended":         func(t *testing.T, st *store.Store) { scrub(t, st) },
+		"restored":         func(t *testing.T, st *store.Store) { scrub(t, st) },
 		"unpacked again": func(t *testing.T, st *store.Store) { scrub(t, st, "c"); unpack(t, st) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			st := openStore(t, dir)
 			unpack(t, st)
-			if name == "mended" {
-				compress(t, dir) // it is made again of this
+			if name == "restored" {
+				compress(t, dir) // the catalog is restored from it
 			}
 			overwrite(t, dir, "catalog.jsonl", `"replaces":"p.v1"`, `"replaces":"p.v9"`)
-			kept := NewKept()
-			if got := ask(t, st, kept).Head; got != "p.v1" {
+			cache := NewCache()
+			if got := ask(t, st, cache).Head; got != "p.v1" {
 				t.Fatalf("the head of the damaged channel is %q", got)
 			}
 			heal(t, st)
-			if diff := cmp.Diff(sound, ask(t, st, kept)); diff != "" {
+			if diff := cmp.Diff(intact, ask(t, st, cache)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// What was found by an index that was made of a damaged catalog is not given once that is unpacked again.
-func TestKeptNamesOutliveNoRebuiltIndex(t *testing.T) {
+// The cache must not keep names from an index that was rebuilt from a damaged catalog.
+func TestCacheKeepsNoNamesOfDamagedCatalog(t *testing.T) {
 	dir := t.TempDir()
 	st := openStore(t, dir)
 	unpack(t, st)
@@ -160,63 +160,57 @@ func TestKeptNamesOutliveNoRebuiltIndex(t *testing.T) {
 	overwrite(t, dir, "index", `olm.bundle`, `olm.bungle`)
 	st = openStore(t, dir)
 	scrub(t, st, "c")
-	kept := NewKept()
-	if diff := cmp.Diff(answer{[]string{"p"}, "p.v2"}, ask(t, st, kept)); diff != "" {
+	cache := NewCache()
+	if diff := cmp.Diff(answer{[]string{"p"}, "p.v2"}, ask(t, st, cache)); diff != "" {
 		t.Fatal(diff)
 	}
-	if n := len(kept.facts); n != 0 {
-		t.Errorf("%d facts are kept of a catalog that is known to be damaged: %v", n, kept.facts)
+	if n := len(cache.facts); n != 0 {
+		t.Errorf("the cache holds %d facts of a damaged catalog: %v", n, cache.facts)
 	}
 	unpack(t, st)
 	scrub(t, st)
-	if diff := cmp.Diff(sound, ask(t, st, kept)); diff != "" {
+	if diff := cmp.Diff(intact, ask(t, st, cache)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// Names are kept once they are known, and what is kept of one snapshot is not given of another.
-func TestKeptIsOfOneOpenedSnapshot(t *testing.T) {
+// Facts of one opened snapshot are not used for another.
+func TestCacheKeysAreOpenedSnapshots(t *testing.T) {
 	dir := t.TempDir()
 	st := openStore(t, dir)
 	unpack(t, st)
 	scrub(t, st)
-	kept := NewKept()
+	cache := NewCache()
 	for range 2 {
-		if diff := cmp.Diff(sound, ask(t, st, kept)); diff != "" {
+		if diff := cmp.Diff(intact, ask(t, st, cache)); diff != "" {
 			t.Fatal(diff)
 		}
 	}
-	if n := len(kept.facts); n != 3 {
-		t.Errorf("%d facts are kept: %v", n, kept.facts)
+	if n := len(cache.facts); n != 3 {
+		t.Errorf("the cache holds %d facts: %v", n, cache.facts)
 	}
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ask(t, openStore(t, dir), kept)
-	if n := len(kept.facts); n != 6 {
-		t.Errorf("%d facts are kept of two: %v", n, kept.facts)
+	ask(t, openStore(t, dir), cache)
+	if n := len(cache.facts); n != 6 {
+		t.Errorf("the cache holds %d facts of two snapshots: %v", n, cache.facts)
 	}
 }
 
-// A panic leaves an error for those that ask later, not the zero value.
-func TestLazyDoesNotHideAPanic(t *testing.T) {
-	panics := func(ask func()) (cause any) {
-		defer func() { cause = recover() }()
-		ask()
-		return nil
-	}
+// After a panic, later calls must return an error instead of the zero value.
+func TestLazyReturnsErrorAfterPanic(t *testing.T) {
 	var l lazy[int]
 	find := func() (int, error) { panic("first") }
-	if cause := panics(func() { _, _ = l.get(find) }); cause != "first" {
-		t.Errorf("the first call panicked with %v", cause)
-	}
+	func() {
+		defer func() {
+			if cause := recover(); cause != "first" {
+				t.Errorf("the first call panicked with %v", cause)
+			}
+		}()
+		_, _ = l.get(find)
+	}()
 	if value, err := l.get(find); err == nil {
-		t.Errorf("the second call gave %d and no error", value)
-	}
-	var always lazy[int]
-	for range 2 {
-		if panics(func() { always.must(func() int { panic("first") }) }) == nil {
-			t.Error("a call did not panic")
-		}
+		t.Errorf("the second call returned %d and no error", value)
 	}
 }

@@ -341,12 +341,12 @@ type ComplexityRoot struct {
 
 type QueryResolver interface {
 	Catalogs(ctx context.Context, names []string) ([]*Catalog, error)
-	Packages(ctx context.Context, filter *PackageFilter, search *string, first *int, after *string) (*PackageConnection, error)
+	Packages(ctx context.Context, filter *PackageFilter, search *string, first *int, after *string) (*Connection[*Package], error)
 	Package(ctx context.Context, name string, catalog *string) (*Package, error)
-	Channels(ctx context.Context, filter *ChannelFilter, first *int, after *string) (*ChannelConnection, error)
-	Bundles(ctx context.Context, filter *BundleFilter, first *int, after *string) (*BundleConnection, error)
-	Deprecations(ctx context.Context, filter *DeprecationsFilter, first *int, after *string) (*DeprecationsConnection, error)
-	Blobs(ctx context.Context, filter *BlobFilter, first *int, after *string) (*BlobConnection, error)
+	Channels(ctx context.Context, filter *ChannelFilter, first *int, after *string) (*Connection[*Channel], error)
+	Bundles(ctx context.Context, filter *BundleFilter, first *int, after *string) (*Connection[*Bundle], error)
+	Deprecations(ctx context.Context, filter *DeprecationsFilter, first *int, after *string) (*Connection[*Deprecations], error)
+	Blobs(ctx context.Context, filter *BlobFilter, first *int, after *string) (*Connection[*Blob], error)
 }
 
 type executableSchema graphql.ExecutableSchemaState[ResolverRoot, DirectiveRoot, ComplexityRoot]
@@ -2821,7 +2821,7 @@ func (ec *executionContext) fieldContext_APIService_description(_ context.Contex
 	return graphql.NewScalarFieldContext("APIService", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _APIServices_owned(ctx context.Context, field graphql.CollectedField, obj *APIServices) (ret graphql.Marshaler) {
+func (ec *executionContext) _APIServices_owned(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIServiceDefinitions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2833,8 +2833,8 @@ func (ec *executionContext) _APIServices_owned(ctx context.Context, field graphq
 			return obj.Owned, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*v1alpha1.APIServiceDescription) graphql.Marshaler {
-			return ec.marshalNAPIService2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.APIServiceDescription) graphql.Marshaler {
+			return ec.marshalNAPIService2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2853,7 +2853,7 @@ func (ec *executionContext) fieldContext_APIServices_owned(_ context.Context, fi
 	return fc, nil
 }
 
-func (ec *executionContext) _APIServices_required(ctx context.Context, field graphql.CollectedField, obj *APIServices) (ret graphql.Marshaler) {
+func (ec *executionContext) _APIServices_required(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIServiceDefinitions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2865,8 +2865,8 @@ func (ec *executionContext) _APIServices_required(ctx context.Context, field gra
 			return obj.Required, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*v1alpha1.APIServiceDescription) graphql.Marshaler {
-			return ec.marshalNAPIService2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.APIServiceDescription) graphql.Marshaler {
+			return ec.marshalNAPIService2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2926,7 +2926,7 @@ func (ec *executionContext) _Blob_schema(ctx context.Context, field graphql.Coll
 			return ec.fieldContext_Blob_schema(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Schema(), nil
+			return obj.Schema, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -2937,7 +2937,7 @@ func (ec *executionContext) _Blob_schema(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Blob_schema(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Blob", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Blob", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Blob_package(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
@@ -2995,7 +2995,7 @@ func (ec *executionContext) _Blob_size(ctx context.Context, field graphql.Collec
 			return ec.fieldContext_Blob_size(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Size(), nil
+			return obj.Size, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
@@ -3006,7 +3006,7 @@ func (ec *executionContext) _Blob_size(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Blob_size(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Blob", field, true, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("Blob", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _Blob_hash(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
@@ -3055,7 +3055,7 @@ func (ec *executionContext) fieldContext_Blob_content(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Blob", field, true, false, errors.New("field of type JSON does not have child fields"))
 }
 
-func (ec *executionContext) _BlobConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *BlobConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _BlobConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3087,7 +3087,7 @@ func (ec *executionContext) fieldContext_BlobConnection_nodes(_ context.Context,
 	return fc, nil
 }
 
-func (ec *executionContext) _BlobConnection_edges(ctx context.Context, field graphql.CollectedField, obj *BlobConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _BlobConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3119,7 +3119,7 @@ func (ec *executionContext) fieldContext_BlobConnection_edges(_ context.Context,
 	return fc, nil
 }
 
-func (ec *executionContext) _BlobConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *BlobConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _BlobConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3151,7 +3151,7 @@ func (ec *executionContext) fieldContext_BlobConnection_pageInfo(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _BlobConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *BlobConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _BlobConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3238,7 +3238,7 @@ func (ec *executionContext) _Bundle_name(ctx context.Context, field graphql.Coll
 			return ec.fieldContext_Bundle_name(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Name(), nil
+			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -3249,7 +3249,7 @@ func (ec *executionContext) _Bundle_name(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Bundle_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Bundle", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Bundle", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Bundle_hash(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
@@ -3348,7 +3348,7 @@ func (ec *executionContext) _Bundle_version(ctx context.Context, field graphql.C
 			return ec.fieldContext_Bundle_version(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Version(), nil
+			return obj.Version, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -3359,7 +3359,7 @@ func (ec *executionContext) _Bundle_version(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Bundle_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Bundle", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Bundle", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Bundle_image(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
@@ -3505,8 +3505,8 @@ func (ec *executionContext) _Bundle_provides(ctx context.Context, field graphql.
 			return obj.Provides()
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*fbc.GVK) graphql.Marshaler {
-			return ec.marshalNGVK2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
+			return ec.marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -3537,8 +3537,8 @@ func (ec *executionContext) _Bundle_requires(ctx context.Context, field graphql.
 			return obj.Requires()
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*fbc.GVK) graphql.Marshaler {
-			return ec.marshalNGVK2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
+			return ec.marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -3569,8 +3569,8 @@ func (ec *executionContext) _Bundle_requiredPackages(ctx context.Context, field 
 			return obj.RequiredPackages()
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*property.PackageRequired) graphql.Marshaler {
-			return ec.marshalNRequiredPackage2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequiredᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []property.PackageRequired) graphql.Marshaler {
+			return ec.marshalNRequiredPackage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequiredᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -3633,8 +3633,8 @@ func (ec *executionContext) _Bundle_relatedImages(ctx context.Context, field gra
 			return obj.RelatedImages()
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*declcfg.RelatedImage) graphql.Marshaler {
-			return ec.marshalNRelatedImage2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImageᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []declcfg.RelatedImage) graphql.Marshaler {
+			return ec.marshalNRelatedImage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImageᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -3662,7 +3662,7 @@ func (ec *executionContext) _Bundle_size(ctx context.Context, field graphql.Coll
 			return ec.fieldContext_Bundle_size(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Size(), nil
+			return obj.Size, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
@@ -3673,10 +3673,10 @@ func (ec *executionContext) _Bundle_size(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Bundle_size(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Bundle", field, true, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("Bundle", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _BundleConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *BundleConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _BundleConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3708,7 +3708,7 @@ func (ec *executionContext) fieldContext_BundleConnection_nodes(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleConnection_edges(ctx context.Context, field graphql.CollectedField, obj *BundleConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _BundleConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3740,7 +3740,7 @@ func (ec *executionContext) fieldContext_BundleConnection_edges(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *BundleConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _BundleConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3772,7 +3772,7 @@ func (ec *executionContext) fieldContext_BundleConnection_pageInfo(_ context.Con
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *BundleConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _BundleConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3965,7 +3965,7 @@ func (ec *executionContext) fieldContext_CRD_description(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRDs_owned(ctx context.Context, field graphql.CollectedField, obj *CRDs) (ret graphql.Marshaler) {
+func (ec *executionContext) _CRDs_owned(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.CustomResourceDefinitions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3977,8 +3977,8 @@ func (ec *executionContext) _CRDs_owned(ctx context.Context, field graphql.Colle
 			return obj.Owned, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*v1alpha1.CRDDescription) graphql.Marshaler {
-			return ec.marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescriptionᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.CRDDescription) graphql.Marshaler {
+			return ec.marshalNCRD2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescriptionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -3997,7 +3997,7 @@ func (ec *executionContext) fieldContext_CRDs_owned(_ context.Context, field gra
 	return fc, nil
 }
 
-func (ec *executionContext) _CRDs_required(ctx context.Context, field graphql.CollectedField, obj *CRDs) (ret graphql.Marshaler) {
+func (ec *executionContext) _CRDs_required(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.CustomResourceDefinitions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -4009,8 +4009,8 @@ func (ec *executionContext) _CRDs_required(ctx context.Context, field graphql.Co
 			return obj.Required, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*v1alpha1.CRDDescription) graphql.Marshaler {
-			return ec.marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescriptionᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.CRDDescription) graphql.Marshaler {
+			return ec.marshalNCRD2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescriptionᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4038,7 +4038,7 @@ func (ec *executionContext) _CSVMetadata_displayName(ctx context.Context, field 
 			return ec.fieldContext_CSVMetadata_displayName(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.DisplayName(), nil
+			return obj.DisplayName, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -4049,7 +4049,7 @@ func (ec *executionContext) _CSVMetadata_displayName(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_CSVMetadata_displayName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CSVMetadata", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CSVMetadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _CSVMetadata_description(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
@@ -4061,7 +4061,7 @@ func (ec *executionContext) _CSVMetadata_description(ctx context.Context, field 
 			return ec.fieldContext_CSVMetadata_description(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Description(), nil
+			return obj.Description, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -4072,7 +4072,7 @@ func (ec *executionContext) _CSVMetadata_description(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_CSVMetadata_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CSVMetadata", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CSVMetadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _CSVMetadata_keywords(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
@@ -4084,7 +4084,7 @@ func (ec *executionContext) _CSVMetadata_keywords(ctx context.Context, field gra
 			return ec.fieldContext_CSVMetadata_keywords(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Keywords(), nil
+			return obj.Keywords, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
@@ -4095,7 +4095,7 @@ func (ec *executionContext) _CSVMetadata_keywords(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_CSVMetadata_keywords(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CSVMetadata", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CSVMetadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _CSVMetadata_maintainers(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
@@ -4107,11 +4107,11 @@ func (ec *executionContext) _CSVMetadata_maintainers(ctx context.Context, field 
 			return ec.fieldContext_CSVMetadata_maintainers(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Maintainers(), nil
+			return obj.Maintainers, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*v1alpha1.Maintainer) graphql.Marshaler {
-			return ec.marshalNMaintainer2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainerᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.Maintainer) graphql.Marshaler {
+			return ec.marshalNMaintainer2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainerᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4121,7 +4121,7 @@ func (ec *executionContext) fieldContext_CSVMetadata_maintainers(_ context.Conte
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
-		IsMethod:   true,
+		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Maintainer(ctx, field)
@@ -4139,11 +4139,11 @@ func (ec *executionContext) _CSVMetadata_links(ctx context.Context, field graphq
 			return ec.fieldContext_CSVMetadata_links(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Links(), nil
+			return obj.Links, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*v1alpha1.AppLink) graphql.Marshaler {
-			return ec.marshalNLink2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLinkᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.AppLink) graphql.Marshaler {
+			return ec.marshalNLink2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLinkᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4153,7 +4153,7 @@ func (ec *executionContext) fieldContext_CSVMetadata_links(_ context.Context, fi
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
-		IsMethod:   true,
+		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Link(ctx, field)
@@ -4171,11 +4171,11 @@ func (ec *executionContext) _CSVMetadata_provider(ctx context.Context, field gra
 			return ec.fieldContext_CSVMetadata_provider(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Provider(), nil
+			return obj.Provider, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *v1alpha1.AppLink) graphql.Marshaler {
-			return ec.marshalNProvider2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v v1alpha1.AppLink) graphql.Marshaler {
+			return ec.marshalNProvider2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4185,7 +4185,7 @@ func (ec *executionContext) fieldContext_CSVMetadata_provider(_ context.Context,
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
-		IsMethod:   true,
+		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Provider(ctx, field)
@@ -4203,7 +4203,7 @@ func (ec *executionContext) _CSVMetadata_maturity(ctx context.Context, field gra
 			return ec.fieldContext_CSVMetadata_maturity(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Maturity(), nil
+			return obj.Maturity, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -4214,7 +4214,7 @@ func (ec *executionContext) _CSVMetadata_maturity(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_CSVMetadata_maturity(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CSVMetadata", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CSVMetadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _CSVMetadata_minKubeVersion(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
@@ -4226,7 +4226,7 @@ func (ec *executionContext) _CSVMetadata_minKubeVersion(ctx context.Context, fie
 			return ec.fieldContext_CSVMetadata_minKubeVersion(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.MinKubeVersion(), nil
+			return obj.MinKubeVersion, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -4237,7 +4237,7 @@ func (ec *executionContext) _CSVMetadata_minKubeVersion(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_CSVMetadata_minKubeVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("CSVMetadata", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("CSVMetadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _CSVMetadata_installModes(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
@@ -4249,11 +4249,11 @@ func (ec *executionContext) _CSVMetadata_installModes(ctx context.Context, field
 			return ec.fieldContext_CSVMetadata_installModes(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.InstallModes(), nil
+			return obj.InstallModes, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*InstallMode) graphql.Marshaler {
-			return ec.marshalNInstallMode2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐInstallModeᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.InstallMode) graphql.Marshaler {
+			return ec.marshalNInstallMode2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4263,7 +4263,7 @@ func (ec *executionContext) fieldContext_CSVMetadata_installModes(_ context.Cont
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
-		IsMethod:   true,
+		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_InstallMode(ctx, field)
@@ -4357,11 +4357,11 @@ func (ec *executionContext) _CSVMetadata_customResourceDefinitions(ctx context.C
 			return ec.fieldContext_CSVMetadata_customResourceDefinitions(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.CustomResourceDefinitions(), nil
+			return obj.CustomResourceDefinitions, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *CRDs) graphql.Marshaler {
-			return ec.marshalNCRDs2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDs(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v v1alpha1.CustomResourceDefinitions) graphql.Marshaler {
+			return ec.marshalNCRDs2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCustomResourceDefinitions(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4371,7 +4371,7 @@ func (ec *executionContext) fieldContext_CSVMetadata_customResourceDefinitions(_
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
-		IsMethod:   true,
+		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_CRDs(ctx, field)
@@ -4389,11 +4389,11 @@ func (ec *executionContext) _CSVMetadata_apiServiceDefinitions(ctx context.Conte
 			return ec.fieldContext_CSVMetadata_apiServiceDefinitions(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.APIServiceDefinitions(), nil
+			return obj.APIServiceDefinitions, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *APIServices) graphql.Marshaler {
-			return ec.marshalNAPIServices2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐAPIServices(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v v1alpha1.APIServiceDefinitions) graphql.Marshaler {
+			return ec.marshalNAPIServices2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDefinitions(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4403,7 +4403,7 @@ func (ec *executionContext) fieldContext_CSVMetadata_apiServiceDefinitions(_ con
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
-		IsMethod:   true,
+		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_APIServices(ctx, field)
@@ -4424,8 +4424,8 @@ func (ec *executionContext) _CSVMetadata_nativeApis(ctx context.Context, field g
 			return obj.NativeApis(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*fbc.GVK) graphql.Marshaler {
-			return ec.marshalNGVK2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
+			return ec.marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4453,7 +4453,7 @@ func (ec *executionContext) _Catalog_name(ctx context.Context, field graphql.Col
 			return ec.fieldContext_Catalog_name(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Name(), nil
+			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -4464,7 +4464,7 @@ func (ec *executionContext) _Catalog_name(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Catalog_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Catalog", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Catalog_digest(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
@@ -4476,7 +4476,7 @@ func (ec *executionContext) _Catalog_digest(ctx context.Context, field graphql.C
 			return ec.fieldContext_Catalog_digest(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Digest(), nil
+			return obj.Digest, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -4487,7 +4487,7 @@ func (ec *executionContext) _Catalog_digest(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_Catalog_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Catalog", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Catalog_image(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
@@ -4499,7 +4499,7 @@ func (ec *executionContext) _Catalog_image(ctx context.Context, field graphql.Co
 			return ec.fieldContext_Catalog_image(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Image(), nil
+			return obj.Image, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -4510,7 +4510,7 @@ func (ec *executionContext) _Catalog_image(ctx context.Context, field graphql.Co
 	)
 }
 func (ec *executionContext) fieldContext_Catalog_image(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Catalog", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Catalog_priority(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
@@ -4522,7 +4522,7 @@ func (ec *executionContext) _Catalog_priority(ctx context.Context, field graphql
 			return ec.fieldContext_Catalog_priority(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Priority(), nil
+			return obj.Priority, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
@@ -4533,7 +4533,7 @@ func (ec *executionContext) _Catalog_priority(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Catalog_priority(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Catalog", field, true, false, errors.New("field of type Int does not have child fields"))
+	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _Catalog_lastModified(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
@@ -4545,7 +4545,7 @@ func (ec *executionContext) _Catalog_lastModified(ctx context.Context, field gra
 			return ec.fieldContext_Catalog_lastModified(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.LastModified(), nil
+			return obj.LastModified, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
@@ -4556,7 +4556,7 @@ func (ec *executionContext) _Catalog_lastModified(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_Catalog_lastModified(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Catalog", field, true, false, errors.New("field of type DateTime does not have child fields"))
+	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type DateTime does not have child fields"))
 }
 
 func (ec *executionContext) _Catalog_url(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
@@ -4568,7 +4568,7 @@ func (ec *executionContext) _Catalog_url(ctx context.Context, field graphql.Coll
 			return ec.fieldContext_Catalog_url(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.URL(), nil
+			return obj.URL, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -4579,7 +4579,7 @@ func (ec *executionContext) _Catalog_url(ctx context.Context, field graphql.Coll
 	)
 }
 func (ec *executionContext) fieldContext_Catalog_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Catalog", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Catalog_counts(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
@@ -4591,11 +4591,11 @@ func (ec *executionContext) _Catalog_counts(ctx context.Context, field graphql.C
 			return ec.fieldContext_Catalog_counts(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Counts(), nil
+			return obj.Counts, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *Counts) graphql.Marshaler {
-			return ec.marshalNCounts2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCounts(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v store.Info) graphql.Marshaler {
+			return ec.marshalNCounts2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInfo(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4605,7 +4605,7 @@ func (ec *executionContext) fieldContext_Catalog_counts(_ context.Context, field
 	fc = &graphql.FieldContext{
 		Object:     "Catalog",
 		Field:      field,
-		IsMethod:   true,
+		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Counts(ctx, field)
@@ -4626,8 +4626,8 @@ func (ec *executionContext) _Catalog_invalidPackages(ctx context.Context, field 
 			return obj.InvalidPackages()
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*store.InvalidPackage) graphql.Marshaler {
-			return ec.marshalNInvalidPackage2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackageᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []store.InvalidPackage) graphql.Marshaler {
+			return ec.marshalNInvalidPackage2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackageᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4687,7 +4687,7 @@ func (ec *executionContext) _Channel_name(ctx context.Context, field graphql.Col
 			return ec.fieldContext_Channel_name(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Name(), nil
+			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -4698,7 +4698,7 @@ func (ec *executionContext) _Channel_name(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Channel_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Channel", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Channel", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Channel_hash(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
@@ -4916,7 +4916,7 @@ func (ec *executionContext) fieldContext_Channel_properties(_ context.Context, f
 	return fc, nil
 }
 
-func (ec *executionContext) _ChannelConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *ChannelConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ChannelConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -4948,7 +4948,7 @@ func (ec *executionContext) fieldContext_ChannelConnection_nodes(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _ChannelConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ChannelConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ChannelConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -4980,7 +4980,7 @@ func (ec *executionContext) fieldContext_ChannelConnection_edges(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _ChannelConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ChannelConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ChannelConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5012,7 +5012,7 @@ func (ec *executionContext) fieldContext_ChannelConnection_pageInfo(_ context.Co
 	return fc, nil
 }
 
-func (ec *executionContext) _ChannelConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *ChannelConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _ChannelConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5099,7 +5099,7 @@ func (ec *executionContext) _ChannelEntry_name(ctx context.Context, field graphq
 			return ec.fieldContext_ChannelEntry_name(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Name(), nil
+			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -5110,7 +5110,7 @@ func (ec *executionContext) _ChannelEntry_name(ctx context.Context, field graphq
 	)
 }
 func (ec *executionContext) fieldContext_ChannelEntry_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ChannelEntry", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ChannelEntry", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _ChannelEntry_version(ctx context.Context, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
@@ -5168,7 +5168,7 @@ func (ec *executionContext) _ChannelEntry_skips(ctx context.Context, field graph
 			return ec.fieldContext_ChannelEntry_skips(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Skips(), nil
+			return obj.Skips, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
@@ -5179,7 +5179,7 @@ func (ec *executionContext) _ChannelEntry_skips(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_ChannelEntry_skips(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("ChannelEntry", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("ChannelEntry", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _ChannelEntry_skipRange(ctx context.Context, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
@@ -5269,7 +5269,7 @@ func (ec *executionContext) fieldContext_ChannelEntry_bundle(_ context.Context, 
 	return fc, nil
 }
 
-func (ec *executionContext) _Counts_packages(ctx context.Context, field graphql.CollectedField, obj *Counts) (ret graphql.Marshaler) {
+func (ec *executionContext) _Counts_packages(ctx context.Context, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5292,7 +5292,7 @@ func (ec *executionContext) fieldContext_Counts_packages(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Counts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Counts_channels(ctx context.Context, field graphql.CollectedField, obj *Counts) (ret graphql.Marshaler) {
+func (ec *executionContext) _Counts_channels(ctx context.Context, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5315,7 +5315,7 @@ func (ec *executionContext) fieldContext_Counts_channels(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Counts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Counts_bundles(ctx context.Context, field graphql.CollectedField, obj *Counts) (ret graphql.Marshaler) {
+func (ec *executionContext) _Counts_bundles(ctx context.Context, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5338,7 +5338,7 @@ func (ec *executionContext) fieldContext_Counts_bundles(_ context.Context, field
 	return graphql.NewScalarFieldContext("Counts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Counts_blobs(ctx context.Context, field graphql.CollectedField, obj *Counts) (ret graphql.Marshaler) {
+func (ec *executionContext) _Counts_blobs(ctx context.Context, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5361,7 +5361,7 @@ func (ec *executionContext) fieldContext_Counts_blobs(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Counts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Counts_bytes(ctx context.Context, field graphql.CollectedField, obj *Counts) (ret graphql.Marshaler) {
+func (ec *executionContext) _Counts_bytes(ctx context.Context, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5572,7 +5572,7 @@ func (ec *executionContext) fieldContext_Deprecations_entries(_ context.Context,
 	return fc, nil
 }
 
-func (ec *executionContext) _DeprecationsConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *DeprecationsConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _DeprecationsConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5604,7 +5604,7 @@ func (ec *executionContext) fieldContext_DeprecationsConnection_nodes(_ context.
 	return fc, nil
 }
 
-func (ec *executionContext) _DeprecationsConnection_edges(ctx context.Context, field graphql.CollectedField, obj *DeprecationsConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _DeprecationsConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5636,7 +5636,7 @@ func (ec *executionContext) fieldContext_DeprecationsConnection_edges(_ context.
 	return fc, nil
 }
 
-func (ec *executionContext) _DeprecationsConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *DeprecationsConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _DeprecationsConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5668,7 +5668,7 @@ func (ec *executionContext) fieldContext_DeprecationsConnection_pageInfo(_ conte
 	return fc, nil
 }
 
-func (ec *executionContext) _DeprecationsConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *DeprecationsConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _DeprecationsConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5815,7 +5815,7 @@ func (ec *executionContext) fieldContext_GVK_kind(_ context.Context, field graph
 	return graphql.NewScalarFieldContext("GVK", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _InstallMode_type(ctx context.Context, field graphql.CollectedField, obj *InstallMode) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallMode_type(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.InstallMode) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5827,8 +5827,8 @@ func (ec *executionContext) _InstallMode_type(ctx context.Context, field graphql
 			return obj.Type, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v v1alpha1.InstallModeType) graphql.Marshaler {
+			return ec.marshalNString2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeType(ctx, selections, v)
 		},
 		true,
 		true,
@@ -5838,7 +5838,7 @@ func (ec *executionContext) fieldContext_InstallMode_type(_ context.Context, fie
 	return graphql.NewScalarFieldContext("InstallMode", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _InstallMode_supported(ctx context.Context, field graphql.CollectedField, obj *InstallMode) (ret graphql.Marshaler) {
+func (ec *executionContext) _InstallMode_supported(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.InstallMode) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -6155,7 +6155,7 @@ func (ec *executionContext) _Package_displayName(ctx context.Context, field grap
 			return ec.fieldContext_Package_displayName(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.DisplayName()
+			return obj.DisplayName, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -6166,7 +6166,7 @@ func (ec *executionContext) _Package_displayName(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Package_displayName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Package_shortDescription(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
@@ -6178,7 +6178,7 @@ func (ec *executionContext) _Package_shortDescription(ctx context.Context, field
 			return ec.fieldContext_Package_shortDescription(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.ShortDescription()
+			return obj.ShortDescription, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -6189,7 +6189,7 @@ func (ec *executionContext) _Package_shortDescription(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_Package_shortDescription(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Package_description(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
@@ -6201,7 +6201,7 @@ func (ec *executionContext) _Package_description(ctx context.Context, field grap
 			return ec.fieldContext_Package_description(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Description()
+			return obj.Description, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -6212,7 +6212,7 @@ func (ec *executionContext) _Package_description(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Package_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Package_provider(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
@@ -6224,7 +6224,7 @@ func (ec *executionContext) _Package_provider(ctx context.Context, field graphql
 			return ec.fieldContext_Package_provider(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Provider()
+			return obj.Provider, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -6235,7 +6235,7 @@ func (ec *executionContext) _Package_provider(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Package_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Package_keywords(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
@@ -6247,7 +6247,7 @@ func (ec *executionContext) _Package_keywords(ctx context.Context, field graphql
 			return ec.fieldContext_Package_keywords(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Keywords()
+			return obj.Keywords, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
@@ -6258,7 +6258,7 @@ func (ec *executionContext) _Package_keywords(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Package_keywords(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Package_categories(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
@@ -6270,7 +6270,7 @@ func (ec *executionContext) _Package_categories(ctx context.Context, field graph
 			return ec.fieldContext_Package_categories(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Categories()
+			return obj.Categories, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
@@ -6281,7 +6281,7 @@ func (ec *executionContext) _Package_categories(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_Package_categories(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Package_capabilities(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
@@ -6293,7 +6293,7 @@ func (ec *executionContext) _Package_capabilities(ctx context.Context, field gra
 			return ec.fieldContext_Package_capabilities(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Capabilities()
+			return obj.Capabilities, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -6304,7 +6304,7 @@ func (ec *executionContext) _Package_capabilities(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_Package_capabilities(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Package_provides(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
@@ -6316,11 +6316,11 @@ func (ec *executionContext) _Package_provides(ctx context.Context, field graphql
 			return ec.fieldContext_Package_provides(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Provides()
+			return obj.Provides, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*fbc.GVK) graphql.Marshaler {
-			return ec.marshalNGVK2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
+			return ec.marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -6330,7 +6330,7 @@ func (ec *executionContext) fieldContext_Package_provides(_ context.Context, fie
 	fc = &graphql.FieldContext{
 		Object:     "Package",
 		Field:      field,
-		IsMethod:   true,
+		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_GVK(ctx, field)
@@ -6348,7 +6348,7 @@ func (ec *executionContext) _Package_version(ctx context.Context, field graphql.
 			return ec.fieldContext_Package_version(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Version()
+			return obj.Version, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -6359,7 +6359,7 @@ func (ec *executionContext) _Package_version(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Package_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Package_deprecation(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
@@ -6570,8 +6570,8 @@ func (ec *executionContext) _Package_bundles(ctx context.Context, field graphql.
 			return obj.Bundles(ctx, fc.Args["channel"].(*string), fc.Args["versionRange"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *BundleConnection) graphql.Marshaler {
-			return ec.marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Bundle]) graphql.Marshaler {
+			return ec.marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -6614,8 +6614,8 @@ func (ec *executionContext) _Package_blobs(ctx context.Context, field graphql.Co
 			return obj.Blobs(fc.Args["schema"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *BlobConnection) graphql.Marshaler {
-			return ec.marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Blob]) graphql.Marshaler {
+			return ec.marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -6645,7 +6645,7 @@ func (ec *executionContext) fieldContext_Package_blobs(ctx context.Context, fiel
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _PackageConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Package]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -6677,7 +6677,7 @@ func (ec *executionContext) fieldContext_PackageConnection_nodes(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_edges(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _PackageConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Package]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -6709,7 +6709,7 @@ func (ec *executionContext) fieldContext_PackageConnection_edges(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _PackageConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Package]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -6741,7 +6741,7 @@ func (ec *executionContext) fieldContext_PackageConnection_pageInfo(_ context.Co
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
+func (ec *executionContext) _PackageConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*Package]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -7014,8 +7014,8 @@ func (ec *executionContext) _Query_packages(ctx context.Context, field graphql.C
 			return ec.Resolvers.Query().Packages(ctx, fc.Args["filter"].(*PackageFilter), fc.Args["search"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *PackageConnection) graphql.Marshaler {
-			return ec.marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Package]) graphql.Marshaler {
+			return ec.marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -7102,8 +7102,8 @@ func (ec *executionContext) _Query_channels(ctx context.Context, field graphql.C
 			return ec.Resolvers.Query().Channels(ctx, fc.Args["filter"].(*ChannelFilter), fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *ChannelConnection) graphql.Marshaler {
-			return ec.marshalNChannelConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Channel]) graphql.Marshaler {
+			return ec.marshalNChannelConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -7146,8 +7146,8 @@ func (ec *executionContext) _Query_bundles(ctx context.Context, field graphql.Co
 			return ec.Resolvers.Query().Bundles(ctx, fc.Args["filter"].(*BundleFilter), fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *BundleConnection) graphql.Marshaler {
-			return ec.marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Bundle]) graphql.Marshaler {
+			return ec.marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -7190,8 +7190,8 @@ func (ec *executionContext) _Query_deprecations(ctx context.Context, field graph
 			return ec.Resolvers.Query().Deprecations(ctx, fc.Args["filter"].(*DeprecationsFilter), fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *DeprecationsConnection) graphql.Marshaler {
-			return ec.marshalNDeprecationsConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Deprecations]) graphql.Marshaler {
+			return ec.marshalNDeprecationsConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -7234,8 +7234,8 @@ func (ec *executionContext) _Query_blobs(ctx context.Context, field graphql.Coll
 			return ec.Resolvers.Query().Blobs(ctx, fc.Args["filter"].(*BlobFilter), fc.Args["first"].(*int), fc.Args["after"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *BlobConnection) graphql.Marshaler {
-			return ec.marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Blob]) graphql.Marshaler {
+			return ec.marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -9067,7 +9067,7 @@ func (ec *executionContext) _APIService(ctx context.Context, sel ast.SelectionSe
 
 var aPIServicesImplementors = []string{"APIServices"}
 
-func (ec *executionContext) _APIServices(ctx context.Context, sel ast.SelectionSet, obj *APIServices) graphql.Marshaler {
+func (ec *executionContext) _APIServices(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.APIServiceDefinitions) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, aPIServicesImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -9174,7 +9174,7 @@ func (ec *executionContext) _Blob(ctx context.Context, sel ast.SelectionSet, obj
 
 var blobConnectionImplementors = []string{"BlobConnection"}
 
-func (ec *executionContext) _BlobConnection(ctx context.Context, sel ast.SelectionSet, obj *BlobConnection) graphql.Marshaler {
+func (ec *executionContext) _BlobConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Blob]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, blobConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -9375,7 +9375,7 @@ func (ec *executionContext) _Bundle(ctx context.Context, sel ast.SelectionSet, o
 
 var bundleConnectionImplementors = []string{"BundleConnection"}
 
-func (ec *executionContext) _BundleConnection(ctx context.Context, sel ast.SelectionSet, obj *BundleConnection) graphql.Marshaler {
+func (ec *executionContext) _BundleConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Bundle]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, bundleConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -9532,7 +9532,7 @@ func (ec *executionContext) _CRD(ctx context.Context, sel ast.SelectionSet, obj 
 
 var cRDsImplementors = []string{"CRDs"}
 
-func (ec *executionContext) _CRDs(ctx context.Context, sel ast.SelectionSet, obj *CRDs) graphql.Marshaler {
+func (ec *executionContext) _CRDs(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.CustomResourceDefinitions) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, cRDsImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -9861,7 +9861,7 @@ func (ec *executionContext) _Channel(ctx context.Context, sel ast.SelectionSet, 
 
 var channelConnectionImplementors = []string{"ChannelConnection"}
 
-func (ec *executionContext) _ChannelConnection(ctx context.Context, sel ast.SelectionSet, obj *ChannelConnection) graphql.Marshaler {
+func (ec *executionContext) _ChannelConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Channel]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, channelConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -10016,7 +10016,7 @@ func (ec *executionContext) _ChannelEntry(ctx context.Context, sel ast.Selection
 
 var countsImplementors = []string{"Counts"}
 
-func (ec *executionContext) _Counts(ctx context.Context, sel ast.SelectionSet, obj *Counts) graphql.Marshaler {
+func (ec *executionContext) _Counts(ctx context.Context, sel ast.SelectionSet, obj *store.Info) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, countsImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -10243,7 +10243,7 @@ func (ec *executionContext) _Deprecations(ctx context.Context, sel ast.Selection
 
 var deprecationsConnectionImplementors = []string{"DeprecationsConnection"}
 
-func (ec *executionContext) _DeprecationsConnection(ctx context.Context, sel ast.SelectionSet, obj *DeprecationsConnection) graphql.Marshaler {
+func (ec *executionContext) _DeprecationsConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Deprecations]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, deprecationsConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -10390,7 +10390,7 @@ func (ec *executionContext) _GVK(ctx context.Context, sel ast.SelectionSet, obj 
 
 var installModeImplementors = []string{"InstallMode"}
 
-func (ec *executionContext) _InstallMode(ctx context.Context, sel ast.SelectionSet, obj *InstallMode) graphql.Marshaler {
+func (ec *executionContext) _InstallMode(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.InstallMode) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, installModeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -10771,7 +10771,7 @@ func (ec *executionContext) _Package(ctx context.Context, sel ast.SelectionSet, 
 
 var packageConnectionImplementors = []string{"PackageConnection"}
 
-func (ec *executionContext) _PackageConnection(ctx context.Context, sel ast.SelectionSet, obj *PackageConnection) graphql.Marshaler {
+func (ec *executionContext) _PackageConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Package]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, packageConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11722,11 +11722,15 @@ func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, o
 
 // region    ***************************** type.gotpl *****************************
 
-func (ec *executionContext) marshalNAPIService2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx context.Context, sel ast.SelectionSet, v []*v1alpha1.APIServiceDescription) graphql.Marshaler {
+func (ec *executionContext) marshalNAPIService2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescription(ctx context.Context, sel ast.SelectionSet, v v1alpha1.APIServiceDescription) graphql.Marshaler {
+	return ec._APIService(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNAPIService2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.APIServiceDescription) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNAPIService2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescription(ctx, sel, v[i])
+		return ec.marshalNAPIService2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescription(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -11738,24 +11742,8 @@ func (ec *executionContext) marshalNAPIService2ᚕᚖgithubᚗcomᚋoperatorᚑf
 	return ret
 }
 
-func (ec *executionContext) marshalNAPIService2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescription(ctx context.Context, sel ast.SelectionSet, v *v1alpha1.APIServiceDescription) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._APIService(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNAPIServices2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐAPIServices(ctx context.Context, sel ast.SelectionSet, v *APIServices) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._APIServices(ctx, sel, v)
+func (ec *executionContext) marshalNAPIServices2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDefinitions(ctx context.Context, sel ast.SelectionSet, v v1alpha1.APIServiceDefinitions) graphql.Marshaler {
+	return ec._APIServices(ctx, sel, &v)
 }
 
 func (ec *executionContext) marshalNBlob2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobᚄ(ctx context.Context, sel ast.SelectionSet, v []*Blob) graphql.Marshaler {
@@ -11784,11 +11772,11 @@ func (ec *executionContext) marshalNBlob2ᚖgithubᚗcomᚋoperatorᚑcatalogs�
 	return ec._Blob(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNBlobConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobConnection(ctx context.Context, sel ast.SelectionSet, v BlobConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNBlobConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v Connection[*Blob]) graphql.Marshaler {
 	return ec._BlobConnection(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobConnection(ctx context.Context, sel ast.SelectionSet, v *BlobConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Blob]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -11866,11 +11854,11 @@ func (ec *executionContext) marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogs
 	return ec._Bundle(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNBundleConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleConnection(ctx context.Context, sel ast.SelectionSet, v BundleConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNBundleConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v Connection[*Bundle]) graphql.Marshaler {
 	return ec._BundleConnection(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleConnection(ctx context.Context, sel ast.SelectionSet, v *BundleConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Bundle]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -11906,11 +11894,15 @@ func (ec *executionContext) marshalNBundleEdge2ᚖgithubᚗcomᚋoperatorᚑcata
 	return ec._BundleEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescriptionᚄ(ctx context.Context, sel ast.SelectionSet, v []*v1alpha1.CRDDescription) graphql.Marshaler {
+func (ec *executionContext) marshalNCRD2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescription(ctx context.Context, sel ast.SelectionSet, v v1alpha1.CRDDescription) graphql.Marshaler {
+	return ec._CRD(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNCRD2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescriptionᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.CRDDescription) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNCRD2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescription(ctx, sel, v[i])
+		return ec.marshalNCRD2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescription(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -11922,24 +11914,8 @@ func (ec *executionContext) marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑframewor
 	return ret
 }
 
-func (ec *executionContext) marshalNCRD2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescription(ctx context.Context, sel ast.SelectionSet, v *v1alpha1.CRDDescription) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._CRD(ctx, sel, v)
-}
-
-func (ec *executionContext) marshalNCRDs2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDs(ctx context.Context, sel ast.SelectionSet, v *CRDs) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._CRDs(ctx, sel, v)
+func (ec *executionContext) marshalNCRDs2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCustomResourceDefinitions(ctx context.Context, sel ast.SelectionSet, v v1alpha1.CustomResourceDefinitions) graphql.Marshaler {
+	return ec._CRDs(ctx, sel, &v)
 }
 
 func (ec *executionContext) marshalNCatalog2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalogᚄ(ctx context.Context, sel ast.SelectionSet, v []*Catalog) graphql.Marshaler {
@@ -11994,11 +11970,11 @@ func (ec *executionContext) marshalNChannel2ᚖgithubᚗcomᚋoperatorᚑcatalog
 	return ec._Channel(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNChannelConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelConnection(ctx context.Context, sel ast.SelectionSet, v ChannelConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNChannelConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v Connection[*Channel]) graphql.Marshaler {
 	return ec._ChannelConnection(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNChannelConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelConnection(ctx context.Context, sel ast.SelectionSet, v *ChannelConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNChannelConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Channel]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -12060,14 +12036,8 @@ func (ec *executionContext) marshalNChannelEntry2ᚖgithubᚗcomᚋoperatorᚑca
 	return ec._ChannelEntry(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNCounts2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCounts(ctx context.Context, sel ast.SelectionSet, v *Counts) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._Counts(ctx, sel, v)
+func (ec *executionContext) marshalNCounts2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInfo(ctx context.Context, sel ast.SelectionSet, v store.Info) graphql.Marshaler {
+	return ec._Counts(ctx, sel, &v)
 }
 
 func (ec *executionContext) unmarshalNDateTime2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
@@ -12148,11 +12118,11 @@ func (ec *executionContext) marshalNDeprecations2ᚖgithubᚗcomᚋoperatorᚑca
 	return ec._Deprecations(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNDeprecationsConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsConnection(ctx context.Context, sel ast.SelectionSet, v DeprecationsConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNDeprecationsConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v Connection[*Deprecations]) graphql.Marshaler {
 	return ec._DeprecationsConnection(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNDeprecationsConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsConnection(ctx context.Context, sel ast.SelectionSet, v *DeprecationsConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNDeprecationsConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Deprecations]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -12188,11 +12158,15 @@ func (ec *executionContext) marshalNDeprecationsEdge2ᚖgithubᚗcomᚋoperator�
 	return ec._DeprecationsEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNGVK2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx context.Context, sel ast.SelectionSet, v []*fbc.GVK) graphql.Marshaler {
+func (ec *executionContext) marshalNGVK2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVK(ctx context.Context, sel ast.SelectionSet, v fbc.GVK) graphql.Marshaler {
+	return ec._GVK(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx context.Context, sel ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNGVK2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVK(ctx, sel, v[i])
+		return ec.marshalNGVK2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVK(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -12204,21 +12178,15 @@ func (ec *executionContext) marshalNGVK2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogs
 	return ret
 }
 
-func (ec *executionContext) marshalNGVK2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVK(ctx context.Context, sel ast.SelectionSet, v *fbc.GVK) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._GVK(ctx, sel, v)
+func (ec *executionContext) marshalNInstallMode2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallMode(ctx context.Context, sel ast.SelectionSet, v v1alpha1.InstallMode) graphql.Marshaler {
+	return ec._InstallMode(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNInstallMode2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐInstallModeᚄ(ctx context.Context, sel ast.SelectionSet, v []*InstallMode) graphql.Marshaler {
+func (ec *executionContext) marshalNInstallMode2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.InstallMode) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNInstallMode2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐInstallMode(ctx, sel, v[i])
+		return ec.marshalNInstallMode2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallMode(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -12228,16 +12196,6 @@ func (ec *executionContext) marshalNInstallMode2ᚕᚖgithubᚗcomᚋoperatorᚑ
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNInstallMode2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐInstallMode(ctx context.Context, sel ast.SelectionSet, v *InstallMode) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._InstallMode(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {
@@ -12272,11 +12230,15 @@ func (ec *executionContext) marshalNInt642int64(ctx context.Context, sel ast.Sel
 	return res
 }
 
-func (ec *executionContext) marshalNInvalidPackage2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackageᚄ(ctx context.Context, sel ast.SelectionSet, v []*store.InvalidPackage) graphql.Marshaler {
+func (ec *executionContext) marshalNInvalidPackage2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackage(ctx context.Context, sel ast.SelectionSet, v store.InvalidPackage) graphql.Marshaler {
+	return ec._InvalidPackage(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNInvalidPackage2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackageᚄ(ctx context.Context, sel ast.SelectionSet, v []store.InvalidPackage) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNInvalidPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackage(ctx, sel, v[i])
+		return ec.marshalNInvalidPackage2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackage(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -12286,16 +12248,6 @@ func (ec *executionContext) marshalNInvalidPackage2ᚕᚖgithubᚗcomᚋoperator
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNInvalidPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackage(ctx context.Context, sel ast.SelectionSet, v *store.InvalidPackage) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._InvalidPackage(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx context.Context, v any) (JSON, error) {
@@ -12340,11 +12292,15 @@ func (ec *executionContext) marshalNKeyValue2ᚖgithubᚗcomᚋoperatorᚑcatalo
 	return ec._KeyValue(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNLink2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLinkᚄ(ctx context.Context, sel ast.SelectionSet, v []*v1alpha1.AppLink) graphql.Marshaler {
+func (ec *executionContext) marshalNLink2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx context.Context, sel ast.SelectionSet, v v1alpha1.AppLink) graphql.Marshaler {
+	return ec._Link(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNLink2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLinkᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.AppLink) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNLink2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx, sel, v[i])
+		return ec.marshalNLink2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -12356,21 +12312,15 @@ func (ec *executionContext) marshalNLink2ᚕᚖgithubᚗcomᚋoperatorᚑframewo
 	return ret
 }
 
-func (ec *executionContext) marshalNLink2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx context.Context, sel ast.SelectionSet, v *v1alpha1.AppLink) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._Link(ctx, sel, v)
+func (ec *executionContext) marshalNMaintainer2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainer(ctx context.Context, sel ast.SelectionSet, v v1alpha1.Maintainer) graphql.Marshaler {
+	return ec._Maintainer(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNMaintainer2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainerᚄ(ctx context.Context, sel ast.SelectionSet, v []*v1alpha1.Maintainer) graphql.Marshaler {
+func (ec *executionContext) marshalNMaintainer2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainerᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.Maintainer) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNMaintainer2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainer(ctx, sel, v[i])
+		return ec.marshalNMaintainer2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainer(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -12380,16 +12330,6 @@ func (ec *executionContext) marshalNMaintainer2ᚕᚖgithubᚗcomᚋoperatorᚑf
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNMaintainer2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainer(ctx context.Context, sel ast.SelectionSet, v *v1alpha1.Maintainer) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._Maintainer(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNPackage2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageᚄ(ctx context.Context, sel ast.SelectionSet, v []*Package) graphql.Marshaler {
@@ -12418,11 +12358,11 @@ func (ec *executionContext) marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalog
 	return ec._Package(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNPackageConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx context.Context, sel ast.SelectionSet, v PackageConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNPackageConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v Connection[*Package]) graphql.Marshaler {
 	return ec._PackageConnection(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx context.Context, sel ast.SelectionSet, v *PackageConnection) graphql.Marshaler {
+func (ec *executionContext) marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Package]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -12494,21 +12434,19 @@ func (ec *executionContext) marshalNProperty2ᚖgithubᚗcomᚋoperatorᚑcatalo
 	return ec._Property(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNProvider2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx context.Context, sel ast.SelectionSet, v *v1alpha1.AppLink) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._Provider(ctx, sel, v)
+func (ec *executionContext) marshalNProvider2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx context.Context, sel ast.SelectionSet, v v1alpha1.AppLink) graphql.Marshaler {
+	return ec._Provider(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNRelatedImage2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImageᚄ(ctx context.Context, sel ast.SelectionSet, v []*declcfg.RelatedImage) graphql.Marshaler {
+func (ec *executionContext) marshalNRelatedImage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImage(ctx context.Context, sel ast.SelectionSet, v declcfg.RelatedImage) graphql.Marshaler {
+	return ec._RelatedImage(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRelatedImage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImageᚄ(ctx context.Context, sel ast.SelectionSet, v []declcfg.RelatedImage) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRelatedImage2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImage(ctx, sel, v[i])
+		return ec.marshalNRelatedImage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImage(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -12520,21 +12458,15 @@ func (ec *executionContext) marshalNRelatedImage2ᚕᚖgithubᚗcomᚋoperator�
 	return ret
 }
 
-func (ec *executionContext) marshalNRelatedImage2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImage(ctx context.Context, sel ast.SelectionSet, v *declcfg.RelatedImage) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._RelatedImage(ctx, sel, v)
+func (ec *executionContext) marshalNRequiredPackage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequired(ctx context.Context, sel ast.SelectionSet, v property.PackageRequired) graphql.Marshaler {
+	return ec._RequiredPackage(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNRequiredPackage2ᚕᚖgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequiredᚄ(ctx context.Context, sel ast.SelectionSet, v []*property.PackageRequired) graphql.Marshaler {
+func (ec *executionContext) marshalNRequiredPackage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequiredᚄ(ctx context.Context, sel ast.SelectionSet, v []property.PackageRequired) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRequiredPackage2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequired(ctx, sel, v[i])
+		return ec.marshalNRequiredPackage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequired(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -12544,16 +12476,6 @@ func (ec *executionContext) marshalNRequiredPackage2ᚕᚖgithubᚗcomᚋoperato
 	}
 
 	return ret
-}
-
-func (ec *executionContext) marshalNRequiredPackage2ᚖgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequired(ctx context.Context, sel ast.SelectionSet, v *property.PackageRequired) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._RequiredPackage(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNSchemaCount2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐSchemaCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*SchemaCount) graphql.Marshaler {
@@ -12580,6 +12502,23 @@ func (ec *executionContext) marshalNSchemaCount2ᚖgithubᚗcomᚋoperatorᚑcat
 		return graphql.Null
 	}
 	return ec._SchemaCount(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNString2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeType(ctx context.Context, v any) (v1alpha1.InstallModeType, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := v1alpha1.InstallModeType(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNString2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeType(ctx context.Context, sel ast.SelectionSet, v v1alpha1.InstallModeType) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNString2string(ctx context.Context, v any) (string, error) {

@@ -6,13 +6,13 @@ import (
 	"io"
 )
 
-// JSON is a value of the scalar JSON: its text.
+// JSON is a value of the scalar JSON, as text.
 type JSON json.RawMessage
 
-// MarshalGQL writes the text as it is.
+// MarshalGQL writes the text unchanged.
 func (j JSON) MarshalGQL(w io.Writer) {
-	_, _ = w.Write(j) // into the buffer of the answer
+	_, _ = w.Write(j) // into the buffer of the reply
 }
 
-// UnmarshalGQL refuses: no argument is of this type.
-func (*JSON) UnmarshalGQL(any) error { return errors.New("the scalar JSON is for answers only") }
+// UnmarshalGQL returns an error, because no argument has this type.
+func (*JSON) UnmarshalGQL(any) error { return errors.New("the scalar JSON occurs only in replies") }

@@ -3,47 +3,70 @@ package graph
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// blob is one blob of a source. There is one for each that a request meets, whichever ways lead to it.
+// blob is a blob of a source. A request has one for each blob that it uses.
 type blob struct {
-	src   *source
-	entry store.Entry
-	json  []byte // nil until a batch with it was loaded
+	src *source
+	store.Entry
+	json []byte // nil until a batch with it is loaded
 
-	readPaid, decodedPaid bool // it is charged already; guarded by src.mu
+	readPaid, decodedPaid bool // already charged; guarded by src.mu
 
 	decoded lazy[any]
 	head    lazy[string]       // of a channel
 	csv     lazy[*CSVMetadata] // of a bundle
 }
 
-// blob gives the one of an entry; the caller holds mu.
+// lazy is sync.OnceValues without allocations. If the function panics, later calls return an error.
+type lazy[T any] struct {
+	once  sync.Once
+	value T
+	err   error
+}
+
+func (l *lazy[T]) get(find func() (T, error)) (T, error) {
+	l.once.Do(func() {
+		l.err = errPanicked
+		l.value, l.err = find()
+	})
+	return l.value, l.err
+}
+
+var errPanicked = errors.New("an earlier attempt panicked")
+
+// blob returns the blob of an entry. The caller holds mu.
 func (s *source) blob(e store.Entry) *blob {
 	b := s.blobs[e.Number]
 	if b == nil {
-		b = &blob{src: s, entry: e}
+		b = &blob{src: s, Entry: e}
 		s.blobs[e.Number] = b
 	}
 	return b
 }
 
-// part are some blobs of one source.
+// part is the share of a source in a batch.
 type part struct {
 	src   *source
 	blobs *store.Blobs
 }
 
-// batch is the blobs that siblings of an answer stand for, in the order of the sources and of the file. The first sibling that is asked for
-// bytes reads those of all: the others are asked for the same next.
+// batch is the blobs of siblings in the reply, ordered by source, then as in the catalog. The first read of a sibling reads all,
+// because the others follow.
 type batch struct {
-	parts  []part
-	loaded lazy[struct{}]
+	parts []part
+	once  lazy[struct{}] // load
 }
+
+func newBatch(src *source, blobs *store.Blobs) *batch { return &batch{parts: []part{{src, blobs}}} }
+
+func (b *batch) add(src *source, blobs *store.Blobs) { b.parts = append(b.parts, part{src, blobs}) }
 
 func (b *batch) len() int {
 	n := 0
@@ -53,20 +76,20 @@ func (b *batch) len() int {
 	return n
 }
 
-// slice is as the slice expression [from:to] of its blobs.
+// slice returns the blobs from..to-1.
 func (b *batch) slice(from, to int) *batch {
 	out := &batch{}
 	for _, p := range b.parts {
 		n := p.blobs.Len()
 		if lo, hi := max(from, 0), min(to, n); lo < hi {
-			out.parts = append(out.parts, part{p.src, p.blobs.Slice(lo, hi)})
+			out.add(p.src, p.blobs.Slice(lo, hi))
 		}
 		from, to = from-n, to-n
 	}
 	return out
 }
 
-// nodes are its blobs. Nothing is read.
+// nodes returns the blobs without reading them.
 func (b *batch) nodes() []node {
 	nodes := make([]node, 0, b.len())
 	for _, p := range b.parts {
@@ -80,7 +103,7 @@ func (b *batch) nodes() []node {
 }
 
 func (b *batch) load() error {
-	_, err := b.loaded.get(func() (struct{}, error) {
+	_, err := b.once.get(func() (struct{}, error) {
 		for _, p := range b.parts {
 			if err := p.src.load(p.blobs); err != nil {
 				return struct{}{}, err
@@ -91,7 +114,7 @@ func (b *batch) load() error {
 	return err
 }
 
-// load reads those of the blobs that were not read before, in the order of the file.
+// load reads the blobs that the request has not read yet, in the order of the file.
 func (s *source) load(blobs *store.Blobs) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +132,7 @@ func (s *source) load(blobs *store.Blobs) error {
 	i := 0
 	for content, err := range missing.All() {
 		if err != nil {
-			return fmt.Errorf("reading blob %d of catalog %s: %w", missing.Entry(i).Number, s.at.Name, err)
+			return fmt.Errorf("reading blob %d of catalog %s: %w", missing.Entry(i).Number, s.catalog.Name, err)
 		}
 		s.blob(missing.Entry(i)).json = bytes.Clone(content)
 		i++
@@ -117,13 +140,13 @@ func (s *source) load(blobs *store.Blobs) error {
 	return nil
 }
 
-// payRead is how much reading the blob is still to be charged for; the caller holds mu of its source.
+// payRead returns the bytes to charge for reading the blob, 0 if already charged. The caller holds mu of the source.
 func (b *blob) payRead() int64 {
 	if b.readPaid {
 		return 0
 	}
 	b.readPaid = true
-	return int64(b.entry.Size) + 1
+	return int64(b.Size) + 1
 }
 
 // spendDecoded charges the request for decoding the blob, once.
@@ -138,13 +161,13 @@ func (b *blob) spendDecoded(values int) error {
 	return b.src.r.spendDecoded(values)
 }
 
-// node is a blob where it stands in the answer: among the siblings that are read with it.
+// node is a blob with its siblings in the reply.
 type node struct {
 	*blob
 	batch *batch
 }
 
-// content is the JSON of the blob.
+// content returns the JSON of the blob.
 func (n node) content() ([]byte, error) {
 	if err := n.batch.load(); err != nil {
 		return nil, err
@@ -152,28 +175,37 @@ func (n node) content() ([]byte, error) {
 	return n.json, nil
 }
 
-// Hash is that of the blob's JSON. Nothing is read.
-func (b *blob) Hash() string { return b.src.at.Snapshot.BlobHash(b.entry.Number) }
+// pkg returns the valid package of the blob.
+func (n node) pkg() *packageFacts { return n.src.pkg(n.Entry.Package) }
 
-// decode reads the blob as a T, once: all that ask for a blob ask for the same type.
-func decode[T any](n node) (*T, error) {
+// Package returns the valid package of the blob.
+func (n node) Package() *Package { return n.pkg().alone() }
+
+// Catalog returns the catalog that contains the blob.
+func (n node) Catalog() *Catalog { return n.src.catalog }
+
+// Hash returns the hash of the JSON.
+func (n node) Hash() string { return n.src.snapshot.BlobHash(n.Number) }
+
+// decode decodes the blob as a T, once. A blob has one type.
+func decode[T any](n node) (decoded T, err error) {
 	content, err := n.content()
 	if err != nil {
-		return nil, err
+		return decoded, err
 	}
 	value, err := n.decoded.get(func() (any, error) {
-		value := new(T)
+		var value T
 		if err := n.spendDecoded(scan.CountValues(content)); err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(content, value); err != nil {
-			return nil, fmt.Errorf("reading %s %q of package %q in catalog %s: %w", n.entry.Schema, n.entry.Name, n.entry.Package, n.src.at.Name,
-				err)
+		if err := json.Unmarshal(content, &value); err != nil {
+			return nil, fmt.Errorf("decoding %s %q of package %q in catalog %s: %w",
+				n.Schema, n.Name, n.Entry.Package, n.src.catalog.Name, err)
 		}
 		return value, nil
 	})
 	if err != nil {
-		return nil, err
+		return decoded, err
 	}
-	return value.(*T), nil
+	return value.(T), nil
 }

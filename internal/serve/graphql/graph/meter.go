@@ -65,19 +65,25 @@ func (r *Request) spendDecoded(values int) error {
 			"smaller first")
 }
 
-// Meter is gqlgen's FieldMiddleware: it resolves a field within the limits of its request. It measures a list before
-// gqlgen walks it, including
-// the __typename fields of its elements, which gqlgen does not resolve.
+// Meter is gqlgen's FieldMiddleware: it resolves a field within the limits of its request. It measures a list before gqlgen walks
+// it, including the __typename fields of its elements, which gqlgen does not resolve. It loads the summary of a package whose
+// field is a struct field.
 func Meter(ctx context.Context, next func(context.Context) (any, error)) (any, error) {
 	r := requestOf(ctx)
 	if err := r.check(ctx); err != nil {
 		return nil, err
 	}
+	fc := graphql.GetFieldContext(ctx)
+	if p := parentPackage(fc); p != nil && !fc.IsMethod {
+		if err := p.load(); err != nil {
+			return nil, err
+		}
+	}
 	value, err := next(ctx)
 	if err != nil {
 		return nil, err
 	}
-	field := graphql.GetFieldContext(ctx).Field.Field
+	field := fc.Field.Field
 	tags := r.tagsOf(field)
 	elements, objects := int64(0), int64(1)
 	if n, ok := length(value); ok {
@@ -95,6 +101,20 @@ func Meter(ctx context.Context, next func(context.Context) (any, error)) (any, e
 		return nil, err
 	}
 	return value, nil
+}
+
+// parentPackage returns the package that a field belongs to, nil if it does not belong to a package.
+func parentPackage(fc *graphql.FieldContext) *Package {
+	if fc.Parent == nil {
+		return nil
+	}
+	switch parent := fc.Parent.Result.(type) {
+	case *Package:
+		return parent
+	case **Package: // an element of a list
+		return *parent
+	}
+	return nil
 }
 
 // length returns the number of elements of a list.

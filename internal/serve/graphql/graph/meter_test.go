@@ -9,10 +9,11 @@ import (
 
 	"github.com/operator-framework/operator-registry/alpha/property"
 
+	"github.com/operator-catalogs/catalogd/internal/serve/search"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// A property without a value has one in the answer: its type says that it is never missing.
+// The value of a property without a value is null, because the schema requires one.
 func TestPropertyWithoutValue(t *testing.T) {
 	got := propertiesOf([]property.Property{{Type: "a"}, {Type: "b", Value: json.RawMessage("1")}}, nil)
 	for i, want := range []string{"null", "1"} {
@@ -23,7 +24,7 @@ func TestPropertyWithoutValue(t *testing.T) {
 	}
 }
 
-// oneChannel is a store with one package, of one channel and bundle.
+// oneChannel returns a store with one package, which has one channel and one bundle.
 func oneChannel(t *testing.T) *store.Store {
 	t.Helper()
 	st, err := store.Open(t.TempDir(), store.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -47,29 +48,26 @@ func oneChannel(t *testing.T) *store.Store {
 	return st
 }
 
-// When the time of a request is over, what walks over summaries or entries ends.
+// After the end of a request, walks over summaries or entries stop.
 func TestWalksEndWithTheRequest(t *testing.T) {
 	st := oneChannel(t)
 	r := NewRequest(Options{Limits: Limits{Read: 1}}, st.Catalogs())
 	s := r.sources[0]
-	summaries := func(ctx context.Context) (n int, last error) {
-		for _, err := range s.summaries(ctx) {
-			n, last = n+1, err
-		}
-		return n, last
+	find := func(ctx context.Context) ([]packageMatch, error) {
+		return s.findPackages(ctx, packageQuery{search: &search.Query{}})
 	}
-	if n, err := summaries(t.Context()); n != 1 || err != nil {
-		t.Errorf("got %d summaries, %v", n, err)
+	if _, err := find(t.Context()); err != nil {
+		t.Error(err)
 	}
-	if n := s.selectSound(store.Query{}).Len(); n != 2 { // the package itself is not in one
+	if n := s.selectValid(store.Query{}).Len(); n != 2 { // the olm.package blob has no package
 		t.Errorf("got %d blobs", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := summaries(ctx); n != 1 || err == nil {
-		t.Errorf("got %d summaries, %v", n, err)
+	if _, err := find(ctx); err == nil {
+		t.Error("the walk over summaries did not stop")
 	}
-	if n := s.selectSound(store.Query{}).Len(); n != 0 {
-		t.Errorf("got %d blobs of a request that has stopped", n)
+	if n := s.selectValid(store.Query{}).Len(); n != 0 {
+		t.Errorf("got %d blobs of a stopped request", n)
 	}
 }

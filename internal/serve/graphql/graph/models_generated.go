@@ -8,6 +8,150 @@ import (
 	"strconv"
 )
 
+// Selects elements that match all given fields.
+type BlobFilter struct {
+	// The name of the catalog.
+	Catalog *string `json:"catalog,omitempty"`
+	// The schema, such as `olm.bundle`.
+	Schema *string `json:"schema,omitempty"`
+	// The value of the blob's `package`. An olm.package blob has none.
+	Package *string `json:"package,omitempty"`
+	// The name of the blob.
+	Name *string `json:"name,omitempty"`
+	// Only blobs of schemas other than OLM's.
+	Custom *bool `json:"custom,omitempty"`
+}
+
+// Selects elements that match all given fields.
+type BundleFilter struct {
+	// The name of the catalog.
+	Catalog *string `json:"catalog,omitempty"`
+	// The name of the package.
+	Package *string `json:"package,omitempty"`
+	// The name of a channel that has an entry for the bundle.
+	Channel *string `json:"channel,omitempty"`
+	// The name of the bundle.
+	Name *string `json:"name,omitempty"`
+	// A range of versions in OLM's syntax, such as `>=1.2.0 <2.0.0 || 3.x`.
+	VersionRange *string `json:"versionRange,omitempty"`
+	// The type of a property of the bundle, such as `olm.gvk.required`.
+	Property *string `json:"property,omitempty"`
+	// An API that the bundle provides.
+	Provides *GVKFilter `json:"provides,omitempty"`
+}
+
+// Selects elements that match all given fields.
+type ChannelFilter struct {
+	// The name of the catalog.
+	Catalog *string `json:"catalog,omitempty"`
+	// The name of the package.
+	Package *string `json:"package,omitempty"`
+	// The name of the channel.
+	Name *string `json:"name,omitempty"`
+}
+
+// The deprecation of a package, a channel or a bundle.
+type Deprecation struct {
+	// The deprecation message.
+	Message string `json:"message"`
+}
+
+// A deprecation of a package, a channel or a bundle.
+type DeprecationEntry struct {
+	// The deprecated package, channel or bundle.
+	Reference *DeprecationReference `json:"reference"`
+	// The deprecation message.
+	Message string `json:"message"`
+}
+
+// A reference to the deprecated package, channel or bundle.
+type DeprecationReference struct {
+	// The schema: olm.package, olm.channel or olm.bundle.
+	Schema string `json:"schema"`
+	// The name of the channel or bundle. Null for the package.
+	Name *string `json:"name,omitempty"`
+}
+
+// Selects elements that match all given fields.
+type DeprecationsFilter struct {
+	// The name of the catalog.
+	Catalog *string `json:"catalog,omitempty"`
+	// The name of the package.
+	Package *string `json:"package,omitempty"`
+}
+
+// Selects APIs that match all given fields. At least one field is required.
+type GVKFilter struct {
+	// The API group.
+	Group *string `json:"group,omitempty"`
+	// The API version.
+	Version *string `json:"version,omitempty"`
+	// The kind.
+	Kind *string `json:"kind,omitempty"`
+}
+
+// An element of a map.
+type KeyValue struct {
+	// The key.
+	Key string `json:"key"`
+	// The value.
+	Value string `json:"value"`
+}
+
+// Selects elements that match all given fields.
+type PackageFilter struct {
+	// The name of the catalog.
+	Catalog *string `json:"catalog,omitempty"`
+	// The name of the package.
+	Name *string `json:"name,omitempty"`
+	// The names of packages, any of which matches.
+	Names []string `json:"names,omitempty"`
+	// A category of the package, ignoring case.
+	Category *string `json:"category,omitempty"`
+	// The provider of the package, ignoring case.
+	Provider *string `json:"provider,omitempty"`
+}
+
+// The end of a page.
+type PageInfo struct {
+	// Whether there is a next page.
+	HasNextPage bool `json:"hasNextPage"`
+	// The value of `after` for the next page. Null if the page is empty.
+	EndCursor *string `json:"endCursor,omitempty"`
+}
+
+// A property of a bundle or a channel.
+type Property struct {
+	// The type.
+	Type string `json:"type"`
+	// The value.
+	Value JSON `json:"value"`
+}
+
+// The number of blobs of a schema.
+type SchemaCount struct {
+	// The name of the schema.
+	Name string `json:"name"`
+	// The number of blobs.
+	Blobs int `json:"blobs"`
+}
+
+// An edge of the upgrade graph.
+type Upgrade struct {
+	// The name of the bundle before the upgrade. It need not be an entry of the channel.
+	From string `json:"from"`
+	// The version before the upgrade. Null if the package has no such bundle.
+	FromVersion *string `json:"fromVersion,omitempty"`
+	// The name of the bundle after the upgrade.
+	To string `json:"to"`
+	// The version after the upgrade.
+	ToVersion string `json:"toVersion"`
+	// The field of the entry that allows the upgrade.
+	Kind UpgradeKind `json:"kind"`
+	// The range of a SKIP_RANGE. Null otherwise.
+	Range *string `json:"range,omitempty"`
+}
+
 // The field of an entry that allows the upgrade to it.
 type UpgradeKind string
 

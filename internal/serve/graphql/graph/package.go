@@ -15,64 +15,16 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// packageFacts is what a request knows of one sound package. There is one for each it meets.
+// packageFacts caches the reads of a valid package within a request. Each is read at its first use.
 type packageFacts struct {
 	src  *source
 	name string
+	fbc.Summary
 
-	known struct { // what was asked for
-		summary      lazy[fbc.Summary]
-		deprecations lazy[map[declcfg.PackageScopedReference]string]
-		versions     lazy[map[string]string]
-		channels     lazy[*channels]
-	}
-}
-
-// lazy is a value that is found when it is first asked for, as sync.OnceValues has it, in the place where it is. If
-// finding it panics, whoever
-// asks later gets an error.
-type lazy[T any] struct {
-	once  sync.Once
-	value T
-	err   error
-}
-
-func (l *lazy[T]) get(find func() (T, error)) (T, error) {
-	l.once.Do(func() {
-		l.err = errPanicked
-		l.value, l.err = find()
-	})
-	return l.value, l.err
-}
-
-// must is get of what is always found. If finding it panics, so does each later call.
-func (l *lazy[T]) must(find func() T) T {
-	value, err := l.get(func() (T, error) { return find(), nil })
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
-var errPanicked = errors.New("this was not found out: the first attempt ended in a panic")
-
-func (p *packageFacts) summary() (fbc.Summary, error) { return p.known.summary.get(p.readSummary) }
-
-// deprecations are the messages.
-func (p *packageFacts) deprecations() (map[declcfg.PackageScopedReference]string, error) {
-	return p.known.deprecations.get(p.readDeprecations)
-}
-
-// versions are those of its bundles, by name.
-func (p *packageFacts) versions() map[string]string {
-	return p.known.versions.must(p.readVersions)
-}
-
-// channels are all, in the order of the catalog.
-func (p *packageFacts) channels() *channels {
-	return p.known.channels.must(func() *channels {
-		return newChannels(&batch{parts: []part{{p.src, p.all(fbc.SchemaChannel)}}})
-	})
+	load         func() error // reads Summary
+	deprecations func() (map[declcfg.PackageScopedReference]string, error)
+	versions     func() map[string]string // of the bundles, by name
+	channels     func() *channels         // in the order of the catalog
 }
 
 func (s *source) pkg(name string) *packageFacts {
@@ -81,34 +33,38 @@ func (s *source) pkg(name string) *packageFacts {
 	p := s.packages[name]
 	if p == nil {
 		p = &packageFacts{src: s, name: name}
+		p.load = sync.OnceValue(p.readSummary)
+		p.deprecations = sync.OnceValues(p.readDeprecations)
+		p.versions = sync.OnceValue(p.readVersions)
+		p.channels = sync.OnceValue(p.readChannels)
 		s.packages[name] = p
 	}
 	return p
 }
 
-// all are the blobs of the package with a schema.
+// all returns the blobs of a schema in the package.
 func (p *packageFacts) all(schema string) *store.Blobs {
-	return p.src.at.Snapshot.Select(store.Query{Schema: schema, Package: p.name})
+	return p.src.snapshot.Select(store.Query{Schema: schema, Package: p.name})
 }
 
-func (p *packageFacts) readSummary() (fbc.Summary, error) {
+func (p *packageFacts) readSummary() error {
 	if reason := p.src.r.Stopped(); reason != nil {
-		return fbc.Summary{}, reason
+		return reason
 	}
-	s, ok, err := p.src.summary(p.name)
+	summary, ok, err := p.src.summary(p.name)
 	if err == nil && !ok {
-		err = fmt.Errorf("there is none")
+		err = errors.New("not found")
 	}
 	if err != nil {
-		return s, fmt.Errorf("reading the summary of package %q in catalog %s: %w", p.name, p.src.at.Name, err)
+		return fmt.Errorf("reading the summary of package %q in catalog %s: %w", p.name, p.src.catalog.Name, err)
 	}
-	return s, p.src.r.spendRead(summarySize(s))
+	p.Summary = summary
+	return p.src.r.spendRead(sizeOfSummary(summary))
 }
 
 func (p *packageFacts) readDeprecations() (map[declcfg.PackageScopedReference]string, error) {
-	b := &batch{parts: []part{{p.src, p.all(fbc.SchemaDeprecations)}}}
 	messages := map[declcfg.PackageScopedReference]string{}
-	for _, n := range b.nodes() {
+	for _, n := range newBatch(p.src, p.all(fbc.SchemaDeprecations)).nodes() {
 		blob, err := decode[declcfg.Deprecation](n)
 		if err != nil {
 			return nil, err
@@ -122,10 +78,7 @@ func (p *packageFacts) readDeprecations() (map[declcfg.PackageScopedReference]st
 
 func (p *packageFacts) deprecationOf(schema, name string) (*Deprecation, error) {
 	messages, err := p.deprecations()
-	if err != nil {
-		return nil, err
-	}
-	return deprecation(messages[declcfg.PackageScopedReference{Schema: schema, Name: name}]), nil
+	return deprecation(messages[declcfg.PackageScopedReference{Schema: schema, Name: name}]), err
 }
 
 func (p *packageFacts) readVersions() map[string]string {
@@ -138,7 +91,11 @@ func (p *packageFacts) readVersions() map[string]string {
 	return versions
 }
 
-// packages are siblings in the answer. What leads from them to channels and bundles is found for all at once.
+func (p *packageFacts) readChannels() *channels {
+	return newChannels(newBatch(p.src, p.all(fbc.SchemaChannel)))
+}
+
+// packages are siblings in the reply. Their channels and heads are read together.
 type packages struct {
 	list []*packageFacts
 
@@ -146,7 +103,7 @@ type packages struct {
 	heads func() (bundleSet, error)
 
 	mu    sync.Mutex
-	named map[string]map[*packageFacts]*Channel // one of each package, by what is asked for
+	named map[string]map[*packageFacts]*Channel // one of each package, by the key of selectChannel
 }
 
 func newPackages(list []*packageFacts) []*Package {
@@ -154,8 +111,8 @@ func newPackages(list []*packageFacts) []*Package {
 	siblings.every = sync.OnceValue(siblings.findChannels)
 	siblings.heads = sync.OnceValues(func() (bundleSet, error) {
 		return findBundles(list, func(p *packageFacts) ([]string, error) {
-			s, err := p.summary()
-			return []string{s.Head}, err
+			err := p.load()
+			return []string{p.Head}, err
 		})
 	})
 	nodes := make([]*Package, len(list))
@@ -168,20 +125,21 @@ func newPackages(list []*packageFacts) []*Package {
 func (ps *packages) findChannels() map[*packageFacts][]*Channel {
 	b := &batch{}
 	for _, p := range ps.list {
-		b.parts = append(b.parts, part{p.src, p.all(fbc.SchemaChannel)})
+		b.add(p.src, p.all(fbc.SchemaChannel))
 	}
 	found := map[*packageFacts][]*Channel{}
 	for _, c := range newChannels(b).list {
 		found[c.pkg()] = append(found[c.pkg()], c)
 	}
 	for _, list := range found {
-		slices.SortFunc(list, func(a, b *Channel) int { return cmp.Compare(a.Name(), b.Name()) })
+		slices.SortFunc(list, func(a, b *Channel) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	return found
 }
 
-// channel finds one channel of each package, by the name that pick tells; key names pick.
-func (ps *packages) channel(p *packageFacts, key string, pick func(*packageFacts) (string, error)) (*Channel, error) {
+// selectChannel selects one channel of each package and returns that of p. name returns the name of the channel, which may be
+// empty; key identifies the function name.
+func (ps *packages) selectChannel(p *packageFacts, key string, name func(*packageFacts) (string, error)) (*Channel, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if found, ok := ps.named[key]; ok {
@@ -189,12 +147,12 @@ func (ps *packages) channel(p *packageFacts, key string, pick func(*packageFacts
 	}
 	b := &batch{}
 	for _, p := range ps.list {
-		name, err := pick(p)
+		name, err := name(p)
 		if err != nil {
 			return nil, err
 		}
 		if name != "" {
-			b.parts = append(b.parts, part{p.src, p.src.at.Snapshot.Select(store.Query{Schema: fbc.SchemaChannel, Package: p.name, Name: name})})
+			b.add(p.src, p.src.snapshot.Select(store.Query{Schema: fbc.SchemaChannel, Package: p.name, Name: name}))
 		}
 	}
 	found := map[*packageFacts]*Channel{}
@@ -205,178 +163,88 @@ func (ps *packages) channel(p *packageFacts, key string, pick func(*packageFacts
 	return found[p], nil
 }
 
-// Package is a sound package.
+// Package is a valid package. Meter loads the summary before gqlgen reads one of its fields.
 type Package struct {
 	*packageFacts
 	siblings *packages
 }
 
-// Name is its name.
+// Name returns the name.
 func (p *Package) Name() string { return p.name }
 
-// Hash is that of the hashes of its blobs. Nothing is read.
-func (p *Package) Hash() string { return p.src.at.Snapshot.PackageHash(p.name) }
+// Hash returns the hash of the hashes of the blobs.
+func (p *Package) Hash() string { return p.src.snapshot.PackageHash(p.name) }
 
-// Catalog is the one it is in.
-func (p *Package) Catalog() *Catalog { return &Catalog{p.src} }
+// Catalog returns the catalog that contains the package.
+func (p *Package) Catalog() *Catalog { return p.src.catalog }
 
-// DisplayName is its name for people.
-func (p *Package) DisplayName() (string, error) {
-	s, err := p.summary()
-	return s.DisplayName, err
-}
-
-// ShortDescription is one sentence.
-func (p *Package) ShortDescription() (string, error) {
-	s, err := p.summary()
-	return s.ShortDescription, err
-}
-
-// Description is the long one.
-func (p *Package) Description() (string, error) {
-	s, err := p.summary()
-	return s.Description, err
-}
-
-// Provider is the name of who provides it.
-func (p *Package) Provider() (string, error) {
-	s, err := p.summary()
-	return s.Provider, err
-}
-
-// Keywords are those of its head.
-func (p *Package) Keywords() ([]string, error) {
-	s, err := p.summary()
-	return s.Keywords, err
-}
-
-// Categories are those of its head.
-func (p *Package) Categories() ([]string, error) {
-	s, err := p.summary()
-	return s.Categories, err
-}
-
-// Capabilities is how much of an operator's life it covers.
-func (p *Package) Capabilities() (string, error) {
-	s, err := p.summary()
-	return s.Capabilities, err
-}
-
-// Provides are the APIs of its head.
-func (p *Package) Provides() ([]*fbc.GVK, error) {
-	s, err := p.summary()
-	return pointers(s.Provides), err
-}
-
-// Version is that of its head.
-func (p *Package) Version() (string, error) {
-	s, err := p.summary()
-	return s.Version, err
-}
-
-// Deprecation is nil unless the package itself is deprecated.
+// Deprecation returns nil unless the package is deprecated.
 func (p *Package) Deprecation() (*Deprecation, error) {
-	s, err := p.summary()
-	return deprecation(s.Deprecation), err
+	err := p.load()
+	return deprecation(p.Summary.Deprecation), err
 }
 
-// IconURL is where its icon is served.
+// IconURL returns the URL of the icon, nil if there is none.
 func (p *Package) IconURL() (*string, error) {
-	s, err := p.summary()
-	if err != nil || !s.HasIcon {
+	if err := p.load(); err != nil || !p.HasIcon {
 		return nil, err
 	}
-	icon := p.src.url() + "/api/v1/packages/" + url.PathEscape(p.name) + "/icon"
+	icon := p.src.catalog.URL + "/api/v1/packages/" + url.PathEscape(p.name) + "/icon"
 	return &icon, nil
 }
 
-// DefaultChannel is one of Channels.
+// DefaultChannel returns the default channel.
 func (p *Package) DefaultChannel() (*Channel, error) {
-	return p.siblings.channel(p.packageFacts, "default", func(p *packageFacts) (string, error) {
-		s, err := p.summary()
-		return s.DefaultChannel, err
+	return p.siblings.selectChannel(p.packageFacts, "default", func(p *packageFacts) (string, error) {
+		err := p.load()
+		return p.DefaultChannel, err
 	})
 }
 
-// Channels are all, sorted by name.
+// Channels returns the channels, sorted by name.
 func (p *Package) Channels() []*Channel { return p.siblings.every()[p.packageFacts] }
 
-// Channel is the one of a name, nil if there is none.
+// Channel returns a channel by name, nil if there is none.
 func (p *Package) Channel(name string) (*Channel, error) {
-	return p.siblings.channel(p.packageFacts, "named "+name, func(*packageFacts) (string, error) { return name, nil })
+	return p.siblings.selectChannel(p.packageFacts, "named "+name, func(*packageFacts) (string, error) { return name, nil })
 }
 
-// Head is the one of the default channel.
+// Head returns the head of the default channel.
 func (p *Package) Head() (*Bundle, error) {
 	heads, err := p.siblings.heads()
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.summary()
-	return heads[bundleKey{p.packageFacts, s.Head}], err
+	return heads[bundleKey{p.packageFacts, p.packageFacts.Head}], nil
 }
 
-// Bundles are all, or those of a channel or range.
+// Bundles returns the bundles, or those of a channel or a range of versions.
 func (p *Package) Bundles(ctx context.Context, channel, versionRange *string, first *int, after *string) (*BundleConnection, error) {
-	filter := &BundleFilter{Package: &p.name, Channel: channel, VersionRange: versionRange}
-	return bundlesOf(ctx, []*source{p.src}, filter, first, after)
+	filter := &BundleFilter{Catalog: &p.src.catalog.Name, Package: &p.name, Channel: channel, VersionRange: versionRange}
+	return resolver{}.Bundles(ctx, filter, first, after)
 }
 
-// Blobs are all that belong to it, or those of a schema.
+// Blobs returns the blobs of the package, or those of a schema.
 func (p *Package) Blobs(schema *string, first *int, after *string) (*BlobConnection, error) {
-	blobs := p.src.at.Snapshot.Package(p.name)
+	blobs := p.src.snapshot.Package(p.name)
 	if want := deref(schema); want != "" {
 		blobs = p.src.keep(blobs, func(e store.Entry) bool { return e.Schema == want })
 	}
-	b := &batch{parts: []part{{p.src, blobs}}}
-	return blobPage(b, listOf([]*source{p.src}, "package.blobs", p.name, deref(schema)), first, after)
+	return pageOf(newBatch(p.src, blobs), listOf([]*source{p.src}, "package.blobs", p.name, deref(schema)), first, after, newBlob)
 }
 
-// pointers is how gqlgen takes the elements of a list.
-func pointers[T any](list []T) []*T {
-	out := make([]*T, len(list))
-	for i := range list {
-		out[i] = &list[i]
-	}
-	return out
-}
-
-// Deprecation is why something should no longer be used.
-type Deprecation struct{ Message string }
-
-// Deprecations is an olm.deprecations blob of a sound package.
+// Deprecations is an olm.deprecations blob of a valid package.
 type Deprecations struct{ node }
 
-// Package is the one it speaks of.
-func (d *Deprecations) Package() *Package { return d.pkg().alone() }
-
-// Entries are what it says.
+// Entries returns the deprecations.
 func (d *Deprecations) Entries() ([]*DeprecationEntry, error) {
 	blob, err := decode[declcfg.Deprecation](d.node)
-	if err != nil {
-		return nil, err
-	}
 	out := make([]*DeprecationEntry, len(blob.Entries))
 	for i, e := range blob.Entries {
 		out[i] = &DeprecationEntry{&DeprecationReference{e.Reference.Schema, orNull(e.Reference.Name)}, e.Message}
 	}
-	return out, nil
+	return out, err
 }
 
-// DeprecationEntry is one deprecation.
-type DeprecationEntry struct {
-	Reference *DeprecationReference
-	Message   string
-}
-
-// DeprecationReference is what is deprecated.
-type DeprecationReference struct {
-	Schema string
-	Name   *string
-}
-
-// pkg is the package of a node that has one which is sound.
-func (n node) pkg() *packageFacts { return n.src.pkg(n.entry.Package) }
-
-// alone is the package as an answer that has no siblings.
+// alone returns the package as a value without siblings.
 func (p *packageFacts) alone() *Package { return newPackages([]*packageFacts{p})[0] }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -12,50 +11,26 @@ import (
 	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/serve/search"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// resolver answers the fields of Query, of the request in the context.
+// maxVersionRange is the limit of a client's version range in bytes, because it is compared with many versions.
+const maxVersionRange = 256
+
+// resolver resolves the fields of Query for the request in the context.
 type resolver struct{}
 
 // Query implements ResolverRoot.
 func (resolver) Query() QueryResolver { return resolver{} }
 
-// PackageFilter is an input of the schema.
-type PackageFilter struct {
-	Catalog, Name      *string
-	Names              []string
-	Category, Provider *string
-}
-
-// ChannelFilter is an input of the schema.
-type ChannelFilter struct{ Catalog, Package, Name *string }
-
-// BundleFilter is an input of the schema.
-type BundleFilter struct {
-	Catalog, Package, Channel, Name, VersionRange, Property *string
-	Provides                                                *GVKFilter
-}
-
-// GVKFilter is an input of the schema.
-type GVKFilter struct{ Group, Version, Kind *string }
-
-// DeprecationsFilter is an input of the schema.
-type DeprecationsFilter struct{ Catalog, Package *string }
-
-// BlobFilter is an input of the schema.
-type BlobFilter struct {
-	Catalog, Schema, Package, Name *string
-	Custom                         *bool
-}
-
 func (resolver) Catalogs(ctx context.Context, names []string) ([]*Catalog, error) {
 	out := []*Catalog{}
 	for _, s := range requestOf(ctx).sources {
-		if names == nil || slices.Contains(names, s.at.Name) {
-			out = append(out, &Catalog{s})
+		if names == nil || slices.Contains(names, s.catalog.Name) {
+			out = append(out, s.catalog)
 		}
 	}
 	return out, nil
@@ -68,7 +43,7 @@ func (resolver) Package(ctx context.Context, name string, catalog *string) (*Pac
 		return nil, err
 	}
 	for _, s := range scope {
-		if s.at.Snapshot.IsValid(name) && (best == nil || s.priority > best.priority) {
+		if s.snapshot.IsValid(name) && (best == nil || s.catalog.Priority > best.catalog.Priority) {
 			best = s
 		}
 	}
@@ -78,21 +53,13 @@ func (resolver) Package(ctx context.Context, name string, catalog *string) (*Pac
 	return best.pkg(name).alone(), nil
 }
 
-// found is a package that a list of packages has.
-type found struct {
-	src   *source
-	name  string
-	score int // of a search
-}
-
 func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *string, first *int, after *string) (*PackageConnection, error) {
-	r := requestOf(ctx)
-	done, err := r.turn(ctx)
+	q := packageQuery{PackageFilter: deref(filter)}
+	scope, done, err := begin(ctx, q.Catalog)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	q := packageQuery{PackageFilter: deref(filter)}
 	if strings.TrimSpace(deref(text)) != "" {
 		compiled, err := search.Compile(*text)
 		if err != nil {
@@ -100,76 +67,46 @@ func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *strin
 		}
 		q.search = &compiled
 	}
-	scope, err := r.scope(q.Catalog)
+	all, err := findPackages(ctx, scope, q)
 	if err != nil {
 		return nil, err
 	}
-	what := listOf(scope, "packages", deref(q.Name), q.Names, q.Names == nil, deref(q.Category), deref(q.Provider), deref(text))
-	if len(scope) == 1 && q.isAll() {
-		names := scope[0].soundNames()
-		return packagePage(what, first, after, len(names), func(i int) *packageFacts { return scope[0].pkg(names[i]) })
-	}
-	var all []found
-	for _, s := range scope {
-		more, err := s.findPackages(ctx, q)
-		if stopped := r.check(ctx); stopped != nil {
-			return nil, stopped
-		}
-		if err != nil && len(scope) == 1 {
-			return nil, err
-		}
-		if err != nil { // the others are listed, beside the error
-			graphql.AddError(ctx, fmt.Errorf("%w: %w", &Error{CodeInternal,
-				fmt.Sprintf("the packages of catalog %s cannot be read and are not listed; "+
-					"catalogd's log has the cause", s.at.Name)}, err))
-		}
-		if all == nil {
-			all = more
-		} else {
-			all = append(all, more...)
-		}
-	}
-	if len(scope) > 1 || q.search != nil {
-		slices.SortFunc(all, q.order)
-	}
-	return packagePage(what, first, after, len(all), func(i int) *packageFacts { return all[i].src.pkg(all[i].name) })
-}
-
-// packagePage is the page that first and after ask for, of a list of packages.
-func packagePage(what list, first *int, after *string, total int, at func(int) *packageFacts) (*PackageConnection, error) {
-	p, err := what.page(first, after, total)
+	l := listOf(scope, "packages", deref(q.Name), q.Names, q.Names == nil, deref(q.Category), deref(q.Provider), deref(text))
+	p, err := l.page(first, after, len(all))
 	if err != nil {
 		return nil, err
 	}
 	facts := make([]*packageFacts, 0, p.to-p.from)
-	for i := p.from; i < p.to; i++ {
-		facts = append(facts, at(i))
+	for _, match := range all[p.from:p.to] {
+		facts = append(facts, match.src.pkg(match.name))
 	}
-	return &PackageConnection{Connection[*Package]{newPackages(facts), total, p}}, nil
+	return &PackageConnection{newPackages(facts), len(all), p}, nil
 }
 
-// packageQuery is what packages have to fulfil to be listed.
+// packageQuery selects packages.
 type packageQuery struct {
 	PackageFilter
 	search *search.Query // nil: none
 }
 
-// named tells whether a name is one of those asked for.
-func (q packageQuery) named(name string) bool {
+// packageMatch is a selected package.
+type packageMatch struct {
+	src   *source
+	name  string
+	score int // of a search
+}
+
+// matches reports whether the name of a package matches.
+func (q packageQuery) matches(name string) bool {
 	return (deref(q.Name) == "" || name == *q.Name) && (q.Names == nil || slices.Contains(q.Names, name))
 }
 
-// byName tells whether the names decide alone.
+// byName reports whether the query depends only on names.
 func (q packageQuery) byName() bool {
 	return q.search == nil && deref(q.Category) == "" && deref(q.Provider) == ""
 }
 
-// isAll tells whether every package matches.
-func (q packageQuery) isAll() bool {
-	return q.byName() && deref(q.Name) == "" && q.Names == nil
-}
-
-// score is how well a package of the right name fits; 0 if it does not.
+// score returns the score of a package with a matching name; 0 if it does not match.
 func (q packageQuery) score(s fbc.Summary) int {
 	category, provider := deref(q.Category), deref(q.Provider)
 	is := func(c string) bool { return strings.EqualFold(c, category) }
@@ -184,58 +121,68 @@ func (q packageQuery) score(s fbc.Summary) int {
 	return q.search.Score(s)
 }
 
-// order is best first for a search, else by name.
-func (q packageQuery) order(a, b found) int {
-	name, priority, catalog := cmp.Compare(a.name, b.name), cmp.Compare(b.src.priority, a.src.priority), cmp.Compare(a.src.at.Name, b.src.at.Name)
+// compare sorts the best match of a search first; without a search it sorts by name.
+func (q packageQuery) compare(a, b packageMatch) int {
+	name := cmp.Compare(a.name, b.name)
+	catalog := cmp.Or(cmp.Compare(b.src.catalog.Priority, a.src.catalog.Priority), cmp.Compare(a.src.catalog.Name, b.src.catalog.Name))
 	if q.search != nil {
-		return cmp.Or(b.score-a.score, priority, catalog, name)
+		return cmp.Or(b.score-a.score, catalog, name)
 	}
-	return cmp.Or(name, priority, catalog)
+	return cmp.Or(name, catalog)
 }
 
-// findPackages finds the packages of a source that match, sorted by name. It reads summaries only where the names do not tell.
-func (s *source) findPackages(ctx context.Context, q packageQuery) ([]found, error) {
-	var all []found
+// findPackages returns the sorted matches in several catalogs. The error of one catalog does not affect the others: it is added to the reply.
+func findPackages(ctx context.Context, scope []*source, q packageQuery) ([]packageMatch, error) {
+	var all []packageMatch
+	for _, s := range scope {
+		more, err := s.findPackages(ctx, q)
+		if stopped := s.r.check(ctx); stopped != nil {
+			return nil, stopped
+		}
+		if err != nil && len(scope) == 1 {
+			return nil, err
+		}
+		if err != nil {
+			graphql.AddError(ctx, fmt.Errorf("%w: %w", &Error{CodeInternal, fmt.Sprintf(
+				"reading catalog %s failed; its packages are missing from the list; catalogd's log has the cause", s.catalog.Name)}, err))
+		}
+		all = append(all, more...)
+	}
+	if len(scope) > 1 || q.search != nil {
+		slices.SortFunc(all, q.compare)
+	}
+	return all, nil
+}
+
+// findPackages returns the matches, sorted by name. It reads summaries only if the query needs them.
+func (s *source) findPackages(ctx context.Context, q packageQuery) ([]packageMatch, error) {
+	var all []packageMatch
 	if q.byName() {
-		names := s.soundNames()
-		all = make([]found, 0, len(names))
-		for _, name := range names {
-			if q.named(name) {
-				all = append(all, found{src: s, name: name})
+		for _, name := range s.validNames() {
+			if q.matches(name) {
+				all = append(all, packageMatch{src: s, name: name})
 			}
 		}
 		return all, nil
 	}
-	for summary, err := range s.summaries(ctx) {
+	for summary, err := range s.snapshot.Summaries() {
 		if err != nil {
+			return nil, fmt.Errorf("reading the summaries of catalog %s: %w", s.catalog.Name, err)
+		}
+		if err := s.r.check(ctx); err != nil {
 			return nil, err
 		}
-		if q.named(summary.Name) {
-			if score := q.score(summary); score > 0 {
-				all = append(all, found{s, summary.Name, score})
-			}
+		if !q.matches(summary.Name) {
+			continue
+		}
+		if score := q.score(summary); score > 0 {
+			all = append(all, packageMatch{s, summary.Name, score})
 		}
 	}
 	return all, nil
 }
 
-// summaries are those of all sound packages. One is held at a time, so it is the time of the request alone that bounds them.
-func (s *source) summaries(ctx context.Context) iter.Seq2[fbc.Summary, error] {
-	return func(yield func(fbc.Summary, error) bool) {
-		for summary, err := range s.at.Snapshot.Summaries() {
-			if err != nil {
-				err = fmt.Errorf("reading the summaries of catalog %s: %w", s.at.Name, err)
-			} else {
-				err = s.r.check(ctx)
-			}
-			if !yield(summary, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// begin waits for the turn of a list, which ends with done, and finds the catalogs that its filter names.
+// begin waits for the turn of a list and returns the catalogs of its filter. The caller calls done at the end of the list.
 func begin(ctx context.Context, catalog *string) (scope []*source, done func(), err error) {
 	r := requestOf(ctx)
 	if done, err = r.turn(ctx); err != nil {
@@ -250,73 +197,45 @@ func begin(ctx context.Context, catalog *string) (scope []*source, done func(), 
 
 func (resolver) Channels(ctx context.Context, filter *ChannelFilter, first *int, after *string) (*ChannelConnection, error) {
 	f := deref(filter)
-	scope, done, err := begin(ctx, f.Catalog)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	query := store.Query{Schema: fbc.SchemaChannel, Package: deref(f.Package), Name: deref(f.Name)}
-	b := selectSound(scope, query)
-	p, err := listOf(scope, "channels", query).page(first, after, b.len())
-	if err != nil {
-		return nil, err
-	}
-	return &ChannelConnection{Connection[*Channel]{newChannels(b.slice(p.from, p.to)).list, b.len(), p}}, nil
-}
-
-func (resolver) Bundles(ctx context.Context, filter *BundleFilter, first *int, after *string) (*BundleConnection, error) {
-	f := deref(filter)
-	scope, err := requestOf(ctx).scope(f.Catalog)
-	if err != nil {
-		return nil, err
-	}
-	return bundlesOf(ctx, scope, &f, first, after)
+	return listBlobs(ctx, f.Catalog, "channels", query, first, after, emptyChannels().add)
 }
 
 func (resolver) Deprecations(ctx context.Context, filter *DeprecationsFilter, first *int, after *string) (*DeprecationsConnection, error) {
 	f := deref(filter)
-	scope, done, err := begin(ctx, f.Catalog)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	query := store.Query{Schema: fbc.SchemaDeprecations, Package: deref(f.Package)}
-	b := selectSound(scope, query)
-	page, err := pageOf(b, listOf(scope, "deprecations", query), first, after, func(n node) *Deprecations { return &Deprecations{n} })
-	return &DeprecationsConnection{page}, err
+	return listBlobs(ctx, f.Catalog, "deprecations", query, first, after, func(n node) *Deprecations { return &Deprecations{n} })
 }
 
 func (resolver) Blobs(ctx context.Context, filter *BlobFilter, first *int, after *string) (*BlobConnection, error) {
 	f := deref(filter)
-	scope, done, err := begin(ctx, f.Catalog)
+	query := store.Query{Schema: deref(f.Schema), Package: deref(f.Package), Name: deref(f.Name), Custom: deref(f.Custom)}
+	return listBlobs(ctx, f.Catalog, "blobs", query, first, after, newBlob)
+}
+
+// listBlobs returns a page of the blobs that match a query. The field blobs lists invalid packages too.
+func listBlobs[T any](
+	ctx context.Context, catalog *string, field string, query store.Query, first *int, after *string, element func(node) T,
+) (*Connection[T], error) {
+	scope, done, err := begin(ctx, catalog)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	query := store.Query{Schema: deref(f.Schema), Package: deref(f.Package), Name: deref(f.Name), Custom: deref(f.Custom)}
 	b := &batch{}
 	for _, s := range scope {
-		b.parts = append(b.parts, part{s, s.at.Snapshot.Select(query)})
+		if field == "blobs" {
+			b.add(s, s.snapshot.Select(query))
+		} else {
+			b.add(s, s.selectValid(query))
+		}
 	}
-	return blobPage(b, listOf(scope, "blobs", query), first, after)
+	return pageOf(b, listOf(scope, field, query), first, after, element)
 }
 
-func blobPage(b *batch, what list, first *int, after *string) (*BlobConnection, error) {
-	page, err := pageOf(b, what, first, after, func(n node) *Blob { return &Blob{n} })
-	return &BlobConnection{page}, err
-}
-
-func selectSound(scope []*source, query store.Query) *batch {
-	b := &batch{}
-	for _, s := range scope {
-		b.parts = append(b.parts, part{s, s.selectSound(query)})
-	}
-	return b
-}
-
-// bundlesOf finds bundles by the index; of the channels, if one is named, it reads the blobs.
-func bundlesOf(ctx context.Context, scope []*source, f *BundleFilter, first *int, after *string) (*BundleConnection, error) {
-	done, err := requestOf(ctx).turn(ctx)
+func (resolver) Bundles(ctx context.Context, filter *BundleFilter, first *int, after *string) (*BundleConnection, error) {
+	f := deref(filter)
+	scope, done, err := begin(ctx, f.Catalog)
 	if err != nil {
 		return nil, err
 	}
@@ -325,46 +244,60 @@ func bundlesOf(ctx context.Context, scope []*source, f *BundleFilter, first *int
 	if f.Provides != nil {
 		query.Provides = fbc.GVK{Group: deref(f.Provides.Group), Version: deref(f.Provides.Version), Kind: deref(f.Provides.Kind)}
 		if query.Provides == (fbc.GVK{}) {
-			return nil, badInput("provides is empty: set one of group, version and kind at least")
+			return nil, badInput("provides is empty: set at least one of group, version and kind")
 		}
 	}
 	inRange, err := versionRange(deref(f.VersionRange))
 	if err != nil {
 		return nil, err
 	}
-	b := selectSound(scope, query)
-	for i, part := range b.parts {
+	b := &batch{}
+	for _, s := range scope {
+		bundles := s.selectValid(query)
 		if channel := deref(f.Channel); channel != "" {
-			entries, err := part.src.entriesOf(store.Query{Schema: fbc.SchemaChannel, Package: query.Package, Name: channel})
+			entries, err := s.entriesOf(store.Query{Schema: fbc.SchemaChannel, Package: query.Package, Name: channel})
 			if err != nil {
 				return nil, err
 			}
-			part.blobs = part.src.keep(part.blobs, func(e store.Entry) bool { return entries[[2]string{e.Package, e.Name}] })
+			bundles = s.keep(bundles, func(e store.Entry) bool { return entries[[2]string{e.Package, e.Name}] })
 		}
 		if inRange != nil {
-			part.blobs = part.src.keep(part.blobs, func(e store.Entry) bool {
+			bundles = s.keep(bundles, func(e store.Entry) bool {
 				v, err := semver.Parse(e.Version)
 				return err == nil && inRange(v)
 			})
 		}
-		b.parts[i] = part
+		b.add(s, bundles)
 	}
-	what := listOf(scope, "bundles", query, deref(f.Channel), deref(f.VersionRange))
-	page, err := pageOf(b, what, first, after, func(n node) *Bundle { return &Bundle{n} })
-	return &BundleConnection{page}, err
+	l := listOf(scope, "bundles", query, deref(f.Channel), deref(f.VersionRange))
+	return pageOf(b, l, first, after, func(n node) *Bundle { return &Bundle{n} })
 }
 
-// entriesOf are the packages and names of the bundles in some channels.
+// versionRange parses a client's version range; an empty one is nil.
+func versionRange(text string) (semver.Range, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > maxVersionRange {
+		return nil, badInput("versionRange has %d bytes, more than %d", len(text), maxVersionRange)
+	}
+	contains, err := channel.ParseRange(text)
+	if err != nil {
+		return nil, badInput("versionRange %q: invalid version range (example: >=1.2.0 <2.0.0): %v", text, err)
+	}
+	return contains, nil
+}
+
+// entriesOf returns the packages and names of the bundles in the matching channels.
 func (s *source) entriesOf(query store.Query) (map[[2]string]bool, error) {
-	b := &batch{parts: []part{{s, s.selectSound(query)}}}
 	entries := map[[2]string]bool{}
-	for _, n := range b.nodes() {
+	for _, n := range newBatch(s, s.selectValid(query)).nodes() {
 		blob, err := decode[declcfg.Channel](n)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range blob.Entries {
-			entries[[2]string{n.entry.Package, e.Name}] = true
+			entries[[2]string{n.Entry.Package, e.Name}] = true
 		}
 	}
 	return entries, nil

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"weak"
 
-	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -45,7 +44,7 @@ type Options struct {
 	BaseURL  string                     // the external URL: scheme and host, no trailing slash
 	Priority func(catalog string) int32 // higher wins; nil: all 0
 	Limits   Limits
-	Kept     *Kept // shared by requests; nil: not shared
+	Cache    *Cache // shared by requests; nil: not shared
 	// Grow requests more memory than Limits.Memory, once per request; it may block. nil: always granted.
 	Grow func() error
 }
@@ -63,19 +62,13 @@ type Request struct {
 // NewRequest pins catalogs for a request.
 func NewRequest(opts Options, catalogs []store.Catalog) *Request {
 	r := &Request{Options: opts}
-	if r.Kept == nil {
-		r.Kept = NewKept()
+	if r.Cache == nil {
+		r.Cache = NewCache()
 	}
 	for _, c := range catalogs {
-		s := &source{r: r, at: c, snapshot: weak.Make(c.Snapshot), blobs: map[uint32]*blob{}, packages: map[string]*packageFacts{}}
-		if opts.Priority != nil {
-			s.priority = opts.Priority(c.Name)
-		}
-		s.sound = sync.OnceValue(s.readSound)
-		s.schemas = sync.OnceValue(s.countSchemas)
-		r.sources = append(r.sources, s)
+		r.sources = append(r.sources, newSource(r, c))
 	}
-	slices.SortFunc(r.sources, func(a, b *source) int { return cmp.Compare(a.at.Name, b.at.Name) })
+	slices.SortFunc(r.sources, func(a, b *source) int { return cmp.Compare(a.catalog.Name, b.catalog.Name) })
 	return r
 }
 
@@ -118,10 +111,10 @@ func (r *Request) turn(ctx context.Context) (done func(), err error) {
 // source is a pinned catalog with the reads of the request.
 type source struct {
 	r        *Request
-	at       store.Catalog
-	snapshot weak.Pointer[store.Snapshot] // of at, as a key of Kept
-	priority int32
-	sound    func() map[string]bool // names of valid packages
+	catalog  *Catalog
+	snapshot *store.Snapshot
+	weak     weak.Pointer[store.Snapshot] // of snapshot, as a key of Cache
+	valid    func() map[string]bool       // names of valid packages
 	schemas  func() []*SchemaCount
 
 	mu       sync.Mutex // guards the maps, and is held while reading
@@ -129,19 +122,35 @@ type source struct {
 	packages map[string]*packageFacts
 }
 
-func (s *source) readSound() map[string]bool {
-	names := s.soundNames()
-	sound := make(map[string]bool, len(names))
-	for _, name := range names {
-		sound[name] = true
+func newSource(r *Request, c store.Catalog) *source {
+	s := &source{
+		r: r, snapshot: c.Snapshot, weak: weak.Make(c.Snapshot),
+		blobs: map[uint32]*blob{}, packages: map[string]*packageFacts{},
 	}
-	return sound
+	info := c.Snapshot.Info()
+	s.catalog = &Catalog{
+		src: s, Name: c.Name, Image: c.Image, Digest: info.Digest, URL: r.BaseURL + "/catalogs/" + c.Name, LastModified: c.Since, Counts: info,
+	}
+	if r.Priority != nil {
+		s.catalog.Priority = int(r.Priority(c.Name))
+	}
+	s.valid = sync.OnceValue(s.readValid)
+	s.schemas = sync.OnceValue(s.countSchemas)
+	return s
 }
 
-// selectSound selects blobs of valid packages.
-func (s *source) selectSound(q store.Query) *store.Blobs {
-	sound := s.sound()
-	return s.keep(s.at.Snapshot.Select(q), func(e store.Entry) bool { return sound[e.Package] })
+func (s *source) readValid() map[string]bool {
+	valid := map[string]bool{}
+	for _, name := range s.validNames() {
+		valid[name] = true
+	}
+	return valid
+}
+
+// selectValid selects blobs of valid packages.
+func (s *source) selectValid(q store.Query) *store.Blobs {
+	valid := s.valid()
+	return s.keep(s.snapshot.Select(q), func(e store.Entry) bool { return valid[e.Package] })
 }
 
 // keep is Blobs.Keep, but skips the filter after the request has stopped.
@@ -156,7 +165,7 @@ func (r *Request) scope(catalog *string) ([]*source, error) {
 		return r.sources, nil
 	}
 	for _, s := range r.sources {
-		if s.at.Name == name {
+		if s.catalog.Name == name {
 			return []*source{s}, nil
 		}
 	}
@@ -186,9 +195,4 @@ func deprecation(message string) *Deprecation {
 		return nil
 	}
 	return &Deprecation{Message: message}
-}
-
-// summarySize returns the approximate number of bytes that a summary reads.
-func summarySize(s fbc.Summary) int64 {
-	return int64(300 + len(s.Name) + len(s.DisplayName) + len(s.ShortDescription) + len(s.Description) + len(s.Head))
 }
