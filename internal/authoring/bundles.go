@@ -154,7 +154,7 @@ func (p *pkg) checkVersion(b *bundle, content property.Package, path []any) {
 	b.version = one.VersionString()
 }
 
-// checkBundles reports duplicate bundles, and those in no channel.
+// checkBundles reports bundles in no channel.
 func (p *pkg) checkBundles() {
 	listed, unknown := map[string]bool{}, len(p.channels) == 0 // checkDefault reports missing channels
 	for _, ch := range p.channels {
@@ -163,13 +163,7 @@ func (p *pkg) checkBundles() {
 		}
 		unknown = unknown || ch.malformed
 	}
-	seen := map[string]*blob{}
 	for _, b := range p.bundles {
-		if first := seen[b.name]; first != nil {
-			p.fault(b.blob, "bundle-duplicate", []any{"name"}, "duplicate bundle %q: the first is in %s; keep one of them", b.name, first.file)
-			continue
-		}
-		seen[b.name] = b.blob
 		if !listed[b.name] && !unknown {
 			p.missing(b.blob, "bundle-no-channel", []any{"name"}, "bundle %q not found in any channel entries; add an entry, or remove the bundle",
 				b.name)

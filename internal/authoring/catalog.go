@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"path"
-	"slices"
 
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -73,7 +71,8 @@ func (c *catalog) readAll(ctx context.Context) error {
 	if err := c.findUnsupported(); err != nil {
 		return err
 	}
-	files, err := scan.Files(readable{c.fsys, c.unsupported})
+	// Opening a pipe may block forever.
+	files, err := scan.Files(catalogimage.Hide(c.fsys, func(name string) bool { return c.unsupported[name] != "" }))
 	if where, ok := errors.AsType[*scan.Error](err); ok {
 		c.faults = append(c.faults, where)
 		return nil
@@ -91,17 +90,6 @@ func (c *catalog) readAll(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// readable hides unsupported files: opening a pipe may block forever.
-type readable struct {
-	fs.FS
-	unsupported map[string]string
-}
-
-func (r readable) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(r.FS, name)
-	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return r.unsupported[path.Join(name, entry.Name())] != "" }), err
 }
 
 // findUnsupported records unsupported file types, also of ignored files.

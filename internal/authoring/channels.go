@@ -16,15 +16,9 @@ func (p *pkg) checkChannels() {
 	for _, b := range p.bundles {
 		known[b.name] = true
 	}
-	seen := map[string]*blob{}
 	for _, ch := range p.channels {
 		if ch.name == "" {
 			p.fault(ch.blob, "channel-name", nil, "package %q has a channel with no name: set name", p.name)
-		} else if first := seen[ch.name]; first != nil {
-			p.fault(ch.blob, "channel-duplicate", []any{"name"}, "duplicate channel %q: the first is in %s; keep one of them", ch.name,
-				first.file)
-		} else {
-			seen[ch.name] = ch.blob
 		}
 		if !ch.malformed {
 			p.checkEntries(ch, known)
@@ -148,15 +142,10 @@ func (p *pkg) checkDeprecation(b *blob, e declcfg.DeprecationEntry, path []any) 
 	name := append(slices.Clone(path), "reference", "name")
 	var found bool
 	switch ref := e.Reference; ref.Schema {
-	case fbc.SchemaBundle:
-		if found = slices.ContainsFunc(p.bundles, func(b *bundle) bool { return b.name == ref.Name }); !found {
-			p.missing(b, "deprecation-reference", name, "cannot deprecate bundle %q: bundle not found; correct the name, or remove the entry",
-				ref.Name)
-		}
-	case fbc.SchemaChannel:
-		if found = slices.ContainsFunc(p.channels, func(ch decoded[declcfg.Channel]) bool { return ch.name == ref.Name }); !found {
-			p.missing(b, "deprecation-reference", name, "cannot deprecate channel %q: channel not found; correct the name, or remove the entry",
-				ref.Name)
+	case fbc.SchemaBundle, fbc.SchemaChannel:
+		if found = p.blob(ref.Schema, ref.Name) != nil; !found {
+			p.missing(b, "deprecation-reference", name, "cannot deprecate %s %q: %[1]s not found; correct the name, or remove the entry",
+				strings.TrimPrefix(ref.Schema, "olm."), ref.Name)
 		}
 	case fbc.SchemaPackage:
 		if found = ref.Name == ""; !found {

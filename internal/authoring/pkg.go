@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
@@ -20,6 +21,7 @@ type pkg struct {
 	name    string
 	partial bool      // blobs may be missing
 	faults  []pending // errors or, if the package is valid, warnings
+	blobs   []*blob   // without custom ones
 
 	packages     []decoded[declcfg.Package]
 	channels     []decoded[declcfg.Channel]
@@ -59,6 +61,7 @@ func (p *pkg) read(blobs []*blob) error {
 		if err != nil {
 			return err
 		}
+		p.blobs = append(p.blobs, b)
 		switch b.schema {
 		case fbc.SchemaPackage:
 			p.packages = append(p.packages, decode[declcfg.Package](p, b, text))
@@ -130,6 +133,7 @@ func (p *pkg) check() {
 	if !p.checkPackages() {
 		return // other checks need a package
 	}
+	p.checkDuplicates()
 	p.checkChannels()
 	p.checkBundles()
 	p.checkVersions()
@@ -143,7 +147,7 @@ func (p *pkg) checkPackages() bool {
 		return false
 	}
 	if len(p.packages) == 0 {
-		b := p.first()
+		b := p.blobs[0]
 		p.missing(b, "package-unknown", []any{"package"},
 			"unknown package %q for %s: olm.package blob not found; add one, or correct the name", p.name, b.describe())
 		p.partial = true // the name may be misspelled
@@ -151,10 +155,6 @@ func (p *pkg) checkPackages() bool {
 	}
 	if errs := validation.IsDNS1123Label(p.name); len(errs) > 0 {
 		p.fault(p.packages[0].blob, "package-name", []any{"name"}, "invalid package name %q: %s", p.name, strings.Join(errs, "; "))
-	}
-	for _, d := range p.packages[1:] {
-		p.fault(d.blob, "package-duplicate", []any{"name"}, "duplicate package %q: the first is in %s; keep one of them", p.name,
-			p.packages[0].file)
 	}
 	for _, d := range p.packages {
 		if !d.malformed {
@@ -165,18 +165,37 @@ func (p *pkg) checkPackages() bool {
 }
 
 func (p *pkg) checkUnnamed() {
-	for _, d := range p.packages {
-		p.fault(d.blob, "package-name", nil, "the package has no name: set name")
+	for _, b := range p.blobs {
+		if b.schema == fbc.SchemaPackage {
+			p.fault(b, "package-name", nil, "the package has no name: set name")
+		} else {
+			p.fault(b, "package-unknown", nil, "%s has no package: set package", b.describe())
+		}
 	}
-	for _, d := range p.channels {
-		p.fault(d.blob, "package-unknown", nil, "%s has no package: set package", d.describe())
+}
+
+// checkDuplicates reports packages, channels and bundles with the name of another one.
+func (p *pkg) checkDuplicates() {
+	seen := map[[2]string]*blob{}
+	for _, b := range p.blobs {
+		if b.name == "" || b.schema == fbc.SchemaDeprecations {
+			continue
+		}
+		key := [2]string{b.schema, b.name}
+		if first := seen[key]; first != nil {
+			p.fault(b, b.kind()+"-duplicate", []any{"name"}, "duplicate %s: the first is in %s; keep one of them", b.describe(), first.file)
+		} else {
+			seen[key] = b
+		}
 	}
-	for _, b := range p.bundles {
-		p.fault(b.blob, "package-unknown", nil, "%s has no package: set package", b.describe())
+}
+
+// blob returns the first blob with a name, nil if there is none.
+func (p *pkg) blob(schema, name string) *blob {
+	if i := slices.IndexFunc(p.blobs, func(b *blob) bool { return b.schema == schema && b.name == name }); i >= 0 {
+		return p.blobs[i]
 	}
-	for _, d := range p.deprecations {
-		p.fault(d.blob, "package-unknown", nil, "%s have no package: set package", d.describe())
-	}
+	return nil
 }
 
 func (p *pkg) checkDefault(b *blob, name string) {
@@ -184,13 +203,10 @@ func (p *pkg) checkDefault(b *blob, name string) {
 		p.fault(b, "default-channel", nil, "default channel must be set: set defaultChannel to one of the package's channels%s", p.channelNames())
 		return
 	}
-	for _, ch := range p.channels {
-		if ch.name == name {
-			return
-		}
+	if p.blob(fbc.SchemaChannel, name) == nil {
+		p.missing(b, "default-channel", []any{"defaultChannel"},
+			"default channel %q not found: set defaultChannel to one of the package's channels%s", name, p.channelNames())
 	}
-	p.missing(b, "default-channel", []any{"defaultChannel"},
-		"default channel %q not found: set defaultChannel to one of the package's channels%s", name, p.channelNames())
 }
 
 // channelNames returns some channel names for a remedy.
@@ -209,22 +225,13 @@ func (p *pkg) channelNames() string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// first returns a blob of the package.
-func (p *pkg) first() *blob {
-	switch {
-	case len(p.channels) > 0:
-		return p.channels[0].blob
-	case len(p.bundles) > 0:
-		return p.bundles[0].blob
-	default:
-		return p.deprecations[0].blob
-	}
-}
+// kind returns the schema without its prefix.
+func (b *blob) kind() string { return strings.TrimPrefix(b.schema, "olm.") }
 
 // describe returns the kind and the name of a blob.
 func (b *blob) describe() string {
 	if b.schema == fbc.SchemaDeprecations {
-		return "deprecations"
+		return "the olm.deprecations blob"
 	}
-	return fmt.Sprintf("%s %q", strings.TrimPrefix(b.schema, "olm."), b.name)
+	return fmt.Sprintf("%s %q", b.kind(), b.name)
 }

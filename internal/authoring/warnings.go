@@ -45,7 +45,7 @@ func (p *pkg) checkHeads(valid *fbc.Package) (described bool, err error) {
 	described = valid.Description != ""
 	hidden := 0
 	for _, ch := range valid.Channels {
-		text, err := p.bundleText(ch.Head)
+		text, err := p.catalog.text(p.blob(fbc.SchemaBundle, ch.Head))
 		if err != nil {
 			return false, err
 		}
@@ -59,7 +59,7 @@ func (p *pkg) checkHeads(valid *fbc.Package) (described bool, err error) {
 		if !errors.Is(err, fbc.ErrNoCSV) {
 			reason = "has a ClusterServiceVersion that cannot be used: " + oneLine(err)
 		}
-		p.fault(p.channel(ch.Name), "no-csv", nil, "channel %q is missing in the OperatorPackage: its head %q %s", ch.Name, ch.Head, reason)
+		p.fault(p.blob(fbc.SchemaChannel, ch.Name), "no-csv", nil, "channel %q is missing in the OperatorPackage: its head %q %s", ch.Name, ch.Head, reason)
 	}
 	if hidden == len(valid.Channels) {
 		p.report.Hidden = append(p.report.Hidden, p.name)
@@ -68,24 +68,6 @@ func (p *pkg) checkHeads(valid *fbc.Package) (described bool, err error) {
 				"render the bundles again with opm", p.name)
 	}
 	return described, nil
-}
-
-func (p *pkg) bundleText(name string) ([]byte, error) {
-	for _, b := range p.bundles {
-		if b.name == name {
-			return p.catalog.text(b.blob)
-		}
-	}
-	return nil, nil // impossible in a valid package
-}
-
-func (p *pkg) channel(name string) *blob {
-	for _, ch := range p.channels {
-		if ch.name == name {
-			return ch.blob
-		}
-	}
-	return p.packages[0].blob // impossible in a valid package
 }
 
 func (p *pkg) checkBundleStyle() {

@@ -177,38 +177,30 @@ func Open(from string) (*os.Root, fs.FS, error) {
 		dir, name = filepath.Dir(from), filepath.Base(from)
 	}
 	root, err := os.OpenRoot(dir)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, nil, fmt.Errorf("opening the catalog: %w", err)
-	case name != "":
-		return root, single{root.FS(), name}, nil
 	}
-	return root, tree{root.FS()}, nil
+	return root, Hide(root.FS(), func(file string) bool { return path.Base(file) == ".git" || name != "" && file != name }), nil
 }
 
-// single is a directory with only one of its files.
-type single struct {
+// Hide returns a file system without some files.
+func Hide(fsys fs.FS, isHidden func(name string) bool) fs.FS { return filtered{fsys, isHidden} }
+
+type filtered struct {
 	fs.FS
-	name string
+	isHidden func(name string) bool
 }
 
-func (s single) Open(name string) (fs.File, error) {
-	if name != "." && name != s.name {
+func (f filtered) Open(name string) (fs.File, error) {
+	if name != "." && f.isHidden(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return s.FS.Open(name)
+	return f.FS.Open(name)
 }
 
-func (s single) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(s.FS, name)
-	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return entry.Name() != s.name }), err
-}
-
-type tree struct{ fs.FS }
-
-func (t tree) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(t.FS, name)
-	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return entry.Name() == ".git" }), err
+func (f filtered) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(f.FS, name)
+	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return f.isHidden(path.Join(name, entry.Name())) }), err
 }
 
 // UnsupportedType returns why a file of this type, neither regular nor a directory, cannot be in a catalog.

@@ -1,8 +1,7 @@
 // Package cli is the kubectl plugin: `kubectl catalog`.
 //
-// Its commands are in the packages catalogs, packages and author. A command parses its flags to a validated request,
-// runs it with a session,
-// and prints the result. Flags have the meaning of kubectl's (k8s.io/cli-runtime). No state is kept between two runs.
+// Its commands are in the packages catalogs, packages and author. A command parses its flags to a validated request, runs
+// it with a session, and prints the result. Flags have the meaning of kubectl's (k8s.io/cli-runtime). Runs share no state.
 package cli
 
 import (

@@ -10,6 +10,7 @@ import (
 
 	"github.com/blang/semver/v4"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -126,11 +127,9 @@ func servedVersions(s *session.Session) ([]string, error) {
 		return nil, err
 	}
 	var served []string
-	for _, group := range groups.Groups {
-		if group.Name == v1beta1.GroupVersion.Group {
-			for _, version := range group.Versions {
-				served = append(served, version.Version)
-			}
+	for _, version := range metav1.ExtractGroupVersions(groups) {
+		if name, ok := strings.CutPrefix(version, v1beta1.GroupVersion.Group+"/"); ok {
+			served = append(served, name)
 		}
 	}
 	return served, nil

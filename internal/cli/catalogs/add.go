@@ -18,6 +18,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/authoring"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
@@ -154,10 +155,10 @@ func add(ctx context.Context, s *session.Session, ch *change, req addRequest) er
 			return err
 		}
 	}
-	phases := newPhaseReader()
+	rate := output.NewRate()
 	added, err := wait(ctx, s, waitRequest{
 		name: c.Name, uid: c.UID, timeout: req.timeout, goal: "ready", continues: wasCreated(c.Name),
-		check: func(c *v1beta1.CatalogSource) progress { return phases.refine(c, readiness(c)) },
+		check: func(c *v1beta1.CatalogSource) progress { return refine(rate, c, readiness(c)) },
 	})
 	if err != nil {
 		return addError(ctx, c.Name, err)

@@ -155,7 +155,7 @@ func progressText(c *v1beta1.CatalogSource) string {
 	if c.Status.Progress == nil {
 		return ""
 	}
-	stage, detail := newPhaseReader().read(*c.Status.Progress)
+	stage, detail := phase(output.NewRate(), *c.Status.Progress)
 	return strings.TrimSuffix(stage+": "+detail, ": ")
 }
 

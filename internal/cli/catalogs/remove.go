@@ -75,15 +75,11 @@ func remove(ctx context.Context, s *session.Session, ch *change, req removeReque
 			return err
 		}
 	}
-	if !req.wait || ch.isDry() {
-		return nil
-	}
-	return waitAllDeleted(ctx, s, ch, catalogs, req.timeout)
-}
-
-func waitAllDeleted(ctx context.Context, s *session.Session, ch *change, catalogs []v1beta1.CatalogSource, timeout time.Duration) error {
 	for i := range catalogs {
-		if err := waitDeleted(ctx, s, &catalogs[i], timeout); err != nil {
+		if !req.wait || ch.isDry() {
+			break
+		}
+		if err := waitDeleted(ctx, s, &catalogs[i], req.timeout); err != nil {
 			return err
 		}
 		if ch.isText() {
@@ -133,16 +129,15 @@ func waitDeleted(ctx context.Context, s *session.Session, was *v1beta1.CatalogSo
 
 // question returns the question whether to remove catalogs.
 func question(catalogs []v1beta1.CatalogSource) string {
-	names, packages := make([]string, len(catalogs)), 0
+	names, packages, noun := make([]string, len(catalogs)), 0, "catalog"
 	for i, c := range catalogs {
 		names[i] = fmt.Sprintf("%q", c.Name)
 		if c.Status.Content != nil {
 			packages += int(c.Status.Content.Packages)
 		}
-	}
-	noun := "catalog"
-	if len(catalogs) > 1 {
-		noun = "catalogs"
+		if i > 0 {
+			noun = "catalogs"
+		}
 	}
 	return fmt.Sprintf("Remove %s %s with %s?", noun, strings.Join(names, ", "), output.Counted(packages, "package", "packages"))
 }

@@ -146,26 +146,23 @@ func readiness(c *v1beta1.CatalogSource) progress {
 	return progress{stage: "Unpacking", detail: ready.Message}
 }
 
-// A phaseReader refines progress with status.progress: the phase of an update, its bytes and their rate.
-type phaseReader struct{ rate *output.Rate }
-
-func newPhaseReader() phaseReader { return phaseReader{output.NewRate()} }
-
-func (r phaseReader) refine(c *v1beta1.CatalogSource, p progress) progress {
+// refine refines progress with status.progress.
+func refine(rate *output.Rate, c *v1beta1.CatalogSource, p progress) progress {
 	if p.done || p.err != nil || c.Status.Progress == nil {
 		return p
 	}
-	p.stage, p.detail = r.read(*c.Status.Progress)
+	p.stage, p.detail = phase(rate, *c.Status.Progress)
 	p.hint = ""
 	return p
 }
 
-func (r phaseReader) read(p v1beta1.CatalogProgress) (stage, detail string) {
+// phase returns the phase of an update, and its bytes with their rate.
+func phase(rate *output.Rate, p v1beta1.CatalogProgress) (stage, detail string) {
 	switch p.Phase {
 	case v1beta1.ProgressResolving:
 		return "Resolving the image", ""
 	case v1beta1.ProgressDownloading:
-		return "Downloading", r.rate.Progress(p.Bytes, p.TotalBytes)
+		return "Downloading", rate.Progress(p.Bytes, p.TotalBytes)
 	case v1beta1.ProgressIndexing:
 		return "Indexing", ""
 	case v1beta1.ProgressPublishing:

@@ -146,7 +146,7 @@ func TestReadinessGivesAccessTime(t *testing.T) {
 func TestMeterReads(t *testing.T) {
 	const mib = 1 << 20
 	now := time.Unix(0, 0)
-	m := phaseReader{&output.Rate{Now: func() time.Time { return now }}}
+	m := &output.Rate{Now: func() time.Time { return now }}
 	steps := []struct {
 		after    time.Duration
 		progress v1beta1.CatalogProgress
@@ -181,7 +181,7 @@ func TestMeterReads(t *testing.T) {
 	}
 	for _, s := range steps {
 		now = now.Add(s.after)
-		stage, detail := m.read(s.progress)
+		stage, detail := phase(m, s.progress)
 		if diff := cmp.Diff(s.want, stage+": "+detail); diff != "" {
 			t.Error(diff)
 		}
@@ -192,10 +192,10 @@ func TestMeterReads(t *testing.T) {
 func TestMeterRefines(t *testing.T) {
 	c := &v1beta1.CatalogSource{}
 	c.Status.Progress = &v1beta1.CatalogProgress{Phase: v1beta1.ProgressIndexing}
-	if got := newPhaseReader().refine(c, readiness(c)); got.stage != "Indexing" || got.hint != "" {
+	if got := refine(output.NewRate(), c, readiness(c)); got.stage != "Indexing" || got.hint != "" {
 		t.Errorf("got %+v", got)
 	}
-	if got := newPhaseReader().refine(c, progress{done: true}); !got.done || got.stage != "" {
+	if got := refine(output.NewRate(), c, progress{done: true}); !got.done || got.stage != "" {
 		t.Errorf("got %+v", got)
 	}
 }
