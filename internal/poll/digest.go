@@ -2,7 +2,6 @@ package poll
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -21,11 +20,7 @@ func Digest(ctx context.Context, ref name.Reference, opts ...remote.Option) (nam
 	if digest, ok := ref.(name.Digest); ok {
 		return digest, nil
 	}
-	puller, err := remote.NewPuller(opts...)
-	if err != nil {
-		return name.Digest{}, fmt.Errorf("setting up access to registry %s: %w", ref.Context().RegistryStr(), err)
-	}
-	descriptor, err := puller.Head(ctx, ref)
+	descriptor, err := remote.Head(ref, append([]remote.Option{remote.WithContext(ctx)}, opts...)...)
 	if err != nil {
 		return name.Digest{}, registry.Explain("finding the digest of "+ref.String(), ref, err)
 	}
@@ -35,10 +30,6 @@ func Digest(ctx context.Context, ref name.Reference, opts ...remote.Option) (nam
 // Check returns nil if the registry returns the image ref to this caller. It sends one HEAD request. Errors are
 // those of Digest.
 func Check(ctx context.Context, ref name.Digest, opts ...remote.Option) error {
-	puller, err := remote.NewPuller(opts...)
-	if err != nil {
-		return fmt.Errorf("setting up access to registry %s: %w", ref.Context().RegistryStr(), err)
-	}
-	_, err = puller.Head(ctx, ref)
+	_, err := remote.Head(ref, append([]remote.Option{remote.WithContext(ctx)}, opts...)...)
 	return registry.Explain("asking for it", ref, err)
 }

@@ -3,9 +3,7 @@ package registry
 import (
 	"crypto/sha256"
 	"crypto/tls"
-	"encoding/binary"
 	"fmt"
-	"hash"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -60,31 +58,16 @@ func (a Access) via(insecure bool) string {
 }
 
 // fingerprint returns a hash that changes with the Access or the shared files. It reveals neither.
-func (a Access) fingerprint(files [sha256.Size]byte) [sha256.Size]byte {
-	f := newFingerprint()
-	f.add(files[:], a.Credentials.sum[:], a.RootCAs)
+func (a Access) fingerprint(files digest) digest {
+	var certificate [][]byte
 	if a.Certificate != nil {
-		f.add(a.Certificate.Certificate...) // the certificate identifies its key
+		certificate = a.Certificate.Certificate // it identifies its key
 	}
-	if a.Proxy != nil {
-		f.add([]byte(a.Proxy.String()))
-	}
-	f.add(fmt.Appendf(nil, "%t %#v", a.Insecure, a.Mirrors))
-	return f.sum()
+	return digestOf(files, a.Credentials.sum, a.RootCAs, certificate, a.Proxy, a.Insecure, a.Mirrors)
 }
 
-// fingerprint hashes parts together with their boundaries.
-type fingerprint struct{ hash hash.Hash }
+// digest identifies settings without revealing them.
+type digest [sha256.Size]byte
 
-func newFingerprint() fingerprint { return fingerprint{sha256.New()} }
-
-// add adds a group of parts. The same parts in other groups give another hash.
-func (f fingerprint) add(parts ...[]byte) {
-	f.hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(parts))))
-	for _, part := range parts {
-		f.hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		f.hash.Write(part)
-	}
-}
-
-func (f fingerprint) sum() [sha256.Size]byte { return [sha256.Size]byte(f.hash.Sum(nil)) }
+// digestOf hashes values in their quoted form, which keeps their boundaries.
+func digestOf(values ...any) digest { return sha256.Sum256(fmt.Appendf(nil, "%q", values)) }

@@ -23,8 +23,8 @@ type answerError struct{ says string } // continues a sentence that begins with 
 func (e *answerError) Error() string { return "the registry " + e.says }
 
 // bounded returns a transport that limits the decompressed size of error responses and of API responses (OCI
-// distribution-spec 1.1) other than blobs. A longer response fails with an answerError. The reader of a blob
-// knows its size.
+// distribution-spec 1.1) other than blobs. Reading a longer response fails with an http.MaxBytesError. The reader of
+// a blob knows its size.
 func bounded(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		res, err := next.RoundTrip(req)
@@ -35,7 +35,7 @@ func bounded(next http.RoundTripper) http.RoundTripper {
 		case resource == "manifests" && req.Method == http.MethodGet && res.StatusCode == http.StatusOK:
 			return wholeManifest(res)
 		case res.StatusCode >= http.StatusMultipleChoices, resource != "" && resource != "blobs":
-			res.Body = &boundedBody{body: res.Body, left: maxResponse}
+			res.Body = http.MaxBytesReader(nil, res.Body, maxResponse)
 		}
 		return res, nil
 	})
@@ -45,34 +45,16 @@ func bounded(next http.RoundTripper) http.RoundTripper {
 // parsed.
 func wholeManifest(res *http.Response) (*http.Response, error) {
 	defer res.Body.Close()
-	manifest, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
-	switch {
-	case err != nil:
+	manifest, err := io.ReadAll(http.MaxBytesReader(nil, res.Body, maxResponse))
+	if err != nil {
 		return nil, err
-	case len(manifest) > maxResponse:
-		return nil, &answerError{"sent a manifest that exceeds the limit of 4 MiB"}
-	case bytes.Count(manifest, []byte("{"))+bytes.Count(manifest, []byte(",")) > maxElements:
+	}
+	if bytes.Count(manifest, []byte("{"))+bytes.Count(manifest, []byte(",")) > maxElements {
 		return nil, &answerError{"sent a manifest with too many elements for an image"}
 	}
 	res.Body = io.NopCloser(bytes.NewReader(manifest))
 	return res, nil
 }
-
-// boundedBody is a body that fails once more than left bytes were read.
-type boundedBody struct {
-	body io.ReadCloser
-	left int64
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.body.Read(p[:min(int64(len(p)), b.left+1)])
-	if b.left -= int64(n); b.left < 0 {
-		return 0, &answerError{"sent a response that exceeds the limit of 4 MiB"}
-	}
-	return n, err
-}
-
-func (b *boundedBody) Close() error { return b.body.Close() }
 
 // resourceOf returns the API resource of the original request before redirects: "manifests" or "blobs" for
 // /v2/<name>/manifests/<reference> and /v2/<name>/blobs/<digest>, another word for other API paths, "" outside

@@ -3,7 +3,6 @@ package registry
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
@@ -21,7 +20,7 @@ import (
 // Client is one catalog's access to registries. Registries owns it. Its methods may be called concurrently. Its
 // printed form contains no secret.
 type Client struct {
-	sum    [sha256.Size]byte // fingerprint of its settings
+	sum    digest // fingerprint of its settings
 	access Access
 	conf   *conf
 	pace   *pace
@@ -235,7 +234,8 @@ func (c *Client) endpoints(ref name.Reference) ([]Endpoint, error) {
 	}
 	endpoints := make([]Endpoint, len(sources))
 	for i, source := range sources {
-		ref, err := schemed(source.ref, c.isInsecure(source) || isLoopback(hostname(source.ref.Context().Registry)))
+		host, _ := splitPort(source.ref.Context().RegistryStr())
+		ref, err := schemed(source.ref, c.isInsecure(source) || isLoopback(host))
 		if err != nil {
 			return nil, failure(Configuration, source.ref, err, fmt.Sprintf("reading the reference %s: %v", source.ref, err))
 		}

@@ -2,13 +2,11 @@ package registry
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"path"
 	"slices"
 	"strings"
@@ -33,7 +31,7 @@ type CredentialsFile struct {
 // helpers are not supported.
 type Credentials struct {
 	entries []*entry // most specific first
-	sum     [sha256.Size]byte
+	sum     digest   // of the files
 }
 
 // entry applies to all repositories at and below path on host; path "" means the whole host.
@@ -47,13 +45,9 @@ type entry struct {
 // then the first file wins. Errors name the file but quote none of its content. Credentials returned with an
 // error hold the entries of the other files.
 func ParseCredentials(files ...CredentialsFile) (Credentials, error) {
-	var (
-		entries []*entry
-		errs    []error
-		digest  = newFingerprint()
-	)
+	var entries []*entry
+	var errs []error
 	for _, file := range files {
-		digest.add([]byte(file.Name), file.JSON)
 		found, err := parseFile(file)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("reading the registry credentials of %s: %w", file.Name, err))
@@ -65,7 +59,7 @@ func ParseCredentials(files ...CredentialsFile) (Credentials, error) {
 	if len(entries) == 0 {
 		return Credentials{}, errors.Join(errs...)
 	}
-	return Credentials{entries, digest.sum()}, errors.Join(errs...)
+	return Credentials{entries, digestOf(files)}, errors.Join(errs...)
 }
 
 // parseFile returns the entries of a file, ordered by key. It drops the errors of encoding/json and authn, which
@@ -93,9 +87,7 @@ func parseFile(file CredentialsFile) ([]*entry, error) {
 		var auth authn.AuthConfig
 		if err := json.Unmarshal(config.Auths[key], &auth); err != nil {
 			return nil, fmt.Errorf(
-				"the entry for %s must have \"auth\" with the base64 form of user:password, or \"username\" and \"password\"",
-				host,
-			)
+				"the entry for %s must have \"auth\" with the base64 form of user:password, or \"username\" and \"password\"", host)
 		}
 		if auth != (authn.AuthConfig{}) { // an empty entry belongs to a credential helper or a logout
 			entries = append(entries, &entry{host, prefix, file.Name, &auth})
@@ -124,13 +116,8 @@ func splitKey(key string) (host, prefix string) {
 }
 
 func bySpecificity(a, b *entry) int {
-	pattern := func(e *entry) int {
-		if strings.ContainsAny(e.host, "*?") {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(len(b.path), len(a.path)), cmp.Compare(pattern(a), pattern(b)))
+	isPattern := func(e *entry) int { return min(strings.Count(e.host, "*")+strings.Count(e.host, "?"), 1) }
+	return cmp.Or(cmp.Compare(len(b.path), len(a.path)), cmp.Compare(isPattern(a), isPattern(b)))
 }
 
 // find returns the entry for a repository, or nil. An empty repository means the whole registry.
@@ -162,13 +149,6 @@ func matchHost(pattern, registry string) bool {
 		}
 	}
 	return true
-}
-
-func splitPort(registry string) (host, port string) {
-	if host, port, err := net.SplitHostPort(registry); err == nil {
-		return host, port
-	}
-	return registry, ""
 }
 
 // Resolve implements authn.Keychain.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,87 +94,99 @@ func Explain(doing string, ref name.Reference, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", doing, context.Canceled)
 	}
-	// Order matters. A registry on loopback is tried with HTTPS and with HTTP; the error holds both failures,
-	// and that of HTTPS is the more specific.
-	for _, diagnose := range [...]func(name.Reference, error) (Kind, string){
-		proxyFault, distrust, clientCertificate, answered, unacceptable, plainHTTP, interrupted, misunderstood, unreachable,
-	} {
-		if kind, text := diagnose(ref, err); kind != "" {
-			explained := failure(kind, ref, err, doing+": "+text)
-			explained.reason = text
-			return explained
+	kind, text := diagnose(ref, err)
+	explained := failure(kind, ref, err, doing+": "+text)
+	explained.reason = text
+	return explained
+}
+
+// diagnose returns the kind and the text of a failure. Order matters: a registry on loopback is tried with HTTPS and
+// with HTTP; err holds both failures, and that of HTTPS is the more specific.
+func diagnose(ref name.Reference, err error) (Kind, string) {
+	registry := ref.Context().RegistryStr()
+	if fault, ok := errors.AsType[*proxyError](err); ok {
+		return Proxy, proxyFault(registry, fault)
+	}
+	if reason := untrusted(err); reason != "" {
+		return Untrusted, fmt.Sprintf("the certificate of registry %s is not trusted: %s", registry, reason)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
+		return tlsAlert(registry, strings.TrimPrefix(op.Err.Error(), "tls: "))
+	}
+	if answer, ok := errors.AsType[*transport.Error](err); ok {
+		return refused(ref, answer.StatusCode)
+	}
+	if answer, ok := errors.AsType[*answerError](err); ok {
+		return Answered, fmt.Sprintf("registry %s %s", registry, answer.says)
+	}
+	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return Answered, fmt.Sprintf("registry %s sent a response that exceeds the limit of %d MiB", registry, long.Limit>>20)
+	}
+	guard, isGuarded := errors.AsType[*plainHTTPError](err)
+	if isGuarded && guard.host != registry {
+		return PlainHTTP, fmt.Sprintf("registry %s redirects to %s over plain HTTP, which is not allowed for it", registry, guard.host)
+	}
+	if errors.Is(err, http.ErrSchemeMismatch) && (isGuarded || ref.Context().Scheme() == "https") {
+		return PlainHTTP, fmt.Sprintf("registry %s supports only plain HTTP, which is not allowed for it", registry)
+	}
+	if paused, ok := errors.AsType[*pausedError](err); ok {
+		if paused.host == canonicalHost(registry) {
+			return refused(ref, paused.status) // its earlier response still holds
+		}
+		return RateLimited, fmt.Sprintf("registry %s is rate limiting requests (Retry-After of %s)", registry, paused.host)
+	}
+	return transferFault(registry, err)
+}
+
+// transferFault is diagnose for errors without a type of their own.
+func transferFault(registry string, err error) (Kind, string) {
+	switch {
+	case errors.Is(err, errStalled):
+		return Stalled, fmt.Sprintf("registry %s stalled, and the transfer was canceled", registry)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return Damaged, fmt.Sprintf("registry %s closed the connection early", registry)
+	}
+	for _, known := range untyped {
+		if strings.Contains(err.Error(), known.part) {
+			return known.kind, fmt.Sprintf(known.says, registry)
 		}
 	}
-	return failure(Answered, ref, err, fmt.Sprintf("%s: registry %s sent an invalid response", doing, ref.Context().RegistryStr()))
+	if reason := noAnswer(err); reason != "" {
+		return Unreachable, fmt.Sprintf("registry %s cannot be reached: %s", registry, reason)
+	}
+	return Answered, fmt.Sprintf("registry %s sent an invalid response", registry)
 }
 
-// proxyFault and the functions below are diagnoses: each returns the kind and text of an err about ref, or "" if
-// it does not apply.
-func proxyFault(ref name.Reference, err error) (Kind, string) {
-	fault, ok := errors.AsType[*proxyError](err)
+func proxyFault(registry string, fault *proxyError) string {
 	switch {
-	case !ok:
-		return "", ""
 	case fault.status == http.StatusProxyAuthRequired:
-		return Proxy, fmt.Sprintf("proxy %s requires credentials, or rejected those given (%s)", fault.host, statusText(fault.status))
+		return fmt.Sprintf("proxy %s requires credentials, or rejected those given (%s)", fault.host, statusText(fault.status))
 	case fault.status != 0:
-		return Proxy, fmt.Sprintf(
-			"proxy %s refused to connect to registry %s (%s)",
-			fault.host,
-			ref.Context().RegistryStr(),
-			statusText(fault.status),
-		)
+		return fmt.Sprintf("proxy %s refused to connect to registry %s (%s)", fault.host, registry, statusText(fault.status))
 	}
-	reason := "it does not respond as a proxy"
+	reason := noAnswer(fault.err)
 	if distrusted := untrusted(fault.err); distrusted != "" {
 		reason = "its certificate is not trusted: " + distrusted
-	} else if unanswered := noAnswer(fault.err); unanswered != "" {
-		reason = unanswered
 	}
-	return Proxy, fmt.Sprintf("proxy %s cannot be used: %s", fault.host, reason)
+	return fmt.Sprintf("proxy %s cannot be used: %s", fault.host, cmp.Or(reason, "it does not respond as a proxy"))
 }
 
-// clientCertificate recognizes the TLS alert (RFC 8446, section 6.2), for which crypto/tls has no exported type.
-// Some servers send the alert for a bad certificate when there is none; those with TLS 1.2 send a handshake
-// failure.
-func clientCertificate(ref name.Reference, err error) (Kind, string) {
-	op, ok := errors.AsType[*net.OpError](err)
-	if !ok || op.Op != "remote error" {
-		return "", ""
-	}
-	registry, alert := ref.Context().RegistryStr(), strings.TrimPrefix(op.Err.Error(), "tls: ")
+// tlsAlert explains an alert (RFC 8446, section 6.2), for which crypto/tls has no exported type. Some servers send
+// the alert for a bad certificate when there is none; those with TLS 1.2 send a handshake failure.
+func tlsAlert(registry, alert string) (Kind, string) {
 	switch alert {
 	case "certificate required":
 		return ClientCertificate, fmt.Sprintf("registry %s requires a client certificate", registry)
 	case "bad certificate":
 		return ClientCertificate, fmt.Sprintf("registry %s requires a client certificate, or rejected the one presented (%s)", registry, alert)
-	case "unsupported certificate",
-		"revoked certificate",
-		"expired certificate",
-		"unknown certificate",
-		"unknown certificate authority",
-		"access denied":
+	case "unsupported certificate", "revoked certificate", "expired certificate", "unknown certificate",
+		"unknown certificate authority", "access denied":
 		return ClientCertificate, fmt.Sprintf("registry %s rejected the client certificate (%s)", registry, alert)
 	case "handshake failure":
 		return ClientCertificate, fmt.Sprintf("registry %s aborted the TLS handshake (%s); it may require a client certificate", registry, alert)
 	default:
 		return Unreachable, fmt.Sprintf("registry %s cannot be reached: it aborted the TLS handshake (%s)", registry, alert)
 	}
-}
-
-func answered(ref name.Reference, err error) (Kind, string) {
-	answer, ok := errors.AsType[*transport.Error](err)
-	if !ok {
-		return "", ""
-	}
-	return refused(ref, answer.StatusCode)
-}
-
-func unacceptable(ref name.Reference, err error) (Kind, string) {
-	if answer, ok := errors.AsType[*answerError](err); ok {
-		return Answered, fmt.Sprintf("registry %s %s", ref.Context().RegistryStr(), answer.says)
-	}
-	return "", ""
 }
 
 // refused classifies an HTTP error status.
@@ -196,80 +209,26 @@ func statusText(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
 }
 
-// plainHTTP ignores an HTTPS failure where HTTP was tried too: the latter's result is the more specific.
-func plainHTTP(ref name.Reference, err error) (Kind, string) {
-	registry := ref.Context().RegistryStr()
-	guard, guarded := errors.AsType[*plainHTTPError](err)
-	switch {
-	case guarded && guard.host != registry:
-		return PlainHTTP, fmt.Sprintf("registry %s redirects to %s over plain HTTP, which is not allowed for it", registry, guard.host)
-	case errors.Is(err, http.ErrSchemeMismatch) && (guarded || ref.Context().Scheme() == "https"):
-		return PlainHTTP, fmt.Sprintf("registry %s supports only plain HTTP, which is not allowed for it", registry)
-	default: // guarded refused HTTP to the registry itself: the HTTPS error beside it counts
-		return "", ""
-	}
-}
-
-func interrupted(ref name.Reference, err error) (Kind, string) {
-	registry := ref.Context().RegistryStr()
-	if paused, ok := errors.AsType[*pausedError](err); ok {
-		if paused.host == canonicalHost(registry) {
-			return refused(ref, paused.status) // its earlier response still holds
-		}
-		return RateLimited, fmt.Sprintf("registry %s is rate limiting requests (Retry-After of %s)", registry, paused.host)
-	}
-	switch {
-	case errors.Is(err, errStalled):
-		return Stalled, fmt.Sprintf("registry %s stalled, and the transfer was canceled", registry)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return Damaged, fmt.Sprintf("registry %s closed the connection early", registry)
-	default:
-		return "", ""
-	}
-}
-
-// misunderstood matches the texts of go-containerregistry's untyped errors. If one changes there, a less
-// specific message is used.
-func misunderstood(ref name.Reference, err error) (Kind, string) {
-	text := err.Error()
-	for _, known := range [...]struct {
-		part string
-		kind Kind
-		says string
-	}{
-		{"error verifying", Damaged, "content from registry %s does not match its digest"},
-		{"does not match requested digest", Damaged, "content from registry %s does not match its digest"},
-		{"does not match expected size", Damaged, "content from registry %s does not match the size in its manifest"},
-		{"did not include Docker-Content-Digest header", Answered, "registry %s sent no digest of the image (no header Docker-Content-Digest)"},
-		{"did not include Content-Type header", Answered, "registry %s sent no type of the manifest (no header Content-Type)"},
-		{"did not include Content-Length header", Answered, "registry %s sent no size of the manifest (no header Content-Length)"},
-		{
-			"invalid realm in www-authenticate",
-			Answered,
-			"registry %s names a token server whose address is private or not HTTPS, which is not allowed",
-		},
-		{
-			"refusing token-server redirect",
-			Answered,
-			"the token server of registry %s redirects to an address that is private or not HTTPS, which is not allowed",
-		},
-		{"missing realm", Answered, "registry %s requires a token but names no token server"},
-		{"no token in bearer response", Answered, "the token server of registry %s returned no token"},
-		{"stopped after 10 redirects", Answered, "registry %s redirects too often"},
-		{"SSRF protection", Answered, "registry %s redirects to a private address, which is not allowed"},
-	} {
-		if strings.Contains(text, known.part) {
-			return known.kind, fmt.Sprintf(known.says, ref.Context().RegistryStr())
-		}
-	}
-	return "", ""
-}
-
-func unreachable(ref name.Reference, err error) (Kind, string) {
-	if reason := noAnswer(err); reason != "" {
-		return Unreachable, fmt.Sprintf("registry %s cannot be reached: %s", ref.Context().RegistryStr(), reason)
-	}
-	return "", ""
+// untyped are parts of the texts of go-containerregistry's untyped errors. If one changes there, a less specific
+// message is used.
+var untyped = []struct {
+	part string
+	kind Kind
+	says string
+}{
+	{"error verifying", Damaged, "content from registry %s does not match its digest"},
+	{"does not match requested digest", Damaged, "content from registry %s does not match its digest"},
+	{"does not match expected size", Damaged, "content from registry %s does not match the size in its manifest"},
+	{"did not include Docker-Content-Digest header", Answered, "registry %s sent no digest of the image (no header Docker-Content-Digest)"},
+	{"did not include Content-Type header", Answered, "registry %s sent no type of the manifest (no header Content-Type)"},
+	{"did not include Content-Length header", Answered, "registry %s sent no size of the manifest (no header Content-Length)"},
+	{"invalid realm in www-authenticate", Answered, "registry %s names a token server whose address is private or not HTTPS, which is not allowed"},
+	{"refusing token-server redirect", Answered,
+		"the token server of registry %s redirects to an address that is private or not HTTPS, which is not allowed"},
+	{"missing realm", Answered, "registry %s requires a token but names no token server"},
+	{"no token in bearer response", Answered, "the token server of registry %s returned no token"},
+	{"stopped after 10 redirects", Answered, "registry %s redirects too often"},
+	{"SSRF protection", Answered, "registry %s redirects to a private address, which is not allowed"},
 }
 
 // noAnswer returns why there was no response, or "" if err is of another kind.
@@ -285,7 +244,10 @@ func noAnswer(err error) string {
 		return "it closed the connection without a response"
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return innermost(op).Err.Error() // op contains the local port
+		for inner := op; ok; inner, ok = errors.AsType[*net.OpError](inner.Err) { // that of a proxy wraps another
+			op = inner
+		}
+		return op.Err.Error() // op contains the local port
 	}
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err
@@ -315,22 +277,9 @@ func (e *Error) Check() string {
 		return fmt.Sprintf("Check the network between catalogd and %s, and whether it requires a proxy (spec.registry.proxy)", e.Host)
 	case ok && timeout.Timeout(), errors.Is(e, context.DeadlineExceeded):
 		return fmt.Sprintf(
-			"Check the firewalls and network policies between catalogd and %s, and whether it requires a proxy (spec.registry.proxy)",
-			e.Host,
-		)
+			"Check the firewalls and network policies between catalogd and %s, and whether it requires a proxy (spec.registry.proxy)", e.Host)
 	}
 	return ""
-}
-
-// innermost returns the innermost net.OpError; those of a proxy wrap another.
-func innermost(op *net.OpError) *net.OpError {
-	for {
-		inner, ok := errors.AsType[*net.OpError](op.Err)
-		if !ok {
-			return op
-		}
-		op = inner
-	}
 }
 
 // lookupFailure leaves out the DNS server's address and the local port.

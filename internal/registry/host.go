@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-
-	"github.com/google/go-containerregistry/pkg/name"
 )
 
 // canonicalHost returns the canonical form of host[:port]: lower case, without a trailing dot (RFC 1034, section
@@ -24,12 +22,12 @@ func canonicalHost(host string) string {
 	return host + ":" + port
 }
 
-// hostname returns the registry's host without the port.
-func hostname(registry name.Registry) string {
-	if host, _, err := net.SplitHostPort(registry.RegistryStr()); err == nil {
-		return host
+// splitPort splits host[:port].
+func splitPort(registry string) (host, port string) {
+	if host, port, err := net.SplitHostPort(registry); err == nil {
+		return host, port
 	}
-	return registry.RegistryStr()
+	return registry, ""
 }
 
 // isLoopback reports whether host, which has no port, is this machine regardless of DNS.

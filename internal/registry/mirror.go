@@ -154,22 +154,34 @@ func (m Mirror) table(image string) sysregistriesv2.Registry {
 // rewrite returns the names of ref at the locations of a matching table: its mirrors, as far as they serve such
 // a reference, then its location.
 func rewrite(ref name.Reference, table sysregistriesv2.Registry) ([]source, error) {
-	image, prefix := canonical(ref.Name()), table.Prefix
-	table.Prefix = startOf(image, prefix) // the library would expand "*." at its first match
+	sources, err := locations(ref, table)
+	if err != nil {
+		return nil, &Error{
+			Kind: Configuration, cause: err,
+			text: fmt.Sprintf("the mirror or location for prefix %q makes an invalid reference of image %s: %v", table.Prefix, ref.Name(), err),
+		}
+	}
+	return sources, nil
+}
+
+func locations(ref name.Reference, table sysregistriesv2.Registry) (sources []source, err error) {
+	image := canonical(ref.Name())
+	table.Prefix = startOf(image, table.Prefix) // the library would expand "*." at its first match
 	table.Location = cmp.Or(table.Location, table.Prefix)
 	named, err := reference.ParseNamed(image)
 	if err != nil {
-		return nil, misplaced(ref, prefix, err)
+		return nil, err
 	}
 	places, err := table.PullSourcesFromReference(named)
 	if err != nil {
-		return nil, misplaced(ref, prefix, err)
+		return nil, err
 	}
-	sources := make([]source, len(places))
-	for i, place := range places {
-		if sources[i], err = newSource(ref, place); err != nil {
-			return nil, misplaced(ref, prefix, err)
+	for _, place := range places {
+		found, err := newSource(ref, place)
+		if err != nil {
+			return nil, err
 		}
+		sources = append(sources, found)
 	}
 	return sources, nil
 }
@@ -187,15 +199,6 @@ func newSource(ref name.Reference, place sysregistriesv2.PullSource) (source, er
 		return source{}, fmt.Errorf("%s has another digest", place.Reference)
 	}
 	return source{there, place.Endpoint.Insecure}, nil
-}
-
-// misplaced returns the error of a mirror or location that makes no valid reference of ref.
-func misplaced(ref name.Reference, prefix string, err error) *Error {
-	return &Error{
-		Kind:  Configuration,
-		cause: err,
-		text:  fmt.Sprintf("the mirror or location for prefix %q makes an invalid reference of image %s: %v", prefix, ref.Name(), err),
-	}
 }
 
 // unique returns sources without duplicates.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,37 +100,25 @@ func (p *pace) wrap(next http.RoundTripper, via string) http.RoundTripper {
 		case err == nil:
 			p.answered(key, sent, res)
 		case isHostFault(err):
-			p.faulted(key, sent)
+			p.failed(key, sent, 0, 0)
 		}
 		return res, err
 	})
 }
 
-// faulted counts a request, sent at a time, that had no usable response.
-func (p *pace) faulted(key paceKey, sent time.Time) {
-	p.failed(key, sent, 0, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
-}
-
 // answered records the response to a request sent at a time.
 func (p *pace) answered(key paceKey, sent time.Time, res *http.Response) {
-	wait, told := retryAfter(res.Header, p.now())
 	switch status := res.StatusCode; {
-	case status == http.StatusTooManyRequests && told:
-		p.failed(key, sent, status, func(time.Duration) (asked, advised time.Duration) { return wait, 0 })
-	case status == http.StatusTooManyRequests:
-		p.failed(key, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return backoff, 0 })
-	case status == http.StatusServiceUnavailable && told:
-		p.failed(key, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return wait, backoff })
-	case status >= http.StatusInternalServerError:
-		p.failed(key, sent, status, func(backoff time.Duration) (asked, advised time.Duration) { return 0, backoff })
+	case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
+		p.failed(key, sent, status, retryAfter(res.Header, p.now()))
 	case status != http.StatusProxyAuthRequired: // the proxy's response
 		p.succeeded(key)
 	}
 }
 
-// failed counts a failed request, sent at a time, and sets the waits that follow from the backoff. Concurrent
-// failures count as one. It never shortens a wait. The status is 0 if there was no response.
-func (p *pace) failed(key paceKey, sent time.Time, status int, waits func(backoff time.Duration) (asked, advised time.Duration)) {
+// failed counts a failed request, sent at a time. The response had a status and requested a wait; both are 0 without
+// one. Concurrent failures count as one. It never shortens a wait.
+func (p *pace) failed(key paceKey, sent time.Time, status int, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.hosts[key]
@@ -143,7 +132,13 @@ func (p *pace) failed(key paceKey, sent time.Time, status int, waits func(backof
 		known.failures++
 		known.failed = now
 	}
-	asked, advised := waits(p.backoff(known.failures))
+	asked, advised := time.Duration(0), p.backoff(known.failures)
+	switch status {
+	case http.StatusTooManyRequests:
+		asked, advised = cmp.Or(wait, advised), 0
+	case http.StatusServiceUnavailable:
+		asked = wait
+	}
 	if asked > 0 {
 		known.asked, known.status = later(known.asked, now.Add(asked)), status
 	}
@@ -182,18 +177,18 @@ func (p *pace) prune() {
 	}
 }
 
-// retryAfter returns the wait that a host requests (RFC 9110, section 10.2.3), at most maxRetryAfter; false if
-// there is none.
-func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
+// retryAfter returns the wait that a host requests (RFC 9110, section 10.2.3), at most maxRetryAfter; 0 if there is
+// none.
+func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(header.Get("Retry-After"))
-	var wait time.Duration
 	seconds, err := strconv.ParseUint(value, 10, 64)
 	if err == nil || errors.Is(err, strconv.ErrRange) {
-		wait = time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
-	} else if date, err := http.ParseTime(value); err == nil {
-		wait = min(date.Sub(now), maxRetryAfter)
+		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
 	}
-	return wait, wait > 0
+	if date, err := http.ParseTime(value); err == nil {
+		return min(max(date.Sub(now), 0), maxRetryAfter)
+	}
+	return 0
 }
 
 // isHostFault reports whether a request failed because its host is unreachable or hangs up. Failures caused by a

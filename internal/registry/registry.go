@@ -14,6 +14,9 @@ import (
 	"time"
 )
 
+// ReferenceForm is the remedy for an invalid image reference.
+const ReferenceForm = "write registry/repository:tag, all lower case except the tag, or registry/repository@sha256: and 64 hex digits"
+
 // Config is shared by all catalogs. Fields are required unless their comment gives a meaning for the zero value.
 type Config struct {
 	UserAgent string // "": go-containerregistry's

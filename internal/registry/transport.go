@@ -34,11 +34,7 @@ const maxRedirects = 10
 // newTransport returns go-containerregistry's transport with shorter timeouts. A nil proxy means that of the
 // environment.
 func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
-	base, ok := remote.DefaultTransport.(*http.Transport)
-	if !ok { // a test of go-containerregistry may replace it
-		base = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
-	}
-	t := base.Clone()
+	t := remote.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = config
 	t.ResponseHeaderTimeout = headerTimeout
 	t.IdleConnTimeout = idleTimeout
@@ -94,7 +90,7 @@ func (g guarded) check(req *http.Request) error {
 		first = earlier
 	}
 	if redirects >= maxRedirects {
-		g.pace.faulted(newPaceKey(first.URL.Host, g.via), g.pace.now())
+		g.pace.failed(newPaceKey(first.URL.Host, g.via), g.pace.now(), 0, 0)
 		return &answerError{"redirects too often"}
 	}
 	if req.URL.Scheme != "https" && !g.insecure && !(isLoopback(req.URL.Hostname()) && g.isPlain(req)) {

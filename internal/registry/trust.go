@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -12,14 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/google/go-containerregistry/pkg/name"
 )
 
 // shared is the content of the files of Config.
 type shared struct {
-	sum  [sha256.Size]byte // hash of all files
-	conf *conf             // nil: no ConfFile
+	sum  digest // of all files
+	conf *conf  // nil: no ConfFile
 	cas  []*x509.Certificate
 }
 
@@ -43,11 +40,7 @@ func readShared(cfg Config, known shared) (shared, error) {
 		}
 		files = append(files, content{cfg.ConfFile, data})
 	}
-	digest := newFingerprint()
-	for _, file := range files {
-		digest.add([]byte(file.path), file.data)
-	}
-	next := shared{sum: digest.sum()}
+	next := shared{sum: digestOf(files)}
 	if next.sum == known.sum {
 		return known, nil
 	}
@@ -135,14 +128,6 @@ func tlsConfig(access Access, cas []*x509.Certificate) (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{*access.Certificate}
 	}
 	return config, nil
-}
-
-// distrust is a diagnosis (see Explain) of a registry's certificate that cannot be verified.
-func distrust(ref name.Reference, err error) (Kind, string) {
-	if reason := untrusted(err); reason != "" {
-		return Untrusted, fmt.Sprintf("the certificate of registry %s is not trusted: %s", ref.Context().RegistryStr(), reason)
-	}
-	return "", ""
 }
 
 // untrusted returns the fault of a certificate; "" if err is of another kind.

@@ -1,6 +1,9 @@
 package unpack
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Limits limit the resources of an image. A zero field means the value of DefaultLimits.
 type Limits struct {
@@ -21,18 +24,10 @@ func DefaultLimits() Limits {
 }
 
 func (l Limits) withDefaults() Limits {
-	defaults := DefaultLimits()
-	setDefault(&l.TotalBytes, defaults.TotalBytes)
-	setDefault(&l.FileBytes, defaults.FileBytes)
-	setDefault(&l.Files, defaults.Files)
-	setDefault(&l.Ratio, defaults.Ratio)
-	setDefault(&l.DatabaseBytes, defaults.DatabaseBytes)
-	return l
-}
-
-func setDefault[T int | int64](field *T, value T) {
-	if *field == 0 {
-		*field = value
+	d := DefaultLimits()
+	return Limits{
+		TotalBytes: cmp.Or(l.TotalBytes, d.TotalBytes), FileBytes: cmp.Or(l.FileBytes, d.FileBytes),
+		Files: cmp.Or(l.Files, d.Files), Ratio: cmp.Or(l.Ratio, d.Ratio), DatabaseBytes: cmp.Or(l.DatabaseBytes, d.DatabaseBytes),
 	}
 }
 
