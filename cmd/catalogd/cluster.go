@@ -179,7 +179,7 @@ func (c *cluster) syncConfig() (catalogsync.Config, error) {
 		Registries:             c.registries,
 		ServiceAccount:         c.cfg.account,
 		PullSecret:             c.cfg.pullSecret,
-		Selector:               c.cfg.selector.Selector,
+		Selector:               c.cfg.selector,
 		ServerVersion: func(ctx context.Context) (string, error) {
 			info, err := api.ServerVersionWithContext(ctx)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -34,7 +35,7 @@ type config struct {
 	pprofAddr   string
 	otlp        string
 	replicas    replicaConfig
-	selector    labelSelector
+	selector    labels.Selector // nil: all
 	interval    time.Duration
 	concurrency int
 	pullSecret  types.NamespacedName
@@ -77,8 +78,12 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	f.StringVar(&cfg.otlp, "otlp-endpoint", "", "`URL` of an OpenTelemetry collector for traces (OTLP over gRPC), such as "+
 		"http://collector.example:4317; https:// for TLS (default: no traces)")
 	cfg.replicas.addFlags(f)
-	f.Var(&cfg.selector, "catalog-selector",
-		"`labels` that select the CatalogSources of this installation, with the syntax of kubectl --selector (default: all)")
+	f.Func("catalog-selector",
+		"`labels` that select the CatalogSources of this installation, with the syntax of kubectl --selector (default: all)",
+		func(text string) (err error) {
+			cfg.selector, err = parseSelector(text)
+			return err
+		})
 	f.DurationVar(&cfg.interval, "default-polling-interval", 15*time.Minute, "polling interval of CatalogSources without a schedule")
 	f.IntVar(&cfg.concurrency, "concurrency", 4, "limit of images that are unpacked concurrently; from one registry half as many")
 	f.StringVar(&pullSecret, "pull-secret", "",
@@ -89,15 +94,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 		"`directory` of *.crt and *.pem files with CA certificates to trust for all registries; reloaded on changes")
 	f.StringVar(&cfg.registries, "registries-conf", "",
 		"`file` with registry mirrors in the format of containers-registries.conf(5); reloaded on changes")
-	f.Var((*byteCount)(&cfg.limits.TotalBytes), "max-unpacked-bytes", "limit of the total bytes of the catalog files of an image")
-	f.Var((*byteCount)(&cfg.limits.FileBytes), "max-file-bytes", "limit of the bytes of one catalog file")
-	f.IntVar(&cfg.limits.Files, "max-files", cfg.limits.Files, "limit of the number of `files` and directories of a catalog")
-	f.IntVar(&cfg.limits.Ratio, "max-compression-ratio", cfg.limits.Ratio, "limit of the compression `ratio` of an image layer")
-	f.Var((*byteCount)(&cfg.limits.DatabaseBytes), "max-database-bytes",
-		"limit of the bytes of the SQLite database of a legacy index, which is converted in memory")
-	f.Var((*byteCount)(&cfg.storage), "storage-limit",
-		"limit of the bytes in the data directory, content that is being unpacked included; 0: the size of the volume")
-	f.Var((*byteCount)(&cfg.maxBlob), "max-blob-bytes", "limit of the bytes of one blob of a catalog; a blob in YAML is limited to 4 MiB")
+	cfg.addLimitFlags(f)
 	f.StringVar(&level, "log-level", "info", "least `level` to log: debug, info, warn or error")
 	f.StringVar(&cfg.logFormat, "log-format", "json", "`format` of the log: json or text")
 	f.BoolVar(&cfg.showVersion, "version", false, "print the version and exit")
@@ -121,6 +118,19 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	cfg.replicas.complete(f, inPod(cfg.kubeconfig))
 	cfg.pullSecret = secretName(pullSecret, cfg.namespace)
 	return cfg, cfg.validate()
+}
+
+// addLimitFlags adds the flags that limit the content of an image and of the data directory.
+func (c *config) addLimitFlags(f *pflag.FlagSet) {
+	f.Var((*byteCount)(&c.limits.TotalBytes), "max-unpacked-bytes", "limit of the total bytes of the catalog files of an image")
+	f.Var((*byteCount)(&c.limits.FileBytes), "max-file-bytes", "limit of the bytes of one catalog file")
+	f.IntVar(&c.limits.Files, "max-files", c.limits.Files, "limit of the number of `files` and directories of a catalog")
+	f.IntVar(&c.limits.Ratio, "max-compression-ratio", c.limits.Ratio, "limit of the compression `ratio` of an image layer")
+	f.Var((*byteCount)(&c.limits.DatabaseBytes), "max-database-bytes",
+		"limit of the bytes of the SQLite database of a legacy index, which is converted in memory")
+	f.Var((*byteCount)(&c.storage), "storage-limit",
+		"limit of the bytes in the data directory, content that is being unpacked included; 0: the size of the volume")
+	f.Var((*byteCount)(&c.maxBlob), "max-blob-bytes", "limit of the bytes of one blob of a catalog; a blob in YAML is limited to 4 MiB")
 }
 
 // validate returns the errors of all invalid flags, not only the first.

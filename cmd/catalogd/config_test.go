@@ -68,7 +68,7 @@ func TestParseFlags(t *testing.T) {
 					}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
 					replicaConfig{
 						true, 20 * time.Second, 14 * time.Second, 3 * time.Second,
-					}, labelSelector{labels.SelectorFromSet(labels.Set{"team": "a"})}, time.Hour, 9,
+					}, labels.SelectorFromSet(labels.Set{"team": "a"}), time.Hour, 9,
 					types.NamespacedName{Namespace: "ns", Name: "pull"}, "sa", "cas", "conf",
 					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, 16, slog.LevelDebug, "text", false,
 				}

@@ -26,28 +26,14 @@ func (b *byteCount) String() string {
 
 func (b *byteCount) Type() string { return "quantity" }
 
-// labelSelector selects objects by their labels; the zero value selects all. It implements pflag.Value.
-type labelSelector struct{ labels.Selector }
-
-// Set parses a selector as kubectl's --selector does.
-func (s *labelSelector) Set(text string) error {
-	parsed, err := labels.Parse(text)
+// parseSelector parses a selector as kubectl's --selector does; nil selects all.
+func parseSelector(text string) (labels.Selector, error) {
+	selector, err := labels.Parse(text)
 	if err != nil {
-		return fmt.Errorf("use the syntax of kubectl's --selector, such as team=a or env in (test,stage): %w", err)
+		return nil, fmt.Errorf("use the syntax of kubectl's --selector, such as team=a or env in (test,stage): %w", err)
 	}
-	if s.Selector = parsed; parsed.Empty() {
-		s.Selector = nil
+	if selector.Empty() {
+		return nil, nil
 	}
-	return nil
+	return selector, nil
 }
-
-// String returns the selector in the form that Set parses.
-func (s *labelSelector) String() string {
-	if s.Selector == nil {
-		return ""
-	}
-	return s.Selector.String()
-}
-
-// Type returns the placeholder of the value in --help.
-func (s *labelSelector) Type() string { return "labels" }
