@@ -31,105 +31,41 @@ const (
 
 // Condition reasons of a CatalogSource.
 const (
-	// AvailableReason: the catalog is served.
-	AvailableReason = "Available"
-
-	// UnavailableReason: no content has been unpacked yet.
-	UnavailableReason = "Unavailable"
-
-	// UserSpecifiedUnavailableReason: spec.availability is Unavailable.
-	UserSpecifiedUnavailableReason = "UserSpecifiedUnavailable"
-
-	// UnpackingReason: the image of a new catalog is being unpacked, or its packages are being validated.
-	UnpackingReason = "Unpacking"
-
-	// SucceededReason: the last poll succeeded, and so did unpacking a new digest.
-	SucceededReason = "Succeeded"
-
-	// RetryingReason: the last attempt failed with an error that may pass, such as a registry timeout.
-	RetryingReason = "Retrying"
-
-	// BlockedReason: the last attempt failed with an error that stays until the object or the image changes.
-	BlockedReason = "Blocked"
-
-	// SuspendedReason: spec.suspend is true.
-	SuspendedReason = "Suspended"
-
-	// SyncedReason: each package of the content has a current OperatorPackage.
-	SyncedReason = "Synced"
-
-	// InvalidPackagesReason: as Synced, without the packages that failed validation; status.content lists them.
-	InvalidPackagesReason = "InvalidPackages"
-
-	// SyncFailedReason: writing an OperatorPackage failed; catalogd retries.
-	SyncFailedReason = "SyncFailed"
-
-	// AllTemplatesResolvedReason: the image template was resolved.
-	AllTemplatesResolvedReason = "AllTemplatesResolved"
-
-	// UnableToResolveReason: the template has an unknown variable, or one without a value on this cluster.
-	UnableToResolveReason = "UnableToResolve"
+	AvailableReason                = "Available"                // the catalog is served
+	UnavailableReason              = "Unavailable"              // no content has been unpacked yet
+	UserSpecifiedUnavailableReason = "UserSpecifiedUnavailable" // spec.availability is Unavailable
+	UnpackingReason                = "Unpacking"                // a new catalog's image is being unpacked, or its packages are being validated
+	SucceededReason                = "Succeeded"                // the last poll succeeded, and so did unpacking a new digest
+	RetryingReason                 = "Retrying"                 // the last attempt failed with an error that may pass, such as a timeout
+	BlockedReason                  = "Blocked"                  // the last attempt failed; only a change of the object or the image can help
+	SuspendedReason                = "Suspended"                // spec.suspend is true
+	SyncedReason                   = "Synced"                   // each package of the content has a current OperatorPackage
+	InvalidPackagesReason          = "InvalidPackages"          // as Synced, but invalid packages are not published; status.content lists them
+	SyncFailedReason               = "SyncFailed"               // writing an OperatorPackage failed; catalogd retries
+	AllTemplatesResolvedReason     = "AllTemplatesResolved"     // the image template was resolved
+	UnableToResolveReason          = "UnableToResolve"          // the template has an unknown variable, or one without a value on this cluster
 )
 
 // Specific reasons of Ready=False. Progressing has Retrying or Blocked at the same time.
 const (
-	// AccessInvalidReason: a Secret or ConfigMap of spec.registry is missing or invalid.
-	AccessInvalidReason = "AccessInvalid"
-
-	// UnauthorizedReason: the registry requires credentials or refused those it got.
-	UnauthorizedReason = "Unauthorized"
-
-	// ImageNotFoundReason: the registry has no such image or tag.
-	ImageNotFoundReason = "ImageNotFound"
-
-	// RateLimitedReason: the registry limits the rate of requests.
-	RateLimitedReason = "RateLimited"
-
-	// RegistryUnreachableReason: the registry did not answer.
-	RegistryUnreachableReason = "RegistryUnreachable"
-
-	// RegistryFailedReason: the registry answered with an error or closed the connection.
-	RegistryFailedReason = "RegistryFailed"
-
-	// RegistryBlockedReason: catalogd's registries.conf blocks the image.
-	RegistryBlockedReason = "RegistryBlocked"
-
-	// CertificateNotTrustedReason: the registry's certificate is invalid or signed by an unknown authority.
-	CertificateNotTrustedReason = "CertificateNotTrusted"
-
-	// ClientCertificateRefusedReason: the registry requires a client certificate or refused the one it got.
-	ClientCertificateRefusedReason = "ClientCertificateRefused"
-
-	// ProxyFailedReason: the proxy is unreachable or refused the request.
-	ProxyFailedReason = "ProxyFailed"
-
-	// StorageFullReason: the volume or --storage-limit has no room for the content.
-	StorageFullReason = "StorageFull"
-
-	// StorageFailedReason: reading or writing the volume failed.
-	StorageFailedReason = "StorageFailed"
-
-	// InsecureRefusedReason: the registry speaks plain HTTP and spec.registry.insecure is not set.
-	InsecureRefusedReason = "InsecureRefused"
-
-	// DigestMismatchReason: the content from the registry does not match its digest.
-	DigestMismatchReason = "DigestMismatch"
-
-	// CatalogTooLargeReason: the files of the catalog together exceed --max-unpacked-bytes.
-	CatalogTooLargeReason = "CatalogTooLarge"
-
-	// FileTooLargeReason: a file of the catalog exceeds --max-file-bytes.
-	FileTooLargeReason = "FileTooLarge"
-
-	// TooManyFilesReason: the number of files and directories exceeds --max-files.
-	TooManyFilesReason = "TooManyFiles"
-
-	// CompressionRatioReason: a layer of the image exceeds --max-compression-ratio.
-	CompressionRatioReason = "CompressionRatioExceeded"
-
-	// DatabaseTooLargeReason: the SQLite database of a legacy index exceeds --max-database-bytes.
-	DatabaseTooLargeReason = "DatabaseTooLarge"
-
-	// BlobTooLargeReason: a blob of the catalog exceeds --max-blob-bytes.
-	BlobTooLargeReason = "BlobTooLarge"
+	AccessInvalidReason            = "AccessInvalid"            // a Secret or ConfigMap of spec.registry is missing or invalid
+	UnauthorizedReason             = "Unauthorized"             // the registry requires credentials or refused those it got
+	ImageNotFoundReason            = "ImageNotFound"            // the registry has no such image or tag
+	RateLimitedReason              = "RateLimited"              // the registry limits the rate of requests
+	RegistryUnreachableReason      = "RegistryUnreachable"      // the registry did not answer
+	RegistryFailedReason           = "RegistryFailed"           // the registry answered with an error or closed the connection
+	RegistryBlockedReason          = "RegistryBlocked"          // catalogd's registries.conf blocks the image
+	CertificateNotTrustedReason    = "CertificateNotTrusted"    // the registry's certificate is invalid or signed by an unknown authority
+	ClientCertificateRefusedReason = "ClientCertificateRefused" // the registry requires a client certificate or refused the one it got
+	ProxyFailedReason              = "ProxyFailed"              // the proxy is unreachable or refused the request
+	StorageFullReason              = "StorageFull"              // the volume or --storage-limit has no room for the content
+	StorageFailedReason            = "StorageFailed"            // reading or writing the volume failed
+	InsecureRefusedReason          = "InsecureRefused"          // the registry speaks plain HTTP and spec.registry.insecure is not set
+	DigestMismatchReason           = "DigestMismatch"           // the content from the registry does not match its digest
+	CatalogTooLargeReason          = "CatalogTooLarge"          // the files of the catalog together exceed --max-unpacked-bytes
+	FileTooLargeReason             = "FileTooLarge"             // a file of the catalog exceeds --max-file-bytes
+	TooManyFilesReason             = "TooManyFiles"             // the number of files and directories exceeds --max-files
+	CompressionRatioReason         = "CompressionRatioExceeded" // a layer of the image exceeds --max-compression-ratio
+	DatabaseTooLargeReason         = "DatabaseTooLarge"         // the SQLite database of a legacy index exceeds --max-database-bytes
+	BlobTooLargeReason             = "BlobTooLarge"             // a blob of the catalog exceeds --max-blob-bytes
 )
