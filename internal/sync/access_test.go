@@ -25,7 +25,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// newNamespace gives the reconciler a namespace of its own to run in.
+// newNamespace runs the reconciler in a new namespace.
 func (w *world) newNamespace() {
 	w.t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "catalogd-"}}
@@ -33,7 +33,7 @@ func (w *world) newNamespace() {
 	w.Config.Namespace = namespace.Name
 }
 
-// secret creates a Secret in the reconciler's namespace, or gives one other content.
+// putSecret creates or replaces a Secret in the reconciler's namespace.
 func (w *world) putSecret(name string, data map[string]string) {
 	w.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: name}, StringData: data}
@@ -50,7 +50,7 @@ func (w *world) putConfigMap(name string, data map[string]string) {
 	}))
 }
 
-// readAccess reads what the spec of a CatalogSource names.
+// readAccess reads the objects that the spec of a CatalogSource names.
 func (w *world) readAccess(spec *v1beta1.RegistryAccess) (registry.Access, []string, error) {
 	src := w.kind.Source(&v1beta1.CatalogSource{Spec: v1beta1.CatalogSourceSpec{Registry: spec}})
 	return w.accessReader().Read(w.t.Context(), src.Access)
@@ -81,7 +81,7 @@ func selfSigned(t *testing.T) (certificate, key string) {
 	return block("CERTIFICATE", der), block("PRIVATE KEY", encoded)
 }
 
-// What spec.registry names and cannot be used is named with what to do, and nothing of its content is.
+// Errors name the unusable object and the remedy, but none of its content.
 func TestReadAccessErrors(t *testing.T) {
 	w := newWorld(t)
 	w.newNamespace()
@@ -202,7 +202,7 @@ func TestReadAccess(t *testing.T) {
 	}
 }
 
-// Credentials are those of the catalog, of the ServiceAccount, then the global ones, and among them the most specific.
+// Credentials come from the catalog, then the ServiceAccount, then --pull-secret; the most specific entry wins.
 func TestCredentialsOrder(t *testing.T) {
 	w := newWorld(t)
 	w.newNamespace()
@@ -251,8 +251,8 @@ func TestCredentialsOrder(t *testing.T) {
 	want("specific to another", "one", password(registry+"/nsother/repo", "one", "specific"))
 }
 
-// A catalog that waits for credentials goes on at once when its Secret changes, and uses the new ones.
-func TestSecretIsMended(t *testing.T) {
+// A catalog without valid credentials retries at once with the new ones when its Secret changes.
+func TestChangedSecretRetriesAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.newNamespace()
 	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -305,7 +305,7 @@ func TestSecretIsMended(t *testing.T) {
 	}
 }
 
-// A registry that asked for patience is left alone for as long, whoever would ask it; others are not held up.
+// A registry that sent Retry-After gets no requests until then, from any catalog. Other registries are still polled.
 func TestRetryAfter(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -359,7 +359,7 @@ func TestRetryAfter(t *testing.T) {
 	wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
 }
 
-// What catalogs a Secret or ConfigMap concerns.
+// A Secret or ConfigMap requeues the catalogs that name it.
 func TestCatalogsOf(t *testing.T) {
 	w := newWorld(t)
 	w.newNamespace()

@@ -25,7 +25,7 @@ import (
 // faultPackages are enough that a pass over them shows whether it knows an end.
 const faultPackages = 40
 
-// faulty is a world whose catalog is Ready, with a controller that reaches the API server through a proxy.
+// faulty returns a world with a Ready catalog and a controller that reaches the API server through a proxy.
 func faulty(t *testing.T) (*world, *apiProxy) {
 	t.Helper()
 	w, p := newWorld(t), newAPIProxy(t)
@@ -37,7 +37,7 @@ func faulty(t *testing.T) (*world, *apiProxy) {
 	return w, p
 }
 
-// pushVersion gives the image another version of all packages.
+// pushVersion pushes an image with another version of all packages.
 func (w *world) pushVersion(version string) {
 	w.t.Helper()
 	var packages []pkg
@@ -47,7 +47,7 @@ func (w *world) pushVersion(version string) {
 	w.registry.push("latest", catalogOf(packages...))
 }
 
-// hasVersion tells whether all packages are there in a version, and the catalog says that all is well.
+// hasVersion reports whether all packages have a version and the catalog is Ready.
 func (w *world) hasVersion(version string) func() bool {
 	return func() bool {
 		c := w.source()
@@ -67,8 +67,8 @@ func (w *world) hasVersion(version string) func() bool {
 	}
 }
 
-// An API server that misbehaves is left in peace: a catalog comes again after 1, 2, 4, … 60 seconds, and stops asking after 20 packages
-// that failed. Nothing is lost meanwhile, and all is brought up to date when it recovers.
+// A failing API server is not overloaded: a catalog is requeued after 1, 2, 4, … 60 seconds, and a pass stops after 20
+// failed packages. Nothing is lost, and everything is brought up to date after the recovery.
 func TestAPIFaults(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("writes", func(t *testing.T) {
@@ -146,7 +146,7 @@ func testWriteFault(t *testing.T, fault apiFault, most, reads int) {
 	wantEqual(t, "packages that are there in the end", uids, w.uids())
 }
 
-// What the API server's priority and fairness puts off is repeated by the client when it is told to, request by request.
+// The client repeats each request that the API server's priority and fairness rejects, after Retry-After.
 func testTooManyRequests(t *testing.T) {
 	w, p := faulty(t)
 	uids := w.uids()
@@ -163,7 +163,7 @@ func testTooManyRequests(t *testing.T) {
 	wantEqual(t, "packages", uids, w.uids())
 }
 
-// Where each write takes long, as behind webhooks, as many as are allowed are under way, and each is made once.
+// Slow writes, as behind webhooks, run concurrently up to the limit, and each is made once.
 func testSlowWrites(t *testing.T) {
 	w, p := faulty(t)
 	w.pushVersion("2.0.0")
@@ -188,7 +188,7 @@ func testSlowWrites(t *testing.T) {
 	}
 }
 
-// Changes are seen, though watches fail again and again.
+// Changes are noticed although watches keep failing.
 func testWatchFault(t *testing.T, fault apiFault) {
 	w, p := faulty(t)
 	const breaks = 3 // of each watch
@@ -238,7 +238,7 @@ func testWatchFault(t *testing.T, fault apiFault) {
 	}
 }
 
-// Who lost the rights to do anything comes back when they return, and keeps all that there is until then.
+// Without permissions catalogd keeps serving and keeps all objects. It continues when they are restored.
 func testRightsRevoked(t *testing.T) {
 	w, p := newWorld(t), newAPIProxy(t)
 	w.newNamespace()
@@ -270,8 +270,8 @@ func testRightsRevoked(t *testing.T) {
 	wantEqual(t, "packages that are there in the end", uids, w.uids())
 }
 
-// CRDs that are deleted take their objects with them, and nothing waits for anything; catalogd goes on when they are back. What is served
-// is served as long as there is a CatalogSource for it.
+// Deleted CRDs delete their objects without a deadlock, and catalogd continues when they are recreated. Content is served
+// as long as its CatalogSource exists.
 func TestCRDsDeleted(t *testing.T) {
 	w, _ := faulty(t)
 	crds := filepath.Join("..", "..", "config", "crd")
@@ -314,7 +314,7 @@ func TestCRDsDeleted(t *testing.T) {
 	w.eventually("the catalog is Ready again", w.hasVersion("1.0.0"))
 }
 
-// isMissing tells whether the CRD of a resource is gone.
+// isMissing reports whether the CRD of a resource was deleted.
 func (w *world) isMissing(resource string) bool {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})

@@ -94,7 +94,7 @@ func (p *apiProxy) note(r *http.Request, failed bool) {
 	p.requests = append(p.requests, proxied{time.Now(), method + " " + path, failed})
 }
 
-// watching keeps by what a watch is ended, until the returned function is called.
+// watching registers the cancel function of a watch until done is called.
 func (p *apiProxy) watching(r *http.Request, cancel context.CancelFunc) (done func()) {
 	if !isWatch(r) {
 		return func() {}
@@ -109,7 +109,7 @@ func (p *apiProxy) watching(r *http.Request, cancel context.CancelFunc) (done fu
 	}
 }
 
-// cutWatches ends the watches that there are.
+// cutWatches ends all watches.
 func (p *apiProxy) cutWatches() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,14 +118,14 @@ func (p *apiProxy) cutWatches() {
 	}
 }
 
-// misbehave puts a fault in front of the API server, nil for none, and forgets the requests before.
+// misbehave sets the fault of the proxy, nil for none, and drops the recorded requests.
 func (p *apiProxy) misbehave(fault apiFault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requests, p.fault = nil, fault
 }
 
-// seen are the requests since the last change of the fault for which what begins so; "" for all.
+// seen returns the requests since the last change of the fault whose description has the prefix what.
 func (p *apiProxy) seen(what string) []proxied {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,17 +138,17 @@ func (p *apiProxy) seen(what string) []proxied {
 	return out
 }
 
-// between is the time from the i-th to the j-th request.
+// between returns the time from the i-th to the j-th request.
 func between(requests []proxied, i, j int) time.Duration { return requests[j].at.Sub(requests[i].at) }
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
-// isWrite leaves out events, which nobody waits for.
+// isWrite reports whether r is a write of anything but an event.
 func isWrite(r *http.Request) bool {
 	return r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/v1beta1/")
 }
 
-// answers fails what matches with a status, as the API server would; retryAfter is a number of seconds, or "".
+// answers fails matching requests with a status, as the API server does; retryAfter is in seconds, or "".
 func answers(code int, reason metav1.StatusReason, retryAfter string, match func(*http.Request) bool) apiFault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if !match(r) {
@@ -165,7 +165,7 @@ func answers(code int, reason metav1.StatusReason, retryAfter string, match func
 	}
 }
 
-// cuts breaks the connection of what matches.
+// cuts breaks the connections of matching requests.
 func cuts(match func(*http.Request) bool) apiFault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if !match(r) {
@@ -178,7 +178,7 @@ func cuts(match func(*http.Request) bool) apiFault {
 	}
 }
 
-// runThrough runs the controller behind the proxy. It sees its own catalog only, so that several can run at a time.
+// runThrough runs the controller behind the proxy. It selects its own catalog only, so that tests can run concurrently.
 func (w *world) runThrough(p *apiProxy) {
 	w.t.Helper()
 	packages := &metav1.PartialObjectMetadata{}
@@ -189,7 +189,7 @@ func (w *world) runThrough(p *apiProxy) {
 	w.runManagerAt(p.config, watched)
 }
 
-// rights has the user that is called as the catalog be what catalogd is: grant gives it the roles of config/rbac, revoke takes them.
+// rights makes the controller a user named as the catalog. grant binds the roles of config/rbac to it; revoke removes them.
 func (w *world) rights() (grant func()) {
 	w.t.Helper()
 	roles, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "role.yaml"))
@@ -211,14 +211,14 @@ func (w *world) rights() (grant func()) {
 	}
 }
 
-// revoke takes the roles from the user that is called as the catalog.
+// revoke deletes the bindings of the user.
 func (w *world) revoke() {
 	for _, binding := range w.bindings() {
 		must.Succeed(w.t, client.IgnoreNotFound(w.api.Delete(context.Background(), binding)))
 	}
 }
 
-// bindings are those of the roles of rights to their user.
+// bindings returns the bindings of the roles to the user.
 func (w *world) bindings() []*unstructured.Unstructured {
 	binding := func(kind, namespace string) *unstructured.Unstructured {
 		b := &unstructured.Unstructured{Object: map[string]any{
@@ -235,7 +235,7 @@ func (w *world) bindings() []*unstructured.Unstructured {
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// isForbidden tells whether a catalog may not be read any more by cfg.
+// isForbidden reports whether cfg may no longer read a catalog.
 func (w *world) isForbidden(cfg *rest.Config) bool {
 	w.t.Helper()
 	scoped, err := client.New(cfg, client.Options{Scheme: w.api.Scheme()})
@@ -243,7 +243,7 @@ func (w *world) isForbidden(cfg *rest.Config) bool {
 	return apierrors.IsForbidden(scoped.Get(w.t.Context(), w.request().NamespacedName, &v1beta1.CatalogSource{}))
 }
 
-// uids are those of the OperatorPackages of the catalog by name.
+// uids returns the UIDs of the catalog's OperatorPackages by name.
 func (w *world) uids() map[string]string {
 	w.t.Helper()
 	list := &v1beta1.OperatorPackageList{}

@@ -10,7 +10,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// What is no word of the API server about the object must not cost a catalog its content.
+// Only the API server's own "not found" removes content.
 func TestIsGone(t *testing.T) {
 	resource := schema.GroupResource{Group: v1beta1.GroupName, Resource: "catalogsources"}
 	for name, test := range map[string]struct {

@@ -86,6 +86,6 @@ func (c *controller) read(ctx context.Context, name string) (client.Object, erro
 		return nil, err
 	}
 	logf.FromContext(ctx).Info("the catalog was deleted; removing its content")
-	c.known.forget(name)
+	c.known.byName.Delete(name)
 	return nil, c.stopServing(name)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// TestEvents follows a catalog through good and bad days, and looks at the events of each pass.
+// TestEvents checks the events of each pass over a catalog that fails and recovers.
 func TestEvents(t *testing.T) {
 	w := newWorld(t)
 	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -72,13 +72,13 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// matches compares an event with what is wanted, whose end may be left open by a "…".
+// matches compares an event with the wanted text, which may end with "…" for any text.
 func matches(got, want string) bool {
 	head, open := strings.CutSuffix(want, "…")
 	return got == want || (open && strings.HasPrefix(got, head))
 }
 
-// A note has at most 1 kB, or the API server refuses the event.
+// The API server refuses notes of more than 1 kB.
 func TestEventsAreShort(t *testing.T) {
 	var packages []pkg
 	for i := range 30 {

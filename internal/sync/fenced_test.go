@@ -12,8 +12,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// A pass whose writes were refused since the lease was gone for a moment says so to nobody: by the time it could,
-// this replica may lead again.
+// A pass whose writes were refused for lack of the lease reports no fault: this replica may lead again by then.
 func TestRefusedWrites(t *testing.T) {
 	w := newWorld(t)
 	w.Leadership = leader

@@ -18,7 +18,7 @@ import (
 
 func isBlocked(err error) bool { return err != nil && !fault.IsRetryable(err) }
 
-// TestResolve asks, from the state of a catalog that was polled a minute ago, which digest is wanted next.
+// TestResolve resolves the wanted digest of a catalog that was polled a minute ago.
 func TestResolve(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -122,7 +122,7 @@ func TestResolveDigestReference(t *testing.T) {
 	wantEqual(t, "requests to the registry", nil, w.registry.take())
 }
 
-// A status that is behind the store does not bring old content back.
+// A status older than the store does not restore old content.
 func TestResolveTrustsStore(t *testing.T) {
 	w := newWorld(t)
 	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -192,7 +192,7 @@ func (w *world) digest(digest string) name.Digest {
 	return d
 }
 
-// The content of one image at another config directory is other content.
+// Another config directory of the same image is other content.
 func TestUnpackConfigDir(t *testing.T) {
 	files := catalogOf(pkg{name: "foo"})
 	files["elsewhere/catalog.json"] = pkg{name: "bar"}.json()
@@ -252,7 +252,7 @@ func TestUnpackRefused(t *testing.T) {
 	}
 }
 
-// Patience after a failure is not given up because another event comes.
+// Events do not shorten the backoff after a failure.
 func TestUnpackWaitsForBackoff(t *testing.T) {
 	w := newWorld(t)
 	_, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -278,7 +278,7 @@ func TestUnpackWaitsForBackoff(t *testing.T) {
 	}
 }
 
-// What the disk has no room for is said in the status, with what helps.
+// The status reports a full disk with a remedy.
 func TestUnpackStoreFails(t *testing.T) {
 	w := newWorld(t)
 	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -302,7 +302,7 @@ func TestUnpackStoreFails(t *testing.T) {
 	}
 }
 
-// A registry that just refused a poll is not asked for content that nobody misses yet.
+// After a failed poll, content that is served already is not pulled again.
 func TestUnpackAfterFailedPoll(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -331,7 +331,7 @@ func TestUnpackLeavesNoStage(t *testing.T) {
 	}
 }
 
-// What another catalog had unpacked is not for a catalog that its registry would not give it to.
+// Content that another catalog unpacked is shared only if the registry permits the pull.
 func TestUnpackSharesWithPermission(t *testing.T) {
 	w := newWorld(t)
 	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))

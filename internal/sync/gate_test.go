@@ -24,7 +24,7 @@ func newCrowd(t *testing.T) *crowd {
 	return c
 }
 
-// pass is that of a catalog which wants an image of a registry.
+// pass makes a pass over a catalog that wants an image of a registry.
 func (c *crowd) pass(catalog, host string, want bool) {
 	c.t.Helper()
 	leave, ok := c.enter(catalog, host, 4, func(catalog string) { c.told = append(c.told, catalog) })
@@ -35,7 +35,7 @@ func (c *crowd) pass(catalog, host string, want bool) {
 	c.passed(catalog, !ok)
 }
 
-// fill has all places taken by catalogs of two registries: in0 and in1 of a, in2 and in3 of b.
+// fill takes all slots: in0 and in1 for registry a, in2 and in3 for registry b.
 func (c *crowd) fill() {
 	c.t.Helper()
 	for i, host := range []string{"a", "a", "b", "b"} {
@@ -49,7 +49,7 @@ func (c *crowd) wantTold(when string, want ...string) {
 	c.told = nil
 }
 
-// One registry has half of the places, and what waits for one keeps nobody of another waiting.
+// One registry gets half of the slots. Catalogs waiting for it do not block those of other registries.
 func TestGate(t *testing.T) {
 	c := newCrowd(t)
 	c.pass("slow1", "slow", true)
@@ -84,8 +84,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// Who comes again before there is a place, or for an image of another registry, does not go to the end of the line.
-func TestGateKeepsTheLine(t *testing.T) {
+// A waiting catalog keeps its position, also if it retries early or with an image of another registry.
+func TestGateKeepsPosition(t *testing.T) {
 	c := newCrowd(t)
 	c.fill()
 	c.pass("first", "c", false)
@@ -102,8 +102,8 @@ func TestGateKeepsTheLine(t *testing.T) {
 	c.pass("second", "c", true)
 }
 
-// A place that is offered to one who does not want it any more goes to the next.
-func TestGateOffersOn(t *testing.T) {
+// A slot that its catalog no longer needs goes to the next one.
+func TestGateOffersUnusedSlot(t *testing.T) {
 	c := newCrowd(t)
 	c.fill()
 	c.pass("first", "c", false)
@@ -126,8 +126,7 @@ func TestGateNarrow(t *testing.T) {
 	}
 }
 
-// Of catalogs of one digest that are unpacked at a time, one pulls it. The passes of those that wait for a place leave nothing but
-// packages, and are made whole when there is one.
+// Of concurrent catalogs with one digest, one pulls it. Passes without a slot only publish packages, and are repeated.
 func TestUnpackPullsOnce(t *testing.T) {
 	w := newWorld(t)
 	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -167,7 +166,7 @@ func TestUnpackPullsOnce(t *testing.T) {
 	}
 }
 
-// Who asked for a poll, or changed the spec, and found no place to unpack, is not told that it was done.
+// A pass without a slot leaves poll requests and spec changes pending.
 func TestUnpackCrowdedKeepsRequest(t *testing.T) {
 	w := newWorld(t)
 	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -193,8 +192,7 @@ func TestUnpackCrowdedKeepsRequest(t *testing.T) {
 	}
 }
 
-// Catalogs that wait for a slow registry, more than there are workers, keep no other from being polled and unpacked, and all
-// come in when it is their turn.
+// More catalogs than workers that wait for a slow registry do not block others, and all are unpacked in the end.
 func TestRegisterSlowRegistry(t *testing.T) {
 	w := newWorld(t)
 	w.Config.Concurrency = 2

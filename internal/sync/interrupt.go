@@ -15,10 +15,7 @@ var errInterrupted = errors.New("the object changed during the pass")
 
 // interrupts cancels passes over objects that changed: unpacking takes a while, and a correction should not wait for it. The
 // zero value is ready for use.
-type interrupts struct {
-	mu   stdsync.Mutex
-	work map[types.UID]workInProgress
-}
+type interrupts struct{ work stdsync.Map } // workInProgress by UID
 
 type workInProgress struct {
 	generation int64
@@ -28,26 +25,17 @@ type workInProgress struct {
 // begin returns the context of a pass over one generation of an object. The caller calls end after the pass.
 func (i *interrupts) begin(ctx context.Context, uid types.UID, generation int64) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.work == nil {
-		i.work = map[types.UID]workInProgress{}
-	}
-	i.work[uid] = workInProgress{generation, cancel}
+	i.work.Store(uid, workInProgress{generation, cancel})
 	return ctx, func() {
 		cancel(nil)
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		delete(i.work, uid)
+		i.work.Delete(uid)
 	}
 }
 
 // changed cancels the pass over an earlier generation of an object.
 func (i *interrupts) changed(uid types.UID, generation int64) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if w, ok := i.work[uid]; ok && w.generation < generation {
-		w.cancel(errInterrupted)
+	if w, ok := i.work.Load(uid); ok && w.(workInProgress).generation < generation {
+		w.(workInProgress).cancel(errInterrupted)
 	}
 }
 

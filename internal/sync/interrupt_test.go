@@ -44,7 +44,7 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
-// A catalog that is deleted while its registry keeps us waiting is gone at once, and nothing is said of the wait.
+// A catalog that is deleted during a slow pull is removed at once without a fault.
 func TestDeletedWhileUnpacking(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))

@@ -65,12 +65,12 @@ func (k *keeper) kinds() (kinds []Kind) {
 	return kinds
 }
 
-// scrub verifies the content of the store. It reconciles catalogs with damaged content, and those whose packages it examined
-// first: they are not published yet.
+// scrub verifies the content of the store. It reconciles catalogs with damaged content, and those whose packages it validated
+// for the first time: they are not published yet.
 func (k *keeper) scrub(ctx context.Context) {
-	unexamined := slices.DeleteFunc(k.Store.Catalogs(), func(c store.Catalog) bool { return c.Snapshot.Validated() })
+	notValidated := slices.DeleteFunc(k.Store.Catalogs(), func(c store.Catalog) bool { return c.Snapshot.Validated() })
 	names, _ := k.Store.Scrub(ctx) // its only error is that of ctx
-	for _, c := range unexamined {
+	for _, c := range notValidated {
 		if c.Snapshot.Validated() {
 			names = append(names, c.Name)
 		}

@@ -32,7 +32,7 @@ func TestFinalizeAddsFinalizer(t *testing.T) {
 	}
 }
 
-// The list of finalizers is shared: one that another controller added meanwhile is not lost.
+// A finalizer that another controller adds concurrently is kept.
 func TestFinalizeKeepsOtherFinalizers(t *testing.T) {
 	w := newWorld(t)
 	w.create("registry.example/catalog", nil)
@@ -80,7 +80,7 @@ func TestFinalizeDeleted(t *testing.T) {
 	wantEqual(t, "metrics that name the catalog", nil, seriesOf(t, w.metrics, w.catalog))
 }
 
-// Each request of a deletion may fail; the next pass does what is left.
+// Each request of a deletion may fail; the next pass completes it.
 func TestFinalizeInterrupted(t *testing.T) {
 	for name, fails := range map[string]func(*http.Request) bool{
 		"deleting the packages": func(r *http.Request) bool { return r.Method == http.MethodDelete },
@@ -111,7 +111,7 @@ func TestFinalizeInterrupted(t *testing.T) {
 	}
 }
 
-// The finalizer of somebody else keeps the object; ours is done with it.
+// Another finalizer keeps the object; ours is removed.
 func TestFinalizeWaitsForOthers(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -127,7 +127,7 @@ func TestFinalizeWaitsForOthers(t *testing.T) {
 	}
 }
 
-// A cache may be behind by what the last pass wrote, and is not asked.
+// A cache that lacks the last write is not used.
 func TestReadAsksAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.create("registry.example/catalog", nil)
@@ -141,7 +141,7 @@ func TestReadAsksAPIServer(t *testing.T) {
 	must.Succeed(t, err)
 }
 
-// Who deletes the object without the finalizer does not keep the content alive.
+// Content is removed if its object was deleted without the finalizer.
 func TestReadNotFound(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -181,7 +181,7 @@ func TestWithdraw(t *testing.T) {
 	wantEqual(t, "metrics that name the catalog", nil, seriesOf(t, w.metrics, w.catalog))
 }
 
-// While the API server does not delete the packages the catalog is not withdrawn, and the next pass does it.
+// If deleting the packages fails, the catalog is not withdrawn; the next pass retries.
 func TestWithdrawFails(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -226,7 +226,7 @@ func TestAnnounce(t *testing.T) {
 	wantCondition(t, w.source(), "Ready", "True Succeeded: 1 package is published.")
 }
 
-// fileTimes is every file below dir but the lock, and when it was changed.
+// fileTimes returns the modification times of all files below dir except the lock.
 func fileTimes(t *testing.T, dir string) map[string]time.Time {
 	t.Helper()
 	out := map[string]time.Time{}

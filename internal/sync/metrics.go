@@ -16,14 +16,17 @@ type Metrics struct {
 	current, interval                             *prometheus.GaugeVec
 	bytes, packages, invalidPackages              *prometheus.GaugeVec
 	ready, insecure, behind                       *prometheus.GaugeVec
+	gauges                                        []*prometheus.GaugeVec // all of them
 	polls                                         *prometheus.CounterVec
 }
 
 // NewMetrics creates and registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
+	var gauges []*prometheus.GaugeVec
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "catalogd", Name: name, Help: help}, []string{"catalog"})
 		registry.MustRegister(g)
+		gauges = append(gauges, g)
 		return g
 	}
 	m := &Metrics{
@@ -46,6 +49,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"catalog", "result"}),
 	}
 	registry.MustRegister(m.polls)
+	m.gauges = gauges
 	return m
 }
 
@@ -116,10 +120,7 @@ func number(b bool) float64 {
 
 // Forget drops the metrics of a catalog.
 func (m *Metrics) Forget(catalog string) {
-	for _, g := range []*prometheus.GaugeVec{
-		m.lastPoll, m.nextPoll, m.lastChange, m.current, m.interval, m.unpackSeconds, m.bytes, m.packages, m.invalidPackages, m.ready,
-		m.insecure, m.behind,
-	} {
+	for _, g := range m.gauges {
 		g.DeleteLabelValues(catalog)
 	}
 	m.polls.DeletePartialMatch(prometheus.Labels{"catalog": catalog})

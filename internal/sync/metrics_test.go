@@ -15,7 +15,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// series are all series of a registry, by name and the values of their labels.
+// series returns all series of a registry by name and label values.
 func series(t testing.TB, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -33,7 +33,7 @@ func series(t testing.TB, registry *prometheus.Registry) map[string]float64 {
 	return out
 }
 
-// seriesOf are the series that name a catalog; nil if there are none.
+// seriesOf returns the series of a catalog; nil if there are none.
 func seriesOf(t testing.TB, registry *prometheus.Registry, catalog string) map[string]float64 {
 	t.Helper()
 	var out map[string]float64
@@ -108,7 +108,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Content is current when a poll says so, and only then: not when it fails, nor when what the image has now cannot be had.
+// Only a successful poll whose digest is served makes content current.
 func TestMeasureCurrency(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))

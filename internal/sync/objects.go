@@ -78,7 +78,7 @@ func (c *controller) dropFinalizer(ctx context.Context, object client.Object) er
 	if !controllerutil.RemoveFinalizer(object, c.kind.Finalizer()) {
 		return nil
 	}
-	c.known.forget(object.GetName())
+	c.known.byName.Delete(object.GetName())
 	return client.IgnoreNotFound(c.Client.Patch(ctx, object, from))
 }
 
@@ -105,10 +105,7 @@ func isGone(err error, name string) bool {
 // knownVersions has the last resourceVersion of each object that the API server gave this process. Only a cache with the same
 // version is read: an older one lacks the last status, and the catalog would go back to the digest before; a newer one may
 // be that of an etcd before a restore. The zero value is ready for use.
-type knownVersions struct {
-	mu     stdsync.Mutex
-	byName map[string]string
-}
+type knownVersions struct{ byName stdsync.Map }
 
 // read returns an object from the cache, or live. It reads an object that is being deleted live, as another of its name may
 // exist by now.
@@ -116,7 +113,7 @@ func (k *knownVersions) read(
 	ctx context.Context, cache, live client.Reader, empty func() client.Object, name string,
 ) (client.Object, error) {
 	key := client.ObjectKey{Name: name}
-	if known := k.get(name); known != "" {
+	if known, ok := k.byName.Load(name); ok {
 		object := empty()
 		err := cache.Get(ctx, key, object)
 		if err == nil && object.GetResourceVersion() == known && object.GetDeletionTimestamp().IsZero() {
@@ -127,44 +124,17 @@ func (k *knownVersions) read(
 	if err := live.Get(ctx, key, object); err != nil {
 		return nil, err
 	}
-	k.set(name, object.GetResourceVersion())
+	k.byName.Store(name, object.GetResourceVersion())
 	return object, nil
 }
 
 // write makes a write that stores the API server's answer in object. After an error it is unknown whether the write was
 // made, so the next read is live.
 func (k *knownVersions) write(object client.Object, write func() error) error {
-	k.forget(object.GetName())
+	k.byName.Delete(object.GetName())
 	if err := write(); err != nil {
 		return err
 	}
-	k.set(object.GetName(), object.GetResourceVersion())
+	k.byName.Store(object.GetName(), object.GetResourceVersion())
 	return nil
-}
-
-func (k *knownVersions) get(name string) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.byName[name]
-}
-
-func (k *knownVersions) set(name, version string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.byName == nil {
-		k.byName = map[string]string{}
-	}
-	k.byName[name] = version
-}
-
-func (k *knownVersions) clear() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	clear(k.byName)
-}
-
-func (k *knownVersions) forget(name string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.byName, name)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// published is a world whose catalog has these packages, all published.
+// published returns a world whose catalog has published these packages.
 func published(t *testing.T, packages ...pkg) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -31,7 +31,7 @@ func published(t *testing.T, packages ...pkg) *world {
 	return w
 }
 
-// update makes the image, and with it the store, hold other packages, without publishing them.
+// update changes the packages of the image and of the store without publishing them.
 func (w *world) update(packages ...pkg) *trial {
 	w.t.Helper()
 	w.registry.push("latest", catalogOf(packages...))
@@ -113,7 +113,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// What the CatalogSource adds is in every package.
+// Every package has the values of the CatalogSource.
 func TestPublishChangeOfCatalogSource(t *testing.T) {
 	for name, change := range map[string]func(*v1beta1.CatalogSource){
 		"displayName": func(c *v1beta1.CatalogSource) { c.Spec.DisplayName = "Shown" },
@@ -143,7 +143,7 @@ func TestPublishChangeOfCatalogSource(t *testing.T) {
 	wantEqual(t, "writes for a field that packages do not show", []string{"PATCH catalogsources/" + w.catalog + "/status"}, w.requests.take())
 }
 
-// An object that somebody altered or deleted becomes again what it should be.
+// Changed and deleted OperatorPackages are restored.
 func TestPublishRepairs(t *testing.T) {
 	for name, spoil := range map[string]func(*world, *v1beta1.OperatorPackage) error{
 		"hash": func(w *world, p *v1beta1.OperatorPackage) error {
@@ -194,7 +194,7 @@ func TestPublishRepairs(t *testing.T) {
 	}
 }
 
-// A cache that is behind costs requests, and nothing is lost or written twice.
+// A stale cache costs requests, but nothing is lost or written twice.
 func TestPublishWithStaleCache(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -271,7 +271,7 @@ func TestPublishWithStaleCache(t *testing.T) {
 	}
 }
 
-// A package that the API server does not take hurts no other.
+// A package that the API server refuses does not affect others.
 func TestPublishFailure(t *testing.T) {
 	w := newWorld(t)
 	names := []string{"a1", "a2", "a3", "a4", "a5", "good"}
@@ -312,7 +312,7 @@ func TestPublishFailure(t *testing.T) {
 	}
 }
 
-// packageOf is the name in an OperatorPackage that is being created.
+// packageOf returns the package name in a request that creates an OperatorPackage.
 func packageOf(t *testing.T, r *http.Request) string {
 	t.Helper()
 	body, err := r.GetBody()
@@ -324,7 +324,7 @@ func packageOf(t *testing.T, r *http.Request) string {
 	return object.Name
 }
 
-// A catalog that serves nothing keeps the packages it had.
+// A catalog without content keeps its packages.
 func TestPublishNothingServed(t *testing.T) {
 	w := published(t, pkg{name: "foo"})
 	w.dir = t.TempDir()
@@ -334,7 +334,7 @@ func TestPublishNothingServed(t *testing.T) {
 	wantEqual(t, "writes", nil, w.requests.take())
 }
 
-// Packages of another catalog with the same names are another catalog's.
+// Catalogs with packages of the same names do not affect each other.
 func TestPublishTwoCatalogs(t *testing.T) {
 	a, b := published(t, pkg{name: "foo"}), published(t, pkg{name: "foo", version: "2.0.0"})
 	a.update(pkg{name: "bar"}).publish()
@@ -348,7 +348,7 @@ func TestPublishTwoCatalogs(t *testing.T) {
 	}
 }
 
-// A package that the API server will never take hurts no other: it is named, and its earlier object goes.
+// A package that the API server never accepts is reported as invalid and its object deleted. Others are not affected.
 func TestPublishTooLarge(t *testing.T) {
 	for name, size := range map[string]int{"for a request": 4 << 20, "for the API server's client of etcd": 2 << 20, "for etcd": 1_800_000} {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func (c *controller) release(ctx context.Context, src source.Source, object clie
 		}
 	}
 	c.forget(src.Name)
-	c.known.forget(src.Name)
+	c.known.byName.Delete(src.Name)
 	if wasOurs {
 		return outcome{}, c.dropFinalizer(ctx, object)
 	}

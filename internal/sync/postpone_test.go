@@ -11,7 +11,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// besides is another catalog of an image, that has announced it and not asked for it yet.
+// besides returns another catalog of an image, announced but not polled yet.
 func (w *world) besides(ref string) *world {
 	w.t.Helper()
 	other := w.another()
@@ -20,7 +20,7 @@ func (w *world) besides(ref string) *world {
 	return other
 }
 
-// A registry that fails other catalogs puts a poll off, but not for long: what fails may be theirs.
+// A registry that fails for other catalogs postpones a poll, but not for long.
 func TestPostpone(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -56,9 +56,8 @@ func TestPostpone(t *testing.T) {
 	wantEqual(t, "requests when asked for", []string{"HEAD manifests"}, w.registry.take())
 }
 
-// Who changes the image, or the way to it, is told that the registry wants no requests, and is not given the old content for
-// the new.
-func TestPostponeTellsChange(t *testing.T) {
+// After a change of the image or the access, the status reports that the registry refuses requests.
+func TestPostponeReportsChange(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
@@ -79,7 +78,7 @@ func TestPostponeTellsChange(t *testing.T) {
 	}
 }
 
-// A registry that fails others keeps no catalog from what its changed template names.
+// A registry that fails for others does not postpone the poll after a changed template.
 func TestPostponeNotOnChange(t *testing.T) {
 	w := newWorld(t)
 	version := "v1.36.0"
@@ -102,7 +101,7 @@ func TestPostponeNotOnChange(t *testing.T) {
 	}
 }
 
-// A short Retry-After does not stand in for the backoff.
+// A short Retry-After does not shorten the backoff.
 func TestRetryAfterKeepsBackoff(t *testing.T) {
 	w := newWorld(t)
 	w.registry.limit("1")
@@ -118,7 +117,7 @@ func TestRetryAfterKeepsBackoff(t *testing.T) {
 	}
 }
 
-// After a start all catalogs are due, and take turns; who asks for a poll need not.
+// After a start all catalogs are due and take turns; a requested poll is made at once.
 func TestFirstPollsTakeTurns(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))

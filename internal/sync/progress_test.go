@@ -15,7 +15,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// waitProgress waits until the API server has progress as it is wanted. It lets the clock go on, by which a write is due.
+// waitProgress advances the clock until the API server has the wanted progress.
 func (w *world) waitProgress(what string, wanted func(*v1beta1.CatalogProgress) bool) *v1beta1.CatalogProgress {
 	w.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -34,7 +34,7 @@ func inPhase(phase v1beta1.ProgressPhase) func(*v1beta1.CatalogProgress) bool {
 	return func(p *v1beta1.CatalogProgress) bool { return p.Phase == phase }
 }
 
-// hold has the registry wait with its answers to the requests that match, until what it returns is called.
+// hold delays the responses to matching requests until release is called.
 func (r *imageRegistry) hold(t *testing.T, match func(*http.Request) bool) (release func()) {
 	t.Helper()
 	held := make(chan struct{})
@@ -52,7 +52,7 @@ func (r *imageRegistry) hold(t *testing.T, match func(*http.Request) bool) (rele
 	return release
 }
 
-// A pass over a registry that is slow says where it is, and nothing of that is left at its end.
+// A slow pass reports its progress and removes it at the end.
 func TestProgress(t *testing.T) {
 	for _, test := range []struct {
 		phase v1beta1.ProgressPhase
@@ -84,7 +84,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// What is written is as the pass has it, not more often than once a second, and not in the first one.
+// Progress is written once a second at most, and not in the first second.
 func TestProgressThrottle(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -136,8 +136,7 @@ func TestProgressThrottle(t *testing.T) {
 	}
 }
 
-// Indexing and publishing are phases of the pass that fetched; publishing counts what does not change, too, and a pass that has
-// nothing to publish does not begin to.
+// Indexing and publishing are phases of the pass that pulled. Publishing counts unchanged packages, and is skipped if all are.
 func TestProgressOfPublishing(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -172,8 +171,8 @@ func TestProgressOfPublishing(t *testing.T) {
 	p.stop()
 }
 
-// What a process that ended left of its progress the next pass removes, whatever else it has to say.
-func TestProgressLeftBehind(t *testing.T) {
+// The next pass removes the progress that a crashed process left.
+func TestProgressAfterCrash(t *testing.T) {
 	for name, change := range map[string]func(*v1beta1.CatalogSource){
 		"unchanged":   func(*v1beta1.CatalogSource) {},
 		"suspended":   func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true },
@@ -221,8 +220,8 @@ func (w *world) leaveProgress() {
 	must.Succeed(w.t, w.api.Status().Patch(w.t.Context(), c, client.MergeFrom(from)))
 }
 
-// A write of progress that was made though its answer did not come, or that somebody else came before, fails no pass.
-func TestProgressMeanwhile(t *testing.T) {
+// A pass does not fail if the response to a progress write is lost, or if it conflicts.
+func TestProgressConflicts(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world){
 		"somebody changed the object": func(w *world) { w.requestPoll("meanwhile") },
 		"it was made, unknown to us":  (*world).leaveProgress,
@@ -247,7 +246,7 @@ func TestProgressMeanwhile(t *testing.T) {
 	}
 }
 
-// A write of progress that fails is the last of the pass, and no failure of it.
+// A failed write of progress is the last one of the pass, which does not fail.
 func TestProgressFails(t *testing.T) {
 	w := newWorld(t)
 	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -281,7 +280,7 @@ func TestProgressFails(t *testing.T) {
 	}
 }
 
-// A pass that is interrupted takes back what it said.
+// An interrupted pass removes its progress.
 func TestProgressInterrupted(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))

@@ -14,8 +14,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// freezeCache has the reconciler read a CatalogSource from a cache that hears of no change: it has what is returned. live counts the reads
-// at the API server.
+// freezeCache makes the reconciler read a CatalogSource from a cache without updates, which holds cached. live counts the
+// reads from the API server.
 func (w *world) freezeCache() (live *int, cached *v1beta1.CatalogSource) {
 	w.t.Helper()
 	live, cached = new(int), w.source()
@@ -40,7 +40,7 @@ func (w *world) freezeCache() (live *int, cached *v1beta1.CatalogSource) {
 	return live, cached
 }
 
-// Polls that change nothing do not ask the API server what the cache knows.
+// Polls without a change read from the cache, not from the API server.
 func TestReadUnchanged(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -55,7 +55,7 @@ func TestReadUnchanged(t *testing.T) {
 	wantEqual(t, "reads at the API server", 0, *live)
 }
 
-// A cache that is behind by what this process wrote is not believed, and neither is any before the first read of a process.
+// A cache that lacks this process's last write is not used, and none before the first live read.
 func TestReadBehindOwnWrite(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -84,7 +84,7 @@ func TestReadBehindOwnWrite(t *testing.T) {
 	read("and has read once", 0)
 }
 
-// Whether a write that failed was made is not known; so the API server is asked.
+// After a failed write the API server is read, as the write may have been made.
 func TestReadAfterFailedWrite(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -105,9 +105,9 @@ func TestReadAfterFailedWrite(t *testing.T) {
 	wantEqual(t, "reads at the API server", 1, *live)
 }
 
-// A cache that is ahead of what the API server said last has heard of a change, or is that of another etcd: the API server is asked.
-// One that has a catalog as deleted may not have heard that there is another of the name.
-func TestReadUnbelievable(t *testing.T) {
+// A cache newer than the last live read is not used: it may be of a restored etcd. Nor is one with a deleted object, which may
+// have been recreated.
+func TestReadUnusableCache(t *testing.T) {
 	for name, change := range map[string]func(*v1beta1.CatalogSource){
 		"ahead":       func(c *v1beta1.CatalogSource) { c.ResourceVersion += "0" },
 		"terminating": func(c *v1beta1.CatalogSource) { c.DeletionTimestamp = &metav1.Time{Time: start} },

@@ -103,7 +103,7 @@ func TestReconcileUnchanged(t *testing.T) {
 	wantEqual(t, "files and their times", files, fileTimes(t, w.dir))
 }
 
-// The two worlds after a crash: the new content is committed and the status is old, or neither is new.
+// After a crash either the new content is committed and the status is old, or both are old.
 func TestReconcileAfterCrash(t *testing.T) {
 	statusOf := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/status") }
 	for _, test := range []struct {
@@ -179,7 +179,7 @@ func TestReconcileAfterCrash(t *testing.T) {
 	}
 }
 
-// A lost volume is filled again with the digest that the status names, whether or not a poll says something.
+// A lost volume is filled again with the digest in the status, with or without a poll.
 func TestReconcileLostVolume(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -282,7 +282,7 @@ func TestReconcileUnavailableAndBack(t *testing.T) {
 	wantEqual(t, "events", []string{"Normal Unpacked Serving " + ref + " at " + digest + ": 1 package, 1 bundle."}, w.events())
 }
 
-// A new image that is broken takes nothing out of service.
+// An invalid new image does not stop the old content from being served.
 func TestReconcileBrokenImage(t *testing.T) {
 	w := newWorld(t)
 	good, digest := w.registry.push("good", catalogOf(pkg{name: "foo"}))
@@ -311,7 +311,7 @@ func TestReconcileBrokenImage(t *testing.T) {
 	wantEqual(t, "packages", packages, w.packages())
 }
 
-// A process that is told to stop in the middle of its work says nothing about the image.
+// A process that is stopped during a pass reports no fault.
 func TestReconcileToldToStop(t *testing.T) {
 	for name, match := range map[string]func(*http.Request) bool{"polling": heads, "unpacking": blobs} {
 		t.Run(name, func(t *testing.T) {

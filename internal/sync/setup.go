@@ -154,7 +154,7 @@ func (c *controller) followLeadership(ctx context.Context, queue workqueue.Typed
 			case <-changed:
 			}
 			changed = c.Leadership.Changed()
-			c.known.clear() // other replicas may have written what the cache lacks
+			c.known.byName.Clear() // other replicas may have written what the cache lacks
 			for _, request := range c.allRequests(ctx, nil) {
 				queue.Add(request)
 			}

@@ -54,13 +54,13 @@ type Progress interface {
 // which packages are valid, it leaves all as they are. The error is that of ctx, of the cache, or of a write that this
 // replica may not make; what the API server refuses is in the result.
 func (p Publisher) Publish(ctx context.Context, src source.Source, snap *store.Snapshot, progress Progress) (status.Packages, error) {
-	known := examine(ctx, p.Store, snap)
+	known := newValidated(ctx, p.Store, snap)
 	invalid, err := known.invalidPackages()
 	if err != nil {
 		if ctx.Err() != nil {
 			return status.Packages{}, ctx.Err()
 		}
-		result := status.Packages{Unexamined: true}
+		result := status.Packages{NotValidated: true}
 		if !errors.Is(err, store.ErrNotValidated) {
 			result.Err = fmt.Errorf("validating the packages of %s: %w", src.Name, err)
 		}
@@ -138,7 +138,7 @@ func (p Publisher) DeleteAll(ctx context.Context, catalog string) error {
 type run struct {
 	Publisher
 	builder  builder
-	known    examined
+	known    validated
 	progress Progress
 
 	mu      sync.Mutex

@@ -21,7 +21,7 @@ func (b *packageBuilder) damage(text string) {
 	content, err := os.ReadFile(name)
 	must.Succeed(b.t, err)
 	if !bytes.Contains(content, []byte(text)) {
-		b.t.Fatalf("nothing says %s", text)
+		b.t.Fatalf("the validation file has no %s", text)
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	must.Succeed(b.t, err)
@@ -30,10 +30,10 @@ func (b *packageBuilder) damage(text string) {
 	must.Succeed(b.t, err)
 }
 
-// What is damaged of valid packages is examined again, once for all of them.
-func TestExaminesAgainOnce(t *testing.T) {
+// A damaged validation file is rebuilt once, not for each package.
+func TestRevalidatesDamagedFileOnce(t *testing.T) {
 	b := newBuilder(t, sampleCatalog(t))
-	known := examine(t.Context(), b.Store, b.snapshot)
+	known := newValidated(t.Context(), b.Store, b.snapshot)
 	b.damage(`"DefaultChannel"`)
 	for _, version := range b.snapshot.Packages() {
 		if valid, err := known.load(version.Name); err != nil || valid.Name != version.Name || valid.DefaultChannel == "" {
@@ -42,21 +42,21 @@ func TestExaminesAgainOnce(t *testing.T) {
 	}
 	b.damage(`"DefaultChannel"`)
 	if _, err := known.load(b.snapshot.Packages()[0].Name); err == nil {
-		t.Error("they were examined more than once")
+		t.Error("the packages were validated more than once")
 	}
 }
 
-// Only a damaged record is examined again.
-func TestExaminesDamageOnly(t *testing.T) {
-	known := examined{examineAgain: func(cause error) error { t.Errorf("examined again after %v", cause); return nil }}
-	if _, err := readOrExamine(known, func() (int, error) { return 0, store.ErrNotValidated }); !errors.Is(err, store.ErrNotValidated) {
+// Content that is not validated yet is not validated here.
+func TestRevalidatesDamagedFileOnly(t *testing.T) {
+	known := validated{revalidate: func(cause error) error { t.Errorf("validated again after %v", cause); return nil }}
+	if _, err := readOrRevalidate(known, func() (int, error) { return 0, store.ErrNotValidated }); !errors.Is(err, store.ErrNotValidated) {
 		t.Errorf("got error %v", err)
 	}
 }
 
-// A panic in making the object of one package does not end the process, and what is published of the package stays.
+// A panic while building one OperatorPackage does not end the process, and the published object stays.
 func TestBuildPanics(t *testing.T) {
-	p := &run{known: examined{}} // without a snapshot, which panics
+	p := &run{known: validated{}} // without a snapshot, which panics
 	if err := p.ensure(t.Context(), "foo", "", &metav1.PartialObjectMetadata{}); err == nil || !strings.Contains(err.Error(), "panic: ") {
 		t.Errorf("got the error %v", err)
 	}

@@ -38,7 +38,7 @@ func Events(before, after source.Status, r Results) (events []Event) {
 	if after.Content != nil && before.Digest != after.Digest {
 		eventType, packages := corev1.EventTypeNormal, counted(r.Packages.Published, "package", "packages")
 		switch {
-		case r.Packages.Unexamined:
+		case r.Packages.NotValidated:
 			packages = "packages still being validated"
 		case r.Packages.Published == 0:
 			eventType = corev1.EventTypeWarning

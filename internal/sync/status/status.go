@@ -48,7 +48,7 @@ type Served struct {
 type Packages struct {
 	Published  int
 	Invalid    []source.InvalidPackage
-	Unexamined bool  // whether the content is still being validated; Published and Invalid are zero then
+	NotValidated bool  // whether the content is still being validated; Published and Invalid are zero then
 	Err        error // why some could not be written
 }
 
@@ -182,7 +182,7 @@ func (s *conclusion) setContent() {
 		Endpoint: served.Endpoint, UnpackedAt: served.UnpackedAt,
 		Invalid: firstInvalid(packages.Invalid), InvalidCount: len(packages.Invalid),
 	}
-	if was := s.src.Observed; packages.Unexamined && was.Content != nil && was.Digest == served.Digest { // still true
+	if was := s.src.Observed; packages.NotValidated && was.Content != nil && was.Digest == served.Digest { // still true
 		content.Packages = was.Content.Packages
 		content.Invalid, content.InvalidCount = was.Content.Invalid, was.Content.InvalidCount
 	}
@@ -243,7 +243,7 @@ func (s *conclusion) setPackagesSynced() {
 		set(metav1.ConditionFalse, v1beta1.SyncFailedReason, sentence(packages.Err))
 	case s.results.Served == nil:
 		set(metav1.ConditionFalse, v1beta1.UnavailableReason, nothingUnpacked)
-	case packages.Unexamined:
+	case packages.NotValidated:
 		set(metav1.ConditionFalse, v1beta1.UnpackingReason, "The packages are still being validated.")
 	case len(packages.Invalid) > 0:
 		first := s.Content.Invalid[0]

@@ -82,7 +82,7 @@ func TestConcluded(t *testing.T) {
 				"Ready":          "False Retrying: Polling x: timed out. The previous content is still served.",
 			},
 		},
-		{name: "unexamined", served: true, results: Results{Packages: Packages{Unexamined: true}}, want: map[string]string{
+		{name: "not validated", served: true, results: Results{Packages: Packages{NotValidated: true}}, want: map[string]string{
 			"PackagesSynced": "False Unpacking: The packages are still being validated.",
 			"Ready":          "False Unpacking: The packages are still being validated.",
 		}},
@@ -190,7 +190,7 @@ func TestConcludedStatus(t *testing.T) {
 			s.URL, s.Content = "u2", &source.Content{}
 		}},
 		{
-			"unexamined, of the same digest", Results{Served: served("sha256:old", since), Packages: Packages{Unexamined: true}},
+			"not validated, of the same digest", Results{Served: served("sha256:old", since), Packages: Packages{NotValidated: true}},
 			func(s *source.Status) { s.URL = "u2" },
 		},
 		{"behind another replica", Results{Behind: true, Served: served("sha256:older", since)}, func(*source.Status) {}},

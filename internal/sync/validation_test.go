@@ -18,8 +18,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// descriptionFile is the file that says which packages of what is served are sound.
-func (w *world) descriptionFile() string {
+// validationFile returns the file with the validation of the served packages.
+func (w *world) validationFile() string {
 	w.t.Helper()
 	served, ok := w.Store.Catalog(w.catalog)
 	if !ok {
@@ -28,39 +28,39 @@ func (w *world) descriptionFile() string {
 	return filepath.Join(w.dir, "snapshots", served.Snapshot.Key(), "packages")
 }
 
-// crashBeforeDescribing is a restart after a crash between the commit of what is served and the examination of its packages.
-func (w *world) crashBeforeDescribing() {
+// crashBeforeValidation restarts after a crash between the commit of the content and the validation of its packages.
+func (w *world) crashBeforeValidation() {
 	w.t.Helper()
-	must.Succeed(w.t, os.Remove(w.descriptionFile()))
+	must.Succeed(w.t, os.Remove(w.validationFile()))
 	w.restart()
 }
 
-// damageVerdict alters what the store says of the invalid packages of what is served.
-func (w *world) damageVerdict() {
+// damageInvalid damages the invalid packages in the validation file.
+func (w *world) damageInvalid() {
 	w.t.Helper()
-	w.damageDescription(`"reason"`)
+	w.damageValidation(`"reason"`)
 }
 
-// damageDescription alters what the store says of the packages of what is served, wherever a text is in it.
-func (w *world) damageDescription(text string) {
+// damageValidation damages the validation file wherever it has a text.
+func (w *world) damageValidation(text string) {
 	w.t.Helper()
-	b, err := os.ReadFile(w.descriptionFile())
+	b, err := os.ReadFile(w.validationFile())
 	must.Succeed(w.t, err)
 	if !bytes.Contains(b, []byte(text)) {
-		w.t.Fatalf("nothing says %s", text)
+		w.t.Fatalf("the validation file has no %s", text)
 	}
-	f, err := os.OpenFile(w.descriptionFile(), os.O_WRONLY, 0)
+	f, err := os.OpenFile(w.validationFile(), os.O_WRONLY, 0)
 	must.Succeed(w.t, err)
 	defer f.Close()
 	_, err = f.Write(bytes.ReplaceAll(b, []byte(text), bytes.ToUpper([]byte(text)))) // in place, as a disk does it
 	must.Succeed(w.t, err)
 }
 
-// As long as it is not known which packages are sound, the status says so and keeps what was found out of the content before.
-func TestUnexamined(t *testing.T) {
+// Until the packages are validated, the status reports that and keeps the counts of the same digest.
+func TestStatusBeforeValidation(t *testing.T) {
 	w := published(t, pkg{name: "foo"}, pkg{name: "bad", head: "absent"})
 	packages, want := w.packages(), w.source().Status.Content
-	w.crashBeforeDescribing()
+	w.crashBeforeValidation()
 
 	const message = "False Unpacking: The packages are still being validated."
 	conclude := func(rec *trial) (outcome, *v1beta1.CatalogSource) {
@@ -94,33 +94,33 @@ func TestUnexamined(t *testing.T) {
 	}
 }
 
-// A pass that is told to stop while packages are being examined says nothing of them.
-func TestStoppedWhileExamining(t *testing.T) {
+// A pass that is canceled during the validation reports no fault.
+func TestCanceledDuringValidation(t *testing.T) {
 	w := published(t, pkg{name: "foo"})
-	w.crashBeforeDescribing()
+	w.crashBeforeValidation()
 	rec := w.begin()
 	rec.resolve()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	if err := rec.tryUnpack(stopped); !errors.Is(err, context.Canceled) || rec.f.fault() != nil {
-		t.Errorf("the step ends with %v, the catalog is blamed for %v", err, rec.f.fault())
+		t.Errorf("got error %v and fault %v, want a canceled context and no fault", err, rec.f.fault())
 	}
 }
 
-// What is damaged of the verdicts is found out again, without the registry.
-func TestDamagedVerdict(t *testing.T) {
+// A damaged list of invalid packages is rebuilt without a request to the registry.
+func TestDamagedInvalidPackagesAreValidatedAgain(t *testing.T) {
 	w := published(t, pkg{name: "foo"}, pkg{name: "bad", head: "absent"})
 	want := w.source().Status.Content
-	w.damageVerdict()
+	w.damageInvalid()
 	w.reconcile()
 	wantEqual(t, "content", want, w.source().Status.Content)
 	wantEqual(t, "requests to the registry", nil, w.registry.take())
 }
 
-// So is what is damaged of sound packages, once for all of them, when they have to be written; and they are written.
-func TestDamagedPackages(t *testing.T) {
+// A damaged validation of valid packages is rebuilt once they must be written.
+func TestDamagedValidPackagesAreValidatedAgain(t *testing.T) {
 	w := published(t, pkg{name: "bar"}, pkg{name: "foo"})
-	w.damageDescription(`"DefaultChannel"`)
+	w.damageValidation(`"DefaultChannel"`)
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.DisplayName = "Shown" })
 	w.reconcile()
 	for _, name := range []string{"bar", "foo"} {
@@ -131,13 +131,12 @@ func TestDamagedPackages(t *testing.T) {
 	if ready := conditions(w.source())[v1beta1.ReadyCondition]; !strings.HasPrefix(ready, "True ") {
 		t.Errorf("Ready is %q", ready)
 	}
-	wantEqual(t, "requests to the registry", []string{"HEAD manifests"}, w.registry.take()) // as of every change
+	wantEqual(t, "requests to the registry", []string{"HEAD manifests"}, w.registry.take()) // as after every change
 }
 
-// A head that is damaged is not shown: the pass fails, what was published stays, and the next unpacks the content again. Nothing is
-// examined again, as that is not what is damaged.
-func TestDamagedHead(t *testing.T) {
-	w := published(t, pkg{name: "bar"}, pkg{name: "foo", description: strings.Repeat("long ", 30_000)}) // so long that its values are counted
+// With a damaged channel head the pass fails and the published packages stay. The next pass unpacks the content again.
+func TestDamagedHeadIsUnpackedAgain(t *testing.T) {
+	w := published(t, pkg{name: "bar"}, pkg{name: "foo", description: strings.Repeat("long ", 30_000)}) // long enough that its values are hashed
 	served, _ := w.Store.Catalog(w.catalog)
 	content := filepath.Join(w.dir, "snapshots", served.Snapshot.Key(), "catalog.jsonl")
 	b, err := os.ReadFile(content)
@@ -174,16 +173,16 @@ func TestDamagedHead(t *testing.T) {
 	}
 }
 
-// Where that fails, the conditions say so, what was published stays, and the registry is not asked at each retry.
-func TestDamagedVerdictStays(t *testing.T) {
+// If validating again fails, the conditions report it, the packages stay, and retries do not poll the registry.
+func TestFailedRevalidationKeepsPackages(t *testing.T) {
 	w := published(t, pkg{name: "foo"}, pkg{name: "bad", head: "absent"})
 	packages, want := w.packages(), w.source().Status.Content
-	w.damageVerdict()
+	w.damageInvalid()
 	must.Succeed(t, os.RemoveAll(filepath.Join(w.dir, "stage")))
 	w.clock.SetTime(start.Add(time.Hour)) // a poll is due
 	for range 3 {
 		if _, err := w.tryReconcile(); err == nil || !strings.Contains(err.Error(), "validating the packages") {
-			t.Errorf("the pass ends with %v, want it tried again", err)
+			t.Errorf("got error %v, want a failed validation", err)
 		}
 	}
 	wantEqual(t, "requests to the registry", []string{"HEAD manifests"}, w.registry.take())
@@ -197,14 +196,14 @@ func TestDamagedVerdictStays(t *testing.T) {
 	wantEqual(t, "packages", packages, w.packages())
 }
 
-// Catalogs whose packages are examined by the scrub have not published them, and come again; others do not.
-func TestScrubReportsExamined(t *testing.T) {
+// The scrub requeues the catalogs whose packages it validated first, and no others.
+func TestScrubRequeuesValidatedCatalogs(t *testing.T) {
 	w := published(t, pkg{name: "foo"})
 	other := w.another()
 	ref, _ := w.registry.push("other", catalogOf(pkg{name: "bar"}))
 	other.create(ref, nil)
 	other.settle()
-	w.crashBeforeDescribing()
+	w.crashBeforeValidation()
 	again := make(chan event.GenericEvent, 10)
 	w.again = again
 	w.keeper().scrub(t.Context())
@@ -213,5 +212,5 @@ func TestScrubReportsExamined(t *testing.T) {
 	for e := range again {
 		names = append(names, e.Object.GetName())
 	}
-	wantEqual(t, "to come again", []string{w.catalog}, names)
+	wantEqual(t, "requeued catalogs", []string{w.catalog}, names)
 }

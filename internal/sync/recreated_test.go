@@ -8,10 +8,9 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// madeAnew has a catalog deleted, and another one of its name made, while a replica that serves the first does not
-// look. The registry does not
-// answer any more.
-func madeAnew(t *testing.T, change func(*v1beta1.CatalogSource)) (w, away *world, first string) {
+// recreate deletes and recreates a catalog while the replica away, which serves the first one, is down. The registry
+// then refuses all requests.
+func recreate(t *testing.T, change func(*v1beta1.CatalogSource)) (w, away *world, first string) {
 	t.Helper()
 	w = newWorld(t)
 	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -28,13 +27,13 @@ func madeAnew(t *testing.T, change func(*v1beta1.CatalogSource)) (w, away *world
 	return w, away, first
 }
 
-// What a deleted catalog served is not served for another one of its name, whatever role the replica has.
-func TestMadeAnew(t *testing.T) {
+// Leaders and followers drop the content of a deleted catalog when a catalog with the same name exists.
+func TestRecreatedCatalogDropsOldContent(t *testing.T) {
 	for name, role := range map[string]role{"follower": follower, "leader": leader} {
 		t.Run(name, func(t *testing.T) {
-			_, away, first := madeAnew(t, nil)
+			_, away, first := recreate(t, nil)
 			away.Leadership = role
-			for range 2 { // as a leader, it announces first that it begins
+			for range 2 { // the first pass of a leader only announces the work
 				away.reconcile()
 			}
 			wantEqual(t, "digest", "", away.servedDigest())
@@ -54,17 +53,17 @@ func TestMadeAnew(t *testing.T) {
 	}
 }
 
-// What another replica got for the new catalog is that one's, whoever had it before: it is not taken out of service in between.
-func TestMadeAnewAsItWas(t *testing.T) {
+// A replica keeps serving the old content if another replica pulled the same content for the new catalog.
+func TestRecreatedCatalogKeepsSameContent(t *testing.T) {
 	for _, test := range []struct {
 		name, dir string
 		served    bool
 	}{
-		{"of the same directory", "", true},
-		{"of another directory", "/elsewhere", false},
+		{"same directory", "", true},
+		{"other directory", "/elsewhere", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w, away, digest := madeAnew(t, func(c *v1beta1.CatalogSource) {
+			w, away, digest := recreate(t, func(c *v1beta1.CatalogSource) {
 				if test.dir != "" {
 					c.Spec.ExtractContent = &v1beta1.ExtractContent{ConfigDir: test.dir}
 				}
@@ -76,26 +75,26 @@ func TestMadeAnewAsItWas(t *testing.T) {
 			want := map[bool]string{true: digest}[test.served]
 			wantEqual(t, "digest of the replica", want, away.servedDigest())
 			if served, _ := away.Store.Catalog(w.catalog); test.served && served.Owner != string(c.UID) {
-				t.Errorf("it is served for %s, want %s", served.Owner, c.UID)
+				t.Errorf("the content belongs to %s, want %s", served.Owner, c.UID)
 			}
 		})
 	}
 }
 
-// What an earlier release pointed to is of nobody in particular, and stays; from then on it is known whose it is.
-func TestNobodys(t *testing.T) {
+// Content that an earlier release stored has no owner. It stays and gets one.
+func TestContentWithoutOwnerStays(t *testing.T) {
 	w := newWorld(t)
 	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
 	w.settle()
 	served, _ := w.Store.Catalog(w.catalog)
-	nobodys := store.Source{Image: served.Image, Digest: digest}
-	must.Succeed(t, w.Store.Serve(t.Context(), w.catalog, nobodys, served.Snapshot))
+	ownerless := store.Source{Image: served.Image, Digest: digest}
+	must.Succeed(t, w.Store.Serve(t.Context(), w.catalog, ownerless, served.Snapshot))
 	w.restart()
 	w.registry.refuse(everything)
 	w.reconcile()
 	wantEqual(t, "digest", digest, w.servedDigest())
 	again, _ := w.Store.Catalog(w.catalog)
-	wantEqual(t, "catalog as the store has it", served.Owner+served.Basis+served.Endpoint, again.Owner+again.Basis+again.Endpoint)
-	wantEqual(t, "since when it is served", served.Since, again.Since)
+	wantEqual(t, "stored catalog", served.Owner+served.Basis+served.Endpoint, again.Owner+again.Basis+again.Endpoint)
+	wantEqual(t, "start of serving", served.Since, again.Since)
 }
