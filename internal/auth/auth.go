@@ -60,7 +60,10 @@ const (
 	denyTTL    = 30 * time.Second
 )
 
-const defaultTimeout = 5 * time.Second
+const (
+	defaultTimeout = 5 * time.Second
+	defaultMaxWait = 2 * time.Second
+)
 
 // Header is the header for a token issued for Audience; see the package comment.
 const (
@@ -74,6 +77,9 @@ type Config struct {
 	Audiences []string      // of tokens in Authorization; none: that of the API server
 	Timeout   time.Duration // of a question; 0: 5 s
 	Logger    *slog.Logger
+
+	tokenLimit flowcontrol.RateLimiter // of TokenReviews; nil: tokenRate and tokenBurst
+	maxWait    time.Duration           // for a limit; 0: 2 s
 }
 
 // User is an authenticated user.
@@ -117,12 +123,13 @@ type unansweredError struct{ error }
 func New(cfg Config) (*Authorizer, error) {
 	restConfig := rest.CopyConfig(cfg.REST)
 	restConfig.QPS = -1 // bounded sets the limits
-	tokenConfig := bounded(restConfig, flowcontrol.NewTokenBucketRateLimiter(tokenRate, tokenBurst))
-	tokenClient, err := authenticationv1client.NewForConfig(tokenConfig)
+	tokenLimit := cmp.Or(cfg.tokenLimit, flowcontrol.NewTokenBucketRateLimiter(tokenRate, tokenBurst))
+	maxWait := cmp.Or(cfg.maxWait, defaultMaxWait)
+	tokenClient, err := authenticationv1client.NewForConfig(bounded(restConfig, tokenLimit, maxWait))
 	if err != nil {
 		return nil, fmt.Errorf("creating a client for TokenReviews: %w", err)
 	}
-	accessClient, err := authorizationv1client.NewForConfig(bounded(restConfig, nil))
+	accessClient, err := authorizationv1client.NewForConfig(bounded(restConfig, nil, maxWait))
 	if err != nil {
 		return nil, fmt.Errorf("creating a client for SubjectAccessReviews: %w", err)
 	}

@@ -10,8 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/cert"
 )
 
 // The API server publishes its CA for client certificates there; see
@@ -29,16 +30,16 @@ const (
 	retryInterval = 5 * time.Second // until the API server answers for the first time
 )
 
-// authorities is the cluster's CA for client certificates, which may be several authorities. It implements the
-// CAContentProvider of the authenticator. While the ConfigMap cannot be read, the last known CA stays in use.
+// authorities is the cluster's CA for client certificates, which may be several authorities. While the ConfigMap cannot be
+// read, the last known CA stays in use.
 type authorities struct {
 	client  corev1client.ConfigMapsGetter
 	timeout time.Duration // of a read
 	logger  *slog.Logger
 
-	answered atomic.Bool                                           // the API server answered, if only with a refusal
-	current  atomic.Pointer[dynamiccertificates.CAContentProvider] // nil: none
-	problem  string                                                // the last logged error; used by read only
+	answered atomic.Bool                        // the API server answered, if only with a refusal
+	current  atomic.Pointer[x509.VerifyOptions] // nil: none
+	problem  string                             // the last logged error; used by read only
 }
 
 func (a *authorities) run(ctx context.Context) {
@@ -94,37 +95,21 @@ func (a *authorities) tryRead(ctx context.Context) error {
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", authoritiesNamespace, authoritiesName, err)
 	}
 	defer a.answered.Store(true) // after current is stored
-	bundle := configMap.Data[authoritiesKey]
-	if current := a.CurrentCABundleContent(); current != nil && bundle == string(current) {
-		return nil
-	}
-	next, err := dynamiccertificates.NewStaticCAContent(a.Name(), []byte(bundle))
+	roots, err := cert.NewPoolFromBytes([]byte(configMap.Data[authoritiesKey]))
 	if err != nil {
 		a.current.Store(nil) // the API server no longer publishes the last known CA
 		return fmt.Errorf("reading key %s of ConfigMap %s/%s: %w", authoritiesKey, authoritiesNamespace, authoritiesName, err)
 	}
-	a.current.Store(&next)
-	return nil
-}
-
-// Name is the name in messages.
-func (a *authorities) Name() string { return "client-ca" }
-
-// AddListener does nothing: the authenticator calls VerifyOptions for each certificate.
-func (a *authorities) AddListener(dynamiccertificates.Listener) {}
-
-// CurrentCABundleContent returns the CA in PEM form, nil if there is none.
-func (a *authorities) CurrentCABundleContent() []byte {
-	if current := a.current.Load(); current != nil {
-		return (*current).CurrentCABundleContent()
-	}
+	options := x509request.DefaultVerifyOptions()
+	options.Roots = roots
+	a.current.Store(&options)
 	return nil
 }
 
 // VerifyOptions returns the options for verifying client certificates, and whether there are any.
 func (a *authorities) VerifyOptions() (x509.VerifyOptions, bool) {
 	if current := a.current.Load(); current != nil {
-		return (*current).VerifyOptions()
+		return *current, true
 	}
 	return x509.VerifyOptions{}, false
 }

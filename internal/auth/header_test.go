@@ -26,7 +26,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/client-go/rest"
 
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
@@ -86,9 +86,10 @@ func TestHeaderBesideCertificate(t *testing.T) {
 	a := shared.authorizer(t, nil)
 	authority := newAuthority(t)
 	user, token := shared.serviceAccount(t, Audience)
-	content, err := dynamiccertificates.NewStaticCAContent("", authority.pem)
-	must.Succeed(t, err)
-	a.authorities.current.Store(&content)
+	options := x509request.DefaultVerifyOptions()
+	options.Roots = x509.NewCertPool()
+	options.Roots.AddCert(authority.cert)
+	a.authorities.current.Store(&options)
 	server := serveAnswers(t, a)
 	proxy := authority.client(t, "proxy")
 	if got := get(t, server, "/catalogs", "", proxy); got != "proxy|false|" {

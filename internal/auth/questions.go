@@ -19,7 +19,6 @@ const (
 	inFlight   = 16 // concurrent questions of a kind
 	tokenRate  = 50 // TokenReviews per second
 	tokenBurst = 100
-	maxWait    = 2 * time.Second // for a limit
 )
 
 // ErrBusy is the error of a question that exceeds a limit.
@@ -30,12 +29,13 @@ func backoff() wait.Backoff {
 	return wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
 }
 
-// bounded returns cfg with the limits for questions of one kind; a nil rate is no rate limit. Cached answers do not count.
-func bounded(cfg *rest.Config, rate flowcontrol.RateLimiter) *rest.Config {
+// bounded returns cfg with the limits for questions of one kind; a nil rate is no rate limit. A question fails after maxWait.
+// Cached answers do not count.
+func bounded(cfg *rest.Config, rate flowcontrol.RateLimiter, maxWait time.Duration) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	slots := make(chan struct{}, inFlight)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &limiter{next: next, slots: slots, rate: rate}
+		return &limiter{next: next, slots: slots, rate: rate, maxWait: maxWait}
 	})
 	return cfg
 }
@@ -45,11 +45,13 @@ type limiter struct {
 	next  http.RoundTripper
 	slots chan struct{}
 	rate  flowcontrol.RateLimiter // nil: no limit
+
+	maxWait time.Duration // for a slot and the rate
 }
 
 // RoundTrip calls next, or returns ErrBusy.
 func (t *limiter) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), maxWait)
+	ctx, cancel := context.WithTimeout(r.Context(), t.maxWait)
 	defer cancel()
 	if t.rate != nil {
 		if err := t.rate.Wait(ctx); err != nil { // fails at once if the wait would be too long

@@ -21,6 +21,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
@@ -103,12 +104,16 @@ func (s *apiServer) asked() (all, most int) {
 
 func (s *apiServer) authorizer(t *testing.T) *Authorizer {
 	t.Helper()
-	a, err := New(Config{
-		REST:   &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
-		Logger: slog.New(slog.DiscardHandler),
-	})
+	a, err := New(s.config())
 	must.Succeed(t, err)
 	return a
+}
+
+func (s *apiServer) config() Config {
+	return Config{
+		REST:   &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
+		Logger: slog.New(slog.DiscardHandler),
+	}
 }
 
 func reply(w http.ResponseWriter, code int, value any) {
@@ -194,9 +199,15 @@ func TestTokensPerSecond(t *testing.T) {
 	}
 }
 
-// Rights are asked about by whom the API server knows: as many as a page needs.
+// The rate limit of TokenReviews does not apply to SubjectAccessReviews. The waits are long, because a slow machine needs seconds for
+// the reviews.
 func TestManyPaths(t *testing.T) {
-	a := newAPIServer(t).authorizer(t)
+	server := newAPIServer(t)
+	cfg := server.config()
+	cfg.Timeout, cfg.maxWait = time.Minute, time.Minute
+	cfg.tokenLimit = flowcontrol.NewTokenBucketRateLimiter(0.001, 1) // one token
+	a, err := New(cfg)
+	must.Succeed(t, err)
 	var wg sync.WaitGroup
 	for i := range 400 {
 		wg.Go(func() {

@@ -35,10 +35,6 @@ type authority struct {
 }
 
 func newAuthority(now time.Time) (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("creating the key of a CA: %w", err)
-	}
 	template := &x509.Certificate{
 		// OpenSSL distinguishes CAs by their names.
 		Subject:               pkix.Name{CommonName: "catalogd serving CA " + now.UTC().Format(time.RFC3339Nano)},
@@ -49,15 +45,28 @@ func newAuthority(now time.Time) (*authority, error) {
 		IsCA:                  true,
 		MaxPathLenZero:        true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	cert, key, err := sign(template, nil)
 	if err != nil {
-		return nil, fmt.Errorf("creating the certificate of a CA: %w", err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("creating the certificate of a CA: %w", err)
+		return nil, fmt.Errorf("creating a CA: %w", err)
 	}
 	return &authority{cert: cert, key: key}, nil
+}
+
+// sign creates a key and its certificate, which the CA signs; without a CA it is self-signed.
+func sign(template *x509.Certificate, ca *authority) (*x509.Certificate, crypto.Signer, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ca == nil {
+		ca = &authority{template, key}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return cert, key, err
 }
 
 // parseAuthority parses a CA that can sign from PEM blocks.
@@ -108,10 +117,6 @@ func encodeCertificates(certs ...*x509.Certificate) []byte {
 
 // issue returns a serving certificate for host names and IP addresses.
 func (a *authority) issue(names []string, now time.Time) (*tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("creating the serving key: %w", err)
-	}
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "catalogd"},
 		NotBefore:   now.Add(-skew),
@@ -129,15 +134,11 @@ func (a *authority) issue(names []string, now time.Time) (*tls.Certificate, erro
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	leaf, key, err := sign(template, a)
 	if err != nil {
-		return nil, fmt.Errorf("signing the serving certificate: %w", err)
+		return nil, fmt.Errorf("creating the serving certificate: %w", err)
 	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("signing the serving certificate: %w", err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+	return &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}, nil
 }
 
 // needsRenewal reports whether 2/3 of the lifetime of a serving certificate are over.

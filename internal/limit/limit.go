@@ -4,16 +4,12 @@ package limit
 
 import (
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 )
 
 // ExceededError refuses a request that exceeds a limit.
-type ExceededError struct {
-	Message    string
-	RetryAfter time.Duration
-}
+type ExceededError struct{ Message string }
 
 // Error implements error.
 func (e *ExceededError) Error() string { return e.Message }
@@ -31,11 +27,10 @@ const (
 	maxFeeds = 500 // half of the default --max-connections; each holds at most one old snapshot
 
 	// A response holds up to 28 bytes for each selected blob, so all of them hold at most 235 MB.
-	freeBlobs     = 1000
-	maxBlobs      = 8 << 20
-	freeResponse  = 64 << 10 // bytes
-	maxResponses  = 256 << 20
-	retryInterval = time.Second
+	freeBlobs    = 1000
+	maxBlobs     = 8 << 20
+	freeResponse = 64 << 10 // bytes
+	maxResponses = 256 << 20
 )
 
 // New returns the limits of a process that answers at most maxQueries queries at a time.
@@ -64,10 +59,7 @@ func (s Slots) Acquire() (release func(), err error) {
 	case s.used <- struct{}{}:
 		return func() { <-s.used }, nil
 	default:
-		return nil, &ExceededError{
-			Message:    fmt.Sprintf("too many concurrent %s (limit %d); retry later", s.kind, cap(s.used)),
-			RetryAfter: retryInterval,
-		}
+		return nil, &ExceededError{fmt.Sprintf("too many concurrent %s (limit %d); retry later", s.kind, cap(s.used))}
 	}
 }
 
@@ -93,10 +85,7 @@ func (b Budget) Acquire(n int64) (release func(), err error) {
 		return func() {}, nil
 	}
 	if !b.left.TryAcquire(n) {
-		return nil, &ExceededError{
-			Message:    "too many concurrent large responses; retry later, or " + b.remedy,
-			RetryAfter: retryInterval,
-		}
+		return nil, &ExceededError{"too many concurrent large responses; retry later, or " + b.remedy}
 	}
 	return func() { b.left.Release(n) }, nil
 }

@@ -46,7 +46,7 @@ func unavailable(retryAfterSeconds int, format string, args ...any) error {
 func tooManyRequests(err *limit.ExceededError) *statusError {
 	return &statusError{
 		code: http.StatusTooManyRequests, text: err.Message,
-		headers: map[string]string{"Retry-After": strconv.Itoa(int(err.RetryAfter.Seconds()))},
+		headers: map[string]string{"Retry-After": "1"},
 	}
 }
 

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,17 +58,17 @@ func compareResults(a, b *searchResult) int {
 		cmp.Compare(a.Catalog, b.Catalog), cmp.Compare(a.Name, b.Name))
 }
 
-// best is a heap with the worst result on top, which a better one replaces.
+// best are the best results, sorted.
 type best []*searchResult
 
-func (b best) Len() int           { return len(b) }
-func (b best) Less(i, j int) bool { return compareResults(b[i], b[j]) > 0 }
-func (b best) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
-func (b *best) Push(x any)        { *b = append(*b, x.(*searchResult)) }
-func (b *best) Pop() any {
-	last := (*b)[len(*b)-1]
-	*b = (*b)[:len(*b)-1]
-	return last
+// add calls fill and inserts the result if it is among the best limit ones.
+func (b *best) add(result *searchResult, limit int, fill func()) {
+	at, _ := slices.BinarySearchFunc(*b, result, compareResults)
+	if at == limit {
+		return
+	}
+	fill()
+	*b = slices.Insert((*b)[:min(len(*b), limit-1)], at, result)
 }
 
 // searcher searches packages by words.
@@ -164,21 +163,8 @@ func (s *searcher) run(r *http.Request, catalogs []store.Catalog, query search.Q
 			found.add(result, limit, func() { s.fill(result, summary) })
 		}
 	}
-	slices.SortFunc(found, compareResults)
 	reply.Results = found
 	return reply, nil
-}
-
-// add calls fill and keeps the result if it is among the best limit ones.
-func (b *best) add(result *searchResult, limit int, fill func()) {
-	if len(*b) == limit {
-		if compareResults((*b)[0], result) < 0 {
-			return
-		}
-		heap.Pop(b)
-	}
-	fill()
-	heap.Push(b, result)
 }
 
 func (s *searcher) fill(result *searchResult, summary fbc.Summary) {

@@ -2,14 +2,16 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/utils/lru"
 
 	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -149,9 +151,8 @@ func (s *feeds) digestEvent(c store.Catalog, sent *store.Snapshot) ([]byte, erro
 
 // eventCache encodes each event once for all feeds: a catalog can have many packages and many watchers.
 type eventCache struct {
-	mu     sync.Mutex
-	events map[eventKey]func() ([]byte, error) // at most maxEvents
-	order  []eventKey                          // of events, the oldest first
+	mu     sync.Mutex // makes get atomic
+	events *lru.Cache // eventKey -> func() ([]byte, error)
 }
 
 type eventKey struct {
@@ -159,24 +160,17 @@ type eventKey struct {
 	since             int64  // Unix time in ns when to was first served
 }
 
-func newEventCache() *eventCache {
-	return &eventCache{events: make(map[eventKey]func() ([]byte, error))}
-}
+func newEventCache() *eventCache { return &eventCache{events: lru.New(maxEvents)} }
 
 func (c *eventCache) get(key eventKey, encode func() ([]byte, error)) ([]byte, error) {
 	c.mu.Lock()
-	event, ok := c.events[key]
+	event, ok := c.events.Get(key)
 	if !ok {
 		event = sync.OnceValues(encode)
-		c.events[key] = event
-		c.order = append(c.order, key)
-		if len(c.order) > maxEvents {
-			delete(c.events, c.order[0])
-			c.order = slices.Delete(c.order, 0, 1)
-		}
+		c.events.Add(key, event)
 	}
 	c.mu.Unlock()
-	return event() // encoded without the lock, so other events do not wait
+	return event.(func() ([]byte, error))() // encoded without the lock, so other events do not wait
 }
 
 func encodeEvent(kind, id string, data any) ([]byte, error) {
@@ -203,10 +197,7 @@ type feed struct {
 // send writes and flushes text unless err is set. It then clears the deadline of the write, because a silent feed is not
 // stalled.
 func (f *feed) send(text []byte, err error) {
-	if f.err != nil {
-		return
-	}
-	if f.err = err; f.err != nil {
+	if f.err = cmp.Or(f.err, err); f.err != nil {
 		return
 	}
 	if _, f.err = f.w.Write(text); f.err != nil {

@@ -210,7 +210,7 @@ func TestWatchersShareEvents(t *testing.T) {
 	}
 }
 
-// TestEventCache asks for each of many events from many feeds at once.
+// TestEventCache requests each of many events for many feeds at once.
 func TestEventCache(t *testing.T) {
 	cache, feeds := newEventCache(), sync.WaitGroup{}
 	for i := range 3 * int64(maxEvents) {
@@ -225,8 +225,8 @@ func TestEventCache(t *testing.T) {
 		}
 		feeds.Wait()
 	}
-	if len(cache.events) != maxEvents || len(cache.order) != maxEvents {
-		t.Errorf("%d events are kept, want %d", len(cache.events), maxEvents)
+	if n := cache.events.Len(); n != maxEvents {
+		t.Errorf("the cache holds %d events, want %d", n, maxEvents)
 	}
 }
 

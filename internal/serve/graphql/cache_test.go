@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// A query that is known is answered as one that is not, and its variables are held against the limits each time.
-func TestKnownQuery(t *testing.T) {
+// A cached query has the same reply, and its variables are checked against the limits each time.
+func TestCachedQuery(t *testing.T) {
 	cfg := config()
 	h := New(cfg)
 	url := serveAll(t, h, openStore(t).Catalogs)
 	const query = `query($n: Int!) { packages(first: $n) { nodes { name } } }`
 	first := post(t, url, query, "n", 1)
 	if _, known := h.queries.Get(t.Context(), query); !known {
-		t.Error("the query is not kept")
+		t.Error("the query is not cached")
 	}
 	if second := post(t, url, query, "n", 1); second.body != first.body || second.status != http.StatusOK {
 		t.Errorf("got %s\nwant %s", second.body, first.body)
@@ -34,13 +34,13 @@ func TestKnownQuery(t *testing.T) {
 	post(t, url, long, "n", 1)
 	for _, query := range []string{wrong, long} {
 		if _, known := h.queries.Get(t.Context(), query); known {
-			t.Errorf("%.40q is kept", query)
+			t.Errorf("%.40q is cached", query)
 		}
 	}
 	for i := range 2 * maxCached {
 		post(t, url, query+strings.Repeat(" ", i+1), "n", 1)
 	}
-	if n := len(h.queries.documents); n != maxCached {
-		t.Errorf("%d queries are kept, want %d", n, maxCached)
+	if n := h.queries.documents.Len(); n != maxCached {
+		t.Errorf("the cache holds %d queries, want %d", n, maxCached)
 	}
 }

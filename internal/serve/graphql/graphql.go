@@ -19,6 +19,7 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/extension"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql/graph"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -36,9 +37,9 @@ type Config struct {
 type Handler struct {
 	Config
 	executor *executor.Executor
-	queries  *queryCache
+	queries  queryCache
 	cache    *graph.Cache
-	large    chan struct{} // one slot for each request beyond Limits.Memory
+	large    *semaphore.Weighted // requests beyond Limits.Memory
 }
 
 // New returns a handler.
@@ -50,7 +51,7 @@ func New(cfg Config) *Handler {
 	h := &Handler{
 		Config:   cfg,
 		executor: executor.New(graph.NewSchema()),
-		large:    make(chan struct{}, cfg.Limits.Large),
+		large:    semaphore.NewWeighted(int64(cfg.Limits.Large)),
 		queries:  newQueryCache(),
 		cache:    graph.NewCache(),
 	}
@@ -66,9 +67,8 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// ServeCatalogs answers a request over the given catalogs. It sets Content-Type. For a reply with errors it removes
-// the cache headers that the
-// caller set. Other large requests may wait until w has taken the reply, so w should buffer it for slow clients.
+// ServeCatalogs answers a request over the given catalogs. It sets Content-Type. For a reply with errors it removes the cache
+// headers that the caller set. Other large requests may wait until w has taken the reply, so w should buffer it for slow clients.
 func (h *Handler) ServeCatalogs(w http.ResponseWriter, r *http.Request, catalogs []store.Catalog) {
 	mediaType, bad := negotiate(r)
 	var params *gqlgen.RawParams
@@ -79,18 +79,30 @@ func (h *Handler) ServeCatalogs(w http.ResponseWriter, r *http.Request, catalogs
 		bad.write(w, mediaType)
 		return
 	}
-	failures := &failures{logger: h.Logger}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), h.Limits.Time,
 		fmt.Errorf("the request took longer than %v (limit of one request): select fewer packages or fields, or use a smaller first",
 			h.Limits.Time))
 	defer cancel()
-	turn := &turn{slots: h.large}
-	defer turn.end() // after w has taken the reply
-	response := h.execute(context.WithValue(ctx, failuresKey{}, failures), turn, params, catalogs)
+	var slots int64
+	defer func() { h.large.Release(slots) }() // after w has taken the reply
+	grow := func() error {
+		if h.large.Acquire(ctx, 1) != nil {
+			return fmt.Errorf("too many concurrent large queries (limit %d): %w", h.Limits.Large, context.Cause(ctx))
+		}
+		slots = 1
+		return nil
+	}
+	var failed sync.Once
+	logFirst := func(err error) {
+		failed.Do(func() { h.Logger.ErrorContext(ctx, "answering a GraphQL query", slog.Any("error", err)) })
+	}
+	response := h.execute(context.WithValue(ctx, logKey{}, logFirst), grow, params, catalogs)
 	write(w, mediaType, statusOf(mediaType, response), response)
 }
 
-func (h *Handler) execute(ctx context.Context, turn *turn, params *gqlgen.RawParams, catalogs []store.Catalog) (response *gqlgen.Response) {
+func (h *Handler) execute(
+	ctx context.Context, grow func() error, params *gqlgen.RawParams, catalogs []store.Catalog,
+) (response *gqlgen.Response) {
 	defer func() { // gqlgen recovers only in resolvers
 		if cause := recover(); cause != nil {
 			err := present(ctx, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
@@ -98,10 +110,9 @@ func (h *Handler) execute(ctx context.Context, turn *turn, params *gqlgen.RawPar
 		}
 	}()
 	request := graph.NewRequest(graph.Options{
-		BaseURL: h.BaseURL, Priority: h.Priority, Limits: h.Limits.Limits, Cache: h.cache,
-		Grow: func() error { return turn.await(ctx) },
+		BaseURL: h.BaseURL, Priority: h.Priority, Limits: h.Limits.Limits, Cache: h.cache, Grow: grow,
 	}, catalogs)
-	defer context.AfterFunc(ctx, func() { request.Stop(timeOver(ctx)) })()
+	defer context.AfterFunc(ctx, func() { request.Stop(&graph.Error{Code: graph.CodeLimit, Message: context.Cause(ctx).Error()}) })()
 	response = h.run(graph.WithRequest(gqlgen.StartOperationTrace(ctx), request), params)
 	if reason := request.Stopped(); reason != nil {
 		// Each field that was not resolved has an error with this reason.
@@ -119,52 +130,15 @@ func (h *Handler) run(ctx context.Context, params *gqlgen.RawParams) *gqlgen.Res
 	return respond(ctx)
 }
 
-// timeOver returns the reason of a context's end.
-func timeOver(ctx context.Context) *graph.Error {
-	return &graph.Error{Code: graph.CodeLimit, Message: context.Cause(ctx).Error()}
-}
-
-// turn is the slot of a large request.
-type turn struct {
-	slots chan struct{}
-	taken bool
-}
-
-// await waits for a slot until ctx ends.
-func (t *turn) await(ctx context.Context) error {
-	select {
-	case t.slots <- struct{}{}:
-		t.taken = true
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("too many concurrent large queries (limit %d): %w", cap(t.slots), context.Cause(ctx))
-	}
-}
-
-func (t *turn) end() {
-	if t.taken {
-		<-t.slots
-	}
-}
-
 // null is the data of an aborted reply.
 var null = []byte("null")
 
-type failuresKey struct{}
+type logKey struct{}
 
-// failures logs the first internal error of a request; the others mostly have the same cause.
-type failures struct {
-	logger *slog.Logger
-	once   sync.Once
-}
-
-func (f *failures) log(ctx context.Context, err error) {
-	f.once.Do(func() { f.logger.ErrorContext(ctx, "answering a GraphQL query", slog.Any("error", err)) })
-}
-
+// logCause logs the first internal error of a request; the others mostly have the same cause.
 func logCause(ctx context.Context, err error) {
-	if f, ok := ctx.Value(failuresKey{}).(*failures); ok {
-		f.log(ctx, err)
+	if logFirst, ok := ctx.Value(logKey{}).(func(error)); ok {
+		logFirst(err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package graphql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -32,28 +33,21 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	orDefault(&l.Body, 128<<10)
-	orDefault(&l.Query, 100_000)
-	orDefault(&l.Tokens, 5_000)
-	orDefault(&l.Repeats, 500)
-	orDefault(&l.Depth, 15)
-	orDefault(&l.Complexity, 20_000)
-	orDefault(&l.Time, 10*time.Second)
-	orDefault(&l.Read, 32<<20)
-	orDefault(&l.Decoded, 500_000)
-	orDefault(&l.Reply, 32<<20)
-	orDefault(&l.Values, 100_000)
-	orDefault(&l.Edges, 10_000)
-	orDefault(&l.Memory, 8<<20)
-	orDefault(&l.Large, 2)
+	l.Body = cmp.Or(l.Body, 128<<10)
+	l.Query = cmp.Or(l.Query, 100_000)
+	l.Tokens = cmp.Or(l.Tokens, 5_000)
+	l.Repeats = cmp.Or(l.Repeats, 500)
+	l.Depth = cmp.Or(l.Depth, 15)
+	l.Complexity = cmp.Or(l.Complexity, 20_000)
+	l.Time = cmp.Or(l.Time, 10*time.Second)
+	l.Read = cmp.Or(l.Read, 32<<20)
+	l.Decoded = cmp.Or(l.Decoded, 500_000)
+	l.Reply = cmp.Or(l.Reply, 32<<20)
+	l.Values = cmp.Or(l.Values, 100_000)
+	l.Edges = cmp.Or(l.Edges, 10_000)
+	l.Memory = cmp.Or(l.Memory, 8<<20)
+	l.Large = cmp.Or(l.Large, 2)
 	return l
-}
-
-func orDefault[T comparable](value *T, otherwise T) {
-	var zero T
-	if *value == zero {
-		*value = otherwise
-	}
 }
 
 // guard rejects a query that is too long, too deep or too wide before gqlgen validates it. Some validation rules and the complexity walk a
@@ -61,7 +55,7 @@ func orDefault[T comparable](value *T, otherwise T) {
 type guard struct {
 	Limits
 	schema gqlgen.ExecutableSchema
-	known  *queryCache // queries that passed
+	known  queryCache // queries that passed
 }
 
 func (*guard) ExtensionName() string { return "Guard" }

@@ -215,7 +215,7 @@ func TestManifestsAreDecodedValues(t *testing.T) {
 	}
 }
 
-// A request that takes much memory has its turn when another such has ended; small ones do not wait.
+// A large request waits for the end of another one; small requests do not wait.
 func TestLargeRequestsWaitForEachOther(t *testing.T) {
 	st := openStore(t)
 	cfg := config()
@@ -223,22 +223,28 @@ func TestLargeRequestsWaitForEachOther(t *testing.T) {
 	const small, large = `{ catalogs { name } }`, `{ bundles { nodes { name version properties { value } } } }`
 	h := New(cfg)
 	url := serveAll(t, h, st.Catalogs)
-	h.large <- struct{}{} // another request's
+	take := func() {
+		if !h.large.TryAcquire(1) {
+			t.Fatal("the slot is taken")
+		}
+	}
+	take() // as another request does
 	post(t, url, large).wantError(t, "LIMIT_EXCEEDED", "50ms")
-	<-h.large // the other ends; of ours nothing is left
+	h.large.Release(1)
+	take() // the failed request holds nothing
 	cfg.Limits.Time = time.Minute
 
 	h = New(cfg)
 	url = serveAll(t, h, st.Catalogs)
-	h.large <- struct{}{}
+	take()
 	ask[any](t, url, small)
 	answered := make(chan reply)
 	go func() { answered <- post(t, url, large) }()
-	<-h.large
+	h.large.Release(1)
 	if got := <-answered; len(got.Errors) > 0 {
 		t.Errorf("got %s", got.body)
 	}
-	ask[any](t, url, large) // the turn is over
+	ask[any](t, url, large) // the slot is free again
 }
 
 func TestLimitOnEdges(t *testing.T) {

@@ -125,7 +125,7 @@ var intact = answer{[]string{"p", "q"}, "p.v2"}
 // The cache must not keep a head that was read from a damaged channel before the damage was detected.
 func TestCacheKeepsNoHeadOfDamagedChannel(t *testing.T) {
 	for name, heal := range map[string]func(*testing.T, *store.Store){
-		"restored":         func(t *testing.T, st *store.Store) { scrub(t, st) },
+		"restored":       func(t *testing.T, st *store.Store) { scrub(t, st) },
 		"unpacked again": func(t *testing.T, st *store.Store) { scrub(t, st, "c"); unpack(t, st) },
 	} {
 		t.Run(name, func(t *testing.T) {
