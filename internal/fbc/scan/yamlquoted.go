@@ -1,9 +1,6 @@
 package scan
 
-import (
-	"bytes"
-	"unicode/utf8"
-)
+import "bytes"
 
 // endOfQuoted returns the position after the quoted scalar that begins at i, or of the end of the line.
 func endOfQuoted(in []byte, i int) int {
@@ -99,36 +96,6 @@ func (t *yamlText) escape() bool {
 	case ' ':
 		t.out = append(t.out, c)
 		return true
-	case 'r':
-		t.out = appendRune(t.out, '\r')
-		return true
-	case 'x':
-		return t.hex(2)
-	case 'u':
-		return t.hex(4)
-	case 'U':
-		return t.hex(8)
 	}
 	return false
-}
-
-// hex writes the character with the code in the next n digits.
-func (t *yamlText) hex(n int) bool {
-	if len(t.in)-t.pos < n {
-		return false
-	}
-	r := uint64(0)
-	for _, c := range t.in[t.pos : t.pos+n] {
-		d := bytes.IndexByte([]byte("0123456789abcdef"), c|0x20)
-		if d < 0 || c < '0' {
-			return false
-		}
-		r = r<<4 | uint64(d)
-	}
-	t.pos += n
-	if r > utf8.MaxRune || !utf8.ValidRune(rune(r)) {
-		return false
-	}
-	t.out = appendRune(t.out, rune(r))
-	return true
 }

@@ -12,7 +12,6 @@ const (
 	classPlainStop              // may end a plain scalar, or needs an escape
 	classMayResolve             // may begin a plain scalar that is not a string
 	classNumber                 // may be part of a number
-	classFlowText               // is text anywhere in a flow collection
 )
 
 var yamlClass = newYAMLClasses()
@@ -29,12 +28,11 @@ func newYAMLClasses() (class [256]uint8) {
 	class['\n'] &^= classBanned
 	class['\t'] &^= classBanned
 	class[0x7f] = classBanned
-	const digits, letters = "0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	const digits = "0123456789"
 	add(" -?:,[]{}#&*!|>'\"%@`", classIndicator)
 	add(":#\"\\", classPlainStop)
 	add(digits+"+-.yYnNtTfFoO~<", classMayResolve)
 	add(digits+"abcdefABCDEFxXoO_+-.", classNumber)
-	add(digits+letters+"_./-", classFlowText)
 	return class
 }
 

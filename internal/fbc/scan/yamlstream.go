@@ -135,9 +135,8 @@ var errUnsplit = errors.New("the documents cannot be told apart by their separat
 
 // yamlStream splits a stream of YAML documents at its separators: the lines that begin with "---" and a blank.
 // The library accepts such a line only as a separator: a block scalar is indented, a plain one ends there, and
-// it is an error within quotes or brackets. That needs line breaks of "
-// " only and valid characters. At other input, or at a document that is too large, splitting ends with
-// errUnsplit.
+// it is an error within quotes or brackets. That needs line breaks of "\n" only and valid characters. At other
+// input, or at a document that is too large, splitting ends with errUnsplit.
 type yamlStream struct {
 	r   io.Reader
 	src *boundedReader // underlies r, and has the limit
@@ -225,8 +224,7 @@ func (s *yamlStream) fill() error {
 	return err
 }
 
-// check looks for invalid characters, and for byte order marks and line breaks other than "
-// ", which the library interprets.
+// check looks for invalid characters, and for byte order marks and line breaks other than "\n", which the library interprets.
 func (s *yamlStream) check() {
 	for s.checked < len(s.buf) {
 		s.checked = skipPrintable(s.buf, s.checked)
@@ -254,8 +252,7 @@ func (s *yamlStream) check() {
 	}
 }
 
-// skipPrintable skips most bytes at or after i that are printable ASCII or "
-// ", eight at a time.
+// skipPrintable skips most bytes at or after i that are printable ASCII or "\n", eight at a time.
 func skipPrintable(b []byte, i int) int {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {

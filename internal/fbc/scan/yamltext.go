@@ -13,8 +13,8 @@ const (
 )
 
 // yamlText converts a YAML document to compact JSON in one pass, with the same result as yamlWriter. It supports
-// the usual syntax of catalogs: block mappings and sequences, all styles of scalars, comments, flow
-// collections on one line. For everything else, and for errors, its methods return false.
+// the usual syntax of catalogs: block mappings and sequences, all styles of scalars, comments, empty flow
+// collections. For everything else, and for errors, its methods return false.
 //
 // Columns are those of libyaml's scanner: a collection has the column of its first key or dash, and the scalars
 // in it have a greater one.
@@ -183,7 +183,7 @@ func (t *yamlText) block(n, m int) bool {
 	return t.scalar(n)
 }
 
-// scalar writes a scalar or a flow collection in a collection in column n, and moves to the next content.
+// scalar writes a scalar or an empty flow collection in a collection in column n, and moves to the next content.
 func (t *yamlText) scalar(n int) bool {
 	switch c := t.in[t.pos]; c {
 	case '"', '\'':
@@ -191,7 +191,7 @@ func (t *yamlText) scalar(n int) bool {
 	case '|', '>':
 		return t.blockScalar(n)
 	case '[', '{':
-		return t.flow() && t.endLine()
+		return t.emptyCollection() && t.endLine()
 	}
 	return t.plain(n)
 }
@@ -232,12 +232,8 @@ func (t *yamlText) key() bool {
 			return false
 		}
 	}
-	return t.in[t.pos] == ':' && isBlank(t.in[t.pos+1]) && t.isKeyText(start)
-}
-
-// isKeyText reports whether the text from start to pos can be a key without the indicator "?".
-func (t *yamlText) isKeyText(start int) bool {
-	return t.pos-start <= maxTextKey && bytes.IndexByte(t.in[start:t.pos], '\n') < 0
+	return t.in[t.pos] == ':' && isBlank(t.in[t.pos+1]) &&
+		t.pos-start <= maxTextKey && bytes.IndexByte(t.in[start:t.pos], '\n') < 0
 }
 
 // quoteKey makes a string of the key in t.out[start:], which may be a number or a boolean. It declines null.
@@ -251,70 +247,16 @@ func (t *yamlText) quoteKey(start int) bool {
 	return string(t.out[start:]) != `"null"`
 }
 
-// flow writes the flow collection at pos. It must end on the same line and contain only simple scalars and collections.
-func (t *yamlText) flow() bool {
-	if t.depth++; t.depth > maxTextDepth {
-		return false
-	}
+// emptyCollection writes the empty flow collection at pos, and moves behind it.
+func (t *yamlText) emptyCollection() bool {
 	open := t.in[t.pos]
 	end := open + 2 // ']' or '}'
-	t.out = append(t.out, open)
 	t.pos++
 	t.skipSpaces()
-	for t.in[t.pos] != end {
-		if open == '{' && !t.flowKey() || !t.flowNode() {
-			return false
-		}
-		t.skipSpaces()
-		if t.in[t.pos] == ',' {
-			t.out = append(t.out, ',')
-			t.pos++
-			t.skipSpaces()
-			if t.in[t.pos] != end {
-				continue
-			}
-		}
-		if t.in[t.pos] != end || t.out[len(t.out)-1] == ',' {
-			return false
-		}
+	if t.in[t.pos] != end {
+		return false
 	}
-	t.out = append(t.out, end)
 	t.pos++
-	t.depth--
+	t.out = append(t.out, open, end)
 	return true
-}
-
-// flowKey writes a key of a flow mapping and its colon, and moves to the value.
-func (t *yamlText) flowKey() bool {
-	start, outStart := t.pos, len(t.out)
-	if c := t.in[t.pos]; c == '[' || c == '{' || !t.flowNode() || t.in[t.pos] != ':' || !t.isKeyText(start) {
-		return false
-	}
-	if !t.quoteKey(outStart) {
-		return false
-	}
-	t.out = append(t.out, ':')
-	t.pos++
-	colon := t.pos - 1
-	t.skipSpaces()
-	return t.pos-1 > colon || t.in[colon-1] == '"' || t.in[colon-1] == '\''
-}
-
-// flowNode writes a node of a flow collection: a quoted scalar, a simple plain one, or a collection.
-func (t *yamlText) flowNode() bool {
-	start := t.pos
-	switch c := t.in[t.pos]; c {
-	case '"', '\'':
-		return t.quoted(c) && bytes.IndexByte(t.in[start:t.pos], '\n') < 0
-	case '[', '{':
-		return t.flow()
-	case '-':
-		t.pos++
-	}
-	for first := t.pos; yamlClass[t.in[t.pos]]&classFlowText != 0; t.pos++ {
-		if t.pos == first && t.in[t.pos] == '-' {
-			return false
-		}
-	}
-	return t.pos > start && t.in[t.pos-1] != '-' && t.plainText(start, t.pos)
 }
