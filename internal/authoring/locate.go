@@ -1,17 +1,13 @@
 package authoring
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -45,36 +41,51 @@ func (l *linter) locate() ([]Fault, error) {
 
 // locateIn finds the lines of the faults in a file.
 func locateIn(fsys fs.FS, name string, faults []pending) ([]Fault, error) {
-	f, err := fsys.Open(name)
+	text, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // byte order mark
 	slices.SortStableFunc(faults, func(a, b pending) int {
 		return cmp.Or(cmp.Compare(a.blob.at.Line, b.blob.at.Line), cmp.Compare(a.blob.at.Offset, b.blob.at.Offset))
 	})
-	scan := newScanner(f)
-	var out []Fault
-	var text []byte // the blob at start
-	var start point
+	out := make([]Fault, len(faults))
+	start, offset := point{1, 1}, int64(0) // of text in the file
 	for i, p := range faults {
 		if i == 0 || p.blob != faults[i-1].blob {
-			if err := scan.to(p.blob.at); err != nil {
-				return nil, fmt.Errorf("reading %s again: %w", name, err)
-			}
-			start, text = scan.point, nil
+			skipped := before(text, start.line, offset, p.blob.at)
+			text, start, offset = text[len(skipped):], start.after(skipped), offset+int64(len(skipped))
 		}
 		at := start
-		if len(p.path) > 0 {
-			if text == nil {
-				text = textAt(f, scan.offset, p.blob.at.Line > 0)
-			}
-			at = find(text, start, p.blob.at.Line > 0, p.path)
+		switch line := p.blob.at.Line; {
+		case line > start.line: // the YAML library also counts lines that end in "\r"
+			at = point{line, 1}
+		case line > 0:
+			at = findYAML(text, start, p.path)
+		default:
+			at = start.after(text[:findJSON(text, p.path)])
 		}
 		p.File, p.Line, p.Column = name, at.line, at.column
-		out = append(out, p.Fault)
+		out[i] = p.Fault
 	}
 	return out, nil
+}
+
+// before returns the text before a blob. line and offset are those of text in the file.
+func before(text []byte, line int, offset int64, at scan.Position) []byte {
+	if at.Line == 0 {
+		rest := text[min(at.Offset-offset, int64(len(text))):]
+		return text[:len(text)-len(bytes.TrimLeft(rest, " \t\r\n"))]
+	}
+	n := 0
+	for ; line < at.Line; line++ {
+		i := bytes.IndexByte(text[n:], '\n')
+		if i < 0 {
+			return text
+		}
+		n += i + 1
+	}
+	return text[:n]
 }
 
 // point is a position in a text: line and column in characters, both from 1.
@@ -82,103 +93,14 @@ type point struct{ line, column int }
 
 // after returns the end of a text that begins at p.
 func (p point) after(text []byte) point {
-	for _, c := range text {
-		p.pass(c)
+	last := bytes.LastIndexByte(text, '\n')
+	if last < 0 {
+		return point{p.line, p.column + utf8.RuneCount(text)}
 	}
-	return p
+	return point{p.line + bytes.Count(text, []byte("\n")), 1 + utf8.RuneCount(text[last+1:])}
 }
 
-func (p *point) pass(c byte) {
-	switch {
-	case c == '\n':
-		p.line, p.column = p.line+1, 1
-	case c < 0x80 || c >= 0xc0: // the first byte of a character
-		p.column++
-	}
-}
-
-// scanner reads a file once and tracks the position.
-type scanner struct {
-	r      *bufio.Reader
-	mark   int64 // bytes of the byte order mark
-	offset int64 // in the file
-	point
-}
-
-const byteOrderMark = "\xef\xbb\xbf"
-
-func newScanner(r io.Reader) *scanner {
-	s := &scanner{r: bufio.NewReader(r), point: point{1, 1}}
-	if head, _ := s.r.Peek(len(byteOrderMark)); string(head) == byteOrderMark {
-		_, _ = s.r.Discard(len(byteOrderMark)) // peeked before
-		s.mark = int64(len(byteOrderMark))
-		s.offset = s.mark
-	}
-	return s
-}
-
-// to advances to the beginning of a blob.
-func (s *scanner) to(at scan.Position) error {
-	for {
-		c, err := s.r.ReadByte()
-		if errors.Is(err, io.EOF) { // the YAML library also counts lines that end in "\r"
-			s.point = point{max(at.Line, s.line), 1}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		arrived := s.line >= at.Line
-		if at.Line == 0 {
-			arrived = s.offset >= s.mark+at.Offset && strings.IndexByte(" \t\r\n", c) < 0
-		}
-		if arrived {
-			return s.r.UnreadByte()
-		}
-		s.offset++
-		s.pass(c)
-	}
-}
-
-// maxYAMLBytes limits the text of a document; catalogd accepts less.
-const maxYAMLBytes = 8 << 20
-
-// textAt returns the original text of the blob at offset, nil if that is impossible; the fault is then at its
-// beginning.
-func textAt(f fs.File, offset int64, isYAML bool) []byte {
-	file, ok := f.(io.ReaderAt)
-	if !ok {
-		return nil
-	}
-	rest := io.NewSectionReader(file, offset, math.MaxInt64-offset)
-	if !isYAML {
-		var text json.RawMessage
-		_ = json.NewDecoder(rest).Decode(&text) // decoded before
-		return text
-	}
-	var text []byte
-	r := bufio.NewReader(io.LimitReader(rest, maxYAMLBytes))
-	for {
-		line, err := r.ReadBytes('\n')
-		if len(text) > 0 && bytes.HasPrefix(line, []byte("---")) {
-			return text
-		}
-		text = append(text, line...)
-		if err != nil {
-			return text
-		}
-	}
-}
-
-// find returns the position of the value at path, or of its closest parent.
-func find(text []byte, start point, isYAML bool, path []any) point {
-	if isYAML {
-		return findYAML(text, start, path)
-	}
-	return start.after(text[:findJSON(text, path)])
-}
-
-// findJSON returns the offset of the value.
+// findJSON returns the offset of the value at path, or of its closest parent.
 func findJSON(text []byte, path []any) int {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	at := 0
@@ -214,12 +136,19 @@ func enter(dec *json.Decoder, step any) bool {
 	return false
 }
 
+// findYAML returns the position of the value at path, or of its closest parent.
 func findYAML(text []byte, start point, path []any) (at point) {
 	defer func() {
 		if recover() != nil { // a panic of the library costs only the line
 			at = start
 		}
 	}()
+	if len(path) == 0 {
+		return start
+	}
+	if end := bytes.Index(text, []byte("\n---")); end >= 0 {
+		text = text[:end+1]
+	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
 		return start // for example an anchor of another document
