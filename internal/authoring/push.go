@@ -49,13 +49,8 @@ func ParseTag(ref string, opts Options) (name.Tag, error) {
 	return tag, nil
 }
 
-// Push pushes an image of catalogimage and returns its reference by digest. Registries at loopback addresses may
-// use plain HTTP.
-func Push(ctx context.Context, index v1.ImageIndex, tag name.Tag, opts Options) (name.Digest, error) {
-	digest, err := index.Digest()
-	if err != nil {
-		return name.Digest{}, fmt.Errorf("computing the digest: %w", err)
-	}
+// Push pushes an image of catalogimage. Registries at loopback addresses may use plain HTTP.
+func Push(ctx context.Context, index v1.ImageIndex, tag name.Tag, opts Options) error {
 	updates := make(chan v1.Update, 100)
 	counted := make(chan struct{})
 	var done, total atomic.Int64
@@ -69,13 +64,13 @@ func Push(ctx context.Context, index v1.ImageIndex, tag name.Tag, opts Options) 
 		}
 	}()
 	end := opts.watch(func() (int64, int64) { return done.Load(), total.Load() })
-	err = remote.WriteIndex(tag, index, append(opts.remote(), remote.WithContext(ctx), remote.WithProgress(updates))...)
+	err := remote.WriteIndex(tag, index, append(opts.remote(), remote.WithContext(ctx), remote.WithProgress(updates))...)
 	<-counted // WriteIndex closes updates on every path
 	end()
 	if err != nil {
-		return name.Digest{}, explainPush(tag, err)
+		return explainPush(tag, err)
 	}
-	return tag.Context().Digest(digest.String()), nil
+	return nil
 }
 
 func explainPush(tag name.Tag, err error) error {

@@ -128,7 +128,7 @@ func push(ctx context.Context, s *session.Session, req pushRequest) (*pushed, er
 		return nil, fmt.Errorf("computing the digest: %w", err)
 	}
 	if req.dryRun == "none" {
-		if _, err := authoring.Push(ctx, index, tag, access); err != nil {
+		if err := authoring.Push(ctx, index, tag, access); err != nil {
 			return nil, err
 		}
 	}
