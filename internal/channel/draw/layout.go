@@ -4,9 +4,6 @@ package draw
 import (
 	"slices"
 	"strings"
-	"unicode"
-
-	"golang.org/x/text/width"
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
 )
@@ -132,41 +129,4 @@ func reasons(e channel.Edge) string {
 		texts[i] = r.String()
 	}
 	return strings.Join(texts, ", ")
-}
-
-// displayWidth returns the number of terminal columns of a clean text.
-func displayWidth(text string) int {
-	n := 0
-	for _, r := range text {
-		n += runeWidth(r)
-	}
-	return n
-}
-
-func runeWidth(r rune) int {
-	if unicode.In(r, unicode.Mn, unicode.Me) {
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
-}
-
-// truncate cuts a text to a width that includes the mark of the cut.
-func truncate(text string, limit int, mark string) string {
-	if displayWidth(text) <= limit {
-		return text
-	}
-	left := limit - displayWidth(mark)
-	if left < 0 {
-		return ""
-	}
-	for i, r := range text {
-		if left -= runeWidth(r); left < 0 {
-			return strings.TrimRight(text[:i], " ") + mark
-		}
-	}
-	return text
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/channel/channeltest"
+	"github.com/operator-catalogs/catalogd/internal/textwidth"
 )
 
 var update = flag.Bool("update", false, "update the golden files")
@@ -103,7 +104,7 @@ func checkRendered(t *testing.T, g *channel.Graph) {
 			checkLines(t, got.String(), mermaidLine)
 		case "ascii.txt":
 			for line := range strings.Lines(got.String()) {
-				if w := displayWidth(strings.TrimSuffix(line, "\n")); w > 40 {
+				if w := textwidth.Of(strings.TrimSuffix(line, "\n")); w > 40 {
 					t.Fatalf("a line takes %d columns: %q", w, line)
 				}
 			}

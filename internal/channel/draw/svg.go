@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/textwidth"
 )
 
 // Measures of the picture, in pixels.
@@ -76,9 +77,9 @@ func newSVG(l *layout) *svg {
 	label, tags, remark := 0, 0.0, 0
 	for i := range l.rows {
 		r := &l.rows[i]
-		label = max(label, displayWidth(r.label))
+		label = max(label, textwidth.Of(r.label))
 		tags = math.Max(tags, tagsWidth(r.tags()))
-		remark = max(remark, displayWidth(strings.Join(l.remarks(r), "; ")))
+		remark = max(remark, textwidth.Of(strings.Join(l.remarks(r), "; ")))
 	}
 	label = min(label, 40)
 	s.arcs0 = svgMargin + s.reach
@@ -86,8 +87,8 @@ func newSVG(l *layout) *svg {
 	s.version = s.lane0 + float64(max(0, l.lanes-1))*s.laneStep + 24
 	s.tags = s.version + float64(label)*svgVersionPx + 14
 	s.remarksAt = s.tags + tags
-	title := svgLegend + math.Max(float64(displayWidth(channel.Clean(l.graph.Channel.Package)))*svgTitlePx,
-		float64(displayWidth(channel.Clean(s.subtitle())))*svgSubtitlePx)
+	title := svgLegend + math.Max(float64(textwidth.Of(channel.Clean(l.graph.Channel.Package)))*svgTitlePx,
+		float64(textwidth.Of(channel.Clean(s.subtitle())))*svgSubtitlePx)
 	text := s.remarksAt + float64(remark)*svgRemarkPx
 	s.width = math.Ceil(math.Min(svgMaxWidth, math.Max(svgMinWidth, math.Max(text, title)+svgMargin)))
 	return s
@@ -117,9 +118,9 @@ func (s *svg) open() {
 	s.p("<style>\n%s%s</style>\n", svgStyle, s.highlightStyle())
 	s.p(`<rect class="bg" width="100%%" height="100%%"/>` + "\n")
 	most := int((s.width - svgLegend - svgMargin) / svgTitlePx)
-	s.p(`<text class="h1" x="%d" y="42">%s</text>`+"\n", svgMargin, esc(truncate(channel.Clean(name.Package), most, "…")))
+	s.p(`<text class="h1" x="%d" y="42">%s</text>`+"\n", svgMargin, esc(textwidth.Truncate(channel.Clean(name.Package), most, "…")))
 	most = int((s.width - svgLegend - svgMargin) / svgSubtitlePx)
-	s.p(`<text class="h2" x="%d" y="68">%s</text>`+"\n", svgMargin, esc(truncate(channel.Clean(s.subtitle()), most, "…")))
+	s.p(`<text class="h2" x="%d" y="68">%s</text>`+"\n", svgMargin, esc(textwidth.Truncate(channel.Clean(s.subtitle()), most, "…")))
 	s.legend()
 }
 
@@ -227,7 +228,7 @@ func (s *svg) row(i int) {
 	if r.Deprecated != "" {
 		class += " gone"
 	}
-	s.p(`<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, px(s.version), px(y+4.5), esc(truncate(r.label, 40, "…")))
+	s.p(`<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, px(s.version), px(y+4.5), esc(textwidth.Truncate(r.label, 40, "…")))
 	x := s.tags
 	for _, tag := range r.tags() {
 		w := tagWidth(tag)
@@ -238,7 +239,7 @@ func (s *svg) row(i int) {
 	}
 	if text := strings.Join(s.remarks(r), "; "); text != "" {
 		most := int((s.width - svgMargin - s.remarksAt) / svgRemarkPx)
-		s.p(`<text class="note" x="%s" y="%s">%s</text>`+"\n", px(s.remarksAt), px(y+4), esc(truncate(text, most, "…")))
+		s.p(`<text class="note" x="%s" y="%s">%s</text>`+"\n", px(s.remarksAt), px(y+4), esc(textwidth.Truncate(text, most, "…")))
 	}
 	s.p("</g>\n")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/textwidth"
 )
 
 // Role is the meaning of a piece of text, for colors.
@@ -40,8 +41,8 @@ func Text(w io.Writer, graph *channel.Graph, o TextOptions) error {
 	out := bufio.NewWriter(w)
 	t := &textWriter{TextOptions: o, glyphs: g, layout: l, out: out}
 	for i := range l.rows {
-		t.lanes = max(t.lanes, displayWidth(t.prefix(&l.rows[i])))
-		t.version = max(t.version, displayWidth(l.rows[i].label))
+		t.lanes = max(t.lanes, textwidth.Of(t.prefix(&l.rows[i])))
+		t.version = max(t.version, textwidth.Of(l.rows[i].label))
 	}
 	for i := range l.rows {
 		if i > 0 && l.isGap(i) {
@@ -65,7 +66,7 @@ type textWriter struct {
 func (t *textWriter) prefix(r *row) string {
 	p := r.prefix(t.glyphs)
 	if t.Width > 0 {
-		p = truncate(p, t.Width/2, t.glyphs.more)
+		p = textwidth.Truncate(p, t.Width/2, t.glyphs.more)
 	}
 	return p
 }
@@ -112,9 +113,9 @@ func (t *textWriter) row(r *row) {
 // put writes a text, cut to the width.
 func (t *textWriter) put(role Role, text string) {
 	if t.Width > 0 {
-		text = truncate(text, t.Width-t.column, t.glyphs.more)
+		text = textwidth.Truncate(text, t.Width-t.column, t.glyphs.more)
 	}
-	t.column += displayWidth(text)
+	t.column += textwidth.Of(text)
 	if t.Paint != nil && text != "" {
 		text = t.Paint(role, text)
 	}

@@ -1,7 +1,6 @@
 package output
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -226,8 +225,8 @@ func UnknownFormat(format string, valid []string) error {
 	return exit.Usagef("unknown format %q; valid formats are %s", format, strings.Join(valid, ", "))
 }
 
-// yamlPrinter returns kubectl's YAML printer, fed with JSON in which every character that YAML does not accept is escaped. kubectl's own
-// prints nothing for such texts.
+// yamlPrinter returns kubectl's YAML printer, fed with JSON in which characters that YAML does not accept, such as C1 controls, are escaped.
+// kubectl's own prints nothing for such texts.
 func (f *Format) yamlPrinter() printers.ResourcePrinter {
 	ofJSON := &printers.YAMLPrinter{}
 	var printer printers.ResourcePrinter = printers.ResourcePrinterFunc(func(object runtime.Object, w io.Writer) error {
@@ -235,25 +234,13 @@ func (f *Format) yamlPrinter() printers.ResourcePrinter {
 		if err != nil {
 			return err
 		}
-		return ofJSON.PrintObj(&runtime.Unknown{Raw: escapeForYAML(text)}, w)
+		escaped := escape(string(text), func(r rune) bool { return r <= 0xFFFF && !unicode.IsGraphic(r) })
+		return ofJSON.PrintObj(&runtime.Unknown{Raw: []byte(escaped)}, w)
 	})
 	if !f.flags.JSONYamlPrintFlags.ShowManagedFields {
 		printer = &printers.OmitManagedFieldsPrinter{Delegate: printer}
 	}
 	return printer
-}
-
-// escapeForYAML escapes characters that YAML does not accept, such as C1 controls, in compact JSON.
-func escapeForYAML(text []byte) []byte {
-	var b bytes.Buffer
-	for _, r := range string(text) {
-		if r <= 0xFFFF && !unicode.IsGraphic(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.Bytes()
 }
 
 // Lines writes formatted text to a terminal until a write fails.

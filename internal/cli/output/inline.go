@@ -1,51 +1,53 @@
 package output
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/util"
 )
 
-// A piece of a line of Markdown, in one style. A line break in its text is one that the author wants.
-type piece struct {
-	text  string
-	style Style
-}
-
-// inline are the pieces of a paragraph.
-func (m *markdown) inline(parent ast.Node, style Style) []piece {
-	var pieces []piece
+// inline renders the content of a paragraph. Newlines in the result are the author's line breaks.
+func (m *markdown) inline(parent ast.Node, style Style) string {
+	var b strings.Builder
 	for node := parent.FirstChild(); node != nil; node = node.NextSibling() {
-		pieces = append(pieces, m.span(node, style)...)
+		b.WriteString(m.span(node, style))
 	}
-	return pieces
+	return b.String()
 }
 
-func (m *markdown) span(node ast.Node, style Style) []piece {
+func (m *markdown) span(node ast.Node, style Style) string {
 	switch node := node.(type) {
 	case *ast.Text:
-		return []piece{{m.text(node), style}}
+		return m.paint(style, m.text(node))
 	case *ast.String:
-		return []piece{{Text(string(node.Value)), style}}
+		return m.paint(style, Text(string(node.Value)))
 	case *ast.CodeSpan:
 		return m.inline(node, Cyan)
 	case *ast.Emphasis:
 		return m.inline(node, style.with([]Style{Italic, Bold}[min(node.Level, 2)-1]))
 	case *ast.AutoLink:
-		return []piece{{Text(string(node.URL(m.source))), style.with(Underline)}}
+		return m.paint(style.with(Underline), Text(string(node.URL(m.source))))
 	case *ast.Link:
 		return m.link(m.inline(node, style), string(node.Destination))
 	case *ast.RawHTML:
 		if html := strings.ToLower(string(node.Segments.Value(m.source))); strings.HasPrefix(html, "<br") {
-			return []piece{{"\n", style}}
+			return "\n"
 		}
-		return nil
+		return ""
 	}
-	return m.inline(node, style) // an image is its text
+	return m.inline(node, style) // the text of an image
 }
 
-// text is that of a node, which has the escapes and entities of the source still.
+var word = regexp.MustCompile(`[^ \n]+`)
+
+// paint paints each word separately, so that the text can be wrapped.
+func (m *markdown) paint(style Style, text string) string {
+	return word.ReplaceAllStringFunc(text, func(word string) string { return m.to.Paint(style, word) })
+}
+
+// text returns the text of a node and resolves its escapes and entities.
 func (m *markdown) text(node *ast.Text) string {
 	value := node.Segment.Value(m.source)
 	if _, code := node.Parent().(*ast.CodeSpan); !code && !node.IsRaw() {
@@ -61,24 +63,21 @@ func (m *markdown) text(node *ast.Text) string {
 	return text
 }
 
-// link shows where a link leads, unless that is what its text says.
-func (m *markdown) link(shown []piece, destination string) []piece {
-	var b strings.Builder
-	for _, p := range shown {
-		b.WriteString(p.text)
-	}
+// link adds the destination to the text of a link, unless they are equal.
+func (m *markdown) link(text, destination string) string {
 	destination = Line(destination)
-	text := strings.TrimSpace(b.String())
-	if destination == "" || strings.HasPrefix(destination, "#") || strings.TrimPrefix(destination, "mailto:") == text {
-		return shown
+	plain := strings.TrimSpace(unpainted(text))
+	if destination == "" || strings.HasPrefix(destination, "#") || strings.TrimPrefix(destination, "mailto:") == plain {
+		return text
 	}
-	if text == "" {
-		return []piece{{destination, Underline}}
+	address := m.paint(Underline, destination)
+	if plain == "" {
+		return address
 	}
-	return append(shown, piece{" (", Plain}, piece{destination, Underline}, piece{")", Plain})
+	return text + " (" + address + ")"
 }
 
-// with is a style in which another is, too.
+// with returns the combination of two styles.
 func (s Style) with(other Style) Style {
 	if s == Plain {
 		return other
@@ -86,70 +85,13 @@ func (s Style) with(other Style) Style {
 	return s + ";" + other
 }
 
-// wrap makes lines of pieces, broken at spaces. A word that is longer than a line stays whole: it is an address, mostly.
-func (m *markdown) wrap(pieces []piece, columns int) []string {
+// wrap breaks a text into lines, at spaces. Repeated spaces and line breaks count once.
+func wrap(text string, columns int) []string {
 	var lines []string
-	var line strings.Builder
-	used := 0
-	end := func() {
-		if used > 0 {
-			lines = append(lines, line.String())
+	for line := range strings.SplitSeq(text, "\n") {
+		if words := word.FindAllString(line, -1); words != nil {
+			lines = append(lines, fill(words, columns)...)
 		}
-		line.Reset()
-		used = 0
 	}
-	for _, word := range words(pieces) {
-		if word == nil {
-			end()
-			continue
-		}
-		size := 0
-		for _, p := range word {
-			size += width(p.text)
-		}
-		if used > 0 && used+1+size > columns {
-			end()
-		}
-		if used > 0 {
-			line.WriteByte(' ')
-			used++
-		}
-		for _, p := range word {
-			line.WriteString(m.to.Paint(p.style, p.text))
-		}
-		used += size
-	}
-	end()
 	return lines
-}
-
-// words are the pieces between spaces, which may be of several styles; nil is where the author broke the line.
-func words(pieces []piece) [][]piece {
-	var all [][]piece
-	var word []piece
-	end := func() {
-		if len(word) > 0 {
-			all = append(all, word)
-		}
-		word = nil
-	}
-	for _, p := range pieces {
-		for rest := p.text; rest != ""; {
-			i := strings.IndexAny(rest, " \n")
-			if i < 0 {
-				word = append(word, piece{rest, p.style})
-				break
-			}
-			if i > 0 {
-				word = append(word, piece{rest[:i], p.style})
-			}
-			end()
-			if rest[i] == '\n' {
-				all = append(all, nil)
-			}
-			rest = rest[i+1:]
-		}
-	}
-	end()
-	return all
 }

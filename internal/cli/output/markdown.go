@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -12,7 +13,7 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// The bounds of a text in Markdown: longer lines are hard to read, deeper ones and longer texts are no descriptions.
+// Limits of a text in Markdown. Longer lines are hard to read; deeper nesting and longer texts do not occur in descriptions.
 const (
 	maxMarkdownWidth   = 100
 	minMarkdownWidth   = 20
@@ -23,11 +24,10 @@ const (
 
 var markdownParser = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify)).Parser()
 
-// nested is a line that begins many quotes and lists, one in the other, for which the parser takes time that grows
-// with the square of the depth.
+// nested matches the beginning of a line that opens many nested quotes and lists. The parser needs quadratic time for them.
 var nested = regexp.MustCompile(fmt.Sprintf(`(?m)^[ \t]*(?:(?:>|[-+*][ \t]|\d{1,9}[.)][ \t])[ \t]*){%d,}`, maxMarkdownDepth+2))
 
-// flatten makes of such a line's beginning what is as deep as is rendered. One of hyphens or asterisks alone is a ruler.
+// flatten reduces the depth of a match of nested. A line of hyphens or asterisks alone is a ruler.
 func flatten(begin string) string {
 	if strings.Trim(begin, "- ") == "" || strings.Trim(begin, "* ") == "" {
 		return begin
@@ -35,14 +35,11 @@ func flatten(begin string) string {
 	return strings.Repeat("> ", maxMarkdownDepth+2)
 }
 
-// broad is the line below the head of a table that makes it so broad that nobody reads it. Each row is filled up to
-// it, be it ever so short, so
-// that a text of a few kilobytes would take gigabytes.
+// broad matches the delimiter row of a table with many columns. The parser fills each row up to their number, so a text of a few kilobytes
+// would need gigabytes.
 var broad = regexp.MustCompile(fmt.Sprintf(`(?:[ \t]*:?-+:?[ \t]*\|){%d,}`, maxMarkdownColumns))
 
-// Markdown makes lines of a text in Markdown that came from elsewhere, wrapped to the terminal. Where there are no
-// colors, there are none in
-// it.
+// Markdown renders an untrusted text in Markdown, wrapped to the width of the terminal.
 func (t *Terminal) Markdown(source string) string {
 	if len(source) > maxMarkdown {
 		source = source[:maxMarkdown] + "\n\n…"
@@ -66,7 +63,7 @@ type markdown struct {
 	source []byte
 }
 
-// blocks renders what stands below each other in a node, with an empty line between two.
+// blocks renders the blocks of a node, separated by empty lines.
 func (m *markdown) blocks(parent ast.Node, columns, depth int) []string {
 	var lines []string
 	list, _ := parent.(*ast.ListItem)
@@ -90,13 +87,13 @@ func (m *markdown) block(node ast.Node, columns, depth int) []string {
 	}
 	switch node := node.(type) {
 	case *ast.Heading:
-		return m.wrap(m.inline(node, Bold), columns)
+		return wrap(m.inline(node, Bold), columns)
 	case *ast.Paragraph, *ast.TextBlock:
-		return m.wrap(m.inline(node, Plain), columns)
+		return wrap(m.inline(node, Plain), columns)
 	case *ast.CodeBlock, *ast.FencedCodeBlock:
 		return m.code(node)
 	case *ast.HTMLBlock:
-		return m.wrap([]piece{{text: withoutTags(string(node.Lines().Value(m.source)))}}, columns)
+		return wrap(withoutTags(string(node.Lines().Value(m.source))), columns)
 	case *ast.ThematicBreak:
 		return []string{strings.Repeat("─", min(columns, minMarkdownWidth))}
 	case *ast.Blockquote:
@@ -129,12 +126,13 @@ func (m *markdown) list(list *ast.List, columns, depth int) []string {
 		if len(lines) > 0 && !list.IsTight {
 			lines = append(lines, "")
 		}
-		lines = append(lines, prefixed(m.blocks(item, columns-width(mark), depth+1), mark, strings.Repeat(" ", width(mark)))...)
+		indent := utf8.RuneCountInString(mark)
+		lines = append(lines, prefixed(m.blocks(item, columns-indent, depth+1), mark, strings.Repeat(" ", indent))...)
 	}
 	return lines
 }
 
-// prefixed indents lines, the first in another way than those that follow.
+// prefixed adds prefixes to the first line and to the others.
 func prefixed(lines []string, first, rest string) []string {
 	for i := range lines {
 		prefix := rest
@@ -151,11 +149,7 @@ func (m *markdown) table(table *east.Table, columns int) []string {
 	for row := table.FirstChild(); row != nil; row = row.NextSibling() {
 		var texts []string
 		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
-			var b strings.Builder
-			for _, p := range m.inline(cell, Plain) {
-				b.WriteString(p.text)
-			}
-			texts = append(texts, b.String())
+			texts = append(texts, unpainted(m.inline(cell, Plain)))
 		}
 		if _, ok := row.(*east.TableHeader); ok {
 			for _, name := range texts {
@@ -177,7 +171,7 @@ var (
 	tag     = regexp.MustCompile(`<[^<>]*>`)
 )
 
-// withoutTags is what remains of HTML for a reader of text.
+// withoutTags returns the text of HTML.
 func withoutTags(html string) string {
 	return tag.ReplaceAllString(comment.ReplaceAllString(html, ""), "")
 }

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// seldom is the interval of lines for the same stage.
-const seldom = 15 * time.Second
+// repeatInterval is the interval of lines for the same stage.
+const repeatInterval = 15 * time.Second
 
-// A Progress shows the progress of long work: in one line that it overwrites or, where that is impossible, in a line for each stage and
-// one more now and then.
+// A Progress shows the progress of long work in one line that it overwrites. Where that is impossible, it prints a line for each stage and
+// repeats it at intervals.
 type Progress struct {
-	to    *Terminal
-	now   func() time.Time
-	stage string
-	told  time.Time
-	shown bool // whether a line must be erased
+	to      *Terminal
+	now     func() time.Time
+	stage   string
+	printed time.Time // the line of the stage
+	shown   bool      // whether a line must be erased
 }
 
 // Progress returns a Progress on the terminal.
@@ -29,16 +29,16 @@ func (p *Progress) Show(stage, detail string) {
 	}
 	if p.to.Live {
 		if p.to.Width > 1 {
-			line = Cut(line, p.to.Width-1) // one that fills the last column makes some terminals begin another
+			line = cut(line, p.to.Width-1) // some terminals begin a new line after the last column
 		}
 		fmt.Fprintf(p.to, "\r\x1b[K%s", line)
 		p.shown = true
 		return
 	}
-	if stage == p.stage && p.now().Sub(p.told) < seldom {
+	if stage == p.stage && p.now().Sub(p.printed) < repeatInterval {
 		return
 	}
-	p.stage, p.told = stage, p.now()
+	p.stage, p.printed = stage, p.now()
 	fmt.Fprintln(p.to, line)
 }
 

@@ -16,7 +16,7 @@ func TestProgress(t *testing.T) {
 	steps := []step{
 		{0, "Downloading", "1 MiB"},
 		{time.Second, "Downloading", "2 MiB"},
-		{seldom, "Downloading", "3 MiB"},
+		{repeatInterval, "Downloading", "3 MiB"},
 		{time.Second, "Indexing", "\x1b[2J"},
 	}
 	tests := []struct {

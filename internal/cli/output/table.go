@@ -6,56 +6,57 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/operator-catalogs/catalogd/internal/textwidth"
 )
 
-// A Column of a table. Rows are told apart by columns without Drop: these are the last to be cut.
+// A Column of a table. If the table is too wide, columns are cut or dropped. Columns without Drop identify the rows, so they come last.
 type Column struct {
 	Name  string
-	Wide  bool                    // shown only if all is wanted
-	Right bool                    // numbers
-	Least int                     // how narrow it may become before any is left out; 0: it is not cut before
-	Drop  int                     // when it is left out where not even cut columns fit: those with 1 first; 0: last
-	Apart bool                    // whether it counts as one without Drop unless all its cells are the same
-	Known bool                    // whether the command line gives the value; dropped like an empty column
+	Wide  bool                    // shown only with Options.Wide
+	Right bool                    // right-aligned, for numbers
+	Least int                     // the minimum width when the column is cut; 0: cut only if dropping columns does not suffice
+	Drop  int                     // the order in which columns are dropped, 1 first; 0: last
+	Apart bool                    // whether Drop applies only if all cells are equal
+	Known bool                    // whether the command line gives the value; dropped first, as empty columns are
 	Style func(cell string) Style // nil: plain
-	Mark  []string                // what is bold wherever it stands in a cell, in any case
+	Mark  []string                // words to print bold, in any case
 }
 
-// enough of most cells is there to tell rows apart by them.
-const enough = 10
+// minWidth is the width at which most cells are still distinct.
+const minWidth = 10
 
-// gap is what stands between two columns, as in kubectl's tables.
+// gap is the space between columns, as in kubectl's tables.
 const gap = 3
 
-// A Table is what a command lists.
+// A Table is a list for a person.
 type Table struct {
 	Columns []Column
-	Rows    [][]string // as many cells as columns each, of any text
+	Rows    [][]string // a cell of any text for each column
 }
 
-// Options say how to show a table.
+// Options configure the output of a table.
 type Options struct {
-	Wide      bool // all columns, none of them cut
+	Wide      bool // show all columns uncut
 	NoHeaders bool
 }
 
-// Print writes a table: aligned by what the characters take on the screen, and not wider than the terminal. Where it would be, columns
-// that tell nothing are left out, texts are cut, if that is not enough columns are left out by what they are worth,
-// and at last names are cut.
+// Print writes an aligned table, no wider than the terminal. To fit, it drops known and empty columns, then cuts texts down to their Least,
+// then drops columns by Drop, and finally cuts names.
 func (t *Terminal) Print(table Table, opts Options) error {
 	s := t.Stream(table.Columns, opts)
 	s.whole = true
 	return s.Print(table.Rows...)
 }
 
-// A Stream is a table whose rows come one after another.
+// A Stream is a table whose rows arrive over time.
 type Stream struct {
 	to      *Terminal
 	columns []Column
 	opts    Options
-	whole   bool  // whether the first rows are all
-	shown   []int // which columns are
-	widths  []int // of these; nil before the first rows
+	whole   bool  // whether the first rows are all rows
+	shown   []int // the indexes of the shown columns
+	widths  []int // of the shown columns; nil before the first rows
 }
 
 // Stream begins a table.
@@ -69,7 +70,7 @@ func (t *Terminal) Stream(columns []Column, opts Options) *Stream {
 	return s
 }
 
-// Print adds rows, at first below the headers. They are aligned with those before them, as far as these were wide enough.
+// Print adds rows, and before the first ones the header. A column becomes wider if its cells need it.
 func (s *Stream) Print(rows ...[]string) error {
 	lines := make([][]string, 0, len(rows)+1)
 	header := s.widths == nil && !s.opts.NoHeaders
@@ -83,15 +84,15 @@ func (s *Stream) Print(rows ...[]string) error {
 		}
 		lines = append(lines, cells)
 	}
-	cut := s.to.Width > 0 && !s.opts.Wide
-	if cut && s.widths == nil {
-		s.leaveOut(lines, lines[len(lines)-len(rows):])
+	isBounded := s.to.Width > 0 && !s.opts.Wide
+	if isBounded && s.widths == nil {
+		s.dropColumns(lines, lines[len(lines)-len(rows):])
 	}
 	widths := measure(lines, s.shown)
 	for n := range s.widths {
 		widths[n] = max(widths[n], s.widths[n])
 	}
-	if cut {
+	if isBounded {
 		shrink(widths, s.leasts(widths), s.to.Width)
 	}
 	s.widths = widths
@@ -103,31 +104,26 @@ func (s *Stream) Print(rows ...[]string) error {
 	return nil
 }
 
-// leaveOut leaves out columns that tell nothing until the others fit, and then more until those fit, if they are cut.
-// Of those that are worth
-// the same the last is left out.
-func (s *Stream) leaveOut(lines, rows [][]string) {
+// dropColumns drops columns until the others fit, cut if necessary. Of columns with the same Drop, the last is dropped first.
+func (s *Stream) dropColumns(lines, rows [][]string) {
 	for len(s.shown) > 1 {
 		widths := measure(lines, s.shown)
 		if total(widths) <= s.to.Width {
 			return
 		}
 		n := slices.IndexFunc(s.shown, func(i int) bool { return s.columns[i].Known || (i > 0 && s.whole && isEmpty(rows, i)) })
-		if n < 0 && total(s.leasts(widths)) <= s.to.Width {
-			return
-		}
 		if n < 0 {
-			n = s.leastWorth(rows)
+			if total(s.leasts(widths)) <= s.to.Width {
+				return
+			}
+			n = s.nextToDrop(rows)
 		}
 		if n < 0 {
 			for n = range widths {
-				widths[n] = min(widths[n], enough)
+				widths[n] = min(widths[n], minWidth)
 			}
 			if total(widths) <= s.to.Width {
 				return
-			}
-			for n = len(widths) - 1; n > 1 && s.columns[s.shown[n]].Least > 0; { // a text tells something even if it is cut
-				n--
 			}
 		}
 		s.shown = slices.Delete(s.shown, n, n+1)
@@ -138,20 +134,20 @@ func isEmpty(rows [][]string, column int) bool {
 	return !slices.ContainsFunc(rows, func(row []string) bool { return row[column] != "" })
 }
 
-// leastWorth is which of the columns is the next to be left out; -1 if rows are told apart by all.
-func (s *Stream) leastWorth(rows [][]string) int {
-	least, worth := -1, math.MaxInt
+// nextToDrop returns the shown column with the lowest Drop, or -1 if all columns identify the rows.
+func (s *Stream) nextToDrop(rows [][]string) int {
+	next, lowest := -1, math.MaxInt
 	for n := 1; n < len(s.shown); n++ {
 		c := s.columns[s.shown[n]]
 		differs := func(row []string) bool { return row[s.shown[n]] != rows[0][s.shown[n]] }
-		if c.Drop > 0 && c.Drop <= worth && (!c.Apart || !slices.ContainsFunc(rows, differs)) {
-			least, worth = n, c.Drop
+		if c.Drop > 0 && c.Drop <= lowest && (!c.Apart || !slices.ContainsFunc(rows, differs)) {
+			next, lowest = n, c.Drop
 		}
 	}
-	return least
+	return next
 }
 
-// leasts are how narrow columns of these widths may become before any is left out.
+// leasts returns the widths to which columns are cut before any is dropped by Drop.
 func (s *Stream) leasts(widths []int) []int {
 	leasts := slices.Clone(widths)
 	for n, i := range s.shown {
@@ -162,7 +158,7 @@ func (s *Stream) leasts(widths []int) []int {
 	return leasts
 }
 
-// total is the width of a line.
+// total returns the width of a line.
 func total(widths []int) int {
 	sum := gap * (len(widths) - 1)
 	for _, w := range widths {
@@ -183,18 +179,18 @@ func measure(lines [][]string, shown []int) []int {
 	widths := make([]int, len(shown))
 	for _, line := range lines {
 		for n, i := range shown {
-			widths[n] = max(widths[n], width(line[i]))
+			widths[n] = max(widths[n], textwidth.Of(line[i]))
 		}
 	}
 	return widths
 }
 
-// shrink takes from the widest column until all fit: from those that are wider than the least they need, and if there are none from any.
-func shrink(widths, leasts []int, most int) {
+// shrink narrows the widest column until a line has at most limit columns. Columns that are wider than their least width go first.
+func shrink(widths, leasts []int, limit int) {
 	for n := range widths {
-		widths[n] = min(widths[n], most) // limits the loop below
+		widths[n] = min(widths[n], limit) // bounds the loop below
 	}
-	for over := total(widths) - most; over > 0; over-- {
+	for over := total(widths) - limit; over > 0; over-- {
 		widest, spare := 0, false
 		for n, w := range widths {
 			if s := w > leasts[n]; (s && !spare) || (s == spare && w > widths[widest]) {
@@ -212,7 +208,7 @@ func (t *Terminal) line(columns []Column, shown, widths []int, cells []string, h
 	var b strings.Builder
 	for n, i := range shown {
 		text := cutCell(cells[i], widths[n])
-		space := strings.Repeat(" ", widths[n]-width(text))
+		space := strings.Repeat(" ", widths[n]-textwidth.Of(text))
 		painted := text
 		switch {
 		case header:
@@ -235,7 +231,7 @@ func (t *Terminal) line(columns []Column, shown, widths []int, cells []string, h
 	return strings.TrimRight(b.String(), " ")
 }
 
-// mark has words bold in a text.
+// mark prints words of a text bold.
 func (t *Terminal) mark(text string, words []string) string {
 	if !t.Colors {
 		return text
@@ -248,7 +244,18 @@ func (t *Terminal) mark(text string, words []string) string {
 		func(found string) string { return t.Paint(Bold, found) })
 }
 
-// ByValue is a Column.Style of cells that have few values.
+// ByValue returns a Column.Style for cells with few values.
 func ByValue(styles map[string]Style) func(string) Style {
 	return func(cell string) Style { return styles[cell] }
+}
+
+// cut shortens a text to a width, with an ellipsis.
+func cut(text string, limit int) string { return textwidth.Truncate(text, limit, "…") }
+
+// cutCell shortens a name in the middle, because its end is often a version, and other texts at their end.
+func cutCell(text string, limit int) string {
+	if limit < minWidth || strings.Contains(text, " ") {
+		return cut(text, limit)
+	}
+	return textwidth.TruncateMiddle(text, limit, "…")
 }

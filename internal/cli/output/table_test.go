@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/operator-catalogs/catalogd/internal/textwidth"
 )
 
 // TestNarrowTable: empty columns are left out first, then texts are cut, and then columns are left out by what they
@@ -119,7 +121,7 @@ func FuzzTable(f *testing.F) {
 			}
 		}
 		for line := range strings.Lines(styles.ReplaceAllString(b.String(), "")) {
-			if is := width(strings.TrimSuffix(line, "\n")); is > most {
+			if is := textwidth.Of(strings.TrimSuffix(line, "\n")); is > most {
 				t.Errorf("a line of %d columns in a terminal of %d: %q", is, most, line)
 			}
 		}

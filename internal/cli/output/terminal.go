@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 )
 
@@ -86,15 +85,8 @@ func (t *Terminal) Paint(style Style, text string) string {
 
 // Line returns an untrusted text as one line, without control characters and characters that change the direction of writing.
 func Line(text string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case isHarmful(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text))
+	text = Text(strings.ReplaceAll(text, "\r", " "))
+	return strings.TrimSpace(strings.ReplaceAll(text, "\n", " "))
 }
 
 // Text is Line for several lines.
@@ -116,12 +108,16 @@ func Text(text string) string {
 
 // JSON is Text for JSON. Harmful characters are escaped, so the value stays the same.
 func JSON(text string) string {
-	if strings.IndexFunc(text, isEscaped) < 0 {
-		return text
-	}
+	return escape(text, func(r rune) bool {
+		return isHarmful(r) && r != '\n' && r != '\r' && r != '\t' // in JSON, these three occur only between values
+	})
+}
+
+// escape escapes the selected characters of JSON, which are at most U+FFFF.
+func escape(text string, selected func(rune) bool) string {
 	var b strings.Builder
 	for _, r := range text {
-		if isEscaped(r) {
+		if selected(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)
@@ -130,31 +126,6 @@ func JSON(text string) string {
 	return b.String()
 }
 
-// isEscaped excludes line ends and tabs: in JSON, these occur only between values.
-func isEscaped(r rune) bool { return isHarmful(r) && r != '\n' && r != '\r' && r != '\t' }
-
 func isHarmful(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
-}
-
-// width returns the number of columns of a text. Characters of ambiguous width count as narrow, as in terminals outside East Asia.
-func width(text string) int { return narrow.StringWidth(text) }
-
-var narrow = &runewidth.Condition{}
-
-// Cut shortens a text to a width, with an ellipsis.
-func Cut(text string, most int) string {
-	if width(text) <= most {
-		return text
-	}
-	return narrow.Truncate(text, most, "…")
-}
-
-// cutCell shortens a name in the middle, because its end is often a version, and other texts at their end.
-func cutCell(text string, most int) string {
-	if width(text) <= most || most < enough || strings.Contains(text, " ") {
-		return Cut(text, most)
-	}
-	begin := narrow.Truncate(text, (most-1)/2, "")
-	return begin + narrow.TruncatePrefix(text, most-width(begin), "…")
 }
