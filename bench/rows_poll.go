@@ -165,7 +165,8 @@ func (e *env) countPolls(ctx context.Context, d *daemon) (c pollCosts, err error
 		return c, err
 	}
 	c.cpu = after.cpu - before.cpu
-	c.polls, c.requests, c.heads, c.writes = after.polls-before.polls, after.requests-before.requests, after.heads-before.heads, after.writes-before.writes
+	c.polls, c.requests = after.polls-before.polls, after.requests-before.requests
+	c.heads, c.writes = after.heads-before.heads, after.writes-before.writes
 	for path, now := range after.files {
 		if before.files[path] != now {
 			c.files++

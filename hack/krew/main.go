@@ -19,7 +19,8 @@ import (
 	"github.com/operator-catalogs/catalogd/hack/reproducible"
 )
 
-const usage = `krew builds the archives of the plugin kubectl-catalog for several platforms, and the manifest by which krew installs it from them.
+const usage = `krew builds the archives of the plugin kubectl-catalog for several platforms, and the manifest by which krew installs
+it from them.
 
 Usage, in the root of the repository:
   go run ./hack/krew --version v1.2.3 [flags]

@@ -59,7 +59,8 @@ func (p *pkg) checkHeads(valid *fbc.Package) (described bool, err error) {
 		if !errors.Is(err, fbc.ErrNoCSV) {
 			reason = "has a ClusterServiceVersion that cannot be used: " + oneLine(err)
 		}
-		p.fault(p.blob(fbc.SchemaChannel, ch.Name), "no-csv", nil, "channel %q is missing in the OperatorPackage: its head %q %s", ch.Name, ch.Head, reason)
+		p.fault(p.blob(fbc.SchemaChannel, ch.Name), "no-csv", nil,
+			"channel %q is missing in the OperatorPackage: its head %q %s", ch.Name, ch.Head, reason)
 	}
 	if hidden == len(valid.Channels) {
 		p.report.Hidden = append(p.report.Hidden, p.name)

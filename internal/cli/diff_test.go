@@ -17,38 +17,49 @@ import (
 const diffBefore = `
 {"schema":"olm.package","name":"same","defaultChannel":"c"}
 {"schema":"olm.channel","package":"same","name":"c","entries":[{"name":"same.v1"}]}
-{"schema":"olm.bundle","package":"same","name":"same.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"same","version":"1.0.0"}}]}
+{"schema":"olm.bundle","package":"same","name":"same.v1","image":"i",
+	"properties":[{"type":"olm.package","value":{"packageName":"same","version":"1.0.0"}}]}
 {"schema":"olm.package","name":"gone","defaultChannel":"c"}
 {"schema":"olm.channel","package":"gone","name":"c","entries":[{"name":"gone.v1"}]}
-{"schema":"olm.bundle","package":"gone","name":"gone.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"gone","version":"1.0.0"}}]}
+{"schema":"olm.bundle","package":"gone","name":"gone.v1","image":"i",
+	"properties":[{"type":"olm.package","value":{"packageName":"gone","version":"1.0.0"}}]}
 {"schema":"olm.package","name":"moved","defaultChannel":"a"}
 {"schema":"olm.channel","package":"moved","name":"a","entries":[{"name":"moved.v1"}]}
 {"schema":"olm.channel","package":"moved","name":"b","entries":[{"name":"moved.v1"}]}
 {"schema":"olm.channel","package":"moved","name":"old","entries":[{"name":"moved.v1"}]}
-{"schema":"olm.bundle","package":"moved","name":"moved.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"moved","version":"1.0.0"}}]}
+{"schema":"olm.bundle","package":"moved","name":"moved.v1","image":"i",
+	"properties":[{"type":"olm.package","value":{"packageName":"moved","version":"1.0.0"}}]}
 {"schema":"olm.package","name":"painted","defaultChannel":"c"}
 {"schema":"olm.channel","package":"painted","name":"c","entries":[{"name":"painted.v1"}]}
-{"schema":"olm.bundle","package":"painted","name":"painted.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"painted","version":"1.0.0"}}]}
+{"schema":"olm.bundle","package":"painted","name":"painted.v1","image":"i",
+	"properties":[{"type":"olm.package","value":{"packageName":"painted","version":"1.0.0"}}]}
 `
 
 const diffAfter = `
 {"schema":"olm.package","name":"same","defaultChannel":"c"}
 {"schema":"olm.channel","package":"same","name":"c","entries":[{"name":"same.v1"}]}
-{"schema":"olm.bundle","package":"same","name":"same.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"same","version":"1.0.0"}}]}
+{"schema":"olm.bundle","package":"same","name":"same.v1","image":"i",
+	"properties":[{"type":"olm.package","value":{"packageName":"same","version":"1.0.0"}}]}
 {"schema":"olm.package","name":"new","defaultChannel":"c"}
 {"schema":"olm.channel","package":"new","name":"c","entries":[{"name":"new.v1"}]}
-{"schema":"olm.bundle","package":"new","name":"new.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"new","version":"1.0.0"}}]}
+{"schema":"olm.bundle","package":"new","name":"new.v1","image":"i",
+	"properties":[{"type":"olm.package","value":{"packageName":"new","version":"1.0.0"}}]}
 {"schema":"olm.package","name":"moved","defaultChannel":"b"}
 {"schema":"olm.channel","package":"moved","name":"a","entries":[{"name":"moved.v1"},{"name":"moved.v10","replaces":"moved.v1"}]}
 {"schema":"olm.channel","package":"moved","name":"b","entries":[{"name":"moved.v1","skips":["moved.v0"]}]}
 {"schema":"olm.channel","package":"moved","name":"fresh","entries":[{"name":"moved.v9"}]}
-{"schema":"olm.bundle","package":"moved","name":"moved.v1","image":"j","properties":[{"type":"olm.package","value":{"packageName":"moved","version":"1.0.0"}}]}
-{"schema":"olm.bundle","package":"moved","name":"moved.v10","image":"i","properties":[{"type":"olm.package","value":{"packageName":"moved","version":"10.0.0"}}]}
-{"schema":"olm.bundle","package":"moved","name":"moved.v9","image":"i","properties":[{"type":"olm.package","value":{"packageName":"moved","version":"9.0.0"}}]}
-{"schema":"olm.deprecations","package":"moved","name":"whatever","entries":[{"reference":{"schema":"olm.channel","name":"a"},"message":"use b"},{"reference":{"schema":"olm.package"},"message":"all of it"}]}
+{"schema":"olm.bundle","package":"moved","name":"moved.v1","image":"j",
+	"properties":[{"type":"olm.package","value":{"packageName":"moved","version":"1.0.0"}}]}
+{"schema":"olm.bundle","package":"moved","name":"moved.v10","image":"i",
+	"properties":[{"type":"olm.package","value":{"packageName":"moved","version":"10.0.0"}}]}
+{"schema":"olm.bundle","package":"moved","name":"moved.v9","image":"i",
+	"properties":[{"type":"olm.package","value":{"packageName":"moved","version":"9.0.0"}}]}
+{"schema":"olm.deprecations","package":"moved","name":"whatever",
+	"entries":[{"reference":{"schema":"olm.channel","name":"a"},"message":"use b"},{"reference":{"schema":"olm.package"},"message":"all of it"}]}
 {"schema":"olm.package","name":"painted","defaultChannel":"c","icon":{"base64data":"AAAA","mediatype":"image/png"}}
 {"schema":"olm.channel","package":"painted","name":"c","entries":[{"name":"painted.v1"}]}
-{"schema":"olm.bundle","package":"painted","name":"painted.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"painted","version":"1.0.0"}}]}
+{"schema":"olm.bundle","package":"painted","name":"painted.v1","image":"i",
+	"properties":[{"type":"olm.package","value":{"packageName":"painted","version":"1.0.0"}}]}
 `
 
 const wantDiff = `./a -> ./b: packages: 1 added, 2 changed, 1 removed

@@ -267,7 +267,8 @@ func TestEmptyCatalog(t *testing.T) {
 const (
 	validFoo = `{"schema":"olm.package","name":"foo","defaultChannel":"a"}
 		{"schema":"olm.channel","package":"foo","name":"a","entries":[{"name":"foo.v1"}]}
-		{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"quay.io/example/foo","properties":[{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}}]}`
+		{"schema":"olm.bundle","package":"foo","name":"foo.v1","image":"quay.io/example/foo",
+			"properties":[{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}}]}`
 	invalidBar = `{"schema":"olm.package","name":"bar"}`
 	nameless   = `{"schema":"olm.channel","name":"a"}`
 )

@@ -161,11 +161,16 @@ func TestEarlierLayoutIsUnpackedAgain(t *testing.T) {
 }
 
 const withFacts = `{"schema":"olm.bundle","package":"foo","name":"foo.v1","properties":[
-		{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0-rc.1"}},{"type":"olm.gvk","value":{"group":"example.com","version":"v1","kind":"Foo"}}]}
-	{"schema":"olm.bundle","package":"foo","name":"foo.v2","properties":[{"type":"example.com/text","value":1},{"type":"olm.package","value":{"version":"2"}},
-		{"type":"olm.gvk","value":{"group":"example.com","version":"v1","kind":"Foo"}},{"type":"olm.gvk","value":{"group":"example.com","version":"v2","kind":"Foo"}}]}
-	{"schema":"olm.bundle","package":"bar","name":"bar.v1","properties":[{"type":"olm.gvk","value":{"group":"example.org","version":"v1","kind":"Bar"}},{"type":"olm.gvk","value":{"version":"v1","kind":"Core"}}]}
-	{"schema":"example.com","package":"bar","name":"bar.v1","properties":[{"type":"olm.gvk","value":{"group":"example.org","version":"v1","kind":"Bar"}}]}
+		{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0-rc.1"}},
+		{"type":"olm.gvk","value":{"group":"example.com","version":"v1","kind":"Foo"}}]}
+	{"schema":"olm.bundle","package":"foo","name":"foo.v2",
+		"properties":[{"type":"example.com/text","value":1},{"type":"olm.package","value":{"version":"2"}},
+		{"type":"olm.gvk","value":{"group":"example.com","version":"v1","kind":"Foo"}},
+		{"type":"olm.gvk","value":{"group":"example.com","version":"v2","kind":"Foo"}}]}
+	{"schema":"olm.bundle","package":"bar","name":"bar.v1",
+		"properties":[{"type":"olm.gvk","value":{"group":"example.org","version":"v1","kind":"Bar"}},{"type":"olm.gvk","value":{"version":"v1","kind":"Core"}}]}
+	{"schema":"example.com","package":"bar","name":"bar.v1",
+		"properties":[{"type":"olm.gvk","value":{"group":"example.org","version":"v1","kind":"Bar"}}]}
 	{"schema":"olm.bundle","package":"bar","name":"bar.v0"}`
 
 func TestSelectByFacts(t *testing.T) {

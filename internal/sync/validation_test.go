@@ -136,7 +136,8 @@ func TestDamagedValidPackagesAreValidatedAgain(t *testing.T) {
 
 // With a damaged channel head the pass fails and the published packages stay. The next pass unpacks the content again.
 func TestDamagedHeadIsUnpackedAgain(t *testing.T) {
-	w := published(t, pkg{name: "bar"}, pkg{name: "foo", description: strings.Repeat("long ", 30_000)}) // long enough that its values are hashed
+	long := strings.Repeat("long ", 30_000) // its values are hashed
+	w := published(t, pkg{name: "bar"}, pkg{name: "foo", description: long})
 	served, _ := w.Store.Catalog(w.catalog)
 	content := filepath.Join(w.dir, "snapshots", served.Snapshot.Key(), "catalog.jsonl")
 	b, err := os.ReadFile(content)

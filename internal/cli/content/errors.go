@@ -58,7 +58,8 @@ func failure(s *Service, resp *http.Response) error {
 		return &Error{
 			Code: resp.StatusCode,
 			Message: fmt.Sprintf(
-				"the content service at %s redirects to %s, which is not followed, to protect credentials: if that is catalogd, use --server-url", s, to),
+				"the content service at %s redirects to %s, which is not followed, to protect credentials: "+
+					"if that is catalogd, use --server-url", s, to),
 		}
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))

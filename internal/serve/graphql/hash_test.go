@@ -93,7 +93,8 @@ func TestHashes(t *testing.T) {
 func TestHashChanges(t *testing.T) {
 	sound := `{"schema":"olm.package","name":"NAME","defaultChannel":"c"}
 {"schema":"olm.channel","package":"NAME","name":"c","entries":[{"name":"NAME.v1"}]}
-{"schema":"olm.bundle","package":"NAME","name":"NAME.v1","image":"example.com/a:1","properties":[{"type":"olm.package","value":{"packageName":"NAME","version":"1.0.0"}}]}
+{"schema":"olm.bundle","package":"NAME","name":"NAME.v1","image":"example.com/a:1",
+	"properties":[{"type":"olm.package","value":{"packageName":"NAME","version":"1.0.0"}}]}
 `
 	named := func(text, name string) string { return strings.ReplaceAll(text, "NAME", name) }
 	st := emptyStore(t, t.TempDir())

@@ -192,7 +192,8 @@ func TestManifestsAreDecodedValues(t *testing.T) {
 	}
 	bundle := func(manifest string) string {
 		return `{"schema":"olm.package","name":"p","defaultChannel":"a"} {"schema":"olm.channel","package":"p","name":"a","entries":[{"name":"p.v1"}]}
-			{"schema":"olm.bundle","package":"p","name":"p.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}},` +
+			{"schema":"olm.bundle","package":"p","name":"p.v1","image":"i",
+				"properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}},` +
 			object(`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"p.v1"},`+
 				`"spec":{"displayName":"P"}}`) + "," + object(manifest) + `]}`
 	}

@@ -34,11 +34,14 @@ func unpack(t *testing.T, st *store.Store) {
 	defer stage.Discard()
 	const blobs = `{"schema":"olm.package","name":"p","defaultChannel":"a"}
 		{"schema":"olm.channel","package":"p","name":"a","entries":[{"name":"p.v1"},{"name":"p.v2","replaces":"p.v1"}]}
-		{"schema":"olm.bundle","package":"p","name":"p.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}}]}
-		{"schema":"olm.bundle","package":"p","name":"p.v2","image":"i","properties":[{"type":"olm.package","value":{"packageName":"p","version":"2.0.0"}}]}
+		{"schema":"olm.bundle","package":"p","name":"p.v1","image":"i",
+			"properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}}]}
+		{"schema":"olm.bundle","package":"p","name":"p.v2","image":"i",
+			"properties":[{"type":"olm.package","value":{"packageName":"p","version":"2.0.0"}}]}
 		{"schema":"olm.package","name":"q","defaultChannel":"a"}
 		{"schema":"olm.channel","package":"q","name":"a","entries":[{"name":"q.v1"}]}
-		{"schema":"olm.bundle","package":"q","name":"q.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"q","version":"1.0.0"}}]}`
+		{"schema":"olm.bundle","package":"q","name":"q.v1","image":"i",
+			"properties":[{"type":"olm.package","value":{"packageName":"q","version":"1.0.0"}}]}`
 	if err := stage.Root().WriteFile("c.json", []byte(blobs), 0o644); err != nil {
 		t.Fatal(err)
 	}

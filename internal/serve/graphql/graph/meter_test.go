@@ -38,7 +38,8 @@ func oneChannel(t *testing.T) *store.Store {
 	}
 	const blobs = `{"schema":"olm.package","name":"p","defaultChannel":"a"}
 		{"schema":"olm.channel","package":"p","name":"a","entries":[{"name":"p.v1"}]}
-		{"schema":"olm.bundle","package":"p","name":"p.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}}]}`
+		{"schema":"olm.bundle","package":"p","name":"p.v1","image":"i",
+			"properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}}]}`
 	if err := stage.Root().WriteFile("c.json", []byte(blobs), 0o644); err != nil {
 		t.Fatal(err)
 	}

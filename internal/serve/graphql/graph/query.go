@@ -131,7 +131,8 @@ func (q packageQuery) compare(a, b packageMatch) int {
 	return cmp.Or(name, catalog)
 }
 
-// findPackages returns the sorted matches in several catalogs. The error of one catalog does not affect the others: it is added to the reply.
+// findPackages returns the sorted matches in several catalogs. The error of one catalog does not affect the others: it is
+// added to the reply.
 func findPackages(ctx context.Context, scope []*source, q packageQuery) ([]packageMatch, error) {
 	var all []packageMatch
 	for _, s := range scope {
