@@ -65,7 +65,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestSARIF checks what SARIF 2.1.0 demands of the properties that are used.
+// TestSARIF checks the requirements of SARIF 2.1.0.
 func TestSARIF(t *testing.T) {
 	var out strings.Builder
 	if err := sampleReport().Write(&out, "sarif"); err != nil {

@@ -53,8 +53,7 @@ func lintTree(t *testing.T, files map[string]string) (judged, *Report) {
 	return judge(t, dir, report), report
 }
 
-// Lint ignores the files beside a file.
-func TestLintOfAFile(t *testing.T) {
+func TestLintChecksOnlyTheGivenFile(t *testing.T) {
 	t.Chdir(writeTree(t, map[string]string{
 		"a/foo.json": fooPackage + fooChannel, "a/rest.json": fooBundle, "a/.indexignore": "foo.json", "a/b/c.json": "{",
 	}))
@@ -140,7 +139,7 @@ entries:
 				"foo/c.json:3:143 bundle-version",
 			}, "\n")},
 		},
-		"what is missing may be in a file that cannot be read": {
+		"missing blobs may be in an unreadable file": {
 			map[string]string{"foo/package.json": fooPackage, "foo/bundles.json": fooBundle, "foo/channels.json": "{"},
 			judged{refused: true, errors: "foo/channels.json:1:0 syntax"},
 		},
@@ -310,12 +309,12 @@ func FuzzLint(f *testing.F) {
 				t.Fatal(err)
 			}
 			p.check()
-			sound, _, err := l.catalog.load(name, g.blobs)
+			valid, _, err := l.catalog.load(name, g.blobs)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if sound != nil && len(p.faults) > 0 {
-				t.Errorf("package %q is sound, and has the faults %+v", name, p.faults)
+			if valid != nil && len(p.faults) > 0 {
+				t.Errorf("package %q is valid, but has the faults %+v", name, p.faults)
 			}
 			if err := l.checkGroup(name, g); err != nil {
 				t.Fatal(err)
@@ -360,7 +359,7 @@ func TestLintWarnsAboutUnpublishedCatalogs(t *testing.T) {
 	withoutCSV := strings.Replace(fooBundle, `,{"type":"olm.csv.metadata","value":{}}`, "", 1)
 	for name, test := range map[string]struct {
 		files map[string]string
-		rules []string // of the errors, and of what is sound and not published
+		rules []string // of errors, and of valid packages that are not published
 		left  string   // in the summary
 	}{
 		"with a CSV": {map[string]string{"c.json": fooPackage + fooChannel + fooBundle}, nil, "make 1 OperatorPackage"},

@@ -98,7 +98,7 @@ func TestPushAndOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pushed.done == 0 || pushed.done != pushed.total {
-		t.Errorf("the push told of %d of %d bytes at its end", pushed.done, pushed.total)
+		t.Errorf("the last progress of the push is %d of %d bytes", pushed.done, pushed.total)
 	}
 
 	opts.Progress = pulled.report
@@ -110,7 +110,7 @@ func TestPushAndOpen(t *testing.T) {
 		t.Errorf("got the source %q %q, want the image %s", s.Image, s.Dir, want)
 	}
 	if pulled.total == 0 || pulled.done < pulled.total {
-		t.Errorf("the pull told of %d of %d bytes at its end", pulled.done, pulled.total)
+		t.Errorf("the last progress of the pull is %d of %d bytes", pulled.done, pulled.total)
 	}
 	for file, want := range files {
 		got, err := os.ReadFile(filepath.Join(s.temp, file))
@@ -129,7 +129,7 @@ func TestPushAndOpen(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(s.temp); !os.IsNotExist(err) {
-		t.Errorf("after Close the files are still there: %v", err)
+		t.Errorf("the files exist after Close: %v", err)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestOpenErrors(t *testing.T) {
 	} {
 		s, err := Open(t.Context(), ref, Options{Keychain: keychain{}})
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want one that says %q", ref, err, want)
+			t.Errorf("%s: got error %v, want %q", ref, err, want)
 		}
 		if missing := strings.HasPrefix(want, "directory or file") || strings.HasPrefix(want, "no directory"); IsNotFound(err) != missing {
 			t.Errorf("%s: is not found: %t, want %t", ref, IsNotFound(err), missing)
@@ -202,7 +202,7 @@ func TestPushRefuses(t *testing.T) {
 		strict + "/a/b:c":    "registry " + strict + " has no repository a/b: create it first",
 	} {
 		if err := push(t, index, ref, Options{Keychain: keychain{"user", "wrong"}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want one that says %q", ref, err, want)
+			t.Errorf("%s: got error %v, want %q", ref, err, want)
 		}
 	}
 }

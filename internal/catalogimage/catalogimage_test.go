@@ -126,8 +126,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// The image of a file is that of a directory with nothing else in it, whatever stands beside the file.
-func TestBuildOfAFile(t *testing.T) {
+func TestBuildOfFileIgnoresItsDirectory(t *testing.T) {
 	beside := writeTree(t, map[string]string{"c.json": "{}", "d.json": "{}", ".indexignore": "c.json", "e/f.json": "{}"})
 	digest := func(from string) v1.Hash {
 		index, err := Build(from)

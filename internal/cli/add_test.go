@@ -21,7 +21,7 @@ func runPlugin(t *testing.T, args ...string) (code int, out, errs string) {
 	return code, stdout.String(), stderr.String()
 }
 
-func TestAddMakesTheSpecOfFlags(t *testing.T) {
+func TestAddSetsSpecFromFlags(t *testing.T) {
 	tests := []struct{ args, want string }{
 		{"mine registry.example/c:v1", "image: registry.example/c:v1"},
 		{"mine --image-template c:v{kube_major_version}", "imageTemplate: c:v{kube_major_version}"},

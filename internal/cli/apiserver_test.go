@@ -39,8 +39,8 @@ func TestWrongAPIServer(t *testing.T) {
 	}
 }
 
-// What the API server refuses of the command line is wrong with the command line, and said in its words.
-func TestRefusedCommandLine(t *testing.T) {
+// Validation errors of the API server name flags instead of fields.
+func TestValidationErrorsAreUsageErrors(t *testing.T) {
 	var status metav1.Status
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -88,8 +88,7 @@ func TestRefusedCommandLine(t *testing.T) {
 	}
 }
 
-// A directory is no image; it is not asked for at some registry.
-func TestAddOfADirectory(t *testing.T) {
+func TestAddRefusesDirectory(t *testing.T) {
 	for _, dir := range []string{"testdata", "./nosuch", "/nosuch", "../cli"} {
 		code, out, stderr := runPlugin(t, "add", "mine", dir, "--dry-run=client")
 		if want := dir + " is a local path, and catalogd pulls images; push it first: kubectl catalog push " + dir; code != exit.Usage ||

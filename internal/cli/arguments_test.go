@@ -70,8 +70,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestGetSomeOfThese lists what there is of several names, and fails for the others.
-func TestGetSomeOfThese(t *testing.T) {
+func TestGetListsExistingAndFailsForOthers(t *testing.T) {
 	url := contentService(t, func(string, map[string]any) string {
 		return `{"data":{"packages":{"nodes":[{"name":"a","catalog":{"name":"c"},"version":"1.0.0"},{"name":"b",` +
 			`"catalog":{"name":"c"}}],"pageInfo":{}}}}`

@@ -20,7 +20,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 )
 
-// cluster serves these catalogs as an API server does, and whatever is created; it calls watched when somebody follows them.
+// cluster starts an API server with these catalogs and those that are created. It calls watched at each watch.
 func cluster(t *testing.T, watched func(), catalogs ...v1beta1.CatalogSource) string {
 	t.Helper()
 	list := v1beta1.CatalogSourceList{Items: catalogs}
@@ -68,8 +68,7 @@ func missingImage(reason string) v1beta1.CatalogSource {
 	return c
 }
 
-// Whoever does not wait any longer has to know what was the matter, and what goes on.
-func TestInterruptedWait(t *testing.T) {
+func TestInterruptedWaitReportsLastState(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	server := cluster(t, interrupt, missingImage(v1beta1.RegistryUnreachableReason))
 	var out, errs bytes.Buffer
@@ -104,8 +103,7 @@ func TestEmptyCluster(t *testing.T) {
 	}
 }
 
-// A list says why a catalog is not ready, and that catalogd was not reached, in few words.
-func TestListOfWhatIsAmiss(t *testing.T) {
+func TestListShowsReasonsAndUnreachableService(t *testing.T) {
 	c := missingImage(v1beta1.RegistryUnreachableReason)
 	c.Status.URLs = &v1beta1.CatalogSourceURLs{Base: "http://127.0.0.1:1/catalogs/mine"}
 	code, stdout, stderr := run(t, "list", "--server", cluster(t, nil, c))

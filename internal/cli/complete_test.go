@@ -15,7 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// contentService answers queries of GraphQL as answer says, with what it makes of the query and its variables.
+// contentService answers GraphQL queries with answer, which gets the query and its variables.
 func contentService(t *testing.T, answer func(query string, variables map[string]any) string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -107,8 +107,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// Every command that takes the name of a catalog completes it.
-func TestCompleteCatalogs(t *testing.T) {
+func TestCommandsCompleteCatalogs(t *testing.T) {
 	server := cluster(t, nil, missingImage(""))
 	for _, command := range []string{
 		"list", "describe", "refresh", "suspend", "resume", "remove", "watch", "export", "diff", "diff ./dir", "get packages --catalog",
@@ -121,7 +120,7 @@ func TestCompleteCatalogs(t *testing.T) {
 	}
 }
 
-// Without a cluster there is nothing to complete, and that is no error.
+// Without a cluster, there are no completions and no errors.
 func TestCompleteWithoutCluster(t *testing.T) {
 	for _, args := range [][]string{
 		{"list", ""}, {"get", "packages", ""}, {"get", "channels", "--catalog", ""}, {"get", "bundles", "--catalog", "x", ""},

@@ -12,7 +12,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-// Who finds nothing may have mistyped the name of a package, and who finds too much is told what helps.
+// Searches without results suggest names, and those with too many results suggest filters.
 func TestSearchHints(t *testing.T) {
 	server := namedWorld(t)
 	if code, _, stderr := run(t, "search", "fou", "--server", server); code != exit.OK ||
@@ -25,8 +25,7 @@ func TestSearchHints(t *testing.T) {
 	}
 }
 
-// What answers a search as no content service would is told as that, as where anything else is asked.
-func TestSearchOfNoService(t *testing.T) {
+func TestSearchRecognizesOtherServers(t *testing.T) {
 	url := contentServiceOf(t, map[string]string{"/api/v1/search": "<html></html>"})
 	code, _, stderr := run(t, "search", "foo", "--server-url", url)
 	if code != exit.Failure || !strings.HasPrefix(stderr, "error: the server at "+url+" is not a content service of catalogd: ") {
@@ -34,8 +33,8 @@ func TestSearchOfNoService(t *testing.T) {
 	}
 }
 
-// What two services find is put together, best first.
-func TestSearchReply(t *testing.T) {
+// The results of two services are merged, best first.
+func TestSearchMergesServices(t *testing.T) {
 	url := contentServiceOf(t, map[string]string{"/api/v1/search": `{"results":[
 		{"catalog":"a","name":"x","version":"1.0.0","description":"short","score":5},
 		{"catalog":"b","name":"y\u001b[31m","version":"2.0.0","deprecation":"old","score":40}],"total":7,"incomplete":["c"]}`})
@@ -52,8 +51,7 @@ func TestSearchReply(t *testing.T) {
 	}
 }
 
-// TestSearchObjects: with -o a result is the package as get prints it, with the score besides, and has one name in
-// however many catalogs it is.
+// With -o, a result is the package as get prints it, with the score, once per catalog.
 func TestSearchObjects(t *testing.T) {
 	packages := `{"name":"x","version":"1.0.0","catalog":{"name":"a"},"defaultChannel":{"name":"stable"}},{"name":"x",` +
 		`"version":"2.0.0","catalog":{"name":"b"}}`
@@ -88,7 +86,7 @@ func TestSearchObjects(t *testing.T) {
 	}
 }
 
-// TestListOrder: the newest version of a package is first, and numbers in the names of channels are numbers.
+// The newest version of a package comes first. Numbers in channel names are compared as numbers.
 func TestListOrder(t *testing.T) {
 	for kind, test := range map[string]struct{ node, want string }{
 		"bundles": {`{"name":"p.v%s","version":%[1]q,"package":{"name":"p"},"catalog":{"name":"c"}}`,

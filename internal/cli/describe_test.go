@@ -8,8 +8,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-// What somebody wrote into a catalog does nothing to the terminal of whoever looks at it.
-func TestDescribeOfAHostileCatalog(t *testing.T) {
+func TestDescribeRemovesControlCharacters(t *testing.T) {
 	c := missingImage("")
 	c.Spec = v1beta1.CatalogSourceSpec{
 		ExtractContent: &v1beta1.ExtractContent{ConfigDir: "a\x1b[2J"},

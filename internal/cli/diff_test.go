@@ -87,8 +87,8 @@ const wantDiff = `./a -> ./b: packages: 1 added, 2 changed, 1 removed
     channels, bundles and deprecations are equal; its icon, its description, blobs of other schemas or the order of blobs differ
 `
 
-// A package that catalogd would leave out is told of as such, as it is of a catalog that is served.
-func TestDiffOfInvalid(t *testing.T) {
+// A package that catalogd would omit is marked, as in a served catalog.
+func TestDiffMarksInvalidPackages(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
 		"a.json": diffBefore,
@@ -158,8 +158,7 @@ func TestDiffOfDirectories(t *testing.T) {
 	}
 }
 
-// Whoever interrupts it is not told that there are differences.
-func TestInterruptIsNoDifference(t *testing.T) {
+func TestInterruptedDiffReportsNoDifference(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if code := exit.Code(ctx, exit.AsTrouble(ctx.Err()), true); code != exit.Interrupted {

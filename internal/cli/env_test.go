@@ -11,8 +11,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-// A kubeconfig may say --as, too.
-func TestServerURLIsNotForAnother(t *testing.T) {
+// The kubeconfig can set --as, too.
+func TestServerURLRefusesImpersonation(t *testing.T) {
 	asked := false
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
 	defer server.Close()
@@ -30,8 +30,8 @@ func TestServerURLIsNotForAnother(t *testing.T) {
 	}
 }
 
-// Errors have texts of catalogs and registries in them.
-func TestErrorsAreHarmless(t *testing.T) {
+// Errors contain texts of catalogs and registries.
+func TestErrorsHaveNoControlCharacters(t *testing.T) {
 	url := contentService(t, func(string, map[string]any) string {
 		return `{"errors":[{"message":"no \u001b]0;title\u0007 \u202e"}]}`
 	})

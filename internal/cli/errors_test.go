@@ -14,8 +14,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
 
-// A cluster without catalogd is that for every command, not one that lacks a catalog.
-func TestNoGroup(t *testing.T) {
+// Without catalogd, every command reports that, not a missing catalog.
+func TestMissingGroup(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api" || r.URL.Path == "/apis" {
 			w.Header().Set("Content-Type", "application/json")
@@ -38,7 +38,6 @@ func TestNoGroup(t *testing.T) {
 	}
 }
 
-// Whoever interrupts a command is told that it did not come to its end.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -10,8 +10,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-// Of several names those that there are, are listed, as kubectl does.
-func TestListSomeOfThese(t *testing.T) {
+func TestListPrintsExistingAndFailsForOthers(t *testing.T) {
 	server := apiServer(t, map[string]string{"a": "http://127.0.0.1:1/catalogs/a"})
 	code, stdout, stderr := run(t, "list", "nope", "a", "-o", "name", "--server", server)
 	want := "error: catalog \"nope\" not found; kubectl catalog list shows all catalogs\n"
@@ -24,8 +23,8 @@ func TestListSomeOfThese(t *testing.T) {
 	}
 }
 
-// Who names a catalog that may be gone is not asked what else was meant, and so no content service is.
-func TestIgnoredNamesAskNobody(t *testing.T) {
+// With --ignore-not-found, no content service is queried for suggestions.
+func TestIgnoreNotFoundMakesNoSuggestions(t *testing.T) {
 	asked := 0
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 	defer service.Close()
@@ -41,8 +40,7 @@ func TestIgnoredNamesAskNobody(t *testing.T) {
 	}
 }
 
-// Where no catalog has the labels, that is what is said, and not that there is none.
-func TestListOfNoneWithTheseLabels(t *testing.T) {
+func TestListMentionsSelectorWithoutResults(t *testing.T) {
 	server := cluster(t, nil, missingImage(v1beta1.ImageNotFoundReason))
 	code, stdout, stderr := run(t, "list", "-l", "a=b", "--server", server)
 	if code != exit.OK || stdout != "" || stderr != "No catalogs found with the labels \"a=b\".\n" {

@@ -66,7 +66,7 @@ func namedWorld(t *testing.T) string {
 	return cluster(t, nil, catalogs...)
 }
 
-// A package goes by the same names in all commands, and what is no name of the kind that is wanted may be one of another.
+// All commands accept the same names of packages, and suggest the right command for a name of another kind.
 func TestNames(t *testing.T) {
 	server := namedWorld(t)
 	for _, test := range []struct {

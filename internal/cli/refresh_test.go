@@ -8,8 +8,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-// A poll is not asked for, nor waited for, where nobody would make it.
-func TestRefreshAtRest(t *testing.T) {
+// A poll that catalogd would not make is neither requested nor awaited.
+func TestRefreshRefusesSuspendedCatalogs(t *testing.T) {
 	suspended, unavailable := missingImage(""), missingImage("")
 	suspended.Spec.Suspend, unavailable.Spec.Availability = true, v1beta1.AvailabilityUnavailable
 	for want, c := range map[string]v1beta1.CatalogSource{"is suspended": suspended, "is unavailable": unavailable} {

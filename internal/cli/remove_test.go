@@ -12,8 +12,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-// A catalog may go, or be made anew, between a look at it and its removal.
-func TestRemoveLosesARace(t *testing.T) {
+// A catalog may be deleted or recreated between the read and the removal.
+func TestRemoveDetectsConcurrentChange(t *testing.T) {
 	was := v1beta1.CatalogSource{}
 	was.Name, was.UID = "sample", "1"
 	for _, tt := range []struct {

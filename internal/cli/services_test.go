@@ -55,8 +55,8 @@ func apiServer(t *testing.T, bases map[string]string) string {
 	return server.URL
 }
 
-// A catalog that is not served as it should be, and a service that is away, do not keep anybody from the others.
-func TestOneServiceForAll(t *testing.T) {
+// A catalog that is not served and an unreachable service do not hide the others.
+func TestCommandsTolerateUnusableServices(t *testing.T) {
 	serves := contentServiceOf(t, map[string]string{
 		"/api/v1/graphql": `{"data":{"packages":{"nodes":[{"name":"etcd","version":"1.0.0","catalog":{"name":"fine"}}],"pageInfo":{}}}}`,
 		"/api/v1/search":  `{"results":[{"catalog":"fine","name":"etcd","score":5}],"total":1}`,

@@ -139,11 +139,11 @@ OLM takes 1 step from 1.0.0 to 3.0.0:
 
 Channel same (deprecated) of package foo in catalog a
 ` + to110, stderr: alsoInB},
-		// Channels that lead the same way are told once.
+		// Channels with the same path are listed once.
 		{args: "foo --from 1.0.0 --to v1.1.0", stdout: "Channel stable (default) of package foo in catalog a\n" + to110 +
 			"Same in: same (deprecated)\n", stderr: alsoInB},
 		{args: "foo --from 1.0.0 --channel same", stdout: "Channel same (deprecated) of package foo in catalog a\n" + to110, stderr: alsoInB},
-		// The default channel is told of even if it has none.
+		// The default channel is listed even without a path.
 		{args: "foo --from 1.2.0", stdout: `Channel stable (default) of package foo in catalog a
 Nothing to do: 1.2.0 is already the head of channel "stable" of package "foo".
 

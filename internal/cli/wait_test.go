@@ -16,8 +16,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-// Nor is it refreshed or resumed: the API server is told which object is meant.
-func TestChangesAreOfOneObject(t *testing.T) {
+// The API server refuses a change of a recreated catalog.
+func TestChangesHavePreconditionOnUID(t *testing.T) {
 	is := v1beta1.CatalogSource{}
 	is.Name, is.UID, is.Spec.Suspend = "sample", "1", true
 	for _, args := range [][]string{{"refresh", "sample", "--wait"}, {"resume", "sample"}} {

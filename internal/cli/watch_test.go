@@ -14,8 +14,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session/sessiontest"
 )
 
-// A catalog that cannot be followed is told of, and the others are followed; it is an error only where there is no other.
-func TestWatchWithoutOneThatFails(t *testing.T) {
+// A failing feed is reported, and the others continue. It is an error only without others.
+func TestWatchToleratesFailingCatalog(t *testing.T) {
 	feed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "event: digest\nid: 1\ndata: {\"catalog\":\"fine\",\"digest\":\"sha256:0123\"}\n\n")
@@ -65,7 +65,7 @@ func (f writerFunc) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func TestFollowerEndsWhereThereIsNothingToFollow(t *testing.T) {
+func TestWatchReturnsErrorOfFirstList(t *testing.T) {
 	for _, args := range [][]string{{"list", "--watch"}, {"watch"}} {
 		if code, _, stderr := run(t, args...); code != exit.Failure || !strings.Contains(stderr, "was refused") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)

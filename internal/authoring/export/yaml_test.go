@@ -74,7 +74,7 @@ func oneForm(t *testing.T, object string) string {
 	return b.String()
 }
 
-// Other readers, YAML 1.1 ones among them, have to find the same, as far as their numbers go.
+// The result is the same for catalogd and for a YAML 1.1 reader.
 func FuzzYAMLString(f *testing.F) {
 	for _, text := range []string{
 		"", "yes", "1:30", "a: b", "a\n b\n", "- a", "\u2028", "a\n\n", "0b1", "1_000", "=", "é\n", "a #b", "\ufeff",
@@ -109,7 +109,7 @@ func FuzzYAMLString(f *testing.F) {
 	})
 }
 
-func TestYAMLRefuses(t *testing.T) {
+func TestYAMLRefusesDuplicateKeys(t *testing.T) {
 	if _, err := YAML([]byte(`{"schema":"x","n":{"a":1,"a":2}}`)); err == nil {
 		t.Error("duplicate key")
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/diff"
 )
 
-// A diffRequest says what to compare.
+// A diffRequest is a parsed command line of diff.
 type diffRequest struct {
 	from, to string
 	packages []string // empty: all

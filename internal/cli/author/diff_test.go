@@ -11,9 +11,9 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/diff"
 )
 
-// Of a channel a few entries are told of, those first that were there before; packages of which there is no more to
-// say are told line by line.
-func TestDifferenceInWords(t *testing.T) {
+// Changed and removed entries of a channel come first, and the number of entries is limited. Removed packages take
+// one line each.
+func TestDifferenceText(t *testing.T) {
 	var channel diff.ChannelDifference
 	channel.Name, channel.Change, channel.Head = "stable", diff.Changed, diff.FromTo{From: "a.v1", To: "a.v9"}
 	for i := 4; i <= 9; i++ {

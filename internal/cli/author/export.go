@@ -21,7 +21,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// An exportRequest says what to export and where to.
+// An exportRequest is a parsed command line of export.
 type exportRequest struct {
 	catalog, version string
 	packages         []string // empty: all

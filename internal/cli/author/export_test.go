@@ -91,7 +91,7 @@ func exportSample(t *testing.T, cut bool, packages []string, to string, force bo
 	return err
 }
 
-func TestExportIsWhatWasServed(t *testing.T) {
+func TestExportEqualsServedContent(t *testing.T) {
 	want := map[string][]string{}
 	for _, blob := range exported {
 		pkg := ""
@@ -137,8 +137,7 @@ func TestExportOfPackages(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong, what was there remains, and nothing else does.
-func TestExportThatFails(t *testing.T) {
+func TestFailedExportKeepsExistingContent(t *testing.T) {
 	for _, to := range []string{"dir", "one.json"} {
 		root := t.TempDir()
 		path := filepath.Join(root, to)
@@ -169,8 +168,7 @@ func TestExportThatFails(t *testing.T) {
 	}
 }
 
-// TestShortVersion: the first digits of a digest, as tables show them, are enough of the version that is served.
-func TestShortVersion(t *testing.T) {
+func TestShortDigestSelectsServedVersion(t *testing.T) {
 	const served = "sha256:ec6a8101d039aead203323a35a3077d2ffe58639500fb75aa4e1b65ac1f7d718"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Location", "/catalogs/sample/digests/"+served+"/api/v1/metas")

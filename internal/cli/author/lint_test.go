@@ -17,8 +17,8 @@ var faulty = &authoring.Report{Source: "dir", Faults: []authoring.Fault{
 	{File: "dir/b.json", Line: 12, Column: 7, Severity: authoring.Warning, Rule: "no-icon", Message: "blank\x1b[2J"},
 }}
 
-// TestReportOnATerminal has the faults below their files; elsewhere each line says all, for grep.
-func TestReportOnATerminal(t *testing.T) {
+// On terminals, faults are grouped by file. Elsewhere, each line has the file.
+func TestReportIsGroupedByFileOnTerminals(t *testing.T) {
 	for name, test := range map[string]struct {
 		live bool
 		want string
@@ -48,8 +48,7 @@ func TestReportOnATerminal(t *testing.T) {
 	}
 }
 
-// TestReportIsHarmless writes what a catalog says to a terminal in every format.
-func TestReportIsHarmless(t *testing.T) {
+func TestReportHasNoControlCharactersOnTerminals(t *testing.T) {
 	for _, format := range authoring.Formats {
 		var out strings.Builder
 		if err := printReport(&output.Terminal{Writer: &out, Live: true}, faulty, format); err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
 
-// A migrateRequest says where the CatalogSources of OLM v0 are.
+// A migrateRequest selects CatalogSources of OLM v0.
 type migrateRequest struct {
 	files         []string
 	fromCluster   bool

@@ -18,7 +18,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
 
-// A pushRequest says what to push and where to.
+// A pushRequest is a parsed command line of push.
 type pushRequest struct {
 	dir, image string
 	format     string

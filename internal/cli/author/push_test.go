@@ -9,8 +9,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session/sessiontest"
 )
 
-// What is said to come next works as it stands, though repositories have names that catalogs cannot have.
-func TestNextAfterPush(t *testing.T) {
+// The suggested commands are valid, even if the name of the repository is not a valid name of a catalog.
+func TestNextCommandAfterPush(t *testing.T) {
 	for image, want := range map[string]string{
 		"r.example/team/mine:v1": "kubectl catalog add mine r.example/team/mine:v1 --wait\nif it is already there: kubectl " +
 			"catalog refresh mine --wait\n",

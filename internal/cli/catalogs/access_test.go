@@ -10,8 +10,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
 
-// A ConfigMap that somebody else made is not to go with the catalog, even if it holds the same authorities.
-func TestBundleMapOfSomebodyElse(t *testing.T) {
+// A ConfigMap that the plugin did not create is not deleted with the catalog, even if it has the same certificates.
+func TestForeignConfigMapKeepsItsOwner(t *testing.T) {
 	for _, test := range []struct {
 		existed bool
 		manager string

@@ -23,7 +23,7 @@ import (
 // feedTime limits the wait for the content service: the replica that answers may serve a new version later than the status names it.
 const feedTime = 30 * time.Second
 
-// A refreshRequest says which catalogs to poll.
+// A refreshRequest selects the catalogs to poll.
 type refreshRequest struct {
 	selection
 	wait    bool

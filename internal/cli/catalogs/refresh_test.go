@@ -14,22 +14,22 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 )
 
-func TestRefreshIsOver(t *testing.T) {
+func TestRefreshProgress(t *testing.T) {
 	tests := []struct {
 		name, asked, requested, progressing, synced string
 		done, failed                                bool
 	}{
 		{name: "an earlier request was handled", requested: "1", progressing: "Succeeded", synced: "Synced"},
 		{name: "current", requested: "2", progressing: "Succeeded", synced: "Synced", done: true},
-		{name: "some packages are not sound", requested: "2", progressing: "Succeeded", synced: "InvalidPackages", done: true},
-		{name: "packages are examined", requested: "2", progressing: "Succeeded", synced: "Unpacking"},
-		{name: "packages are not written", requested: "2", progressing: "Succeeded", synced: "SyncFailed"},
+		{name: "invalid packages", requested: "2", progressing: "Succeeded", synced: "InvalidPackages", done: true},
+		{name: "unpacking packages", requested: "2", progressing: "Succeeded", synced: "Unpacking"},
+		{name: "publishing failed", requested: "2", progressing: "Succeeded", synced: "SyncFailed"},
 		{name: "an earlier failure", requested: "1", progressing: "Retrying", synced: "Synced"},
-		{name: "failed for now", requested: "2", progressing: "Retrying", synced: "Synced", failed: true},
-		{name: "somebody else asked since", asked: "3", requested: "3", progressing: "Succeeded", synced: "Synced", done: true},
-		{name: "somebody else asked since and waits", asked: "3", requested: "0", progressing: "Succeeded", synced: "Synced"},
-		{name: "as it was before it was asked for", asked: "1", requested: "1", progressing: "Succeeded", synced: "Synced"},
-		{name: "failed until somebody helps", requested: "2", progressing: "Blocked", synced: "Synced", failed: true},
+		{name: "retrying", requested: "2", progressing: "Retrying", synced: "Synced", failed: true},
+		{name: "replaced by a completed request", asked: "3", requested: "3", progressing: "Succeeded", synced: "Synced", done: true},
+		{name: "replaced by a pending request", asked: "3", requested: "0", progressing: "Succeeded", synced: "Synced"},
+		{name: "previous annotation", asked: "1", requested: "1", progressing: "Succeeded", synced: "Synced"},
+		{name: "blocked", requested: "2", progressing: "Blocked", synced: "Synced", failed: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,11 +49,11 @@ func TestRefreshIsOver(t *testing.T) {
 		})
 	}
 	if (poll{}).progress(nil).err == nil {
-		t.Error("a catalog that was removed is waited for")
+		t.Error("refresh waits for a deleted catalog")
 	}
 }
 
-func TestRefreshTellsWhatChanged(t *testing.T) {
+func TestRefreshPrintsChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		changes content.Changes
 		left    []lookup.InvalidPackage
@@ -74,7 +74,7 @@ func TestRefreshTellsWhatChanged(t *testing.T) {
 	}
 }
 
-func TestRefreshNamesACatalogOnce(t *testing.T) {
+func TestRefreshErrorNamesCatalogOnce(t *testing.T) {
 	var c v1beta1.CatalogSource
 	c.Name = "mine"
 	r := poll{catalog: &c}
@@ -87,8 +87,7 @@ func TestRefreshNamesACatalogOnce(t *testing.T) {
 	}
 }
 
-// A poll is not waited for if catalogd does not make it any more.
-func TestPollOfASuspendedCatalog(t *testing.T) {
+func TestRefreshDoesNotWaitForSuspendedCatalog(t *testing.T) {
 	var suspended, unavailable v1beta1.CatalogSource
 	suspended.Spec.Suspend, unavailable.Spec.Availability = true, v1beta1.AvailabilityUnavailable
 	for want, c := range map[string]v1beta1.CatalogSource{"is suspended": suspended, "is unavailable": unavailable} {

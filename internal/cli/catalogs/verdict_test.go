@@ -20,7 +20,7 @@ func TestVerdict(t *testing.T) {
 		ready, progressing, serving metav1.Condition
 		edit                        func(*v1beta1.CatalogSource)
 		style                       output.Style
-		text, remedy                string // what is in them
+		text, remedy                string // substrings
 	}{
 		{
 			name:   "new",
@@ -45,11 +45,11 @@ func TestVerdict(t *testing.T) {
 			text:   "is being deleted",
 			remedy: "get pods",
 		},
-		{name: "fine", ready: metav1.Condition{Status: yes}, style: output.Green, text: "is ready"},
+		{name: "ready", ready: metav1.Condition{Status: yes}, style: output.Green, text: "is ready"},
 		{name: "empty", ready: metav1.Condition{Status: yes},
 			edit:  func(c *v1beta1.CatalogSource) { c.Status.Content = &v1beta1.CatalogContent{} },
 			style: output.Yellow, text: "is served, but empty", remedy: "lint"},
-		{name: "with packages that are not", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) {
+		{name: "with invalid packages", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) {
 			c.Spec.Image, c.Status.Content = "host/a:b", &v1beta1.CatalogContent{InvalidPackageCount: 1}
 		}, style: output.Yellow, text: "without 1 invalid package", remedy: "kubectl catalog lint host/a:b shows"},
 		{
@@ -64,14 +64,14 @@ func TestVerdict(t *testing.T) {
 			progressing: metav1.Condition{Status: no, Reason: "Suspended"},
 			edit:        func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true }, style: output.Yellow, text: "was never unpacked",
 			remedy: "resume mine"},
-		{name: "not offered", ready: metav1.Condition{
+		{name: "unavailable by spec", ready: metav1.Condition{
 			Status: no, Reason: "UserSpecifiedUnavailable",
 		}, progressing: metav1.Condition{Status: no, Reason: "UserSpecifiedUnavailable"},
 			style: output.Yellow, text: "is unavailable, as set", remedy: "Available"},
 		{name: "unpacking", ready: metav1.Condition{Status: no, Reason: "Unpacking"},
 			progressing: metav1.Condition{Status: yes, Reason: "Unpacking"},
 			style:       output.Yellow, text: "is being unpacked", remedy: "wait"},
-		{name: "no sound package", ready: metav1.Condition{Status: no, Reason: "InvalidPackages"},
+		{name: "all packages invalid", ready: metav1.Condition{Status: no, Reason: "InvalidPackages"},
 			progressing: metav1.Condition{Status: yes, Reason: "Succeeded"},
 			serving:     metav1.Condition{Status: yes}, style: output.Red, text: "all of its packages are invalid"},
 		{name: "blocked", ready: metav1.Condition{Status: no, Reason: "Unauthorized"},
@@ -80,21 +80,21 @@ func TestVerdict(t *testing.T) {
 		{name: "blocked and served", ready: metav1.Condition{Status: no, Reason: "BlobTooLarge"},
 			progressing: metav1.Condition{Status: no, Reason: "Blocked"},
 			serving:     metav1.Condition{Status: yes}, style: output.Red, text: "served with its previous content"},
-		{name: "blocked by an image that cannot be read", ready: metav1.Condition{Status: no, Reason: "Blocked"},
+		{name: "blocked by invalid content", ready: metav1.Condition{Status: no, Reason: "Blocked"},
 			progressing: metav1.Condition{Status: no, Reason: "Blocked"},
 			edit:        func(c *v1beta1.CatalogSource) { c.Spec.Image = "host/a:b" }, style: output.Red, text: "is blocked until somebody",
 			remedy: "kubectl catalog lint host/a:b lists all errors; after pushing a corrected image: kubectl catalog refresh mine --wait"},
-		{name: "blocked by a reference that cannot be read", ready: metav1.Condition{
+		{name: "blocked by an invalid reference", ready: metav1.Condition{
 			Status: no, Reason: "Blocked", Message: "the image reference cannot be read: " + registry.ReferenceForm,
 		},
 			progressing: metav1.Condition{Status: no, Reason: "Blocked"}, style: output.Red, text: "is blocked until somebody",
 			remedy: "correct spec.image: kubectl edit catalogsource mine"},
-		{name: "blocked by a template of such a one", ready: metav1.Condition{
+		{name: "blocked by an invalid template", ready: metav1.Condition{
 			Status: no, Reason: "Blocked", Message: "it cannot be read: " + registry.ReferenceForm,
 		},
 			edit: func(c *v1beta1.CatalogSource) { c.Spec.ImageTemplate = "host/A" }, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
 			style: output.Red, text: "is blocked until somebody", remedy: "correct spec.imageTemplate"},
-		{name: "not there", ready: metav1.Condition{Status: no, Reason: "ImageNotFound"},
+		{name: "image not found", ready: metav1.Condition{Status: no, Reason: "ImageNotFound"},
 			progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
 			style:       output.Red, text: "catalogd retries", remedy: "correct spec.image: kubectl edit catalogsource mine"},
 		{name: "retrying", ready: metav1.Condition{
@@ -123,7 +123,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A catalog that is ready may have been so long before it got the content of which the verdict is.
+// The verdict on content is not older than the content, even if the catalog was ready before.
 func TestVerdictSince(t *testing.T) {
 	at := func(minute int) metav1.Time { return metav1.NewTime(time.Unix(int64(60*minute), 0)) }
 	condition := func(of string, is metav1.ConditionStatus, reason string, since metav1.Time) metav1.Condition {
@@ -155,7 +155,7 @@ func TestVerdictSince(t *testing.T) {
 	}
 }
 
-func TestScheduleInWords(t *testing.T) {
+func TestScheduleText(t *testing.T) {
 	every := func(d time.Duration) v1beta1.CatalogSourceSpec {
 		return v1beta1.CatalogSourceSpec{Image: "c:v1", PollingInterval: &metav1.Duration{Duration: d}}
 	}

@@ -23,11 +23,11 @@ type progress struct {
 	done          bool
 	err           error         // the goal is out of reach
 	grace         time.Duration // until err is final
-	stage, detail string        // what is going on
+	stage, detail string        // the current activity
 	hint          string        // what to check after a timeout
 }
 
-// A waitRequest says which catalog to wait for.
+// A waitRequest is a wait for a catalog.
 type waitRequest struct {
 	name      string
 	uid       types.UID // empty: any object of the name

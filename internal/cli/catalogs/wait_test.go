@@ -48,7 +48,7 @@ func TestReadiness(t *testing.T) {
 			done:        true,
 		},
 		{
-			name:        "not offered",
+			name:        "unavailable by spec",
 			ready:       metav1.Condition{Status: no},
 			progressing: metav1.Condition{Status: no, Reason: "UserSpecifiedUnavailable"},
 			done:        true,
@@ -60,19 +60,19 @@ func TestReadiness(t *testing.T) {
 			failed:      true,
 		},
 		{
-			name:        "without a sound package",
+			name:        "all packages invalid",
 			ready:       metav1.Condition{Status: no, Reason: "InvalidPackages"},
 			progressing: metav1.Condition{Status: yes, Reason: "Succeeded"},
 			failed:      true,
 		},
 		{
-			name:        "no such image",
+			name:        "image not found",
 			ready:       metav1.Condition{Status: no, Reason: "ImageNotFound"},
 			progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
 			failed:      true,
 		},
 		{
-			name:        "registry away",
+			name:        "registry unreachable",
 			ready:       metav1.Condition{Status: no, Reason: "RegistryUnreachable"},
 			progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
 			stage:       "Retrying",
@@ -106,12 +106,11 @@ func TestReadiness(t *testing.T) {
 		})
 	}
 	if readiness(nil).err == nil {
-		t.Error("one that does not exist is waited for")
+		t.Error("readiness waits for a missing catalog")
 	}
 }
 
-// A catalog that was made anew under its name is not the one that is waited for, however well it is.
-func TestWaiterTellsCatalogsApart(t *testing.T) {
+func TestWaitFailsIfCatalogIsRecreated(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		waitsFor types.UID
@@ -121,7 +120,7 @@ func TestWaiterTellsCatalogsApart(t *testing.T) {
 		{"the same", "1", &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, true},
 		{"another", "1", &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, false},
 		{"any", "", &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, true},
-		{"none, which the judge knows what to say of", "1", nil, true},
+		{"deleted", "1", nil, true},
 	} {
 		w := waitRequest{name: "sample", uid: tt.waitsFor, check: func(*v1beta1.CatalogSource) progress { return progress{done: true} }}
 		got := w.progress(tt.c)
@@ -131,8 +130,8 @@ func TestWaiterTellsCatalogsApart(t *testing.T) {
 	}
 }
 
-// A Secret that was made just before the catalog may reach catalogd after it.
-func TestReadinessGivesAccessTime(t *testing.T) {
+// A Secret that was created just before the catalog may reach catalogd later.
+func TestReadinessToleratesLateSecret(t *testing.T) {
 	c := &v1beta1.CatalogSource{}
 	c.Status.Conditions = []metav1.Condition{
 		{Type: v1beta1.ReadyCondition, Status: metav1.ConditionFalse, Reason: v1beta1.AccessInvalidReason},
@@ -143,7 +142,7 @@ func TestReadinessGivesAccessTime(t *testing.T) {
 	}
 }
 
-func TestMeterReads(t *testing.T) {
+func TestPhase(t *testing.T) {
 	const mib = 1 << 20
 	now := time.Unix(0, 0)
 	m := &output.Rate{Now: func() time.Time { return now }}
@@ -169,7 +168,7 @@ func TestMeterReads(t *testing.T) {
 			v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: 5 * mib, TotalBytes: 8 * mib},
 			"Downloading: 5.0 MiB of 8.0 MiB (62%), 2.0 MiB/s",
 		},
-		// begun again
+		// restarted
 		{
 			time.Second,
 			v1beta1.CatalogProgress{Phase: v1beta1.ProgressDownloading, Bytes: mib, TotalBytes: 8 * mib},
@@ -188,8 +187,8 @@ func TestMeterReads(t *testing.T) {
 	}
 }
 
-// What catalogd is at says more than that it has not looked at the change yet, and less than that it is over.
-func TestMeterRefines(t *testing.T) {
+// status.progress replaces the stage of an unobserved change, but not the end of a wait.
+func TestRefine(t *testing.T) {
 	c := &v1beta1.CatalogSource{}
 	c.Status.Progress = &v1beta1.CatalogProgress{Phase: v1beta1.ProgressIndexing}
 	if got := refine(output.NewRate(), c, readiness(c)); got.stage != "Indexing" || got.hint != "" {
@@ -200,8 +199,8 @@ func TestMeterRefines(t *testing.T) {
 	}
 }
 
-func TestFailedAddStays(t *testing.T) {
-	failed := errors.New("nobody answers")
+func TestFailedAddMentionsCreatedCatalog(t *testing.T) {
+	failed := errors.New("connection refused")
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, test := range []struct {

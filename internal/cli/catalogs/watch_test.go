@@ -35,7 +35,7 @@ func TestLineOfChange(t *testing.T) {
 		{"coloured", output.Terminal{Colors: true}, catalogChange{Digest: "sha256:0123", Changes: changes},
 			"0123  \x1b[32m+alpha\x1b[0m \x1b[33m~beta\x1b[0m \x1b[33m~gamma\x1b[0m \x1b[31m-delta\x1b[0m"},
 		{
-			"as wide as it has to be",
+			"just wide enough",
 			output.Terminal{Width: 72},
 			catalogChange{Digest: "sha256:0123", Changes: changes},
 			"0123  +alpha ~beta ~gamma -delta",
@@ -61,8 +61,8 @@ func TestLineOfChange(t *testing.T) {
 	}
 }
 
-// TestTroubles follows a catalog: once each time it gets into trouble it is told of, with why, and once when it recovered.
-func TestTroubles(t *testing.T) {
+// A failure is reported once with its reason, and so is the recovery.
+func TestFailuresAreReportedOnce(t *testing.T) {
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
 	began := time.Date(2026, 11, 22, 9, 30, 0, 0, time.Local)
 	known := &failures{known: map[string]string{}, since: began.Add(time.Hour)}
@@ -72,7 +72,7 @@ func TestTroubles(t *testing.T) {
 		status          metav1.ConditionStatus
 		reason, message string
 		served          bool
-		want            string // in words; empty: nothing
+		want            string // "": no line
 	}{
 		{watch.Added, yes, "Succeeded", "", true, ""},
 		{watch.Modified, no, "Blocked", "Cannot unpack\n1.", true, "update failed: Cannot unpack 1."},
@@ -108,7 +108,7 @@ func TestTroubles(t *testing.T) {
 		}
 		if step.want != "" {
 			at := time.Now()
-			if step.status == no && step.message != "Cannot unpack 2." { // it may be old when it is heard of
+			if step.status == no && step.message != "Cannot unpack 2." { // began before the command
 				at = began
 			}
 			step.want = fmt.Sprintf("%s  mine              %s", at.Format(time.DateOnly), step.want)

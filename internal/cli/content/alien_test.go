@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// A reply of another server is reported as such, and nothing in it is trusted.
-func TestNoContentService(t *testing.T) {
+func TestOtherServersAreRecognized(t *testing.T) {
 	for name, test := range map[string]struct {
 		code       int
 		body, want string

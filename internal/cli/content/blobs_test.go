@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The version is told by a path in which the name of the catalog stands before it, whatever that is.
+// The version is found behind any name of a catalog in the path.
 func TestVersion(t *testing.T) {
 	for _, catalog := range []string{"sample", "digests", "api", "catalogs"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -12,38 +12,38 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-type told struct{ Kind, Data, ID string }
+type received struct{ Kind, Data, ID string }
 
-func readAll(r io.Reader) ([]told, *events, error) {
+func readAll(r io.Reader) ([]received, *events, error) {
 	e := newEvents(r)
-	var all []told
+	var all []received
 	for {
 		kind, data, err := e.next()
 		if err != nil {
 			return all, e, err
 		}
-		all = append(all, told{kind, string(data), e.id})
+		all = append(all, received{kind, string(data), e.id})
 	}
 }
 
 func TestEvents(t *testing.T) {
 	for _, c := range []struct {
 		name, stream string
-		want         []told
+		want         []received
 		retry        time.Duration
 	}{
 		{name: "none"},
-		{"two", "event: a\nid: 1\ndata: x\n\nevent: b\ndata: y\n\n", []told{{"a", "x", "1"}, {"b", "y", "1"}}, 0},
-		{"line ends", "event: a\r\ndata: x\r\n\r\ndata: y\n\n", []told{{"a", "x", ""}, {"", "y", ""}}, 0},
-		{"data of several lines", "data: x\ndata\ndata:y\n\n", []told{{"", "x\n\ny", ""}}, 0},
-		{"one space is taken away", "data:  x \n\n", []told{{"", " x ", ""}}, 0},
-		{"comments", ":\n\n: hello\ndata: x\n: x\n\n", []told{{"", "x", ""}}, 0},
-		{"unknown fields", "date: x\ndata: y\n\n", []told{{"", "y", ""}}, 0},
-		{"no data, no event", "event: a\nid: 1\n\ndata: x\n\n", []told{{"", "x", "1"}}, 0},
-		{"an id with NUL is none", "id: 1\ndata: x\n\nid: 2\x00\ndata: y\n\n", []told{{"", "x", "1"}, {"", "y", "1"}}, 0},
-		{"an empty id", "id: 1\ndata: x\n\nid\ndata: y\n\n", []told{{"", "x", "1"}, {"", "y", ""}}, 0},
-		{"broken off", "data: x\n\nid: 2\ndata: y\n", []told{{"", "x", ""}}, 0},
-		{"broken off within a line", "data: x\n\ndata: y\n\ndata", []told{{"", "x", ""}, {"", "y", ""}}, 0},
+		{"two", "event: a\nid: 1\ndata: x\n\nevent: b\ndata: y\n\n", []received{{"a", "x", "1"}, {"b", "y", "1"}}, 0},
+		{"line ends", "event: a\r\ndata: x\r\n\r\ndata: y\n\n", []received{{"a", "x", ""}, {"", "y", ""}}, 0},
+		{"data of several lines", "data: x\ndata\ndata:y\n\n", []received{{"", "x\n\ny", ""}}, 0},
+		{"one space is taken away", "data:  x \n\n", []received{{"", " x ", ""}}, 0},
+		{"comments", ":\n\n: hello\ndata: x\n: x\n\n", []received{{"", "x", ""}}, 0},
+		{"unknown fields", "date: x\ndata: y\n\n", []received{{"", "y", ""}}, 0},
+		{"no data, no event", "event: a\nid: 1\n\ndata: x\n\n", []received{{"", "x", "1"}}, 0},
+		{"an id with NUL is none", "id: 1\ndata: x\n\nid: 2\x00\ndata: y\n\n", []received{{"", "x", "1"}, {"", "y", "1"}}, 0},
+		{"an empty id", "id: 1\ndata: x\n\nid\ndata: y\n\n", []received{{"", "x", "1"}, {"", "y", ""}}, 0},
+		{"broken off", "data: x\n\nid: 2\ndata: y\n", []received{{"", "x", ""}}, 0},
+		{"broken off within a line", "data: x\n\ndata: y\n\ndata", []received{{"", "x", ""}, {"", "y", ""}}, 0},
 		{"retry", "retry: 250\n\n", nil, 250 * time.Millisecond},
 		{"retry that is no number", "retry: 250\nretry: 1s\nretry: -1\nretry: 99999999999999999999\n\n", nil, 250 * time.Millisecond},
 	} {
@@ -75,7 +75,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestEventsAreBounded(t *testing.T) {
+func TestEventsAreLimited(t *testing.T) {
 	for _, text := range []endless{"x", "data: xxxxxxxxxxxxxxxxxxxxxxxxxx\n"} {
 		if _, _, err := readAll(text); !errors.Is(err, bufio.ErrTooLong) {
 			t.Errorf("%.6q...: %v", string(text), err)

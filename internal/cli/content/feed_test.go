@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// A turn is what a server does with one request for a feed.
+// A turn is the response to one request for a feed.
 type turn func(w http.ResponseWriter, r *http.Request)
 
 func sends(text string) turn {
@@ -31,7 +31,7 @@ func refuses(code int) turn {
 	}
 }
 
-// hangs sends text and then nothing, until the client goes away.
+// hangs sends text and then nothing until the client disconnects.
 func hangs(text string) turn {
 	return func(w http.ResponseWriter, r *http.Request) {
 		sends(text)(w, r)
@@ -40,7 +40,7 @@ func hangs(text string) turn {
 	}
 }
 
-// serveTurns takes a turn for each request, and returns with which Last-Event-ID they came.
+// serveTurns uses a turn for each request, and returns the received Last-Event-IDs.
 func serveTurns(t *testing.T, turns ...turn) (*Service, *[]string) {
 	t.Helper()
 	var ids []string
@@ -95,7 +95,7 @@ func TestWatch(t *testing.T) {
 			[]string{"", "1", "2"},
 			0,
 		},
-		{"from an earlier call", "1", []turn{sends(digestOf("1", "") + removedText)}, []Event{one, gone}, []string{"1"}, 0},
+		{"continued from an earlier call", "1", []turn{sends(digestOf("1", "") + removedText)}, []Event{one, gone}, []string{"1"}, 0},
 		{
 			"continued without a change",
 			"",
@@ -121,25 +121,25 @@ func TestWatch(t *testing.T) {
 			0,
 		},
 		{
-			"away for a while",
+			"unreachable for some time",
 			"",
 			[]turn{sends(digestOf("1", "")), refuses(503), refuses(429), sends(twoText + removedText)},
 			[]Event{one, lost, two, gone},
 			[]string{"", "1", "1", "1"},
 			0,
 		},
-		{"removed meanwhile", "", []turn{sends(digestOf("1", "")), refuses(404)}, []Event{one, gone}, []string{"", "1"}, 0},
+		{"removed while disconnected", "", []turn{sends(digestOf("1", "")), refuses(404)}, []Event{one, gone}, []string{"", "1"}, 0},
 		{
-			"away behind a gateway",
+			"unreachable behind a gateway",
 			"",
 			[]turn{sends(digestOf("1", "")), http.NotFound, sends(twoText + removedText)},
 			[]Event{one, lost, two, gone},
 			[]string{"", "1", "1"},
 			0,
 		},
-		{"may no longer read", "", []turn{sends(digestOf("1", "")), refuses(403)}, []Event{one}, []string{"", "1"}, 403},
-		{"no such catalog", "", []turn{refuses(404)}, nil, []string{""}, 404},
-		{"not there at first", "", []turn{refuses(503)}, nil, []string{""}, 503},
+		{"forbidden later", "", []turn{sends(digestOf("1", "")), refuses(403)}, []Event{one}, []string{"", "1"}, 403},
+		{"not found at first", "", []turn{refuses(404)}, nil, []string{""}, 404},
+		{"unreachable at first", "", []turn{refuses(503)}, nil, []string{""}, 503},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, ids := serveTurns(t, c.turns...)
@@ -163,8 +163,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A server that says to come again at once is not asked without end.
-func TestWatchWaits(t *testing.T) {
+// The wait is within limits, whatever the server sets.
+func TestWatchWaitsBetweenConnections(t *testing.T) {
 	for retry, want := range map[string]time.Duration{
 		"": firstWait, "retry: 0": firstWait, "retry: 1": minWait, "retry: 3000": 3 * time.Second, "retry: 99999999": maxWait,
 	} {
@@ -187,7 +187,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestWatchEndsWithItsCaller(t *testing.T) {
+func TestWatchReturnsErrorOfCallback(t *testing.T) {
 	enough := errors.New("enough")
 	s, _ := serveTurns(t, hangs(digestOf("1", "")))
 	if err := s.Watch(t.Context(), "community", "", func(Event) error { return enough }); !errors.Is(err, enough) {
@@ -195,15 +195,15 @@ func TestWatchEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-func TestWatchTakesOtherServersForWhatTheyAre(t *testing.T) {
+func TestWatchRefusesOtherMediaTypes(t *testing.T) {
 	s, _ := serveTurns(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") })
 	if err := s.Watch(t.Context(), "community", "", func(Event) error { return nil }); err == nil {
-		t.Error("a page passes for a feed")
+		t.Error("an HTML page was accepted as a feed")
 	}
 }
 
-// A request timeout is for what has an end. A feed is cut off only where nothing at all comes.
-func TestWatchTimes(t *testing.T) {
+// Request timeouts do not apply to feeds. Only silent connections are closed.
+func TestWatchEndsSilentConnectionsOnly(t *testing.T) {
 	later := func(w http.ResponseWriter, r *http.Request) {
 		hangsFor := time.After(300 * time.Millisecond)
 		sends(digestOf("1", ""))(w, r)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What a content service sends on to gets neither the user's credentials nor the token for catalogd.
+// A redirect target receives neither the credentials of the user nor the token for catalogd.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	reached := false
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
@@ -37,7 +37,6 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// Whoever is on the way of plain HTTP gets no credentials.
 func TestCredentialsNeedTLS(t *testing.T) {
 	var sent http.Header
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

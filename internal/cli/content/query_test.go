@@ -46,7 +46,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-func TestAllOfWhatKeepsChanging(t *testing.T) {
+func TestAllFailsIfCatalogKeepsChanging(t *testing.T) {
 	t.Parallel()
 	got, err := All[string](t.Context(), pages(t, 1000), "", "", "{ things }", nil)
 	if err == nil || !strings.Contains(err.Error(), "retry, or list a single catalog") || got != nil {
@@ -54,8 +54,7 @@ func TestAllOfWhatKeepsChanging(t *testing.T) {
 	}
 }
 
-// What is wrong with the first page is told as it is.
-func TestAllRefused(t *testing.T) {
+func TestAllReturnsErrorOfFirstPage(t *testing.T) {
 	for code, missing := range map[string]bool{"BAD_USER_INPUT": false, "NOT_FOUND": true} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)

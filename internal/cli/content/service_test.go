@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Many feeds at a time make one token, and one more when it is good no longer.
-func TestFeedsShareAToken(t *testing.T) {
+// Concurrent feeds request one token, and another one after it expired.
+func TestFeedsShareToken(t *testing.T) {
 	var made atomic.Int64
 	good := "1"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// script is an API server that lists and sends what it is told, one watch after another.
+// script is an API server with fixed lists and watches.
 type script struct {
 	client.WithWatch
 	lists   [][]v1beta1.CatalogSource
@@ -45,10 +45,10 @@ func catalogAt(name, uid, version string) v1beta1.CatalogSource {
 	return c
 }
 
-// What happens while no watch is open is told by the next list.
-func TestFollowerTellsWhatItMissed(t *testing.T) { synctest.Test(t, testFollowerTellsWhatItMissed) }
+// A list reports the changes between two watches.
+func TestRunReportsMissedChanges(t *testing.T) { synctest.Test(t, testRunReportsMissedChanges) }
 
-func testFollowerTellsWhatItMissed(t *testing.T) {
+func testRunReportsMissedChanges(t *testing.T) {
 	newer, expired := catalogAt("a", "1", "2"), metav1.Status{Reason: metav1.StatusReasonExpired, Code: 410}
 	s := &script{
 		lists: [][]v1beta1.CatalogSource{
@@ -84,7 +84,7 @@ func testFollowerTellsWhatItMissed(t *testing.T) {
 	}
 }
 
-func TestFollowerEndsWithTheErrorOfWhoIsTold(t *testing.T) {
+func TestRunReturnsErrorOfCallback(t *testing.T) {
 	s := &script{lists: [][]v1beta1.CatalogSource{{catalogAt("a", "1", "1")}}}
 	failed := errors.New("the pipe is closed")
 	f := &Catalogs{Client: s, Each: func(watch.EventType, *v1beta1.CatalogSource) error { return failed }}

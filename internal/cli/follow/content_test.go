@@ -12,8 +12,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session/sessiontest"
 )
 
-// Where what there is to tell cannot be written, it is the end of all feeds, and not tried again.
-func TestWatchEndsWhereNobodyReads(t *testing.T) {
+func TestClosedOutputEndsAllFeeds(t *testing.T) {
 	closed := errors.New("the pipe is closed")
 	w := &feeds{session: sessiontest.New(t, io.Discard), started: true, running: 2}
 	w.handler.Event = func(context.Context, *content.Service, content.Event) (func() error, error) {
@@ -26,8 +25,8 @@ func TestWatchEndsWhereNobodyReads(t *testing.T) {
 	}
 }
 
-// An event that could not be told is told again, with all that changed since the one before.
-func TestWatchLosesNoEvent(t *testing.T) {
+// An event whose details could not be read is repeated, with all changes since the previous one.
+func TestFailedEventIsRepeated(t *testing.T) {
 	failure := errors.New("the list could not be had")
 	w := &feeds{handler: Handler{Event: func(context.Context, *content.Service, content.Event) (func() error, error) {
 		return func() error { return nil }, failure
@@ -43,8 +42,8 @@ func TestWatchLosesNoEvent(t *testing.T) {
 	}
 }
 
-// A server that is named by --server-url may say what it likes of what it has.
-func TestWatchOfAHostileName(t *testing.T) {
+// The server of --server-url may send any name.
+func TestWatchRemovesControlCharacters(t *testing.T) {
 	var errs strings.Builder
 	w := &feeds{session: sessiontest.New(t, &errs), started: true}
 	const name = "a\x1b[2Jb"
@@ -55,8 +54,8 @@ func TestWatchOfAHostileName(t *testing.T) {
 	}
 }
 
-// That a catalog is not served any more is told once, though it may be asked for before its status says so.
-func TestWatchTellsOfARemovalOnce(t *testing.T) {
+// The feed may be requested again before the status shows the removal.
+func TestWatchReportsRemovalOnce(t *testing.T) {
 	var errs strings.Builder
 	w := &feeds{session: sessiontest.New(t, &errs), handler: Handler{Event: func(
 		context.Context, *content.Service, content.Event,

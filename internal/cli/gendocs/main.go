@@ -25,10 +25,10 @@ func main() {
 	}
 }
 
-// since is when the pages were first written: a page that bore the day of its generation would differ every day.
+// since is the date of all pages. The date of their generation would differ every day.
 var since = time.Date(2026, time.November, 22, 0, 0, 0, 0, time.UTC)
 
-// write replaces all that is in dir.
+// write replaces the content of dir.
 func write(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -49,7 +49,7 @@ func write(dir string) error {
 	return markdown(root, dir)
 }
 
-// markdown is doc.GenMarkdownTree, but for the flags that all commands have: these stand once, on the page of the command itself.
+// markdown is doc.GenMarkdownTree with the flags of all commands on the page of the root command only.
 func markdown(root *cobra.Command, dir string) error {
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
 		if !cmd.IsAvailableCommand() && cmd != root {

@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Each field that OLM has is known here.
-func TestFieldsOfLegacySpec(t *testing.T) {
+func TestLegacySpecHasAllFieldsOfOLM(t *testing.T) {
 	fields := func(of reflect.Type) []string {
 		var names []string
 		for field := range of.Fields() {

@@ -18,7 +18,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-// Who may not write is not helped by a role to read.
+// The suggested role allows the forbidden verb.
 func TestMissingRole(t *testing.T) {
 	for _, test := range []struct{ group, resource, verb, want string }{
 		{v1beta1.GroupVersion.Group, "catalogsources", "list", "ClusterRole catalogd-packages-viewer"},
@@ -74,8 +74,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// That there is no account, or no right to be it, is not that there is no catalog.
-func TestNoToken(t *testing.T) {
+// A missing ServiceAccount, or the right to use it, is not a missing catalog.
+func TestTokenErrorIsNotAboutCatalogs(t *testing.T) {
 	accounts := schema.GroupResource{Resource: "serviceaccounts"}
 	for _, test := range []struct {
 		err  error
@@ -87,14 +87,14 @@ func TestNoToken(t *testing.T) {
 		{apierrors.NewServiceUnavailable("soon"), 503, "soon"},
 	} {
 		err := CatalogError(tokenError("ns", test.err), "sample")
-		told, ok := err.(*content.Error) //nolint:errorlint // missing is to return it as it is
-		if !ok || told.Code != test.code || !strings.Contains(explain(err), test.want) || strings.Contains(explain(err), "packages-viewer") {
+		refused, ok := err.(*content.Error) //nolint:errorlint // the error must not be wrapped
+		if !ok || refused.Code != test.code || !strings.Contains(explain(err), test.want) || strings.Contains(explain(err), "packages-viewer") {
 			t.Errorf("%v: %v", test.err, explain(err))
 		}
 	}
 }
 
-// Where no kubeconfig names a server, whatever listens at the default one has nothing to say of catalogs.
+// Without a server in the kubeconfig, the error of the default server is explained.
 func TestNoKubeconfig(t *testing.T) {
 	refused := &url.Error{Op: "Get", URL: "http://localhost:8080/apis", Err: errors.New("connection refused")}
 	noPage := apierrors.NewGenericServerResponse(http.StatusNotFound, "GET",
@@ -121,8 +121,7 @@ func TestNoKubeconfig(t *testing.T) {
 	}
 }
 
-// A command makes one token for all that it asks of a content service.
-func TestOneTokenForAll(t *testing.T) {
+func TestCommandRequestsOneToken(t *testing.T) {
 	tokens := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
