@@ -21,8 +21,8 @@ const (
 
 // BlockedError is the error of a missing path. Its message names the nearest entries.
 type BlockedError struct {
-	Block   Block
-	Message string
+	Block   Block  `json:"reason"`
+	Message string `json:"message"`
 }
 
 func (e *BlockedError) Error() string { return e.Message }

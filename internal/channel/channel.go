@@ -23,12 +23,17 @@ type Channel struct {
 
 // Entry is the place of a bundle in a channel.
 type Entry struct {
-	Name       string
-	Version    string // if it is not a semantic version, no skipRange covers the entry
-	Replaces   string
-	Skips      []string
-	SkipRange  string
-	Deprecated string // the deprecation message; empty if the bundle is not deprecated
+	Name        string       `json:"name"`
+	Version     string       `json:"version"` // if it is not a semantic version, no skipRange covers the entry
+	Replaces    string       `json:"replaces,omitempty"`
+	Skips       []string     `json:"skips,omitempty"`
+	SkipRange   string       `json:"skipRange,omitempty"`
+	Deprecation *Deprecation `json:"deprecation,omitempty"`
+}
+
+// Deprecation marks a deprecated bundle.
+type Deprecation struct {
+	Message string `json:"message"`
 }
 
 // Graph is the upgrade graph of a channel.

@@ -21,8 +21,8 @@ const (
 
 // Reason is the cause of an edge.
 type Reason struct {
-	Kind  Kind
-	Range string // of a SkipRange, as in the catalog
+	Kind  Kind   `json:"kind"`
+	Range string `json:"range,omitempty"` // of a SkipRange, as in the catalog
 }
 
 // String returns the reason as a label: "replaces", "skips" or "skipRange >=1.0.0 <1.2.0".
@@ -41,8 +41,9 @@ type Upgrade struct {
 
 // Edge is all reasons to upgrade from a bundle, which need not be an entry, to an entry.
 type Edge struct {
-	From, To string
-	Reasons  []Reason // at least one, in the order of the kinds
+	From    string   `json:"from"`
+	To      string   `json:"to"`
+	Reasons []Reason `json:"reasons"` // at least one, in the order of the kinds
 }
 
 // Has reports whether a kind is among the reasons.

@@ -11,24 +11,22 @@ import (
 
 // Bundle is the start or the end of a step.
 type Bundle struct {
-	Name       string // may be empty: of an installed bundle possibly only the version is known
-	Version    string
-	Deprecated string
-	IsEntry    bool
+	Name        string       `json:"name,omitempty"` // may be unknown for an installed bundle
+	Version     string       `json:"version,omitempty"`
+	Deprecation *Deprecation `json:"deprecation,omitempty"`
 }
 
 // Step is an upgrade from one bundle to another.
 type Step struct {
-	From, To     Bundle
-	Reasons      []Reason
-	Explanations []string // the reasons as clauses without a full stop
-	IsDowngrade  bool     // see the function of the same name
+	From         Bundle   `json:"from"`
+	To           Bundle   `json:"to"`
+	Reasons      []Reason `json:"reasons"`
+	Explanations []string `json:"-"` // the reasons as clauses without a full stop
+	IsDowngrade  bool     `json:"isDowngrade,omitempty"`
 }
 
 // Paths are the ways from one bundle to another. There is at least one.
 type Paths struct {
-	From, To Bundle
-
 	// OLM is the path that OLM v0 takes: from each bundle to the successor nearest the head. If it does not lead to To, OLM is nil and
 	// OLMNote states why.
 	OLM     []Step
@@ -74,7 +72,7 @@ func (g *Graph) Paths(from, to string) (*Paths, error) {
 	if shortest == nil {
 		return nil, w.blocked(reached)
 	}
-	p := &Paths{From: w.bundle(w.from), To: w.bundle(w.to), Notes: w.notes(from)}
+	p := &Paths{Notes: w.notes(from)}
 	olm, note := w.olm()
 	p.OLM, p.OLMNote = w.steps(olm), note
 	shown := [][]int{olm}
@@ -160,7 +158,7 @@ func (w *walk) identity(i int) (string, *semver.Version) {
 func (w *walk) bundle(i int) Bundle {
 	if i != outside {
 		n := w.g.nodes[i]
-		return Bundle{Name: n.Name, Version: n.Version, Deprecated: n.Deprecated, IsEntry: true}
+		return Bundle{Name: n.Name, Version: n.Version, Deprecation: n.Deprecation}
 	}
 	b := Bundle{Name: w.fromName}
 	if w.fromVersion != nil {
@@ -225,8 +223,7 @@ func (w *walk) olm() (path []int, note string) {
 	return path, ""
 }
 
-// others counts the paths except those shown. It counts only steps toward the head; a step the other way, by a
-// skipRange that covers a newer
+// others counts the paths except those shown. It counts only steps toward the head. A step the other way, by a skipRange that covers a newer
 // version, makes the count a lower bound.
 func (w *walk) others(shown [][]int, reached []int) (count int, mayBeMore bool) {
 	ways := map[int]int{w.to: 1} // to the target, by steps toward the head

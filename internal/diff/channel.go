@@ -25,9 +25,8 @@ func NewChannel(hash string, entries []channel.Entry) Channel {
 	return c
 }
 
-// ChannelDifference is the difference of a channel. Entries is empty if only properties or the order of the content
-// differ, and for a channel
-// that is added or removed.
+// ChannelDifference is the difference of a channel. Entries is empty if only properties or the order of the content differ, and for a
+// channel that is added or removed.
 type ChannelDifference struct {
 	Name    string            `json:"name"`
 	Change  Change            `json:"change"`

@@ -33,7 +33,7 @@ func Parse(entries ...string) channel.Channel {
 					e.Skips = append(e.Skips, bundle(name))
 				}
 			case "deprecated":
-				e.Deprecated = fields[i+1]
+				e.Deprecation = &channel.Deprecation{Message: fields[i+1]}
 			}
 		}
 		c.Entries = append(c.Entries, e)
@@ -76,7 +76,7 @@ func FromBytes(data []byte, text string) channel.Channel {
 		case b < 60:
 			e.SkipRange = fmt.Sprintf(">=1.%d.0 <1.%d.0", b%8, b/4)
 		case b == 60:
-			e.SkipRange, e.Deprecated = text, text
+			e.SkipRange, e.Deprecation = text, &channel.Deprecation{Message: text}
 		}
 		c.Entries = append(c.Entries, e)
 	}

@@ -23,7 +23,7 @@ func DOT(w io.Writer, g *channel.Graph) error {
 		if n.Name == g.Channel.Head {
 			attributes += ", penwidth=2"
 		}
-		if n.Deprecated != "" {
+		if n.Deprecation != nil {
 			attributes += ", color=gray, fontcolor=gray"
 		}
 		p("  %s [label=%s%s];\n", dotQuote(n.Name), dotQuote(caption(g, entries, n.Name)), attributes)

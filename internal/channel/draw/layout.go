@@ -92,7 +92,7 @@ func tags(e channel.Entry, isHead bool) []string {
 	if isHead {
 		out = append(out, "head")
 	}
-	if e.Deprecated != "" {
+	if e.Deprecation != nil {
 		out = append(out, "deprecated")
 	}
 	return out

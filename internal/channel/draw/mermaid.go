@@ -13,9 +13,8 @@ import (
 // maxMermaidEdges is Mermaid's default limit (maxEdges), which a diagram cannot change. Mermaid draws nothing beyond it.
 const maxMermaidEdges = 500
 
-// Mermaid draws the graph as a flowchart, the head on top. To stay within Mermaid's limit of edges it omits the edges
-// of a skipRange only, then
-// those of skips only, and shows the range or the skips in the entry.
+// Mermaid draws the graph as a flowchart, the head on top. To stay within Mermaid's limit of edges it omits the edges of a skipRange only,
+// then those of skips only, and shows the range or the skips in the entry.
 func Mermaid(w io.Writer, g *channel.Graph) error {
 	out := bufio.NewWriter(w)
 	p := func(format string, args ...any) { fmt.Fprintf(out, format, args...) } // Flush returns the error

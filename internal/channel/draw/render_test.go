@@ -35,7 +35,7 @@ var graphs = map[string]channel.Channel{
 	"islands": channeltest.Parse("1.0.0", "2.0.0 range <2.0.0", "3.0.0 replaces 2.9.0 range >=2.0.0 <3.0.0", "nightly",
 		"3.1.0 replaces 3.0.0 skips nightly,2.0.0"),
 	"hostile": {Package: `<b>&"\`, Name: "s\x1b[31mtable\n", Entries: []channel.Entry{
-		{Name: "a\"];\n</title><script>alert(1)</script>", Version: "1.0.0", Deprecated: "]]> \u202e --> </style>"},
+		{Name: "a\"];\n</title><script>alert(1)</script>", Version: "1.0.0", Deprecation: &channel.Deprecation{Message: "]]> \u202e --> </style>"}},
 		{Name: "漢字`\\", Replaces: "a\"];\n</title><script>alert(1)</script>", Skips: []string{"x\x00\xff"}, SkipRange: `<"1" |#quot;|`},
 	}},
 	"empty": {Package: "foo", Name: "stable"},

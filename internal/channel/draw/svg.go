@@ -220,12 +220,12 @@ func (s *svg) row(i int) {
 	if r.isHead {
 		class += " top"
 	}
-	if r.Deprecated != "" {
+	if r.Deprecation != nil {
 		class += " old"
 	}
 	s.p(`<circle class="%s" cx="%s" cy="%s" r="5"/>`+"\n", class, px(s.x(r.lane)), px(y))
 	class = "v"
-	if r.Deprecated != "" {
+	if r.Deprecation != nil {
 		class += " gone"
 	}
 	s.p(`<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, px(s.version), px(y+4.5), esc(textwidth.Truncate(r.label, 40, "…")))
@@ -263,8 +263,8 @@ func (s *svg) tooltip(r *row) string {
 	if r.isHead {
 		lines = append(lines, "head of the channel")
 	}
-	if r.Deprecated != "" {
-		lines = append(lines, esc("deprecated: "+r.Deprecated))
+	if r.Deprecation != nil {
+		lines = append(lines, esc("deprecated: "+r.Deprecation.Message))
 	}
 	if r.Replaces != "" {
 		lines = append(lines, esc("replaces "+r.Replaces))

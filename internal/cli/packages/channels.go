@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	upgrade "github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -21,22 +21,15 @@ type channelsRequest struct {
 	all bool
 }
 
-// A channel has all that its upgrade graph is made of.
-type channel struct {
+// channelDetails are a channel with its entries.
+type channelDetails struct {
 	Name        string               `json:"name"`
 	Package     content.Named        `json:"package"`
 	Catalog     content.Named        `json:"catalog"`
 	IsDefault   bool                 `json:"isDefault"`
 	Deprecation *content.Deprecation `json:"deprecation,omitempty"`
 	Head        content.Named        `json:"head"`
-	Entries     []struct {
-		Name        string               `json:"name"`
-		Version     string               `json:"version"`
-		Replaces    string               `json:"replaces,omitempty"`
-		Skips       []string             `json:"skips,omitempty"`
-		SkipRange   string               `json:"skipRange,omitempty"`
-		Deprecation *content.Deprecation `json:"deprecation,omitempty"`
-	} `json:"entries"`
+	Entries     []channel.Entry      `json:"entries"`
 }
 
 const channelsQuery = `query($name: String!, $catalog: String!, $channel: String!, $all: Boolean!) {
@@ -48,7 +41,7 @@ const channelsQuery = `query($name: String!, $catalog: String!, $channel: String
 
 // readChannels returns channels of a package, the default channel first. If several catalogs have the package, it uses the one with the
 // highest priority and names the others on the error stream.
-func readChannels(ctx context.Context, s *session.Session, req channelsRequest) ([]channel, error) {
+func readChannels(ctx context.Context, s *session.Session, req channelsRequest) ([]channelDetails, error) {
 	found, err := lookup.ExistingPackages(ctx, s, req.Package, req.Catalog)
 	if err != nil {
 		return nil, err
@@ -60,8 +53,8 @@ func readChannels(ctx context.Context, s *session.Session, req channelsRequest) 
 		Package *struct {
 			DefaultChannel content.Named
 			Names          []content.Named
-			Channel        *channel
-			Channels       []channel
+			Channel        *channelDetails
+			Channels       []channelDetails
 		}
 	}
 	variables := map[string]any{"name": req.Package, "catalog": req.Catalog, "channel": name, "all": req.all}
@@ -77,21 +70,16 @@ func readChannels(ctx context.Context, s *session.Session, req channelsRequest) 
 	}
 	channels := p.Channels
 	if p.Channel != nil {
-		channels = []channel{*p.Channel}
+		channels = []channelDetails{*p.Channel}
 	}
 	for i := range channels {
 		c := &channels[i]
 		c.Package.Name, c.Catalog.Name, c.IsDefault = req.Package, req.Catalog, c.Name == p.DefaultChannel.Name
 	}
-	slices.SortStableFunc(channels, func(a, b channel) int { return a.order() - b.order() })
-	return channels, printChoice(s, found)
-}
-
-func (c *channel) order() int {
-	if c.IsDefault {
-		return 0
+	if i := slices.IndexFunc(channels, func(c channelDetails) bool { return c.IsDefault }); i > 0 {
+		channels = slices.Concat(channels[i:i+1], channels[:i], channels[i+1:])
 	}
-	return 1
+	return channels, printChoice(s, found)
 }
 
 // noChannel returns the error of a channel that a package does not have. names are its channels.
@@ -114,20 +102,14 @@ func printChoice(s *session.Session, found []lookup.Package) error {
 	return err
 }
 
-func (c *channel) graph() *upgrade.Graph {
-	of := upgrade.Channel{Catalog: c.Catalog.Name, Package: c.Package.Name, Name: c.Name, Head: c.Head.Name}
-	for _, e := range c.Entries {
-		entry := upgrade.Entry{Name: e.Name, Version: e.Version, Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange}
-		if e.Deprecation != nil {
-			entry.Deprecated = cmp.Or(e.Deprecation.Message, "deprecated")
-		}
-		of.Entries = append(of.Entries, entry)
-	}
-	return upgrade.New(of)
+func (c *channelDetails) graph() *channel.Graph {
+	return channel.New(channel.Channel{
+		Catalog: c.Catalog.Name, Package: c.Package.Name, Name: c.Name, Head: c.Head.Name, Entries: c.Entries,
+	})
 }
 
 // title returns the name with notes: "stable (default)".
-func (c *channel) title() string {
+func (c *channelDetails) title() string {
 	text := c.Name
 	if note := notes(c.IsDefault, c.Deprecation); note != "" {
 		text += " (" + note + ")"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	upgrade "github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/channel/draw"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -15,7 +15,7 @@ import (
 )
 
 // pictures are the formats for one channel.
-var pictures = map[string]func(io.Writer, *upgrade.Graph) error{"dot": draw.DOT, "mermaid": draw.Mermaid, "svg": draw.SVG}
+var pictures = map[string]func(io.Writer, *channel.Graph) error{"dot": draw.DOT, "mermaid": draw.Mermaid, "svg": draw.SVG}
 
 func newGraphCommand(s *session.Session) *cobra.Command {
 	var req channelsRequest
@@ -73,7 +73,7 @@ var styles = map[draw.Role]output.Style{
 	draw.RoleDeprecated: output.Yellow, draw.RoleRemark: output.Faint,
 }
 
-func drawGraphs(to *output.Terminal, channels []channel, ascii bool) error {
+func drawGraphs(to *output.Terminal, channels []channelDetails, ascii bool) error {
 	lines := output.Lines{Terminal: to}
 	options := draw.TextOptions{Width: to.Width, ASCII: ascii, Paint: func(role draw.Role, text string) string {
 		return to.Paint(styles[role], text)
@@ -90,44 +90,22 @@ func drawGraphs(to *output.Terminal, channels []channel, ascii bool) error {
 }
 
 // heading returns where the channel is, as the beginning of a sentence.
-func (c *channel) heading() string {
+func (c *channelDetails) heading() string {
 	text := fmt.Sprintf("Channel %s of package %s in catalog %s", c.title(), c.Package.Name, c.Catalog.Name)
 	return output.Line(text)
 }
 
-// A graphView is what -o json prints.
+// A graphView is a channel as -o json prints it.
 type graphView struct {
-	*channel
-	Edges []edgeView `json:"edges"`
+	*channelDetails
+	Edges []channel.Edge `json:"edges"`
 }
 
-type edgeView struct {
-	From    string       `json:"from"`
-	To      string       `json:"to"`
-	Reasons []reasonView `json:"reasons"`
-}
-
-type reasonView struct {
-	Kind  upgrade.Kind `json:"kind"`
-	Range string       `json:"range,omitempty"`
-}
-
-func reasonViews(reasons []upgrade.Reason) []reasonView {
-	views := make([]reasonView, len(reasons))
-	for i, r := range reasons {
-		views[i] = reasonView{r.Kind, r.Range}
-	}
-	return views
-}
-
-func printGraphs(to *output.Terminal, format *output.Format, channels []channel, single bool) error {
+func printGraphs(to *output.Terminal, format *output.Format, channels []channelDetails, single bool) error {
 	var rows []output.Row
 	for i := range channels {
-		g := graphView{channel: &channels[i], Edges: []edgeView{}}
-		for _, edge := range channels[i].graph().Edges() {
-			g.Edges = append(g.Edges, edgeView{edge.From, edge.To, reasonViews(edge.Reasons)})
-		}
-		row, err := output.NewRow("UpgradeGraph", g.Name, g)
+		c := &channels[i]
+		row, err := output.NewRow("UpgradeGraph", c.Name, graphView{c, append([]channel.Edge{}, c.graph().Edges()...)})
 		if err != nil {
 			return err
 		}

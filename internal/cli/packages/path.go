@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	upgrade "github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -18,7 +18,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
 
-// A pathRequest selects the upgrade.
+// A pathRequest selects the channel.
 type pathRequest struct {
 	lookup.Scope
 	from, to string // versions or names of bundles
@@ -68,9 +68,9 @@ exit code is 1. If the package is up to date already, there is nothing to do.`,
 
 // A channelPath is the result for one channel: paths, or what blocks them.
 type channelPath struct {
-	*channel
-	paths   *upgrade.Paths
-	blocked *upgrade.BlockedError // if paths is nil
+	*channelDetails
+	paths   *channel.Paths
+	blocked *channel.BlockedError // if paths is nil
 }
 
 // findPaths returns the paths to show. No path is an error.
@@ -81,7 +81,7 @@ func findPaths(ctx context.Context, s *session.Session, req pathRequest) ([]chan
 	}
 	all := make([]channelPath, len(channels))
 	for i := range channels {
-		all[i].channel = &channels[i]
+		all[i].channelDetails = &channels[i]
 		all[i].paths, err = channels[i].graph().Paths(req.from, req.to)
 		if err != nil && !errors.As(err, &all[i].blocked) {
 			return nil, err
@@ -103,9 +103,9 @@ func findPaths(ctx context.Context, s *session.Session, req pathRequest) ([]chan
 func (p channelPath) isOpen() bool { return p.paths != nil }
 
 // isDone reports whether the upgrade starts at its end.
-func (p channelPath) isDone() bool { return p.blocked != nil && p.blocked.Block == upgrade.Already }
+func (p channelPath) isDone() bool { return p.blocked != nil && p.blocked.Block == channel.Already }
 
-func (p channelPath) shortest() []upgrade.Step {
+func (p channelPath) shortest() []channel.Step {
 	if p.paths.Shortest != nil {
 		return p.paths.Shortest
 	}
@@ -113,10 +113,10 @@ func (p channelPath) shortest() []upgrade.Step {
 }
 
 // sortPaths puts the requested or the default channel first, then the others by the length of their paths.
-func sortPaths(all []channelPath, channel string) {
+func sortPaths(all []channelPath, first string) {
 	order := func(p channelPath) int {
 		switch {
-		case p.Name == channel || (channel == "" && p.IsDefault):
+		case p.Name == first || (first == "" && p.IsDefault):
 			return -1
 		case p.isOpen():
 			return len(p.shortest())
@@ -144,7 +144,7 @@ func noPath(all []channelPath) error {
 			continue
 		}
 		block := p.blocked.Block
-		if block != first.Block && block != upgrade.UnknownFrom && block != upgrade.UnknownTo && explained < maxBlocked {
+		if block != first.Block && block != channel.UnknownFrom && block != channel.UnknownTo && explained < maxBlocked {
 			explained++
 			text += fmt.Sprintf("\nchannel %s: %s", output.Line(p.Name), p.blocked.Message)
 		}
@@ -212,7 +212,7 @@ func (p channelPath) text(to *output.Terminal) string {
 	return b.String()
 }
 
-func stepsText(to *output.Terminal, subject string, steps []upgrade.Step) string {
+func stepsText(to *output.Terminal, subject string, steps []channel.Step) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s from %s to %s:\n", subject, output.Counted(len(steps), "step", "steps"),
 		bundleLabel(steps[0].From), bundleLabel(steps[len(steps)-1].To))
@@ -229,62 +229,29 @@ func stepsText(to *output.Terminal, subject string, steps []upgrade.Step) string
 		if step.IsDowngrade {
 			remark(output.Yellow, "this is a downgrade: "+end+" is lower than "+bundleLabel(step.From))
 		}
-		if step.To.Deprecated != "" {
-			remark(output.Yellow, end+" is deprecated: "+output.Line(step.To.Deprecated))
+		if step.To.Deprecation != nil {
+			remark(output.Yellow, end+" is deprecated: "+output.Line(step.To.Deprecation.Message))
 		}
 	}
 	return b.String()
 }
 
 // bundleLabel returns the short name of a bundle of a known package.
-func bundleLabel(b upgrade.Bundle) string { return output.Line(cmp.Or(b.Version, b.Name)) }
+func bundleLabel(b channel.Bundle) string { return output.Line(cmp.Or(b.Version, b.Name)) }
 
-// A pathView is what -o json prints for a channel.
+// A pathView is the result for a channel as -o json prints it.
 type pathView struct {
-	Name      string        `json:"name"` // of the channel
-	Package   content.Named `json:"package"`
-	Catalog   content.Named `json:"catalog"`
-	IsDefault bool          `json:"isDefault"`
-	OLM       []stepView    `json:"olm,omitzero"` // absent if OLM takes no path, see olmNote; empty if there is nothing to do
-	OLMNote   string        `json:"olmNote,omitempty"`
-	Shortest  []stepView    `json:"shortest,omitempty"`
-	Others    int           `json:"otherPaths"`
-	More      bool          `json:"mayBeMore,omitempty"` // than otherPaths
-	Notes     []string      `json:"notes,omitempty"`
-	Blocked   *blockedView  `json:"blocked,omitempty"` // without a path
-}
-
-type blockedView struct {
-	Reason  upgrade.Block `json:"reason"`
-	Message string        `json:"message"`
-}
-
-type stepView struct {
-	From    pathBundle   `json:"from"`
-	To      pathBundle   `json:"to"`
-	Reasons []reasonView `json:"reasons"`
-	IsDown  bool         `json:"isDowngrade,omitempty"`
-}
-
-type pathBundle struct {
-	Name        string               `json:"name,omitempty"`
-	Version     string               `json:"version,omitempty"`
-	Deprecation *content.Deprecation `json:"deprecation,omitempty"`
-}
-
-func stepViews(steps []upgrade.Step) []stepView {
-	bundle := func(b upgrade.Bundle) pathBundle {
-		v := pathBundle{Name: b.Name, Version: b.Version}
-		if b.Deprecated != "" {
-			v.Deprecation = &content.Deprecation{Message: b.Deprecated}
-		}
-		return v
-	}
-	var views []stepView
-	for _, s := range steps {
-		views = append(views, stepView{bundle(s.From), bundle(s.To), reasonViews(s.Reasons), s.IsDowngrade})
-	}
-	return views
+	Name      string                `json:"name"` // of the channel
+	Package   content.Named         `json:"package"`
+	Catalog   content.Named         `json:"catalog"`
+	IsDefault bool                  `json:"isDefault"`
+	OLM       []channel.Step        `json:"olm,omitzero"` // absent if OLM takes no path, see olmNote; empty if there is nothing to do
+	OLMNote   string                `json:"olmNote,omitempty"`
+	Shortest  []channel.Step        `json:"shortest,omitempty"`
+	Others    int                   `json:"otherPaths"`
+	More      bool                  `json:"mayBeMore,omitempty"` // whether otherPaths is a lower bound
+	Notes     []string              `json:"notes,omitempty"`
+	Blocked   *channel.BlockedError `json:"blocked,omitempty"` // if there is no path
 }
 
 func printPaths(to *output.Terminal, format *output.Format, all []channelPath, single bool) error {
@@ -293,12 +260,12 @@ func printPaths(to *output.Terminal, format *output.Format, all []channelPath, s
 		v := pathView{Name: p.Name, Package: p.Package, Catalog: p.Catalog, IsDefault: p.IsDefault}
 		switch {
 		case p.isDone():
-			v.OLM, v.Notes = []stepView{}, []string{"nothing to do: " + p.blocked.Message}
+			v.OLM, v.Notes = []channel.Step{}, []string{"nothing to do: " + p.blocked.Message}
 		case p.isOpen():
-			v.OLM, v.OLMNote, v.Shortest = stepViews(p.paths.OLM), p.paths.OLMNote, stepViews(p.shortest())
+			v.OLM, v.OLMNote, v.Shortest = p.paths.OLM, p.paths.OLMNote, p.shortest()
 			v.Others, v.More, v.Notes = p.paths.Others, p.paths.MayBeMore, p.paths.Notes
 		default:
-			v.Blocked = &blockedView{p.blocked.Block, p.blocked.Message}
+			v.Blocked = p.blocked
 		}
 		row, err := output.NewRow("UpgradePath", p.Name, v)
 		if err != nil {

@@ -5,14 +5,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	upgrade "github.com/operator-catalogs/catalogd/internal/channel"
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 )
 
-// A step to a lower version is marked: a catalog with a slip in replaces has them.
+// TestPathMarksDowngrades checks a step to a lower version. Catalogs with a mistake in replaces have such steps.
 func TestPathMarksDowngrades(t *testing.T) {
-	graph := upgrade.New(upgrade.Channel{
-		Package: "foo", Name: "stable", Entries: []upgrade.Entry{{Name: "foo.v1.5.3", Version: "1.5.3", Replaces: "foo.v1.9.5"}},
+	graph := channel.New(channel.Channel{
+		Package: "foo", Name: "stable", Entries: []channel.Entry{{Name: "foo.v1.5.3", Version: "1.5.3", Replaces: "foo.v1.9.5"}},
 	})
 	paths, err := graph.Paths("1.9.5", "")
 	if err != nil {
@@ -26,7 +26,7 @@ func TestPathMarksDowngrades(t *testing.T) {
 	if diff := cmp.Diff(want, stepsText(&output.Terminal{}, "OLM takes", paths.OLM)); diff != "" {
 		t.Error(diff)
 	}
-	if views := stepViews(paths.OLM); !views[0].IsDown {
-		t.Errorf("-o json does not tell of the downgrade: %+v", views)
+	if step := paths.OLM[0]; !step.IsDowngrade {
+		t.Errorf("the step is not marked as a downgrade: %+v", step)
 	}
 }
