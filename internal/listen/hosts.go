@@ -19,14 +19,10 @@ func allowHosts(hosts []string, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		h := w.Header()
-		h.Set("Content-Type", "text/plain; charset=utf-8")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "no-store")
-		w.WriteHeader(http.StatusMisdirectedRequest)
-		//nolint:gosec // text/plain, and %q quotes the host
-		fmt.Fprintf(w, "%d %s\nhost %q is not allowed on a loopback port; use localhost, or allow it with --allowed-hosts\n",
-			http.StatusMisdirectedRequest, http.StatusText(http.StatusMisdirectedRequest), host)
+		const code = http.StatusMisdirectedRequest
+		w.Header().Set("Cache-Control", "no-store")
+		http.Error(w, fmt.Sprintf("%d %s\nhost %q is not allowed on a loopback port; use localhost, or allow it with --allowed-hosts",
+			code, http.StatusText(code), host), code)
 	})
 }
 

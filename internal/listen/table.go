@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"container/list"
 	"iter"
 	"sync"
@@ -67,20 +68,15 @@ func newTable(cfg Config) *table {
 }
 
 func (t *table) register(registry prometheus.Registerer, port string) error {
-	if registry == nil {
-		return nil
-	}
-	registry = prometheus.WrapRegistererWith(prometheus.Labels{"port": port}, registry)
-	if err := registry.Register(t.evicted); err != nil {
-		return err
-	}
-	return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	registry = prometheus.WrapRegistererWith(prometheus.Labels{"port": port}, registry) // no-op for nil
+	connections := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "catalogd", Name: "connections", Help: "Open connections.",
 	}, func() float64 {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		return float64(t.open())
-	}))
+	})
+	return cmp.Or(registry.Register(t.evicted), registry.Register(connections))
 }
 
 // piece returns a buffer of pieceSize bytes until putPiece.
@@ -245,17 +241,11 @@ func (t *table) begin(c *conn, complete bool) bool {
 // connection has more than requestsPer. Up to modest requests, as a web page sends them, count as equal; of equal connections
 // it returns the one with the oldest progress.
 func (t *table) greediest() (found *conn) {
-	rank := func(c *conn) (requests int, progress int64) { return max(c.requests, modest), c.progress.Load() }
+	compare := func(a, b *conn) int {
+		return cmp.Or(cmp.Compare(max(a.requests, modest), max(b.requests, modest)), cmp.Compare(b.progress.Load(), a.progress.Load()))
+	}
 	for c := range t.all() {
-		if c.requests < requestsPer {
-			continue
-		}
-		if found == nil {
-			found = c
-			continue
-		}
-		most, oldest := rank(found)
-		if requests, progress := rank(c); requests > most || requests == most && progress < oldest {
+		if c.requests >= requestsPer && (found == nil || compare(c, found) > 0) {
 			found = c
 		}
 	}
@@ -270,10 +260,7 @@ func (t *table) all() iter.Seq[*conn] {
 				return
 			}
 		}
-		for e := t.waiting.Front(); e != nil; e = e.Next() {
-			if !yield(e.Value.(*conn)) {
-				return
-			}
+		for e := t.waiting.Front(); e != nil && yield(e.Value.(*conn)); e = e.Next() {
 		}
 	}
 }

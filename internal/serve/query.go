@@ -24,41 +24,30 @@ type selections struct {
 // empty response with status 200, as upstream sends it.
 func (s *selections) list(base store.Query, params ...string) view {
 	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
-		query, err := parseQuery(r, base, params...)
-		if err != nil {
-			return err
-		}
-		return s.send(w, r, c, queryTag(c, query), func() (*store.Blobs, error) { return c.Snapshot.Select(query), nil })
+		return s.query(w, r, c, base, nil, params...)
 	}
 }
 
 // ofPackage serves the blobs of one schema of the package that the path names.
 func (s *selections) ofPackage(schema string) view {
 	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
-		query, err := parseQuery(r, store.Query{Schema: schema, Package: r.PathValue("package")}, "name")
-		if err != nil {
-			return err
-		}
-		return s.send(w, r, c, queryTag(c, query), func() (*store.Blobs, error) {
-			if c.Snapshot.Package(query.Package).Len() == 0 {
-				return nil, noPackage(c, query.Package)
+		query := store.Query{Schema: schema, Package: r.PathValue("package")}
+		return s.query(w, r, c, query, func(q store.Query) error {
+			if c.Snapshot.Package(q.Package).Len() == 0 {
+				return noPackage(c, q.Package)
 			}
-			return c.Snapshot.Select(query), nil
-		})
+			return nil
+		}, "name")
 	}
 }
 
 // metas serves the blobs that match all given parameters. Without parameters it serves the whole catalog, which takes no slot.
 func (s *selections) metas(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	params := []string{"schema", "package", "name"}
-	query, err := parseQuery(r, store.Query{}, params...)
-	if err != nil {
-		return err
-	}
-	if query == (store.Query{}) {
+	if query, err := parseQuery(r, store.Query{}, params...); err == nil && query == (store.Query{}) {
 		return sendAll(w, r, c)
 	}
-	return s.list(store.Query{}, params...)(w, r, c)
+	return s.query(w, r, c, store.Query{}, nil, params...)
 }
 
 // pkg serves the olm.package blob and every blob that belongs to the package.
@@ -78,19 +67,30 @@ func (s *selections) pkg(w http.ResponseWriter, r *http.Request, c store.Catalog
 
 // bundle serves the bundles of a name: several if packages share the name and the package parameter does not choose one.
 func (s *selections) bundle(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
-	query, err := parseQuery(r, store.Query{Schema: fbc.SchemaBundle, Name: r.PathValue("bundle")}, "package")
+	query := store.Query{Schema: fbc.SchemaBundle, Name: r.PathValue("bundle")}
+	return s.query(w, r, c, query, func(q store.Query) error {
+		if q.Package != "" {
+			return notFound("bundle %q not found in package %q of catalog %q", q.Name, q.Package, c.Name)
+		}
+		return notFound("bundle %q not found in catalog %q", q.Name, c.Name)
+	}, "package")
+}
+
+// query serves the blobs that base selects, narrowed by the parameters. It calls empty, if not nil, when there are none; an
+// error of empty is the response.
+func (s *selections) query(
+	w http.ResponseWriter, r *http.Request, c store.Catalog, base store.Query, empty func(store.Query) error, params ...string,
+) error {
+	query, err := parseQuery(r, base, params...)
 	if err != nil {
 		return err
 	}
 	return s.send(w, r, c, queryTag(c, query), func() (*store.Blobs, error) {
 		blobs := c.Snapshot.Select(query)
-		if blobs.Len() > 0 {
-			return blobs, nil
+		if blobs.Len() == 0 && empty != nil {
+			return blobs, empty(query)
 		}
-		if query.Package != "" {
-			return nil, notFound("bundle %q not found in package %q of catalog %q", query.Name, query.Package, c.Name)
-		}
-		return nil, notFound("bundle %q not found in catalog %q", query.Name, c.Name)
+		return blobs, nil
 	})
 }
 

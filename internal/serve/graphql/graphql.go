@@ -28,9 +28,9 @@ import (
 // Config configures a Handler.
 type Config struct {
 	BaseURL  string                     // the external URL: scheme and host, no trailing slash
-	Priority func(catalog string) int32 // of a catalog: higher wins. nil: all 0
+	Priority func(catalog string) int32 // of a catalog; higher wins
 	Limits   Limits
-	Logger   *slog.Logger // for the causes of internal errors; nil: the default logger
+	Logger   *slog.Logger // for the causes of internal errors
 }
 
 // Handler answers GraphQL requests. It is safe for concurrent use.
@@ -45,9 +45,6 @@ type Handler struct {
 // New returns a handler.
 func New(cfg Config) *Handler {
 	cfg.Limits = cfg.Limits.withDefaults()
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
 	h := &Handler{
 		Config:   cfg,
 		executor: executor.New(graph.NewSchema()),

@@ -100,9 +100,9 @@ func (g *guard) examine(query string) (*ast.QueryDocument, *gqlerror.Error) {
 	if err != nil {
 		return nil, g.syntaxError(err)
 	}
-	if name := mostRepeated(doc); name.count > g.Repeats {
-		return nil, limitError("the query has the field name %s %d times, more than %d: select less, or split the request", name.name,
-			name.count, g.Repeats)
+	if name, count := mostRepeated(doc); count > g.Repeats {
+		return nil, limitError("the query has the field name %s %d times, more than %d: select less, or split the request",
+			name, count, g.Repeats)
 	}
 	m := measurer{fragments: doc.Fragments, seen: map[string]extent{}, open: map[string]bool{}}
 	for _, operation := range doc.Operations {
@@ -123,15 +123,8 @@ func (g *guard) examine(query string) (*ast.QueryDocument, *gqlerror.Error) {
 	return doc, nil
 }
 
-// fieldName is the response name of a field and its number of occurrences.
-type fieldName struct {
-	name  string
-	count int
-}
-
-// mostRepeated returns the most frequent name in a query. It counts each fragment once, spread or not.
-func mostRepeated(doc *ast.QueryDocument) fieldName {
-	var most fieldName
+// mostRepeated returns the most frequent response name in a query. It counts each fragment once, spread or not.
+func mostRepeated(doc *ast.QueryDocument) (name string, count int) {
 	counts := map[string]int{}
 	var walk func(ast.SelectionSet)
 	walk = func(set ast.SelectionSet) {
@@ -139,8 +132,8 @@ func mostRepeated(doc *ast.QueryDocument) fieldName {
 			switch s := selection.(type) {
 			case *ast.Field:
 				counts[s.Alias]++
-				if n := counts[s.Alias]; n > most.count {
-					most = fieldName{s.Alias, n}
+				if n := counts[s.Alias]; n > count {
+					name, count = s.Alias, n
 				}
 				walk(s.SelectionSet)
 			case *ast.InlineFragment:
@@ -154,7 +147,7 @@ func mostRepeated(doc *ast.QueryDocument) fieldName {
 	for _, fragment := range doc.Fragments {
 		walk(fragment.SelectionSet)
 	}
-	return most
+	return name, count
 }
 
 // syntaxError returns the parser's error. The error about the token limit gets a remedy.

@@ -156,7 +156,7 @@ func TestCursorErrors(t *testing.T) {
 	}
 	// The order of one catalog's packages does not depend on its priority.
 	cfg := config()
-	cfg.Priority = nil
+	cfg.Priority = func(string) int32 { return 0 }
 	ask[data](t, startPinned(t, cfg, old), packages, "catalog", "one", "after", one)
 	post(t, startPinned(t, cfg, old), packages, "after", one).wantError(t, "BAD_USER_INPUT", "have changed since")
 }

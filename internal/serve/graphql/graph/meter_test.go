@@ -24,6 +24,8 @@ func TestPropertyWithoutValue(t *testing.T) {
 	}
 }
 
+func samePriority(string) int32 { return 0 }
+
 // oneChannel returns a store with one package, which has one channel and one bundle.
 func oneChannel(t *testing.T) *store.Store {
 	t.Helper()
@@ -52,7 +54,7 @@ func oneChannel(t *testing.T) *store.Store {
 // After the end of a request, walks over summaries or entries stop.
 func TestWalksEndWithTheRequest(t *testing.T) {
 	st := oneChannel(t)
-	r := NewRequest(Options{Limits: Limits{Read: 1}}, st.Catalogs())
+	r := NewRequest(Options{Priority: samePriority, Limits: Limits{Read: 1}, Cache: NewCache()}, st.Catalogs())
 	s := r.sources[0]
 	find := func(ctx context.Context) ([]packageMatch, error) {
 		return s.findPackages(ctx, packageQuery{search: &search.Query{}})

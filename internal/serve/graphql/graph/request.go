@@ -42,9 +42,9 @@ func badInput(format string, args ...any) error {
 // Options configure a Request.
 type Options struct {
 	BaseURL  string                     // the external URL: scheme and host, no trailing slash
-	Priority func(catalog string) int32 // higher wins; nil: all 0
+	Priority func(catalog string) int32 // higher wins
 	Limits   Limits
-	Cache    *Cache // shared by requests; nil: not shared
+	Cache    *Cache // shared by requests
 	// Grow requests more memory than Limits.Memory, once per request; it may block. nil: always granted.
 	Grow func() error
 }
@@ -62,9 +62,6 @@ type Request struct {
 // NewRequest pins catalogs for a request.
 func NewRequest(opts Options, catalogs []store.Catalog) *Request {
 	r := &Request{Options: opts}
-	if r.Cache == nil {
-		r.Cache = NewCache()
-	}
 	for _, c := range catalogs {
 		r.sources = append(r.sources, newSource(r, c))
 	}
@@ -129,10 +126,8 @@ func newSource(r *Request, c store.Catalog) *source {
 	}
 	info := c.Snapshot.Info()
 	s.catalog = &Catalog{
-		src: s, Name: c.Name, Image: c.Image, Digest: info.Digest, URL: r.BaseURL + "/catalogs/" + c.Name, LastModified: c.Since, Counts: info,
-	}
-	if r.Priority != nil {
-		s.catalog.Priority = int(r.Priority(c.Name))
+		src: s, Name: c.Name, Image: c.Image, Digest: info.Digest, URL: r.BaseURL + "/catalogs/" + c.Name,
+		Priority: int(r.Priority(c.Name)), LastModified: c.Since, Counts: info,
 	}
 	s.valid = sync.OnceValue(s.readValid)
 	s.schemas = sync.OnceValue(s.countSchemas)
