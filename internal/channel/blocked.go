@@ -66,46 +66,50 @@ func (g *Graph) nearest(text string) string {
 		v = versionIn(text)
 	}
 	if v == nil {
-		return g.list("newest", g.nodes[:min(3, len(g.nodes))])
+		newest := []int{0, 1, 2}
+		return g.list("newest", newest[:min(3, len(g.nodes))])
 	}
-	byVersion := slices.Clone(g.nodes)
-	slices.SortStableFunc(byVersion, func(a, b node) int { return compareVersions(a.version, b.version) })
-	at := slices.IndexFunc(byVersion, func(n node) bool { return compareVersions(n.version, v) > 0 })
+	at := slices.IndexFunc(g.byVersion, func(i int) bool { return compareVersions(g.nodes[i].version, v) > 0 })
 	if at < 0 {
-		at = len(byVersion)
+		at = len(g.byVersion)
 	}
-	return g.list("nearest", byVersion[max(0, at-1):min(len(byVersion), at+1)])
+	return g.list("nearest", g.byVersion[max(0, at-1):min(len(g.byVersion), at+1)])
 }
 
 // list returns a clause such as "the nearest are 1.0.0, 1.1.0".
-func (g *Graph) list(which string, nodes []node) string {
-	var names []string
-	for _, n := range nodes {
-		names = append(names, n.Name)
-	}
+func (g *Graph) list(which string, entries []int) string {
 	verb := "are"
-	if len(names) == 1 {
+	if len(entries) == 1 {
 		verb = "is"
 	}
-	return fmt.Sprintf("the %s %s %s", which, verb, g.Labels(names, 3))
+	return fmt.Sprintf("the %s %s %s", which, verb, g.labels(entries, 3))
+}
+
+// labels is Labels for indexes of nodes.
+func (g *Graph) labels(entries []int, limit int) string {
+	names := make([]string, len(entries))
+	for k, i := range entries {
+		names[k] = g.nodes[i].Name
+	}
+	return g.Labels(names, limit)
 }
 
 // blocked returns the error of a target that is not among the reached entries.
 func (w *walk) blocked(reached []int) error {
 	from, to := w.label(w.from), w.label(w.to)
-	_, version := w.identity(w.from)
+	version := w.node(w.from).version
 	if target := w.g.nodes[w.to].version; version != nil && target != nil && version.Compare(*target) > 0 {
 		return blockedf(Newer, "%s is newer than %s, and no upgrade leads back", from, to)
 	}
 	last, prefix := w.from, ""
 	i := slices.IndexFunc(reached, func(i int) bool { return i > w.to })
-	if i >= 0 && (w.from == outside || reached[i] <= w.from) {
+	if i >= 0 && reached[i] <= w.from {
 		last = reached[i]
 		prefix = fmt.Sprintf("upgrades from %s end at %s: ", from, w.label(last))
 	}
 	if next := w.next(last); len(next) > 0 {
 		return blockedf(PassedOver, "%sno upgrade from %s leads to %s: %[2]s upgrades to %[4]s, and %[3]s %[5]s",
-			prefix, w.label(last), to, w.labels(next, 3), w.g.waysIn(w.to))
+			prefix, w.label(last), to, w.g.labels(next, 3), w.g.waysIn(w.to))
 	}
 	return blockedf(DeadEnd, "%sno entry of %s replaces or skips %s or has a skipRange that covers it; %s",
 		prefix, w.g.title(), w.label(last), w.after(last))
@@ -151,21 +155,11 @@ func (w *walk) explain(from, to int, r Reason) string {
 }
 
 func (w *walk) label(i int) string {
-	switch {
-	case i != outside:
-		return w.g.Label(w.g.nodes[i].Name)
-	case w.fromName != "":
-		return w.g.Label(w.fromName)
+	n := w.node(i)
+	if n.Name == "" {
+		return n.Version
 	}
-	return w.fromVersion.String()
-}
-
-func (w *walk) labels(is []int, limit int) string {
-	var names []string
-	for _, i := range is {
-		names = append(names, w.g.nodes[i].Name)
-	}
-	return w.g.Labels(names, limit)
+	return w.g.Label(n.Name)
 }
 
 // route returns a path in one line.
@@ -182,17 +176,17 @@ func (w *walk) route(path []int) string {
 
 // notes states the assumptions about a start that is not an entry. It does not name the channel, because callers group equal channels.
 func (w *walk) notes(text string) []string {
-	if w.from != outside {
+	if !w.isOutside() {
 		return nil
 	}
 	no := Clean(text) + " is not an entry of the channel"
 	switch {
-	case w.fromName == "":
+	case w.outside.Name == "":
 		return []string{no + "; skipRanges cover it."}
-	case w.fromName != text:
-		return []string{fmt.Sprintf("%s; assuming %s, which entries replace or skip.", no, Clean(w.fromName))}
-	case w.fromVersion == nil:
+	case w.outside.Name != text:
+		return []string{fmt.Sprintf("%s; assuming %s, which entries replace or skip.", no, Clean(w.outside.Name))}
+	case w.outside.version == nil:
 		return []string{no + "; its version is unknown, so skipRanges are ignored."}
 	}
-	return []string{fmt.Sprintf("%s; assuming version %s, as in its name.", no, w.fromVersion)}
+	return []string{fmt.Sprintf("%s; assuming version %s, as in its name.", no, w.outside.version)}
 }

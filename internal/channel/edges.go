@@ -96,30 +96,31 @@ func (g *Graph) UpgradesTo(i int) []Upgrade {
 		return upgrades
 	}
 	for _, k := range g.byVersion {
-		if from := &g.nodes[k]; n.isCovered(from.Name, from.version) {
+		if from := &g.nodes[k]; n.covered(from) {
 			add(from.Name, Reason{SkipRange, n.SkipRange})
 		}
 	}
 	return upgrades
 }
 
-// reasons returns why n can be installed over the bundle with a name and version.
-func (n *node) reasons(name string, version *semver.Version) []Reason {
+// reasons returns why n can be installed over a bundle, whose name or version may be unknown.
+func (n *node) reasons(from *node) []Reason {
 	var rs []Reason
-	if name != "" && n.Replaces == name {
+	if from.Name != "" && n.Replaces == from.Name {
 		rs = append(rs, Reason{Kind: Replaces})
 	}
-	if n.skips[name] {
+	if n.skips[from.Name] {
 		rs = append(rs, Reason{Kind: Skips})
 	}
-	if n.isCovered(name, version) {
+	if n.covered(from) {
 		rs = append(rs, Reason{SkipRange, n.SkipRange})
 	}
 	return rs
 }
 
-func (n *node) isCovered(name string, version *semver.Version) bool {
-	return version != nil && n.covers != nil && n.Name != name && n.covers(*version)
+// covered reports whether a bundle is in the skipRange.
+func (n *node) covered(from *node) bool {
+	return from.version != nil && n.covers != nil && n.Name != from.Name && n.covers(*from.version)
 }
 
 // maxRange limits the text of a range, in bytes, because each of its terms becomes a nested call.

@@ -56,16 +56,13 @@ func (g *Graph) Paths(from, to string) (*Paths, error) {
 		return nil, g.unknownTarget(to)
 	}
 	w := &walk{g: g, to: target, succ: map[int][]int{}}
-	if start, ok := g.find(from); ok {
-		w.from, w.fromName, w.fromVersion = start, g.nodes[start].Name, g.nodes[start].version
-	} else {
-		w.from = outside
-		w.fromName, w.fromVersion = g.identifyOutside(from)
+	if w.from, ok = g.find(from); !ok {
+		w.from, w.outside = len(g.nodes), g.outside(from)
 	}
 	if w.from == w.to {
 		return nil, g.alreadyThere(target)
 	}
-	if len(w.next(w.from)) == 0 && w.from == outside {
+	if w.isOutside() && len(w.next(w.from)) == 0 {
 		return nil, g.unknownStart(from)
 	}
 	shortest, reached := w.shortest()
@@ -89,58 +86,72 @@ func (g *Graph) find(text string) (int, bool) {
 	if i, ok := g.index[text]; ok {
 		return i, true
 	}
-	i := slices.IndexFunc(g.nodes, func(n node) bool { return n.version != nil && n.Version == text })
-	if i >= 0 {
-		return i, true
-	}
 	v := parseVersion(strings.TrimPrefix(text, "v"))
 	if v == nil {
 		return 0, false
 	}
-	i = slices.IndexFunc(g.nodes, func(n node) bool { return n.version != nil && n.version.String() == v.String() })
+	i := slices.IndexFunc(g.nodes, func(n node) bool { return n.version != nil && n.version.String() == v.String() })
 	if i < 0 {
 		i = slices.IndexFunc(g.nodes, func(n node) bool { return n.version != nil && n.version.Compare(*v) == 0 }) // ignoring build metadata
 	}
 	return i, i >= 0
 }
 
-// identifyOutside returns the name and version of a bundle that is not an entry. The name of a version is the name under which entries
-// replace or skip it; the version of a name is its suffix.
-func (g *Graph) identifyOutside(text string) (string, *semver.Version) {
-	if v := parseVersion(strings.TrimPrefix(text, "v")); v != nil {
-		for _, n := range g.nodes {
-			for _, name := range append([]string{n.Replaces}, n.Entry.Skips...) {
-				in := versionIn(name)
-				if _, isEntry := g.index[name]; !isEntry && in != nil && in.String() == v.String() {
-					return name, v
-				}
+// outside returns a bundle that is not an entry. The name of a version is the name under which entries replace or skip it; the version of a
+// name is its suffix. Either may be unknown.
+func (g *Graph) outside(text string) node {
+	name, v := text, parseVersion(strings.TrimPrefix(text, "v"))
+	if v == nil {
+		v = versionIn(text)
+	} else {
+		name = g.outsideName(v)
+	}
+	n := node{Entry: Entry{Name: name}, version: v}
+	if v != nil {
+		n.Version = v.String()
+	}
+	return n
+}
+
+// outsideName returns a name with a version that entries replace or skip and that is not an entry, or an empty string.
+func (g *Graph) outsideName(v *semver.Version) string {
+	for _, n := range g.nodes {
+		for _, name := range append([]string{n.Replaces}, n.Entry.Skips...) {
+			in := versionIn(name)
+			if _, isEntry := g.index[name]; !isEntry && in != nil && in.String() == v.String() {
+				return name
 			}
 		}
-		return "", v
 	}
-	return text, versionIn(text)
+	return ""
 }
 
-// walk searches paths through the graph. Bundles are indexes of nodes; outside is a start that is not an entry.
+// walk searches paths through the graph. Bundles are indexes of nodes, or their number for a start that is not an entry.
 type walk struct {
-	g           *Graph
-	from, to    int
-	fromName    string
-	fromVersion *semver.Version
-	succ        map[int][]int // results of next
+	g        *Graph
+	from, to int
+	outside  node          // a start that is not an entry
+	succ     map[int][]int // results of next
 }
 
-const outside = -1
+func (w *walk) isOutside() bool { return w.from == len(w.g.nodes) }
+
+func (w *walk) node(i int) *node {
+	if i == len(w.g.nodes) {
+		return &w.outside
+	}
+	return &w.g.nodes[i]
+}
 
 // next returns the entries that can be installed over a bundle, newest first.
 func (w *walk) next(i int) []int {
 	if s, ok := w.succ[i]; ok {
 		return s
 	}
-	name, version := w.identity(i)
+	from := w.node(i)
 	s := []int{}
 	for to := range w.g.nodes {
-		if to != i && len(w.g.nodes[to].reasons(name, version)) > 0 {
+		if to != i && len(w.g.nodes[to].reasons(from)) > 0 {
 			s = append(s, to)
 		}
 	}
@@ -148,23 +159,9 @@ func (w *walk) next(i int) []int {
 	return s
 }
 
-func (w *walk) identity(i int) (string, *semver.Version) {
-	if i == outside {
-		return w.fromName, w.fromVersion
-	}
-	return w.g.nodes[i].Name, w.g.nodes[i].version
-}
-
 func (w *walk) bundle(i int) Bundle {
-	if i != outside {
-		n := w.g.nodes[i]
-		return Bundle{Name: n.Name, Version: n.Version, Deprecation: n.Deprecation}
-	}
-	b := Bundle{Name: w.fromName}
-	if w.fromVersion != nil {
-		b.Version = w.fromVersion.String()
-	}
-	return b
+	n := w.node(i)
+	return Bundle{Name: n.Name, Version: n.Version, Deprecation: n.Deprecation}
 }
 
 // shortest returns a shortest path, preferring steps near the head, and the entries that are reachable without passing the target, newest
@@ -213,7 +210,7 @@ func (w *walk) olm() (path []int, note string) {
 			return nil, fmt.Sprintf("OLM v0 does not stop at %s: it takes %s", w.label(w.to), w.route(path))
 		case best < 0:
 			return nil, fmt.Sprintf("OLM v0 offers no upgrade from %s: its successors (%s) are skipped by other entries "+
-				"or are not on the replaces chain of the head", w.label(i), w.labels(w.next(i), 3))
+				"or are not on the replaces chain of the head", w.label(i), w.g.labels(w.next(i), 3))
 		case slices.Contains(path, offered[best]):
 			return nil, fmt.Sprintf("OLM v0 goes in a cycle: %s", w.route(append(path, offered[best])))
 		}
@@ -235,7 +232,7 @@ func (w *walk) others(shown [][]int, reached []int) (count int, mayBeMore bool) 
 	ways[w.from] = w.waysUp(w.from, ways)
 	for _, i := range append(reached, w.from) {
 		for _, next := range w.next(i) {
-			mayBeMore = mayBeMore || i != w.to && !isUp(i, next) && next != w.from && ways[next] > 0
+			mayBeMore = mayBeMore || i != w.to && next > i && next != w.from && ways[next] > 0
 		}
 	}
 	count = ways[w.from]
@@ -254,18 +251,16 @@ func (w *walk) others(shown [][]int, reached []int) (count int, mayBeMore bool) 
 func (w *walk) waysUp(i int, ways map[int]int) int {
 	n := 0
 	for _, next := range w.next(i) {
-		if isUp(i, next) {
+		if next < i {
 			n = min(n+ways[next], maxPaths)
 		}
 	}
 	return n
 }
 
-func isUp(from, to int) bool { return from == outside || to < from }
-
 func goesUp(path []int) bool {
 	for k := 1; k < len(path); k++ {
-		if !isUp(path[k-1], path[k]) {
+		if path[k] > path[k-1] {
 			return false
 		}
 	}
@@ -276,10 +271,9 @@ func goesUp(path []int) bool {
 func (w *walk) steps(path []int) []Step {
 	var steps []Step
 	for k := 1; k < len(path); k++ {
-		name, version := w.identity(path[k-1])
-		to := &w.g.nodes[path[k]]
-		s := Step{From: w.bundle(path[k-1]), To: w.bundle(path[k]), Reasons: to.reasons(name, version)}
-		s.IsDowngrade = version != nil && to.version != nil && IsDowngrade(*version, *to.version)
+		from, to := w.node(path[k-1]), w.node(path[k])
+		s := Step{From: w.bundle(path[k-1]), To: w.bundle(path[k]), Reasons: to.reasons(from)}
+		s.IsDowngrade = from.version != nil && to.version != nil && IsDowngrade(*from.version, *to.version)
 		for _, r := range s.Reasons {
 			s.Explanations = append(s.Explanations, w.explain(path[k-1], path[k], r))
 		}

@@ -48,7 +48,7 @@ func TestPaths(t *testing.T) {
 			"1.0.0", "", "1.0.0 > 1.2.0 > 1.3.0 > 1.4.0;1.0.0 > 1.1.0 > 1.4.0;1"},
 		{"others", ranges, "1.0.0", "", "1.0.0 > 1.2.0 > 1.3.0;;2"},
 		{"OLM goes past", ranges, "1.1.0", "1.2.0", ";1.1.0 > 1.2.0;0"},
-		{"OLM does not offer what is skipped", branch, "1.0.1", "", ";1.0.1 > 1.1.0 > 1.2.0;0"},
+		{"OLM does not offer skipped entries", branch, "1.0.1", "", ";1.0.1 > 1.1.0 > 1.2.0;0"},
 		{"no entry, but replaced", channeltest.Parse("1.1.0 replaces 1.0.0"), "1.0.0", "", "1.0.0 > 1.1.0;;0"},
 		{"no entry, but skipped, by name", channeltest.Parse("1.1.0 skips 1.0.5"), "foo.v1.0.5", "", "1.0.5 > 1.1.0;;0"},
 		{"no entry, but covered", ranges, "1.0.7", "", "1.0.7 > 1.2.0 > 1.3.0;;0"},
@@ -62,14 +62,14 @@ func TestPaths(t *testing.T) {
 		},
 		{"two heads", channeltest.Parse("1.0.0", "1.1.0 replaces 1.0.0", "2.0.0"), "1.0.0", "1.1.0", ";1.0.0 > 1.1.0;0"},
 		{
-			"down, as a range covers what is newer",
+			"downgrade by a skipRange that covers a newer version",
 			channeltest.Parse("1.0.0 range <9.0.0", "1.1.0 replaces 1.0.0"),
 			"1.1.0",
 			"1.0.0",
 			"1.1.0 down to 1.0.0;;0+",
 		},
 		{
-			"down, as an entry replaces what is newer and no entry",
+			"downgrade by replacing a newer bundle that is not an entry",
 			channeltest.Parse("1.5.3 replaces 1.9.5", "1.6.0 replaces 1.5.3"),
 			"1.9.5",
 			"",
@@ -221,8 +221,8 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestPathsEnd holds Paths against a dense graph, where paths are beyond counting, as each entry may be installed over any below it.
-func TestPathsEnd(t *testing.T) {
+// TestPathsOfDenseGraph checks a graph with too many paths to count: each entry upgrades all entries below it.
+func TestPathsOfDenseGraph(t *testing.T) {
 	var entries []string
 	for i := range 300 {
 		entries = append(entries, fmt.Sprintf("1.%d.0 replaces 1.%d.0 range <1.%d.0", i, i-1, i))

@@ -257,23 +257,22 @@ func tagsWidth(tags []string) float64 {
 // tooltip returns all fields of an entry, one line each.
 func (s *svg) tooltip(r *row) string {
 	lines := []string{esc(r.Name)}
-	if r.Version != "" {
-		lines = append(lines, esc("version "+r.Version))
+	add := func(label, value string) {
+		if value != "" {
+			lines = append(lines, esc(label+value))
+		}
 	}
+	add("version ", r.Version)
 	if r.isHead {
 		lines = append(lines, "head of the channel")
 	}
 	if r.Deprecation != nil {
-		lines = append(lines, esc("deprecated: "+r.Deprecation.Message))
+		add("deprecated: ", r.Deprecation.Message)
 	}
-	if r.Replaces != "" {
-		lines = append(lines, esc("replaces "+r.Replaces))
-	}
+	add("replaces ", r.Replaces)
 	for _, name := range r.Skips {
-		lines = append(lines, esc("skips "+name))
+		add("skips ", name)
 	}
-	if r.SkipRange != "" {
-		lines = append(lines, esc("skipRange "+r.SkipRange))
-	}
+	add("skipRange ", r.SkipRange)
 	return strings.Join(lines, "\n")
 }

@@ -24,8 +24,8 @@ func TestDidYouMean(t *testing.T) {
 	}
 }
 
-// Whoever knows a part of a name, or adds to it, is better helped by what has that part than by what looks alike.
-func TestDidYouMeanWords(t *testing.T) {
+// TestDidYouMeanPrefersSharedWords checks that names that share a part come before similar names.
+func TestDidYouMeanPrefersSharedWords(t *testing.T) {
 	all := []string{
 		"kaoto-operator", "strimzi-kafka-operator", "ack-kafka-controller", "banzaicloud-kafka-operator", "koku-kafka", "prometheus", "opera",
 	}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What is no table is harmless on a terminal, too, and is what it is elsewhere.
-func TestOutputOnATerminal(t *testing.T) {
+// TestOutputOnTerminalIsHarmless checks that formats are harmless on a terminal and unchanged elsewhere.
+func TestOutputOnTerminalIsHarmless(t *testing.T) {
 	const evil = "a\x1b[2J\u202eb"
 	object, err := NewRow("Package", "p", map[string]string{"text": evil})
 	if err != nil {
@@ -38,14 +38,14 @@ func TestOutputOnATerminal(t *testing.T) {
 			}
 			var back struct{ Text string }
 			if format == "json" && (json.Unmarshal(b.Bytes(), &back) != nil || back.Text != evil) {
-				t.Errorf("the JSON says something else: %q", b.String())
+				t.Errorf("the value differs in the JSON: %q", b.String())
 			}
 		}
 	}
 }
 
-// YAML has every text, whatever characters it is of.
-func TestOutputAsYAML(t *testing.T) {
+// TestYAMLKeepsAllCharacters checks that YAML keeps texts with any characters.
+func TestYAMLKeepsAllCharacters(t *testing.T) {
 	texts := map[string]string{
 		"C0": "a\x01\tb\x1b", "DEL": "a\x7f", "C1": "a\u0080\u0085\u009bb", "BOM": "a\ufeffb", "no characters": "\ufffe\uffff",
 		"astral": "\U0001F600\U000E0001",

@@ -19,6 +19,6 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a["a"] != b["a"] {
-		t.Errorf("it says %q, want %q", b, a)
+		t.Errorf("got value %q, want %q", b, a)
 	}
 }

@@ -58,8 +58,7 @@ func TestMarkdownColors(t *testing.T) {
 	}
 }
 
-// FuzzMarkdown holds that nothing gets to the terminal that could harm it, whatever the text, and that words are not
-// lost at the end of a line.
+// FuzzMarkdown checks that no text prints characters that could harm a terminal.
 func FuzzMarkdown(f *testing.F) {
 	f.Add("# a\n* b\n  > `c` [d](e) <f>\n\n|a|b|\n|-|-|\n|1|2|\n")
 	f.Add("&#27;[2J\x1b[2J\x9b2J &#x202e;")

@@ -12,9 +12,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/textwidth"
 )
 
-// TestNarrowTable: empty columns are left out first, then texts are cut, and then columns are left out by what they
-// are worth. What rows are
-// told apart by is cut last.
+// TestNarrowTable checks that empty columns are dropped first, then texts are cut, then columns are dropped by Drop. Columns that identify the
+// rows are cut last.
 func TestNarrowTable(t *testing.T) {
 	table := Table{
 		Columns: []Column{
@@ -52,8 +51,8 @@ func checkTable(t *testing.T, table Table, width int, want string) {
 	}
 }
 
-// TestRowsApart: what tells rows apart stays, and what whoever asks has said goes first.
-func TestRowsApart(t *testing.T) {
+// TestDistinctColumnsStay checks that a column with Apart is kept if its cells differ, and that known columns are dropped first.
+func TestDistinctColumnsStay(t *testing.T) {
 	columns := []Column{
 		{Name: "package", Known: true}, {Name: "name"}, {Name: "catalog", Drop: 1, Apart: true}, {Name: "channels", Least: 8, Drop: 2},
 	}
@@ -64,7 +63,7 @@ func TestRowsApart(t *testing.T) {
 	checkTable(t, Table{columns, several}, 26, "NAME       CATALOG\na.v1.0.0   sample\na.v1.0.0   other\n")
 }
 
-// TestNarrowStream: what comes later may be wider than what the columns were chosen by, or in a column that was empty.
+// TestNarrowStream checks later rows with wider cells, or with cells in a column that was empty before.
 func TestNarrowStream(t *testing.T) {
 	for width, want := range map[int]string{
 		30: "NAME   VERSION   NOTE\na      1\na-name-…   1.0.0-of…   removed\n",
@@ -85,8 +84,7 @@ func TestNarrowStream(t *testing.T) {
 
 var styles = regexp.MustCompile("\x1b\\[[0-9;]+m")
 
-// FuzzTable holds that no line is wider than the terminal, whatever stands in a table, be it all there or not, and that its first column is
-// always shown.
+// FuzzTable checks that no line of any table or stream is wider than the terminal, and that the first column is always shown.
 func FuzzTable(f *testing.F) {
 	f.Add("name|a package|漢字漢字漢字漢字漢字漢字漢字漢字|👩‍👩‍👧|e\u0301e\u0301e\u0301|\x1b[2J|a-very-long-name-of-something-that-is-there", uint8(7), uint32(0x1234567), uint8(30))
 	f.Add("a|b|c|d|e|f|g|h|i|j|k|l|m|n|o|p", uint8(16), uint32(0), uint8(30))

@@ -15,7 +15,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session/sessiontest"
 )
 
-// On a narrow terminal rows can be told apart, and what was asked for by name goes first.
+// TestNarrowListOfBundles checks that rows stay distinct on a narrow terminal, and that columns given as flags are dropped first.
 func TestNarrowListOfBundles(t *testing.T) {
 	var rows []output.Row
 	for _, version := range []string{"0.51.0", "0.50.1"} {
@@ -49,8 +49,8 @@ strimzi-cluster-operator.v0.50.1   community   0.50.1
 	}
 }
 
-// By metadata.name nobody finds a package by its own name, and is told what does.
-func TestNoneOfThisMetadataName(t *testing.T) {
+// TestEmptyListExplainsMetadataName checks the hint for a selector that names a package by metadata.name.
+func TestEmptyListExplainsMetadataName(t *testing.T) {
 	for fields, wanted := range map[string]bool{"metadata.name=argocd-operator": true, "spec.packageName=argocd-operator": false} {
 		var b bytes.Buffer
 		s := sessiontest.New(t, &b, "--server-url", "http://127.0.0.1:1")
@@ -65,8 +65,8 @@ func TestNoneOfThisMetadataName(t *testing.T) {
 	}
 }
 
-// What -o prints names its package and its catalog in one way, whatever it is.
-func TestViewsNameAlike(t *testing.T) {
+// TestViewsReferenceAlike checks that all printed objects have the same form of reference to their package and catalog.
+func TestViewsReferenceAlike(t *testing.T) {
 	for _, v := range []any{
 		packageView{}, packageDetails{}, otherCatalog{}, channelView{}, bundleView{}, deprecationView{}, apiUser{}, graphView{}, pathView{},
 	} {

@@ -47,7 +47,7 @@ func TestAPIUserVersions(t *testing.T) {
 	}
 }
 
-// What provides an API and what needs it is told apart by the API's version, too, in 60 columns.
+// TestNarrowListOfProviders checks that 60 columns suffice to distinguish rows by the version of the API.
 func TestNarrowListOfProviders(t *testing.T) {
 	rows := []output.Row{
 		{Cells: []string{"strimzi-kafka-operator", "community", provides, "Kafka.v1.kafka.strimzi.io", "0.49.0", "1.2.0", ""}},

@@ -25,7 +25,7 @@ func TestQuestion(t *testing.T) {
 		text  string
 		opts  queryFlags
 		want  string // as JSON
-		usage string // what is wrong with the command line
+		usage string // part of the usage error
 	}{
 		{name: "text", text: "{ a }", want: `{"Query":"{ a }","Operation":"","Variables":{}}`},
 		{name: "standard input", text: "-", want: `{"Query":"stdin","Operation":"","Variables":{}}`},
