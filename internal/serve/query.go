@@ -3,10 +3,10 @@ package serve
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -174,15 +174,8 @@ func readParams(r *http.Request) (url.Values, error) {
 	return values, err
 }
 
-// queryTag names the result of a query on a snapshot: equal tags mean equal bytes. Its test fails for a field that is missing
-// here.
+// queryTag names the result of a query on a snapshot: equal tags mean equal bytes. It covers every field of the query.
 func queryTag(c store.Catalog, q store.Query) string {
-	var text []byte
-	for _, field := range [...]string{
-		q.Schema, q.Package, q.Name, strconv.FormatBool(q.Custom), q.Property, q.Provides.Group, q.Provides.Version, q.Provides.Kind,
-	} {
-		text = strconv.AppendQuote(text, field)
-	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", q))
 	return c.Snapshot.Key() + "-" + hex.EncodeToString(sum[:8])
 }

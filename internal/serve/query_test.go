@@ -146,6 +146,7 @@ func TestQueryTagCoversEveryField(t *testing.T) {
 	var q store.Query
 	walk(&q, reflect.ValueOf(&q).Elem(), "Query")
 	queries["shifted"] = store.Query{Schema: "val", Package: "ue"} // the same text in other fields
+	queries["blank at the end"], queries["blank at the start"] = store.Query{Schema: "a ", Package: "b"}, store.Query{Schema: "a", Package: " b"}
 	queries["quoted"] = store.Query{Schema: `val", Package:"ue`}
 	queries["invalid UTF-8"], queries["other invalid UTF-8"] = store.Query{Name: "\xff"}, store.Query{Name: "\xfe"}
 	tags := map[string]string{}
