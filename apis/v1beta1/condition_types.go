@@ -29,6 +29,10 @@ const (
 	TemplatesHaveResolvedCondition = "TemplatesHaveResolved"
 )
 
+// SeeInvalidPackages ends the message of a condition that does not name every invalid package. `kubectl catalog` replaces
+// it with a command.
+const SeeInvalidPackages = "See status.content.invalidPackages."
+
 // Condition reasons of a CatalogSource.
 const (
 	AvailableReason                = "Available"                // the catalog is served

@@ -60,15 +60,15 @@ func Template(c *v1beta1.CatalogSource) string {
 	return cmp.Or(c.Spec.ImageTemplate, c.Annotations[v1beta1.ImageTemplateAnnotation])
 }
 
-const seeInvalid = "See status.content.invalidPackages."
-
 // Sentence returns a message of a status with pointers to commands instead of fields.
 func Sentence(c *v1beta1.CatalogSource, message string) string {
-	return trim(strings.ReplaceAll(message, seeInvalid, "kubectl catalog describe "+c.Name+" lists them all."))
+	return trim(strings.ReplaceAll(message, v1beta1.SeeInvalidPackages, "kubectl catalog describe "+c.Name+" lists them all."))
 }
 
 // Brief returns a message of a status without its pointers to fields.
-func Brief(message string) string { return trim(strings.TrimSuffix(message, " "+seeInvalid)) }
+func Brief(message string) string {
+	return trim(strings.TrimSuffix(message, " "+v1beta1.SeeInvalidPackages))
+}
 
 // trim removes the colon that stays behind where a registry gave no reason.
 func trim(message string) string { return strings.TrimRight(message, ": ") }

@@ -251,8 +251,8 @@ func (s *conclusion) setPackagesSynced() {
 		if len(packages.Invalid) > 1 {
 			example += " and others"
 		}
-		set(metav1.ConditionTrue, v1beta1.InvalidPackagesReason, fmt.Sprintf("%s, %s left out: %s. See status.content.invalidPackages.",
-			published, counted(len(packages.Invalid), "is", "are"), example))
+		set(metav1.ConditionTrue, v1beta1.InvalidPackagesReason, fmt.Sprintf("%s, %s left out: %s. %s",
+			published, counted(len(packages.Invalid), "is", "are"), example, v1beta1.SeeInvalidPackages))
 	default:
 		set(metav1.ConditionTrue, v1beta1.SyncedReason, published+".")
 	}
