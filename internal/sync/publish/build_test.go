@@ -272,11 +272,11 @@ func TestBuildPackageChannels(t *testing.T) {
 			want: want{[]string{"stable foo.v2.0.0: 2.0.0"}, "stable", "2.0.0", ""},
 		},
 		{
-			name: "a CSV among the objects of the bundle",
+			name: "a CSV with another name among the objects of the bundle",
 			blobs: []object{
 				packageBlob("foo", "stable"), channelBlob("foo", "stable", object{"name": "foo.v1.0.0"}),
 				bundleBlob("foo", "1.0.0", nil, object{"type": "olm.bundle.object", "value": object{"data": base64.StdEncoding.EncodeToString(
-					[]byte(`{"kind":"ClusterServiceVersion","metadata":{"name":"foo.v1.0.0"},"spec":{"version":"1.0.0","displayName":"Foo"}}`),
+					[]byte(`{"kind":"ClusterServiceVersion","metadata":{"name":"other"},"spec":{"version":"1.0.0","displayName":"Foo"}}`),
 				)}}),
 			},
 			want: want{[]string{"stable foo.v1.0.0: 1.0.0"}, "stable", "1.0.0", ""},
@@ -387,6 +387,12 @@ func TestContentHash(t *testing.T) {
 		seen[got] = name
 	}
 	p, src = base()
+	former := revision
+	revision = func() string { return "of another release" }
+	if seen[hash(p, src, version)] != "" {
+		t.Error("the hash does not change with the code that makes packages")
+	}
+	revision = former
 	src.Image.Ref, src.Observed.Digest, src.Generation = "b", "d", 5
 	if seen[hash(p, src, version)] != "the first" {
 		t.Error("the hash follows what no package shows")

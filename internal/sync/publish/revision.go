@@ -21,14 +21,16 @@ var reference []byte
 
 // revision identifies the code that makes OperatorPackages, by what it makes of the reference catalog: if that changes,
 // so does every content hash, and the objects of earlier releases are written again. It is computed once.
-var revision = sync.OnceValue(func() string {
+var revision = sync.OnceValue(func() string { return revisionOf(buildReference()) })
+
+func revisionOf(reference []built) string {
 	hash := sha256.New()
 	encoder := json.NewEncoder(hash)
-	for _, pkg := range buildReference() {
+	for _, pkg := range reference {
 		_ = encoder.Encode(pkg) // strings, numbers and booleans: it cannot fail
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
-})
+}
 
 // built is what the builder makes of a package.
 type built struct {

@@ -1,15 +1,14 @@
 package publish
 
 import (
-	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
-	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 // The reference catalog must use every field of an OperatorPackage: a change to how a field is made would leave the
@@ -71,25 +70,38 @@ func noteFields(used map[string]bool, path string, v reflect.Value) {
 	}
 }
 
-// The revision is the same in every process, and another code makes another one.
+// Every process has the same revision, until the builder makes something else of the reference catalog.
 func TestRevisionFollowsBuilder(t *testing.T) {
-	first, err := json.Marshal(buildReference())
-	must.Succeed(t, err)
-	second, err := json.Marshal(buildReference())
-	must.Succeed(t, err)
-	wantEqual(t, "another build", string(first), string(second))
-	if len(revision()) != 16 {
-		t.Errorf("the revision is %q", revision())
+	wantEqual(t, "the revision", revisionOf(buildReference()), revision())
+	seen := map[string]string{revision(): "the unchanged builder"}
+	for name, change := range map[string]func([]built){
+		"a label":             func(b []built) { firstPackage(b).Labels["team"] = "changed" },
+		"the owner":           func(b []built) { firstPackage(b).OwnerReferences[0].Kind = "Other" },
+		"the spec":            func(b []built) { firstPackage(b).Spec.Priority++ },
+		"a field of the head": func(b []built) { firstPackage(b).Status.Channels[0].CurrentCSVDesc.Maturity = "changed" },
+		"the order":           func(b []built) { slices.Reverse(firstPackage(b).Status.Channels) },
+		"an annotation":       func(b []built) { firstPackage(b).Status.Channels[0].CurrentCSVDesc.Annotations = nil },
+		"an error":            func(b []built) { b[len(b)-1].Err = "changed" },
+	} {
+		reference := buildReference()
+		change(reference)
+		revision := revisionOf(reference)
+		if other, ok := seen[revision]; ok {
+			t.Errorf("%s: the same revision as %s", name, other)
+		}
+		seen[revision] = name
 	}
-	for _, b := range buildReference() {
-		if pkg, ok := b.Object.(*v1beta1.OperatorPackage); ok && len(pkg.Status.Channels) > 3 {
-			for _, ch := range pkg.Status.Channels {
-				if _, ok := ch.CurrentCSVDesc.Annotations[almExamples]; ok {
-					t.Errorf("channel %s shows %s", ch.Name, almExamples)
-				}
-			}
-			return
+}
+
+// firstPackage returns the first package of the reference catalog.
+func firstPackage(reference []built) *v1beta1.OperatorPackage {
+	return reference[0].Object.(*v1beta1.OperatorPackage)
+}
+
+func TestReferenceOmitsExamples(t *testing.T) {
+	for _, ch := range firstPackage(buildReference()).Status.Channels {
+		if _, ok := ch.CurrentCSVDesc.Annotations[almExamples]; ok {
+			t.Errorf("channel %s shows %s", ch.Name, almExamples)
 		}
 	}
-	t.Error("the reference has no package of many channels")
 }
