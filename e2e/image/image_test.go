@@ -5,6 +5,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/x509"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,11 @@ func TestImage(t *testing.T) {
 	}
 	if said := runBinary(t, files["catalogd"]); said != "catalogd v1.2.3\n" {
 		t.Errorf("the program says %q", said)
+	}
+	program, err := elf.NewFile(bytes.NewReader(files["catalogd"]))
+	must.Succeed(t, err)
+	if program.Section(".symtab") != nil || program.Section(".debug_info") != nil {
+		t.Error("the program has symbols or debug information: strip it")
 	}
 	checkSBOM(t, files["usr/share/doc/catalogd/sbom.cdx.json"])
 	if pool := x509.NewCertPool(); !pool.AppendCertsFromPEM(files["etc/ssl/certs/ca-certificates.crt"]) {
