@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
@@ -29,6 +30,10 @@ const (
 
 	// titleAnnotation names the file in a layer (OCI image specification, annotations.md).
 	titleAnnotation = "org.opencontainers.image.title"
+
+	// emptyLayer is the media type of the placeholder layer in artifacts without layers (manifest.md, "Guidance for
+	// an Empty Descriptor").
+	emptyLayer types.MediaType = "application/vnd.oci.empty.v1+json"
 )
 
 // pullLayer streams a layer from the registry to t. The registry client's reader fails at its end unless size

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
@@ -76,7 +75,3 @@ func labels(ref name.Digest, img v1.Image, manifest *v1.Manifest) (map[string]st
 func inImage(name string) string {
 	return path.Join(".", path.Clean("/" + name)[1:])
 }
-
-// emptyLayer is the media type of the placeholder layer in artifacts without layers (manifest.md, "Guidance for
-// an Empty Descriptor").
-const emptyLayer types.MediaType = "application/vnd.oci.empty.v1+json"
