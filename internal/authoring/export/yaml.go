@@ -45,12 +45,10 @@ func yamlOf(decoder *json.Decoder) (*yaml.Node, error) {
 		return node, err
 	case string:
 		return yamlString(t), nil
-	case json.Number:
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: t.String()}, nil
-	case bool:
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprint(t)}, nil
+	case nil:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: "null"}, nil
 	}
-	return &yaml.Node{Kind: yaml.ScalarNode, Value: "null"}, nil
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprint(token)}, nil // a number or a boolean
 }
 
 // fill adds the members of an object or array.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/authoring"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
@@ -59,7 +60,7 @@ docker login.`,
 	flags.BoolVar(&req.noWarnings, "no-warnings", false, "report errors only")
 	flags.BoolVar(&req.insecure, "insecure", false, "allow plain HTTP and untrusted certificates to pull the image")
 	flags.BoolVar(&req.rules, "rules", false, "list the rules and exit")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(authoring.Formats, cobra.ShellCompDirectiveNoFileComp))
+	lookup.CompleteValues(cmd, "output", authoring.Formats...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := req.parse(args); err != nil {
 			return err

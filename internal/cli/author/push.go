@@ -13,6 +13,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/authoring"
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/migrate"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
@@ -68,9 +69,8 @@ addresses.`,
 	flags.BoolVar(&req.force, "force", false, "push a catalog despite its errors")
 	flags.BoolVar(&req.insecure, "insecure", false, "allow plain HTTP and untrusted certificates")
 	flags.Lookup("dry-run").NoOptDefVal = "client"
-	for flag, values := range map[string][]cobra.Completion{"output": {"json"}, "dry-run": {"none", "client"}} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
+	lookup.CompleteValues(cmd, "output", "json")
+	lookup.CompleteValues(cmd, "dry-run", "none", "client")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := req.parse(args); err != nil {
 			return err
@@ -166,12 +166,9 @@ func checkBeforePush(ctx context.Context, s *session.Session, req pushRequest) (
 // report prints the image and, unless catalogd would reject it, the next command.
 func (p *pushed) report(s *session.Session, format string) error {
 	if format == "json" {
-		text, err := json.MarshalIndent(p, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(s.Stdout, "%s\n", text)
-		return err
+		encoder := json.NewEncoder(s.Stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(p)
 	}
 	if _, err := fmt.Fprintln(s.Stdout, p.Reference); err != nil {
 		return err

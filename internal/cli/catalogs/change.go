@@ -19,6 +19,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
@@ -34,11 +35,8 @@ func newChange(cmd *cobra.Command) *change {
 	ch := &change{flags: genericclioptions.NewPrintFlags("").WithTypeSetter(session.Scheme)}
 	ch.flags.AddFlags(cmd)
 	cmdutil.AddDryRunFlag(cmd)
-	for flag, values := range map[string][]cobra.Completion{
-		"output": ch.flags.AllowedFormats(), "dry-run": {"none", "client", "server"},
-	} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
+	lookup.CompleteValues(cmd, "output", ch.flags.AllowedFormats()...)
+	lookup.CompleteValues(cmd, "dry-run", "none", "client", "server")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ch.parse(cmd) }
 	return ch
 }

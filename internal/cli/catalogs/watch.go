@@ -43,7 +43,7 @@ removed, trouble or recovered.`,
 	}
 	var format string
 	cmd.Flags().StringVarP(&format, "output", "o", "", "`format`: json, one object per line")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp))
+	lookup.CompleteValues(cmd, "output", "json")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if format != "" && format != "json" {
 			return exit.Usagef("unknown format %q; the valid format is json", format)

@@ -98,22 +98,20 @@ func (f *Catalogs) relist(ctx context.Context) (resourceVersion string, err erro
 	deleted := maps.Clone(f.Known)
 	for i := range all.Items {
 		c := &all.Items[i]
-		was := f.Known[c.Name]
+		was, event := f.Known[c.Name], watch.Modified
 		delete(deleted, c.Name)
-		if was != nil && was.UID != c.UID {
-			if err := f.report(watch.Deleted, was); err != nil {
-				return "", err
-			}
-			was = nil
-		}
-		event := watch.Added
 		switch {
-		case was != nil && was.ResourceVersion == c.ResourceVersion:
+		case was == nil:
+			event = watch.Added
+		case was.UID != c.UID:
+			event, err = watch.Added, f.report(watch.Deleted, was)
+		case was.ResourceVersion == c.ResourceVersion:
 			continue
-		case was != nil:
-			event = watch.Modified
 		}
-		if err := f.report(event, c); err != nil {
+		if err == nil {
+			err = f.report(event, c)
+		}
+		if err != nil {
 			return "", err
 		}
 	}

@@ -115,6 +115,11 @@ func CompleteFlags(s *session.Session, cmd *cobra.Command) {
 	}
 }
 
+// CompleteValues completes a flag with fixed values.
+func CompleteValues(cmd *cobra.Command, flag string, values ...cobra.Completion) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
 // CompleteNoFiles disables the completion of file names for arguments and flags that are no files.
 func CompleteNoFiles(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil {
