@@ -70,8 +70,7 @@ func remove(ctx context.Context, s *session.Session, ch *change, req removeReque
 		}
 	}
 	for i := range catalogs {
-		err := removeOne(ctx, s, ch, &catalogs[i])
-		if err != nil && (!req.ignoreNotFound || !exit.IsNotFound(err)) { // it may have been deleted just now
+		if err := removeOne(ctx, s, ch, &catalogs[i], req.ignoreNotFound); err != nil {
 			return err
 		}
 	}
@@ -79,17 +78,14 @@ func remove(ctx context.Context, s *session.Session, ch *change, req removeReque
 		if !req.wait || ch.isDry() {
 			break
 		}
-		if err := waitDeleted(ctx, s, &catalogs[i], req.timeout); err != nil {
+		if err := waitDeleted(ctx, s, ch, &catalogs[i], req.timeout); err != nil {
 			return err
-		}
-		if ch.isText() {
-			fmt.Fprintf(s.Stdout, "catalog %q deleted\n", catalogs[i].Name)
 		}
 	}
 	return nil
 }
 
-func removeOne(ctx context.Context, s *session.Session, ch *change, c *v1beta1.CatalogSource) error {
+func removeOne(ctx context.Context, s *session.Session, ch *change, c *v1beta1.CatalogSource, ignoreNotFound bool) error {
 	api, err := s.Client()
 	if err != nil {
 		return err
@@ -101,8 +97,11 @@ func removeOne(ctx context.Context, s *session.Session, ch *change, c *v1beta1.C
 	case cmdutil.DryRunServer:
 		err = api.Delete(ctx, c, same, client.DryRunAll)
 	}
-	if apierrors.IsConflict(err) {
+	switch {
+	case apierrors.IsConflict(err):
 		return session.Recreated(c.Name)
+	case apierrors.IsNotFound(err) && ignoreNotFound: // it was deleted just now
+		return nil
 	}
 	if err := session.CatalogError(err, c.Name); err != nil {
 		return err
@@ -110,7 +109,7 @@ func removeOne(ctx context.Context, s *session.Session, ch *change, c *v1beta1.C
 	return ch.print(s.Stdout, c, "removed")
 }
 
-func waitDeleted(ctx context.Context, s *session.Session, was *v1beta1.CatalogSource, timeout time.Duration) error {
+func waitDeleted(ctx context.Context, s *session.Session, ch *change, was *v1beta1.CatalogSource, timeout time.Duration) error {
 	check := func(c *v1beta1.CatalogSource) progress {
 		if c == nil || c.UID != was.UID {
 			return progress{done: true}
@@ -124,6 +123,9 @@ func waitDeleted(ctx context.Context, s *session.Session, was *v1beta1.CatalogSo
 	_, err := wait(ctx, s, waitRequest{
 		name: was.Name, timeout: timeout, goal: "deleted", check: check, continues: "catalogd continues the deletion",
 	})
+	if err == nil && ch.isText() {
+		fmt.Fprintf(s.Stdout, "catalog %q deleted\n", was.Name)
+	}
 	return err
 }
 

@@ -113,7 +113,7 @@ func (f *feed) connect(ctx context.Context) error {
 	if f.id != "" {
 		header.Set("Last-Event-ID", f.id)
 	}
-	resp, err := f.service.Get(ctx, Path(f.catalog, "", "watch"), nil, header)
+	resp, err := f.service.Get(ctx, Path(f.catalog, "", "watch"), nil, header) //nolint:bodyclose // closed below
 	if err != nil {
 		return f.failed(err)
 	}
