@@ -52,6 +52,7 @@ func TestArguments(t *testing.T) {
 		{"get packages -o jsonpath= --server-url http://127.0.0.1:1", 2, "--output: "},
 		{"list -o custom-columns=A --server http://127.0.0.1:1", 2, "--output: "},
 		{"list -o custom-columns=A:{.b --server http://127.0.0.1:1", 2, "--output: "},
+		{"list -o custom-columns=A:.b[ --server http://127.0.0.1:1", 2, "--output: "},
 		{"list -o custom-columns= --server http://127.0.0.1:1", 2, "--output: "},
 		{"version -o go-template={{.x --server http://127.0.0.1:1", 2, "--output: "},
 		{"show foo -o go-template= --server-url http://127.0.0.1:1", 2, "--output: "},
