@@ -22,7 +22,7 @@ type env struct {
 	cluster  *cluster
 	registry *imageRegistry
 
-	base   *layer       // the catalog of most rows
+	base   *catalog     // the catalog of most rows
 	reader *readerWorld // started by reading
 	large  string       // the data directory with a 3 GB catalog, if it exists
 }
@@ -49,7 +49,7 @@ func newEnv(ctx context.Context, o options, progress io.Writer) (*env, error) {
 	}
 	e := &env{options: o, progress: progress, dir: dir}
 	e.say("starting etcd, kube-apiserver and a registry; files of this run: %s", dir)
-	e.registry, err = startRegistry()
+	e.registry, err = startRegistry(filepath.Join(dir, "registry"))
 	if err == nil {
 		e.cluster, err = startCluster(filepath.Join(dir, "etcd"))
 	}
@@ -92,7 +92,7 @@ func (e *env) reading(ctx context.Context) (*readerWorld, error) {
 	if err := e.cluster.clear(ctx); err != nil {
 		return nil, err
 	}
-	ref, _, err := e.registry.publish("bench/base", e.base)
+	ref, _, err := e.registry.publish(ctx, "bench/base", e.base)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,11 @@ func (e *env) alone(ctx context.Context) error {
 
 // gunzipTar is the yardstick of unpacking: it extracts a layer to an empty directory and returns the seconds it
 // took.
-func (e *env) gunzipTar(ctx context.Context, l *layer) (float64, error) {
+func (e *env) gunzipTar(ctx context.Context, c *catalog) (float64, error) {
+	layer, err := e.registry.layerFile(c)
+	if err != nil {
+		return 0, err
+	}
 	dir, err := os.MkdirTemp(e.dir, "tar-")
 	if err != nil {
 		return 0, err
@@ -182,7 +186,7 @@ func (e *env) gunzipTar(ctx context.Context, l *layer) (float64, error) {
 		return 0, err
 	}
 	began := time.Now()
-	if _, err := command(ctx, "sh", "-c", `gzip -dc "$1" | tar x -C "$2"`, "sh", l.File, dir); err != nil {
+	if _, err := command(ctx, "sh", "-c", `gzip -dc "$1" | tar x -C "$2"`, "sh", layer, dir); err != nil {
 		return 0, err
 	}
 	return time.Since(began).Seconds(), nil

@@ -42,14 +42,15 @@ func newReport(ctx context.Context, e *env, args []string) *Report {
 		version, _, _ = strings.Cut(version, ",")
 		r.Programs = append(r.Programs, "opm "+version)
 	}
-	c := e.base.Contents
+	c := e.base.stats
+	size, _ := e.base.layer.Size() // known since it was built
 	if e.catalog != "" {
-		r.Catalog = fmt.Sprintf("%s, a layer of %.1f MB", e.catalog, float64(e.base.Bytes)/1e6)
+		r.Catalog = fmt.Sprintf("%s, a layer of %.1f MB", e.catalog, float64(size)/1e6)
 	} else {
 		r.Catalog = fmt.Sprintf("generated: %d packages, %d channels, %d bundles, %.1f MB of compact JSON in %.1f MB of files (%.0f %% "+
 			"YAML), a layer of %.1f MB",
 			c.Packages, c.Channels, c.Bundles, float64(c.Bytes)/1e6, float64(c.Written)/1e6, 100*float64(c.YAML)/float64(c.Written),
-			float64(e.base.Bytes)/1e6)
+			float64(size)/1e6)
 	}
 	return r
 }

@@ -19,7 +19,7 @@ func diskBytes(ctx context.Context, e *env) (Row, error) {
 		Figure: Series{What: "data directory", Unit: "MB"}, Yardstick: Series{What: "the catalog as compact JSON", Unit: "MB"},
 	}
 	row.atMost(1.35)
-	next, err := e.changed(ctx, e.base, 1)
+	next, err := e.changed(e.base, 1)
 	if err != nil {
 		return row, err
 	}

@@ -53,7 +53,7 @@ func (e *env) peak(ctx context.Context, bundles int) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if refs[name], _, err = e.registry.publish("bench/"+name, l); err != nil {
+		if refs[name], _, err = e.registry.publish(ctx, "bench/"+name, l); err != nil {
 			return 0, err
 		}
 	}

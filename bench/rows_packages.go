@@ -124,7 +124,7 @@ func (e *env) syncOnce(ctx context.Context, file string) (s synced, err error) {
 	if err := e.alone(ctx); err != nil {
 		return s, err
 	}
-	ref, _, err := e.registry.publish("bench/base", e.base)
+	ref, _, err := e.registry.publish(ctx, "bench/base", e.base)
 	if err != nil {
 		return s, err
 	}

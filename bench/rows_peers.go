@@ -19,14 +19,6 @@ func opmServe(ctx context.Context, e *env) (Row, error) {
 	if e.opm == "" {
 		return row, skip("requires --opm PATH; hack/opm/build.sh builds one")
 	}
-	tree := filepath.Join(e.dir, "tree")
-	if err := os.MkdirAll(tree, 0o755); err != nil {
-		return row, err
-	}
-	defer os.RemoveAll(tree)
-	if _, err := command(ctx, "tar", "xzf", e.base.File, "-C", tree); err != nil {
-		return row, err
-	}
 	var own, peer []float64
 	figure := func(ctx context.Context) (float64, error) {
 		cold, err := e.coldStart(ctx)
@@ -34,7 +26,7 @@ func opmServe(ctx context.Context, e *env) (Row, error) {
 		return cold.took, err
 	}
 	yardstick := func(ctx context.Context) (float64, error) {
-		took, peak, err := e.opmOnce(ctx, filepath.Join(tree, "configs"))
+		took, peak, err := e.opmOnce(ctx, e.base.dir)
 		peer = append(peer, peak)
 		return took, err
 	}

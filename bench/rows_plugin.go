@@ -74,7 +74,7 @@ func (e *env) listingWorld(ctx context.Context) (w *listingWorld, err error) {
 	if err != nil {
 		return w, err
 	}
-	ref, _, err := e.registry.publish("bench/base", e.base)
+	ref, _, err := e.registry.publish(ctx, "bench/base", e.base)
 	if err != nil {
 		return w, err
 	}

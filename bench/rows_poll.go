@@ -88,7 +88,7 @@ func (e *env) startPolling(ctx context.Context) (d *daemon, url string, err erro
 	if err != nil {
 		return nil, "", err
 	}
-	ref, _, err := e.registry.publish("bench/polled", l)
+	ref, _, err := e.registry.publish(ctx, "bench/polled", l)
 	if err != nil {
 		return nil, "", err
 	}

@@ -47,11 +47,11 @@ func (e *env) publishFleet(ctx context.Context) (refs, digests []string, err err
 		return nil, nil, err
 	}
 	for i := range fleetCatalogs {
-		one, err := e.changed(ctx, l, i)
+		one, err := e.changed(l, i)
 		if err != nil {
 			return nil, nil, err
 		}
-		ref, digest, err := e.registry.publish(fmt.Sprintf("bench/fleet-%d", i), one)
+		ref, digest, err := e.registry.publish(ctx, fmt.Sprintf("bench/fleet-%d", i), one)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -45,7 +45,7 @@ func (e *env) coldStart(ctx context.Context) (r coldRun, err error) {
 	if err := e.alone(ctx); err != nil {
 		return r, err
 	}
-	ref, _, err := e.registry.publish("bench/base", e.base)
+	ref, _, err := e.registry.publish(ctx, "bench/base", e.base)
 	if err != nil {
 		return r, err
 	}
@@ -77,8 +77,8 @@ func (e *env) coldStart(ctx context.Context) (r coldRun, err error) {
 	return r, err
 }
 
-// verify reads the content completely and counts its blobs. If the count of the layer is unknown, this one becomes it.
-func (e *env) verify(ctx context.Context, d *daemon, l *layer) error {
+// verify reads the content completely and counts its blobs. If the count of the catalog is unknown, this one becomes it.
+func (e *env) verify(ctx context.Context, d *daemon, c *catalog) error {
 	all, err := load.Get(ctx, load.Target{Address: d.content, Path: d.all(benchCatalog)})
 	if err != nil {
 		return err
@@ -89,11 +89,11 @@ func (e *env) verify(ctx context.Context, d *daemon, l *layer) error {
 			lines++
 		}
 	}
-	want := cmp.Or(l.Contents.Blobs, lines)
+	want := cmp.Or(c.stats.Blobs, lines)
 	if lines != want {
 		return fmt.Errorf("/all has %d blobs, want %d", lines, want)
 	}
-	l.Contents.Blobs = want
+	c.stats.Blobs = want
 	return nil
 }
 
@@ -114,7 +114,7 @@ func unpackChanged(ctx context.Context, e *env) (Row, error) {
 	number, next := 0, e.base
 	figure := func(ctx context.Context) (float64, error) {
 		number++
-		if next, err = e.changed(ctx, e.base, number); err != nil {
+		if next, err = e.changed(e.base, number); err != nil {
 			return 0, err
 		}
 		took, own, err := e.update(ctx, r.daemon, next)
@@ -130,7 +130,7 @@ func unpackChanged(ctx context.Context, e *env) (Row, error) {
 }
 
 // update makes catalogd pull another image, and waits until all work is done.
-func (e *env) update(ctx context.Context, d *daemon, l *layer) (took, logged float64, err error) {
+func (e *env) update(ctx context.Context, d *daemon, c *catalog) (took, logged float64, err error) {
 	before, status, err := head(ctx, "http://"+d.content+d.all(benchCatalog), nil)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("the former version is not served: status %d", status)
@@ -138,7 +138,7 @@ func (e *env) update(ctx context.Context, d *daemon, l *layer) (took, logged flo
 	if err != nil {
 		return 0, 0, err
 	}
-	if _, _, err := e.registry.publish("bench/base", l); err != nil {
+	if _, _, err := e.registry.publish(ctx, "bench/base", c); err != nil {
 		return 0, 0, err
 	}
 	if err := flush(ctx); err != nil {
@@ -156,7 +156,7 @@ func (e *env) update(ctx context.Context, d *daemon, l *layer) (took, logged flo
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := e.verify(ctx, d, l); err != nil {
+	if err := e.verify(ctx, d, c); err != nil {
 		return 0, 0, err
 	}
 	return took, own.Seconds(), d.compressed(ctx, benchCatalog)

@@ -2,8 +2,6 @@ package main
 
 import (
 	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"os"
@@ -24,20 +22,16 @@ func testEnv(t *testing.T) *env {
 	return &env{options: options{cacheDir: t.TempDir()}, progress: io.Discard, dir: t.TempDir()}
 }
 
-// filesOf returns the files of a layer by name.
-func filesOf(t *testing.T, file string) map[string]string {
+// filesOf returns the files in the layer of a catalog by name.
+func filesOf(t *testing.T, c *catalog) map[string]string {
 	t.Helper()
-	in, err := os.Open(file)
+	in, err := c.layer.Uncompressed()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	zip, err := gzip.NewReader(in)
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := map[string]string{}
-	for archive := tar.NewReader(zip); ; {
+	for archive := tar.NewReader(in); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return files
@@ -55,64 +49,65 @@ func filesOf(t *testing.T, file string) map[string]string {
 	}
 }
 
+func generated(t *testing.T, e *env) *catalog {
+	t.Helper()
+	c, err := e.generated(t.Context(), catalogs.Scaled(40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func TestGeneratedIsCached(t *testing.T) {
 	e := testEnv(t)
-	shape := catalogs.Scaled(40)
-	first, err := e.generated(t.Context(), shape)
+	first := generated(t, e)
+	want := filesOf(t, first)
+	if len(want) != catalogs.Scaled(40).Packages || first.stats.Bundles != 40 {
+		t.Errorf("%d files, %+v", len(want), first.stats)
+	}
+	name, err := medianFile(first.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := os.Stat(first.File)
-	if err != nil {
+	median := filepath.Join(first.dir, name)
+	if err := os.WriteFile(median, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	second, err := e.generated(t.Context(), shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := os.Stat(second.File)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(first, second); diff != "" || !before.ModTime().Equal(after.ModTime()) {
-		t.Errorf("made again (-first +second):\n%s", diff)
-	}
-	if files := filesOf(t, first.File); len(files) != shape.Packages || first.Contents.Bundles != 40 || files[first.Contents.Median] == "" {
-		t.Errorf("%d files, %+v", len(files), first.Contents)
+	second := generated(t, e)
+	if got := filesOf(t, second)["configs/"+name]; got != "{}" || second.stats != first.stats {
+		t.Errorf("generated again: %q, %+v", got, second.stats)
 	}
 
-	// A killed run leaves an incomplete file, and no description or an old one.
-	if err := os.Truncate(first.File, first.Bytes-1); err != nil {
+	// A run that is killed leaves files without their counts.
+	if err := os.Remove(first.dir + ".counts.json"); err != nil {
 		t.Fatal(err)
 	}
-	third, err := e.generated(t.Context(), shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(first, third); diff != "" || len(filesOf(t, third.File)) != shape.Packages {
-		t.Errorf("not made anew (-first +third):\n%s", diff)
+	third := generated(t, e)
+	if diff := cmp.Diff(want, filesOf(t, third)); diff != "" || third.stats != first.stats {
+		t.Errorf("not generated again: %+v (-first +third):\n%s", third.stats, diff)
 	}
 }
 
 func TestChangedDiffersInOneFile(t *testing.T) {
 	e := testEnv(t)
-	base, err := e.generated(t.Context(), catalogs.Scaled(40))
+	base := generated(t, e)
+	changed, err := e.changed(base, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed, err := e.changed(t.Context(), base, 3)
+	median, err := medianFile(base.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after := filesOf(t, base.File), filesOf(t, changed.File)
+	before, after := filesOf(t, base), filesOf(t, changed)
 	for path, content := range after {
 		added, ok := strings.CutPrefix(content, before[path])
-		if want := path == base.Contents.Median; !ok || (added != "") != want || want && !strings.Contains(added, "variant-3") {
+		if want := path == "configs/"+median; !ok || (added != "") != want || want && !strings.Contains(added, "variant-3") {
 			t.Errorf("%s: added %q", path, added)
 		}
 	}
-	if len(after) != len(before) || changed.Contents.Blobs != base.Contents.Blobs+1 || changed.Hash == base.Hash {
-		t.Errorf("%d files of %d, %+v", len(after), len(before), changed.Contents)
+	if len(after) != len(before) || changed.stats.Blobs != base.stats.Blobs+1 {
+		t.Errorf("%d files of %d, %+v", len(after), len(before), changed.stats)
 	}
 }
 
@@ -124,28 +119,24 @@ func TestChangedKnowsNoMoreBlobsThanItsBase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed, err := e.changed(t.Context(), base, 1)
+	changed, err := e.changed(base, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if base.Contents.Blobs != 0 || changed.Contents.Blobs != 0 {
-		t.Errorf("%d blobs, and %d after the change; want 0, which is unknown", base.Contents.Blobs, changed.Contents.Blobs)
+	if base.stats.Blobs != 0 || changed.stats.Blobs != 0 {
+		t.Errorf("%d blobs, and %d after the change; want 0, which is unknown", base.stats.Blobs, changed.stats.Blobs)
 	}
 }
 
 // TestPublish pulls an image with a usual client, which verifies all digests.
 func TestPublish(t *testing.T) {
-	e := testEnv(t)
-	l, err := e.generated(t.Context(), catalogs.Scaled(40))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := startRegistry()
+	c := generated(t, testEnv(t))
+	r, err := startRegistry(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.server.Close() })
-	ref, digest, err := r.publish("bench/test", l)
+	ref, digest, err := r.publish(t.Context(), "bench/test", c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,27 +144,30 @@ func TestPublish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := remote.Image(tag)
+	index, err := remote.Index(tag)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := image.Digest(); err != nil || got.String() != digest {
+	if got, err := index.Digest(); err != nil || got.String() != digest {
 		t.Errorf("digest %v, %v; want %s", got, err, digest)
 	}
-	if err := validate.Image(image); err != nil {
+	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}
-	if config, err := image.ConfigFile(); err != nil || config.Config.Labels[configsLabel] != "/configs" {
-		t.Errorf("config %+v, %v", config, err)
+	layer, err := r.layerFile(c)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if all, heads := r.counts(); all == 0 || heads != 0 {
-		t.Errorf("%d requests, %d HEAD", all, heads)
+	info, err := os.Stat(layer)
+	if size, sizeErr := c.layer.Size(); err != nil || sizeErr != nil || info.Size() != size {
+		t.Errorf("the layer has %v, want %d bytes: %v", info, size, errors.Join(err, sizeErr))
 	}
+	before, headsBefore := r.counts()
 	if _, err := remote.Head(tag); err != nil {
 		t.Error(err)
 	}
-	if _, heads := r.counts(); heads != 1 {
-		t.Errorf("%d HEAD, want 1", heads)
+	if all, heads := r.counts(); heads != headsBefore+1 || all <= before {
+		t.Errorf("%d requests, %d HEAD; before there were %d, %d", all, heads, before, headsBefore)
 	}
 }
 
@@ -184,8 +178,6 @@ func TestGiven(t *testing.T) {
 		"configs/README.md":      "read me",
 	}
 	dir := t.TempDir()
-	var plain, zipped bytes.Buffer
-	archive := tar.NewWriter(&plain)
 	for path, content := range want {
 		file := filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -194,40 +186,35 @@ func TestGiven(t *testing.T) {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "./" + path, Size: int64(len(content)), Mode: 0o600}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := archive.Write([]byte(content)); err != nil {
+	}
+	for flag, file := range map[string]string{"-cf": "c.tar", "-czf": "c.tar.gz"} {
+		if _, err := command(t.Context(), "tar", flag, filepath.Join(dir, file), "-C", dir, "./configs"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	zip := gzip.NewWriter(&zipped)
-	_, err := zip.Write(plain.Bytes())
-	if err := errors.Join(err, archive.Close(), zip.Close()); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "bad.tar"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
-	}
-	for file, content := range map[string][]byte{"c.tar": plain.Bytes(), "c.tar.gz": zipped.Bytes(), "bad.tar": []byte("x")} {
-		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
 	}
 	for _, catalog := range []string{filepath.Join(dir, "configs"), filepath.Join(dir, "c.tar"), filepath.Join(dir, "c.tar.gz")} {
 		e := testEnv(t)
 		e.catalog = catalog
-		l, err := e.given(t.Context())
+		c, err := e.given(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", catalog, err)
 			continue
 		}
-		if diff := cmp.Diff(want, filesOf(t, l.File)); diff != "" || l.Contents.Median != "configs/b/b.json" {
-			t.Errorf("%s: median %s, files (-want +got):\n%s", catalog, l.Contents.Median, diff)
+		if diff := cmp.Diff(want, filesOf(t, c)); diff != "" {
+			t.Errorf("%s: files (-want +got):\n%s", catalog, diff)
+		}
+		if median, err := medianFile(c.dir); err != nil || median != "b/b.json" {
+			t.Errorf("%s: median %s, %v", catalog, median, err)
 		}
 	}
 	for _, catalog := range []string{t.TempDir(), filepath.Join(dir, "nothing"), filepath.Join(dir, "bad.tar")} {
 		e := testEnv(t)
 		e.catalog = catalog
-		if l, err := e.given(t.Context()); err == nil || !strings.Contains(err.Error(), "--catalog") {
-			t.Errorf("%s: %v, %v", catalog, l, err)
+		if c, err := e.given(t.Context()); err == nil || !strings.Contains(err.Error(), "--catalog") {
+			t.Errorf("%s: %v, %v", catalog, c, err)
 		}
 	}
 }
