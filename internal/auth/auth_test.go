@@ -26,7 +26,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// answer is what Authorize says of a request.
+// answer is the decision on a request.
 type answer struct {
 	User    string
 	Allowed bool
@@ -34,7 +34,7 @@ type answer struct {
 	Err     string // a part of the error; "" none
 }
 
-// authorize asks about a request as the content service does.
+// authorize authenticates and authorizes a request as the content service does.
 func authorize(a *Authorizer, r *http.Request) (name string, allowed bool, reason string, err error) {
 	credentials := Credentials{Authorization: r.Header["Authorization"], Own: r.Header[Header]}
 	if r.TLS != nil {
@@ -57,7 +57,7 @@ func ask(a *Authorizer, r *http.Request) answer {
 	return got
 }
 
-// check compares an answer; of reason and error only a part is named.
+// check compares answers; want has only parts of the reason and the error.
 func check(t *testing.T, got, want answer) {
 	t.Helper()
 	if want.Reason != "" && strings.Contains(got.Reason, want.Reason) {
@@ -79,7 +79,7 @@ func request(path, authorization string) *http.Request {
 	return r
 }
 
-// serviceAccount makes a service account, and a token of it.
+// serviceAccount creates a service account and a token for it.
 func (c *cluster) serviceAccount(t *testing.T, audiences ...string) (name, token string) {
 	t.Helper()
 	accounts := c.admin.CoreV1().ServiceAccounts("default")
@@ -133,7 +133,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A role as the comment of content_reader.yaml has it.
+// The role is that of the comment in content_reader.yaml.
 func TestOneCatalogOnly(t *testing.T) {
 	a := shared.authorizer(t, nil)
 	user, token := shared.serviceAccount(t)
@@ -161,7 +161,7 @@ func TestOneCatalogOnly(t *testing.T) {
 	}
 }
 
-func TestAnswersAreKept(t *testing.T) {
+func TestAnswersAreCached(t *testing.T) {
 	var requests *counter
 	a := shared.authorizer(t, func(cfg *Config) { requests = counted(cfg) })
 	user, token := shared.serviceAccount(t)
@@ -209,7 +209,7 @@ func TestAudiences(t *testing.T) {
 	check(t, ask(shared.authorizer(t, nil), request("/catalogs", "Bearer "+token)), answer{})
 }
 
-// serveAnswers serves over TLS what a says of each request.
+// serveAnswers serves the answer for each request over TLS.
 func serveAnswers(t *testing.T, a *Authorizer) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -222,7 +222,7 @@ func serveAnswers(t *testing.T, a *Authorizer) *httptest.Server {
 	return server
 }
 
-// get asks a server of serveAnswers with a client certificate, and perhaps a token.
+// get sends a request with client certificates and an optional token to a server of serveAnswers.
 func get(t *testing.T, server *httptest.Server, path, token string, certificates ...tls.Certificate) string {
 	t.Helper()
 	header := http.Header{}
@@ -315,8 +315,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// Whoever may not read the authorities takes tokens, says so once, and reads them when it may.
-func TestAuthoritiesThatMayNotBeRead(t *testing.T) {
+// Without access to the CA, tokens work and one warning is logged. With access, the CA is read.
+func TestForbiddenAuthorities(t *testing.T) {
 	user, err := shared.Env.AddUser(envtest.User{Name: "delegator"}, nil)
 	must.Succeed(t, err)
 	shared.bind(t, "delegator", "system:auth-delegator", "delegator")
@@ -347,8 +347,8 @@ func TestAuthoritiesThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// Without the right to ask, that is what is said, with the remedy; and not that the client is nobody.
-func TestMayNotAsk(t *testing.T) {
+// Without system:auth-delegator, the error names the remedy; the client is not unauthenticated.
+func TestForbiddenReviews(t *testing.T) {
 	user, err := shared.Env.AddUser(envtest.User{Name: "without-rights"}, nil)
 	must.Succeed(t, err)
 	a := shared.authorizer(t, func(cfg *Config) { cfg.REST = user.Config() })
@@ -356,8 +356,8 @@ func TestMayNotAsk(t *testing.T) {
 	check(t, ask(a, request("/catalogs", "Bearer "+token)), answer{Err: "the account of catalogd needs ClusterRole system:auth-delegator"})
 }
 
-// An API server that takes connections and never answers is waited for as long as Timeout says.
-func TestNoAnswer(t *testing.T) {
+// A silent API server causes an error after Timeout.
+func TestSilentServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Succeed(t, err)
 	defer listener.Close()

@@ -20,7 +20,7 @@ import (
 
 const system = "catalogd-system"
 
-// cliUser is somebody with Role catalogd-cli-user, and nothing else.
+// cliUser is a user with only Role catalogd-cli-user.
 func (c *cluster) cliUser(t *testing.T, name string) *kubernetes.Clientset {
 	t.Helper()
 	user, err := c.Env.AddUser(envtest.User{Name: name}, nil)
@@ -49,7 +49,7 @@ func createToken(ctx context.Context, client *kubernetes.Clientset, namespace, a
 	return review.Status.Token, nil
 }
 
-// Somebody with the role reads what catalogd-cli may, through the API server, and can do nothing else with it.
+// A user with the role can read through the API server what catalogd-cli can read, and nothing else.
 func TestCLIUser(t *testing.T) {
 	a := shared.authorizer(t, nil)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

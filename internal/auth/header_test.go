@@ -33,8 +33,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// A token in Catalogd-Authorization counts if it was made for catalogd, and then it alone; nothing else in that header does, and
-// whoever sends it is not taken for somebody else.
+// Only a token for the audience of catalogd is valid in Catalogd-Authorization. If the header is present, no other credential counts.
 func TestHeader(t *testing.T) {
 	a := shared.authorizer(t, nil)
 	reader, token := shared.serviceAccount(t, Audience)
@@ -81,7 +80,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// A certificate may be that of a proxy, which speaks for others: the header counts.
+// The header wins over a client certificate, which can be that of a proxy.
 func TestHeaderBesideCertificate(t *testing.T) {
 	a := shared.authorizer(t, nil)
 	authority := newAuthority(t)
@@ -102,8 +101,8 @@ func TestHeaderBesideCertificate(t *testing.T) {
 	}
 }
 
-// Each kind of review has answers of its own: a token that is good in one header is asked about again in the other.
-func TestHeaderAnswersAreKeptApart(t *testing.T) {
+// The headers have separate caches: a valid token of one header is reviewed again in the other.
+func TestHeaderAnswersAreCachedSeparately(t *testing.T) {
 	var requests *counter
 	a := shared.authorizer(t, func(cfg *Config) { requests = counted(cfg) })
 	user, token := shared.serviceAccount(t, Audience)
@@ -127,7 +126,7 @@ func TestHeaderAnswersAreKeptApart(t *testing.T) {
 	}
 }
 
-// The API server, by whose service proxy people come, removes Authorization and passes Catalogd-Authorization on.
+// The service proxy of the API server removes Authorization and forwards Catalogd-Authorization.
 func TestHeaderPassesTheServiceProxy(t *testing.T) {
 	a := shared.authorizer(t, nil)
 	user, token := shared.serviceAccount(t, Audience)
@@ -151,7 +150,7 @@ func TestHeaderPassesTheServiceProxy(t *testing.T) {
 	}
 }
 
-// service makes a Service that leads to handler, which serves HTTPS, and returns its path on the API server.
+// service creates a Service for an HTTPS handler and returns its path on the API server.
 func (c *cluster) service(t *testing.T, namespace, name string, handler http.Handler) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0"))
@@ -193,7 +192,7 @@ func (c *cluster) service(t *testing.T, namespace, name string, handler http.Han
 	return path
 }
 
-// pod makes a Pod that is not run, at address: the API server leads to none that is not a Pod's.
+// pod creates a Pod at address without running it, because the API server proxies only to addresses of Pods.
 func (c *cluster) pod(t *testing.T, namespace, name, address string) {
 	t.Helper()
 	pods := c.admin.CoreV1().Pods(namespace)
@@ -218,7 +217,7 @@ func (c *cluster) pod(t *testing.T, namespace, name, address string) {
 	must.Succeed(t, err)
 }
 
-// ownAddress is one of this machine that the API server takes as that of an endpoint, which no loopback address is.
+// ownAddress returns an address of this machine that the API server accepts for endpoints; it rejects loopback addresses.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -232,7 +231,7 @@ func ownAddress(t *testing.T) string {
 	return ""
 }
 
-// resigned is a token of a service account as the API server would have made it to expire after in.
+// resigned returns a service account token as signed by the API server, but with another expiry.
 func (c *cluster) resigned(t *testing.T, token string, in time.Duration) string {
 	t.Helper()
 	file, err := os.ReadFile(filepath.Join(c.Env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key"))

@@ -27,18 +27,17 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// apiServer stands for one in states that a real one is seldom in. Tokens that begin with "good" are known, and everybody may
-// read everything.
+// apiServer is a fake API server for rare states. Tokens with the prefix "good" are valid, and every user can read everything.
 type apiServer struct {
 	*httptest.Server
-	review func(w http.ResponseWriter, token string) bool // nil, or false: answered as above
-	access func()                                         // before a SubjectAccessReview is answered; nil: nothing
+	review func(w http.ResponseWriter, token string) bool // nil or false: default response
+	access func()                                         // called before the response to a SubjectAccessReview; may be nil
 	core   http.HandlerFunc                               // ConfigMaps
 
 	mu      sync.Mutex
 	reviews map[string]int // by token
-	now     int            // being answered
-	most    int            // that were
+	now     int            // in progress
+	most    int            // maximum of now
 }
 
 func newAPIServer(t *testing.T) *apiServer {
@@ -78,7 +77,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	return s
 }
 
-// count counts a TokenReview, until the function that it returns is called.
+// count counts a TokenReview as in progress until end is called.
 func (s *apiServer) count(token string) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +91,7 @@ func (s *apiServer) count(token string) (end func()) {
 	}
 }
 
-// asked is how many TokenReviews there were, and how many at a time.
+// asked returns the number of TokenReviews and the maximum of concurrent ones.
 func (s *apiServer) asked() (all, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,9 +125,8 @@ func fail(w http.ResponseWriter, code int) {
 	reply(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "code": code})
 }
 
-// While strangers have taken all that may be asked about tokens, others are served: who sends nothing, who is known, and who is
-// known and asks for something new.
-func TestStrangersTakeAllPlaces(t *testing.T) {
+// While invalid tokens take all TokenReview slots, other clients get answers: those without a token, and known users for known and new paths.
+func TestInvalidTokensTakeAllSlots(t *testing.T) {
 	server := newAPIServer(t)
 	held := make(chan struct{})
 	release := sync.OnceFunc(func() { close(held) })
@@ -159,14 +157,14 @@ func TestStrangersTakeAllPlaces(t *testing.T) {
 			}
 		})
 	}
-	eventually.Holds(t, "all places are taken", func() bool { _, most := server.asked(); return most == inFlight })
+	eventually.Holds(t, "all slots are taken", func() bool { _, most := server.asked(); return most == inFlight })
 	check(t, ask(a, request("/catalogs", "")), answer{})
 	check(t, ask(a, request("/catalogs", "Bearer good")), known)
 	check(t, ask(a, request("/catalogs/new", "Bearer good")), known)
 	if n := nobody.Load() + busy.Load(); n != 0 {
 		t.Errorf("%d strangers were answered before the others", n)
 	}
-	eventually.Holds(t, "the rest is turned away", func() bool { return busy.Load() == strangers-inFlight })
+	eventually.Holds(t, "the other requests to fail", func() bool { return busy.Load() == strangers-inFlight })
 	release()
 	wg.Wait()
 	if _, most := server.asked(); nobody.Load() != inFlight || most != inFlight {
@@ -175,7 +173,7 @@ func TestStrangersTakeAllPlaces(t *testing.T) {
 	check(t, ask(a, request("/catalogs", "Bearer good2")), answer{User: "good2", Allowed: true})
 }
 
-// However many tokens strangers send, the API server sees few; and a bad one again not at all.
+// The rate of TokenReviews is limited, and an invalid token is reviewed once.
 func TestTokensPerSecond(t *testing.T) {
 	server := newAPIServer(t)
 	a := server.authorizer(t)
@@ -186,7 +184,7 @@ func TestTokensPerSecond(t *testing.T) {
 	}
 	wg.Wait()
 	asked, _ := server.asked()
-	// A tenth more, since a token bucket asked by many at once is not exact.
+	// 10% more, because a token bucket is not exact under concurrency.
 	if most := int(1.1 * (tokenBurst + time.Since(start).Seconds()*tokenRate)); asked < tokenBurst || asked > most {
 		t.Errorf("%d questions, want %d to %d", asked, tokenBurst, most)
 	}
@@ -217,8 +215,8 @@ func TestManyPaths(t *testing.T) {
 	wg.Wait()
 }
 
-// What an API server answers that is not whose the token is, is no answer.
-func TestOddAnswers(t *testing.T) {
+// A response that does not identify the user of a token is an error.
+func TestMalformedReviews(t *testing.T) {
 	for name, test := range map[string]struct {
 		review func(w http.ResponseWriter, token string) bool
 		want   answer
@@ -266,8 +264,8 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// That the client goes is not taken for a failure of the API server.
-func TestClientGoes(t *testing.T) {
+// A canceled request is not a failure of the API server.
+func TestClientCancels(t *testing.T) {
 	server := newAPIServer(t)
 	held := make(chan struct{})
 	defer close(held)
@@ -281,7 +279,7 @@ func TestClientGoes(t *testing.T) {
 	}
 	a := server.authorizer(t)
 	if _, _, _, err := authorize(a, request("/catalogs", "Bearer bad").WithContext(ctx)); !errors.Is(err, context.Canceled) {
-		t.Errorf("while asking who: got error %v", err)
+		t.Errorf("during the TokenReview: got error %v", err)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	server.access = func() {
@@ -289,11 +287,11 @@ func TestClientGoes(t *testing.T) {
 		<-held
 	}
 	if _, _, _, err := authorize(a, request("/catalogs", "Bearer good").WithContext(ctx)); !errors.Is(err, context.Canceled) {
-		t.Errorf("while asking whether: got error %v", err)
+		t.Errorf("during the SubjectAccessReview: got error %v", err)
 	}
 }
 
-// Authorities that the API server no longer names are no longer believed; those that it cannot name now are.
+// A CA that the API server no longer publishes is no longer trusted; during a failure the last one is.
 func TestWithdrawnAuthorities(t *testing.T) {
 	server := newAPIServer(t)
 	cluster := newAuthority(t)
@@ -337,7 +335,7 @@ func TestWithdrawnAuthorities(t *testing.T) {
 	}
 }
 
-func TestCertificatesOfNobody(t *testing.T) {
+func TestInvalidClientCertificates(t *testing.T) {
 	server := newAPIServer(t)
 	cluster := newAuthority(t)
 	server.core = func(w http.ResponseWriter, _ *http.Request) {

@@ -30,7 +30,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// shared is the cluster of every test that does not stop its own. Set by TestMain, read only afterwards.
+// shared is the cluster of all tests that do not stop theirs. TestMain sets it.
 var shared *cluster
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 
 var root = filepath.Join("..", "..")
 
-// cluster is an API server on which config/rbac is applied.
+// cluster is an API server with config/rbac applied.
 type cluster struct {
 	*controlplane.Plane
 	admin *kubernetes.Clientset
@@ -53,7 +53,7 @@ func newCluster(p *controlplane.Plane) (*cluster, error) {
 	return &cluster{p, admin}, err
 }
 
-// authorizer is one with the rights of catalogd's account.
+// authorizer returns an Authorizer with the account of catalogd.
 func (c *cluster) authorizer(t *testing.T, change func(*Config)) *Authorizer {
 	t.Helper()
 	cfg := Config{REST: c.Daemon, Logger: slog.New(slog.DiscardHandler)}
@@ -65,7 +65,7 @@ func (c *cluster) authorizer(t *testing.T, change func(*Config)) *Authorizer {
 	return a
 }
 
-// bind lets a user get paths, and waits until the API server knows.
+// bind allows a user to get paths and waits until that is effective.
 func (c *cluster) bind(t *testing.T, name, clusterRole, user string, paths ...string) {
 	t.Helper()
 	_, err := c.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -114,7 +114,7 @@ func (c *counter) take() map[string]int {
 	return c.counts
 }
 
-// counted makes the requests of cfg count.
+// counted counts the requests of cfg.
 func counted(cfg *Config) *counter {
 	c := &counter{counts: map[string]int{}}
 	cfg.REST = rest.CopyConfig(cfg.REST)
@@ -126,7 +126,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// lockedBuffer is a log that is written while it is read.
+// lockedBuffer is a log for concurrent writes and reads.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -23,7 +23,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// mount is a directory as kubelet mounts a Secret: the files are links through ..data to a directory that is replaced whole.
+// mount is a directory like the mount of a Secret: its files are links through ..data to a directory that is replaced atomically.
 type mount struct {
 	t   *testing.T
 	dir string
@@ -59,7 +59,7 @@ func (m *mount) swap(cert, key []byte) {
 	}
 }
 
-// pair makes a certificate for name and its key, in PEM form.
+// pair returns a certificate for name and its key in PEM form.
 func pair(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
 	a, err := newAuthority(time.Now())
@@ -71,7 +71,7 @@ func pair(t *testing.T, name string) (cert, key []byte) {
 	return cert, key
 }
 
-// served is the name in the certificate that a server presents.
+// served returns the name in the certificate of a server.
 func served(t *testing.T, f *Files) string {
 	t.Helper()
 	state, err := handshake(t, TLSConfig(f.GetCertificate, false), &tls.Config{InsecureSkipVerify: true})
@@ -220,7 +220,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// A chain that no client needs fails the handshake, in TLS 1.2 and 1.3.
+// An overlong client certificate chain fails the handshake, in TLS 1.2 and 1.3.
 func TestLongChains(t *testing.T) {
 	a, err := newAuthority(time.Now())
 	must.Succeed(t, err)

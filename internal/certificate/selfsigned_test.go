@@ -30,8 +30,8 @@ const (
 	nextDue = authorityLife * 8 / 12 // age at which the next is made
 )
 
-// Day by day through a year and a half, with the rights that config/rbac gives: whoever read the bundle in the last 30 days can
-// connect to both replicas.
+// Each day of a year and a half, with the rights of config/rbac, clients that read the bundle in the last 30 days can connect to both
+// replicas.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	w := newRealWorld(t)
@@ -81,9 +81,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// An authority that lives shorter, as somebody else made it, gives way in time: from the first look on, whoever read the bundle
-// in the last 30 days can connect.
-func TestShortAuthority(t *testing.T) {
+// A provided CA with a shorter lifetime is replaced in time: clients that read the bundle in the last 30 days can connect.
+func TestShortLivedCA(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{240 * day, 90 * day, 20 * day, 2 * day} {
 		t.Run(life.String(), func(t *testing.T) {
@@ -111,8 +110,8 @@ func TestShortAuthority(t *testing.T) {
 	}
 }
 
-// Authorities that cannot sign, or not any longer, are replaced at once, and that is logged.
-func TestUselessAuthority(t *testing.T) {
+// A CA that cannot sign is replaced at once, and that is logged.
+func TestUnusableCA(t *testing.T) {
 	for _, test := range []struct {
 		name, logged string
 		authority    *authority
@@ -138,7 +137,7 @@ func TestUselessAuthority(t *testing.T) {
 	}
 }
 
-// foreignAuthority makes one as somebody else would.
+// foreignAuthority returns a CA from another source.
 func foreignAuthority(t *testing.T, from, until time.Time, change func(*x509.Certificate)) *authority {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -157,7 +156,7 @@ func foreignAuthority(t *testing.T, from, until time.Time, change func(*x509.Cer
 	return &authority{cert: cert, key: key}
 }
 
-// put makes the Secret hold an authority.
+// put writes a CA into the Secret.
 func (w *world) put(a *authority) {
 	w.t.Helper()
 	cert, key, err := a.encode()
@@ -169,7 +168,7 @@ func (w *world) put(a *authority) {
 	must.Succeed(w.t, err)
 }
 
-// Objects that cannot be written are an error, and what they hold is served, by a process that begins then, too.
+// If the objects cannot be written, the CA that they contain is used, also by a new process, and an error is logged.
 func TestReadOnly(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *world){
 		"Secret": func(t *testing.T, w *world) {
@@ -249,8 +248,8 @@ func parseBundle(t *testing.T, bundle string) []*x509.Certificate {
 	return all
 }
 
-// Replicas that do something at the same time agree on one authority, at each step of its life.
-func TestReplicasAtOnce(t *testing.T) {
+// Concurrent replicas agree on one CA, at each step of its lifetime.
+func TestConcurrentReplicas(t *testing.T) {
 	w := newWorld(t)
 	var replicas []*SelfSigned
 	for range 6 {
@@ -290,7 +289,7 @@ func TestReplicasAtOnce(t *testing.T) {
 	}
 }
 
-// What people do to the two objects is put right at the next look.
+// Manual changes of the two objects are repaired at the next poll.
 func TestRepair(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -359,7 +358,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// edit alters a key of the Secret, and adds one of somebody else's.
+// edit changes a key of the Secret and adds a foreign one.
 func edit(key, value string) func(*testing.T, *world) {
 	return func(t *testing.T, w *world) {
 		secret := w.secret()
@@ -369,7 +368,7 @@ func edit(key, value string) func(*testing.T, *world) {
 	}
 }
 
-// Nobody looked for long: what is left is as good as it can be.
+// After a long time without polls, the remaining CA is used as well as possible.
 func TestLongAbsence(t *testing.T) {
 	for name, absence := range map[string]time.Duration{
 		"until just before the end": authorityLife - time.Hour,
@@ -410,9 +409,8 @@ func TestLongAbsence(t *testing.T) {
 	})
 }
 
-// While the API server is away there is no certificate, and that is said; once it is back there is, and it goes on to be
-// renewed when it goes away again.
-func TestAbsentServer(t *testing.T) {
+// Without the API server there is no certificate, and an error is logged. Once read, the CA renews certificates without the API server.
+func TestUnavailableServer(t *testing.T) {
 	w := newWorld(t)
 	var absent atomic.Bool
 	absent.Store(true)
@@ -466,7 +464,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// catalogd's account may write its own two objects, and no other Secret or ConfigMap that is there.
+// The account of catalogd can write its two objects, but no other existing Secret or ConfigMap.
 func TestRights(t *testing.T) {
 	w := newWorld(t)
 	api := newClient(t, plane.Daemon)

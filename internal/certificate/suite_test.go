@@ -24,10 +24,10 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// namespace is catalogd's own, where its account has the rights that config/rbac gives.
+// namespace is the namespace of catalogd, in which its account has the rights of config/rbac.
 const namespace = "catalogd-system"
 
-// plane is the API server of all tests. Set by TestMain, read only afterwards.
+// plane is the API server of all tests. TestMain sets it.
 var plane *controlplane.Plane
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func newClient(t *testing.T, cfg *rest.Config) corev1client.CoreV1Interface {
 	return clients.CoreV1()
 }
 
-// world is a namespace with a clock that stands, in which catalogd runs.
+// world is a namespace with a fake clock, in which catalogd runs.
 type world struct {
 	t         *testing.T
 	api       corev1client.CoreV1Interface // the test's own
@@ -55,10 +55,10 @@ type world struct {
 	log       *lockedBuffer
 }
 
-// start is when the clock of every world begins.
+// start is the initial time of every clock.
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// newWorld makes a namespace of its own; only an administrator may work there.
+// newWorld creates a namespace, in which only an administrator has rights.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, api: newClient(t, plane.Admin), clock: clocktesting.NewFakeClock(start), log: &lockedBuffer{}}
@@ -70,7 +70,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newRealWorld is catalogd's own namespace, emptied at the end.
+// newRealWorld returns the namespace of catalogd, emptied at the end.
 func newRealWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, api: newClient(t, plane.Admin), clock: clocktesting.NewFakeClock(start), namespace: namespace, log: &lockedBuffer{}}
@@ -82,7 +82,7 @@ func newRealWorld(t *testing.T) *world {
 	return w
 }
 
-// replica is a process of catalogd, with an account.
+// replica is a process of catalogd with an account.
 func (w *world) replica(account *rest.Config) *SelfSigned {
 	w.t.Helper()
 	return NewSelfSigned(SelfSignedConfig{
@@ -108,7 +108,7 @@ func (w *world) configMap() *corev1.ConfigMap {
 	return configMap
 }
 
-// bundle is what a client reads now, and so trusts from now on.
+// bundle returns the published bundle.
 func (w *world) bundle() string {
 	w.t.Helper()
 	bundle := w.configMap().Data["ca.crt"]
@@ -118,7 +118,7 @@ func (w *world) bundle() string {
 	return bundle
 }
 
-// connect is a TLS handshake of a client that trusts bundle, at the time of the clock.
+// connect does a TLS handshake of a client that trusts bundle, at the time of the clock.
 func (w *world) connect(s *SelfSigned, bundle, name string) (tls.ConnectionState, error) {
 	w.t.Helper()
 	pool := x509.NewCertPool()
@@ -126,7 +126,7 @@ func (w *world) connect(s *SelfSigned, bundle, name string) (tls.ConnectionState
 	return handshake(w.t, TLSConfig(s.GetCertificate, false), &tls.Config{RootCAs: pool, ServerName: name, Time: w.clock.Now})
 }
 
-// handshake connects a client and a server, and returns how the client sees it.
+// handshake connects a client and a server, and returns the result of the client.
 func handshake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", server)
@@ -151,7 +151,7 @@ func handshake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, e
 	return conn.ConnectionState(), err
 }
 
-// lockedBuffer is a log that is written while it is read.
+// lockedBuffer is a log for concurrent writes and reads.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -19,7 +19,7 @@ import (
 
 const benchServer = "LISTEN_BENCH_SERVER" // makes the test binary a server: "plain" or "tls"
 
-// The server is a process of its own, this binary again, so that its memory can be told from the clients'.
+// The server is a separate process of this binary, so that its memory can be measured without that of the clients.
 func init() {
 	kind := os.Getenv(benchServer)
 	if kind == "" {
@@ -46,8 +46,7 @@ func init() {
 	os.Exit(1)
 }
 
-// BenchmarkHeldConnections measures what a connection costs the server's process that is held in the worst states. What the kernel
-// keeps for it is not in these numbers.
+// BenchmarkHeldConnections measures the memory of the server's process for a connection in the worst states, without that of the kernel.
 func BenchmarkHeldConnections(b *testing.B) {
 	for _, bench := range []struct {
 		name, server string
@@ -135,7 +134,7 @@ func rss(b *testing.B, pid int) int {
 	return kib << 10
 }
 
-// holdOne sends the text and reads at most the first byte of an answer.
+// holdOne sends the text and reads at most the first byte of the response.
 func holdOne(b *testing.B, address string, secure bool, text string) io.Closer {
 	var c net.Conn
 	c, err := (&net.Dialer{Control: smallWindow}).Dial("tcp", address)
@@ -155,7 +154,7 @@ func holdOne(b *testing.B, address string, secure bool, text string) io.Closer {
 	return c
 }
 
-// holdStreams holds as many replies as one HTTP/2 connection may.
+// holdStreams holds the maximum number of responses of an HTTP/2 connection.
 func holdStreams(b *testing.B, address, path string) io.Closer {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Protocols: new(http.Protocols),
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 10}}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Files leave by sendfile: if they were read into this process, it would allocate a buffer for each piece.
+// Files are sent with sendfile. Otherwise this process would allocate a buffer for each piece.
 func TestFilesAreSentByTheKernel(t *testing.T) {
 	const size = 64 << 20
 	name := filepath.Join(t.TempDir(), "content")
@@ -36,7 +36,7 @@ func TestFilesAreSentByTheKernel(t *testing.T) {
 	}
 }
 
-// ReadFrom ends where its source does, and not before, whatever it is.
+// ReadFrom sends its whole source, of any kind.
 func TestReadFrom(t *testing.T) {
 	const size = 3*pieceSize + 100
 	content := bytes.Repeat([]byte("x"), size)

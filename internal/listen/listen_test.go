@@ -26,7 +26,7 @@ import (
 
 const patience = 20 * time.Second // how long anything may take that should happen
 
-// port is a Server that serves, and clients of it.
+// port is a running Server with its clients.
 type port struct {
 	*Server
 	url  string
@@ -35,10 +35,10 @@ type port struct {
 	roots *x509.CertPool
 }
 
-// protocols are the ways to speak to a port.
+// protocols are the protocols of a port.
 var protocols = []string{"HTTP/1.1", "HTTP/1.1 with TLS", "HTTP/2"}
 
-// serve starts a port. At the end of the test it stops it, and checks that no goroutine is left.
+// serve starts a port. At the end of the test it stops the port and checks that no goroutine is left.
 func serve(t *testing.T, protocol string, cfg Config) *port {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -72,7 +72,7 @@ func serve(t *testing.T, protocol string, cfg Config) *port {
 	return p
 }
 
-// certificate borrows the one of httptest, for 127.0.0.1.
+// certificate returns the certificate of httptest, for 127.0.0.1.
 func certificate() (*tls.Config, *x509.CertPool) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -81,7 +81,7 @@ func certificate() (*tls.Config, *x509.CertPool) {
 	return &tls.Config{Certificates: server.TLS.Certificates}, roots
 }
 
-// client returns a new client: its connections are its own.
+// client returns a client with its own connections.
 func (p *port) client(t *testing.T, protocol string) *http.Client {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: p.roots}, Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP1(protocol != "HTTP/2")
@@ -116,7 +116,7 @@ func (p *port) dial(t *testing.T, text string) net.Conn {
 	return c
 }
 
-// ask sends a GET and returns the body of the answer.
+// ask sends a GET and returns the body of the response.
 func ask(t *testing.T, c net.Conn) string {
 	t.Helper()
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -195,7 +195,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A request in flight is answered when the port is told to end.
+// Shutdown waits for a request in flight.
 func TestShutdownWaits(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
@@ -244,7 +244,7 @@ func fetch(client *http.Client, url string) string {
 	return string(body)
 }
 
-// What does not end within Grace is cut off, and Serve says so.
+// Requests that take longer than Grace are cut off, and Serve returns an error.
 func TestShutdownEnds(t *testing.T) {
 	begun := make(chan struct{})
 	server, err := Listen(Config{Name: "test", Address: "127.0.0.1:0", Grace: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
@@ -271,7 +271,7 @@ func TestShutdownEnds(t *testing.T) {
 	receive(t, "the client's error", got)
 }
 
-// A port that is told to end before it served anything gives up its socket.
+// A port that is shut down before it accepts closes its socket.
 func TestShutdownAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -290,7 +290,7 @@ func TestShutdownAtOnce(t *testing.T) {
 	}
 }
 
-// net/http answers who forgets the s of https, and catalogd leaves that as it is.
+// net/http answers plain HTTP on a TLS port.
 func TestPlainRequestToTLS(t *testing.T) {
 	p := serve(t, "HTTP/2", Config{Handler: say("")})
 	if got := fetch(p.client(t, protocols[0]),

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// ways are how a handler may write a part of a file, which is content. All requests share the file.
+// ways are the ways in which a handler can write a part of a file. All requests share the file.
 func ways(file *os.File, content []byte) map[string]func(w http.ResponseWriter, from, size int64) error {
 	section := func(from, size int64) io.Reader { return io.NewSectionReader(file, from, size) }
 	return map[string]func(http.ResponseWriter, int64, int64) error{
@@ -53,8 +53,7 @@ func ways(file *os.File, content []byte) map[string]func(w http.ResponseWriter, 
 	}
 }
 
-// Replies are whole, in order and end where they should, whatever their size and however they are written, one after another on one
-// connection and several at a time from one file.
+// Responses of any size and way of writing are complete, in sequence on one connection and concurrently from one file.
 func TestRepliesOfAnySize(t *testing.T) {
 	content := make([]byte, 300<<10)
 	for i := range content {

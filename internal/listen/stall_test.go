@@ -18,14 +18,14 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
-// smallWindow keeps the kernel from taking a reply for a client that does not read it.
+// smallWindow limits what the kernel takes for a client that does not read.
 func smallWindow(_, _ string, raw syscall.RawConn) error {
 	return raw.Control(func(fd uintptr) {
 		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 16<<10)
 	})
 }
 
-// replies are the ways to write one: in one piece, in small ones, and from a file.
+// replies are the ways to write a response: in one piece, in small pieces and from a file.
 func replies(t *testing.T, content []byte) map[string]func(w http.ResponseWriter, r *http.Request) error {
 	name := file(t, content)
 	return map[string]func(w http.ResponseWriter, r *http.Request) error{
@@ -51,7 +51,7 @@ func replies(t *testing.T, content []byte) map[string]func(w http.ResponseWriter
 
 func contentOf(size int) []byte { return bytes.Repeat([]byte("0123456789abcde\n"), size/16) }
 
-// A client that takes several times Stall over a reply, and never Stall over a piece, gets it whole.
+// A client that takes several times Stall for a response, but less than Stall for each piece, gets all of it.
 func TestSlowReaderFinishes(t *testing.T) {
 	const stall = time.Second
 	content := contentOf(1 << 20)
@@ -84,7 +84,7 @@ func TestSlowReaderFinishes(t *testing.T) {
 	readers.Wait()
 }
 
-// readAtPace reads n bytes each time that much time has passed.
+// readAtPace reads n bytes in each interval.
 func readAtPace(r io.Reader, n int, each time.Duration) ([]byte, error) {
 	pace := time.NewTicker(each)
 	defer pace.Stop()
@@ -99,7 +99,7 @@ func readAtPace(r io.Reader, n int, each time.Duration) ([]byte, error) {
 	}
 }
 
-// A client that takes no more of a reply is cut. Over HTTP/2 that ends the stream, and the connection serves on.
+// A client that stops reading is cut off. Over HTTP/2 only the stream ends.
 func TestStalledReaderIsCut(t *testing.T) {
 	for _, protocol := range protocols {
 		for name, reply := range replies(t, contentOf(16<<20)) {
@@ -136,8 +136,7 @@ func testStalledReader(t *testing.T, protocol string, reply func(http.ResponseWr
 	}
 }
 
-// The tail of a reply, which net/http sends after the handler's end, has a deadline too; what a slow handler wrote long before has
-// none that is over.
+// The tail of a response, which net/http sends after the handler, has a deadline of its own, not that of an earlier write.
 func TestTailOfAReply(t *testing.T) {
 	const stall = 300 * time.Millisecond
 	var clients sync.WaitGroup
@@ -160,7 +159,7 @@ func TestTailOfAReply(t *testing.T) {
 	clients.Wait()
 }
 
-// A handler that clears the write deadline, as one does that writes an event stream, may be silent after it.
+// A handler that clears the write deadline, as event streams do, may be silent.
 func TestDeadlineCleared(t *testing.T) {
 	const stall = 300 * time.Millisecond
 	var clients sync.WaitGroup
@@ -185,7 +184,7 @@ func TestDeadlineCleared(t *testing.T) {
 	clients.Wait()
 }
 
-// A handler may set an earlier deadline than the port does.
+// A handler can set an earlier deadline than the port.
 func TestDeadlineOfAHandler(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
@@ -205,7 +204,7 @@ func TestDeadlineOfAHandler(t *testing.T) {
 	}
 }
 
-// Whoever says nothing, or says it slowly, is cut: in the TLS handshake, in a header, and between requests.
+// A silent or slow client is cut off: in the TLS handshake, in a header and between requests.
 func TestSlowRequestIsCut(t *testing.T) {
 	const soon = 50 * time.Millisecond
 	for name, test := range map[string]struct {
@@ -223,7 +222,7 @@ func TestSlowRequestIsCut(t *testing.T) {
 	}
 }
 
-// A body that does not come in time is an error to the handler. One that came leaves the handler all the time it wants.
+// A late body is an error for the handler. After the body a handler has no time limit.
 func TestSlowBodyIsCut(t *testing.T) {
 	const soon = 100 * time.Millisecond
 	for _, protocol := range protocols {
@@ -282,7 +281,7 @@ func file(t *testing.T, content []byte) string {
 	return name
 }
 
-// The end of an HTTP/2 reply, which net/http sends when the handler has returned, has a deadline as well.
+// The end of an HTTP/2 response, which net/http sends after the handler, has a deadline too.
 func TestStalledTailIsCut(t *testing.T) {
 	const stall = 300 * time.Millisecond
 	p := serve(t, "HTTP/2", Config{Stall: stall, Handler: say(strings.Repeat("x", 3<<10))})
@@ -299,8 +298,7 @@ func TestStalledTailIsCut(t *testing.T) {
 	}
 }
 
-// The progress of a client that was quick and becomes slow is seen at once. Only what the kernel could not send yet would hide it:
-// megabytes, if it were let.
+// The progress of a client that becomes slow is visible at once. Without limitUnsent the kernel would hide it behind megabytes.
 func TestReaderBecomesSlow(t *testing.T) {
 	const seen = 800 << 10 // bytes that the client takes until then
 	failed := make(chan error, 1)
@@ -332,7 +330,7 @@ func TestReaderBecomesSlow(t *testing.T) {
 	}
 }
 
-// taken is how much of their replies the clients took, as far as is known.
+// taken returns the bytes of responses that the clients have taken.
 func (p *port) taken() (sum int64) {
 	table := p.listener.table
 	table.mu.Lock()

@@ -10,8 +10,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
-// An HTTP/2 connection carries many requests at a time, but the requests of all connections are bounded: the one with the most
-// gives way.
+// The requests of all connections are bounded, because an HTTP/2 connection carries many. The connection with the most is evicted.
 func TestManyStreams(t *testing.T) {
 	begun, finish := make(chan struct{}, 100), make(chan struct{})
 	p := serve(t, "HTTP/2", Config{MaxConnections: 50, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,8 +60,8 @@ func TestManyStreams(t *testing.T) {
 	p.wantInHand(t, 0)
 }
 
-// The connection whose request is one too many may be the one with the most: then it gives way, and that request counts no longer.
-func TestGreediestIsTheOneThatAsks(t *testing.T) {
+// The connection whose request exceeds the limit is evicted if it has the most. Its request no longer counts.
+func TestGreediestSendsTheRequest(t *testing.T) {
 	p := serve(t, "HTTP/2", Config{MaxConnections: 2, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/first" {
 			<-r.Context().Done()
@@ -83,7 +82,7 @@ func TestGreediestIsTheOneThatAsks(t *testing.T) {
 	p.wantInHand(t, 0)
 }
 
-// A page of a browser sends several requests at a time. It does not give way to those that hold a few less, for longer.
+// A browser page with several concurrent requests is not evicted in favor of connections that hold slightly fewer for longer.
 func TestPageKeepsItsPlace(t *testing.T) {
 	begun, finish := make(chan struct{}, 20), make(chan struct{})
 	p := serve(t, "HTTP/2", Config{MaxConnections: 4, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -126,7 +125,7 @@ func TestPageKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// A small reply is there whole after its handler's end, until the client gives room for it: that is bounded as the handlers are.
+// A small response is buffered after its handler until the client opens its window. Such responses are bounded like handlers.
 func TestRepliesThatAreNotTaken(t *testing.T) {
 	const most = 20 // the bound of 10 connections
 	p := serve(t, "HTTP/2", Config{MaxConnections: most / requestsPer, Handler: say(strings.Repeat("x", 3<<10))})
@@ -161,7 +160,7 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 	p.wantInHand(t, 0)
 }
 
-// wantInHand waits until that many requests are in hand, those of closed connections among them.
+// wantInHand waits until n requests are in flight, including those of closed connections.
 func (p *port) wantInHand(t *testing.T, want int) {
 	t.Helper()
 	eventually.Succeeds(t, fmt.Sprintf("%d requests are in hand", want), func() error {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Who has waited longest gives way, in whatever state it waits; who has just been answered is safe for longest.
-func TestWhoWaitedLongestGivesWay(t *testing.T) {
+// The connection that has waited longest is evicted, in any state; one with a recent response is safe for longest.
+func TestLongestWaitingIsEvicted(t *testing.T) {
 	p := serve(t, protocols[0], Config{Handler: say("hello"), MaxConnections: 4})
 	keepAlive := p.dial(t, "")
 	silent := p.dial(t, "")
@@ -35,8 +35,8 @@ func TestWhoWaitedLongestGivesWay(t *testing.T) {
 	}
 }
 
-// A TLS handshake that does not go on gives way as well.
-func TestHandshakeGivesWay(t *testing.T) {
+// A stalled TLS handshake is evicted too.
+func TestHandshakeIsEvicted(t *testing.T) {
 	p := serve(t, "HTTP/2", Config{Handler: say("hello"), MaxConnections: 2, Header: time.Hour})
 	first, second := p.dial(t, ""), p.dial(t, "")
 	for range 2 {
@@ -50,8 +50,7 @@ func TestHandshakeGivesWay(t *testing.T) {
 	wantClosed(t, second)
 }
 
-// A request that is being answered, and not silent for too long, is not cut for the sake of any number of others, nor
-// is a client that sends its request at once.
+// Many other connections evict neither a request in progress nor a client that sends its request at once.
 func TestFloodOfSilence(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
@@ -93,7 +92,7 @@ func TestFloodOfSilence(t *testing.T) {
 	}
 }
 
-// silence keeps 250 connections that say nothing, and opens one more as soon as one is closed.
+// silence keeps 250 silent connections open and replaces closed ones.
 func silence(address string, stop <-chan struct{}) {
 	places := make(chan struct{}, 250)
 	var open sync.WaitGroup
@@ -120,7 +119,7 @@ func silence(address string, stop <-chan struct{}) {
 	}
 }
 
-// When all connections are busy and none of them long without progress, the next one waits until one ends.
+// If all connections are busy and make progress, a new one waits until one ends.
 func TestAllBusy(t *testing.T) {
 	begun, finish := make(chan struct{}, 3), make(chan struct{})
 	p := serve(t, protocols[0], Config{MaxConnections: 2, Stall: time.Hour, Handler: http.HandlerFunc(func(
@@ -153,10 +152,8 @@ func TestAllBusy(t *testing.T) {
 	}
 }
 
-// When all are busy for long, and each client takes what is written to it, the one gives way that has been silent for
-// longest: event streams
-// must not keep everybody else out.
-func TestSilentGivesWay(t *testing.T) {
+// If all are busy and no client stalls, the one that has been silent longest is evicted, because event streams must not block others.
+func TestSilentIsEvicted(t *testing.T) {
 	begun, finish := make(chan string, 3), make(chan struct{})
 	p := serve(t, protocols[0], Config{MaxConnections: 2, Stall: 600 * time.Millisecond, Handler: http.HandlerFunc(func(
 		_ http.ResponseWriter, r *http.Request,
@@ -186,9 +183,9 @@ func TestSilentGivesWay(t *testing.T) {
 	receive(t, "the end of the last", ended)
 }
 
-// Event streams that are silent give way also when somebody waits: a few clients that say nothing would else be the only ones to do so, and
-// all others would come in no faster than these are cut.
-func TestSilentGivesWayBesideSilence(t *testing.T) {
+// Silent event streams are evicted even beside waiting connections. Otherwise a few silent clients would be the only ones evicted, and
+// would slow down all new connections.
+func TestSilentIsEvictedBesideWaiting(t *testing.T) {
 	const prompt = 10 * time.Second
 	begun := make(chan struct{}, 3)
 	p := serve(t, protocols[0], Config{MaxConnections: 3, Stall: 600 * time.Millisecond, prompt: prompt, Handler: http.HandlerFunc(func(
@@ -214,7 +211,7 @@ func TestSilentGivesWayBesideSilence(t *testing.T) {
 	}
 }
 
-// A client that reads in gulps, with pauses between them, keeps its place as long as it is not slow.
+// A client that reads in bursts keeps its place as long as it is not slow.
 func TestPausesAreNoStall(t *testing.T) {
 	const stall, pause = 9 * time.Second, 900 * time.Millisecond // a pause is 3 times the pace, and less than a third of what is stalled
 	content := contentOf(16 << 20)
@@ -251,8 +248,8 @@ func TestPausesAreNoStall(t *testing.T) {
 	}
 }
 
-// When all are busy, the one whose client takes nothing gives way; the one that reads does not.
-func TestStalledGivesWay(t *testing.T) {
+// If all are busy, a connection whose client stalls is evicted; one whose client reads is not.
+func TestStalledIsEvicted(t *testing.T) {
 	const stall = 30 * time.Second // it gives way after a thirtieth of that, having taken little
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {
@@ -302,7 +299,7 @@ func TestStalledGivesWay(t *testing.T) {
 	}
 }
 
-// An Accept that waits for a place does not hold up the end.
+// An Accept that waits for a place does not delay shutdown.
 func TestShutdownWhileFull(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	p := serve(t, protocols[0], Config{MaxConnections: 1, Stall: time.Hour, Handler: http.HandlerFunc(func(
@@ -329,7 +326,7 @@ func TestShutdownWhileFull(t *testing.T) {
 	}
 }
 
-// Connections are kept alive: one serves many requests, over any protocol, with bodies or without.
+// A connection serves many requests, over any protocol, with and without bodies.
 func TestKeepAlive(t *testing.T) {
 	for _, protocol := range protocols {
 		t.Run(protocol, func(t *testing.T) {

@@ -44,7 +44,7 @@ type namedUser struct {
 
 func (u namedUser) GetName() string { return u.name }
 
-// The credentials of a request reach no handler.
+// Credentials are removed before a handler sees the request.
 func TestCredentialsAreRemoved(t *testing.T) {
 	access := &fakeAccess{user: "jane", decide: func(string) auth.Decision { return auth.Decision{Allowed: true} }}
 	cfg := testConfig(newTestStore(t))
@@ -153,8 +153,8 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// An API server that cannot be asked is complained of once in a while, not for each request, and not for a client that has gone.
-func TestAccessComplaints(t *testing.T) {
+// A failing API server is logged at most every few seconds, and never for a canceled request.
+func TestAccessFailuresAreLoggedSeldom(t *testing.T) {
 	var log bytes.Buffer
 	cfg := testConfig(newTestStore(t))
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))

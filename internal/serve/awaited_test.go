@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Content that other replicas serve already is unavailable, not absent.
-func TestAwaited(t *testing.T) {
+// Content that only other replicas serve yet is unavailable, not missing.
+func TestContentOfOtherReplicasIsUnavailable(t *testing.T) {
 	cfg := testConfig(newTestStore(t))
 	cfg.Awaited = func(catalog string) string {
 		return map[string]string{"new": digestOf("7"), "small": digestOf("8"), "icons": digestOf("2")}[catalog]
@@ -38,8 +38,8 @@ func TestAwaited(t *testing.T) {
 	}
 }
 
-// An answer about all catalogs says which are not here yet.
-func TestMissing(t *testing.T) {
+// Responses about all catalogs name the missing ones.
+func TestMissingCatalogsAreNamed(t *testing.T) {
 	cfg := testConfig(newTestStore(t))
 	expected := []string{"small", "new", "another"}
 	cfg.Expected = func() []string { return slices.Clone(expected) }

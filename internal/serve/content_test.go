@@ -45,7 +45,7 @@ func TestWholeCatalogReachesSocketAsFile(t *testing.T) {
 	}
 }
 
-// TestEncodedFormIsMissing asks before the store has made the encoded forms.
+// TestEncodedFormIsMissing sends a request before the store has the encoded forms.
 func TestEncodedFormIsMissing(t *testing.T) {
 	url := startServer(t, newTestHandler(t)) + "/catalogs/small/api/v1/all"
 	for accept, want := range map[string]int{"zstd, gzip": http.StatusOK, "zstd, identity;q=0": http.StatusNotAcceptable} {
@@ -84,9 +84,9 @@ func try(tb testing.TB, method, url, body string, headers ...string) (*http.Resp
 	return resp, string(data), err
 }
 
-// TestDamageIsNotTakenForTheEnd cuts the file of a catalog that is being served: a reply of which the middle is missing must not look
-// whole, in any encoding.
-func TestDamageIsNotTakenForTheEnd(t *testing.T) {
+// TestTruncatedContentFails truncates the file of a catalog while it is served. The incomplete response must not look complete in any
+// encoding.
+func TestTruncatedContentFails(t *testing.T) {
 	dir := t.TempDir()
 	st, err := store.Open(dir, store.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -116,8 +116,8 @@ func TestDamageIsNotTakenForTheEnd(t *testing.T) {
 	}
 }
 
-// TestDamagedBlobs: once a check has found a damaged blob, nobody is given it, and all others are.
-func TestDamagedBlobs(t *testing.T) {
+// TestDamagedBlobsAreNotServed checks that a known damaged blob is not served, and all others are.
+func TestDamagedBlobsAreNotServed(t *testing.T) {
 	st, dir := openStoreIn(t)
 	commit(t, st, "c", "1", fstest.MapFS{"c.json": {Data: []byte(`{"schema":"a","name":"good"}{"schema":"a","name":"bad"}`)}})
 	damage(t, dir, `"bad"`)
@@ -136,7 +136,7 @@ func TestDamagedBlobs(t *testing.T) {
 	}
 }
 
-// openStoreIn opens a store of which the files are to be damaged.
+// openStoreIn opens a store in a directory, for tests that damage its files.
 func openStoreIn(t *testing.T) (st *store.Store, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -148,7 +148,7 @@ func openStoreIn(t *testing.T) (st *store.Store, dir string) {
 	return st, dir
 }
 
-// damage flips a bit at the end of a text in the one catalog of a store, which has the file open.
+// damage flips a bit at the end of a text in the only catalog of an open store.
 func damage(t *testing.T, dir, text string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "catalog.jsonl"))

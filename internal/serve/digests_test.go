@@ -12,7 +12,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// TestPagesOfOneVersion reads on below the digest that the catalog served when the client began, until that is swept.
+// TestPagesOfOneVersion reads pages below the digest of the first page until the store removes it.
 func TestPagesOfOneVersion(t *testing.T) {
 	now := committedAt
 	st, err := store.Open(t.TempDir(), store.Options{Now: func() time.Time { return now }, Grace: time.Hour})
@@ -56,7 +56,7 @@ func TestPagesOfOneVersion(t *testing.T) {
 	}
 }
 
-// TestSharedCaches: where not everybody may read, no cache may hand out what it has.
+// TestSharedCaches checks that shared caches must not store content that needs access.
 func TestSharedCaches(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "small", "1", os.DirFS("testdata/small"))

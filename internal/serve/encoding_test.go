@@ -40,7 +40,7 @@ func TestAccept(t *testing.T) {
 		{[]string{"x-gzip"}, "gzip identity"},
 		// The first of a repeated coding counts.
 		{[]string{"gzip;q=0, gzip"}, "identity"},
-		// What cannot be read counts as not sent.
+		// Malformed elements are ignored.
 		{[]string{"identity;q=zero"}, "identity"},
 		{[]string{"gzip;q=1.1, zstd;q=0.1234"}, "identity"},
 		{[]string{"gzip;q=-1, zstd;q="}, "identity"},
@@ -62,7 +62,7 @@ func asStrings(encodings []store.Encoding) []string {
 	return out
 }
 
-// FuzzAccept holds that what is accepted is known, once each, and that a coding which a client names with a weight of nothing is not.
+// FuzzAccept checks that accepted codings are supported and distinct, and that none has weight 0.
 func FuzzAccept(f *testing.F) {
 	f.Add("gzip;q=0.5, *;q=0", "zstd")
 	f.Add("identity;q=0,,;=", "\x00")
@@ -81,7 +81,7 @@ func FuzzAccept(f *testing.F) {
 	})
 }
 
-// TestNegotiate covers what comes before the client's weights.
+// TestNegotiate covers the rules that precede the weights of the client.
 func TestNegotiate(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -111,7 +111,7 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-// BenchmarkEncode says what a reply costs, in time and in size.
+// BenchmarkEncode measures the time and the size of an encoded response.
 func BenchmarkEncode(b *testing.B) {
 	body := []byte(get(b, startServer(b, newTestHandler(b))+"/catalogs/small/api/v1/metas?schema=olm.bundle"))
 	p := newEncoders(limit.NewSlots("compressed responses", 1))

@@ -11,8 +11,7 @@ import (
 	"testing/fstest"
 )
 
-// FuzzIconType holds that nothing is served as a type that is not on the list, whatever a catalog
-// claims or contains.
+// FuzzIconType checks that every served type is on the list, whatever a catalog claims or contains.
 func FuzzIconType(f *testing.F) {
 	f.Add([]byte("<svg/>"), "")
 	f.Add([]byte("<html><svg/></html>"), "")
@@ -27,9 +26,8 @@ func FuzzIconType(f *testing.F) {
 	})
 }
 
-// TestDamagedIcon: an icon that is no more what was unpacked is not served, though no check has met it before; the damage is known then,
-// and takes nothing from the others.
-func TestDamagedIcon(t *testing.T) {
+// TestDamagedIconIsNotServed damages an icon. The first request must detect the damage, and other icons must still be served.
+func TestDamagedIconIsNotServed(t *testing.T) {
 	st, dir := openStoreIn(t)
 	const blob = `{"schema":"olm.package","name":"%s","icon":{"base64data":"%s","mediatype":"image/svg+xml"}}`
 	bad, good := base64.StdEncoding.EncodeToString([]byte("<svg></svg>\n")), base64.StdEncoding.EncodeToString([]byte("<svg></svg>"))
@@ -38,7 +36,7 @@ func TestDamagedIcon(t *testing.T) {
 	c, _ := st.Catalog("c")
 	url := startServer(t, newHandler(st)) + "/catalogs/c/api/v1/packages/"
 	if resp, body := do(t, http.MethodGet, url+"good/icon", ""); body != "<svg></svg>" || c.Snapshot.Damaged() {
-		t.Errorf("got %s %q of the sound one, known: %v", resp.Status, body, c.Snapshot.Damaged())
+		t.Errorf("got %s %q of the intact one, known: %v", resp.Status, body, c.Snapshot.Damaged())
 	}
 	for range 2 {
 		resp, body := do(t, http.MethodGet, url+"bad/icon", "")
@@ -47,6 +45,6 @@ func TestDamagedIcon(t *testing.T) {
 		}
 	}
 	if resp, body := do(t, http.MethodGet, url+"good/icon", ""); body != "<svg></svg>" {
-		t.Errorf("afterwards got %s %q of the sound one", resp.Status, body)
+		t.Errorf("afterwards got %s %q of the intact one", resp.Status, body)
 	}
 }

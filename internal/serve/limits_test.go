@@ -16,7 +16,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
-// TestQueriesAreBounded takes every slot: what takes work is refused, all else is answered.
+// TestQueriesAreBounded takes every slot. Only requests that need a slot must be refused.
 func TestQueriesAreBounded(t *testing.T) {
 	const maxQueries = 3
 	cfg := testConfig(newTestStore(t))
@@ -80,7 +80,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	}
 }
 
-// fill is a file of blobs that hardly become smaller by compression.
+// fill returns a file of blobs that hardly compress.
 func fill(blobs, size int) *fstest.MapFile {
 	random, noise, out := rand.NewChaCha8([32]byte{}), make([]byte, size), bytes.Buffer{}
 	for i := range blobs {
@@ -90,10 +90,10 @@ func fill(blobs, size int) *fstest.MapFile {
 	return &fstest.MapFile{Data: out.Bytes()}
 }
 
-// TestSlowReadersHoldNoSlot has many clients that read nothing of their replies: all others are answered, if not compressed.
+// TestSlowReadersHoldNoSlot has many clients that do not read their responses. Others must still get responses, if not compressed ones.
 func TestSlowReadersHoldNoSlot(t *testing.T) {
 	st := openStore(t)
-	commit(t, st, "c", "1", fstest.MapFS{"fill.json": fill(8, 1<<20), "p.json": soundPackage("p", "1.0.0")})
+	commit(t, st, "c", "1", fstest.MapFS{"fill.json": fill(8, 1<<20), "p.json": validPackage("p", "1.0.0")})
 	cfg := testConfig(st)
 	cfg.Limits = limit.New(3)
 	base := startServer(t, New(cfg))
@@ -160,10 +160,10 @@ func TestSlowReadersHoldNoSlot(t *testing.T) {
 	}
 }
 
-// TestLargeSelectionsAreBounded: the memory of large selections that slow readers hold is bounded; small ones still succeed.
+// TestLargeSelectionsAreBounded checks that slow readers hold a bounded number of selected blobs, and that small selections still succeed.
 func TestLargeSelectionsAreBounded(t *testing.T) {
 	st := openStore(t)
-	commit(t, st, "c", "1", fstest.MapFS{"fill.json": fill(11, 3), "p.json": soundPackage("p", "1.0.0")})
+	commit(t, st, "c", "1", fstest.MapFS{"fill.json": fill(11, 3), "p.json": validPackage("p", "1.0.0")})
 	cfg := testConfig(st)
 	cfg.Limits = limit.New(3)
 	cfg.Limits.Selections = limit.NewBudget(10, 20, "")
@@ -189,7 +189,7 @@ func TestLargeSelectionsAreBounded(t *testing.T) {
 	eventually.Holds(t, "the budget is released", func() bool { return isFree(cfg.Limits.Selections, 20) })
 }
 
-// TestLargeResponsesAreBounded: the same for GraphQL responses.
+// TestLargeResponsesAreBounded is TestLargeSelectionsAreBounded for GraphQL.
 func TestLargeResponsesAreBounded(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "c", "1", fstest.MapFS{"large.json": {Data: []byte(`{"schema":"large","text":"` + strings.Repeat("x", 64<<10) + `"}`)}})
@@ -215,7 +215,7 @@ func TestLargeResponsesAreBounded(t *testing.T) {
 	eventually.Holds(t, "the budget is released", func() bool { return isFree(cfg.Limits.Responses, 1<<20) })
 }
 
-// isFree reports whether nothing of a budget is in use.
+// isFree reports whether a budget is unused.
 func isFree(b limit.Budget, all int64) bool {
 	release, err := b.Acquire(all)
 	if err == nil {
@@ -224,7 +224,7 @@ func isFree(b limit.Budget, all int64) bool {
 	return err == nil
 }
 
-// TestSlowBodyHoldsNoSlot sends half a query: others are answered meanwhile, with a single slot.
+// TestSlowBodyHoldsNoSlot sends half a query. Other requests must get the only slot meanwhile.
 func TestSlowBodyHoldsNoSlot(t *testing.T) {
 	cfg := testConfig(newTestStore(t))
 	cfg.Limits = limit.New(1)

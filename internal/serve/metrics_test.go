@@ -82,7 +82,7 @@ func valueOf(t *testing.T, m prometheus.Metric) float64 {
 	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
 }
 
-// TestMetricsInFlight counts while a request is answered, and after a handler broke off.
+// TestMetricsInFlight counts requests during a response, and after a handler panicked.
 func TestMetricsInFlight(t *testing.T) {
 	m := newMetrics(nil)
 	inFlight := m.inFlight.WithLabelValues("/a")

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// description is openapi.json, to hold replies to.
+// description is openapi.json, with which responses are compared.
 type description struct {
 	doc *openapi3.T
 	mux *http.ServeMux // whose patterns are the paths of doc
@@ -47,7 +47,7 @@ func newDescription(t *testing.T) *description {
 	return &description{doc, newServer(testConfig(openStore(t))).mux}
 }
 
-// TestDescriptionHasTheRoutes compares the paths and methods of openapi.json with those that are answered.
+// TestDescriptionHasTheRoutes compares the paths and methods of openapi.json with the routes.
 func TestDescriptionHasTheRoutes(t *testing.T) {
 	var described, routed []string
 	for path, item := range newDescription(t).doc.Paths.Map() {
@@ -67,7 +67,7 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 	}
 }
 
-// uncovered lists the paths and methods that are not among those seen.
+// uncovered returns the documented paths and methods without a request.
 func (d *description) uncovered(seen map[string]bool) []string {
 	var missing []string
 	for path, item := range d.doc.Paths.Map() {
@@ -81,7 +81,7 @@ func (d *description) uncovered(seen map[string]bool) []string {
 	return missing
 }
 
-// route finds the operation of a request, and its path's parameters; ok is false for a request that no path answers.
+// route returns the operation of a request and the parameters of its path; ok is false if no path matches.
 func (d *description) route(t *testing.T, req *http.Request) (route *routers.Route, params map[string]string, ok bool) {
 	t.Helper()
 	_, pattern := d.mux.Handler(req)
@@ -103,7 +103,7 @@ func (d *description) route(t *testing.T, req *http.Request) (route *routers.Rou
 	return &routers.Route{Spec: d.doc, Path: path, PathItem: item, Method: method, Operation: item.GetOperation(method)}, params, true
 }
 
-// check holds a request and its reply to what openapi.json says of them. A request that is refused may be one that it does not allow.
+// check compares a request and its response with openapi.json. A rejected request may violate it.
 func (d *description) check(t *testing.T, req *http.Request, resp *http.Response, body []byte) {
 	t.Helper()
 	route, params, ok := d.route(t, req)

@@ -26,9 +26,8 @@ func keysOf(tb testing.TB, line string) blobKeys {
 	return k
 }
 
-// TestQueriesEqualFilteredCatalog asks for every combination of schema, package and name that occurs,
-// and of some that do not, and compares with the lines of /all that match. Wherever two replies have
-// one ETag, they must have the same bytes.
+// TestQueriesEqualFilteredCatalog queries every existing combination of schema, package and name, and some others, and compares the
+// responses with the matching lines of /all. Responses with equal ETags must have equal bytes.
 func TestQueriesEqualFilteredCatalog(t *testing.T) {
 	base := startServer(t, newTestHandler(t)) + "/catalogs/small/api/v1/"
 	lines := slices.Collect(strings.Lines(get(t, base+"all")))
@@ -86,8 +85,7 @@ func TestQueriesEqualFilteredCatalog(t *testing.T) {
 
 func distinct(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
 
-// FuzzRequest sends any path and query: no request is an internal error, and every error has the
-// form that the service promises.
+// FuzzRequest sends any path and query. None may cause an internal error, and every error must have the documented form.
 func FuzzRequest(f *testing.F) {
 	cfg, ended := testConfig(newTestStore(f)), make(chan struct{})
 	close(ended) // or a change feed would go on
@@ -118,7 +116,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// A field of store.Query that does not change the tag would give replies of different bytes one strong ETag.
+// Each field of store.Query must change the tag; otherwise responses with different bytes would share a strong ETag.
 func TestQueryTagCoversEveryField(t *testing.T) {
 	c, ok := newTestStore(t).Catalog("small")
 	if !ok {

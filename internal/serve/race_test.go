@@ -30,7 +30,7 @@ const (
 
 func generationDigest(n int) string { return fmt.Sprintf("sha256:%064d", n) }
 
-// generation is a catalog in which every blob says which generation it is of.
+// generation returns a catalog whose blobs all contain the number of their generation.
 func generation(n int) fstest.MapFS {
 	version := fmt.Sprintf("1.%d.0", n)
 	names := []string{fmt.Sprintf("only-%d", n)}
@@ -40,7 +40,7 @@ func generation(n int) fstest.MapFS {
 	return packagesFS(version, names...)
 }
 
-// reader is one client of the test below, which keeps its connection.
+// reader is a client that keeps its connection.
 type reader struct {
 	url    string
 	client *http.Client
@@ -90,7 +90,7 @@ func (r *reader) decode(encoding string, data []byte) ([]byte, error) {
 
 var versionOf = regexp.MustCompile(`"gen":"1\.(\d+)\.0"`)
 
-// ofOneGeneration checks that a body has so many blobs, all of the generation that digest names.
+// ofOneGeneration checks the number of blobs in a body, and that all belong to the generation of digest.
 func ofOneGeneration(digest string, body []byte, blobs int) error {
 	found := versionOf.FindAllSubmatch(body, -1)
 	if len(found) != blobs {
@@ -105,7 +105,7 @@ func ofOneGeneration(digest string, body []byte, blobs int) error {
 	return nil
 }
 
-// content reads a path whose body are blobs.
+// content reads a path that serves blobs.
 func content(path, accept string, blobs int) func(context.Context, *reader) error {
 	return func(ctx context.Context, r *reader) error {
 		header, body, err := r.fetch(ctx, http.MethodGet, path, "", accept)
@@ -119,7 +119,7 @@ func content(path, accept string, blobs int) func(context.Context, *reader) erro
 	}
 }
 
-// pages reads on at the URL that does not move.
+// pages reads pages below the URL of one version.
 func pages(ctx context.Context, r *reader) error {
 	header, body, err := r.fetch(ctx, http.MethodGet, "/catalogs/c/api/v1/channels", "", "")
 	if err != nil {
@@ -145,7 +145,7 @@ func pages(ctx context.Context, r *reader) error {
 	return nil
 }
 
-// query asks GraphQL for what the index, the summaries and the blobs know: all has to be of one generation.
+// query sends a GraphQL query for fields from the index, summaries and blobs. All must belong to one generation.
 func query(method, path string) func(context.Context, *reader) error {
 	const text = `{catalogs{digest} packages{totalCount nodes{name version head{version} blobs(schema:\"olm.bundle\"){nodes{content}}}}}`
 	return func(ctx context.Context, r *reader) error {
@@ -193,7 +193,7 @@ func query(method, path string) func(context.Context, *reader) error {
 	}
 }
 
-// follow reads the feed until the last generation: each event has to be right relative to the one before.
+// follow reads the feed until the last generation. Each event must be correct relative to the previous one.
 func follow(ctx context.Context, r *reader) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/catalogs/c/api/v1/watch", nil)
 	if err != nil {
@@ -230,8 +230,8 @@ func follow(ctx context.Context, r *reader) error {
 	return nil
 }
 
-// TestReadersWhileReplaced replaces a catalog 100 times while 200 clients read it in every way there is: each reply is wholly of one
-// digest, the one that its header names.
+// TestReadersWhileReplaced replaces a catalog 100 times while 200 clients read all of its paths. Each response must belong to one digest,
+// that of its header.
 func TestReadersWhileReplaced(t *testing.T) {
 	const clients = 200
 	st := openStore(t)
@@ -291,7 +291,7 @@ func TestReadersWhileReplaced(t *testing.T) {
 	}
 }
 
-// readOn reads, at each change again, until the last generation is written, and then once more.
+// readOn reads after each change until the last generation is committed, and then once more.
 func readOn(ctx context.Context, st *store.Store, written <-chan struct{}, r *reader, read func(context.Context, *reader) error) error {
 	for {
 		changed := st.Changed()

@@ -11,7 +11,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/httpscript"
 )
 
-// TestScript runs testdata/http.txt against a real server, and holds every reply to openapi.json.
+// TestScript runs testdata/http.txt against a real server, and compares every response with openapi.json.
 func TestScript(t *testing.T) {
 	script, err := os.ReadFile("testdata/http.txt")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// wellFormed checks what holds for every reply.
+// wellFormed checks the rules for all responses.
 func wellFormed(status int, header http.Header, body, method string) error {
 	if got := header.Get("X-Content-Type-Options"); got != "nosniff" {
 		return fmt.Errorf("X-Content-Type-Options: got %q, want nosniff", got)

@@ -21,8 +21,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// soundPackage is the file of a package that is sound, with one bundle.
-func soundPackage(name, version string) *fstest.MapFile {
+// validPackage returns the file of a valid package with one bundle.
+func validPackage(name, version string) *fstest.MapFile {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"schema":"olm.package","name":%q,"defaultChannel":"stable","gen":%q}`+"\n", name, version)
 	fmt.Fprintf(&b, `{"schema":"olm.channel","package":%q,"name":"stable","entries":[{"name":"%s.v%s"}],"gen":%q}`+"\n", name, name, version,
@@ -53,13 +53,13 @@ func searchFor(t *testing.T, base, query string) searchAnswer {
 	return answer
 }
 
-// TestSearchRanks has packages of equal and of other scores in three catalogs, and compares every limit with the whole list.
+// TestSearchRanks searches three catalogs with equal and different scores, and compares every limit with the whole list.
 func TestSearchRanks(t *testing.T) {
 	st := openStore(t)
 	packages := fstest.MapFS{}
 	// the last provides the kind Database
 	for _, name := range []string{"database", "database-operator", "my-database", "mydatabase", "other"} {
-		packages[name+".json"] = soundPackage(name, "1.0.0")
+		packages[name+".json"] = validPackage(name, "1.0.0")
 	}
 	for i, name := range []string{"low", "high", "middle"} {
 		commit(t, st, name, fmt.Sprint(i+1), packages)
@@ -134,8 +134,8 @@ func TestSearchURLIsEscaped(t *testing.T) {
 	}
 }
 
-// TestSearchTime: a search that takes too long ends, and says what to do.
-func TestSearchTime(t *testing.T) {
+// TestSearchTimeout checks that a search ends at its timeout with a remedy.
+func TestSearchTimeout(t *testing.T) {
 	s := newServer(testConfig(newTestStore(t)))
 	s.searcher.timeout = -1
 	resp, body := do(t, http.MethodGet, startServer(t, s)+"/api/v1/search?q=operator", "")
@@ -151,15 +151,15 @@ func TestSearchTime(t *testing.T) {
 	}
 }
 
-// TestSearchDamage: a catalog that cannot be read takes nothing from the others, and what is missing of the results is not hidden.
-func TestSearchDamage(t *testing.T) {
+// TestSearchNamesDamagedCatalog checks that an unreadable catalog does not affect others, and that the response names it.
+func TestSearchNamesDamagedCatalog(t *testing.T) {
 	dir := t.TempDir()
 	st, err := store.Open(dir, store.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	commit(t, st, "damaged", "1", fstest.MapFS{"p.json": soundPackage("p", "1.0.0")})
+	commit(t, st, "damaged", "1", fstest.MapFS{"p.json": validPackage("p", "1.0.0")})
 	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "packages"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
@@ -167,12 +167,12 @@ func TestSearchDamage(t *testing.T) {
 	if err := os.Truncate(files[0], 5); err != nil {
 		t.Fatal(err)
 	}
-	commit(t, st, "sound", "2", fstest.MapFS{"p.json": soundPackage("p", "2.0.0")})
+	commit(t, st, "intact", "2", fstest.MapFS{"p.json": validPackage("p", "2.0.0")})
 	var log strings.Builder
 	cfg := testConfig(st)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	answer := searchFor(t, startServer(t, New(cfg)), "q=p")
-	if len(answer.Results) != 1 || answer.Results[0].Catalog != "sound" ||
+	if len(answer.Results) != 1 || answer.Results[0].Catalog != "intact" ||
 		answer.Total != 1 || !slices.Equal(answer.Incomplete, []string{"damaged"}) {
 		t.Errorf("got %+v", answer)
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
-// committedAt is when, by the store's clock, everything is committed.
+// committedAt is the time of all commits by the store's clock.
 var committedAt = time.Date(2026, 2, 3, 4, 5, 6, 700, time.UTC)
 
 func openStore(tb testing.TB) *store.Store {
@@ -41,7 +41,7 @@ func openStore(tb testing.TB) *store.Store {
 	return st
 }
 
-// commit makes files the content of the catalog, under a digest of one digit repeated.
+// commit commits files as the content of a catalog, with a digest of one repeated digit.
 func commit(tb testing.TB, st *store.Store, name, digit string, files fs.FS) {
 	tb.Helper()
 	commitSource(tb, st, name, store.Source{Image: "quay.io/example/" + name + ":v1", Digest: digestOf(digit)}, files)
@@ -101,13 +101,13 @@ func testConfig(st *store.Store) Config {
 	}
 }
 
-// newTestHandler serves the two catalogs of testdata.
+// newTestHandler returns a handler for the two catalogs of testdata.
 func newTestHandler(tb testing.TB) http.Handler {
 	tb.Helper()
 	return newHandler(newTestStore(tb))
 }
 
-// newTestStore holds the two catalogs of testdata; for icons it is said in which directory of the image it lies.
+// newTestStore returns a store with the two catalogs of testdata. Catalog icons has a configDir.
 func newTestStore(tb testing.TB) *store.Store {
 	tb.Helper()
 	st := openStore(tb)
@@ -118,7 +118,7 @@ func newTestStore(tb testing.TB) *store.Store {
 	return st
 }
 
-// compress has the encoded forms made of all that is served, and of what will be, until the test ends. It returns once they are there.
+// compress creates the encoded forms of current and future content until the test ends. It returns once the current ones exist.
 func compress(tb testing.TB, st *store.Store) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -153,7 +153,7 @@ func get(tb testing.TB, url string) string {
 	return body
 }
 
-// plain asks for no encoding, unless a request does.
+// plain requests no encoding, unless a request has its own Accept-Encoding.
 var plain = &http.Client{Transport: &http.Transport{DisableCompression: true}}
 
 func getTagged(tb testing.TB, url string) (body, tag string) {
@@ -199,9 +199,8 @@ func TestListCatalogs(t *testing.T) {
 	}
 }
 
-// TestReaderFinishesWithOldContent commits a new digest while a client is in the middle of /all and
-// another in the middle of a query, and then removes the catalog: the next request gets the new
-// content and then none; the two clients get the old content whole.
+// TestReaderFinishesWithOldContent commits a new digest while one client reads /all and another a query, and then removes the catalog.
+// Both clients must get the complete old content; later requests get the new content, then none.
 func TestReaderFinishesWithOldContent(t *testing.T) {
 	st := openStore(t)
 	contentOf := func(version string) fstest.MapFS {
@@ -263,8 +262,8 @@ func statusOf(tb testing.TB, url string) int {
 	return resp.StatusCode
 }
 
-// TestGivenUpIsNotLogged: whoever breaks off requests fills no log.
-func TestGivenUpIsNotLogged(t *testing.T) {
+// TestCanceledRequestsAreNotLogged cancels requests.
+func TestCanceledRequestsAreNotLogged(t *testing.T) {
 	var log strings.Builder
 	cfg := testConfig(newTestStore(t))
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))

@@ -10,9 +10,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// A catalog of which the description is missing, as after a crash, is served; what needs to know its packages is asked to come again, or
-// does without.
-func TestNotDescribed(t *testing.T) {
+// A catalog without validation results, as after a crash, is served. Requests that need its packages get 503, or results without it.
+func TestContentBeforeValidation(t *testing.T) {
 	dir := t.TempDir()
 	st, err := store.Open(dir, store.Options{})
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
-// event is a server-sent event, or a comment: then its kind is ":".
+// event is a server-sent event, or a comment, whose kind is ":".
 type event struct {
 	kind, id, data string
 }
@@ -59,7 +59,7 @@ func watch(tb testing.TB, url string, headers ...string) *events {
 
 func newEvents(body io.ReadCloser) *events { return &events{body: body, in: bufio.NewReader(body)} }
 
-// next reads up to the next event; retry is none.
+// next reads the next event, skipping retry.
 func (e *events) next() (event, error) {
 	var got event
 	for {
@@ -85,7 +85,7 @@ func (e *events) next() (event, error) {
 	}
 }
 
-// digestData is what digestEvent becomes; nil lists are absent.
+// digestData is a decoded digestEvent; nil lists are absent.
 type digestData struct {
 	Catalog, Digest, URL    string
 	LastModified            time.Time
@@ -113,7 +113,7 @@ func (e *events) wantDigest(tb testing.TB, want digestData) {
 func packagesFS(version string, names ...string) fstest.MapFS {
 	out := fstest.MapFS{}
 	for _, name := range names {
-		out[name+".json"] = soundPackage(name, version)
+		out[name+".json"] = validPackage(name, version)
 	}
 	return out
 }
@@ -129,7 +129,7 @@ func TestWatch(t *testing.T) {
 
 	commit(t, st, "other", "8", packagesFS("2.0.0", "new")) // is none of this feed's business
 	two := packagesFS("1.0.0", "kept", "new")
-	two["moved.json"] = soundPackage("moved", "2.0.0")
+	two["moved.json"] = validPackage("moved", "2.0.0")
 	commit(t, st, "c", "2", two)
 	second := digestData{
 		Catalog: "c", Digest: digestOf("2"), Previous: digestOf("1"),
@@ -162,7 +162,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchVersions: another directory of the same image is another version, in events and for clients that reconnect.
+// TestWatchVersions checks that another configDir of the same image is another version, in events and for reconnecting clients.
 func TestWatchVersions(t *testing.T) {
 	st := openStore(t)
 	source := store.Source{Image: "quay.io/example/c:v1", Digest: digestOf("1")}
@@ -190,7 +190,7 @@ func TestWatchVersions(t *testing.T) {
 	}
 }
 
-// TestWatchersShareEvents: what many feeds tell is made once.
+// TestWatchersShareEvents checks that an event is encoded once for many feeds.
 func TestWatchersShareEvents(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
@@ -230,7 +230,7 @@ func TestEventCache(t *testing.T) {
 	}
 }
 
-// slowWriter is a client that takes each write when the test lets it.
+// slowWriter is a client that takes each write when the test allows it.
 type slowWriter struct {
 	httptest.ResponseRecorder
 	begun chan string
@@ -243,7 +243,7 @@ func (w *slowWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWatchMergesForSlowReader commits three times while the client takes the first event: it gets one more, relative to the first.
+// TestWatchMergesForSlowReader commits three times while the client takes the first event. It must get one more event, relative to the first.
 func TestWatchMergesForSlowReader(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "c", "1", packagesFS("1.0.0", "a", "b"))
@@ -293,7 +293,7 @@ func TestWatchHeartbeat(t *testing.T) {
 	}
 }
 
-// A feed ends after a while, for access to be asked about again.
+// A feed ends after its lifetime, so that access is checked again.
 func TestWatchLifetime(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
@@ -308,7 +308,7 @@ func TestWatchLifetime(t *testing.T) {
 	}
 }
 
-// TestWatchEnds when the client goes away, and when the process does.
+// TestWatchEnds checks that a feed ends when the client disconnects or the process ends.
 func TestWatchEnds(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
@@ -355,7 +355,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	watch(t, url).wantDigest(t, digestData{Catalog: "c", Digest: digestOf("1")})
 }
 
-// deadlineRecorder records what deadline is set when.
+// deadlineRecorder records the order of writes and deadlines.
 type deadlineRecorder struct {
 	http.ResponseWriter
 	did []string
@@ -376,8 +376,8 @@ func (w *deadlineRecorder) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// TestWatchLiftsDeadline: silence is no stall, but a write is.
-func TestWatchLiftsDeadline(t *testing.T) {
+// TestWatchClearsDeadline checks that a silent feed has no write deadline, but a write has one.
+func TestWatchClearsDeadline(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "c", "1", packagesFS("1.0.0", "a"))
 	ending := make(chan struct{})
@@ -392,7 +392,7 @@ func TestWatchLiftsDeadline(t *testing.T) {
 	}
 }
 
-// TestWatchOfVanishedCatalog removes the catalog after the request was let in.
+// TestWatchOfVanishedCatalog removes the catalog after the request was admitted.
 func TestWatchOfVanishedCatalog(t *testing.T) {
 	s := newServer(testConfig(openStore(t)))
 	w := httptest.NewRecorder()

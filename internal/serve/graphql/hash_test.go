@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 )
 
-// hashes is what a query says of the hashes of a catalog.
+// hashes are the hashes of a catalog in a reply.
 type hashes struct {
 	Blobs struct {
 		PageInfo struct{ HasNextPage bool }
@@ -38,7 +38,7 @@ const hashQuery = `query($c: String!) {
 	catalogs(names: [$c]) { invalidPackages { name hash } }
 }`
 
-// Every hash is what the schema says how to compute, from nothing but the blobs.
+// Every hash can be computed from the blobs as the schema describes.
 func TestHashes(t *testing.T) {
 	url := startServer(t, config(), openStore(t))
 	for _, catalog := range []string{"main", "other"} {
@@ -89,18 +89,18 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// The hash of a package changes with any blob of it, be its schema OLM's or not, and not with those of others.
+// The hash of a package changes with each of its blobs, of any schema, but not with those of other packages.
 func TestHashChanges(t *testing.T) {
-	sound := `{"schema":"olm.package","name":"NAME","defaultChannel":"c"}
+	valid := `{"schema":"olm.package","name":"NAME","defaultChannel":"c"}
 {"schema":"olm.channel","package":"NAME","name":"c","entries":[{"name":"NAME.v1"}]}
 {"schema":"olm.bundle","package":"NAME","name":"NAME.v1","image":"example.com/a:1",
 	"properties":[{"type":"olm.package","value":{"packageName":"NAME","version":"1.0.0"}}]}
 `
 	named := func(text, name string) string { return strings.ReplaceAll(text, "NAME", name) }
 	st := emptyStore(t, t.TempDir())
-	commit(t, st, "before", "1", fstest.MapFS{"a.json": {Data: []byte(named(sound, "a"))}, "b.json": {Data: []byte(named(sound, "b"))}})
-	more := named(sound, "a") + `{"schema":"example.com.custom","package":"a"}` + "\n"
-	commit(t, st, "after", "2", fstest.MapFS{"a.json": {Data: []byte(more)}, "b.json": {Data: []byte(named(sound, "b"))}})
+	commit(t, st, "before", "1", fstest.MapFS{"a.json": {Data: []byte(named(valid, "a"))}, "b.json": {Data: []byte(named(valid, "b"))}})
+	more := named(valid, "a") + `{"schema":"example.com.custom","package":"a"}` + "\n"
+	commit(t, st, "after", "2", fstest.MapFS{"a.json": {Data: []byte(more)}, "b.json": {Data: []byte(named(valid, "b"))}})
 	url := startServer(t, config(), st)
 	before, after := ask[hashes](t, url, hashQuery, "c", "before").Packages.Nodes, ask[hashes](t, url, hashQuery, "c", "after").Packages.Nodes
 	if len(before) != 2 || len(after) != 2 || before[0].Hash == after[0].Hash || before[1].Hash != after[1].Hash {

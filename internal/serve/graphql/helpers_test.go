@@ -17,10 +17,10 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// committedAt is when, by the store's clock, everything is committed.
+// committedAt is the time of all commits by the store's clock.
 var committedAt = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 
-// openStore opens a store of two catalogs that have a package of the same name.
+// openStore opens a store with two catalogs that have a package of the same name.
 func openStore(tb testing.TB) *store.Store {
 	tb.Helper()
 	st := emptyStore(tb, tb.TempDir())
@@ -43,7 +43,7 @@ func emptyStore(tb testing.TB, dir string) *store.Store {
 	return st
 }
 
-// commit makes files the content of the catalog, under a digest of one digit repeated.
+// commit commits files as the content of a catalog, with a digest of one repeated digit.
 func commit(tb testing.TB, st *store.Store, name, digit string, files fs.FS) {
 	tb.Helper()
 	stage, err := st.Stage(name, "")
@@ -72,7 +72,7 @@ func commit(tb testing.TB, st *store.Store, name, digit string, files fs.FS) {
 	}
 }
 
-// config is that of the tests: the catalog "other" has the higher priority.
+// config returns the configuration of the tests: catalog "other" has the higher priority.
 func config() Config {
 	return Config{
 		BaseURL: "https://catalogd.example",
@@ -86,7 +86,7 @@ func config() Config {
 	}
 }
 
-// startServer serves what the store holds at the time of each request.
+// startServer serves the current content of the store.
 func startServer(tb testing.TB, cfg Config, st *store.Store) string {
 	tb.Helper()
 	return serveAll(tb, New(cfg), st.Catalogs)
@@ -103,7 +103,7 @@ func serveAll(tb testing.TB, h *Handler, catalogs func() []store.Catalog) string
 	return server.URL
 }
 
-// reply is an answer of the server.
+// reply is a response of the server.
 type reply struct {
 	status int
 	header http.Header
@@ -116,7 +116,7 @@ type reply struct {
 	}
 }
 
-// do sends a request; its answer has to be JSON.
+// do sends a request whose response must be JSON.
 func do(tb testing.TB, r *http.Request) reply {
 	tb.Helper()
 	resp, err := http.DefaultClient.Do(r)
@@ -149,7 +149,7 @@ func request(tb testing.TB, method, url, body string) *http.Request {
 	return r
 }
 
-// post asks a query, with variables given as name, value, name, value.
+// post sends a query, with variables as name, value, name, value.
 func post(tb testing.TB, url, query string, variables ...any) reply {
 	tb.Helper()
 	values := map[string]any{}
@@ -163,7 +163,7 @@ func post(tb testing.TB, url, query string, variables ...any) reply {
 	return do(tb, request(tb, http.MethodPost, url, string(body)))
 }
 
-// ask is post for a query that has to be answered without an error; the data is read into a T.
+// ask is post for a query that must succeed. It decodes the data as a T.
 func ask[T any](tb testing.TB, url, query string, variables ...any) T {
 	tb.Helper()
 	got := post(tb, url, query, variables...)
@@ -177,7 +177,7 @@ func ask[T any](tb testing.TB, url, query string, variables ...any) T {
 	return data
 }
 
-// wantError checks that the answer is one error of a code and with some texts.
+// wantError checks that the reply has one error with a code and texts.
 func (r reply) wantError(tb testing.TB, code string, texts ...string) {
 	tb.Helper()
 	if len(r.Errors) != 1 || r.Errors[0].Extensions.Code != code {

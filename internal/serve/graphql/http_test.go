@@ -109,7 +109,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// The new media type comes only where it is asked for, and with it the status of an error.
+// The new media type and its error status are sent only on request.
 func TestMediaTypes(t *testing.T) {
 	base := startServer(t, config(), openStore(t))
 	const jsonType, newType = "application/json; charset=utf-8", "application/graphql-response+json; charset=utf-8"
@@ -154,8 +154,8 @@ func TestMediaTypes(t *testing.T) {
 	}
 }
 
-// What the caller sets for caches stays with an answer, and goes with an error.
-func TestErrorsAreNotKept(t *testing.T) {
+// The cache headers of the caller are kept in a reply without errors, and removed from others.
+func TestErrorsAreNotCached(t *testing.T) {
 	base := startServer(t, config(), openStore(t))
 	for query, want := range map[string][2]string{
 		"{ catalogs { name } }":                  {`"of the caller"`, "no-cache"},
@@ -212,7 +212,7 @@ func TestInputErrors(t *testing.T) {
 	}
 }
 
-// An error that is nobody's fault is logged once and not shown; the other fields are answered.
+// An internal error is logged once and not shown; other fields have values.
 func TestInternalErrorsAreLoggedNotShown(t *testing.T) {
 	var log bytes.Buffer
 	cfg := config()

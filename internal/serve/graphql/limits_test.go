@@ -59,7 +59,7 @@ func TestLimitsOnQueries(t *testing.T) {
 	}
 }
 
-// aliases asks for a field n times.
+// aliases selects a field n times.
 func aliases(field string, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -68,7 +68,7 @@ func aliases(field string, n int) string {
 	return b.String()
 }
 
-// What is as repetitive as allowed is validated in little time.
+// Validation of the most repetitive allowed query is fast.
 func TestManyEqualFields(t *testing.T) {
 	url := startServer(t, config(), openStore(t))
 	var b strings.Builder
@@ -91,7 +91,7 @@ func TestFragmentThatSpreadsItself(t *testing.T) {
 		wantError(t, "GRAPHQL_VALIDATION_FAILED", "fragment A spreads itself")
 }
 
-func TestLimitsOnAnswers(t *testing.T) {
+func TestLimitsOnReplies(t *testing.T) {
 	st := openStore(t)
 	big := strings.Repeat("x", 4000)
 	commit(t, st, "big", "5", fstest.MapFS{"c.json": {Data: []byte(`{"schema":"example.com.big","t":"` + big + `"}`)}})
@@ -146,7 +146,7 @@ func TestLimitsOnAnswers(t *testing.T) {
 	}
 }
 
-// Finding packages by what their summaries say holds one summary at a time: however much there is of them, time alone bounds it.
+// A search holds one summary at a time, so only its time is limited.
 func TestSearchIsNotBoundedByBytes(t *testing.T) {
 	cfg := config()
 	cfg.Limits.Read = 1
@@ -157,7 +157,7 @@ func TestSearchIsNotBoundedByBytes(t *testing.T) {
 	}
 }
 
-// Each blob is decoded once a request, and what needs no decoding is not decoded.
+// A request decodes each blob once, and only if needed.
 func TestBlobsAreDecodedOnce(t *testing.T) {
 	st := openStore(t)
 	const field = `csvMetadata { displayName keywords }`
@@ -184,7 +184,7 @@ func TestBlobsAreDecodedOnce(t *testing.T) {
 	}
 }
 
-// The manifests that a bundle carries are decoded too, be they JSON or YAML.
+// Manifests in bundles, JSON or YAML, count as decoded values.
 func TestManifestsAreDecodedValues(t *testing.T) {
 	st := openStore(t)
 	object := func(manifest string) string {
@@ -282,7 +282,7 @@ func TestLimitOnBody(t *testing.T) {
 	}
 }
 
-// introspection.graphql is what graphql-js asks (getIntrospectionQuery, all options on), and with it GraphiQL and most clients.
+// introspection.graphql is the query of graphql-js (getIntrospectionQuery, all options on), which GraphiQL and most clients send.
 func TestIntrospection(t *testing.T) {
 	query, err := os.ReadFile("testdata/introspection.graphql")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// manyPackages is a catalog of n packages of one bundle each, named p000, p001 and so on.
+// manyPackages returns a catalog of n packages p000, p001 and so on, with one bundle each.
 func manyPackages(n int) fstest.MapFS {
 	var b strings.Builder
 	for i := range n {
@@ -27,7 +27,7 @@ func manyPackages(n int) fstest.MapFS {
 	return fstest.MapFS{"catalog.json": {Data: []byte(b.String())}}
 }
 
-// connection is what all connections have.
+// connection has the common fields of all connections.
 type connection struct {
 	TotalCount int
 	Edges      []struct {
@@ -97,7 +97,7 @@ func TestPagingGivesEachOnce(t *testing.T) {
 	}
 }
 
-// Any cursor of a page can be gone on from, with another size too.
+// A list can be continued from any cursor, with another page size too.
 func TestCursorOfAnEdge(t *testing.T) {
 	st := emptyStore(t, t.TempDir())
 	commit(t, st, "one", "1", manyPackages(5))
@@ -176,7 +176,7 @@ func TestPageSize(t *testing.T) {
 	}
 }
 
-// Of two catalogs with the same packages the one with the higher priority comes first, in lists and in searches.
+// Of equal packages, that of the catalog with the higher priority comes first in lists and searches.
 func TestPriorityDecides(t *testing.T) {
 	st := emptyStore(t, t.TempDir())
 	for i, name := range []string{"a", "other", "z"} {

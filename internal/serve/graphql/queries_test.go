@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the answers of testdata/queries anew")
 
-// TestQueries compares the answers to the queries of testdata, over both catalogs, with those beside them.
+// TestQueries compares the replies to the queries of testdata, over both catalogs, with the files beside them.
 func TestQueries(t *testing.T) {
 	url := startServer(t, config(), openStore(t))
 	files, err := filepath.Glob("testdata/queries/*.graphql")
@@ -52,8 +52,8 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// The heads, which are told by the channels alone, are those that the validation of the package finds.
-func TestHeadsAreThoseOfTheModel(t *testing.T) {
+// The heads, which depend only on channels, equal those of the package validation.
+func TestHeadsEqualValidation(t *testing.T) {
 	st := openStore(t)
 	url := startServer(t, config(), st)
 	const query = `query($p: String!, $c: String!) { package(name: $p, catalog: $c) { channels { name head { name } } } }`

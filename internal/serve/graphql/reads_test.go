@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// damage overwrites the lines of the catalog "main" that do not belong to a package, in all files of its snapshot that have lines.
+// damage overwrites the lines of catalog "main" that do not belong to package spare, in all files with lines of its snapshot.
 func damage(tb testing.TB, dir string, spare string) {
 	tb.Helper()
 	damaged := 0
@@ -47,7 +47,7 @@ func damage(tb testing.TB, dir string, spare string) {
 	}
 }
 
-// A query for one package does not touch the bytes of any other.
+// A query for one package reads no bytes of others.
 func TestOnePackageIsRead(t *testing.T) {
 	dir := t.TempDir()
 	st := emptyStore(t, dir)
@@ -88,7 +88,7 @@ func TestOnePackageIsRead(t *testing.T) {
 	}
 }
 
-// A catalog whose summaries cannot be read is left out of searches, beside an error that says so.
+// A search skips a catalog with unreadable summaries and returns an error too.
 func TestSearchWithoutADamagedCatalog(t *testing.T) {
 	dir := t.TempDir()
 	st := emptyStore(t, dir)
@@ -114,8 +114,8 @@ func TestSearchWithoutADamagedCatalog(t *testing.T) {
 	}
 }
 
-// What the index tells is told without reading a blob.
-func TestIndexAnswersAlone(t *testing.T) {
+// Fields from the index need no blob.
+func TestIndexFieldsReadNoBlobs(t *testing.T) {
 	dir := t.TempDir()
 	st := emptyStore(t, dir)
 	commit(t, st, "main", "1", os.DirFS("testdata/main"))
@@ -134,7 +134,7 @@ func TestIndexAnswersAlone(t *testing.T) {
 	}
 }
 
-// Each blob is read once a request, whichever ways lead to it: a limit on what is read of exactly that is enough.
+// A request reads each blob once, whatever paths lead to it: the limit of read bytes can be exactly the size.
 func TestBlobsAreReadOnce(t *testing.T) {
 	st := openStore(t)
 	type sized struct {
@@ -174,7 +174,7 @@ func TestBlobsAreReadOnce(t *testing.T) {
 	}
 }
 
-// Requests of all kinds at once get what each gets alone.
+// Concurrent requests get the same replies as single ones.
 func TestParallelRequests(t *testing.T) {
 	url := startServer(t, config(), openStore(t))
 	files, err := filepath.Glob("testdata/queries/*.graphql")

@@ -70,7 +70,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// The name of a package finds it before the packages that only speak of it.
+// A package name ranks its package above packages that only mention it.
 func TestBetterPlacesScoreMore(t *testing.T) {
 	ordered := []fbc.Summary{
 		{Name: "etcd"},
@@ -93,7 +93,7 @@ func TestBetterPlacesScoreMore(t *testing.T) {
 	}
 }
 
-// FuzzCompile holds that what is accepted is within the bounds and finds itself.
+// FuzzCompile checks that an accepted query is within the limits and matches its own text.
 func FuzzCompile(f *testing.F) {
 	for _, seed := range []string{"grafana", "a  B\tc", "", "\xff", "İ", "ſ ς", strings.Repeat("x ", 20)} {
 		f.Add(seed)
