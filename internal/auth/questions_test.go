@@ -125,7 +125,8 @@ func fail(w http.ResponseWriter, code int) {
 	reply(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no", "code": code})
 }
 
-// While invalid tokens take all TokenReview slots, other clients get answers: those without a token, and known users for known and new paths.
+// While invalid tokens take all TokenReview slots, other clients get answers: those without a token, and known users for known
+// and new paths.
 func TestInvalidTokensTakeAllSlots(t *testing.T) {
 	server := newAPIServer(t)
 	held := make(chan struct{})

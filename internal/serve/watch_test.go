@@ -243,7 +243,8 @@ func (w *slowWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWatchMergesForSlowReader commits three times while the client takes the first event. It must get one more event, relative to the first.
+// TestWatchMergesForSlowReader commits three times while the client takes the first event. It must get one more event, relative to
+// the first.
 func TestWatchMergesForSlowReader(t *testing.T) {
 	st := openStore(t)
 	commit(t, st, "c", "1", packagesFS("1.0.0", "a", "b"))

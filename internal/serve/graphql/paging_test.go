@@ -142,7 +142,8 @@ func TestCursorErrors(t *testing.T) {
 
 	old := st.Catalogs()
 	commit(t, st, "two", "3", manyPackages(6))
-	post(t, url, packages, "after", all).wantError(t, "BAD_USER_INPUT", "the listed catalogs (one, two) have changed since the cursor was returned",
+	post(t, url, packages, "after", all).wantError(t, "BAD_USER_INPUT",
+		"the listed catalogs (one, two) have changed since the cursor was returned",
 		"/catalogs/{catalog}/digests/{digest}/api/v1/graphql")
 	// A cursor of the unchanged catalog is still valid, and so is any cursor in the pinned catalogs that it came from.
 	rest := ask[data](t, url, packages, "catalog", "one", "after", one).Packages

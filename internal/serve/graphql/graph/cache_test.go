@@ -42,7 +42,7 @@ func TestCachedFactsAreCharged(t *testing.T) {
 	cache := NewCache()
 	var spent [3][2]int64
 	for i := range spent {
-		r := NewRequest(Options{Priority: samePriority, Limits: Limits{Read: 1 << 20, Decoded: 1 << 20, Memory: 1 << 30}, Cache: cache}, st.Catalogs())
+		r := newRequest(st, cache, highLimits)
 		p := r.sources[0].pkg("p")
 		if err := p.load(); err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestCachedFactsAreCharged(t *testing.T) {
 	if len(cache.facts) != 2 {
 		t.Errorf("the cache holds %v", cache.facts)
 	}
-	r := NewRequest(Options{Priority: samePriority, Limits: Limits{Read: 1, Decoded: 1 << 20, Memory: 1 << 30}, Cache: cache}, st.Catalogs())
+	r := newRequest(st, cache, Limits{Read: 1, Decoded: 1 << 20, Memory: 1 << 30})
 	if _, err := r.sources[0].pkg("p").channels().list[0].headName(); err == nil || !strings.Contains(err.Error(), "reads more than") {
 		t.Errorf("got error %v beyond the limit", err)
 	}

@@ -111,7 +111,7 @@ type answer struct {
 
 func ask(t *testing.T, st *store.Store, cache *Cache) answer {
 	t.Helper()
-	r := NewRequest(Options{Priority: samePriority, Limits: Limits{Read: 1 << 20, Decoded: 1 << 20, Memory: 1 << 30}, Cache: cache}, st.Catalogs())
+	r := newRequest(st, cache, highLimits)
 	p := r.sources[0].pkg("p")
 	if err := p.load(); err != nil {
 		t.Fatal(err)

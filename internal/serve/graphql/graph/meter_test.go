@@ -24,7 +24,12 @@ func TestPropertyWithoutValue(t *testing.T) {
 	}
 }
 
-func samePriority(string) int32 { return 0 }
+// newRequest returns a request for the catalogs of a store.
+func newRequest(st *store.Store, cache *Cache, limits Limits) *Request {
+	return NewRequest(Options{Priority: func(string) int32 { return 0 }, Limits: limits, Cache: cache}, st.Catalogs())
+}
+
+var highLimits = Limits{Read: 1 << 20, Decoded: 1 << 20, Memory: 1 << 30}
 
 // oneChannel returns a store with one package, which has one channel and one bundle.
 func oneChannel(t *testing.T) *store.Store {
@@ -54,7 +59,7 @@ func oneChannel(t *testing.T) *store.Store {
 // After the end of a request, walks over summaries or entries stop.
 func TestWalksEndWithTheRequest(t *testing.T) {
 	st := oneChannel(t)
-	r := NewRequest(Options{Priority: samePriority, Limits: Limits{Read: 1}, Cache: NewCache()}, st.Catalogs())
+	r := newRequest(st, NewCache(), Limits{Read: 1})
 	s := r.sources[0]
 	find := func(ctx context.Context) ([]packageMatch, error) {
 		return s.findPackages(ctx, packageQuery{search: &search.Query{}})
