@@ -3,10 +3,10 @@ package serve
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -174,8 +174,15 @@ func readParams(r *http.Request) (url.Values, error) {
 	return values, err
 }
 
-// queryTag names the result of a query on a snapshot: equal tags mean equal bytes. It covers every field of the query.
+// queryTag names the result of a query on a snapshot: equal tags mean equal bytes. Its test fails for a field that is missing
+// here. Printing the query by reflection took 5 % of a request (docs/design/016-fast-paths.md).
 func queryTag(c store.Catalog, q store.Query) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", q))
+	var text []byte
+	for _, field := range [...]string{
+		q.Schema, q.Package, q.Name, strconv.FormatBool(q.Custom), q.Property, q.Provides.Group, q.Provides.Version, q.Provides.Kind,
+	} {
+		text = strconv.AppendQuote(text, field)
+	}
+	sum := sha256.Sum256(text)
 	return c.Snapshot.Key() + "-" + hex.EncodeToString(sum[:8])
 }
