@@ -46,10 +46,10 @@ type Served struct {
 
 // Packages are the results of publishing.
 type Packages struct {
-	Published  int
-	Invalid    []source.InvalidPackage
+	Published    int
+	Invalid      []source.InvalidPackage
 	NotValidated bool  // whether the content is still being validated; Published and Invalid are zero then
-	Err        error // why some could not be written
+	Err          error // why some could not be written
 }
 
 const (
