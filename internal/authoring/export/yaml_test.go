@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -38,7 +39,7 @@ func TestYAML(t *testing.T) {
 		"lines": `{"schema":"x","n":["a\nb","a\nb\n","a\n\n\nb\n\n","\na"," a\nb","a \nb","a\n b\n  ` +
 			`c\n","a\r\nb","\n","a\n\tb","# a\n---\n- b\n...\nc: d"]}`,
 		"characters":        `{"schema":"x","n":["é","😀","\u0001","\u0085a","a\u2028b\nc","\ufeffa\nb","\u007f","\\","\"","'"]}`,
-		"long":              `{"schema":"x","n":"` + string(bytes.Repeat([]byte("word "), 100)) + `end","` + string(bytes.Repeat([]byte("k"), 1500)) + `":1}`,
+		"long":              `{"schema":"x","n":"` + strings.Repeat("word ", 100) + `end","` + strings.Repeat("k", 1500) + `":1}`,
 		"like images":       `{"schema":"x","image":"quay.io/a/b@sha256:0123","n":"a:b: c"}`,
 		"deep":              `{"schema":"x","n":[[[{"a":[{"b":"c\nd"}]}]]]}`,
 		"lines under lists": `{"schema":"x","n":[{"a":"x\ny","b":["x\ny",{"c":"x\ny\n"}]}]}`,

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -29,7 +30,7 @@ func TestMissingRole(t *testing.T) {
 		{"", "configmaps", "create", ""},
 		{"operators.coreos.com", "catalogsources", "list", ""},
 	} {
-		why := errors.New(`User "jane" cannot ` + test.verb + ` resource "` + test.resource + `" in API group "` + test.group + `" at the cluster scope`)
+		why := fmt.Errorf("User %q cannot %s resource %q in API group %q at the cluster scope", "jane", test.verb, test.resource, test.group)
 		got := explain(apierrors.NewForbidden(schema.GroupResource{Group: test.group, Resource: test.resource}, "", why))
 		if !strings.Contains(got, test.want) || strings.Contains(got, "ClusterRole") != (test.want != "") {
 			t.Errorf("%s %s: %s", test.verb, test.resource, got)
