@@ -2,11 +2,11 @@ package channel_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
-	"github.com/operator-catalogs/catalogd/internal/channel/channeltest"
 )
 
 // FuzzGraph compares paths with the walk for any channel, valid or not.
@@ -15,7 +15,7 @@ func FuzzGraph(f *testing.F) {
 	f.Add([]byte{2, 1, 0, 255, 1, 2, 0, 255, 0, 0, 2, 59}, `<"&]]>`, "foo.v1.1.0", "1.2.0")
 	f.Add([]byte{255, 22, 255, 60, 3, 22, 255, 60}, "\x1b\u202e\n\xff漢", "9", "1.3.0")
 	f.Fuzz(func(t *testing.T, data []byte, text, from, to string) {
-		g := channel.New(channeltest.FromBytes(data, text))
+		g := channel.New(fromBytes(data, text))
 		checkGraph(t, g)
 		_, err := g.Paths(from, to)
 		var none *channel.BlockedError
@@ -33,7 +33,7 @@ func TestRandomGraphs(t *testing.T) {
 		for i := range data {
 			data[i] = byte(random.Uint32())
 		}
-		g := channel.New(channeltest.FromBytes(data, "foo"))
+		g := channel.New(fromBytes(data, "foo"))
 		checkGraph(t, g)
 	}
 }
@@ -51,4 +51,39 @@ func checkGraph(t *testing.T, g *channel.Graph) {
 	if len(c.Entries) > 0 {
 		checkPathsTo(t, g, o, c.Entries[len(c.Entries)/2].Name)
 	}
+}
+
+// fromBytes returns a channel with one entry per four bytes. They select what it replaces, skips and covers among at most 24 bundles, some
+// of which have no version or no entry.
+func fromBytes(data []byte, text string) channel.Channel {
+	c := channel.Channel{Package: text, Name: text}
+	name := func(b byte) string {
+		if b %= 24; b < 22 {
+			return fmt.Sprintf("foo.v1.%d.0", b)
+		}
+		return text
+	}
+	for i := 0; i+4 <= len(data) && i < 4*100; i += 4 {
+		e := channel.Entry{Name: name(byte(i / 4))}
+		if i/4 >= 22 {
+			e.Name = fmt.Sprintf("%s.%d", text, i)
+		}
+		if data[i] < 250 {
+			e.Version = fmt.Sprintf("1.%d.0", data[i]%24)
+		}
+		if data[i+1] < 200 {
+			e.Replaces = name(data[i+1])
+		}
+		for n := range data[i+2] % 4 {
+			e.Skips = append(e.Skips, name(data[i+2]/4+n))
+		}
+		switch b := data[i+3]; {
+		case b < 60:
+			e.SkipRange = fmt.Sprintf(">=1.%d.0 <1.%d.0", b%8, b/4)
+		case b == 60:
+			e.SkipRange, e.Deprecation = text, &channel.Deprecation{Message: text}
+		}
+		c.Entries = append(c.Entries, e)
+	}
+	return c
 }

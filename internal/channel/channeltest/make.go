@@ -2,7 +2,6 @@
 package channeltest
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/blang/semver/v4"
@@ -20,6 +19,9 @@ func Parse(entries ...string) channel.Channel {
 	for _, text := range entries {
 		text, skipRange, _ := strings.Cut(text, " range ")
 		fields := strings.Fields(text)
+		if len(fields) == 0 {
+			continue
+		}
 		e := channel.Entry{Name: bundle(fields[0]), SkipRange: skipRange}
 		if e.Name != fields[0] {
 			e.Version = fields[0]
@@ -46,39 +48,4 @@ func bundle(version string) string {
 		return version
 	}
 	return "foo.v" + version
-}
-
-// FromBytes returns a channel with one entry per four bytes. They select what it replaces, skips and covers among at most 24 bundles, some
-// of which have no version or no entry.
-func FromBytes(data []byte, text string) channel.Channel {
-	c := channel.Channel{Package: text, Name: text}
-	name := func(b byte) string {
-		if b %= 24; b < 22 {
-			return fmt.Sprintf("foo.v1.%d.0", b)
-		}
-		return text
-	}
-	for i := 0; i+4 <= len(data) && i < 4*100; i += 4 {
-		e := channel.Entry{Name: name(byte(i / 4))}
-		if i/4 >= 22 {
-			e.Name = fmt.Sprintf("%s.%d", text, i)
-		}
-		if data[i] < 250 {
-			e.Version = fmt.Sprintf("1.%d.0", data[i]%24)
-		}
-		if data[i+1] < 200 {
-			e.Replaces = name(data[i+1])
-		}
-		for n := range data[i+2] % 4 {
-			e.Skips = append(e.Skips, name(data[i+2]/4+n))
-		}
-		switch b := data[i+3]; {
-		case b < 60:
-			e.SkipRange = fmt.Sprintf(">=1.%d.0 <1.%d.0", b%8, b/4)
-		case b == 60:
-			e.SkipRange, e.Deprecation = text, &channel.Deprecation{Message: text}
-		}
-		c.Entries = append(c.Entries, e)
-	}
-	return c
 }

@@ -209,23 +209,37 @@ func TestMermaidIsBounded(t *testing.T) {
 	}
 }
 
+// FuzzDraw draws any channel, with one entry per line of a text.
 func FuzzDraw(f *testing.F) {
-	f.Add([]byte{0, 255, 0, 255, 1, 0, 0, 255, 2, 1, 4, 8}, "foo")
-	f.Add([]byte{2, 1, 0, 255, 1, 2, 0, 255, 0, 0, 2, 59}, `<"&]]>`)
-	f.Add([]byte{255, 22, 255, 60, 3, 22, 255, 60}, "\x1b\u202e\n\xff漢")
-	f.Fuzz(func(t *testing.T, data []byte, text string) {
-		checkRendered(t, channel.New(channeltest.FromBytes(data, text)))
+	f.Add("1.0.0\n1.1.0 replaces 1.0.0 skips 1.0.1 range <1.1.0\n1.0.1 deprecated yes", "foo")
+	f.Add("1.0.0 replaces 1.1.0\n1.1.0 replaces 1.0.0\n<\"&]]>\nx skips <\"&]]>", `<"&]]>`)
+	f.Add("\x1b\u202e\xff漢 range 漢\n9 replaces 1.3.0", "\x1b\u202e\n\xff漢")
+	f.Fuzz(func(t *testing.T, entries, name string) {
+		c := channeltest.Parse(strings.Split(entries, "\n")...)
+		c.Package, c.Name = name, name
+		checkRendered(t, channel.New(c))
 	})
 }
 
-// TestDrawRandomGraphs does the same as FuzzDraw for larger channels, most of them invalid.
+// TestDrawRandomGraphs draws larger channels, most of them invalid.
 func TestDrawRandomGraphs(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) // the same graphs each time
 	for range 150 {
-		data := make([]byte, 4*random.IntN(30))
-		for i := range data {
-			data[i] = byte(random.Uint32())
+		version := func() string { return fmt.Sprintf("1.%d.0", random.IntN(24)) }
+		var entries []string
+		for i := range random.IntN(30) {
+			entry := fmt.Sprintf("1.%d.0", i)
+			if random.IntN(5) > 0 {
+				entry += " replaces " + version()
+			}
+			for range random.IntN(4) {
+				entry += " skips " + version()
+			}
+			if random.IntN(4) == 0 {
+				entry += fmt.Sprintf(" range >=%s <%s", version(), version())
+			}
+			entries = append(entries, entry)
 		}
-		checkRendered(t, channel.New(channeltest.FromBytes(data, "foo")))
+		checkRendered(t, channel.New(channeltest.Parse(entries...)))
 	}
 }

@@ -165,15 +165,10 @@ var channelKind = kind{
 }
 
 type channelView struct {
-	Name      string        `json:"name"`
+	channelHead
 	Package   content.Named `json:"package"`
 	Catalog   content.Named `json:"catalog"`
 	IsDefault bool          `json:"isDefault"`
-	Head      struct {
-		Name    string `json:"name"`
-		Version string `json:"version"`
-	} `json:"head"`
-	Deprecation *content.Deprecation `json:"deprecation,omitempty"`
 }
 
 func listChannels(ctx context.Context, s *content.Service, req getRequest) ([]item, error) {

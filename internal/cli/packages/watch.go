@@ -78,7 +78,7 @@ func (w *listWatch) first(found []item, sortBy string) error {
 func (w *listWatch) event(ctx context.Context, s *content.Service, event content.Event) (show func() error, err error) {
 	now, err := w.list(ctx, s, event)
 	if content.IsNotFound(err) {
-		return func() error { return nil }, nil // the catalog was removed, as the next event says
+		return func() error { return nil }, nil // the next event reports the removal of the catalog
 	}
 	return func() error { return w.print(event, now) }, err
 }
@@ -162,7 +162,7 @@ func isPublished(c *v1beta1.CatalogSource, event content.Event) bool {
 		status.Condition(c, v1beta1.PackagesSyncedCondition).Status == metav1.ConditionTrue
 }
 
-// removalColumn returns the column that says that an item was removed: the note, or the last one.
+// removalColumn returns the column that shows "removed" for a removed item: the note, or the last one.
 func (k kind) removalColumn() int {
 	at := slices.IndexFunc(k.columns, func(c output.Column) bool { return c.Name == note.Name })
 	if at < 0 {
