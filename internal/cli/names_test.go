@@ -36,8 +36,7 @@ func namedWorld(t *testing.T) string {
 			}
 			_, _ = w.Write([]byte(`{"schema":"olm.package","name":"foo"}`))
 		case strings.Contains(query, "package(name: $name"):
-			_, _ = w.Write([]byte(`{"data":{"package":{"defaultChannel":{"name":"stable"},"names":[{"name":"stable"}],` +
-				`"channel":{"name":"stable"},"channels":[{"name":"stable"}]}}}`))
+			_, _ = w.Write([]byte(`{"data":{"package":{"defaultChannel":{"name":"stable"},"channels":[{"name":"stable"}]}}}`))
 		case strings.Contains(query, "packages("):
 			nodes := []any{}
 			for _, p := range [][2]string{{"foo", "one"}, {"foo", "two"}, {"a.one", "two"}} {

@@ -32,14 +32,12 @@ type channelDetails struct {
 	Entries     []channel.Entry      `json:"entries"`
 }
 
-const channelsQuery = `query($name: String!, $catalog: String!, $channel: String!, $all: Boolean!) {
-	package(name: $name, catalog: $catalog) {
-		defaultChannel { name } names: channels { name }
-		channel(name: $channel) @skip(if: $all) { ...upgrades } channels @include(if: $all) { ...upgrades } } }
-	fragment upgrades on Channel { name deprecation { message } head { name }
-		entries { name version replaces skips skipRange deprecation { message } } }`
+const channelsQuery = `query($name: String!, $catalog: String!) { package(name: $name, catalog: $catalog) {
+	defaultChannel { name }
+	channels { name deprecation { message } head { name }
+		entries { name version replaces skips skipRange deprecation { message } } } } }`
 
-// readChannels returns channels of a package, the default channel first. If several catalogs have the package, it uses the one with the
+// readChannels returns channels of a package, the requested or the default channel first. If several catalogs have the package, it uses the one with the
 // highest priority and names the others on the error stream.
 func readChannels(ctx context.Context, s *session.Session, req channelsRequest) ([]channelDetails, error) {
 	found, err := lookup.ExistingPackages(ctx, s, req.Package, req.Catalog)
@@ -52,12 +50,10 @@ func readChannels(ctx context.Context, s *session.Session, req channelsRequest) 
 	var answer struct {
 		Package *struct {
 			DefaultChannel content.Named
-			Names          []content.Named
-			Channel        *channelDetails
 			Channels       []channelDetails
 		}
 	}
-	variables := map[string]any{"name": req.Package, "catalog": req.Catalog, "channel": name, "all": req.all}
+	variables := map[string]any{"name": req.Package, "catalog": req.Catalog}
 	if err := first.Service.Query(ctx, "", "", channelsQuery, variables, &answer); err != nil {
 		return nil, err
 	}
@@ -65,19 +61,19 @@ func readChannels(ctx context.Context, s *session.Session, req channelsRequest) 
 	if p == nil { // removed just now
 		return nil, lookup.NoPackage(ctx, s, req.Package, req.Catalog)
 	}
-	if !slices.Contains(p.Names, content.Named{Name: name}) {
-		return nil, noChannel(name, content.Names(p.Names), req.Scope)
-	}
-	channels := p.Channels
-	if p.Channel != nil {
-		channels = []channelDetails{*p.Channel}
-	}
-	for i := range channels {
-		c := &channels[i]
+	var names []string
+	for i := range p.Channels {
+		c := &p.Channels[i]
 		c.Package.Name, c.Catalog.Name, c.IsDefault = req.Package, req.Catalog, c.Name == p.DefaultChannel.Name
+		names = append(names, c.Name)
 	}
-	if i := slices.IndexFunc(channels, func(c channelDetails) bool { return c.IsDefault }); i > 0 {
-		channels = slices.Concat(channels[i:i+1], channels[:i], channels[i+1:])
+	at := slices.Index(names, name)
+	if at < 0 {
+		return nil, noChannel(name, names, req.Scope)
+	}
+	channels := p.Channels[at : at+1]
+	if req.all {
+		channels = slices.Concat(channels, p.Channels[:at], p.Channels[at+1:])
 	}
 	return channels, printChoice(s, found)
 }
