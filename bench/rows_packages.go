@@ -175,7 +175,7 @@ func (e *env) watchPackages(ctx context.Context) (func(count int, err error) ([]
 	if err != nil {
 		return nil, fmt.Errorf("watching OperatorPackages: %w", err)
 	}
-	const most = 100_000 // so that none is noted late because nobody takes it
+	const most = 100_000 // so that the watch never waits for the reader
 	added := make(chan time.Time, most)
 	go func() {
 		defer close(added)

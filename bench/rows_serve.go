@@ -199,7 +199,7 @@ func startLarge(ctx context.Context, e *env) (Row, error) {
 	number := 0
 	empty := func() (string, error) { number++; return fmt.Sprintf("%s/empty-%d", e.dir, number), nil }
 	runs := max(e.runs, 9) // they are short
-	row.note("the kernel has the store's files in memory as far as it cares to; the API server's port refuses connections")
+	row.note("the kernel may have the store's files in memory; the API server's port refuses connections")
 	return row, e.alternate(ctx, &row, runs, measure(func() (string, error) { return dir, nil }, 200), measure(empty, 404))
 }
 

@@ -118,7 +118,7 @@ func checkGolden(t *testing.T, name, got string) {
 		t.Fatalf("%v; go test -update writes it", err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got); go test -update writes it anew:\n%s", file, diff)
+		t.Errorf("%s (-want +got); go test -update writes it again:\n%s", file, diff)
 	}
 }
 

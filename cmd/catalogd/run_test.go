@@ -60,7 +60,7 @@ current-context: c
 	return file
 }
 
-// freeAddress is an address that nobody listens on.
+// freeAddress returns an address that no process listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -155,7 +155,7 @@ func TestRunWithoutAPIServer(t *testing.T) {
 	}
 }
 
-// TestRunProfiles asks for profiles where they are to be had.
+// TestRunProfiles reads profiles from the pprof port.
 func TestRunProfiles(t *testing.T) {
 	cfg := testConfig(t, t.TempDir())
 	cfg.pprofAddr = freeAddress(t)

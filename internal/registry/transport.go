@@ -60,7 +60,7 @@ func chain(wire *http.Transport, pace *pace, via string, insecure bool) http.Rou
 // guarded refuses unsafe requests. Plain HTTP is allowed to insecure endpoints and, as in Docker, to loopback
 // hosts that do not support HTTPS. go-containerregistry would also use it for private addresses (RFC 1918) and
 // names under .localhost, and follow redirects from HTTPS to HTTP. Redirects are limited, and must not lead to
-// this machine or its network from elsewhere: services there trust whoever can reach them.
+// this machine or its network from elsewhere: services there often trust every client that reaches them.
 type guarded struct {
 	next     http.RoundTripper
 	pace     *pace

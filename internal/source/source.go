@@ -79,7 +79,7 @@ func (a Access) UsesConfigMap(configMap string) bool {
 	return a.CABundle.Kind != "Secret" && a.CABundle.Name == configMap
 }
 
-// State is whether a catalog is to be served.
+// State is the desired state of a catalog.
 type State int
 
 // The states of a catalog.

@@ -76,7 +76,7 @@ func unlessInterrupted(work context.Context, err error) error {
 }
 
 // read returns the object of a catalog. If the API server says that there is none, it removes the content and returns nil:
-// whoever deleted the object did not wait for the finalizer.
+// it was deleted without waiting for the finalizer.
 func (c *controller) read(ctx context.Context, name string) (client.Object, error) {
 	object, err := c.known.read(ctx, c.Client, c.Live, c.kind.New, name)
 	if err == nil {

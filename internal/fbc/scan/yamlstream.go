@@ -131,7 +131,7 @@ func hasAnchor(n *yaml.Node) bool {
 var newline = []byte("\n")
 
 // errUnsplit means that the YAML library must read the rest of the stream.
-var errUnsplit = errors.New("the documents cannot be told apart by their separators alone")
+var errUnsplit = errors.New("the separators alone do not delimit the documents")
 
 // yamlStream splits a stream of YAML documents at its separators: the lines that begin with "---" and a blank.
 // The library accepts such a line only as a separator: a block scalar is indented, a plain one ends there, and

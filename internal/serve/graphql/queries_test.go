@@ -14,7 +14,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-var update = flag.Bool("update", false, "write the answers of testdata/queries anew")
+var update = flag.Bool("update", false, "write the answers of testdata/queries again")
 
 // TestQueries compares the replies to the queries of testdata, over both catalogs, with the files beside them.
 func TestQueries(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/sync/status"
 )
 
-// unfitError says why a valid package has no OperatorPackage.
+// unfitError is the reason why a valid package has no OperatorPackage.
 type unfitError struct{ reason string }
 
 func (e *unfitError) Error() string { return e.reason }
