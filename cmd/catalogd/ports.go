@@ -81,13 +81,7 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 func otherPorts(cfg config, ready func(context.Context) error, own prometheus.Gatherer, logger *slog.Logger) []listen.Config {
 	ports := []listen.Config{
 		{Name: "health", Flag: "--health-bind-address", Address: cfg.healthAddr, Handler: healthHandler(ready), Logger: logger},
-		{
-			Name:    "metrics",
-			Flag:    "--metrics-bind-address",
-			Address: cfg.metricsAddr,
-			Handler: metricsHandler(prometheus.Gatherers{metrics.Registry, own}),
-			Logger:  logger,
-		},
+		{Name: "metrics", Flag: "--metrics-bind-address", Address: cfg.metricsAddr, Handler: metricsHandler(own), Logger: logger},
 	}
 	if cfg.pprofAddr != "" {
 		ports = append(ports, listen.Config{
@@ -143,9 +137,10 @@ func healthHandler(ready func(context.Context) error) http.Handler {
 	return mux
 }
 
-func metricsHandler(gatherer prometheus.Gatherer) http.Handler {
+// metricsHandler serves catalogd's own metrics and those of controller-runtime.
+func metricsHandler(own prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{metrics.Registry, own}, promhttp.HandlerOpts{}))
 	return mux
 }
 

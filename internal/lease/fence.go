@@ -46,15 +46,16 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	response.Body = &body{response.Body, w}
+	w.ReadCloser, response.Body = response.Body, w
 	return response, nil
 }
 
-// write is a request that is canceled when the lease ends.
+// write is a request that is canceled when the lease ends, and the body of its response.
 type write struct {
-	asked  context.Context // of the caller
-	ctx    context.Context // of the caller, canceled when the lease ends
-	cancel context.CancelFunc
+	io.ReadCloser                 // nil before the response
+	asked         context.Context // of the caller
+	ctx           context.Context // of the caller, canceled when the lease ends
+	cancel        context.CancelFunc
 }
 
 // explain wraps the error of a request that the end of the lease canceled. Whether the API server made such a
@@ -66,23 +67,17 @@ func (w *write) explain(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotHeld, err)
 }
 
-// body is a response body that ends its request when it is closed.
-type body struct {
-	io.ReadCloser
-	write *write
-}
-
 // Read implements io.Reader.
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+func (w *write) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
 	if err != nil && err != io.EOF { //nolint:errorlint // io.Reader returns io.EOF unwrapped
-		err = b.write.explain(err)
+		err = w.explain(err)
 	}
 	return n, err
 }
 
-// Close implements io.Closer.
-func (b *body) Close() error {
-	defer b.write.cancel()
-	return b.ReadCloser.Close()
+// Close ends the request.
+func (w *write) Close() error {
+	defer w.cancel()
+	return w.ReadCloser.Close()
 }

@@ -19,7 +19,7 @@ const maxResumes = 10
 func resuming(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		res, err := next.RoundTrip(req)
-		if err != nil || !isBlob(req) || !isResumable(res) {
+		if err != nil || req.Method != http.MethodGet || resourceOf(req) != "blobs" || !isResumable(res) {
 			return res, err
 		}
 		ctx, cancel := context.WithCancel(req.Context())
@@ -29,11 +29,6 @@ func resuming(next http.RoundTripper) http.RoundTripper {
 		}
 		return res, nil
 	})
-}
-
-// isBlob reports whether req requests a blob, directly or after a redirect.
-func isBlob(req *http.Request) bool {
-	return req.Method == http.MethodGet && resourceOf(req) == "blobs"
 }
 
 // isResumable reports whether res is a complete response that supports ranges.

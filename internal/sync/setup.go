@@ -213,18 +213,15 @@ func (c *controller) finalizerLost() predicate.Predicate {
 // ownPackages passes OperatorPackages that this installation wrote, or that were changed to look so.
 func (c *controller) ownPackages() predicate.Predicate {
 	ours := func(o client.Object) bool { return publish.IsFrom(o, c.Config.Namespace) }
-	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return ours(e.Object) },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return ours(e.ObjectOld) || ours(e.ObjectNew) },
-		DeleteFunc:  func(e event.DeleteEvent) bool { return ours(e.Object) },
-		GenericFunc: func(e event.GenericEvent) bool { return ours(e.Object) },
-	}
+	funcs := predicate.NewPredicateFuncs(ours)
+	funcs.UpdateFunc = func(e event.UpdateEvent) bool { return ours(e.ObjectOld) || ours(e.ObjectNew) }
+	return funcs
 }
 
 // statusChanged passes, on a follower, updates of the digest that the status names.
 func (c *controller) statusChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		if e.ObjectOld == nil || e.ObjectNew == nil || c.leads() {
+		if c.leads() {
 			return false
 		}
 		before, now := c.kind.Source(e.ObjectOld).Observed, c.kind.Source(e.ObjectNew).Observed

@@ -94,12 +94,12 @@ func (r Reader) credentials(ctx context.Context, named []string) (_ registry.Cre
 	}
 	for _, key := range shared {
 		secret := &corev1.Secret{}
-		switch err := r.Live.Get(ctx, key, secret); {
-		case apierrors.IsNotFound(err):
-			missing = append(missing, key.String())
-			continue
+		err := r.Live.Get(ctx, key, secret)
+		switch {
 		case apierrors.IsForbidden(err):
-			logf.FromContext(ctx).Error(err, "doing without a pull Secret that is for all catalogs; a Role has to let catalogd get it")
+			logf.FromContext(ctx).Error(err, "ignoring a pull Secret for all catalogs; a Role must let catalogd get it")
+			fallthrough
+		case apierrors.IsNotFound(err):
 			missing = append(missing, key.String())
 			continue
 		case err != nil:
@@ -111,7 +111,7 @@ func (r Reader) credentials(ctx context.Context, named []string) (_ registry.Cre
 	}
 	credentials, err := registry.ParseCredentials(files...)
 	if err != nil {
-		logf.FromContext(ctx).Error(err, "doing without a pull Secret that is for all catalogs")
+		logf.FromContext(ctx).Error(err, "ignoring a pull Secret for all catalogs")
 	}
 	return credentials, missing, nil
 }

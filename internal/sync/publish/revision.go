@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
-	"iter"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,39 +61,35 @@ func buildReference() (out []built) {
 }
 
 // buildFrom builds a package from the lines of a catalog.
-func (b builder) buildFrom(name string, lines []byte) (any, error) {
-	pkg, err := fbc.LoadPackage(name, linesOf(name, lines))
+func (b builder) buildFrom(name string, catalog []byte) (any, error) {
+	var lines [][]byte
+	bundles := map[string][]byte{}
+	for line := range bytes.Lines(catalog) {
+		var keys struct{ Schema, Package, Name string }
+		if err := json.Unmarshal(line, &keys); err != nil {
+			return nil, err
+		}
+		if pkg, _ := fbc.PackageOf(keys.Schema, keys.Package, keys.Name); pkg != name {
+			continue
+		}
+		lines = append(lines, bytes.TrimSpace(line))
+		if keys.Schema == fbc.SchemaBundle {
+			bundles[keys.Name] = line
+		}
+	}
+	pkg, err := fbc.LoadPackage(name, func(yield func([]byte, error) bool) {
+		for _, line := range lines {
+			if !yield(line, nil) {
+				return
+			}
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	heads := map[string]head{}
-	for line, err := range linesOf(name, lines) {
-		if err != nil {
-			return nil, err
-		}
-		var keys struct{ Schema, Name string }
-		if err := json.Unmarshal(line, &keys); err != nil {
-			return nil, err
-		}
-		if keys.Schema == fbc.SchemaBundle {
-			heads[keys.Name] = headOf(keys.Name, line, pkg)
-		}
+	for name, bundle := range bundles {
+		heads[name] = headOf(name, bundle, pkg)
 	}
 	return b.build(pkg, heads)
-}
-
-// linesOf yields the blobs of a package.
-func linesOf(name string, lines []byte) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for line := range bytes.Lines(lines) {
-			var keys struct{ Schema, Package, Name string }
-			if err := json.Unmarshal(line, &keys); err != nil {
-				yield(nil, err)
-				return
-			}
-			if pkg, _ := fbc.PackageOf(keys.Schema, keys.Package, keys.Name); pkg == name && !yield(bytes.TrimSpace(line), nil) {
-				return
-			}
-		}
-	}
 }

@@ -210,9 +210,6 @@ func (s *conclusion) setServing() {
 // setProgressing keeps the condition if nothing was attempted: the result of the last attempt still holds.
 func (s *conclusion) setProgressing() {
 	r := s.results
-	set := func(status metav1.ConditionStatus, reason, message string) {
-		s.set(v1beta1.ProgressingCondition, status, reason, message)
-	}
 	switch {
 	case r.Fault != nil:
 		message := sentence(r.Fault)
@@ -220,41 +217,38 @@ func (s *conclusion) setProgressing() {
 			message += " The previous content is still served."
 		}
 		if fault.NeedsPerson(r.Fault) {
-			set(metav1.ConditionFalse, v1beta1.BlockedReason, message)
+			s.set(v1beta1.ProgressingCondition, metav1.ConditionFalse, v1beta1.BlockedReason, message)
 			return
 		}
-		set(metav1.ConditionTrue, v1beta1.RetryingReason, message)
+		s.set(v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.RetryingReason, message)
 	case s.src.Schedule.Suspend:
-		set(metav1.ConditionFalse, v1beta1.SuspendedReason, notPolled+"; the content is still served.")
+		s.set(v1beta1.ProgressingCondition, metav1.ConditionFalse, v1beta1.SuspendedReason, notPolled+"; the content is still served.")
 	case r.Attempted || (r.Current && source.IsDigest(r.Image.Ref)):
-		set(metav1.ConditionTrue, v1beta1.SucceededReason,
+		s.set(v1beta1.ProgressingCondition, metav1.ConditionTrue, v1beta1.SucceededReason,
 			fmt.Sprintf("%s is unpacked and current.%s", r.Image.Ref, insecureNote(r.Insecure)))
 	}
 }
 
 func (s *conclusion) setPackagesSynced() {
 	packages := s.results.Packages
-	set := func(status metav1.ConditionStatus, reason, message string) {
-		s.set(v1beta1.PackagesSyncedCondition, status, reason, message)
-	}
 	published := counted(packages.Published, "package is", "packages are") + " published"
 	switch {
 	case packages.Err != nil:
-		set(metav1.ConditionFalse, v1beta1.SyncFailedReason, sentence(packages.Err))
+		s.set(v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.SyncFailedReason, sentence(packages.Err))
 	case s.results.Served == nil:
-		set(metav1.ConditionFalse, v1beta1.UnavailableReason, nothingUnpacked)
+		s.set(v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.UnavailableReason, nothingUnpacked)
 	case packages.NotValidated:
-		set(metav1.ConditionFalse, v1beta1.UnpackingReason, "The packages are still being validated.")
+		s.set(v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.UnpackingReason, "The packages are still being validated.")
 	case len(packages.Invalid) > 0:
 		first := s.Content.Invalid[0]
 		example := fmt.Sprintf("%q (%s)", first.Name, Truncate(first.Reason, 150))
 		if len(packages.Invalid) > 1 {
 			example += " and others"
 		}
-		set(metav1.ConditionTrue, v1beta1.InvalidPackagesReason, fmt.Sprintf("%s, %s left out: %s. %s",
+		s.set(v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.InvalidPackagesReason, fmt.Sprintf("%s, %s left out: %s. %s",
 			published, counted(len(packages.Invalid), "is", "are"), example, v1beta1.SeeInvalidPackages))
 	default:
-		set(metav1.ConditionTrue, v1beta1.SyncedReason, published+".")
+		s.set(v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.SyncedReason, published+".")
 	}
 }
 
@@ -264,20 +258,17 @@ func (s *conclusion) setReady() {
 	serving := meta.FindStatusCondition(s.Conditions, v1beta1.ServingCondition)
 	synced := meta.FindStatusCondition(s.Conditions, v1beta1.PackagesSyncedCondition)
 	packages := s.results.Packages
-	set := func(status metav1.ConditionStatus, reason, message string) {
-		s.set(v1beta1.ReadyCondition, status, reason, message)
-	}
 	switch {
 	case progressing.Reason != v1beta1.SucceededReason && progressing.Reason != v1beta1.SuspendedReason:
-		set(metav1.ConditionFalse, s.faultReason(progressing), progressing.Message)
+		s.set(v1beta1.ReadyCondition, metav1.ConditionFalse, s.faultReason(progressing), progressing.Message)
 	case serving.Status != metav1.ConditionTrue:
-		set(metav1.ConditionFalse, serving.Reason, serving.Message)
+		s.set(v1beta1.ReadyCondition, metav1.ConditionFalse, serving.Reason, serving.Message)
 	case synced.Status != metav1.ConditionTrue, packages.Published == 0 && len(packages.Invalid) > 0:
-		set(metav1.ConditionFalse, synced.Reason, synced.Message)
+		s.set(v1beta1.ReadyCondition, metav1.ConditionFalse, synced.Reason, synced.Message)
 	case s.src.Schedule.Suspend:
-		set(metav1.ConditionTrue, progressing.Reason, synced.Message+" "+notPolled+".")
+		s.set(v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message+" "+notPolled+".")
 	default:
-		set(metav1.ConditionTrue, progressing.Reason, synced.Message+insecureNote(s.results.Insecure))
+		s.set(v1beta1.ReadyCondition, metav1.ConditionTrue, progressing.Reason, synced.Message+insecureNote(s.results.Insecure))
 	}
 }
 
