@@ -221,6 +221,12 @@ func (c *cluster) source(catalog string) (src source.Source, ok bool) {
 	return src, err == nil
 }
 
+// pollTimes returns the times of the last and the next poll of a catalog.
+func (c *cluster) pollTimes(catalog string) (last, next time.Time) {
+	entry := c.polls.Get(catalog)
+	return entry.Last, entry.Next
+}
+
 // priority returns the priority of a catalog, by which results of several catalogs are ordered; 0 while it is unknown.
 func (c *cluster) priority(catalog string) int32 {
 	src, _ := c.source(catalog)

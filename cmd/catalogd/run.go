@@ -36,9 +36,9 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	}
 	defer flush()
 
-	polls, own := &poll.Log{}, prometheus.NewRegistry()
+	own := prometheus.NewRegistry()
 	cluster := &cluster{
-		cfg: cfg, rest: restConfig, logger: logger, store: content, polls: polls, registries: newRegistries(cfg, logger),
+		cfg: cfg, rest: restConfig, logger: logger, store: content, polls: &poll.Log{}, registries: newRegistries(cfg, logger),
 		metrics: catalogsync.NewMetrics(own), tracer: tracer, began: time.Now(),
 	}
 	own.MustRegister(buildInfo(), storageMetrics{content}, cluster.leadingMetric())
@@ -48,10 +48,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	group, ctx := errgroup.WithContext(ctx)
 	contentCfg, jobs, err := contentPort(cfg, restConfig, serve.Config{
 		Catalogs: content,
-		Polls: func(catalog string) (last, next time.Time) {
-			entry := polls.Get(catalog)
-			return entry.Last, entry.Next
-		},
+		Polls:    cluster.pollTimes,
 		Priority: cluster.priority,
 		Awaited:  cluster.awaited,
 		Expected: cluster.expected,

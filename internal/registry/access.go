@@ -16,7 +16,7 @@ type Access struct {
 	Credentials Credentials
 	RootCAs     []byte           // PEM; trusted besides the system's and those of Config.CADir
 	Certificate *tls.Certificate // presented when a registry requests one; nil: none
-	Proxy       *url.URL         // for every host; may contain user information; nil: that of the environment
+	Proxy       *url.URL         // http or https, for every host; may contain user information; nil: that of the environment
 	Insecure    bool             // allows plain HTTP and unverified certificates
 	Mirrors     []Mirror         // tried in order, before those of Config.ConfFile
 }

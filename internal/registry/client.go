@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -46,9 +45,6 @@ func newClient(config Config, access Access, files shared, pace *pace) (*Client,
 	fault := func(err error) error {
 		return &Error{Kind: Configuration, text: "setting up access to registries: " + err.Error(), cause: err}
 	}
-	if err := checkProxy(access.Proxy); err != nil {
-		return nil, fault(err)
-	}
 	verify, err := tlsConfig(access, files.cas)
 	if err != nil {
 		return nil, fault(err)
@@ -82,18 +78,6 @@ func newSession(config Config, access Access, trust *tls.Config, pace *pace, ins
 	}
 	puller, err := remote.NewPuller(options...)
 	return session{wire, puller, via}, err
-}
-
-// checkProxy leaves the address out of the error, since it may contain a password. SOCKS is refused, because
-// net/http waits forever for a silent SOCKS proxy.
-func checkProxy(proxy *url.URL) error {
-	if proxy == nil {
-		return nil
-	}
-	if proxy.Scheme != "http" && proxy.Scheme != "https" || proxy.Hostname() == "" {
-		return errors.New("the address of the proxy must be of the form http://host:port or https://host:port")
-	}
-	return nil
 }
 
 // Fingerprint identifies the settings of the Client: it changes with the Access or the shared files. It reveals

@@ -93,6 +93,7 @@ func TestReadAccessErrors(t *testing.T) {
 	w.putSecret("pair", map[string]string{corev1.TLSCertKey: otherCertificate, corev1.TLSPrivateKeyKey: key})
 	w.putSecret("good-pair", map[string]string{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key})
 	w.putSecret("proxy-user", map[string]string{"address": "http://admin:s3cret@proxy.example:3128"})
+	w.putSecret("proxy-socks", map[string]string{"address": "socks5://proxy.example:1080"})
 	w.putSecret("proxy-path", map[string]string{"address": "proxy.example:3128"})
 	secret := func(name string) *v1beta1.SecretReference { return &v1beta1.SecretReference{Name: name} }
 	pull := func(name string) v1beta1.RegistryAccess {
@@ -158,6 +159,7 @@ func TestReadAccessErrors(t *testing.T) {
 		},
 		{"no proxy", v1beta1.RegistryAccess{Proxy: secret("gone")}, "Secret gone of spec.registry.proxy not found in namespace NAMESPACE"},
 		{"a proxy without a scheme", v1beta1.RegistryAccess{Proxy: secret("proxy-path")}, "Secret proxy-path" + proxyRemedy},
+		{"a SOCKS proxy", v1beta1.RegistryAccess{Proxy: secret("proxy-socks")}, "Secret proxy-socks" + proxyRemedy},
 		{"a proxy without address", v1beta1.RegistryAccess{Proxy: secret("opaque")}, "Secret opaque" + proxyRemedy},
 		{"a user in the address", v1beta1.RegistryAccess{Proxy: secret("proxy-user")}, "Secret proxy-user" + proxyRemedy},
 	} {

@@ -31,14 +31,20 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Values of LimitError.Limit.
+// Values of LimitError.Limit: the flags of cmd/catalogd that set the limits.
 const (
-	LimitTotalBytes       = "TotalBytes"
-	LimitFileBytes        = "FileBytes"
-	LimitFiles            = "Files"
-	LimitCompressionRatio = "CompressionRatio"
-	LimitDatabaseBytes    = "DatabaseBytes"
+	LimitTotalBytes       = "--max-unpacked-bytes"
+	LimitFileBytes        = "--max-file-bytes"
+	LimitFiles            = "--max-files"
+	LimitCompressionRatio = "--max-compression-ratio"
+	LimitDatabaseBytes    = "--max-database-bytes"
 )
+
+// limitUnits follow the value of a limit in messages.
+var limitUnits = map[string]string{
+	LimitTotalBytes: " for all files together", LimitFileBytes: " for one file",
+	LimitCompressionRatio: " times", LimitDatabaseBytes: " for an SQLite index",
+}
 
 // LimitError is an exceeded limit, wrapped in an InvalidImageError.
 type LimitError struct {
@@ -50,24 +56,7 @@ type LimitError struct {
 
 // Error names the object that exceeds the limit, the limit and its flag.
 func (e *LimitError) Error() string {
-	unit, flag := limitText(e.Limit)
-	return fmt.Sprintf("%s, which exceeds the limit of %d%s (%s)", e.found, e.Value, unit, flag)
-}
-
-// limitText is the only place with flags of cmd/catalogd, as text.
-func limitText(limit string) (unit, flag string) {
-	switch limit {
-	case LimitTotalBytes:
-		return " for all files together", "--max-unpacked-bytes"
-	case LimitFileBytes:
-		return " for one file", "--max-file-bytes"
-	case LimitFiles:
-		return "", "--max-files"
-	case LimitCompressionRatio:
-		return " times", "--max-compression-ratio"
-	default:
-		return " for an SQLite index", "--max-database-bytes"
-	}
+	return fmt.Sprintf("%s, which exceeds the limit of %d%s (%s)", e.found, e.Value, limitUnits[e.Limit], e.Limit)
 }
 
 func exceeded(limit string, value int64, format string, args ...any) error {

@@ -194,7 +194,8 @@ func (r Reader) proxy(ctx context.Context, secretName string) (*url.URL, error) 
 		return nil, err
 	}
 	proxy, err := url.Parse(string(secret.Data[proxyAddressKey]))
-	if err != nil || proxy.Host == "" || proxy.User != nil || (proxy.Scheme != "http" && proxy.Scheme != "https") {
+	// SOCKS is refused, because net/http waits forever for a silent SOCKS proxy.
+	if err != nil || proxy.Hostname() == "" || proxy.User != nil || (proxy.Scheme != "http" && proxy.Scheme != "https") {
 		return nil, unusable("Secret %s of %s has no valid proxy address at key %q: set it to http://host:port; user name and password "+
 			"belong at %q and %q",
 			secretName, field, proxyAddressKey, proxyUsernameKey, proxyPasswordKey)
