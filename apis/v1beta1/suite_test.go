@@ -64,8 +64,8 @@ func create(t *testing.T, obj client.Object) {
 	})
 }
 
-// table asks the API server for what kubectl get prints and returns, by column name, the cells of the only row, and
-// the names of the columns in order; those of wide output only are marked with a '*'.
+// table requests the table that kubectl get prints. It returns the cells of the only row by column name, and the column
+// names in order, with '*' for those of wide output.
 func table(t *testing.T, resource, name string) (cells map[string]any, columns []string) {
 	t.Helper()
 	c := rest.CopyConfig(config)

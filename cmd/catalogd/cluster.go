@@ -50,7 +50,7 @@ type cluster struct {
 	began    time.Time
 }
 
-// kinds returns the kinds of objects that ask for catalogs.
+// kinds returns the kinds of objects that define catalogs.
 func (c *cluster) kinds() []catalogsync.Kind { return []catalogsync.Kind{catalogsource.Kind{}} }
 
 // newRegistries returns the access to image registries.
@@ -233,7 +233,7 @@ func (c *cluster) priority(catalog string) int32 {
 	return src.Priority
 }
 
-// awaited returns the digest in a catalog's status, while this replica is to serve it and does not yet.
+// awaited returns the digest in a catalog's status while this replica should serve it but does not yet.
 func (c *cluster) awaited(catalog string) string {
 	if src, ok := c.source(catalog); ok {
 		return catalogsync.Awaited(src, c.store)

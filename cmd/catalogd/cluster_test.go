@@ -45,7 +45,7 @@ func catalogSource(name, digest string) v1beta1.CatalogSource {
 	return v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1beta1.CatalogSourceStatus{Digest: digest}}
 }
 
-// A manager that starts is no connection: until it knows the CatalogSources, what is stored decides.
+// Until the manager's cache has the CatalogSources, readiness depends on the stored content.
 func TestReadyWhileConnecting(t *testing.T) {
 	requests := make(chan struct{}, 1000)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

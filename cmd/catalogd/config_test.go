@@ -17,8 +17,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
-// defaults is what no flags mean, but for the address of the content service: who may read at :8443 has to be said, or to be known
-// of a pod.
+// defaults returns the default configuration with a loopback address, as :8443 requires --content-auth outside a pod.
 func defaults() config {
 	return config{
 		namespace: "catalogd-system",

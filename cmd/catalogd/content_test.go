@@ -135,7 +135,7 @@ func TestContentNames(t *testing.T) {
 	}
 }
 
-// Outside a pod there is no cluster that this process runs in, whatever a kubeconfig leads to.
+// Outside a pod, a kubeconfig does not make the process run in the cluster.
 func TestInPod(t *testing.T) {
 	if _, err := os.Stat(serviceAccountNamespace); err == nil {
 		t.Skip("this test runs in a pod")
@@ -149,7 +149,7 @@ func TestInPod(t *testing.T) {
 	}
 }
 
-// Ports that others can reach take any Host: they have authentication, or are meant to be read.
+// Ports that other machines can reach accept any Host.
 func TestContentHostsAt(t *testing.T) {
 	cfg := contentConfig{externalURL: "http://Catalogs.example:8080", allowedHosts: []string{"Proxy.example"}}
 	for addr, want := range map[string][]string{

@@ -32,7 +32,7 @@ func TestPaceCollector(t *testing.T) {
 	runtime.KeepAlive(large)
 }
 
-// percentAfter collects garbage until so many bytes are known to live, and returns what is set then.
+// percentAfter collects garbage until live bytes are known, and returns GOGC.
 func percentAfter(ctx context.Context, live int) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

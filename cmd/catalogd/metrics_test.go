@@ -59,7 +59,7 @@ func TestCertificateMetrics(t *testing.T) {
 	}
 }
 
-// chainOf is a chain of certificates that expire at those times.
+// chainOf returns a chain of certificates with these expiries.
 func chainOf(t *testing.T, expiries []time.Time) *tls.Certificate {
 	t.Helper()
 	if expiries == nil {

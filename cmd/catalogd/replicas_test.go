@@ -127,7 +127,7 @@ func TestNewLease(t *testing.T) {
 	}
 }
 
-// gauge is the value of a metric without labels.
+// gauge returns the value of a metric without labels.
 func gauge(t *testing.T, c prometheus.Collector) float64 {
 	t.Helper()
 	metrics, m := make(chan prometheus.Metric, 1), dto.Metric{}

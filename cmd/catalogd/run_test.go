@@ -27,7 +27,7 @@ const content = `{"schema":"olm.package","name":"foo","defaultChannel":"stable"}
 {"schema":"olm.bundle","package":"foo","name":"foo.v1.0.0","image":"registry.example/foo","properties":[{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}}]}
 `
 
-// filledStore is a data directory in which an earlier process left the catalog "sample".
+// filledStore returns a data directory with the catalog "sample" of an earlier process.
 func filledStore(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -43,7 +43,7 @@ func filledStore(t *testing.T) (dir string) {
 	return dir
 }
 
-// unreachable is a kubeconfig of an API server that refuses connections.
+// unreachable returns a kubeconfig of an API server that refuses connections.
 func unreachable(t *testing.T) (file string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -78,7 +78,7 @@ func testConfig(t *testing.T, dataDir string) config {
 	return cfg
 }
 
-// get asks once.
+// get sends one request.
 func get(url string) (status int, body string, err error) {
 	resp, err := http.Get(url)
 	if err != nil {
@@ -89,7 +89,7 @@ func get(url string) (status int, body string, err error) {
 	return resp.StatusCode, string(b), err
 }
 
-// answer asks until somebody listens.
+// answer repeats a request until the server listens.
 func answer(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	for end := time.Now().Add(deadline); ; {
@@ -103,7 +103,7 @@ func answer(t *testing.T, url string) (status int, body string) {
 	}
 }
 
-// TestRunWithoutAPIServer starts catalogd where nothing answers but the disk.
+// TestRunWithoutAPIServer starts catalogd without network or API server.
 func TestRunWithoutAPIServer(t *testing.T) {
 	for _, test := range []struct {
 		name    string

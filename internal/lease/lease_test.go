@@ -24,7 +24,7 @@ import (
 
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// record is what an elector writes that takes the lease, or keeps it.
+// record returns what an elector writes to acquire or renew the lease.
 func record(holder string, at time.Time) resourcelock.LeaderElectionRecord {
 	return resourcelock.LeaderElectionRecord{HolderIdentity: holder, RenewTime: metav1.NewTime(at), LeaseDurationSeconds: 15}
 }
@@ -40,7 +40,7 @@ func newLease(clock clock.PassiveClock, change func(*Config)) *Lease {
 	return New(cfg)
 }
 
-// The lease counts from when it was asked for, not from when the answer came, and what is begun has some time to end.
+// The lease counts from the request, not from the response, and work in progress has time to end.
 func TestLeft(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(start)
 	l := newLease(now, nil)
@@ -130,7 +130,7 @@ func TestNotWorking(t *testing.T) {
 	must.Succeed(t, l.take(t.Context(), record("", time.Now()), write)) // giving it up is what it should do
 }
 
-// Two replicas, and an API server's part played by client-go's fake: one leads until it ends, then the other does.
+// Of two replicas one leads until it ends, then the other. client-go's fake is the API server.
 func TestRun(t *testing.T) {
 	api := fake.NewClientset()
 	one, endOne := campaign(t, api, "one")
@@ -156,7 +156,7 @@ func holder(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// campaign has a replica take part in the election until end is called, which returns when it does not any more.
+// campaign makes a replica take part in the election. end waits until it has left.
 func campaign(t *testing.T, api kubernetes.Interface, identity string) (_ *Lease, end func()) {
 	t.Helper()
 	l := newLease(clock.RealClock{}, func(c *Config) {
@@ -259,8 +259,8 @@ func TestFenceEnds(t *testing.T) {
 	}
 }
 
-// However the end of the lease meets a write, its error says so; what else ends it, does not.
-func TestFenceTells(t *testing.T) {
+// Only writes canceled by the end of the lease return ErrNotHeld.
+func TestFenceErrors(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		lasts   time.Duration // the lease
@@ -304,7 +304,7 @@ func TestFenceTells(t *testing.T) {
 	}
 }
 
-// One that begins waits until it has caught up, and asks for no lease before.
+// A starting replica requests the lease only after it has caught up.
 func TestCatchUp(t *testing.T) {
 	api := fake.NewClientset()
 	asked, tell := make(chan struct{}), make(chan error)
@@ -337,8 +337,8 @@ func TestCatchUp(t *testing.T) {
 	must.Succeed(t, <-ended)
 }
 
-// Where nobody has caught up, somebody has to lead all the same.
-func TestCatchUpInVain(t *testing.T) {
+// If no replica catches up, one leads nevertheless.
+func TestCatchUpTimesOut(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(start)
 	l := newLease(now, func(c *Config) {
 		c.RetryPeriod = time.Millisecond

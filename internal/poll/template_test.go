@@ -72,7 +72,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// FuzzTemplate checks that what is rendered has no variable left, and nothing but digits in place of them.
+// FuzzTemplate checks that rendering replaces all variables, with digits only.
 func FuzzTemplate(f *testing.F) {
 	f.Add("r/c:v{kube_major_version}.{kube_minor_version}.{kube_patch_version}", "v1.20.1+bd9e442")
 	f.Add("r/c:{{kube_major_version}", "v1.20+")

@@ -35,7 +35,7 @@ func (q *queue) Pop() any {
 	return last
 }
 
-// add has n catalogs come at a time, none of which was ever polled.
+// add adds n catalogs that were never polled.
 func (s *simulation) add(at time.Time, n int, schedule Schedule) {
 	if s.polls == nil {
 		s.schedules, s.polls = map[string]Schedule{}, map[int64]int{}
@@ -47,14 +47,14 @@ func (s *simulation) add(at time.Time, n int, schedule Schedule) {
 	}
 }
 
-// plan does as planNext does, and when a catalog was never polled, as postpone does.
+// plan plans the next poll as sync's planNext, or the first one as postpone.
 func (s *simulation) plan(catalog string, now time.Time) {
 	schedule, last := s.schedules[catalog], s.log.Get(catalog).Last
 	turn := s.log.Plan(catalog, schedule.Next(last, now, catalog), schedule.Window(last, now))
 	heap.Push(&s.queue, planned{turn, catalog})
 }
 
-// run makes all polls before a time.
+// run makes all polls until a time.
 func (s *simulation) run(until time.Time) {
 	for len(s.queue) > 0 && s.queue[0].at.Before(until) {
 		next := heap.Pop(&s.queue).(planned)
@@ -73,7 +73,7 @@ func (s *simulation) run(until time.Time) {
 	}
 }
 
-// count returns the polls from one time to another, and the most of them in one second.
+// count returns the number of polls in an interval, and their maximum in one second.
 func (s *simulation) count(from, until time.Time) (polls, most int) {
 	for second := from.Unix(); second < until.Unix(); second++ {
 		polls += s.polls[second]
@@ -118,7 +118,7 @@ func TestTurnsSpreadPolls(t *testing.T) {
 	}
 }
 
-// Schedules of all sorts that meet keep their windows.
+// Mixed schedules keep their windows.
 func TestTurnsMixedSchedules(t *testing.T) {
 	var s simulation
 	begin := at(t, "2026-05-01T05:50:00Z")
@@ -134,7 +134,7 @@ func TestTurnsMixedSchedules(t *testing.T) {
 	}
 }
 
-// Catalogs that come and go leave no trace.
+// Forgotten catalogs leave no state.
 func TestTurnsForget(t *testing.T) {
 	var s simulation
 	begin := at(t, "2026-05-01T10:00:00Z")
@@ -162,7 +162,7 @@ func TestTurnsForget(t *testing.T) {
 	}
 }
 
-// A turn that was given is kept, whoever comes; it moves when the time does from which it was looked for.
+// A planned turn is kept when others are planned; it moves only with its start time.
 func TestPlanIsSteady(t *testing.T) {
 	var l Log
 	from := time.Unix(1000, 0)
@@ -186,7 +186,7 @@ func TestPlanIsSteady(t *testing.T) {
 	}
 }
 
-// What was polled in this second has had its turn, though it is planned no more.
+// Polls made in a second count for it, planned or not.
 func TestTurnsCountMadePolls(t *testing.T) {
 	var l Log
 	now := time.Unix(1000, 0)
@@ -198,7 +198,7 @@ func TestTurnsCountMadePolls(t *testing.T) {
 	}
 }
 
-// BenchmarkPlan looks for a turn where the longest window is full but for its end.
+// BenchmarkPlan finds a turn at the end of a full window.
 func BenchmarkPlan(b *testing.B) {
 	var l Log
 	now := time.Unix(1000, 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// api answers the first request of a session, and all others with handler.
+// api answers the first request of a session; handler answers all others.
 func api(handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v2/" {
@@ -90,8 +90,8 @@ func TestManifestBounds(t *testing.T) {
 	}
 }
 
-// The answer to the first request of a session, which nobody needs, is read to an end that it does not have.
-func TestEndlessAnswer(t *testing.T) {
+// An endless response to the first request of a session does not block the client.
+func TestEndlessResponse(t *testing.T) {
 	done := make(chan struct{})
 	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v2/" {
@@ -111,7 +111,7 @@ func TestEndlessAnswer(t *testing.T) {
 	<-done
 }
 
-// Blobs are as long as they are, and end where a redirect leads as well.
+// Blobs have no limit here, also after a redirect.
 func TestBlobsAreNotBounded(t *testing.T) {
 	const length = maxResponse + 1
 	host := serve(t, api(func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// TestAccess has the ways to reach a registry that work; those that do not are in TestFaults.
+// TestAccess has settings that reach a registry; TestFaults has those that do not.
 func TestAccess(t *testing.T) {
 	ca := newAuthority(t)
 	image, digest := withImage(t)
@@ -70,7 +70,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestPull downloads all of an image, through all of the chain.
+// TestPull downloads an image through the whole chain of transports.
 func TestPull(t *testing.T) {
 	ca := newAuthority(t)
 	image, _ := withImage(t)
@@ -88,7 +88,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestGuard looks at what a proxy sees: nothing may be asked by plain HTTP, not even a redirect's target.
+// TestGuard checks at a proxy that no request uses plain HTTP, not even for the target of a redirect.
 func TestGuard(t *testing.T) {
 	image, _ := withImage(t)
 	for _, host := range []string{"10.1.2.3:5000", "172.16.0.1", "192.168.1.1:80", "registry.localhost:5000", "registry.example"} {
@@ -108,7 +108,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// places is a client whose image quay.io/ns/foo may be had at three hosts, of which Try asks in this order.
+// places returns a client with three endpoints of quay.io/ns/foo, which Try asks in this order.
 func places(t *testing.T) *Client {
 	return newTestClient(t, Access{
 		Credentials: credentials(t, auths("b.example", "user", password)),
@@ -206,7 +206,7 @@ func TestTryCancelled(t *testing.T) {
 	}
 }
 
-// TestSession counts requests: a poll is one HEAD once the session is open, and a fault is not asked twice.
+// TestSession counts requests: in an open session a poll is one HEAD, and a failed request is not repeated.
 func TestSession(t *testing.T) {
 	ca := newAuthority(t)
 	image, _ := withImage(t)
@@ -284,8 +284,8 @@ func TestNotBefore(t *testing.T) {
 	}
 }
 
-// What one catalog hears through its own proxy, or from whoever it lets pass for a registry, does not hold up the others.
-func TestPaceIsOfTheWay(t *testing.T) {
+// Pauses requested through a catalog's own proxy or by an unverified registry do not affect other catalogs.
+func TestPaceIsPerRoute(t *testing.T) {
 	limited := serve(t, answer(http.StatusTooManyRequests, "Retry-After", "86400"))
 	proxy, _ := forward(t, limited)
 	const image = "registry.example/ns/foo:v1"

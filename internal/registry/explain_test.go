@@ -372,7 +372,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestExplain has what servers on loopback cannot bring about.
+// TestExplain has errors that servers on loopback cannot cause.
 func TestExplain(t *testing.T) {
 	ref := parse(t, "registry.example/foo")
 	dns := func(err net.DNSError) error { return &net.OpError{Op: "dial", Err: &err} }

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// A registry that redirects too often is left after so many requests, and counts as one that fails.
+// The client stops after too many redirects, and counts them as a failure.
 func TestRedirectsEnd(t *testing.T) {
 	for name, open := range map[string]bool{"manifest": true, "first request": false} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestRedirectsEnd(t *testing.T) {
 	}
 }
 
-// dialTo leads all connections to host:port from to another one.
+// dialTo directs connections for host:port from to another address.
 func dialTo(to, from string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if addr == from {
@@ -59,8 +59,7 @@ func dialTo(to, from string) func(context.Context, string, string) (net.Conn, er
 	}
 }
 
-// No redirect leads from elsewhere to a service of this machine: not of the first request, nor of the one for a token or a
-// manifest, neither by HTTP nor by HTTPS, insecure or not.
+// No redirect from elsewhere reaches a service of this machine: of any request, by HTTP or HTTPS, insecure or not.
 func TestRedirectsInwards(t *testing.T) {
 	inner := &requestLog{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	ca := newAuthority(t)
@@ -100,7 +99,7 @@ func TestRedirectsInwards(t *testing.T) {
 	}
 }
 
-// A proxy has to prove who it is, as it is sent a password, whether registries have to or not.
+// The certificate of a proxy is always verified, since the proxy receives a password.
 func TestProxyIsVerified(t *testing.T) {
 	ca := newAuthority(t)
 	image, digest := withImage(t)
@@ -159,7 +158,7 @@ func (c *sniffedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A registry on loopback that has a certificate is not spoken to in plain HTTP, however long it takes to show that.
+// Plain HTTP is not used for a registry on loopback with a certificate, even if its handshake is slow.
 func TestLoopbackIsNotDowngraded(t *testing.T) {
 	ca := newAuthority(t)
 	handler, digest := withImage(t)
@@ -198,7 +197,7 @@ func (hangingUp) Write([]byte) (int, error) {
 	return 0, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
 }
 
-// What a registry says of a client certificate before it hangs up is heard, though it may be lost for the first times.
+// The TLS alert about a client certificate is reported, even if the first attempts lose it.
 func TestHungUp(t *testing.T) {
 	alert := &net.OpError{Op: "remote error", Err: errors.New("tls: unknown certificate authority")}
 	for name, test := range map[string]struct {

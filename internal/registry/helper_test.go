@@ -47,7 +47,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// sign signs template, with a itself if it has no certificate yet.
+// sign signs template; self-signed if a has no certificate yet.
 func (a *authority) sign(template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -116,7 +116,7 @@ func serveTLS(t *testing.T, certificate *tls.Certificate, handler http.Handler, 
 	return server.Listener.Addr().String()
 }
 
-// withImage is an in-process registry that has an image at catalogs/foo:v1.
+// withImage returns an in-process registry with an image at catalogs/foo:v1.
 func withImage(t *testing.T) (http.Handler, v1.Hash) {
 	t.Helper()
 	handler := testregistry.New()
@@ -165,7 +165,7 @@ func (l *requestLog) take() []string {
 	return l.requests
 }
 
-// basic wants user and password.
+// basic requires user and password.
 func basic(user, password string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u, p, ok := r.BasicAuth(); !ok || u != user || p != password {
@@ -178,7 +178,7 @@ func basic(user, password string, next http.Handler) http.Handler {
 	})
 }
 
-// bearer is a registry with a token server at /token, which takes user and password, or the identity token.
+// bearer returns a registry with a token server at /token, which accepts user and password, or the identity token.
 func bearer(user, password, identity, token string, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +201,7 @@ func bearer(user, password, identity, token string, next http.Handler) http.Hand
 	return mux
 }
 
-// forward is a proxy that leads everywhere to one address and notes what it was asked.
+// forward returns a proxy that sends all requests to one address and records them.
 func forward(t *testing.T, to string) (*url.URL, *requestLog) {
 	t.Helper()
 	requests := &requestLog{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -245,7 +245,7 @@ func tunnel(w http.ResponseWriter, to string) {
 	_, _ = io.Copy(downstream, upstream)
 }
 
-// clock goes on by an hour each time it is asked, so that no wait that a test did not mean is one.
+// clock returns a clock that advances an hour with each call, so that requested pauses have passed.
 func clock() func() time.Time {
 	var mu sync.Mutex
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -277,7 +277,7 @@ func newTestClient(t *testing.T, access Access) *Client {
 	return c
 }
 
-// head asks for the digest of an image, as a poll does.
+// head requests the digest of an image, as a poll does.
 func head(t *testing.T, c *Client, image string) (v1.Hash, Endpoint, error) {
 	t.Helper()
 	var digest v1.Hash
@@ -315,7 +315,7 @@ func credentials(t *testing.T, files ...string) Credentials {
 	return c
 }
 
-// auths is a dockerconfigjson with one entry.
+// auths returns a dockerconfigjson with one entry.
 func auths(registry, user, password string) string {
 	data, _ := json.Marshal(map[string]any{"auths": map[string]any{registry: map[string]string{"username": user, "password": password}}})
 	return string(data)

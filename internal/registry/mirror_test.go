@@ -35,7 +35,7 @@ func writeConf(t *testing.T, content string) (file string) {
 	return file
 }
 
-// placesOf renders sources, a "!" before those that are insecure.
+// placesOf renders sources, insecure ones with "!".
 func placesOf(sources []source) []string {
 	var names []string
 	for _, s := range sources {
@@ -274,7 +274,7 @@ func TestReadConfFaults(t *testing.T) {
 	}
 }
 
-// Whatever the environment of the process names, and lies beside the file, is not read.
+// Files named by the environment, and files beside the configured one, are not read.
 func TestReadConfReadsOneFile(t *testing.T) {
 	file := writeConf(t, "[[registry]]\nlocation = 'a.example'\n[[registry.mirror]]\nlocation = 'mirror.example'")
 	foreign := "[[registry]]\nlocation = 'a.example'\nblocked = true"
@@ -303,8 +303,8 @@ func TestReadConfReadsOneFile(t *testing.T) {
 	}
 }
 
-// A file is read anew each time, and a value that was read stays what it was.
-func TestReadConfAnew(t *testing.T) {
+// A file is reloaded each time; loaded values do not change.
+func TestReadConfReloads(t *testing.T) {
 	file := writeConf(t, "")
 	ref := parse(t, "a.example/repo:v1")
 	for i := range 3 {
@@ -337,7 +337,7 @@ func TestReadConfAnew(t *testing.T) {
 	}
 }
 
-// No file makes of a digest another one, or of an image a place that is insecure without saying so.
+// No file changes a digest, or makes a location insecure unless it says so.
 func FuzzConf(f *testing.F) {
 	files, err := filepath.Glob("testdata/registries/*.conf")
 	if err != nil || len(files) == 0 {
@@ -391,7 +391,7 @@ func FuzzConf(f *testing.F) {
 	})
 }
 
-// A file that writes a host in two ways blocks by either.
+// A file that spells a host in two ways blocks by both.
 func TestBlockedByEitherSpelling(t *testing.T) {
 	for free, blocked := range map[string]string{"a.example": "A.example:443", "A.example:443": "a.example"} {
 		content := "[[registry]]\nlocation = '" + free + "'\n[[registry]]\nlocation = '" + blocked + "'\nblocked = true\n"
@@ -401,7 +401,7 @@ func TestBlockedByEitherSpelling(t *testing.T) {
 	}
 }
 
-// A name that becomes another one on the wire would lead around what is blocked.
+// A name that changes on the wire would bypass blocked prefixes.
 func TestRegistryNotASCII(t *testing.T) {
 	const image = "ｅvil.example/repo:v1"
 	file := writeConf(t, "[[registry]]\nlocation = 'evil.example'\nblocked = true")

@@ -41,7 +41,7 @@ func (c *stepClock) step(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// minutes is a backoff of as many minutes as there were failures.
+// minutes is a backoff of one minute for each failure.
 func minutes(failures int) time.Duration { return time.Duration(failures) * time.Minute }
 
 // answers is a server that gives the answers of a script, the last one ever again, and counts the requests.
@@ -209,7 +209,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A request that was sent before the host asked for patience may well be answered after it did.
+// A request sent before the host requested a pause may be answered later.
 func TestPaceOvertaken(t *testing.T) {
 	clock := newStepClock()
 	p := newPace(clock.Now, minutes)
@@ -233,7 +233,7 @@ func TestPaceOvertaken(t *testing.T) {
 	}
 }
 
-// No answer moves the time that was asked for to an earlier one.
+// No response shortens a requested pause.
 func TestPaceKeepsTheLatest(t *testing.T) {
 	clock := newStepClock()
 	p := newPace(clock.Now, minutes)
@@ -257,7 +257,7 @@ func TestPaceKeepsTheLatest(t *testing.T) {
 	}
 }
 
-// Four requests that break together, as the blobs of an image do, are one failure.
+// Concurrent failed requests, such as those for the blobs of an image, count as one failure.
 func TestPaceCountsTogether(t *testing.T) {
 	clock := newStepClock()
 	p := newPace(clock.Now, minutes)
@@ -349,7 +349,7 @@ func TestPaceForgets(t *testing.T) {
 	}
 }
 
-// A registry is one host by whatever name it is asked for.
+// All spellings of a host share one pace.
 func TestPaceByAnyName(t *testing.T) {
 	clock := newStepClock()
 	p := newPace(clock.Now, minutes)

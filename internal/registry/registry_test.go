@@ -112,7 +112,7 @@ func TestCADirIsReloaded(t *testing.T) {
 	}
 }
 
-// TestCADirLinks has the directory as Kubernetes mounts a ConfigMap.
+// TestCADirLinks reads a directory of links, as Kubernetes mounts a ConfigMap.
 func TestCADirLinks(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "..2026"), 0o700); err != nil {
@@ -172,7 +172,7 @@ func TestClientErrors(t *testing.T) {
 	}
 }
 
-// TestReplacedClientIsClosed ends when the server sees the connection closed, and hangs if it never is.
+// TestReplacedClientIsClosed waits until the server sees the connection closed.
 func TestReplacedClientIsClosed(t *testing.T) {
 	image, _ := withImage(t)
 	closed := make(chan struct{}, 16)

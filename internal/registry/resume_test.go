@@ -22,17 +22,17 @@ import (
 
 const blobPath = "/v2/ns/repo/blobs/sha256:0"
 
-// blob is what is asked for in these tests: 100,000 bytes that compress to nothing less.
+// blob returns 100,000 incompressible bytes.
 func blob() []byte {
 	content := make([]byte, 100_000)
 	rand.NewChaCha8([32]byte{}).Read(content)
 	return content
 }
 
-// whole answers with all of the blob.
+// whole answers with the whole blob.
 func whole(w http.ResponseWriter, r *http.Request) { serveBlob(w, r, "", 100_000) }
 
-// serveBlob answers as a server that knows ranges does, and cuts the connection after so many bytes.
+// serveBlob answers with support for ranges and cuts the connection after a number of bytes.
 func serveBlob(w http.ResponseWriter, r *http.Request, etag string, most int) {
 	if etag != "" {
 		w.Header().Set("ETag", etag)
@@ -40,7 +40,7 @@ func serveBlob(w http.ResponseWriter, r *http.Request, etag string, most int) {
 	http.ServeContent(&cutter{w, most}, r, "", time.Time{}, bytes.NewReader(blob()))
 }
 
-// cutAfter gives a part of the blob as long as that, from where it was asked for.
+// cutAfter answers with n bytes of the blob from the requested offset.
 func cutAfter(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { serveBlob(w, r, "", n) }
 }
@@ -49,7 +49,7 @@ func cutTagged(n int, etag string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { serveBlob(w, r, etag, n) }
 }
 
-// unasked gives the blob from its beginning, whatever was asked for.
+// unasked ignores the requested range.
 func unasked(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Range")
@@ -57,14 +57,14 @@ func unasked(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// with gives an answer with other headers.
+// with adds headers to a response.
 func with(next http.HandlerFunc, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		next(&headerWriter{w, header}, r)
 	}
 }
 
-// part gives a 206 with such a Content-Range, and the content that belongs to the range that was asked for.
+// part answers 206 with a Content-Range and the content of the requested range.
 func part(contentRange string, from, to int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Range", contentRange)
@@ -105,7 +105,7 @@ func (w *headerWriter) WriteHeader(status int) {
 
 func (w *headerWriter) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
 
-// serveScript answers as the script says, the last of it ever again, and notes the range of each request.
+// serveScript answers with the handlers of script in order, then with the last one, and records the requested ranges.
 func serveScript(script ...http.HandlerFunc) (http.Handler, func() []string) {
 	var mu sync.Mutex
 	var ranges []string
@@ -130,7 +130,7 @@ func serveScript(script ...http.HandlerFunc) (http.Handler, func() []string) {
 	}
 }
 
-// fetch gets and reads a path of a server.
+// fetch requests a URL and reads the body.
 func fetch(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -361,7 +361,7 @@ func TestResumeHTTP2(t *testing.T) {
 	}
 }
 
-// A stream that go-containerregistry verifies is verified over its parts.
+// go-containerregistry verifies a resumed stream as a whole.
 func TestResumeIsVerified(t *testing.T) {
 	const wrong = 50_000
 	for _, test := range []struct {
@@ -413,7 +413,7 @@ func TestResumeIsVerified(t *testing.T) {
 	}
 }
 
-// Whoever cancels does not get the transfer resumed.
+// A canceled transfer is not resumed.
 func TestResumeCancelled(t *testing.T) {
 	handler, ranges := serveScript(cutAfter(50_000), whole)
 	server := httptest.NewServer(handler)
@@ -451,7 +451,7 @@ func (c *closeNoter) Close() error {
 	return nil
 }
 
-// A body that brings a part, and all the bodies that follow it, are closed; even one for which the request is under way.
+// All bodies of a resumed transfer are closed, including one whose request is in flight.
 func TestResumeCloses(t *testing.T) {
 	var bodies []*closeNoter
 	asked := make(chan struct{})
@@ -498,7 +498,7 @@ func TestResumeCloses(t *testing.T) {
 	}
 }
 
-// What was compressed for the way has no positions that could be asked for.
+// A response with a content encoding is not resumed: its offsets are not those of the blob.
 func TestResumeNotCompressed(t *testing.T) {
 	var requests int
 	transport := resuming(roundTripper(func(req *http.Request) (*http.Response, error) {

@@ -36,7 +36,7 @@ func (d *dripping) Close() error {
 	return nil
 }
 
-// watchDripping returns the body of a request under watch for 30 bytes a minute.
+// watchDripping returns a watched body with a minimum of 30 bytes a minute.
 func watchDripping(ctx context.Context, t *testing.T, source *dripping) io.ReadCloser {
 	t.Helper()
 	transport := watched(roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -103,7 +103,7 @@ func TestWatched(t *testing.T) {
 	}
 }
 
-// The end of the caller's own context is no stall.
+// A canceled context is not reported as a stall.
 func TestWatchedCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -116,7 +116,7 @@ func TestWatchedCancelled(t *testing.T) {
 	})
 }
 
-// A transfer that stalls is resumed like one that breaks.
+// A stalled transfer is resumed like a broken one.
 func TestWatchedIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -1,5 +1,4 @@
-// Package source defines what a catalog is asked to be and what was last reported of it, as values that name no API type
-// of ours. An adapter for each kind of object (internal/sync/catalogsource) translates from and to its objects.
+// Package source defines the desired and the last reported state of a catalog, as values that name no API type of ours. An adapter for each kind of object (internal/sync/catalogsource) translates from and to its objects.
 package source
 
 import (
@@ -13,8 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Source is one catalog as an object asks for it, with the status that the object has. It is a value: a pass over a
-// catalog reads it and changes nothing in it.
+// Source is one catalog as its object specifies it, with the last status. It is a value: a pass does not change it.
 type Source struct {
 	Kind       schema.GroupVersionKind
 	Name       string
@@ -62,7 +60,7 @@ type Bundle struct {
 	Kind, Name, Key string
 }
 
-// Mirror is another place where images can be had.
+// Mirror is another location of images.
 type Mirror struct {
 	Source, Location, PullFrom string
 	Insecure                   bool
@@ -85,8 +83,8 @@ type State int
 // The states of a catalog.
 const (
 	Available State = iota
-	Withdrawn       // the object stays, its content and its packages go
-	Deleting        // the object goes too
+	Withdrawn       // content and packages are deleted; the object stays
+	Deleting        // the object is deleted, too
 )
 
 // Names are shown to people and copied to the packages.

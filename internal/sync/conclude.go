@@ -28,8 +28,8 @@ func (e *Engine) publish(
 	return e.publisher().Publish(ctx, src, served.Snapshot, progress)
 }
 
-// conclude turns the findings of a leader into its outcome. A crowded pass is repeated as a whole when a slot frees up: it
-// leaves the status and the time of the next poll, so that a due or requested poll remains so.
+// conclude returns the outcome of a leader. A crowded pass is repeated as a whole when a slot frees up: it leaves the status
+// and the time of the next poll, so that a due or requested poll remains pending.
 func (e *Engine) conclude(ctx context.Context, src source.Source, f findings) outcome {
 	_, end := span(ctx, "conclude", new(error))
 	defer end()
@@ -49,7 +49,7 @@ func (e *Engine) conclude(ctx context.Context, src source.Source, f findings) ou
 		Packages:  f.packages,
 	}
 	if r.Fault != nil {
-		logf.FromContext(ctx).Error(r.Fault, "the catalog is not brought up to date", "served", ok)
+		logf.FromContext(ctx).Error(r.Fault, "updating the catalog failed", "served", ok)
 	}
 	s := status.Concluded(src, r)
 	next := e.planNext(src, f)
@@ -80,7 +80,7 @@ func (e *Engine) numbersOf(served store.Catalog, ok bool) *status.Served {
 	}
 }
 
-// catchUp turns what a follower found into its outcome.
+// catchUp returns the outcome of a follower.
 func (e *Engine) catchUp(ctx context.Context, src source.Source, access registryAccess, content content) outcome {
 	out := outcome{image: src.Observed.Image, fault: content.fault, crowded: content.crowded}
 	if content.crowded {
@@ -93,7 +93,7 @@ func (e *Engine) catchUp(ctx context.Context, src source.Source, access registry
 	}
 	now := e.Clock.Now()
 	if content.fault != nil {
-		logf.FromContext(ctx).Error(content.fault, "cannot get the content that the status names", "digest", src.Observed.Digest)
+		logf.FromContext(ctx).Error(content.fault, "pulling the digest in the status failed", "digest", src.Observed.Digest)
 		e.Polls.Record(src.Name, access.subject, now, content.fault)
 	}
 	entry := e.Polls.Get(src.Name)

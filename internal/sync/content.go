@@ -66,7 +66,7 @@ func (e *Engine) target(src source.Source, image string, wanted name.Digest) sto
 	return target
 }
 
-// job brings one catalog to one digest. It is a value: its methods return what they found.
+// job brings one catalog to one digest. It is a value: its methods return their results.
 type job struct {
 	*Engine
 	src      source.Source
@@ -77,7 +77,7 @@ type job struct {
 	wake     func(catalog string)
 }
 
-// run returns what came of the job; nothing certain if ctx ended.
+// run returns the result of the job. It is undefined if ctx ended.
 func (j job) run(ctx context.Context, poll polled) content {
 	snap, stored := j.Store.Snapshot(j.target.Key())
 	served, ok := j.Store.Catalog(j.src.Name)
@@ -126,8 +126,8 @@ func (j job) obtain(ctx context.Context, shared *store.Snapshot) content {
 	return out
 }
 
-// share serves content that another catalog unpacked, if the registry permits this one to pull it. Without that question a
-// catalog could have content that its own credentials do not give.
+// share serves content that another catalog unpacked, if the registry permits this one to pull it. Otherwise a catalog could
+// serve content that its own credentials do not permit.
 func (j job) share(ctx context.Context, snap *store.Snapshot) (content, error) {
 	from, err := j.access.client.Try(ctx, j.wanted, func(ctx context.Context, at registry.Endpoint) error {
 		return poll.Check(ctx, j.wantedAt(at), at.Remote...)
@@ -175,7 +175,7 @@ func (j job) fetch(ctx context.Context) (_ content, err error) {
 	}
 	defer func() {
 		if discardErr := stage.Discard(); discardErr != nil {
-			log.Error(discardErr, "cannot delete a stage; it goes at the next start")
+			log.Error(discardErr, "cannot delete a stage; the next start deletes it")
 		}
 	}()
 	target, files, err := j.pull(ctx, stage)

@@ -27,8 +27,7 @@ type keeper struct {
 	controllers []*controller
 }
 
-// run verifies the content of the store against its checksums, at start and daily, and deletes what is not needed, until ctx
-// ends.
+// run verifies the content of the store against its checksums, at start and daily, and deletes unneeded content, until ctx ends.
 func (k *keeper) run(ctx context.Context) error {
 	log := logf.FromContext(ctx).WithName("store")
 	sweep, scrub := time.NewTicker(sweepEvery), time.NewTicker(scrubEvery)
@@ -37,7 +36,7 @@ func (k *keeper) run(ctx context.Context) error {
 	k.scrub(ctx)
 	for {
 		if err := errors.Join(k.removeOrphans(ctx), k.Store.Sweep(), k.dropOlder(ctx)); err != nil && ctx.Err() == nil {
-			log.Error(err, "cannot free space in the store; trying again later")
+			log.Error(err, "cannot free space in the store; retrying later")
 		}
 		select {
 		case <-ctx.Done():
@@ -96,7 +95,7 @@ func (c *controller) reconcileAgain(ctx context.Context, name string) {
 
 // removeOrphans removes the content of catalogs that were deleted without the finalizer while no catalogd ran. It asks the API
 // server, as a stale cache must not delete content. It reconciles unselected objects that have our finalizer: the cache does
-// not have them, and somebody may wait for their deletion.
+// not have them, and their deletion may be pending.
 func (k *keeper) removeOrphans(ctx context.Context) error {
 	stored := k.Store.Catalogs() // before the list, so that catalogs that are stored meanwhile stay
 	known := map[string]bool{}

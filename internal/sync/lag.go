@@ -51,7 +51,7 @@ func isBehind(s source.Status, served store.Catalog) bool {
 	return s.Digest != "" && served.Snapshot.Info().Digest != s.Digest && !isAhead(s, served)
 }
 
-// Awaited returns the digest in the status if this replica is to serve it and does not yet; else "".
+// Awaited returns the digest in the status if this replica should serve it but does not yet; else "".
 func Awaited(src source.Source, st *store.Store) string {
 	if src.State != source.Available {
 		return ""

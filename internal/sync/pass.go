@@ -10,8 +10,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/sync/status"
 )
 
-// lead is a pass of the replica that leads. Each step gets what the steps before it found. The error of a step is one of
-// the API server, the store or ctx; what goes wrong with an image is part of its result.
+// lead is a pass of the leader. Each step gets the results of earlier steps. The error of a step is one of the API server,
+// the store or ctx; a fault of the image is part of its result.
 func (c *controller) lead(ctx context.Context, src source.Source, object client.Object, progress *progressReporter) (outcome, error) {
 	if err := c.dropForeign(ctx, src); err != nil {
 		return outcome{}, err
@@ -104,7 +104,7 @@ type findings struct {
 	packages status.Packages
 }
 
-// outcome is what comes of a pass.
+// outcome is the result of a pass.
 type outcome struct {
 	status  *source.Status // to write; nil: leave it
 	events  []status.Event // of a status that was written

@@ -68,7 +68,7 @@ func (r *imageRegistry) take() []string {
 	return r.log
 }
 
-// polls counts the requests with which polls ask, since take.
+// polls returns the number of HEAD requests for manifests since take.
 func (r *imageRegistry) polls() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *imageRegistry) polls() (n int) {
 	return n
 }
 
-// refuse makes the registry answer what matches with 503; nil makes it work again.
+// refuse makes the registry answer matching requests with 503; nil ends that.
 func (r *imageRegistry) refuse(match func(*http.Request) bool) {
 	r.respond(func(w http.ResponseWriter, req *http.Request) bool {
 		if match == nil || !match(req) {
@@ -91,7 +91,7 @@ func (r *imageRegistry) refuse(match func(*http.Request) bool) {
 	})
 }
 
-// limit makes the registry answer everything with 429, and ask to wait for so many seconds.
+// limit makes the registry answer all requests with 429 and a Retry-After in seconds.
 func (r *imageRegistry) limit(seconds string) {
 	r.respond(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Retry-After", seconds)
@@ -100,7 +100,7 @@ func (r *imageRegistry) limit(seconds string) {
 	})
 }
 
-// failRepository makes the registry answer what is asked of one repository with 500.
+// failRepository makes the registry answer requests for one repository with 500.
 func (r *imageRegistry) failRepository(repository string) {
 	r.respond(func(w http.ResponseWriter, req *http.Request) bool {
 		if !strings.HasPrefix(req.URL.Path, "/v2/"+repository+"/") {
@@ -111,14 +111,14 @@ func (r *imageRegistry) failRepository(repository string) {
 	})
 }
 
-// respond puts answer in front of the registry.
+// respond makes answer handle requests before the registry.
 func (r *imageRegistry) respond(answer func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = answer
 }
 
-// wantPassword makes the registry ask for the password of the user admin.
+// wantPassword makes the registry require the password of the user admin.
 func (r *imageRegistry) wantPassword(password string) {
 	r.respond(func(w http.ResponseWriter, req *http.Request) bool {
 		if user, given, _ := req.BasicAuth(); user == "admin" && given == password {
@@ -134,7 +134,7 @@ func everything(*http.Request) bool { return true }
 func heads(r *http.Request) bool    { return r.Method == http.MethodHead }
 func blobs(r *http.Request) bool    { return strings.Contains(r.URL.Path, "/blobs/") }
 
-// push makes an image of catalog files and returns its reference by tag, and its digest.
+// push pushes an image of catalog files. It returns its reference by tag and its digest.
 func (r *imageRegistry) push(tag string, files map[string]string) (ref, digest string) {
 	r.t.Helper()
 	var archive bytes.Buffer
@@ -158,7 +158,7 @@ func (r *imageRegistry) push(tag string, files map[string]string) (ref, digest s
 	return target.String(), hash.String()
 }
 
-// byDigest is the reference by digest of what push returned.
+// byDigest returns the reference by digest of a pushed image.
 func (r *imageRegistry) byDigest(digest string) string { return r.host + "/catalog@" + digest }
 
 // pkg is a small package of a catalog: one channel, "stable", with one bundle.
@@ -171,7 +171,7 @@ type pkg struct {
 	description string
 }
 
-// json is the package as a catalog file.
+// json returns the package as a catalog file.
 func (p pkg) json() string {
 	version := p.version
 	if version == "" {
@@ -204,7 +204,7 @@ func (p pkg) json() string {
 	return b.String()
 }
 
-// catalogOf is the files of an image, one for each package.
+// catalogOf returns the files of an image, one for each package.
 func catalogOf(packages ...pkg) map[string]string {
 	files := map[string]string{}
 	for _, p := range packages {
@@ -213,7 +213,7 @@ func catalogOf(packages ...pkg) map[string]string {
 	return files
 }
 
-// brokenCatalog is the files of an image that nobody can read as a catalog.
+// brokenCatalog returns the files of an image that is not a valid catalog.
 func brokenCatalog() map[string]string {
 	return map[string]string{"configs/foo/catalog.json": `{"schema":"olm.package","name":"foo"`}
 }

@@ -12,7 +12,7 @@ import (
 
 const templateTag = ":v{kube_major_version}.{kube_minor_version}"
 
-// An upgrade of the cluster switches the image, though nobody touches the CatalogSource.
+// An upgrade of the cluster switches the image without a change of the CatalogSource.
 func TestTemplateFollowsCluster(t *testing.T) {
 	w := newWorld(t)
 	version := "v1.36.4"
@@ -48,7 +48,7 @@ func TestTemplateFollowsCluster(t *testing.T) {
 	wantEqual(t, "writes of it", nil, w.requests.take())
 }
 
-// A template that cannot be resolved stops the catalog; what is served stays served, and it goes on when it can.
+// A template that cannot be resolved blocks polls. The content stays served, and polls continue once it can.
 func TestTemplateUnresolved(t *testing.T) {
 	w := newWorld(t)
 	version, failed := "v1.37.1", error(nil)
@@ -95,7 +95,7 @@ func TestTemplateUnresolved(t *testing.T) {
 	wantCondition(t, c, "Ready", "True Succeeded: 1 package is published.")
 }
 
-// The annotation of OLM v0 counts where the field is not set; without either, the condition goes.
+// The annotation of OLM v0 applies if the field is not set; without both, the condition is removed.
 func TestTemplateAnnotation(t *testing.T) {
 	w := newWorld(t)
 	ref, tagged := w.registry.push("v1.37", catalogOf(pkg{name: "foo"}))

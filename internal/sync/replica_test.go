@@ -46,7 +46,7 @@ func (role) Refused(err error) bool { return errors.Is(err, errRefused) }
 // errRefused is what the API client of a replica that does not lead says of a write.
 var errRefused = errors.New("this replica does not lead")
 
-// replica is another process beside that of w, with a volume of its own and the same catalogs, as a follower.
+// replica returns another process with its own volume and the same catalogs, as a follower.
 func (w *world) replica() *world {
 	w.t.Helper()
 	other := *w
@@ -62,7 +62,7 @@ func (w *world) replica() *world {
 	return &other
 }
 
-// forward pushes another version of the catalog and has w, which leads, take it.
+// forward pushes another version of the catalog and makes w, the leader, serve it.
 func (w *world) forward(tag, pkgName string) (digest string) {
 	w.t.Helper()
 	_, digest = w.registry.push(tag, catalogOf(pkg{name: pkgName}))
@@ -194,7 +194,7 @@ func TestTakeOver(t *testing.T) {
 	}, seriesOf(t, w.metrics, w.catalog))
 }
 
-// A replica that lags when it comes to lead must not publish the old content that it has.
+// A replica that becomes leader while it lags does not publish its old content.
 func TestTakeOverBehind(t *testing.T) {
 	w := newWorld(t)
 	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -231,7 +231,7 @@ func TestTakeOverBehind(t *testing.T) {
 	}
 }
 
-// aheadOfStatus is a leader that serves the second version of its catalog, of which it could not tell: the status names the first.
+// aheadOfStatus returns a leader that serves the second version of its catalog while the status still names the first.
 func aheadOfStatus(t *testing.T) (w *world, first, second string) {
 	t.Helper()
 	w = newWorld(t)
@@ -248,7 +248,7 @@ func aheadOfStatus(t *testing.T) (w *world, first, second string) {
 	return w, first, second
 }
 
-// A leader that ended before it could say what it found knows better than the status, as long as no other leader went on.
+// A leader that could not write the status keeps its newer digest, unless another leader changed the status.
 func TestAheadOfStatus(t *testing.T) {
 	w, first, second := aheadOfStatus(t)
 	wantEqual(t, "digest in the status", first, w.source().Status.Digest)
@@ -276,7 +276,7 @@ func TestAheadOfStatus(t *testing.T) {
 	wantEqual(t, "digest of the former leader", first, w.servedDigest())
 }
 
-// Of two that both take themselves for the leader, the one that is late does not undo what the other wrote.
+// Of two replicas that both consider themselves leader, the later write does not overwrite the other's status.
 func TestStatusOfAnother(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -467,7 +467,7 @@ func TestStatusChanged(t *testing.T) {
 	}
 }
 
-// What a former leader found, and nobody else, is not served for ever.
+// A former leader does not serve forever a digest that no status names.
 func TestAheadForAWhile(t *testing.T) {
 	w, first, second := aheadOfStatus(t)
 	w.Leadership = follower
@@ -483,8 +483,8 @@ func TestAheadForAWhile(t *testing.T) {
 	wantEqual(t, "digest of the former leader later", first, w.servedDigest())
 }
 
-// A status that goes back to what it was names it since another time, though the leader served it all along, or has a clock that is slow.
-func TestStatusGoesOn(t *testing.T) {
+// A status that returns to an earlier digest gets a later time, even if the leader served it throughout or has a slow clock.
+func TestStatusChangeTimeIncreases(t *testing.T) {
 	w := newWorld(t)
 	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, nil)
@@ -511,7 +511,7 @@ func TestStatusGoesOn(t *testing.T) {
 	wantEqual(t, "version after another pass", before, other.source().ResourceVersion)
 }
 
-// Catalogs of another installation are none of ours, whatever tells of them.
+// Catalogs of another installation are ignored, whatever event names them.
 func TestReleaseForeign(t *testing.T) {
 	w := newWorld(t)
 	ref, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -529,7 +529,7 @@ func TestReleaseForeign(t *testing.T) {
 	wantEqual(t, "digest that is served", digest, w.servedDigest())
 }
 
-// Another directory of the same image is other content: a leader that cannot have it does not put back what it has.
+// Another directory of the same image is other content. A leader that cannot pull it does not restore the old content.
 func TestTakeOverOtherDirectory(t *testing.T) {
 	w := newWorld(t)
 	files := map[string]string{"a/catalog.json": pkg{name: "foo"}.json(), "b/catalog.json": pkg{name: "bar"}.json()}

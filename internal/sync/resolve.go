@@ -147,8 +147,7 @@ func (e *Engine) lastDigest(src source.Source) string {
 	return src.Observed.Digest
 }
 
-// isDue reports whether to poll: somebody asks for it, this process never did, the image or the access changed, or the time
-// has come.
+// isDue reports whether to poll: on request, at the first pass, after a change of the image or the access, or on schedule.
 func (e *Engine) isDue(src source.Source, access registryAccess) bool {
 	entry := e.Polls.Get(src.Name)
 	return src.Urgent() || entry.Last.IsZero() || entry.Subject != access.subject ||

@@ -82,7 +82,7 @@ func (c *controller) register(mgr ctrl.Manager) error {
 		Complete(c)
 }
 
-// Watched returns what the cache holds: of catalogd's namespace the names and versions of Secrets and ConfigMaps, and its
+// Watched returns the content of the cache: of catalogd's namespace the names and versions of Secrets and ConfigMaps, and its
 // own ServiceAccount; and the selected objects. It does not watch a pull Secret in another namespace: without the right to,
 // nothing would work.
 func (c Config) Watched(kinds ...Kind) map[client.Object]cache.ByObject {
@@ -110,7 +110,7 @@ func withoutAnnotations(object any) (any, error) {
 	return object, nil
 }
 
-// WaitForCache waits until a cache has all that the controllers watch. Before that they reconcile nothing.
+// WaitForCache waits until a cache is synced for all watched objects. Before that the controllers reconcile nothing.
 func WaitForCache(ctx context.Context, c cache.Informers, kinds ...Kind) error {
 	objects := []client.Object{
 		publish.Metadata(), metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")),
@@ -167,11 +167,11 @@ func requestFor(catalog string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Name: catalog}}
 }
 
-// requestsOfSecret returns the catalogs that a Secret may concern.
+// requestsOfSecret returns requests for the catalogs that may use a Secret.
 func (c *controller) requestsOfSecret(ctx context.Context, secret client.Object) []ctrl.Request {
 	shared, err := c.accessReader().SharedSecrets(ctx)
 	if err != nil {
-		logf.FromContext(ctx).Error(err, "cannot tell which catalogs a Secret concerns; looking at all of them", "secret", secret.GetName())
+		logf.FromContext(ctx).Error(err, "cannot determine the catalogs of a Secret; requeuing all", "secret", secret.GetName())
 	}
 	if err != nil || slices.Contains(shared, client.ObjectKeyFromObject(secret)) {
 		return c.allRequests(ctx, secret)
@@ -179,7 +179,7 @@ func (c *controller) requestsOfSecret(ctx context.Context, secret client.Object)
 	return c.requestsWhere(ctx, func(access source.Access) bool { return access.UsesSecret(secret.GetName()) })
 }
 
-// requestsOfConfigMap returns the catalogs that a ConfigMap concerns.
+// requestsOfConfigMap returns requests for the catalogs that use a ConfigMap.
 func (c *controller) requestsOfConfigMap(ctx context.Context, configMap client.Object) []ctrl.Request {
 	return c.requestsWhere(ctx, func(access source.Access) bool { return access.UsesConfigMap(configMap.GetName()) })
 }
@@ -191,7 +191,7 @@ func (c *controller) allRequests(ctx context.Context, _ client.Object) []ctrl.Re
 func (c *controller) requestsWhere(ctx context.Context, concerns func(source.Access) bool) (requests []ctrl.Request) {
 	sources, err := List(ctx, c.Client, c.kind)
 	if err != nil {
-		logf.FromContext(ctx).Error(err, "cannot list the catalogs that a change concerns; they find out at their next attempt")
+		logf.FromContext(ctx).Error(err, "cannot list the catalogs of a changed object; they use it at their next attempt")
 		return nil
 	}
 	for _, src := range sources {
@@ -210,7 +210,7 @@ func (c *controller) finalizerLost() predicate.Predicate {
 	}}
 }
 
-// ownPackages passes OperatorPackages that this installation wrote, or that were changed to look so.
+// ownPackages passes OperatorPackages that name this installation, before or after a change.
 func (c *controller) ownPackages() predicate.Predicate {
 	ours := func(o client.Object) bool { return publish.IsFrom(o, c.Config.Namespace) }
 	funcs := predicate.NewPredicateFuncs(ours)

@@ -28,8 +28,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// Content of a catalog that was deleted while no catalogd ran goes; that of others stays, whatever the API server says
-// of its own health.
+// Content of a catalog that was deleted while no catalogd ran is removed. Other content stays, whatever errors the API
+// server returns.
 func TestRemoveOrphans(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -86,7 +86,7 @@ func TestScrubReportsDamaged(t *testing.T) {
 	w.keeper().scrub(stopped) // returns, though nobody listens
 }
 
-// TestRegister runs the controller as catalogd does, with a cache and a queue, and looks at what makes it come.
+// TestRegister runs the controller with cache and queue, as catalogd does, and checks which events requeue a catalog.
 func TestRegister(t *testing.T) {
 	w := newWorld(t)
 	w.runManager()
@@ -126,7 +126,7 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// What is found damaged at the start is unpacked again, though no poll is due and no object changed.
+// Content found damaged at the start is unpacked again without a poll or a change of the object.
 func TestRegisterScrubs(t *testing.T) {
 	w := newWorld(t)
 	_, digest := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -141,7 +141,7 @@ func TestRegisterScrubs(t *testing.T) {
 	}
 }
 
-// What gives access to a registry is watched: a catalog that waits for it goes on when it is there.
+// A catalog that waits for a Secret or ConfigMap is requeued once it exists.
 func TestRegisterWatchesAccess(t *testing.T) {
 	w := newWorld(t)
 	w.newNamespace()
@@ -190,7 +190,7 @@ func (w *world) runManager() {
 	w.runManagerAt(apiServer, w.Config.Watched(catalogsource.Kind{}))
 }
 
-// runManagerAt runs the controller, as it reaches the API server by cfg and watches what watched says.
+// runManagerAt runs the controller with a config of the API server and the watched objects.
 func (w *world) runManagerAt(cfg *rest.Config, watched map[client.Object]cache.ByObject) {
 	w.t.Helper()
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
@@ -212,7 +212,7 @@ func (w *world) runManagerAt(cfg *rest.Config, watched map[client.Object]cache.B
 	})
 }
 
-// eventually waits for what goroutines do to the catalog.
+// eventually waits until holds returns true.
 func (w *world) eventually(what string, holds func() bool) {
 	w.t.Helper()
 	if !w.within(holds) {
@@ -220,7 +220,7 @@ func (w *world) eventually(what string, holds func() bool) {
 	}
 }
 
-// until is eventually where there may be no catalog.
+// until is eventually for tests that may have no catalog.
 func (w *world) until(what string, holds func() bool) {
 	w.t.Helper()
 	if !w.within(holds) {

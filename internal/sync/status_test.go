@@ -17,7 +17,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// Whoever asked for something else finds what is served in the status, not what he asked for.
+// The status names the served image, not the requested one.
 func TestConcludeImage(t *testing.T) {
 	w := newWorld(t)
 	ref, first := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -40,7 +40,7 @@ func TestConcludeImage(t *testing.T) {
 	}
 }
 
-// Messages do not grow with what catalogs say, and stay text.
+// Text from catalogs is truncated in messages, at a character.
 func TestConcludeLongMessage(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -173,7 +173,7 @@ func TestPlanNext(t *testing.T) {
 	}
 }
 
-// A catalog that nobody can follow is not tried over and over: a fault that stays has no timer.
+// A blocked catalog is not retried.
 func TestReconcileBlockedRests(t *testing.T) {
 	for name, change := range map[string]func(*v1beta1.CatalogSource){
 		"bad reference":         func(c *v1beta1.CatalogSource) { c.Spec.Image = "registry.example/UPPER" },
@@ -198,8 +198,7 @@ func TestReconcileBlockedRests(t *testing.T) {
 	}
 }
 
-// The backoff grows with every failure in a row, of polls and of unpackings after polls that worked, and ends with the
-// first success.
+// The backoff grows with each failed poll or unpack in a row and ends with the first success.
 func TestPlanNextBackoffGrows(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
@@ -234,7 +233,7 @@ func TestPlanNextBackoffGrows(t *testing.T) {
 	}
 }
 
-// What was unpacked without a poll leaves the time of the next poll as it was.
+// Unpacking without a poll does not change the time of the next poll.
 func TestPlanNextKeepsSchedule(t *testing.T) {
 	w := newWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))

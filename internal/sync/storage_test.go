@@ -10,7 +10,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// limitStorage is a restart with a limit that leaves so many bytes to what is stored.
+// limitStorage restarts with a limit that leaves a number of bytes free.
 func (w *world) limitStorage(left int64) {
 	w.t.Helper()
 	u, err := w.Store.Usage()
@@ -21,8 +21,8 @@ func (w *world) limitStorage(left int64) {
 	w.Store = st
 }
 
-// A catalog for which there is no room says so, with what helps; all that was served stays served. When another is deleted it
-// becomes Ready by itself.
+// A catalog without room reports that with a remedy, and everything served stays served. It becomes Ready once another
+// catalog is deleted.
 func TestStorageLimit(t *testing.T) {
 	long := pkg{name: "bar", description: strings.Repeat("long ", 10_000)}
 	short := pkg{name: "foo", description: strings.Repeat("short ", 2000)}

@@ -103,7 +103,7 @@ func newWorld(t testing.TB) *world {
 	return w.another()
 }
 
-// another is a world of another catalog, with the same reconciler, store and registry.
+// another returns a world of another catalog with the same reconciler, store and registry.
 func (w *world) another() *world {
 	other := *w
 	other.catalog = fmt.Sprintf("catalog-%d", catalogCount.Add(1))
@@ -129,13 +129,13 @@ func (w *world) openStore() {
 	w.Store = st
 }
 
-// newRegistries opens access to registries as at the start of a process.
+// newRegistries creates the access to registries, as a start of the process does.
 func (w *world) newRegistries() {
 	w.t.Helper()
 	w.Config.Registries = registry.New(registry.Config{Now: w.clock.Now, Backoff: poll.Backoff})
 }
 
-// restart is the end of the process, however it came, and the start of the next. All that is not on disk is lost.
+// restart ends the process, as a crash does, and starts the next. State that is not on disk is lost.
 func (w *world) restart() {
 	w.t.Helper()
 	must.Succeed(w.t, w.Store.Close())
@@ -156,7 +156,7 @@ func (w *world) deleteCatalog() {
 	must.Succeed(w.t, w.api.DeleteAllOf(ctx, &v1beta1.OperatorPackage{}, client.MatchingLabels{v1beta1.CatalogLabel: w.catalog}))
 }
 
-// create makes the CatalogSource for an image; change may be nil.
+// create creates the CatalogSource for an image; change may be nil.
 func (w *world) create(image string, change func(*v1beta1.CatalogSource)) *v1beta1.CatalogSource {
 	w.t.Helper()
 	c := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: w.catalog}, Spec: v1beta1.CatalogSourceSpec{Image: image}}
@@ -192,7 +192,7 @@ func (w *world) requestPoll(value string) {
 	})
 }
 
-// tryReconcile does one pass over the catalog.
+// tryReconcile makes one pass over the catalog.
 func (w *world) tryReconcile() (ctrl.Result, error) {
 	return w.Reconcile(w.t.Context(), w.request())
 }
@@ -201,7 +201,7 @@ func (w *world) request() ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Name: w.catalog}}
 }
 
-// reconcile is tryReconcile where no error is expected. It returns how long until the next pass is planned.
+// reconcile is tryReconcile without an expected error. It returns the time until the next pass.
 func (w *world) reconcile() time.Duration {
 	w.t.Helper()
 	result, err := w.tryReconcile()
@@ -209,7 +209,7 @@ func (w *world) reconcile() time.Duration {
 	return result.RequeueAfter
 }
 
-// settle brings a new catalog, or one that was made available again, to the end of its first passes.
+// settle makes the first passes over a new catalog, or one that is available again.
 func (w *world) settle() *v1beta1.CatalogSource {
 	w.t.Helper()
 	w.reconcile()
@@ -233,7 +233,7 @@ type trial struct {
 	progress *progressReporter
 }
 
-// begin reads the catalog, and makes the steps before resolve.
+// begin reads the catalog and makes the steps before resolve.
 func (w *world) begin() *trial {
 	w.t.Helper()
 	object, err := w.read(w.t.Context(), w.catalog)
@@ -293,7 +293,7 @@ func (tr *trial) writeDigest(digest string) error {
 	return err
 }
 
-// packages reads all OperatorPackages of the catalog: by name, the resource version.
+// packages returns the resource versions of the catalog's OperatorPackages by name.
 func (w *world) packages() map[string]string {
 	w.t.Helper()
 	list := &v1beta1.OperatorPackageList{}
@@ -312,7 +312,7 @@ func (w *world) getPackage(name string) *v1beta1.OperatorPackage {
 	return pkg
 }
 
-// served reads all that the store serves of the catalog; nothing served is "".
+// served returns the served content of the catalog; "" if none.
 func (w *world) served() string {
 	w.t.Helper()
 	c, ok := w.Store.Catalog(w.catalog)
@@ -327,7 +327,7 @@ func (w *world) served() string {
 	return string(b)
 }
 
-// servedDigest is the digest that the store serves; "" if none.
+// servedDigest returns the digest that the store serves; "" if none.
 func (w *world) servedDigest() string {
 	c, ok := w.Store.Catalog(w.catalog)
 	if !ok {
@@ -349,7 +349,7 @@ func (w *world) events() []string {
 	}
 }
 
-// conditions are those of a catalog, "<status> <reason>: <message>" by type.
+// conditions returns the conditions of a catalog, "<status> <reason>: <message>" by type.
 func conditions(c *v1beta1.CatalogSource) map[string]string {
 	out := map[string]string{}
 	for _, cond := range c.Status.Conditions {
@@ -408,7 +408,7 @@ func (r *apiRequests) take() []string {
 	return r.log
 }
 
-// failing makes the API server fail what matches until the returned function is called.
+// failing makes the API server fail matching requests until stop is called.
 func (r *apiRequests) failing(match func(*http.Request) bool) (stop func()) {
 	set := func(f func(*http.Request) bool) {
 		r.mu.Lock()

@@ -59,7 +59,7 @@ type panicking struct{}
 
 func (panicking) Read([]byte) (int, error) { panic("no such state") }
 
-func TestReadAheadOfWhatPanics(t *testing.T) {
+func TestReadAheadOfPanickingReader(t *testing.T) {
 	a := readAhead(panicking{})
 	defer a.end()
 	if _, err := a.Read(make([]byte, 1)); !isInvalid(err) {

@@ -22,7 +22,7 @@ type titled struct {
 	content []byte
 }
 
-// artifactOf has an empty configuration and the layers.
+// artifactOf returns an artifact with an empty configuration and the layers.
 func artifactOf(t testing.TB, annotations map[string]string, layers ...titled) v1.Image {
 	t.Helper()
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), emptyLayer)

@@ -40,7 +40,7 @@ func gunzipped(t testing.TB, name string) []byte {
 
 func legacyIndex(t testing.TB) []byte { return gunzipped(t, "testdata/legacy/index.db.gz") }
 
-// migrated is what opm makes of the legacy index: contents by path, directories ending in a slash.
+// migrated returns opm's conversion of the legacy index: contents by path, directories with a trailing slash.
 func migrated(t testing.TB) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -62,7 +62,7 @@ func migrated(t testing.TB) map[string]string {
 	}
 }
 
-// altered returns the legacy index after alter, which has it without the guards of openDatabase.
+// altered returns the legacy index after alter, which opens it without the restrictions of openDatabase.
 func altered(t testing.TB, alter func(*sql.DB)) []byte {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "index.db")
@@ -182,7 +182,7 @@ func downgraded(t testing.TB, version int) []byte {
 	})
 }
 
-// TestDatabaseLabels says which label counts.
+// TestDatabaseLabels checks which label takes precedence.
 func TestDatabaseLabels(t *testing.T) {
 	host := registry.Start(t, nil)
 	layer := archive(t, file("database/index.db", string(legacyIndex(t))), file("configs/a.json", "{}"), file("other/b.json", "{}"))
@@ -352,7 +352,7 @@ func renamed(t testing.TB, name string) []byte {
 	return changed(t, append(statements, fmt.Sprintf(`UPDATE properties SET value = replace(value, '"tackle-operator"', '"%s"')`, name))...)
 }
 
-// manyChannels puts the head of a channel, which has 88 KiB, into n more.
+// manyChannels adds a channel head of 88 KiB to n more channels.
 func manyChannels(t testing.TB, n int) []byte {
 	t.Helper()
 	const head = "'planetscale', 'planetscale-operator.v0.1.8'"
@@ -365,7 +365,7 @@ func manyChannels(t testing.TB, n int) []byte {
 	return changed(t, statements...)
 }
 
-// shrunk has a database that is smaller than the files that are made of it.
+// shrunk returns a database that is smaller than its converted files.
 func shrunk(t testing.TB) []byte {
 	t.Helper()
 	return changed(t, "UPDATE operatorbundle SET csv = '{}'", "VACUUM")
@@ -384,7 +384,7 @@ func TestDatabaseCancelled(t *testing.T) {
 	}
 }
 
-// FuzzDatabase changes bytes of a sound database of one package.
+// FuzzDatabase changes bytes of a valid database of one package.
 func FuzzDatabase(f *testing.F) {
 	sound := changed(f, "PRAGMA foreign_keys=OFF",
 		"DELETE FROM operatorbundle WHERE name NOT IN (SELECT operatorbundle_name FROM channel_entry WHERE package_name = 'tackle-operator')",

@@ -91,7 +91,7 @@ func zstandard(t testing.TB, content []byte, options ...zstd.EOption) []byte {
 	return buffer.Bytes()
 }
 
-// imageOf has the layers and, unless it is "", the label that names configDir.
+// imageOf returns an image with the layers and, unless configDir is "", its label.
 func imageOf(t testing.TB, configDir string, layers ...[]byte) v1.Image {
 	t.Helper()
 	if configDir == "" {
@@ -154,7 +154,7 @@ func newScratch(t testing.TB) scratch {
 	return scratch{root, dir, outside}
 }
 
-// files returns the contents of files by path; directories end in a slash.
+// files returns the contents of files by path; directories have a trailing slash.
 func (s scratch) files(t testing.TB) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -184,7 +184,7 @@ func (s scratch) files(t testing.TB) map[string]string {
 	return files
 }
 
-// checkOutside fails the test if anything was made outside of root.
+// checkOutside fails the test if a file was created outside of root.
 func (s scratch) checkOutside(t testing.TB) {
 	t.Helper()
 	for dir := filepath.Dir(s.dir); ; dir = filepath.Dir(dir) {
@@ -210,8 +210,7 @@ func checkLimit(t testing.TB, err error, limit string) {
 	}
 }
 
-// checkError fails the test unless err says want and is an InvalidImageError if it should be one. A want of "" is for no
-// error.
+// checkError fails the test unless err has the text want and is an InvalidImageError as expected; "" means no error.
 func checkError(t testing.TB, err error, want string, invalid bool) {
 	t.Helper()
 	switch {

@@ -185,7 +185,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestParentOfConfigDir has entries for the parents of a catalog at opt/catalog/configs.
+// TestParentOfConfigDir applies entries for the parents of a catalog at opt/catalog/configs.
 func TestParentOfConfigDir(t *testing.T) {
 	type layer []entry
 	a := file("opt/catalog/configs/a", "1")
@@ -296,7 +296,7 @@ func TestManyLinks(t *testing.T) {
 	checkError(t, err, "configs/100 is a symbolic link, which is not supported: replace it with the file (and 100 others)", true)
 }
 
-// TestReadToTheEnd has layers that are damaged only after what matters to tar.
+// TestReadToTheEnd has layers that are damaged after the end of the tar archive.
 func TestReadToTheEnd(t *testing.T) {
 	sound := archive(t, file("configs/a", "1"))
 	zipped := gzipped(t, sound)
@@ -318,7 +318,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("wrong digest") }
 
-// TestMemory unpacks a file that is much larger than what may be allocated for it.
+// TestMemory unpacks a file much larger than the allowed allocations.
 func TestMemory(t *testing.T) {
 	const size, most = 64 << 20, 4 << 20
 	header := tar.Header{Typeflag: tar.TypeReg, Name: "configs/large", Size: size}

@@ -20,7 +20,7 @@ import (
 	testregistry "github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
-// manifestOf pushes the image for its blobs and returns its manifest after change.
+// manifestOf pushes the blobs of an image and returns its manifest after change.
 func manifestOf(t testing.TB, host string, img v1.Image, change func(*v1.Manifest)) []byte {
 	t.Helper()
 	push(t, host, img)
@@ -55,7 +55,7 @@ func untyped(t testing.TB, manifest partial.WithRawManifest) []byte {
 	return raw
 }
 
-// putManifest pushes what the library would not.
+// putManifest pushes a manifest that the library would refuse.
 func putManifest(t testing.TB, host string, manifest []byte) name.Digest {
 	t.Helper()
 	digest, _, err := v1.SHA256(bytes.NewReader(manifest))
@@ -93,7 +93,7 @@ func (w typedWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// TestMediaType has registries whose header Content-Type is not what the manifest is.
+// TestMediaType has registries whose Content-Type header differs from the manifest.
 func TestMediaType(t *testing.T) {
 	var said string
 	host := testregistry.Start(t, func(next http.Handler) http.Handler {
@@ -129,8 +129,8 @@ func TestMediaType(t *testing.T) {
 	}
 }
 
-// TestForgedManifest has a registry that sends another manifest and a header with the digest that was asked for, which is
-// believed of what is called a manifest of schema 1.
+// TestForgedManifest has a registry that sends another manifest with the requested digest in a header, which the library
+// trusts for manifests of schema 1.
 func TestForgedManifest(t *testing.T) {
 	var forged string
 	other, err := imageOf(t, "/configs", archive(t, file("configs/a", "forged"))).RawManifest()

@@ -7,7 +7,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
-// Progress has the compressed bytes of all layers while they come and at the end, and begins anew with each call.
+// Progress counts the compressed bytes of all layers and starts over with each call.
 func TestProgress(t *testing.T) {
 	first := gzipped(t, archive(t, file("configs/a", noise(1<<20))))
 	second := gzipped(t, archive(t, file("configs/b", noise(100))))

@@ -15,7 +15,7 @@ import (
 	"github.com/operator-framework/operator-registry/pkg/sqlite/migrations"
 )
 
-// TestOwnSchemas accepts what opm has ever made, from nothing and from a later version.
+// TestOwnSchemas accepts the schemas of all versions of opm, new and migrated ones.
 func TestOwnSchemas(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -64,7 +64,7 @@ func checkFile(t *testing.T, version int, file string) {
 	}
 }
 
-// TestForeignSchemas has databases whose schemas make SQLite compute for a stranger. What they have it compute here is little.
+// TestForeignSchemas has databases whose schemas make SQLite evaluate foreign expressions; short ones here.
 func TestForeignSchemas(t *testing.T) {
 	const refused = `the definition of "x" has more than names, types and keys, such as a CHECK or an expression: push an index built by opm`
 	index := func(statement string) []string { return []string{"CREATE TABLE y(a TEXT, b TEXT)", statement} }
@@ -120,7 +120,7 @@ func TestForeignSchemas(t *testing.T) {
 	}
 }
 
-// TestOneConversion has a second conversion wait for the first, and no longer than it may.
+// TestOneConversion checks that a second conversion waits for the first until its context ends.
 func TestOneConversion(t *testing.T) {
 	s := newScratch(t)
 	if err := os.WriteFile(filepath.Join(s.dir, "index.db"), legacyIndex(t), 0o600); err != nil {

@@ -26,7 +26,7 @@ func imageLayer(t testing.TB, blob []byte) v1.Layer {
 	return static.NewLayer(blob, types.OCILayer)
 }
 
-// alter returns a registry's wrapper that answers GETs of paths with suffix by what change makes of the right answer.
+// alter wraps a registry. It passes responses to GETs of paths with suffix through change.
 func alter(suffix *string, change func(http.ResponseWriter, []byte)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,15 +42,15 @@ func alter(suffix *string, change func(http.ResponseWriter, []byte)) func(http.H
 	}
 }
 
-// noise returns size bytes that no compression makes smaller, so that layers exceed all buffers.
+// noise returns size incompressible bytes, so that layers exceed all buffers.
 func noise(size int) string {
 	content := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(content)
 	return string(content)
 }
 
-// TestSpoiltTransfer has images that are sound, so that no error may blame them.
-func TestSpoiltTransfer(t *testing.T) {
+// TestDamagedTransfer has valid images, so no error may blame them.
+func TestDamagedTransfer(t *testing.T) {
 	flip := func(at int) func(http.ResponseWriter, []byte) {
 		return func(w http.ResponseWriter, body []byte) {
 			body = append([]byte(nil), body...)
@@ -125,7 +125,7 @@ func TestSpoiltTransfer(t *testing.T) {
 	}
 }
 
-func TestSpoiltManifest(t *testing.T) {
+func TestDamagedManifest(t *testing.T) {
 	var altered string
 	change := func(w http.ResponseWriter, body []byte) { fmt.Fprintf(w, "%s ", body) }
 	ref := push(t, testregistry.Start(t, alter(&altered, change)), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
@@ -170,7 +170,7 @@ func TestNoRegistry(t *testing.T) {
 	checkError(t, err, "reading the manifest: registry "+host+" cannot be reached: connect: connection refused", false)
 }
 
-// TestLocalFault has a fault of this machine (the directory is gone), which must not be blamed on the image.
+// TestLocalFault has a local fault, a deleted directory, which must not be blamed on the image.
 func TestLocalFault(t *testing.T) {
 	ref := push(t, testregistry.Start(t, nil), imageOf(t, "/configs", archive(t, file("configs/a", "a"))))
 	s := newScratch(t)

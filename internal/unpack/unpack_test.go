@@ -144,7 +144,7 @@ func TestIndex(t *testing.T) {
 	checkError(t, err, "its image index lists no image", true)
 }
 
-// indexOf has the children, of no platform where none is given; an entry that is no image has children of its own.
+// indexOf returns an index of the children; a child that is not an image is a nested index.
 func indexOf(mediaType types.MediaType, children ...mutate.IndexAddendum) v1.ImageIndex {
 	return mutate.AppendManifests(mutate.IndexMediaType(empty.Index, mediaType), children...)
 }
@@ -201,8 +201,8 @@ func TestNestedIndexes(t *testing.T) {
 	}
 }
 
-// TestAgain unpacks to a root where an earlier attempt left something.
-func TestAgain(t *testing.T) {
+// TestRemovesEarlierFiles unpacks to a root with files of an earlier attempt.
+func TestRemovesEarlierFiles(t *testing.T) {
 	host := registry.Start(t, nil)
 	s := newScratch(t)
 	for _, name := range []string{"old", "d", "foo"} {
@@ -240,7 +240,7 @@ func pushIndex(t *testing.T, host string, index v1.ImageIndex) name.Digest {
 	return tag.Context().Digest(digest.String())
 }
 
-// TestArchives gives the verdict on each archive of testdata/archives: what it says and, where it is fit, its files.
+// TestArchives checks the error or the files of each archive of testdata/archives.
 func TestArchives(t *testing.T) {
 	host := registry.Start(t, nil)
 	const sparse = "configs/foo/more.json is a sparse file, which is not supported: pack it without --sparse"
@@ -298,7 +298,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// plain returns the archive without its compression, as far as that goes.
+// plain returns the decompressed archive, up to an error.
 func plain(t *testing.T, layer []byte) []byte {
 	t.Helper()
 	reader, err := gzip.NewReader(bytes.NewReader(layer))
@@ -312,7 +312,7 @@ func plain(t *testing.T, layer []byte) []byte {
 	return content
 }
 
-// formOf is the verdict on an archive in that form.
+// formOf returns the expected result of an archive in that form.
 func formOf(form, want string) string {
 	if form == "plain" {
 		return strings.ReplaceAll(want, "gzip stream is", "tar archive is")
@@ -374,7 +374,7 @@ func TestOtherImages(t *testing.T) {
 	}
 }
 
-// TestForeignLayer is about server-side request forgery: the image must not choose which hosts catalogd talks to.
+// TestForeignLayer prevents server-side request forgery: an image must not choose hosts for catalogd's requests.
 func TestForeignLayer(t *testing.T) {
 	var asked atomic.Bool
 	other := registry.Start(t, func(http.Handler) http.Handler {

@@ -33,7 +33,7 @@ func (Kind) NewList() client.ObjectList { return &v1beta1.CatalogSourceList{} }
 // Finalizer returns the finalizer that keeps a CatalogSource until its content is gone.
 func (Kind) Finalizer() string { return v1beta1.CleanupFinalizer }
 
-// Source returns what a CatalogSource asks for and reports. It shares the labels and conditions of the object.
+// Source returns the spec and the status of a CatalogSource. It shares the labels and conditions of the object.
 func (Kind) Source(object client.Object) source.Source {
 	c := object.(*v1beta1.CatalogSource)
 	return source.Source{
@@ -147,7 +147,7 @@ func statusOf(s v1beta1.CatalogSourceStatus) source.Status {
 	return out
 }
 
-// SetStatus makes the status of a CatalogSource say s.
+// SetStatus sets the status of a CatalogSource to s.
 func (Kind) SetStatus(object client.Object, s source.Status) {
 	out := &object.(*v1beta1.CatalogSource).Status
 	out.ObservedGeneration, out.Conditions = s.Generation, slices.Clone(s.Conditions)

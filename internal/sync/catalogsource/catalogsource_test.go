@@ -43,7 +43,7 @@ func fill(v reflect.Value, n *int64) {
 	}
 }
 
-// A status that lost a field on its way would be written again by every pass. It fails for a field that no pass knows.
+// If the round trip dropped a field of a status, every pass would write it again.
 func TestStatusSurvivesRoundTrip(t *testing.T) {
 	var want, got v1beta1.CatalogSource
 	var n int64

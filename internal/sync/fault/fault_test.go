@@ -40,7 +40,7 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// Every kind has a reason: one that is forgotten would leave Ready without.
+// Every kind of registry error has a condition reason.
 func TestRegistryReasons(t *testing.T) {
 	for _, kind := range []registry.Kind{
 		registry.Unreachable, registry.Unauthorized, registry.NotFound, registry.RateLimited, registry.Answered, registry.Untrusted,

@@ -73,8 +73,8 @@ func (b *packageBuilder) build(name string) *v1beta1.OperatorPackage {
 	return pkg
 }
 
-// TestBuildPackageSample compares every package of the sample catalog with a golden file, so that no change goes unseen.
-// Whether each field is what OLM's packageserver makes of the same catalog, e2e checks with code of its own.
+// TestBuildPackageSample compares every package of the sample catalog with a golden file. e2e compares them with OLM's
+// packageserver.
 func TestBuildPackageSample(t *testing.T) {
 	b := newBuilder(t, sampleCatalog(t))
 	packages := b.snapshot.Packages()
@@ -109,7 +109,7 @@ func TestBuildPackageSample(t *testing.T) {
 
 type object = map[string]any
 
-// blobsOf is a catalog file.
+// blobsOf returns a catalog file.
 func blobsOf(t *testing.T, blobs ...object) map[string]string {
 	t.Helper()
 	var b strings.Builder
@@ -129,7 +129,7 @@ func channelBlob(pkg, name string, entries ...object) object {
 	return object{"schema": "olm.channel", "package": pkg, "name": name, "entries": entries}
 }
 
-// bundleBlob is the bundle <pkg>.v<version>. metadata is its olm.csv.metadata; nil: it has none.
+// bundleBlob returns the bundle <pkg>.v<version>. metadata is its olm.csv.metadata; nil: none.
 func bundleBlob(pkg, version string, metadata object, more ...object) object {
 	properties := []object{{"type": "olm.package", "value": object{"packageName": pkg, "version": version}}}
 	if metadata != nil {
@@ -355,7 +355,7 @@ func TestBuildPackageIcon(t *testing.T) {
 	}
 }
 
-// The hash changes with all that an object is made from, and with nothing else.
+// The hash covers everything that an object is built from, and nothing else.
 func TestContentHash(t *testing.T) {
 	version := store.PackageVersion{Name: "foo", Hash: "12"}
 	base := func() (Publisher, source.Source) {

@@ -43,11 +43,11 @@ type Publisher struct {
 	IsRefused func(error) bool // whether a write failed since this replica does not lead; nil: never
 }
 
-// Progress hears how far publishing is.
+// Progress receives the progress of publishing.
 type Progress interface {
 	Total(packages int)
-	Publishing(ctx context.Context) // something is written
-	Published()                     // one more package is up to date
+	Publishing(ctx context.Context) // a package must be written
+	Published()                     // another package is up to date
 }
 
 // Publish creates, updates and deletes the OperatorPackages that differ from the content of snap. While it is unknown

@@ -14,7 +14,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// damage alters what the store says of the packages of the snapshot, wherever a text is in it.
+// damage damages the snapshot's validation file wherever it has a text.
 func (b *packageBuilder) damage(text string) {
 	b.t.Helper()
 	name := filepath.Join(b.dir, "snapshots", b.snapshot.Key(), "packages")

@@ -11,8 +11,8 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// The reference catalog must use every field of an OperatorPackage: a change to how a field is made would leave the
-// revision, and so the objects of earlier releases, as they were.
+// The reference catalog must use every field of an OperatorPackage. Otherwise a change to a field would not change the
+// revision, and objects of earlier releases would stay stale.
 func TestReferenceUsesEveryField(t *testing.T) {
 	used := map[string]bool{}
 	var errs []string
@@ -36,7 +36,7 @@ func TestReferenceUsesEveryField(t *testing.T) {
 	}
 }
 
-// noteFields notes the fields below v, and whether they are set anywhere.
+// noteFields records the fields below v and whether any value sets them.
 func noteFields(used map[string]bool, path string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -70,7 +70,7 @@ func noteFields(used map[string]bool, path string, v reflect.Value) {
 	}
 }
 
-// Every process has the same revision, until the builder makes something else of the reference catalog.
+// The revision is the same in every process and follows the code of the builder.
 func TestRevisionFollowsBuilder(t *testing.T) {
 	wantEqual(t, "the revision", revisionOf(buildReference()), revision())
 	seen := map[string]string{revision(): "the unchanged builder"}

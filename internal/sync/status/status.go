@@ -1,4 +1,4 @@
-// Package status turns what a pass found into the status of a catalog and into events. Its functions are pure: the same
+// Package status turns the results of a pass into the status of a catalog and into events. Its functions are pure: the same
 // source and results make the same status, whatever the kind of the object.
 package status
 
@@ -16,7 +16,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 )
 
-// Results are what the steps of a pass found.
+// Results are the results of the steps of a pass.
 type Results struct {
 	Image     Image
 	Fault     error    // why the image was not polled or unpacked
@@ -29,7 +29,7 @@ type Results struct {
 	Packages  Packages
 }
 
-// Image is the image that is meant.
+// Image is the resolved image.
 type Image struct {
 	Ref        string // empty: the template could not be resolved
 	Unresolved error  // why not
