@@ -31,5 +31,5 @@ func Digest(ctx context.Context, ref name.Reference, opts ...remote.Option) (nam
 // those of Digest.
 func Check(ctx context.Context, ref name.Digest, opts ...remote.Option) error {
 	_, err := remote.Head(ref, append([]remote.Option{remote.WithContext(ctx)}, opts...)...)
-	return registry.Explain("asking for it", ref, err)
+	return registry.Explain("requesting the manifest", ref, err)
 }

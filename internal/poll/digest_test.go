@@ -230,7 +230,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("got %v after %v", err, asked)
 	}
 	err := Check(t.Context(), ref("gone"))
-	if want := "asking for it: registry " + host + " has no such image or tag (404 Not Found)"; err == nil || err.Error() != want {
+	if want := "requesting the manifest: registry " + host + " has no such image or tag (404 Not Found)"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

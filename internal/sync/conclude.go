@@ -75,8 +75,11 @@ func (e *Engine) numbersOf(served store.Catalog, ok bool) *status.Served {
 	}
 	info := served.Snapshot.Info()
 	return &status.Served{
-		Digest: info.Digest, Endpoint: served.Endpoint, URL: e.baseURL(served.Name), Since: served.Since, UnpackedAt: info.UnpackedAt,
-		Channels: info.Channels, Bundles: info.Bundles, Blobs: info.Blobs, Bytes: info.Bytes,
+		Digest: info.Digest, URL: e.baseURL(served.Name), Since: served.Since,
+		Content: source.Content{
+			Channels: info.Channels, Bundles: info.Bundles, Blobs: info.Blobs, Bytes: info.Bytes,
+			Endpoint: served.Endpoint, UnpackedAt: info.UnpackedAt,
+		},
 	}
 }
 

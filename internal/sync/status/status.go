@@ -35,13 +35,12 @@ type Image struct {
 	Unresolved error  // why not
 }
 
-// Served is the served content in numbers.
+// Served is the served content.
 type Served struct {
-	Digest, Endpoint         string
-	URL                      string // of the catalog
-	Since, UnpackedAt        time.Time
-	Channels, Bundles, Blobs int
-	Bytes                    int64
+	Digest  string
+	URL     string // of the catalog
+	Since   time.Time
+	Content source.Content // without packages
 }
 
 // Packages are the results of publishing.
@@ -176,17 +175,14 @@ func (s *conclusion) setContent() {
 	if s.Digest != served.Digest || served.Since.After(s.Changed) {
 		s.Changed = served.Since
 	}
-	content := &source.Content{
-		Packages: packages.Published,
-		Channels: served.Channels, Bundles: served.Bundles, Blobs: served.Blobs, Bytes: served.Bytes,
-		Endpoint: served.Endpoint, UnpackedAt: served.UnpackedAt,
-		Invalid: firstInvalid(packages.Invalid), InvalidCount: len(packages.Invalid),
-	}
+	content := served.Content
+	content.Packages = packages.Published
+	content.Invalid, content.InvalidCount = firstInvalid(packages.Invalid), len(packages.Invalid)
 	if was := s.src.Observed; packages.NotValidated && was.Content != nil && was.Digest == served.Digest { // still true
 		content.Packages = was.Content.Packages
 		content.Invalid, content.InvalidCount = was.Content.Invalid, was.Content.InvalidCount
 	}
-	s.Digest, s.URL, s.Content = served.Digest, served.URL, content
+	s.Digest, s.URL, s.Content = served.Digest, served.URL, &content
 }
 
 func firstInvalid(all []source.InvalidPackage) []source.InvalidPackage {

@@ -124,7 +124,7 @@ func TestConcluded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			src := source.Source{Name: "cat", Generation: 3, Image: source.Image{Ref: image}}
-			content := &Served{Digest: digest, URL: "u", Since: since, Bundles: 2}
+			content := &Served{Digest: digest, URL: "u", Since: since, Content: source.Content{Bundles: 2}}
 			want := map[string]string{}
 			base := unserved
 			if test.served {
