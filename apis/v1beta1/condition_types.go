@@ -38,13 +38,13 @@ const (
 	AvailableReason                = "Available"                // the catalog is served
 	UnavailableReason              = "Unavailable"              // no content has been unpacked yet
 	UserSpecifiedUnavailableReason = "UserSpecifiedUnavailable" // spec.availability is Unavailable
-	UnpackingReason                = "Unpacking"                // a new catalog's image is being unpacked, or its packages are being validated
+	UnpackingReason                = "Unpacking"                // a new catalog is being unpacked, or its packages are being validated
 	SucceededReason                = "Succeeded"                // the last poll succeeded, and so did unpacking a new digest
-	RetryingReason                 = "Retrying"                 // the last attempt failed with an error that may pass, such as a timeout
-	BlockedReason                  = "Blocked"                  // the last attempt failed; only a change of the object or the image can help
+	RetryingReason                 = "Retrying"                 // the last attempt failed with a temporary error, such as a timeout
+	BlockedReason                  = "Blocked"                  // the last attempt failed; only another object or image can help
 	SuspendedReason                = "Suspended"                // spec.suspend is true
 	SyncedReason                   = "Synced"                   // each package of the content has a current OperatorPackage
-	InvalidPackagesReason          = "InvalidPackages"          // as Synced, but invalid packages are not published; status.content lists them
+	InvalidPackagesReason          = "InvalidPackages"          // as Synced, but without invalid packages; status.content lists them
 	SyncFailedReason               = "SyncFailed"               // writing an OperatorPackage failed; catalogd retries
 	AllTemplatesResolvedReason     = "AllTemplatesResolved"     // the image template was resolved
 	UnableToResolveReason          = "UnableToResolve"          // the template has an unknown variable, or one without a value on this cluster
