@@ -40,27 +40,15 @@ const channelsQuery = `query($name: String!, $catalog: String!) { package(name: 
 // readChannels returns channels of a package, the requested or the default channel first. If several catalogs have the package, it uses the one with the
 // highest priority and names the others on the error stream.
 func readChannels(ctx context.Context, s *session.Session, req channelsRequest) ([]channelDetails, error) {
-	found, err := lookup.ExistingPackages(ctx, s, req.Package, req.Catalog)
+	type pkg struct {
+		DefaultChannel content.Named
+		Channels       []channelDetails
+	}
+	p, found, err := queryPackage[pkg](ctx, s, &req.Scope, channelsQuery)
 	if err != nil {
 		return nil, err
 	}
-	first := found[0]
-	req.Package, req.Catalog = first.Name, first.Catalog.Name
-	name := cmp.Or(req.Channel, first.DefaultChannel.Name)
-	var answer struct {
-		Package *struct {
-			DefaultChannel content.Named
-			Channels       []channelDetails
-		}
-	}
-	variables := map[string]any{"name": req.Package, "catalog": req.Catalog}
-	if err := first.Service.Query(ctx, "", "", channelsQuery, variables, &answer); err != nil {
-		return nil, err
-	}
-	p := answer.Package
-	if p == nil { // removed just now
-		return nil, lookup.NoPackage(ctx, s, req.Package, req.Catalog)
-	}
+	name := cmp.Or(req.Channel, p.DefaultChannel.Name)
 	var names []string
 	for i := range p.Channels {
 		c := &p.Channels[i]

@@ -2,6 +2,7 @@
 package packages
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -43,6 +44,25 @@ func onePackage(use string, flags ...string) cobra.PositionalArgs {
 		}
 		return tooMany(args[1:], "specify one package"+hint)
 	}
+}
+
+// queryPackage runs a query on a package in the catalog with the highest priority, and sets the scope to it. It also returns the packages of
+// this name in all catalogs.
+func queryPackage[T any](ctx context.Context, s *session.Session, scope *lookup.Scope, query string) (*T, []lookup.Package, error) {
+	found, err := lookup.ExistingPackages(ctx, s, scope.Package, scope.Catalog)
+	if err != nil {
+		return nil, nil, err
+	}
+	scope.Package, scope.Catalog = found[0].Name, found[0].Catalog.Name
+	var answer struct{ Package *T }
+	variables := map[string]any{"name": scope.Package, "catalog": scope.Catalog}
+	if err := found[0].Service.Query(ctx, "", "", query, variables, &answer); err != nil {
+		return nil, nil, err
+	}
+	if answer.Package == nil { // removed just now
+		return nil, nil, lookup.NoPackage(ctx, s, scope.Package, scope.Catalog)
+	}
+	return answer.Package, found, nil
 }
 
 // tooMany returns the error of arguments that a command does not take.

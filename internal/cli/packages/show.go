@@ -154,30 +154,20 @@ const packageQuery = `query($name: String!, $catalog: String!) { package(name: $
 
 // show reads a package and one of its bundles.
 func show(ctx context.Context, s *session.Session, req showRequest) (*packageDetails, error) {
-	found, err := lookup.ExistingPackages(ctx, s, req.Package, req.Catalog)
+	p, found, err := queryPackage[packageDetails](ctx, s, &req.Scope, packageQuery)
 	if err != nil {
 		return nil, err
 	}
-	first := found[0]
-	req.Package, req.Catalog = first.Name, first.Catalog.Name
-	var answer struct{ Package *packageDetails }
-	variables := map[string]any{"name": req.Package, "catalog": req.Catalog}
-	if err := first.Service.Query(ctx, "", "", packageQuery, variables, &answer); err != nil {
-		return nil, err
-	}
-	p := answer.Package
-	if p == nil { // removed just now
-		return nil, lookup.NoPackage(ctx, s, req.Package, req.Catalog)
-	}
+	service := found[0].Service
 	slices.SortStableFunc(p.Channels, func(a, b channelHead) int { return compareNames(a.Name, b.Name) })
 	for _, other := range found[1:] {
 		p.Also = append(p.Also, otherCatalog{content.Named{Name: other.Catalog.Name}, other.Version})
 	}
-	name, err := bundleName(ctx, first.Service, p, req)
+	name, err := bundleName(ctx, service, p, req)
 	if err != nil {
 		return nil, err
 	}
-	if p.Bundle, err = readBundle(ctx, first.Service, req.Scope, name); err != nil {
+	if p.Bundle, err = readBundle(ctx, service, req.Scope, name); err != nil {
 		return nil, err
 	}
 	if csv := p.Bundle.CSV; csv != nil { // the package's fields are those of the default channel's head
