@@ -1,15 +1,14 @@
 package scan
 
-// blockScalar writes the literal or folded scalar whose header is at pos, in a collection in column n. It moves
-// to the next content.
+// blockScalar writes the literal scalar whose header is at pos, in a collection in column n. It moves to the next
+// content.
 func (t *yamlText) blockScalar(n int) bool {
-	folded := t.in[t.pos] == '>'
 	indent, chomp, ok := t.blockHeader(n)
 	if !ok {
 		return false
 	}
 	t.out = append(t.out, '"')
-	empty, wasBlank, breaks := true, true, 0 // breaks counts pending line breaks
+	empty, breaks := true, 0 // breaks counts pending line breaks
 	for t.pos < len(t.in) {
 		start := t.pos
 		for t.pos < start+indent && t.in[t.pos] == ' ' {
@@ -24,14 +23,9 @@ func (t *yamlText) blockScalar(n int) bool {
 			t.pos = start
 			break
 		}
-		blank := isBlank(t.in[t.pos])
-		if folded && !wasBlank && !blank {
-			t.fold(breaks)
-		} else {
-			t.breaks(breaks)
-		}
+		t.breaks(breaks)
 		t.line()
-		empty, wasBlank, breaks = false, blank, 1
+		empty, breaks = false, 1
 	}
 	if chomp == '+' {
 		t.breaks(breaks)
@@ -56,28 +50,27 @@ func (t *yamlText) line() {
 	}
 }
 
-// blockHeader reads the header of a block scalar in a collection in column n, and moves to the next line. indent
-// is the explicit indentation or that of the text. chomp is the chomping indicator, 0 without one.
+// blockHeader reads the header of a literal scalar in a collection in column n, and moves to the next line. indent is
+// the explicit indentation or that of the text. chomp is the chomping indicator, 0 without one.
 func (t *yamlText) blockHeader(n int) (indent int, chomp byte, ok bool) {
-	for t.pos++; ; t.pos++ {
-		switch c := t.in[t.pos]; {
-		case (c == '+' || c == '-') && chomp == 0:
-			chomp = c
-		case c >= '1' && c <= '9' && indent == 0:
-			indent = n + int(c-'0')
-		default:
-			t.skipSpaces()
-			if t.in[t.pos] != '\n' {
-				return 0, 0, false
-			}
-			t.pos++
-			if indent == 0 {
-				indent, ok = t.blockIndent(n)
-				return indent, chomp, ok
-			}
-			return indent, chomp, true
-		}
+	t.pos++
+	if c := t.in[t.pos]; c >= '1' && c <= '9' {
+		indent = n + int(c-'0')
+		t.pos++
 	}
+	if c := t.in[t.pos]; c == '-' || c == '+' {
+		chomp = c
+		t.pos++
+	}
+	if t.in[t.pos] != '\n' {
+		return 0, 0, false
+	}
+	t.pos++
+	if indent == 0 {
+		indent, ok = t.blockIndent(n)
+		return indent, chomp, ok
+	}
+	return indent, chomp, true
 }
 
 // blockIndent returns the indentation of the block scalar at pos: that of its first nonempty line, else n+1.

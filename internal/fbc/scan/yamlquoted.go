@@ -2,23 +2,6 @@ package scan
 
 import "bytes"
 
-// endOfQuoted returns the position after the quoted scalar that begins at i, or of the end of the line.
-func endOfQuoted(in []byte, i int) int {
-	quote := in[i]
-	for i++; in[i] != '\n'; i++ {
-		switch {
-		case in[i] == '\\' && quote == '"' && in[i+1] != '\n':
-			i++
-		case in[i] != quote:
-		case quote == '\'' && in[i+1] == '\'':
-			i++
-		default:
-			return i + 1
-		}
-	}
-	return i
-}
-
 // quoted writes the quoted scalar at pos and moves behind it.
 func (t *yamlText) quoted(quote byte) bool {
 	t.out = append(t.out, '"')
@@ -86,13 +69,6 @@ func (t *yamlText) escape() bool {
 	case '"', '\\', 'n', 't':
 		t.out = append(t.out, '\\', c)
 		return true
-	case '\n':
-		t.pos--
-		breaks, ok := t.skipBreaks()
-		if ok {
-			t.breaks(breaks - 1)
-		}
-		return ok
 	case ' ':
 		t.out = append(t.out, c)
 		return true

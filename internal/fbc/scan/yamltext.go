@@ -8,13 +8,13 @@ import (
 const (
 	// maxTextDepth limits the nesting for yamlText.
 	maxTextDepth = 1000
-	// maxTextKey limits a key with its quotes, in bytes, for yamlText. The library has a limit of 1024 characters.
+	// maxTextKey limits a key, in bytes, for yamlText. The library has a limit of 1024 characters.
 	maxTextKey = 1000
 )
 
 // yamlText converts a YAML document to compact JSON in one pass, with the same result as yamlWriter. It supports
-// the usual syntax of catalogs: block mappings and sequences, all styles of scalars, comments, empty flow
-// collections. For everything else, and for errors, its methods return false.
+// the syntax that programs write catalogs in: block mappings and sequences, plain, quoted and literal scalars,
+// comments, empty flow collections. For everything else, and for errors, its methods return false.
 //
 // Columns are those of libyaml's scanner: a collection has the column of its first key or dash, and the scalars
 // in it have a greater one.
@@ -125,7 +125,7 @@ func (t *yamlText) sequence(n int, keyGoesOn bool) bool {
 		dash := t.pos
 		t.pos++
 		t.skipSpaces()
-		if !t.item(n, n+t.pos-dash) {
+		if !t.block(n, n+t.pos-dash) { // declines an item on another line
 			return false
 		}
 		if t.col != n || !t.atDash() {
@@ -157,21 +157,6 @@ func (t *yamlText) value(n int) bool {
 	return true
 }
 
-// item writes an item of the sequence in column n. pos is in column m, behind the dash and blanks.
-func (t *yamlText) item(n, m int) bool {
-	if c := t.in[t.pos]; c != '\n' && c != '#' {
-		return t.block(n, m)
-	}
-	if !t.endLine() {
-		return false
-	}
-	if t.col > n {
-		return t.block(n, t.col)
-	}
-	t.out = append(t.out, "null"...)
-	return true
-}
-
 // block writes the node at pos, in column m, of a collection in column n. The node may be a block collection.
 func (t *yamlText) block(n, m int) bool {
 	if t.atDash() {
@@ -188,7 +173,7 @@ func (t *yamlText) scalar(n int) bool {
 	switch c := t.in[t.pos]; c {
 	case '"', '\'':
 		return t.quoted(c) && t.endLine()
-	case '|', '>':
+	case '|':
 		return t.blockScalar(n)
 	case '[', '{':
 		return t.emptyCollection() && t.endLine()
@@ -201,62 +186,30 @@ func (t *yamlText) atDash() bool {
 	return t.in[t.pos] == '-' && isBlank(t.in[t.pos+1])
 }
 
-// atKey reports whether the key of a block mapping begins at pos.
+// atKey reports whether a plain key of a block mapping begins at pos.
 func (t *yamlText) atKey() bool {
-	end := t.pos
-	if c := t.in[t.pos]; c == '"' || c == '\'' {
-		end = endOfQuoted(t.in, t.pos)
-	} else if isPlainStart(t.in, t.pos) {
-		_, end = endOfPlain(t.in, t.pos)
+	if !isPlainStart(t.in, t.pos) {
+		return false
 	}
+	_, end := endOfPlain(t.in, t.pos)
 	return t.in[end] == ':' && isBlank(t.in[end+1])
 }
 
-// key writes the key at pos as a string, and moves to its colon.
+// key writes the plain key at pos, and moves to its colon. It declines keys that are not strings.
 func (t *yamlText) key() bool {
 	start, outStart := t.pos, len(t.out)
-	if c := t.in[t.pos]; c == '"' || c == '\'' {
-		if !t.quoted(c) {
-			return false
-		}
-	} else {
-		if !isPlainStart(t.in, t.pos) {
-			return false
-		}
-		end, stop := endOfPlain(t.in, t.pos)
-		if end != stop || !t.plainText(start, end) {
-			return false
-		}
-		t.pos = end
-		if !t.quoteKey(outStart) {
-			return false
-		}
+	if !t.atKey() {
+		return false
 	}
-	return t.in[t.pos] == ':' && isBlank(t.in[t.pos+1]) &&
-		t.pos-start <= maxTextKey && bytes.IndexByte(t.in[start:t.pos], '\n') < 0
-}
-
-// quoteKey makes a string of the key in t.out[start:], which may be a number or a boolean. It declines null.
-func (t *yamlText) quoteKey(start int) bool {
-	if t.out[start] == '"' {
-		return true
-	}
-	t.out = append(t.out, '"', '"')
-	copy(t.out[start+1:], t.out[start:len(t.out)-2])
-	t.out[start] = '"'
-	return string(t.out[start:]) != `"null"`
+	end, stop := endOfPlain(t.in, start)
+	t.pos = end
+	return end == stop && end-start <= maxTextKey && t.plainText(start, end) && t.out[outStart] == '"'
 }
 
 // emptyCollection writes the empty flow collection at pos, and moves behind it.
 func (t *yamlText) emptyCollection() bool {
-	open := t.in[t.pos]
-	end := open + 2 // ']' or '}'
-	t.pos++
-	t.skipSpaces()
-	if t.in[t.pos] != end {
-		return false
-	}
-	t.pos++
-	t.out = append(t.out, open, end)
-	return true
+	text := t.in[t.pos : t.pos+2]
+	t.out = append(t.out, text...)
+	t.pos += 2
+	return string(text) == "[]" || string(text) == "{}"
 }

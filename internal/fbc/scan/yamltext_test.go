@@ -227,16 +227,14 @@ func BenchmarkYAML(b *testing.B) {
 // takenTexts are texts that yamlText supports, including edge cases.
 var takenTexts = []string{
 	"", "\n", "# c\n", "---\n", "--- \n---\n", "--- # c\na: 1\n", "a: 1", "a:", "a: b\n---", "  a: 1\n  b: 2\n",
-	"a:\n- b\n- c\nd:\n  - e\n  - - f\n    - g\n  - h: i\n    j: k\n  -\n  -   l:\n", "a:\n-\n- \nb:\n", "a:\n  -\n    - b\n  -\n    c: d\n",
+	"a:\n- b\n- c\nd:\n  - e\n  - - f\n    - g\n  - h: i\n    j: k\n  -   l:\n",
 	"a: b\n c\n\n d # e\n", "a: b #c\ne: f#g\n# h\n\n  # i\nj: k\n", "a:\n  b\n  c\n", "a:\n  \"b\n  c\"\n",
 	"a: :8080\nb: ?c\nd: -e\nf: --g\nh: http://i\n",
-	"a: \"b\n  c\n\n  d \\\n  \\ e\\n\\t\"\n", "a: \"b \\\n\n  c\\\n\"\n", "a: 'b\n\n  ''c'' \"d\"\\\n  '\n",
-	"\"a\": 'b'\n'c': \"d\" # e\n",
-	"a: |\n  b\n   c\n\n  d\n\nb: |-\n  e\nc: |+\n  f\n\n", "a: >\n  b\n  c\n   d\n\n  e\n\nf: >-\n  g\n",
-	"a: |2\n    b\n  c\nd: >1-\n e\n  f\n g\n",
-	"a: |\nb: |\n  \"\tc\\\nd: >+\n\ne: 1\n", "a: |\n  b\n # c\nd: e\n", "a:\n- |\n b\n- >\n c\n", "a: |\n  ---\n  b\n",
-	"a: {}\nb: []\nc: { } # d\n",
-	"1: a\ntrue: b\nyes: c\n1.5: d\n0x10: f\n",
+	"a: \"b\n  c\n\n  d\n  \\ e\\n\\t\"\n", "a: 'b\n\n  ''c'' \"d\"\\\n  '\n",
+	"a: 'b'\nc: \"d\" # e\n",
+	"a: |\n  b\n   c\n\n  d\n\nb: |-\n  e\nc: |+\n  f\n\n", "a: |2\n    b\n  c\nd: |1-\n e\n  f\n g\n",
+	"a: |\nb: |\n  \"\tc\\\nd: |-\n\ne: 1\n", "a: |\n  b\n # c\nd: e\n", "a:\n- |\n b\n- |-\n c\n", "a: |\n  ---\n  b\n",
+	"a: {}\nb: []\nc: {} # d\n",
 	"a: 1.10\nb: 0x1F\nc: +1\nd: 1_0\ne: .5\nf: 1e3\ng: 1.2.3\nh: 2020-01-01\ni: -0\nj: .a\nk: 010\nl: 9999999999999999999\n",
 	"a: y\nb: No\nc: OFF\nd: True\ne: NULL\nf: nullable\ng: <\n", "a: \u00e9\u4e2d\n", "schema: s\nname: a\nname: b\n",
 	"a: " + strings.Repeat("b", 2000) + "\n" + strings.Repeat("c", 1000) + ": d\n",
@@ -245,6 +243,10 @@ var takenTexts = []string{
 
 // declinedTexts are valid and invalid texts that yamlText leaves to the library.
 var declinedTexts = []string{
+	"a:\n-\n- \nb:\n", "a:\n  -\n    - b\n  -\n    c: d\n",
+	"a: \"b \\\n  \\ c\"\n", "a: \"b \\\n\n  c\\\n\"\n", "\"a\": b\n", "'a': b\n", "a:\n- \"b\": c\n",
+	"a: >\n  b\n  c\n   d\n\n  e\n\nf: >-\n  g\n", "a: >1-\n e\n  f\n g\n", "a: |-1\n b\n", "a: >+\n\ne: 1\n",
+	"a: { } # d\n", "1: a\n", "true: b\n", "yes: c\n", "1.5: d\n", "0x10: f\n",
 	"~: a\n", "null: a\n", "{null: a}\n", "a: {~: b}\n",
 	"- a\n- b\n", "a\n", "{a: b}\n", "--- c: d\n", "a:\n  - b\n c: d\n", "a: b\n # c\n d\n", "a: b: c\n", "a: b\n  c: d\n", "a: b\n c:\n",
 	"a: b\n  : c\n", "f: - g\n", "a: \"\\/\"\n",
