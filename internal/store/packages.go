@@ -26,17 +26,6 @@ func (s *Snapshot) Packages() []PackageVersion {
 	return out
 }
 
-// ValidNames returns the names of the valid packages, sorted; none before the validation.
-func (s *Snapshot) ValidNames() []string {
-	var out []string
-	for v, r := range s.records() {
-		if r.valid() {
-			out = append(out, string(v.name(r)))
-		}
-	}
-	return out
-}
-
 // PackageHash returns the hash of a package, valid or not, as in PackageVersion; "" if it is missing or not validated.
 func (s *Snapshot) PackageHash(name string) string {
 	if _, r, ok := s.record(name); ok {

@@ -128,8 +128,11 @@ func (s *source) validNames() []string {
 	if names, ok := s.r.Cache.get(key); ok {
 		return names.([]string)
 	}
-	validated := s.snapshot.Validated() // before ValidNames, because validation may finish in between
-	names := s.snapshot.ValidNames()
+	validated := s.snapshot.Validated() // before Packages, because validation may finish in between
+	var names []string
+	for _, pkg := range s.snapshot.Packages() {
+		names = append(names, pkg.Name)
+	}
 	if validated {
 		s.note(key, names, sizeOfTexts(names))
 	}
