@@ -113,7 +113,7 @@ func TestReplicaAlerts(t *testing.T) {
 		r.api.set(func(*http.Request) gateVerdict { return gateVerdict{breaks: true} })
 	}
 	want["CatalogdNoLeader"] = []string{""}
-	eventually.Succeeds(t, "that nobody leads has its alert", got.fired(p, want))
+	eventually.Succeeds(t, "CatalogdNoLeader fires", got.fired(p, want))
 	for _, r := range f.replicas {
 		r.api.set(nil)
 	}

@@ -246,7 +246,7 @@ func TestHostileArchives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			report := lintArchive(t, host+"/broken/"+strings.TrimSuffix(name, ".tar.gz"), file)
 			if refused := report.Errors() > 0; refused == accepted[name] || refused != report.Refused {
-				t.Errorf("accepted is to be %t; got %+v", accepted[name], report)
+				t.Errorf("accepted: want %t; got %+v", accepted[name], report)
 			}
 		})
 	}

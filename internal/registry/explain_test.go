@@ -66,7 +66,7 @@ func wantsCertificate(ca *authority, version uint16) func(*tls.Config) {
 	}
 }
 
-// fault is a registry that fails, and how it is to be explained. HOST in texts stands for its address.
+// fault is a failing registry and the expected explanation. HOST in texts stands for its address.
 type fault struct {
 	host   string
 	access Access

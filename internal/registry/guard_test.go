@@ -103,7 +103,7 @@ func TestRedirectsInwards(t *testing.T) {
 func TestProxyIsVerified(t *testing.T) {
 	ca := newAuthority(t)
 	image, digest := withImage(t)
-	registry := serveTLS(t, newAuthority(t).server(), image) // trusted by nobody
+	registry := serveTLS(t, newAuthority(t).server(), image) // not trusted
 	var got atomic.Value
 	host := serveTLS(t, ca.server(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got.Store(r.Header.Get("Proxy-Authorization"))
@@ -123,7 +123,7 @@ func TestProxyIsVerified(t *testing.T) {
 				t.Errorf("got %v, want an error of kind %s about its certificate", err, Proxy)
 			}
 			if got.Load() != "" {
-				t.Errorf("a proxy that nobody trusts got %v", got.Load())
+				t.Errorf("an untrusted proxy got %v", got.Load())
 			}
 		})
 	}
@@ -175,7 +175,7 @@ func TestLoopbackIsNotDowngraded(t *testing.T) {
 		}
 	}}
 	server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		<-second // until whoever asks grows impatient
+		<-second // until the client gives up
 		return nil, nil
 	}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)

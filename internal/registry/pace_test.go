@@ -151,7 +151,7 @@ func TestPace(t *testing.T) {
 		{"failures in a row", []http.HandlerFunc{status(500, ""), status(502, ""), status(504, "")}, 0, 3 * m},
 		{"failures and a success", []http.HandlerFunc{status(500, ""), status(500, ""), status(200, "")}, 0, 0},
 		{"failures and an answer", []http.HandlerFunc{status(500, ""), status(500, ""), status(401, "")}, 0, 0},
-		{"failures from anew", []http.HandlerFunc{status(500, ""), status(200, ""), status(500, "")}, 0, m},
+		{"failures after a success", []http.HandlerFunc{status(500, ""), status(200, ""), status(500, "")}, 0, m},
 		{"failures, then 429 without", []http.HandlerFunc{status(500, ""), status(500, ""), status(tooMany, "")}, 3 * m, 2 * m},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestPaceOfUnreachable(t *testing.T) {
 	transport := p.wrap(wire, "")
 	for range 2 {
 		if err := ask(t, transport, host); err == nil {
-			t.Fatal("an answer from nobody")
+			t.Fatal("a response without a request")
 		}
 	}
 	asked, advised := p.notBefore(newPaceKey(host, ""))

@@ -137,7 +137,7 @@ func TestWatch(t *testing.T) {
 	}
 	feed.wantDigest(t, second)
 
-	// Whoever comes again is told what it missed, if that is kept; the header wins.
+	// A client that reconnects gets the events that it missed, if they are kept; the header takes precedence.
 	watch(t, base, "Last-Event-ID", digestOf("1")).wantDigest(t, second)
 	watch(t, base+"?since="+digestOf("1")).wantDigest(t, second)
 	watch(t, base+"?since="+digestOf("2"), "Last-Event-ID", digestOf("1")).wantDigest(t, second)
@@ -185,7 +185,7 @@ func TestWatchVersions(t *testing.T) {
 		}
 		again, err := watch(t, base+"?since="+got.id).next()
 		if want := `"previous":"` + version + `","added":[],"changed":[],"removed":[]}`; err != nil || !strings.HasSuffix(again.data, want) {
-			t.Errorf("who comes again: %+v, error %v, want %s", again, err, want)
+			t.Errorf("after reconnecting: %+v, error %v, want %s", again, err, want)
 		}
 	}
 }
@@ -206,7 +206,7 @@ func TestWatchersShareEvents(t *testing.T) {
 	}
 	c.Since = c.Since.Add(time.Hour)
 	if later, err := s.feeds.digestEvent(c, old); err != nil || bytes.Equal(later, first) {
-		t.Errorf("served anew, at another time, it is told as of the first: %s, error %v", later, err)
+		t.Errorf("served again at another time, it has the first time: %s, error %v", later, err)
 	}
 }
 

@@ -279,7 +279,7 @@ func TestDamagedContentIsNotCompressed(t *testing.T) {
 	logged, log := compressNow(t, s, nil)
 	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "catalog=cat") ||
 		!strings.Contains(log, "blob 0 of 1 does not match its hash") {
-		t.Errorf("logged %q, want one line that says what is wrong", log)
+		t.Errorf("logged %q, want one line with the cause", log)
 	}
 	if logged, log = compressNow(t, s, logged); log != "" || len(logged) != 1 {
 		t.Errorf("logged again: %q", log)

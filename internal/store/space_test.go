@@ -152,7 +152,7 @@ func TestCompressedFormsStayWithinLimit(t *testing.T) {
 	s = reopen(t, s, v.dir, newClock(), limited(usage(t, s).Used+10))
 	_, log := compressNow(t, s, nil)
 	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "--storage-limit") {
-		t.Errorf("logged %q, want one line that says why", log)
+		t.Errorf("logged %q, want one line with the cause", log)
 	}
 	wantNames(t, v.path("stage"))
 	wantNames(t, v.path("snapshots", snap.Key()), "catalog.jsonl", "index", "packages", "snapshot.json")

@@ -340,7 +340,7 @@ func TestOpenRefusesAnotherProcess(t *testing.T) {
 	st := stage(t, s, "cat", blobs("in work"))
 	_, err := Open(dir, Options{})
 	if err == nil || !strings.Contains(err.Error(), "another process uses the volume") || !strings.Contains(err.Error(), dir) {
-		t.Fatalf("got error %v, want one that says what to do", err)
+		t.Fatalf("got error %v, want one with the remedy", err)
 	}
 	if _, err := st.Root().Stat("c.json"); err != nil {
 		t.Errorf("the attempt emptied the stage: %v", err)

@@ -22,7 +22,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// faultPackages are enough that a pass over them shows whether it knows an end.
+// faultPackages is the number of packages, large enough that a pass must stop early.
 const faultPackages = 40
 
 // faulty returns a world with a Ready catalog and a controller that reaches the API server through a proxy.

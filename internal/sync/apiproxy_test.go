@@ -30,7 +30,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// apiProxy stands before the real API server, notes what it is asked, and can misbehave.
+// apiProxy forwards requests to the real API server, records them, and can inject faults.
 type apiProxy struct {
 	config *rest.Config // by which it is reached
 

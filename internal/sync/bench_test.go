@@ -70,7 +70,7 @@ func BenchmarkThousandCatalogs(b *testing.B) {
 	}
 }
 
-// simulateHour makes each pass when the one before it said, and returns the polls of each second.
+// simulateHour runs each pass at the time that the one before requested, and returns the polls of each second.
 func simulateHour(w *world, worlds []*world) map[int64]int {
 	polls, end := map[int64]int{}, w.clock.Now().Add(time.Hour)
 	var passes passQueue
@@ -105,7 +105,7 @@ func (q *passQueue) Pop() any {
 	return last
 }
 
-// settleMany makes n catalogs that are served and Ready.
+// settleMany creates n catalogs that are served and Ready.
 func (w *world) settleMany(n int, create func(*world)) []*world {
 	w.t.Helper()
 	worlds := make([]*world, n)
@@ -127,8 +127,8 @@ func (w *world) settleMany(n int, create func(*world)) []*world {
 	return worlds
 }
 
-// readFromCache has the reconciler read as it does in catalogd. It returns the number of reads that are made at the API server
-// all the same.
+// readFromCache makes the reconciler read from a cache, as in catalogd. It returns the number of reads that still reach
+// the API server.
 func (w *world) readFromCache() *atomic.Int64 {
 	w.t.Helper()
 	reads := &atomic.Int64{}
@@ -165,7 +165,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// usage is what this process took so far.
+// usage is the resource usage of this process so far.
 type usage struct {
 	cpu        time.Duration
 	goroutines int

@@ -136,7 +136,7 @@ func TestResolveTrustsStore(t *testing.T) {
 		t.Fatalf("serves %s, want %s", w.servedDigest(), second)
 	}
 	if stale.src.Observed.Digest != first {
-		t.Fatal("the status is to be old")
+		t.Fatal("the status is not the old one")
 	}
 	stale.resolve()
 	stale.unpack()

@@ -11,7 +11,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
-// crowd is a gate of four places and those who want in.
+// crowd is a gate with four slots, and its waiting catalogs.
 type crowd struct {
 	gate
 	t     *testing.T
@@ -80,7 +80,7 @@ func TestGate(t *testing.T) {
 	}
 	c.wantTold("in the end")
 	if len(c.hosts)+len(c.line) != 0 {
-		t.Errorf("remembered, though nobody is in: %v, %v", c.hosts, c.line)
+		t.Errorf("an empty gate remembers %v, %v", c.hosts, c.line)
 	}
 }
 
@@ -115,14 +115,14 @@ func TestGateOffersUnusedSlot(t *testing.T) {
 }
 
 func TestGateNarrow(t *testing.T) {
-	var g gate // nobody is told
+	var g gate // without notification
 	leave, ok := g.enter("a", "a", 1, nil)
 	if _, also := g.enter("b", "b", 1, nil); !ok || also {
 		t.Errorf("got in: %t, %t; want one", ok, also)
 	}
 	leave()
 	if _, ok := g.enter("b", "b", 1, nil); !ok {
-		t.Error("found no place where nobody is")
+		t.Error("an empty gate has no slot")
 	}
 }
 
@@ -143,7 +143,7 @@ func TestUnpackPullsOnce(t *testing.T) {
 	for _, waiting := range []*world{w, other} {
 		status := waiting.source().Status
 		if next := waiting.reconcile(); next != 0 {
-			t.Errorf("comes again in %v, want when it is told", next)
+			t.Errorf("requeued after %v, want a notification", next)
 		}
 		wantEqual(t, "status", status, waiting.source().Status)
 		if entry := w.Polls.Get(waiting.catalog); !entry.Last.IsZero() {

@@ -147,7 +147,7 @@ func TestProgressOfPublishing(t *testing.T) {
 	rec.progress = p
 	rec.publish()
 	if p.phase.Load() != nil {
-		t.Error("nothing is to be published, and it is told of")
+		t.Error("progress of publishing without anything to publish")
 	}
 	w.registry.push("latest", catalogOf(pkg{name: "foo"}, pkg{name: "bar"}))
 	w.requestPoll("now")

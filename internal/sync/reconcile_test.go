@@ -143,7 +143,7 @@ func TestReconcileAfterCrash(t *testing.T) {
 				}
 				heal()
 				if w.servedDigest() != second || w.source().Status.Digest != first {
-					t.Fatal("the new content is to be served, and the status old")
+					t.Fatal("want the new content served and the old status")
 				}
 			}
 			if test.restarted {
@@ -233,7 +233,7 @@ func TestReconcileDamagedSnapshot(t *testing.T) {
 	w.registry.refuse(everything)
 	w.reconcile()
 	if w.served() == "" {
-		t.Fatal("what is damaged is to be served until there is better")
+		t.Fatal("damaged content is not served, although it has no replacement")
 	}
 	w.registry.refuse(nil)
 	w.registry.take()

@@ -83,7 +83,7 @@ func TestScrubReportsDamaged(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	w.again = make(chan event.GenericEvent)
-	w.keeper().scrub(stopped) // returns, though nobody listens
+	w.keeper().scrub(stopped) // returns without a receiver
 }
 
 // TestRegister runs the controller with cache and queue, as catalogd does, and checks which events requeue a catalog.
