@@ -25,9 +25,6 @@ import (
 // responses belong together.
 const DigestHeader = "Catalogd-Digest"
 
-// defaultQueries is the limit of concurrent queries without Config.Limits.
-const defaultQueries = 32
-
 // Catalogs is the served content; *store.Store implements it.
 type Catalogs interface {
 	// Catalog returns the catalog of a name, and whether it exists.
@@ -43,42 +40,22 @@ type Catalogs interface {
 // Polls returns the times of the last and the next poll of a catalog by this process; zero means unknown.
 type Polls func(catalog string) (last, next time.Time)
 
-// Config configures the service. Catalogs and Logger are required.
+// Config configures the service.
 type Config struct {
 	Catalogs    Catalogs
-	Polls       Polls                       // nil: unknown
-	Priority    func(catalog string) int32  // orders equal search results; nil: 0
-	Awaited     func(catalog string) string // the digest that other replicas serve, "" if unknown; nil: there are no others
-	Expected    func() []string             // the catalogs that other replicas serve; nil: there are no others
+	Polls       Polls
+	Priority    func(catalog string) int32  // orders equal search results
+	Awaited     func(catalog string) string // the digest that other replicas serve, "" if unknown
+	Expected    func() []string             // the catalogs that other replicas serve
 	Access      Access                      // nil: everybody may read
-	Limits      *limit.Limits               // nil: limits of its own
-	BaseURL     string                      // scheme and host at which clients reach the service, without a trailing slash
-	Metrics     prometheus.Registerer       // nil: no metrics
-	Tracer      trace.Tracer                // nil: no traces
-	Version     string                      // of this program; default "unknown"
-	APIVersions []string                    // of the kinds that this program serves and writes
-	Done        <-chan struct{}             // closed when the process is about to end, which ends change feeds; nil: never
+	Limits      *limit.Limits
+	BaseURL     string                // scheme and host at which clients reach the service, without a trailing slash
+	Metrics     prometheus.Registerer // nil: no metrics
+	Tracer      trace.Tracer          // nil: no traces
+	Version     string                // of this program; default "unknown"
+	APIVersions []string              // of the kinds that this program serves and writes
+	Done        <-chan struct{}       // closed when the process is about to end, which ends change feeds; nil: never
 	Logger      *slog.Logger
-}
-
-// withDefaults replaces nil functions by functions that return zero values.
-func (c Config) withDefaults() Config {
-	if c.Polls == nil {
-		c.Polls = func(string) (last, next time.Time) { return time.Time{}, time.Time{} }
-	}
-	if c.Priority == nil {
-		c.Priority = func(string) int32 { return 0 }
-	}
-	if c.Awaited == nil {
-		c.Awaited = func(string) string { return "" }
-	}
-	if c.Expected == nil {
-		c.Expected = func() []string { return nil }
-	}
-	if c.Limits == nil {
-		c.Limits = limit.New(defaultQueries)
-	}
-	return c
 }
 
 // server passes requests to the parts.
@@ -98,7 +75,6 @@ type server struct {
 func New(cfg Config) http.Handler { return newServer(cfg) }
 
 func newServer(cfg Config) *server {
-	cfg = cfg.withDefaults()
 	s := &server{
 		parts: newParts(cfg, cfg.Limits), responder: responder{cfg.Logger}, gate: newGate(cfg),
 		tracer: cfg.Tracer, metrics: newMetrics(cfg.Metrics), mux: http.NewServeMux(), front: http.NewServeMux(),

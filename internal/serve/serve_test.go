@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
@@ -95,6 +96,10 @@ func testConfig(st *store.Store) Config {
 			}
 			return lastPoll, lastPoll.Add(15 * time.Minute)
 		},
+		Priority:    func(string) int32 { return 0 },
+		Awaited:     func(string) string { return "" },
+		Expected:    func() []string { return nil },
+		Limits:      limit.New(32),
 		BaseURL:     "https://catalogd.example",
 		APIVersions: []string{"v1beta1"},
 		Logger:      slog.New(slog.DiscardHandler),

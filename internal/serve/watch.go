@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/utils/lru"
-
 	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
@@ -151,8 +149,8 @@ func (s *feeds) digestEvent(c store.Catalog, sent *store.Snapshot) ([]byte, erro
 
 // eventCache encodes each event once for all feeds: a catalog can have many packages and many watchers.
 type eventCache struct {
-	mu     sync.Mutex // makes get atomic
-	events *lru.Cache // eventKey -> func() ([]byte, error)
+	mu     sync.Mutex
+	events map[eventKey]func() ([]byte, error) // at most maxEvents
 }
 
 type eventKey struct {
@@ -160,17 +158,23 @@ type eventKey struct {
 	since             int64  // Unix time in ns when to was first served
 }
 
-func newEventCache() *eventCache { return &eventCache{events: lru.New(maxEvents)} }
+func newEventCache() *eventCache { return &eventCache{events: map[eventKey]func() ([]byte, error){}} }
 
 func (c *eventCache) get(key eventKey, encode func() ([]byte, error)) ([]byte, error) {
 	c.mu.Lock()
-	event, ok := c.events.Get(key)
+	event, ok := c.events[key]
 	if !ok {
+		for other := range c.events {
+			if len(c.events) < maxEvents {
+				break
+			}
+			delete(c.events, other) // any; a frequent one soon returns
+		}
 		event = sync.OnceValues(encode)
-		c.events.Add(key, event)
+		c.events[key] = event
 	}
 	c.mu.Unlock()
-	return event.(func() ([]byte, error))() // encoded without the lock, so other events do not wait
+	return event() // encoded without the lock, so other events do not wait
 }
 
 func encodeEvent(kind, id string, data any) ([]byte, error) {

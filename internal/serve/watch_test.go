@@ -225,7 +225,7 @@ func TestEventCache(t *testing.T) {
 		}
 		feeds.Wait()
 	}
-	if n := cache.events.Len(); n != maxEvents {
+	if n := len(cache.events); n != maxEvents {
 		t.Errorf("the cache holds %d events, want %d", n, maxEvents)
 	}
 }

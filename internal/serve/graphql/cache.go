@@ -3,10 +3,10 @@ package graphql
 import (
 	"context"
 	"strings"
+	"sync"
 
 	gqlgen "github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
-	"k8s.io/utils/lru"
 )
 
 // Limits of the cache: at most 8 MB, because a parsed query takes up to 60 times its text.
@@ -17,24 +17,35 @@ const (
 
 // queryCache holds parsed queries that passed all checks, because parsing takes longer than a small reply. It is safe for
 // concurrent use; its documents are immutable.
-type queryCache struct{ documents *lru.Cache }
-
-var _ gqlgen.Cache[*ast.QueryDocument] = queryCache{}
-
-func newQueryCache() queryCache { return queryCache{lru.New(maxCached)} }
-
-// Get implements gqlgen's Cache.
-func (c queryCache) Get(_ context.Context, query string) (*ast.QueryDocument, bool) {
-	document, ok := c.documents.Get(query)
-	if !ok {
-		return nil, false
-	}
-	return document.(*ast.QueryDocument), true
+type queryCache struct {
+	mu        sync.RWMutex
+	documents map[string]*ast.QueryDocument
 }
 
-// Add implements gqlgen's Cache; gqlgen adds valid queries only.
-func (c queryCache) Add(_ context.Context, query string, document *ast.QueryDocument) {
-	if len(query) <= maxCachedQuery {
-		c.documents.Add(strings.Clone(query), document)
+var _ gqlgen.Cache[*ast.QueryDocument] = (*queryCache)(nil)
+
+func newQueryCache() *queryCache { return &queryCache{documents: map[string]*ast.QueryDocument{}} }
+
+// Get implements gqlgen's Cache.
+func (c *queryCache) Get(_ context.Context, query string) (*ast.QueryDocument, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	document, ok := c.documents[query]
+	return document, ok
+}
+
+// Add implements gqlgen's Cache; gqlgen adds valid queries only. A full cache evicts any query; a frequent one soon returns.
+func (c *queryCache) Add(_ context.Context, query string, document *ast.QueryDocument) {
+	if len(query) > maxCachedQuery {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other := range c.documents {
+		if len(c.documents) < maxCached {
+			break
+		}
+		delete(c.documents, other)
+	}
+	c.documents[strings.Clone(query)] = document
 }

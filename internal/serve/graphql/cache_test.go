@@ -40,7 +40,7 @@ func TestCachedQuery(t *testing.T) {
 	for i := range 2 * maxCached {
 		post(t, url, query+strings.Repeat(" ", i+1), "n", 1)
 	}
-	if n := h.queries.documents.Len(); n != maxCached {
+	if n := len(h.queries.documents); n != maxCached {
 		t.Errorf("the cache holds %d queries, want %d", n, maxCached)
 	}
 }

@@ -37,7 +37,7 @@ type Config struct {
 type Handler struct {
 	Config
 	executor *executor.Executor
-	queries  queryCache
+	queries  *queryCache
 	cache    *graph.Cache
 	large    *semaphore.Weighted // requests beyond Limits.Memory
 }
@@ -65,12 +65,13 @@ func New(cfg Config) *Handler {
 }
 
 // ServeCatalogs answers a request over the given catalogs. It sets Content-Type. For a reply with errors it removes the cache
-// headers that the caller set. Other large requests may wait until w has taken the reply, so w should buffer it for slow clients.
+// headers that the caller set. Other large requests may wait until w has taken the reply, so w should buffer it for slow clients. The
+// caller limits the request body.
 func (h *Handler) ServeCatalogs(w http.ResponseWriter, r *http.Request, catalogs []store.Catalog) {
 	mediaType, bad := negotiate(r)
 	var params *gqlgen.RawParams
 	if bad == nil {
-		params, bad = h.readParams(w, r)
+		params, bad = readParams(r)
 	}
 	if bad != nil {
 		bad.write(w, mediaType)

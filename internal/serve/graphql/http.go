@@ -77,14 +77,14 @@ func negotiate(r *http.Request) (string, *requestError) {
 }
 
 // readParams reads the parameters of a request.
-func (h *Handler) readParams(w http.ResponseWriter, r *http.Request) (*gqlgen.RawParams, *requestError) {
+func readParams(r *http.Request) (*gqlgen.RawParams, *requestError) {
 	var params *gqlgen.RawParams
 	var bad *requestError
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		params, bad = paramsOfURL(r.URL)
 	case http.MethodPost:
-		params, bad = h.paramsOfBody(w, r)
+		params, bad = paramsOfBody(r)
 	default:
 		bad = &requestError{http.StatusMethodNotAllowed, "GraphQL requires GET, HEAD or POST, not " + r.Method}
 	}
@@ -108,18 +108,13 @@ func paramsOfURL(u *url.URL) (*gqlgen.RawParams, *requestError) {
 	return params, nil
 }
 
-func (h *Handler) paramsOfBody(w http.ResponseWriter, r *http.Request) (*gqlgen.RawParams, *requestError) {
+func paramsOfBody(r *http.Request) (*gqlgen.RawParams, *requestError) {
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if charset := params["charset"]; err != nil || mediaType != typeJSON || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
 		return nil, &requestError{http.StatusUnsupportedMediaType, "the body must be JSON in UTF-8: send it with Content-Type: " + typeJSON}
 	}
 	var raw gqlgen.RawParams
-	err = decodeJSON(http.MaxBytesReader(w, r.Body, h.Limits.Body), &raw)
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes (limit)", h.Limits.Body)}
-	case err != nil:
+	if err := decodeJSON(r.Body, &raw); err != nil {
 		return nil, &requestError{
 			http.StatusBadRequest, fmt.Sprintf("the body is not a JSON object with query, variables and operationName: %v", err),
 		}

@@ -20,7 +20,6 @@ import (
 
 // Limits bound the size and the cost of one request. A zero value means the default.
 type Limits struct {
-	Body       int64         // bytes of a POST request; default 128 KiB
 	Query      int           // characters of a query; default 100,000
 	Tokens     int           // of a query; default 5,000
 	Repeats    int           // of one field name, or alias, in a query; default 500
@@ -33,7 +32,6 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	l.Body = cmp.Or(l.Body, 128<<10)
 	l.Query = cmp.Or(l.Query, 100_000)
 	l.Tokens = cmp.Or(l.Tokens, 5_000)
 	l.Repeats = cmp.Or(l.Repeats, 500)
@@ -55,7 +53,7 @@ func (l Limits) withDefaults() Limits {
 type guard struct {
 	Limits
 	schema gqlgen.ExecutableSchema
-	known  queryCache // queries that passed
+	known  *queryCache // queries that passed
 }
 
 func (*guard) ExtensionName() string { return "Guard" }

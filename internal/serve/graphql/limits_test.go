@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -264,22 +263,6 @@ func decodePath(tb testing.TB, text string) (path []any) {
 		tb.Fatal(err)
 	}
 	return path
-}
-
-func TestLimitOnBody(t *testing.T) {
-	cfg := config()
-	cfg.Limits.Body = 100
-	url := startServer(t, cfg, openStore(t))
-	body := func(n int) string {
-		return fmt.Sprintf(`{"query":"{ catalogs { name } }","extensions":{"x":"%s"}}`, strings.Repeat("x", n-55))
-	}
-	if got := do(t, request(t, http.MethodPost, url, body(100))); got.status != http.StatusOK || len(body(100)) != 100 {
-		t.Errorf("status %d for %d bytes: %s", got.status, len(body(100)), got.body)
-	}
-	got := do(t, request(t, http.MethodPost, url, body(101)))
-	if got.wantError(t, "BAD_REQUEST", "more than 100 bytes"); got.status != http.StatusRequestEntityTooLarge {
-		t.Errorf("status %d", got.status)
-	}
 }
 
 // introspection.graphql is the query of graphql-js (getIntrospectionQuery, all options on), which GraphiQL and most clients send.

@@ -6458,7 +6458,7 @@ func (ec *executionContext) _Package_channels(ctx context.Context, field graphql
 			return ec.fieldContext_Package_channels(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Channels(), nil
+			return obj.Channels()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Channel) graphql.Marshaler {

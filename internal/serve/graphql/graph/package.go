@@ -97,18 +97,15 @@ func (p *packageFacts) readChannels() *channels {
 
 // packages are siblings in the reply. Their channels and heads are read together.
 type packages struct {
-	list []*packageFacts
-
-	every func() map[*packageFacts][]*Channel // sorted by name
+	list  []*packageFacts
 	heads func() (bundleSet, error)
 
 	mu    sync.Mutex
-	named map[string]map[*packageFacts]*Channel // one of each package, by the key of selectChannel
+	found map[string]map[*packageFacts][]*Channel // by the key of channels
 }
 
 func newPackages(list []*packageFacts) []*Package {
-	siblings := &packages{list: list, named: map[string]map[*packageFacts]*Channel{}}
-	siblings.every = sync.OnceValue(siblings.findChannels)
+	siblings := &packages{list: list, found: map[string]map[*packageFacts][]*Channel{}}
 	siblings.heads = sync.OnceValues(func() (bundleSet, error) {
 		return findBundles(list, func(p *packageFacts) ([]string, error) {
 			err := p.load()
@@ -122,27 +119,12 @@ func newPackages(list []*packageFacts) []*Package {
 	return nodes
 }
 
-func (ps *packages) findChannels() map[*packageFacts][]*Channel {
-	b := &batch{}
-	for _, p := range ps.list {
-		b.add(p.src, p.all(fbc.SchemaChannel))
-	}
-	found := map[*packageFacts][]*Channel{}
-	for _, c := range newChannels(b).list {
-		found[c.pkg()] = append(found[c.pkg()], c)
-	}
-	for _, list := range found {
-		slices.SortFunc(list, func(a, b *Channel) int { return cmp.Compare(a.Name, b.Name) })
-	}
-	return found
-}
-
-// selectChannel selects one channel of each package and returns that of p. name returns the name of the channel, which may be
-// empty; key identifies the function name.
-func (ps *packages) selectChannel(p *packageFacts, key string, name func(*packageFacts) (string, error)) (*Channel, error) {
+// channels selects channels of each package and returns those of p, sorted by name. name returns the name of the channel of a
+// package, or an empty one for all; key identifies the function name.
+func (ps *packages) channels(p *packageFacts, key string, name func(*packageFacts) (string, error)) ([]*Channel, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if found, ok := ps.named[key]; ok {
+	if found, ok := ps.found[key]; ok {
 		return found[p], nil
 	}
 	b := &batch{}
@@ -151,15 +133,16 @@ func (ps *packages) selectChannel(p *packageFacts, key string, name func(*packag
 		if err != nil {
 			return nil, err
 		}
-		if name != "" {
-			b.add(p.src, p.src.snapshot.Select(store.Query{Schema: fbc.SchemaChannel, Package: p.name, Name: name}))
-		}
+		b.add(p.src, p.src.snapshot.Select(store.Query{Schema: fbc.SchemaChannel, Package: p.name, Name: name}))
 	}
-	found := map[*packageFacts]*Channel{}
+	found := map[*packageFacts][]*Channel{}
 	for _, c := range newChannels(b).list {
-		found[c.pkg()] = c
+		found[c.pkg()] = append(found[c.pkg()], c)
 	}
-	ps.named[key] = found
+	for _, list := range found {
+		slices.SortFunc(list, func(a, b *Channel) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	ps.found[key] = found
 	return found[p], nil
 }
 
@@ -195,18 +178,30 @@ func (p *Package) IconURL() (*string, error) {
 
 // DefaultChannel returns the default channel.
 func (p *Package) DefaultChannel() (*Channel, error) {
-	return p.siblings.selectChannel(p.packageFacts, "default", func(p *packageFacts) (string, error) {
+	return first(p.siblings.channels(p.packageFacts, "default", func(p *packageFacts) (string, error) {
 		err := p.load()
 		return p.DefaultChannel, err
-	})
+	}))
 }
 
 // Channels returns the channels, sorted by name.
-func (p *Package) Channels() []*Channel { return p.siblings.every()[p.packageFacts] }
+func (p *Package) Channels() ([]*Channel, error) {
+	return p.siblings.channels(p.packageFacts, "all", func(*packageFacts) (string, error) { return "", nil })
+}
 
 // Channel returns a channel by name, nil if there is none.
 func (p *Package) Channel(name string) (*Channel, error) {
-	return p.siblings.selectChannel(p.packageFacts, "named "+name, func(*packageFacts) (string, error) { return name, nil })
+	if name == "" {
+		return nil, nil
+	}
+	return first(p.siblings.channels(p.packageFacts, "named "+name, func(*packageFacts) (string, error) { return name, nil }))
+}
+
+func first(channels []*Channel, err error) (*Channel, error) {
+	if len(channels) == 0 {
+		return nil, err
+	}
+	return channels[0], err
 }
 
 // Head returns the head of the default channel.

@@ -26,7 +26,7 @@ type Edge[T any] struct {
 	Node   T
 }
 
-// The connections and edges of the schema.
+// PackageConnection and the following types are the connections and edges of the schema.
 type (
 	PackageConnection      = Connection[*Package]
 	PackageEdge            = Edge[*Package]
