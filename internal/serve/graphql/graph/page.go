@@ -26,18 +26,27 @@ type Edge[T any] struct {
 	Node   T
 }
 
-// PackageConnection and the following types are the connections and edges of the schema.
 type (
-	PackageConnection      = Connection[*Package]
-	PackageEdge            = Edge[*Package]
-	ChannelConnection      = Connection[*Channel]
-	ChannelEdge            = Edge[*Channel]
-	BundleConnection       = Connection[*Bundle]
-	BundleEdge             = Edge[*Bundle]
+	// PackageConnection is a page of packages.
+	PackageConnection = Connection[*Package]
+	// PackageEdge is an element of a page of packages.
+	PackageEdge = Edge[*Package]
+	// ChannelConnection is a page of channels.
+	ChannelConnection = Connection[*Channel]
+	// ChannelEdge is an element of a page of channels.
+	ChannelEdge = Edge[*Channel]
+	// BundleConnection is a page of bundles.
+	BundleConnection = Connection[*Bundle]
+	// BundleEdge is an element of a page of bundles.
+	BundleEdge = Edge[*Bundle]
+	// DeprecationsConnection is a page of olm.deprecations blobs.
 	DeprecationsConnection = Connection[*Deprecations]
-	DeprecationsEdge       = Edge[*Deprecations]
-	BlobConnection         = Connection[*Blob]
-	BlobEdge               = Edge[*Blob]
+	// DeprecationsEdge is an element of a page of olm.deprecations blobs.
+	DeprecationsEdge = Edge[*Deprecations]
+	// BlobConnection is a page of blobs.
+	BlobConnection = Connection[*Blob]
+	// BlobEdge is an element of a page of blobs.
+	BlobEdge = Edge[*Blob]
 )
 
 // Edges returns the nodes with their cursors.
