@@ -33,12 +33,12 @@ type reader struct {
 }
 
 // tally counts the results of readers.
-type tally struct{ verified, bytes, notModified, notYet, unexamined, down, cut, gone atomic.Int64 }
+type tally struct{ verified, bytes, notModified, notYet, notValidated, down, cut, gone atomic.Int64 }
 
 func (t *tally) String() string {
-	return fmt.Sprintf("%d replies right (%d MiB), %d of them not modified; %d not served yet, %d not examined yet, %d of versions "+
+	return fmt.Sprintf("%d replies right (%d MiB), %d of them not modified; %d not served yet, %d not validated yet, %d of versions "+
 		"that are gone, %d while it was down, %d cut short by a kill",
-		t.verified.Load(), t.bytes.Load()>>20, t.notModified.Load(), t.notYet.Load(), t.unexamined.Load(), t.gone.Load(), t.down.Load(),
+		t.verified.Load(), t.bytes.Load()>>20, t.notModified.Load(), t.notYet.Load(), t.notValidated.Load(), t.gone.Load(), t.down.Load(),
 		t.cut.Load())
 }
 
@@ -157,7 +157,7 @@ func (r *reader) current(ctx context.Context, e *entry, path string, header map[
 		r.tally.notYet.Add(1)
 		return nil, nil, nil
 	case got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") != "" && strings.HasPrefix(path, graphQL):
-		r.tally.unexamined.Add(1) // unknown validity of packages; /all and metas do not depend on it
+		r.tally.notValidated.Add(1) // unknown validity of packages; /all and metas do not depend on it
 		return nil, nil, nil
 	case got.status != http.StatusOK && got.status != http.StatusPartialContent && got.status != http.StatusNotModified:
 		return nil, nil, fmt.Errorf("GET %s: status %d: %.300s", got.path, got.status, got.body)
