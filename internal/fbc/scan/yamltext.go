@@ -198,12 +198,13 @@ func (t *yamlText) atKey() bool {
 // key writes the plain key at pos, and moves to its colon. It declines keys that are not strings.
 func (t *yamlText) key() bool {
 	start, outStart := t.pos, len(t.out)
-	if !t.atKey() {
+	if !isPlainStart(t.in, start) {
 		return false
 	}
 	end, stop := endOfPlain(t.in, start)
 	t.pos = end
-	return end == stop && end-start <= maxTextKey && t.plainText(start, end) && t.out[outStart] == '"'
+	return end == stop && t.in[end] == ':' && isBlank(t.in[end+1]) && end-start <= maxTextKey &&
+		t.plainText(start, end) && t.out[outStart] == '"'
 }
 
 // emptyCollection writes the empty flow collection at pos, and moves behind it.
