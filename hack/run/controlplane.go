@@ -2,17 +2,17 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/keyutil"
 )
 
 const probeInterval = 100 * time.Millisecond
@@ -87,7 +87,11 @@ func (w *world) writeCredentials(address string) (users string, err error) {
 	if err := os.MkdirAll(w.path("pki"), 0o700); err != nil {
 		return "", err
 	}
-	if err := writeSigningKey(w.path("pki", "service-accounts.key")); err != nil {
+	key, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return "", err
+	}
+	if err := keyutil.WriteKey(w.path("pki", "service-accounts.key"), key); err != nil {
 		return "", err
 	}
 	admin, catalogd := rand.Text(), rand.Text()
@@ -95,7 +99,7 @@ func (w *world) writeCredentials(address string) (users string, err error) {
 	tokens := fmt.Sprintf("%s,admin,admin,system:masters\n%s,%s:catalogd,catalogd,\"system:serviceaccounts,%s\"\n",
 		admin, catalogd, account, "system:serviceaccounts:"+namespace)
 	for file, token := range map[string]string{"kubeconfig": admin, "catalogd.kubeconfig": catalogd} {
-		if err := os.WriteFile(w.path(file), []byte(w.api.kubeconfig(token)), 0o600); err != nil {
+		if err := w.api.writeKubeconfig(w.path(file), token); err != nil {
 			return "", err
 		}
 	}
@@ -103,33 +107,15 @@ func (w *world) writeCredentials(address string) (users string, err error) {
 	return users, os.WriteFile(users, []byte(tokens), 0o600)
 }
 
-// kubeconfig returns a kubeconfig in YAML. Go's quoting is valid in YAML's double quotes.
-func (a apiServer) kubeconfig(token string) string {
-	return fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters:
-- name: catalogd
-  cluster: {server: %q, certificate-authority: %q}
-users:
-- name: catalogd
-  user: {token: %q}
-contexts:
-- name: catalogd
-  context: {cluster: catalogd, user: catalogd}
-current-context: catalogd
-`, a.url, a.certificate, token)
-}
-
-func writeSigningKey(path string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600)
+// writeKubeconfig writes a kubeconfig for the user with token.
+func (a apiServer) writeKubeconfig(file, token string) error {
+	const name = "catalogd"
+	return clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: a.url, CertificateAuthority: a.certificate}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}, file)
 }
 
 // freeAddresses returns n loopback addresses with free ports.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v3"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 func TestEmptyDir(t *testing.T) {
@@ -22,7 +22,7 @@ func TestEmptyDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := emptyDir(dir); err == nil || !strings.Contains(err.Error(), "another `make run` uses "+dir) {
-		t.Fatalf("a second emptyDir() = %v, want it to say who uses the directory", err)
+		t.Fatalf("a second emptyDir() = %v, want it to name the directory in use", err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "etcd", "member"), 0o755); err != nil {
 		t.Fatal(err)
@@ -84,19 +84,19 @@ func TestContent(t *testing.T) {
 }
 
 func TestKubeconfig(t *testing.T) {
-	var got struct {
-		Clusters []struct {
-			Cluster map[string]string
-		}
-		Users []struct{ User map[string]string }
-	}
-	text := apiServer{url: "https://127.0.0.1:6443", certificate: `/home/o'neil "x"/.run/apiserver.crt`}.kubeconfig("secret")
-	if err := yaml.Unmarshal([]byte(text), &got); err != nil {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	api := apiServer{url: "https://127.0.0.1:6443", certificate: `/home/o'neil "x"/.run/apiserver.crt`}
+	if err := api.writeKubeconfig(file, "secret"); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"server": "https://127.0.0.1:6443", "certificate-authority": `/home/o'neil "x"/.run/apiserver.crt`}
-	if diff := cmp.Diff(want, got.Clusters[0].Cluster); diff != "" || got.Users[0].User["token"] != "secret" {
-		t.Errorf("users %v; cluster differs (-want +got):\n%s", got.Users, diff)
+	got, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := got.Contexts[got.CurrentContext]
+	cluster, user := got.Clusters[use.Cluster], got.AuthInfos[use.AuthInfo]
+	if cluster.Server != api.url || cluster.CertificateAuthority != api.certificate || user.Token != "secret" {
+		t.Errorf("server %q, certificate %q, token %q", cluster.Server, cluster.CertificateAuthority, user.Token)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestFollow(t *testing.T) {
 			wantErr:  "failed permanently",
 			wantLast: "(Blocked): a.yaml is bad",
 		},
-		{name: "never looked at", stream: fresh, wantErr: "EOF", wantLast: "no conditions"},
+		{name: "never reconciled", stream: fresh, wantErr: "EOF", wantLast: "no conditions"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out strings.Builder
@@ -129,8 +129,8 @@ func TestFollow(t *testing.T) {
 			if (err == nil) != (test.wantErr == "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {
 				t.Errorf("follow() = %v, want %q", err, test.wantErr)
 			}
-			if !strings.Contains(last.explain(), test.wantLast) {
-				t.Errorf("the last state is %q, want %q in it", last.explain(), test.wantLast)
+			if !strings.Contains(explain(last), test.wantLast) {
+				t.Errorf("the last state is %q, want %q in it", explain(last), test.wantLast)
 			}
 		})
 	}

@@ -10,35 +10,23 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
 // patience is the time limit for a catalog to become Ready. A catalog of 150 MB takes seconds.
 const patience = 5 * time.Minute
 
-// catalogSource has the fields of a CatalogSource that this program reads.
-type catalogSource struct {
-	Metadata struct{ Name string }
-	Status   struct{ Conditions []condition }
-}
-
-type condition struct{ Type, Status, Reason, Message string }
-
-func (s catalogSource) condition(kind string) condition {
-	for _, c := range s.Status.Conditions {
-		if c.Type == kind {
-			return c
-		}
-	}
-	return condition{Type: kind, Status: "Unknown"}
-}
-
-// explain lists the conditions, one per line.
-func (s catalogSource) explain() string {
-	if len(s.Status.Conditions) == 0 {
+// explain lists the conditions of a CatalogSource, one per line.
+func explain(conditions []metav1.Condition) string {
+	if len(conditions) == 0 {
 		return "  (no conditions: catalogd has not reconciled it)"
 	}
 	var lines []string
-	for _, c := range s.Status.Conditions {
+	for _, c := range conditions {
 		lines = append(lines, fmt.Sprintf("  %s=%s (%s): %s", c.Type, c.Status, c.Reason, c.Message))
 	}
 	return strings.Join(lines, "\n")
@@ -119,28 +107,28 @@ func (w *world) waitReady(ctx context.Context, name string) error {
 	}
 	return fmt.Errorf("CatalogSource %s: %w\nIts conditions:\n%s\nThe end of %s:\n%s\n"+
 		"Correct the reported errors (the catalog's directory is %s; make run CATALOG=DIR uses another one) and start again",
-		name, err, last.explain(), w.path("catalogd.log"), tail(w.path("catalogd.log")), w.catalog)
+		name, err, explain(last), w.path("catalogd.log"), tail(w.path("catalogd.log")), w.catalog)
 }
 
 // follow reads the states of a CatalogSource, as JSON documents, until it is Ready or has failed permanently. It
-// returns the last state.
-func (w *world) follow(stream io.Reader) (last catalogSource, err error) {
-	said := ""
+// returns the conditions of the last state.
+func (w *world) follow(stream io.Reader) (last []metav1.Condition, err error) {
+	reported := ""
 	for decoder := json.NewDecoder(stream); ; {
-		var next catalogSource
+		var next v1beta1.CatalogSource
 		if err := decoder.Decode(&next); err != nil {
 			return last, err
 		}
-		last = next
-		ready, progressing := last.condition("Ready"), last.condition("Progressing")
-		if ready.Message != "" && ready.Message != said {
-			said = ready.Message
-			w.note("%s: %s", last.Metadata.Name, said)
+		last = next.Status.Conditions
+		if ready := meta.FindStatusCondition(last, v1beta1.ReadyCondition); ready != nil && ready.Message != reported {
+			reported = ready.Message
+			w.note("%s: %s", next.Name, reported)
 		}
-		switch {
-		case ready.Status == "True":
+		if meta.IsStatusConditionTrue(last, v1beta1.ReadyCondition) {
 			return last, nil
-		case progressing.Reason == "Blocked":
+		}
+		if progressing := meta.FindStatusCondition(last, v1beta1.ProgressingCondition); progressing != nil &&
+			progressing.Reason == v1beta1.BlockedReason {
 			return last, errors.New("failed permanently")
 		}
 	}
