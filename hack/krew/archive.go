@@ -11,7 +11,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/operator-catalogs/catalogd/hack/reproducible"
 )
@@ -20,24 +21,12 @@ const plugin = "kubectl-catalog"
 
 var defaultPlatforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// platform selects an archive in krew's manifest.
-type platform struct{ system, arch string }
-
-func parsePlatform(text string) (platform, error) {
-	system, arch, ok := strings.Cut(text, "/")
-	if !ok || system == "" || arch == "" {
-		return platform{}, fmt.Errorf("invalid platform %q; use the form linux/arm64", text)
+func parsePlatform(text string) (*v1.Platform, error) {
+	p, err := v1.ParsePlatform(text)
+	if err != nil || p.OS == "" || p.Architecture == "" || text != p.OS+"/"+p.Architecture {
+		return nil, fmt.Errorf("invalid platform %q; use the form linux/arm64", text)
 	}
-	return platform{system, arch}, nil
-}
-
-func (p platform) String() string { return p.system + "/" + p.arch }
-
-func (p platform) binary() string {
-	if p.system == "windows" {
-		return plugin + ".exe"
-	}
-	return plugin
+	return p, nil
 }
 
 // archive is a released archive in the manifest.
@@ -77,14 +66,15 @@ func besides(repository fs.FS) ([]reproducible.File, error) {
 }
 
 // pack writes the archive of a platform.
-func pack(opts options, p platform, program []byte, with []reproducible.File) (archive, error) {
-	files := append([]reproducible.File{{Path: p.binary(), Data: program, Mode: 0o755}}, with...)
-	a := archive{OS: p.system, Arch: p.arch, Name: fmt.Sprintf("%s_%s_%s_%s", plugin, opts.version, p.system, p.arch), Binary: p.binary()}
+func pack(opts options, p *v1.Platform, program []byte, with []reproducible.File) (archive, error) {
+	a := archive{OS: p.OS, Arch: p.Architecture, Binary: plugin}
 	write, extension := tarGz, ".tar.gz"
-	if p.system == "windows" {
+	if p.OS == "windows" {
+		a.Binary += ".exe"
 		write, extension = reproducible.Zip, ".zip"
 	}
-	a.Name += extension
+	a.Name = fmt.Sprintf("%s_%s_%s_%s%s", plugin, opts.version, a.OS, a.Arch, extension)
+	files := append([]reproducible.File{{Path: a.Binary, Data: program, Mode: 0o755}}, with...)
 	var packed bytes.Buffer
 	if err := write(&packed, files); err != nil {
 		return a, fmt.Errorf("packing %s: %w", a.Name, err)

@@ -189,7 +189,7 @@ func contents(t *testing.T, file string) map[string]string {
 func entry(t *testing.T, info fs.FileInfo, r io.Reader) string {
 	t.Helper()
 	if made := info.ModTime().UTC(); made.Year() > 1980 {
-		t.Errorf("%s tells when it was packed: %s", info.Name(), made)
+		t.Errorf("%s has a build time: %s", info.Name(), made)
 	}
 	data, err := io.ReadAll(r)
 	must.Succeed(t, err)

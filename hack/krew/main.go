@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/blang/semver/v4"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/pflag"
 
 	"github.com/operator-catalogs/catalogd/hack/reproducible"
@@ -79,7 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // build compiles and packs the plugin for each platform, and writes the manifest.
 func build(ctx context.Context, opts options, stderr io.Writer) error {
-	var platforms []platform
+	var platforms []*v1.Platform
 	for _, text := range opts.platforms {
 		p, err := parsePlatform(text)
 		if err != nil {
@@ -102,8 +103,8 @@ func build(ctx context.Context, opts options, stderr io.Writer) error {
 	var archives []archive
 	for _, p := range platforms {
 		fmt.Fprintf(stderr, "compiling for %s\n", p)
-		binary := filepath.Join(dir, p.binary())
-		if err := reproducible.Compile(ctx, plugin, p.system, p.arch, opts.version, binary, stderr); err != nil {
+		binary := filepath.Join(dir, plugin)
+		if err := reproducible.Compile(ctx, plugin, p.OS, p.Architecture, opts.version, binary, stderr); err != nil {
 			return err
 		}
 		program, err := os.ReadFile(binary)
