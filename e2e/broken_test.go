@@ -72,11 +72,11 @@ func TestBrokenCatalogs(t *testing.T) {
 		t.Fatal("catalogd has ended")
 	}
 	if log := w.log.String(); strings.Contains(log, "panic") || strings.Contains(log, "goroutine 1") {
-		t.Error("the log tells of a panic")
+		t.Error("the log holds a panic")
 	}
 	if after := get(t, url); after.status != http.StatusOK ||
 		after.header.Get("ETag") != before.header.Get("ETag") || string(after.body) != string(before.body) {
-		t.Errorf("the sound catalog changed: status %d, ETag %s; want 200, %s", after.status, after.header.Get("ETag"), before.header.Get("ETag"))
+		t.Errorf("the valid catalog changed: status %d, ETag %s; want 200, %s", after.status, after.header.Get("ETag"), before.header.Get("ETag"))
 	}
 	checkOnlyChanged(t, packages, w.packages(t, "sound"), "")
 	if err := w.answers("http://"+w.health+"/readyz", http.StatusOK); err != nil {

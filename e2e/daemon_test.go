@@ -38,7 +38,7 @@ func newDaemon(t *testing.T, kubeconfig string) *daemon {
 func (d *daemon) start(t *testing.T) {
 	t.Helper()
 	var err error
-	d.cmd, d.exited, err = system.StartProgram(cmp.Or(d.program, os.Getenv("CATALOGD_BIN")), d.args, &d.log)
+	d.cmd, d.exited, err = system.StartDaemon(cmp.Or(d.program, os.Getenv("CATALOGD_BIN")), d.args, &d.log)
 	must.Succeed(t, err)
 }
 

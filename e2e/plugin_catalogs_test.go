@@ -273,7 +273,7 @@ func TestPluginRefreshes(t *testing.T) {
 	more := regexp.MustCompile(
 		`(?m)^for details within 15 minutes: kubectl catalog (diff sample@sha256:.* sample)$`).FindStringSubmatch(run.stderr)
 	if more == nil {
-		t.Fatalf("refresh says no command that tells more:\n%s", run.stderr)
+		t.Fatalf("refresh suggests no command for details:\n%s", run.stderr)
 	}
 	if text := w.plugin(t, strings.Fields(more[1])...).must(t); !strings.Contains(text, "packages: ") {
 		t.Errorf("%s says\n%s", more[1], text)

@@ -33,13 +33,13 @@ func TestPluginReportsDroppedPackages(t *testing.T) {
 	told := w.plugin(t, "refresh", "sample", "--wait").must(t)
 	if want := "  ! skupper-operator: invalid: " + why + "\n0 packages added, 0 changed, 0 removed; 1 package is " +
 		"invalid\n"; !strings.HasSuffix(told, want) {
-		t.Errorf("refresh tells\n%s", told)
+		t.Errorf("refresh printed\n%s", told)
 	}
 	if watched.Scan(); !strings.HasSuffix(watched.Text(), "  !skupper-operator") {
-		t.Errorf("watch tells %q", watched.Text())
+		t.Errorf("watch printed %q", watched.Text())
 	}
 	if list := w.plugin(t, "list").must(t); !strings.Contains(list, " 9 (1 invalid) ") {
-		t.Errorf("list tells\n%s", list)
+		t.Errorf("list printed\n%s", list)
 	}
 	for _, args := range []string{
 		"show skupper-operator", "graph skupper-operator.sample", "path skupper-operator --from 1.8.0 -c sample",
@@ -55,10 +55,10 @@ func TestPluginReportsDroppedPackages(t *testing.T) {
 		t.Errorf("exit code %d: %s", run.code, run.stderr)
 	}
 	if told := w.plugin(t, "describe", "sample").must(t); !strings.Contains(told, "Remedy:   kubectl catalog lint "+ref+" lists") {
-		t.Errorf("describe tells\n%s", told)
+		t.Errorf("describe printed\n%s", told)
 	}
 	if watched.Scan(); !strings.Contains(watched.Text(), "  sample            update failed: Cannot unpack ") {
-		t.Errorf("watch tells %q", watched.Text())
+		t.Errorf("watch printed %q", watched.Text())
 	}
 	w.registry.push(t, "sample", catalogImage(t, sampleCatalog))
 	w.plugin(t, "refresh", "sample", "--wait").must(t)
@@ -68,7 +68,7 @@ func TestPluginReportsDroppedPackages(t *testing.T) {
 		both += watched.Text()
 	}
 	if !strings.Contains(both, "  sample            recovered") || !strings.Contains(both, "  ~skupper-operator") {
-		t.Errorf("watch tells %q", both)
+		t.Errorf("watch printed %q", both)
 	}
 	must.Succeed(t, cmd.Process.Signal(os.Interrupt))
 	must.Succeed(t, cmd.Wait())

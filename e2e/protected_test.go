@@ -109,7 +109,7 @@ func TestReadAccess(t *testing.T) {
 	_, err := w.Kubectl(t.Context(), "create", "clusterrole", "other-catalog-reader", "--verb=get", "--non-resource-url=/catalogs/other/*")
 	must.Succeed(t, err)
 	t.Cleanup(func() { _, _ = w.Kubectl(context.Background(), "delete", "clusterrole", "other-catalog-reader") })
-	nobody := newReader(ca, "")
+	anonymous := newReader(ca, "")
 	garbage := newReader(ca, "garbage")
 	stranger := newReader(ca, w.serviceAccountToken(t, "stranger"))
 	permitted := newReader(ca, w.serviceAccountToken(t, "permitted", "catalogd-content-reader"))
@@ -121,11 +121,11 @@ func TestReadAccess(t *testing.T) {
 		status int
 		says   []string
 	}{
-		{"without a token", nobody, all, http.StatusUnauthorized, []string{"401 Unauthorized", "token"}},
-		{"without a token", nobody, "/catalogs", http.StatusUnauthorized, nil},
-		{"without a token", nobody, "/catalogs/absent/api/v1/all", http.StatusUnauthorized, nil},
-		{"without a token", nobody, "/nothing", http.StatusUnauthorized, nil},
-		{"with no real token", garbage, all, http.StatusUnauthorized, nil},
+		{"without a token", anonymous, all, http.StatusUnauthorized, []string{"401 Unauthorized", "token"}},
+		{"without a token", anonymous, "/catalogs", http.StatusUnauthorized, nil},
+		{"without a token", anonymous, "/catalogs/absent/api/v1/all", http.StatusUnauthorized, nil},
+		{"without a token", anonymous, "/nothing", http.StatusUnauthorized, nil},
+		{"with an invalid token", garbage, all, http.StatusUnauthorized, nil},
 		{
 			"without the role",
 			stranger,
@@ -138,7 +138,7 @@ func TestReadAccess(t *testing.T) {
 		{"with the role", permitted, "/catalogs", http.StatusOK, nil},
 		{"with the role", permitted, "/openapi.json", http.StatusOK, nil},
 		{"with the role", permitted, "/version", http.StatusOK, nil},
-		{"without a token", nobody, "/version", http.StatusUnauthorized, nil},
+		{"without a token", anonymous, "/version", http.StatusUnauthorized, nil},
 		{"with the role", permitted, "/api/v1/search?q=skupper", http.StatusOK, nil},
 		{"with the role", permitted, "/api/v1/graphql?query={catalogs{name}}", http.StatusOK, nil},
 		{"with the role", permitted, "/catalogs/absent/api/v1/all", http.StatusNotFound, nil},

@@ -61,7 +61,7 @@ func TestPullSecretSources(t *testing.T) {
 		"another repository": {
 			spec: map[string]string{repository + "-other": "wrong"}, global: map[string]string{host: registryPassword},
 		},
-		"nobody's": {refused: true},
+		"no credentials": {refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, shared, "--pull-secret", namespace+"/global", "--service-account", system.ServiceAccount)

@@ -34,6 +34,6 @@ func TestInsecureRegistry(t *testing.T) {
 	metrics := string(get(t, "http://"+w.metrics+"/metrics").body)
 	if !strings.Contains(metrics, `catalogd_insecure{catalog="insecure"} 1`) ||
 		strings.Contains(metrics, `catalogd_insecure{catalog="secure"} 1`) {
-		t.Errorf("/metrics does not tell who is insecure:\n%s", catalogdLines(metrics))
+		t.Errorf("/metrics does not report the insecure catalog:\n%s", catalogdLines(metrics))
 	}
 }

@@ -1,5 +1,5 @@
-// Package manifests holds the tests of what is applied to clusters: the kustomizations under config, and charts/catalogd. kubectl and
-// $HELM render them, a real kube-apiserver judges them, and the flags they name are those of the built catalogd.
+// Package manifests holds the tests of the kustomizations under config and of charts/catalogd. kubectl and $HELM render
+// them, a real kube-apiserver validates them, and the built catalogd must accept their flags.
 //
 // Run them with `make e2e`.
 package manifests

@@ -68,7 +68,7 @@ func TestAccess(t *testing.T) {
 	}{
 		{"a reader", "reader", true, "200, "},
 		{"an account without the role", "stranger", true, "403, "},
-		{"nobody", "reader", false, "401, "},
+		{"an anonymous client", "reader", false, "401, "},
 	} {
 		t.Run(c.who, func(t *testing.T) {
 			got := installed.runClient(t, image, c.account, c.withToken)

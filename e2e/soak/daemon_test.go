@@ -47,7 +47,7 @@ func newDaemon(t *testing.T, kubeconfig, dataDir string) *daemon {
 
 // start starts another process, without waiting until it is ready.
 func (d *daemon) start() error {
-	cmd, exited, err := system.StartDaemon(d.args, d.log)
+	cmd, exited, err := system.StartDaemon(os.Getenv("CATALOGD_BIN"), d.args, d.log)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (v *volume) empty() error {
 	return nil
 }
 
-// reclaim fills the volume, so that catalogd deletes what is in its grace period, and empties it again. Then the
+// reclaim fills the volume, so that catalogd deletes content in its grace period, and empties it again. Then the
 // volume has the served snapshots and one more: of the catalog that was replaced for this.
 func (w *world) reclaim(ctx context.Context, v *volume) error {
 	if err := v.fill(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -21,15 +20,9 @@ func DaemonArgs(kubeconfig, dataDir, content, health, metrics string) []string {
 	}
 }
 
-// StartDaemon runs the catalogd that CATALOGD_BIN names, and returns before it is ready. The channel is closed when
-// the process has exited; cmd.ProcessState then has the exit code. The process does not outlive the process of the
-// tests.
-func StartDaemon(args []string, output io.Writer) (cmd *exec.Cmd, exited <-chan struct{}, err error) {
-	return StartProgram(os.Getenv("CATALOGD_BIN"), args, output)
-}
-
-// StartProgram is StartDaemon for another catalogd.
-func StartProgram(program string, args []string, output io.Writer) (cmd *exec.Cmd, exited <-chan struct{}, err error) {
+// StartDaemon runs a catalogd program, and returns before it is ready. The channel is closed when the process has
+// exited; cmd.ProcessState then has the exit code. The process does not outlive the process of the tests.
+func StartDaemon(program string, args []string, output io.Writer) (cmd *exec.Cmd, exited <-chan struct{}, err error) {
 	cmd = exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -123,8 +123,8 @@ func TestSameShapeSameBytes(t *testing.T) {
 	}
 }
 
-// TestSound validates the generated catalog with operator-registry, like opm validate.
-func TestSound(t *testing.T) {
+// TestGeneratedCatalogIsValid validates the generated catalog with operator-registry, like opm validate.
+func TestGeneratedCatalogIsValid(t *testing.T) {
 	s := Shape{Packages: 40, Channels: 80, Bundles: 400, Bytes: 6_000_000, Seed: 7}
 	all := &declcfg.DeclarativeConfig{}
 	schemas := map[string]int{}
@@ -146,7 +146,7 @@ func TestSound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := declcfg.ConvertToModel(*all); err != nil {
-		t.Errorf("not sound: %v", err)
+		t.Errorf("invalid catalog: %v", err)
 	}
 	for _, b := range all.Bundles {
 		for _, p := range b.Properties {
@@ -191,7 +191,7 @@ func TestCompactBytes(t *testing.T) {
 func TestFilesEnd(t *testing.T) {
 	refused := errors.New("refused")
 	if err := Scaled(1000).Files(t.Context(), func(File) error { return refused }); !errors.Is(err, refused) {
-		t.Errorf("got %v, want the error of the one who writes", err)
+		t.Errorf("got %v, want the writer's error", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -200,8 +200,8 @@ func TestFilesEnd(t *testing.T) {
 	}
 }
 
-// TestLargestStays checks that no package grows with the catalog.
-func TestLargestStays(t *testing.T) {
+// TestLargestPackageKeepsItsSize checks that no package grows with the catalog.
+func TestLargestPackageKeepsItsSize(t *testing.T) {
 	for _, bundles := range []int{1000, 10_000, 100_000} {
 		s := Scaled(bundles)
 		var sum float64

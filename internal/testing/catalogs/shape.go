@@ -89,7 +89,7 @@ const (
 
 // newRand returns the random numbers for a part of a catalog.
 func newRand(seed, part uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, part)) //nolint:gosec // G404: the same numbers each time are what is wanted
+	return rand.New(rand.NewPCG(seed, part)) //nolint:gosec // G404: the numbers must be reproducible
 }
 
 // at returns the value of a share, interpolated logarithmically between quantiles.
