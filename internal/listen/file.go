@@ -55,26 +55,24 @@ func (c *conn) sendHeld() error {
 	return err
 }
 
-// ReadFrom sends a part of a file: up to a piece by copying, together with a held header, the rest with sendfile, so its bytes
-// do not enter this process. net/http calls ReadFrom.
+// ReadFrom sends a part of a file. A part of at most a piece is copied and sent together with a held header. A larger one is
+// sent with sendfile after the header, so its bytes do not enter this process. net/http calls ReadFrom.
 func (c *conn) ReadFrom(src io.Reader) (int64, error) {
 	part, ok := filePartOf(src)
 	if !ok {
 		return c.copyFrom(src)
 	}
-	c.hold(nil)
 	header := len(c.held)
-	first, err := io.ReadFull(src, c.held[header:min(pieceSize, header+int(min(part.limit.N, pieceSize)))])
-	c.held = c.held[:header+first]
-	if err == nil {
-		err = c.sendHeld()
+	if part.limit.N > int64(pieceSize-header) {
+		if err := c.sendHeader(); err != nil {
+			return 0, err
+		}
+		return c.sendFile(part)
 	}
-	if err != nil || part.limit.N == 0 {
-		return int64(first), err
-	}
-	part.offset += int64(first)
-	n, err := c.sendFile(part)
-	return int64(first) + n, err
+	c.hold(nil)
+	n, err := io.ReadFull(src, c.held[header:header+int(part.limit.N)])
+	c.held = c.held[:header+n]
+	return int64(n), errors.Join(err, c.sendHeld())
 }
 
 // copyFrom sends src with Write. The deadline applies to the client only, not to src.

@@ -147,6 +147,10 @@ func findPackages(ctx context.Context, scope []*source, q packageQuery) ([]packa
 			graphql.AddError(ctx, fmt.Errorf("%w: %w", &Error{CodeInternal, fmt.Sprintf(
 				"reading catalog %s failed; its packages are missing from the list; catalogd's log has the cause", s.catalog.Name)}, err))
 		}
+		if all == nil {
+			all = more // most queries have one catalog
+			continue
+		}
 		all = append(all, more...)
 	}
 	if len(scope) > 1 || q.search != nil {
@@ -159,7 +163,11 @@ func findPackages(ctx context.Context, scope []*source, q packageQuery) ([]packa
 func (s *source) findPackages(ctx context.Context, q packageQuery) ([]packageMatch, error) {
 	var all []packageMatch
 	if q.byName() {
-		for _, name := range s.validNames() {
+		names := s.validNames()
+		if deref(q.Name) == "" && q.Names == nil {
+			all = make([]packageMatch, 0, len(names))
+		}
+		for _, name := range names {
 			if q.matches(name) {
 				all = append(all, packageMatch{src: s, name: name})
 			}

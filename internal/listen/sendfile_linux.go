@@ -9,6 +9,36 @@ import (
 // pages) wherever in a page it begins. Of a larger part the kernel would hold the beginning back, up to 200 ms.
 const maxSendfile = 60 << 10
 
+// sendHeader sends what is held; the kernel may put it into one packet with what follows (MSG_MORE in send(2)).
+func (c *conn) sendHeader() error {
+	header := c.held
+	if header == nil {
+		return nil
+	}
+	c.held = nil
+	defer c.table.putPiece(header)
+	_, err := c.send(func() (sent int64, err error) {
+		var failed error
+		err = c.raw.Write(func(socket uintptr) bool {
+			for failed == nil && sent < int64(len(header)) {
+				n, err := syscall.SendmsgN(int(socket), header[sent:], nil, nil, syscall.MSG_MORE|syscall.MSG_NOSIGNAL)
+				switch {
+				case errors.Is(err, syscall.EAGAIN):
+					return false
+				case errors.Is(err, syscall.EINTR):
+				case err != nil:
+					failed = err
+				default:
+					sent += int64(n)
+				}
+			}
+			return true
+		})
+		return sent, errors.Join(failed, err)
+	})
+	return err
+}
+
 // sendFile sends a part of a file. Unlike package net it does not read at the position of the file, so several responses can
 // share the file.
 func (c *conn) sendFile(part filePart) (sent int64, err error) {
