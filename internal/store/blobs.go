@@ -48,7 +48,7 @@ func (b *Blobs) Len() int { return len(b.numbers) }
 // Size returns the number of bytes of all lines.
 func (b *Blobs) Size() int64 { return b.size }
 
-// Entry is what the index has of a blob.
+// Entry is the index entry of a blob.
 type Entry struct {
 	Number                uint32 // position in the catalog, from 0; unique in the snapshot
 	Schema, Package, Name string

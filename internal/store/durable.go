@@ -85,7 +85,7 @@ func (v *volume) publishFile(from, to string) error {
 	return v.syncDir(path.Dir(to))
 }
 
-// stepAside renames a directory, if it exists. Whatever had the other name is deleted.
+// stepAside renames a directory, if it exists. It deletes an existing file or directory at the other name.
 func (v *volume) stepAside(name, aside string) error {
 	if _, err := v.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -118,7 +118,7 @@ func (v *volume) unpublishDir(name string) error {
 	return v.RemoveAll(deleted)
 }
 
-// removeDeleted deletes what a failed unpublishDir left.
+// removeDeleted deletes the leftovers of failed calls of unpublishDir.
 func (v *volume) removeDeleted() error {
 	names, err := fs.Glob(v.FS(), deletedPrefix+"*")
 	for _, name := range names {

@@ -29,7 +29,7 @@ import (
 //	files     content hash, first blob, number of blobs: the files the blobs came from, sorted by hash
 //	info      the content of snapshot.json
 //
-// The part from blobs to keys follows from catalog.jsonl alone, so its checksum proves that a rebuilt index equals the first.
+// The part from blobs to keys depends only on catalog.jsonl, so its checksum proves that a rebuilt index equals the first.
 const (
 	indexMagic = "fbcindex"
 	countCount = 7

@@ -45,7 +45,7 @@ type intake struct {
 	total  tally                // of files
 }
 
-// limits bound what a catalog may take.
+// limits are the limits of a catalog.
 type limits struct {
 	blob   int64  // bytes of a blob
 	spool  uint64 // bytes of the spool
@@ -202,7 +202,7 @@ func (in *intake) checkLimits(f *readFile, size int) error {
 
 func (f *readFile) factCount() int { return len(f.facts[factProperty]) + len(f.facts[factAPI]) }
 
-// add adds what the index needs of a blob.
+// add adds the index data of a blob.
 func (f *readFile) add(keys *keyTable, b scan.Blob) {
 	number, facts := uint32(len(f.blobs)), fbc.FactsOf(b)
 	f.blobs = append(f.blobs, blobRecord{

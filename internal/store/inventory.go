@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// inventory is what this process has open, so that readers need not ask the disk: the served catalogs, the versions that
-// they served before, and the snapshots.
+// inventory holds the served catalogs, their previous versions and the open snapshots in memory. Looking them up needs no
+// disk access.
 type inventory struct {
 	mu        sync.RWMutex // never held during I/O
 	catalogs  map[string]Catalog

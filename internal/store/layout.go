@@ -86,8 +86,7 @@ func dropOlder(root, own *volume, log *slog.Logger) error {
 			drop(e.Name())
 		}
 	}
-	// At the root the file format stays, as it says where the other layouts are; so does what is not from catalogd, such as
-	// lost+found.
+	// Keep the file format: it names the layout at the root. Keep foreign files, such as lost+found.
 	if first, err := readLayout(root.FS()); err == nil && root != own && isOlderLayout(first) {
 		for _, dir := range ownDirs {
 			if _, err := root.Lstat(dir); err == nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// A file of a snapshot that follows from others is rebuilt without any request:
+// Derived files of a snapshot are rebuilt without any request:
 //
 //	index           from catalog.jsonl and snapshot.json at start; from memory by Scrub
 //	snapshot.json   from the index
 //	catalog.jsonl   from a compressed form whose blobs all match the index
 //	packages, .zst, .gz   from catalog.jsonl
 //
-// Whoever keeps the catalog current unpacks the rest again.
+// Other damage requires unpacking the image again, which internal/sync does.
 
 // mender opens damaged snapshots and rebuilds their files.
 type mender struct {

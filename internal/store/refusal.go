@@ -5,7 +5,7 @@ import (
 	"path"
 )
 
-// Refusal says why an image cannot become a snapshot.
+// Refusal is the reason why an image cannot become a snapshot.
 type Refusal struct {
 	Reason  string `json:"reason,omitempty"` // machine-readable; may be empty
 	Message string `json:"message"`

@@ -6,8 +6,8 @@ import (
 )
 
 // Scrub verifies every served catalog and returns the names of the damaged ones. Their intact blobs are still served;
-// Snapshot does not return them any more, so whoever keeps a catalog current unpacks it again. Scrub rewrites files that
-// follow from others or are in memory, except for compressed forms: it deletes damaged ones, and Compress writes them.
+// Snapshot does not return damaged snapshots, so internal/sync unpacks them again. Scrub rewrites derived files and
+// files whose content is in memory. It deletes damaged compressed forms; Compress writes them again.
 func (s *Store) Scrub(ctx context.Context) (damaged []string, err error) {
 	checked := map[*Snapshot]bool{}
 	for _, c := range s.Catalogs() {

@@ -58,8 +58,8 @@ type Info struct {
 	UnpackedAt time.Time `json:"unpackedAt"`
 }
 
-// Snapshot is an opened snapshot, safe for concurrent use. Its content never changes; its packages may be validated later,
-// and damage be found. There is nothing to close: the os package closes its files once no reader holds the snapshot.
+// Snapshot is an opened snapshot, safe for concurrent use. Its content never changes. Its packages may be validated later,
+// and damage may be found later. There is nothing to close: the os package closes its files once no reader holds the snapshot.
 type Snapshot struct {
 	key     string
 	dir     string

@@ -4,7 +4,7 @@
 // snapshot that a catalog serves, and is replaced by rename. After a crash at any instruction a catalog serves its old or
 // its new content, complete. A commit never changes a snapshot that a reader holds.
 //
-//	<root>/format                       layout version; layout.go says where other layouts are
+//	<root>/format                       layout version; for other layouts see layout.go
 //	<root>/lock                         locked by the process that uses the volume
 //	<root>/catalogs/<name>              pointer: the served snapshot, since when, and the versions served before
 //	<root>/snapshots/<key>/             immutable; key = digest + config dir + layout version
@@ -87,7 +87,7 @@ type Store struct {
 	pinger      *pinger
 }
 
-// Open opens the volume at dir, which it creates if it is missing, and every catalog on it. It sends no request. A catalog
+// Open opens the volume at dir and every catalog on it. It creates a missing directory and sends no request. A catalog
 // whose snapshot cannot be read is logged and left out; its owner finds it missing and unpacks it again.
 //
 // A volume that holds a store but cannot be written (full, or read-only) is opened: stored catalogs are served, and writes
