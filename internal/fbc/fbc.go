@@ -3,7 +3,7 @@
 //
 // The format is described at
 // https://olm.operatorframework.io/docs/reference/file-based-catalogs/. Where that page is silent, operator-registry
-// (declcfg, model) decides what is accepted.
+// (declcfg, model) is authoritative.
 package fbc
 
 import "github.com/operator-framework/operator-registry/alpha/declcfg"

@@ -63,7 +63,7 @@ func PackageOf[T any](schema string, pkg, name T) (of T, required bool) {
 
 // LoadPackage reads a package from its blobs (compact JSON; custom ones are skipped) and validates it by the
 // rules of operator-registry's model. An invalid package is an *InvalidPackageError. LoadPackage returns an
-// error of blobs unchanged. It keeps only what the rules need of a bundle, so memory follows the largest blob.
+// error of blobs unchanged. It keeps only the bundle data that the rules need, so the largest blob determines memory use.
 func LoadPackage(name string, blobs iter.Seq2[[]byte, error]) (*Package, error) {
 	var l loader
 	for blob, err := range blobs {

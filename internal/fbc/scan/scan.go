@@ -2,7 +2,7 @@
 // a stable order out.
 //
 // The format is described at https://olm.operatorframework.io/docs/reference/file-based-catalogs/. Where that page is
-// silent, the reader of operator-registry (declcfg) decides what is accepted.
+// silent, the reader of operator-registry (declcfg) is authoritative.
 package scan
 
 import (
