@@ -43,7 +43,7 @@ func (c *conn) hold(p []byte) {
 	c.held = append(c.held, p...)
 }
 
-// sendHeld sends what is held, if anything.
+// sendHeld sends the held bytes, if any.
 func (c *conn) sendHeld() error {
 	held := c.held
 	if held == nil {

@@ -9,7 +9,7 @@ import (
 // pages) wherever in a page it begins. Of a larger part the kernel would hold the beginning back, up to 200 ms.
 const maxSendfile = 60 << 10
 
-// sendHeader sends what is held; the kernel may put it into one packet with what follows (MSG_MORE in send(2)).
+// sendHeader sends the held header. The kernel may put it into one packet with the next bytes (MSG_MORE in send(2)).
 func (c *conn) sendHeader() error {
 	header := c.held
 	if header == nil {
@@ -90,7 +90,7 @@ func sendfilePiece(to, from syscall.RawConn, offset, left int64) (sent int64, er
 // notsentLowat is TCP_NOTSENT_LOWAT of linux/tcp.h, which package syscall lacks; see tcp(7).
 const notsentLowat = 25
 
-// limitUnsent makes the kernel accept at most n bytes beyond what it has sent. Without it only the detection of slow clients
+// limitUnsent makes the kernel buffer at most n unsent bytes. Without it only the detection of slow clients
 // suffers, so errors are ignored.
 func limitUnsent(c syscall.RawConn, n int) {
 	_ = c.Control(func(fd uintptr) {
