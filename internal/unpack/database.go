@@ -27,7 +27,7 @@ var converting = make(chan struct{}, 1)
 // time.
 //
 // The driver is pure Go, as catalogd is built without C. operator-registry, whose own driver needs C, runs on
-// top of it. After a crash, the next call of Image removes what is in root.
+// top of it. After a crash, the next call of Image empties root.
 func (t *tree) convertDatabase(ctx context.Context) (Result, error) {
 	if err := t.checkDatabase(); err != nil {
 		return Result{}, err
