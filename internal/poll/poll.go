@@ -123,7 +123,7 @@ func (s Schedule) after(last time.Time) time.Time {
 	}
 }
 
-// jitter maps key evenly onto [0, limit), where limit follows from gap.
+// jitter maps key evenly onto [0, limit), where limit depends on gap.
 func jitter(gap time.Duration, key string) time.Duration {
 	limit := min(gap/jitterFraction, maxJitter)
 	sum := sha256.Sum256([]byte(key))
