@@ -135,7 +135,7 @@ func (e *Engine) planNext(src source.Source, f findings) time.Time {
 	return next
 }
 
-// timing is what the time of the next pass depends on.
+// timing is the input for the time of the next pass.
 type timing struct {
 	now       time.Time
 	entry     poll.Entry // with this attempt

@@ -88,7 +88,7 @@ func (m *Metrics) Follow(catalog string, behind bool) {
 	m.behind.WithLabelValues(catalog).Set(number(behind))
 }
 
-// Observe copies what the status of a catalog says.
+// Observe sets the gauges of a catalog after a pass.
 func (m *Metrics) Observe(catalog string, s source.Status, entry poll.Entry, insecure, behind bool) {
 	m.behind.WithLabelValues(catalog).Set(number(behind))
 	if entry.Next.IsZero() {

@@ -19,7 +19,7 @@ type registryAccess struct {
 	err      error
 	missing  []string // pull Secrets for all catalogs that cannot be read
 	insecure []string // registries of the image that are not verified
-	subject  string   // identifies what is pulled and how, to tell whether the last failure concerns it
+	subject  string   // identifies the pull and its settings, to tell whether the last failure concerns it
 }
 
 // access reads how the registry of an image is reached. An error is a fault once the registry is needed.

@@ -1,5 +1,5 @@
 // Package fault classifies what keeps a catalog from its content: the condition reason, whether a retry can help, and what
-// an admin can do about it. All of it follows from the error and the catalog's settings.
+// an admin can do about it. All of it depends only on the error and the catalog's settings.
 package fault
 
 import (
@@ -110,14 +110,14 @@ func OfImage(err error) (isImage bool, remedied error) {
 	return true, fmt.Errorf("%w. Correct the image and push it again", err)
 }
 
-// Context is what a remedy depends on.
+// Context is the input of a remedy besides the error.
 type Context struct {
 	Image   string
 	Access  source.Access
 	Missing []string // pull Secrets for all catalogs that cannot be read
 }
 
-// WithRemedy adds to a registry error what the admin can do: for the image's own registry and for each mirror.
+// WithRemedy adds remedies to a registry error: for the image's own registry and for each mirror.
 func (c Context) WithRemedy(err error) error {
 	fault, ok := errors.AsType[*registry.Error](err)
 	if !ok {

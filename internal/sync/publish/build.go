@@ -35,8 +35,8 @@ const (
 // separates, and names are unique.
 func objectName(pkg, catalog string) string { return pkg + "." + catalog }
 
-// catalog is what a catalog adds to its packages. The builder knows nothing else of the catalog but its owner, and the hash
-// covers every field.
+// catalog has the fields that a catalog adds to its packages. Apart from these, the builder knows only the owner of the
+// catalog. The hash covers every field.
 type catalog struct {
 	Name               string
 	Labels             map[string]string

@@ -52,7 +52,7 @@ type Progress interface {
 
 // Publish creates, updates and deletes the OperatorPackages that differ from the content of snap. While it is unknown
 // which packages are valid, it leaves all as they are. The error is that of ctx, of the cache, or of a write that this
-// replica may not make; what the API server refuses is in the result.
+// replica may not make; the result has the writes that the API server refuses.
 func (p Publisher) Publish(ctx context.Context, src source.Source, snap *store.Snapshot, progress Progress) (status.Packages, error) {
 	known := newValidated(ctx, p.Store, snap)
 	invalid, err := known.invalidPackages()

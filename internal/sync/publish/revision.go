@@ -31,7 +31,7 @@ func revisionOf(reference []built) string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// built is what the builder makes of a package.
+// built is the builder's result for a package.
 type built struct {
 	Object any
 	Err    string

@@ -59,7 +59,7 @@ func Events(before, after source.Status, r Results) (events []Event) {
 	return events
 }
 
-// progress is what the condition Progressing says.
+// progress is the reason and the message of the condition Progressing.
 type progress struct{ reason, message string }
 
 func progressOf(s source.Status) progress {
