@@ -233,7 +233,7 @@ func versionNames(ctx context.Context, s *session.Session, in Scope) ([]cobra.Co
 	return names, err
 }
 
-// named returns the names of what the content services answer. If one fails, those of the others remain.
+// named returns the names of the objects that the content services return. If one fails, the names from the others remain.
 func named[T any](ctx context.Context, s *session.Session, in Scope, query string, name func(T) cobra.Completion,
 ) ([]cobra.Completion, error) {
 	return NamesFrom(ctx, s, in.Catalog, func(service *content.Service) ([]cobra.Completion, error) {

@@ -71,7 +71,8 @@ func IsRefused(err error) bool {
 // denied precedes the message of an admission policy or webhook.
 const denied = "denied request: "
 
-// givenValue matches what the API server puts before the message of a validation rule: the invalid value as JSON, if it is short.
+// givenValue matches the prefix that the API server adds to the message of a validation rule: the invalid value as JSON, if
+// it is short.
 var givenValue = regexp.MustCompile(`^Invalid value: (?:"(?:[^"\\]|\\.)*": |\{.*?\}: |[a-z0-9.]+: )?`)
 
 // Refusal returns the messages of the rules that an object violates. Those of our rules name the field and the remedy.
