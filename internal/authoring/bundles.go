@@ -121,7 +121,7 @@ func (p *pkg) checkPackageProperty(b *bundle, properties []property.Property) {
 
 func isPackage(one property.Property) bool { return one.Type == property.TypePackage }
 
-// maxVersionBytes limits what is parsed as a version; CheckBlob reports longer ones.
+// maxVersionBytes is the length limit of parsed versions; CheckBlob reports longer ones.
 const maxVersionBytes = 4096
 
 func (p *pkg) checkVersion(b *bundle, content property.Package, path []any) {

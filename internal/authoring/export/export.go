@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// A Sink receives the blobs of a catalog. Commit makes them visible. Abort discards what is not committed; it may follow
+// A Sink receives the blobs of a catalog. Commit makes them visible. Abort discards uncommitted blobs; it may follow
 // Commit.
 type Sink struct {
 	// Put writes a blob; pkg is its package, "" if none.
