@@ -85,7 +85,7 @@ func (v *volume) publishFile(from, to string) error {
 	return v.syncDir(path.Dir(to))
 }
 
-// stepAside renames a directory, if it exists. It deletes an existing file or directory at the other name.
+// stepAside renames a directory, if it exists. It deletes an existing directory of that other name.
 func (v *volume) stepAside(name, aside string) error {
 	if _, err := v.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil
