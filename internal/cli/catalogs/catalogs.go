@@ -2,14 +2,26 @@
 package catalogs
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	xterm "golang.org/x/term"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
 
@@ -47,4 +59,102 @@ func (sel selection) find(ctx context.Context, s *session.Session) ([]v1beta1.Ca
 		fmt.Fprintln(s.Stderr, lookup.EmptyCluster)
 	}
 	return catalogs, err
+}
+
+// A change holds the flags --dry-run and -o of a command that changes objects. They mean the same as in kubectl.
+type change struct {
+	flags  *genericclioptions.PrintFlags
+	dryRun cmdutil.DryRunStrategy
+}
+
+// newChange adds the flags to a command.
+func newChange(cmd *cobra.Command) *change {
+	ch := &change{flags: genericclioptions.NewPrintFlags("").WithTypeSetter(session.Scheme)}
+	ch.flags.AddFlags(cmd)
+	cmdutil.AddDryRunFlag(cmd)
+	lookup.CompleteValues(cmd, "output", ch.flags.AllowedFormats()...)
+	lookup.CompleteValues(cmd, "dry-run", "none", "client", "server")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ch.parse(cmd) }
+	return ch
+}
+
+func (ch *change) parse(cmd *cobra.Command) (err error) {
+	if ch.dryRun, err = cmdutil.GetDryRunStrategy(cmd); err != nil {
+		return exit.AsUsage(err)
+	}
+	_, err = ch.printer("")
+	if err != nil && !exit.IsUsage(err) {
+		err = exit.Usagef("--output: %w", err)
+	}
+	return err
+}
+
+// isDry reports whether nothing is changed.
+func (ch *change) isDry() bool { return ch.dryRun != cmdutil.DryRunNone }
+
+// isText reports whether the change is printed in words, not as an object.
+func (ch *change) isText() bool { return *ch.flags.OutputFormat == "" }
+
+func (ch *change) printer(operation string) (printers.ResourcePrinter, error) {
+	flags := *ch.flags
+	name := *flags.NamePrintFlags
+	name.Operation = operation
+	flags.NamePrintFlags = &name
+	printer, err := cmdutil.PrintFlagsWithDryRunStrategy(&flags, ch.dryRun).ToPrinter()
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		err = output.UnknownFormat(*ch.flags.OutputFormat, ch.flags.AllowedFormats())
+	}
+	return printer, err
+}
+
+// print prints the object, or its name and what was done: "catalogsource.catalogd.operatorframework.io/sample suspended".
+func (ch *change) print(to *output.Terminal, c *v1beta1.CatalogSource, operation string) error {
+	printer, err := ch.printer(operation)
+	if err != nil {
+		return err
+	}
+	return printer.PrintObj(c, to)
+}
+
+// patch sets only the given fields of a catalog, so that the others keep their owners. null removes a field. With a UID among them, the API
+// server refuses the patch if the catalog was recreated.
+func (ch *change) patch(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource, fields map[string]any) error {
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	opts := []client.PatchOption{client.FieldOwner(session.FieldManager)}
+	if ch.isDry() { // even with --dry-run=client: only the API server can apply a patch
+		opts = append(opts, client.DryRunAll)
+	}
+	api, err := s.Client()
+	if err != nil {
+		return err
+	}
+	name := c.Name
+	return session.CatalogError(api.Patch(ctx, c, client.RawPatch(types.MergePatchType, data), opts...), name)
+}
+
+// confirm asks the user a question on the terminal. Without one, it returns a usage error.
+func confirm(ctx context.Context, s *session.Session, question string) error {
+	in, ok := s.In.(*os.File)
+	if !ok || !xterm.IsTerminal(int(in.Fd())) {
+		return exit.Usagef("%s Standard input is no terminal: confirm with --yes", question)
+	}
+	fmt.Fprintf(s.Stderr, "%s [y/N] ", question)
+	answers := make(chan string, 1)
+	go func() { // a signal does not interrupt the read
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		answers <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case answer := <-answers:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
+		return errors.New("canceled; nothing was removed")
+	case <-ctx.Done():
+		fmt.Fprintln(s.Stderr) // ends the line of the question
+		return ctx.Err()
+	}
 }
