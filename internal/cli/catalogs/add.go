@@ -18,7 +18,6 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/authoring"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
-	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
@@ -155,10 +154,8 @@ func add(ctx context.Context, s *session.Session, ch *change, req addRequest) er
 			return err
 		}
 	}
-	rate := output.NewRate()
 	added, err := wait(ctx, s, waitRequest{
-		name: c.Name, uid: c.UID, timeout: req.timeout, goal: "ready", continues: wasCreated(c.Name),
-		check: func(c *v1beta1.CatalogSource) progress { return refine(rate, c, readiness(c)) },
+		name: c.Name, uid: c.UID, timeout: req.timeout, goal: "ready", continues: wasCreated(c.Name), check: readiness,
 	})
 	if err != nil {
 		return addError(ctx, c.Name, err)

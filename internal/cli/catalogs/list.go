@@ -141,10 +141,6 @@ func watchList(ctx context.Context, rows *rowReader, req listRequest, format *ou
 			return err
 		}
 	}
-	c, err := s.Client()
-	if err != nil {
-		return err
-	}
 	write, err := format.Stream(s.Stdout, columns(false))
 	if err != nil {
 		return err
@@ -163,7 +159,7 @@ func watchList(ctx context.Context, rows *rowReader, req listRequest, format *ou
 		return write(found)
 	}
 	f := &follow.Catalogs{
-		Client: c, List: metav1.ListOptions{LabelSelector: req.selector, FieldSelector: req.fields}, Synced: flush,
+		Client: s.Client, List: metav1.ListOptions{LabelSelector: req.selector, FieldSelector: req.fields}, Synced: flush,
 	}
 	f.Each = func(_ watch.EventType, c *v1beta1.CatalogSource) error {
 		if len(req.names) > 0 && !slices.Contains(req.names, c.Name) {

@@ -140,11 +140,9 @@ func requestPoll(ctx context.Context, s *session.Session, ch *change, c *v1beta1
 
 // wait waits until the poll is complete.
 func (p poll) wait(ctx context.Context, s *session.Session, timeout time.Duration) (*v1beta1.CatalogSource, error) {
-	rate := output.NewRate()
 	name := p.catalog.Name
 	return wait(ctx, s, waitRequest{
-		name: name, uid: p.catalog.UID, timeout: timeout, goal: "refreshed",
-		check:     func(c *v1beta1.CatalogSource) progress { return refine(rate, c, p.progress(c)) },
+		name: name, uid: p.catalog.UID, timeout: timeout, goal: "refreshed", check: p.progress,
 		continues: "catalogd continues the poll: kubectl catalog describe " + name + " shows its state",
 	})
 }

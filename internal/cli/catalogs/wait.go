@@ -46,20 +46,17 @@ func wait(ctx context.Context, s *session.Session, req waitRequest) (*v1beta1.Ca
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	api, err := s.Client()
-	if err != nil {
-		return nil, err
-	}
 	shown := s.Stderr.Progress()
 	defer shown.End()
 	var last *v1beta1.CatalogSource
 	var now progress
 	var grace *time.Timer
-	err = follow.One(ctx, api, req.name, func(c *v1beta1.CatalogSource) error {
+	rate := output.NewRate()
+	err := follow.One(ctx, s, req.name, func(c *v1beta1.CatalogSource) error {
 		if grace != nil {
 			grace.Stop()
 		}
-		last, now = c, req.progress(c)
+		last, now = c, refine(rate, c, req.progress(c))
 		switch {
 		case now.done:
 			return follow.ErrDone
@@ -146,9 +143,9 @@ func readiness(c *v1beta1.CatalogSource) progress {
 	return progress{stage: "Unpacking", detail: ready.Message}
 }
 
-// refine refines progress with status.progress.
+// refine refines progress with status.progress, unless the catalog is being deleted.
 func refine(rate *output.Rate, c *v1beta1.CatalogSource, p progress) progress {
-	if p.done || p.err != nil || c.Status.Progress == nil {
+	if p.done || p.err != nil || c.Status.Progress == nil || c.DeletionTimestamp != nil {
 		return p
 	}
 	p.stage, p.detail = phase(rate, *c.Status.Progress)

@@ -39,6 +39,8 @@ func (s *script) Watch(context.Context, client.ObjectList, ...client.ListOption)
 	return events, nil
 }
 
+func (s *script) client() (client.WithWatch, error) { return s, nil }
+
 func catalogAt(name, uid, version string) v1beta1.CatalogSource {
 	c := v1beta1.CatalogSource{}
 	c.Name, c.UID, c.ResourceVersion = name, types.UID(uid), version
@@ -60,7 +62,7 @@ func testRunReportsMissedChanges(t *testing.T) {
 	}
 	var got []string
 	syncs := 0
-	f := &Catalogs{Client: s}
+	f := &Catalogs{Client: s.client}
 	f.Each = func(event watch.EventType, c *v1beta1.CatalogSource) error {
 		got = append(got, fmt.Sprintf("%s %s/%s@%s", event, c.Name, c.UID, c.ResourceVersion))
 		return nil
@@ -87,7 +89,7 @@ func testRunReportsMissedChanges(t *testing.T) {
 func TestRunReturnsErrorOfCallback(t *testing.T) {
 	s := &script{lists: [][]v1beta1.CatalogSource{{catalogAt("a", "1", "1")}}}
 	failed := errors.New("the pipe is closed")
-	f := &Catalogs{Client: s, Each: func(watch.EventType, *v1beta1.CatalogSource) error { return failed }}
+	f := &Catalogs{Client: s.client, Each: func(watch.EventType, *v1beta1.CatalogSource) error { return failed }}
 	if err := f.Run(t.Context()); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
 	}

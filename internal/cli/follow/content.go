@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -154,28 +155,28 @@ func (f *feeds) followServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for first := true; ; first = false {
+	first := true
+	return wait.PollUntilContextCancel(ctx, feedRetry/3, true, func(ctx context.Context) (bool, error) {
 		var served struct{ Catalogs []content.Named }
 		if err := service.JSON(ctx, "/catalogs", nil, &served); err != nil && first {
-			return err
+			return false, err
 		}
 		for _, name := range f.names {
 			if first && !slices.Contains(served.Catalogs, content.Named{Name: name}) {
-				return exit.NotFoundf("catalog %q not found; kubectl catalog get --raw /catalogs lists the catalogs of %s",
+				return false, exit.NotFoundf("catalog %q not found; kubectl catalog get --raw /catalogs lists the catalogs of %s",
 					name, service)
 			}
 		}
+		first = false
 		f.mu.Lock()
+		defer f.mu.Unlock()
 		for _, c := range served.Catalogs {
 			if f.includes(c.Name) {
 				f.start(ctx, c.Name, func() (*content.Service, error) { return service, nil })
 			}
 		}
-		f.mu.Unlock()
-		if err := sleep(ctx, feedRetry/3); err != nil {
-			return err
-		}
-	}
+		return false, nil
+	})
 }
 
 // followCluster follows the catalogs of the cluster as they become served.
@@ -191,45 +192,46 @@ func (f *feeds) followCluster(ctx context.Context) error {
 		return err
 	}
 	f.printUnserved(catalogs)
-	api, err := f.session.Client()
-	if err != nil {
-		return err
-	}
-	objects := &Catalogs{Client: api, Interval: feedRetry / 3}
-	listed := false
-	start := func() error {
-		f.mu.Lock() // a feed cannot end before all have started
-		defer f.mu.Unlock()
-		for _, c := range objects.Known {
-			if c.Status.URLs != nil && f.includes(c.Name) {
+	known, listed := map[string]*v1beta1.CatalogSource{}, false
+	start := func() error { // the caller holds mu, so a feed cannot end before all have started
+		for _, c := range known {
+			if listed && c.Status.URLs != nil {
 				f.start(ctx, c.Name, func() (*content.Service, error) { return f.session.ServiceOf(c) })
 			}
 		}
 		return nil
 	}
+	f.group.Go(func() error { // starts the feeds that failed
+		return wait.PollUntilContextCancel(ctx, feedRetry/3, false, func(context.Context) (bool, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return false, start()
+		})
+	})
+	objects := &Catalogs{Client: f.session.Client}
 	objects.Each = func(event watch.EventType, c *v1beta1.CatalogSource) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		if !f.includes(c.Name) {
 			return nil
 		}
-		if err := f.printObject(event, c); err != nil || !listed {
-			return err
+		if known[c.Name] = c; event == watch.Deleted {
+			delete(known, c.Name)
+		}
+		if f.handler.Catalog != nil {
+			if err := f.handler.Catalog(event, c); err != nil {
+				return err
+			}
 		}
 		return start()
 	}
 	objects.Synced = func() error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		listed = true
 		return start()
 	}
 	return objects.Run(ctx)
-}
-
-func (f *feeds) printObject(event watch.EventType, c *v1beta1.CatalogSource) error {
-	if f.handler.Catalog == nil {
-		return nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.handler.Catalog(event, c)
 }
 
 // printUnserved lists the catalogs that have no content yet, except those that the handler reports as failing.
