@@ -52,23 +52,16 @@ func (s *Source) read(ctx context.Context) (*catalog, error) {
 	if s.catalog != nil {
 		return s.catalog, nil
 	}
-	c, err := newCatalog(s.files)
+	spool, err := catalogimage.TempFile()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("making a temporary file: %w", err)
 	}
+	c := &catalog{fsys: s.files, spool: spool, broken: map[string]bool{}, unsupported: map[string]string{}}
 	if err := c.readAll(ctx); err != nil {
 		return nil, errors.Join(err, c.spool.Close())
 	}
 	s.catalog = c
 	return c, nil
-}
-
-func newCatalog(fsys fs.FS) (*catalog, error) {
-	spool, err := catalogimage.TempFile()
-	if err != nil {
-		return nil, fmt.Errorf("making a temporary file: %w", err)
-	}
-	return &catalog{fsys: fsys, spool: spool, broken: map[string]bool{}, unsupported: map[string]string{}}, nil
 }
 
 func (c *catalog) readAll(ctx context.Context) error {

@@ -18,11 +18,11 @@ var Formats = []string{"text", "github", "sarif", "json"}
 
 // Write writes the report as text with a fault per line, as GitHub workflow commands, as SARIF 2.1.0 or as JSON.
 func (r *Report) Write(w io.Writer, format string) error {
+	line := r.text
 	switch format {
 	case "text":
-		return r.writeText(w)
 	case "github":
-		return r.writeGitHub(w)
+		line = gitHubCommand
 	case "sarif":
 		return writeJSON(w, r.sarif())
 	case "json":
@@ -30,6 +30,12 @@ func (r *Report) Write(w io.Writer, format string) error {
 	default:
 		return fmt.Errorf("unknown format %q; valid formats are %s", format, strings.Join(Formats, ", "))
 	}
+	var out strings.Builder
+	for _, f := range r.Faults {
+		out.WriteString(line(f) + "\n")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
 }
 
 func writeJSON(w io.Writer, v any) error {
@@ -39,17 +45,12 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-func (r *Report) writeText(w io.Writer) error {
-	var out strings.Builder
-	for _, f := range r.Faults {
-		where := cmp.Or(printable(f.File), r.Source)
-		if at := f.Position(); at != "" {
-			where += ":" + at
-		}
-		fmt.Fprintf(&out, "%s: %s: %s [%s]\n", where, f.Severity, f.Message, f.Rule)
+func (r *Report) text(f Fault) string {
+	where := cmp.Or(printable(f.File), r.Source)
+	if at := f.Position(); at != "" {
+		where += ":" + at
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return fmt.Sprintf("%s: %s: %s [%s]", where, f.Severity, f.Message, f.Rule)
 }
 
 // Position returns "line:column", without unknown parts.
@@ -105,24 +106,18 @@ var (
 	escapeProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-func (r *Report) writeGitHub(w io.Writer) error {
-	var out strings.Builder
-	for _, f := range r.Faults {
-		var properties []string
-		if f.File != "" {
-			properties = append(properties, "file="+escapeProperty.Replace(f.File))
-		}
-		if f.Line > 0 {
-			properties = append(properties, fmt.Sprintf("line=%d", f.Line))
-		}
-		if f.Column > 0 {
-			properties = append(properties, fmt.Sprintf("col=%d", f.Column))
-		}
-		properties = append(properties, "title="+escapeProperty.Replace(f.Rule))
-		fmt.Fprintf(&out, "::%s %s::%s\n", f.Severity, strings.Join(properties, ","), escapeData.Replace(f.Message))
+func gitHubCommand(f Fault) string {
+	properties := ""
+	if f.File != "" {
+		properties += "file=" + escapeProperty.Replace(f.File) + ","
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	if f.Line > 0 {
+		properties += fmt.Sprintf("line=%d,", f.Line)
+	}
+	if f.Column > 0 {
+		properties += fmt.Sprintf("col=%d,", f.Column)
+	}
+	return fmt.Sprintf("::%s %stitle=%s::%s", f.Severity, properties, escapeProperty.Replace(f.Rule), escapeData.Replace(f.Message))
 }
 
 type object = map[string]any

@@ -288,14 +288,11 @@ func FuzzLint(f *testing.F) {
 			name = "foo/c.yaml"
 		}
 		fsys := fstest.MapFS{name: {Data: text}}
-		c, err := newCatalog(fsys)
+		c, err := (&Source{files: fsys}).read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.spool.Close()
-		if err := c.readAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		l := &linter{catalog: c}
 		l.addReadFaults()
 		groups := c.groups()

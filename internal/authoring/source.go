@@ -1,7 +1,7 @@
 // Package authoring works on catalogs outside a cluster: a directory, a file, or an image in a registry. It
 // lints catalogs, builds and pushes images, and outlines catalogs for comparison.
 //
-// It does not depend on Kubernetes. It reads and validates with catalogd's code, so the results are the same.
+// It needs no cluster. It reads and validates with catalogd's code, so the results are the same.
 package authoring
 
 import (
@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/registry"
@@ -187,24 +189,14 @@ func (o Options) watch(transferred func() (done, total int64)) (end func()) {
 	if o.Progress == nil {
 		return func() {}
 	}
-	ticker := time.NewTicker(progressInterval)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			o.Progress(transferred())
-			select {
-			case <-ticker.C:
-			case <-stop:
-				return
-			}
-		}
-	}()
+	report := func() { o.Progress(transferred()) }
+	stop := make(chan struct{})
+	var reporter sync.WaitGroup
+	reporter.Go(func() { wait.Until(report, progressInterval, stop) })
 	return func() {
-		ticker.Stop()
 		close(stop)
-		<-stopped
-		o.Progress(transferred())
+		reporter.Wait()
+		report()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -142,67 +143,36 @@ func (s *Sink) openDir() error {
 	if err != nil {
 		return errors.Join(err, os.Remove(s.aside))
 	}
-	d := &dir{root: root}
-	s.Put, s.close = d.put, d.close
+	s.close = root.Close
+	s.Put = func(pkg string, blob []byte) error {
+		text, err := JSON(blob)
+		if err != nil {
+			return err
+		}
+		return appendTo(root, path.Join(dirOf(pkg), "catalog.json"), text)
+	}
 	return nil
 }
 
-type dir struct {
-	root *os.Root
-	pkg  string // package of file
-	file *os.File
-}
-
-func (d *dir) put(pkg string, blob []byte) error {
-	if d.file == nil || pkg != d.pkg {
-		if err := d.open(pkg); err != nil {
-			return err
-		}
+// appendTo appends to a file, because the blobs of a package may be scattered in a catalog.
+func appendTo(root *os.Root, name string, text []byte) error {
+	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return err
 	}
-	text, err := JSON(blob)
+	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return err
 	}
-	_, err = d.file.Write(text)
-	return err
+	_, err = file.Write(text)
+	return errors.Join(err, file.Close())
 }
-
-// open opens the file of a package for appending, because its blobs may be scattered in a catalog.
-func (d *dir) open(pkg string) error {
-	if err := d.closeFile(); err != nil {
-		return err
-	}
-	name := "catalog.json"
-	if pkg != "" {
-		name = dirOf(pkg) + "/catalog.json"
-		if err := d.root.MkdirAll(dirOf(pkg), 0o777); err != nil {
-			return err
-		}
-	}
-	file, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
-	if err != nil {
-		return err
-	}
-	d.pkg, d.file = pkg, file
-	return nil
-}
-
-func (d *dir) closeFile() error {
-	if d.file == nil {
-		return nil
-	}
-	err := d.file.Close()
-	d.file = nil
-	return err
-}
-
-func (d *dir) close() error { return errors.Join(d.closeFile(), d.root.Close()) }
 
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// dirOf returns the directory of a package: its name or, if that is no DNS label and thus invalid, a safe name with a hash.
+// dirOf returns the directory of a package: its name or, if that is no DNS label and thus invalid, a safe name with a hash. Blobs without
+// a package are in the top directory.
 func dirOf(pkg string) string {
-	if len(validation.IsDNS1123Label(pkg)) == 0 {
+	if pkg == "" || len(validation.IsDNS1123Label(pkg)) == 0 {
 		return pkg
 	}
 	plain := unsafe.ReplaceAllString(pkg, "_")
