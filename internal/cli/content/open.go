@@ -70,7 +70,7 @@ func newService(base *url.URL, client *http.Client, mint func(context.Context) (
 
 // Options configure direct access to a service. Credentials and tokens are sent over TLS only.
 type Options struct {
-	Authorities []byte                                // PEM; replace those of the system
+	CAFile      string                                // replaces the certificate authorities of the system
 	Credentials bool                                  // send the user's own credentials for the API server
 	Mint        func(context.Context) (string, error) // requests a token for catalogd, if that is required
 }
@@ -85,7 +85,7 @@ func Direct(config *rest.Config, a Address, opts Options) (*Service, error) {
 		own = rest.CopyConfig(config)
 	}
 	own.Host, own.APIPath = a.URL.String(), ""
-	own.TLSClientConfig.CAData, own.TLSClientConfig.CAFile = opts.Authorities, ""
+	own.TLSClientConfig.CAData, own.TLSClientConfig.CAFile = nil, opts.CAFile
 	own.TLSClientConfig.ServerName, own.TLSClientConfig.Insecure = "", false
 	client, err := rest.HTTPClientFor(own)
 	if err != nil {

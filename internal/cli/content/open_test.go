@@ -5,6 +5,8 @@ import (
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,7 +27,11 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	direct, err := Direct(config, address(t, server.URL), Options{Authorities: authority(server), Credentials: true, Mint: mint})
+	authorityFile := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(authorityFile, authority(server), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	direct, err := Direct(config, address(t, server.URL), Options{CAFile: authorityFile, Credentials: true, Mint: mint})
 	if err != nil {
 		t.Fatal(err)
 	}

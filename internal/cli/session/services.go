@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -123,11 +122,7 @@ func (s *Session) openAt(at content.Address) (*content.Service, error) {
 	if at.Name != "" {
 		return content.Proxied(config, at, mint)
 	}
-	authorities, err := s.authorities()
-	if err != nil {
-		return nil, err
-	}
-	return content.Direct(config, at, content.Options{Authorities: authorities, Mint: mint})
+	return content.Direct(config, at, content.Options{CAFile: s.serverCA, Mint: mint})
 }
 
 func (s *Session) openDirect() (*content.Service, error) {
@@ -142,19 +137,8 @@ func (s *Session) openDirect() (*content.Service, error) {
 	if config.Impersonate.UserName != "" { // from --as or from the kubeconfig
 		return nil, exit.Usagef("--as works only through the API server: omit --server-url")
 	}
-	authorities, err := s.authorities()
-	if err != nil {
-		return nil, err
-	}
 	at.Name = "" // even if the host looks like a Service
-	return content.Direct(config, at, content.Options{Authorities: authorities, Credentials: true})
-}
-
-func (s *Session) authorities() ([]byte, error) {
-	if s.serverCA == "" {
-		return nil, nil
-	}
-	return os.ReadFile(s.serverCA)
+	return content.Direct(config, at, content.Options{CAFile: s.serverCA, Credentials: true})
 }
 
 // token requests a token for catalogd from the API server. It is valid for catalogd only.
