@@ -10,6 +10,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/authoring"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
@@ -25,12 +26,7 @@ func Commands(s *session.Session) []*cobra.Command {
 }
 
 // completePath completes a path as the first argument. Images cannot be listed.
-func completePath(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return nil, cobra.ShellCompDirectiveDefault
-}
+var completePath = lookup.FirstArgument(cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 
 func tooMany(extra []string, instead string) error {
 	return exit.Usagef("unexpected argument %s: %s", strings.Join(extra, " "), instead)

@@ -78,7 +78,7 @@ func newListCommand(s *session.Session) *cobra.Command {
 		if err := req.validate(); err != nil {
 			return err
 		}
-		rows := &rowReader{session: s, polls: format.IsTable()}
+		rows := &rowReader{session: s, polls: format.IsTable(), sortBy: req.sortBy}
 		if req.watch {
 			return watchList(cmd.Context(), rows, req, format)
 		}
@@ -123,9 +123,6 @@ func printNone(ctx context.Context, s *session.Session, req listRequest) error {
 
 func printList(ctx context.Context, rows *rowReader, catalogs []v1beta1.CatalogSource, req listRequest, format *output.Format) error {
 	found, err := rows.read(ctx, catalogs)
-	if err == nil {
-		err = output.Sort(found, req.sortBy)
-	}
 	if err != nil {
 		return err
 	}
@@ -150,9 +147,6 @@ func watchList(ctx context.Context, rows *rowReader, req listRequest, format *ou
 	flush := func() error {
 		found, err := rows.read(ctx, pending)
 		pending, listed = nil, true
-		if err == nil {
-			err = output.Sort(found, req.sortBy)
-		}
 		if err != nil || len(found) == 0 {
 			return err
 		}
@@ -213,7 +207,8 @@ func readPolls(ctx context.Context, s *session.Session) (map[string]pollTimes, e
 // A rowReader makes rows of catalogs. It warns once if poll times are unknown.
 type rowReader struct {
 	session *session.Session
-	polls   bool // whether rows show poll times
+	polls   bool   // whether rows show poll times
+	sortBy  string // a JSONPath; empty: as read
 	warned  bool
 }
 
@@ -242,7 +237,7 @@ func (r *rowReader) read(ctx context.Context, catalogs []v1beta1.CatalogSource) 
 			Cells: cells(c, polls[c.Name], time.Now()), Object: &unstructured.Unstructured{Object: object},
 		}
 	}
-	return rows, nil
+	return rows, output.Sort(rows, r.sortBy)
 }
 
 func cells(c *v1beta1.CatalogSource, polled pollTimes, now time.Time) []string {
