@@ -95,13 +95,13 @@ func TestPluginLintOutput(t *testing.T) {
 		code int
 		says string // on standard error
 	}{
-		{"lint " + heads, 1, "error: 1 error, 0 warnings in 1 file; catalogd would serve it and make 0 OperatorPackages; it leaves out foo"},
+		{"lint " + heads, 1, "error: 1 error, 0 warnings in 1 file; catalogd would serve it and publish 0 OperatorPackages; not published: foo"},
 		{"lint " + heads + " --no-warnings", 1, "1 error"},
 		{"lint testdata/broken/truncated-json", 1, "catalogd would reject an image with this catalog"},
 		{"lint " + sound, 0, "0 errors, 2 warnings"},
 		{"lint " + sound + " --no-warnings", 0, "0 errors, 2 warnings"},
 		{"lint " + sound + " --strict", 1, "--strict allows no warnings"},
-		{"lint testdata/broken/00-control", 0, "make 0 OperatorPackages; it leaves out foo"},
+		{"lint testdata/broken/00-control", 0, "publish 0 OperatorPackages; not published: foo"},
 		{"lint testdata/nosuch/", 3, "directory or file testdata/nosuch/ not found"},
 		{"lint " + w.registry.address + "/nosuch", 3, "no directory or file is named"},
 		{"lint", 2, "specify a catalog"},

@@ -83,14 +83,14 @@ func (r *Report) outcome() string {
 		left = append(left, printable(name))
 	}
 	if len(left) == 0 {
-		return fmt.Sprintf("serve it and make %s", count(r.Packages, "OperatorPackage"))
+		return fmt.Sprintf("serve it and publish %s", count(r.Packages, "OperatorPackage"))
 	}
 	const limit = 10
 	names := strings.Join(left[:min(limit, len(left))], ", ")
 	if len(left) > limit {
 		names += ", …"
 	}
-	return fmt.Sprintf("serve it and make %s; it leaves out %s", count(r.Packages-len(left), "OperatorPackage"), names)
+	return fmt.Sprintf("serve it and publish %s; not published: %s", count(r.Packages-len(left), "OperatorPackage"), names)
 }
 
 func count(n int, what string) string {

@@ -363,10 +363,10 @@ func TestLintWarnsAboutUnpublishedCatalogs(t *testing.T) {
 		"without a CSV": {
 			map[string]string{"c.json": fooPackage + fooChannel + withoutCSV},
 			[]string{"package-no-csv"},
-			"make 0 OperatorPackages; it leaves out foo",
+			"publish 0 OperatorPackages; not published: foo",
 		},
-		"custom blobs":   {map[string]string{"c.json": `{"schema":"example.com"}`}, []string{"no-package"}, "make 0 OperatorPackages"},
-		"an empty file":  {map[string]string{"c.json": ""}, []string{"no-package"}, "make 0 OperatorPackages"},
+		"custom blobs":   {map[string]string{"c.json": `{"schema":"example.com"}`}, []string{"no-package"}, "publish 0 OperatorPackages"},
+		"an empty file":  {map[string]string{"c.json": ""}, []string{"no-package"}, "publish 0 OperatorPackages"},
 		"an unread file": {map[string]string{"c.json": "{"}, []string{"syntax"}, "reject"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,7 +56,7 @@ var Rules = map[string]Rule{
 	"deprecation-duplicate":      {Error, "A package has at most one olm.deprecations blob, without duplicate entries."},
 	"deprecation-reference":      {Error, "A deprecation refers to the package, or to a channel or bundle of it."},
 	"deprecation-message":        {Error, "A deprecation has a message."},
-	"no-csv":                     {Warning, "The head of each channel has olm.csv.metadata, which OperatorPackages are created from."},
+	"no-csv":                     {Warning, "The head of each channel has olm.csv.metadata. OperatorPackages show its values."},
 	"no-icon":                    {Warning, "A package has an icon, which is an image."},
 	"no-description":             {Warning, "A package has a description."},
 	"bundle-objects":             {Warning, "Bundles have olm.csv.metadata instead of olm.bundle.object."},

@@ -61,7 +61,7 @@ func toCatalog(ctx context.Context, reader *reader) (c catalog, err error) {
 
 // checkDefaultChannels returns an error for a missing default channel, on which operator-registry panics.
 func checkDefaultChannels(ctx context.Context, reader *reader) error {
-	rows, err := reader.QueryContext(ctx, `SELECT name FROM package WHERE NOT EXISTS
+	rows, err := reader.QueryContext(ctx, `SELECT name, default_channel FROM package WHERE NOT EXISTS
 		(SELECT * FROM channel WHERE channel.package_name = package.name AND channel.name = package.default_channel)`)
 	if err != nil {
 		return err
@@ -70,11 +70,11 @@ func checkDefaultChannels(ctx context.Context, reader *reader) error {
 	if !rows.Next() {
 		return nil
 	}
-	var name sql.NullString
-	if err := rows.Scan(&name); err != nil {
+	var name, channel sql.NullString
+	if err := rows.Scan(&name, &channel); err != nil {
 		return err
 	}
-	return invalidf("package %q has no channel that is its default", name.String)
+	return invalidf("package %q: default channel %q not found", name.String, channel.String)
 }
 
 // addRelatedImages adds the images of the table related_image that the CSV of a bundle does not name.

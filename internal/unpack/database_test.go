@@ -277,7 +277,7 @@ func TestHostileDatabases(t *testing.T) {
 			db(changed(t, "PRAGMA foreign_keys=OFF", "UPDATE package SET default_channel = 'gone' WHERE name = 'etcd'")),
 			Limits{},
 			"",
-			`package "etcd" has no channel that is its default`,
+			`package "etcd": default channel "gone" not found`,
 		},
 		"no heads": {
 			label,
