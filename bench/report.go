@@ -192,7 +192,7 @@ func (r *Report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s, `%s`, %s.\n", r.Date.Format("2006-01-02 15:04 UTC"), r.Command, r.Catalogd)
 	fmt.Fprintf(&b, "Machine: %s. Beside: %s.\nCatalog: %s.\n\n", strings.Join(r.Machine, ", "), strings.Join(r.Programs, ", "), r.Catalog)
-	b.WriteString("| row | figure | yardstick | ratio | reach | |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| row | figure | yardstick | ratio | goal | |\n|---|---|---|---|---|---|\n")
 	var notes strings.Builder
 	for _, named := range rows {
 		row := Row{Name: named.name}
@@ -221,15 +221,15 @@ func (r *Row) markdown(table, notes *strings.Builder) {
 	if len(r.Yardstick.Values) > 0 {
 		yardstick, ratio = r.Yardstick.What+": "+r.Yardstick.String(), r.ratio()
 	}
-	reach := []string{}
+	goals := []string{}
 	if r.Limit != 0 {
-		reach = append(reach, r.reach())
+		goals = append(goals, r.goal())
 	}
 	for _, c := range r.Checks {
-		reach = append(reach, c.What+": "+verdictOf(c.Held))
+		goals = append(goals, c.What+": "+verdictOf(c.Held))
 	}
 	cells := []string{
-		r.Name + ": " + r.What, r.Figure.What + ": " + r.Figure.String(), yardstick, ratio, strings.Join(reach, "; "), r.verdict(),
+		r.Name + ": " + r.What, r.Figure.What + ": " + r.Figure.String(), yardstick, ratio, strings.Join(goals, "; "), r.verdict(),
 	}
 	for i := range cells {
 		cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)

@@ -101,8 +101,8 @@ func (r *Row) ratio() string {
 	return text + "x"
 }
 
-// reach formats the bound of the ratio.
-func (r *Row) reach() string {
+// goal formats the bound of the ratio.
+func (r *Row) goal() string {
 	switch {
 	case r.Limit == 0:
 		return ""
@@ -189,7 +189,7 @@ func (r *Row) lines() string {
 		fmt.Fprintf(&b, "  %-60s %s\n", r.Figure.What, r.Figure)
 		if len(r.Yardstick.Values) > 0 {
 			fmt.Fprintf(&b, "  %-60s %s\n", r.Yardstick.What, r.Yardstick)
-			fmt.Fprintf(&b, "  ratio %s  %s\n", r.ratio(), strings.Trim(r.reach()+": "+r.ratioVerdict(), ": "))
+			fmt.Fprintf(&b, "  ratio %s  %s\n", r.ratio(), strings.Trim(r.goal()+": "+r.ratioVerdict(), ": "))
 		}
 		for _, c := range r.Checks {
 			fmt.Fprintf(&b, "  %s: %s\n", c.What, verdictOf(c.Held))

@@ -33,7 +33,7 @@ func memory(ctx context.Context, e *env) (Row, error) {
 	if err := e.alternate(ctx, &row, max(1, e.runs/5), with(largeBundles), with(smallBundles)); err != nil {
 		return row, err
 	}
-	row.check(row.Figure.Median <= mostMemory, "%s of %d MiB at most", row.Figure.format(row.Figure.Median), mostMemory)
+	row.check(row.Figure.Median <= mostMemory, "%s (limit %d MiB)", row.Figure.format(row.Figure.Median), mostMemory)
 	row.note("a catalog of 33.5 MB is served first; two clients read its /all and two its metas, and those of the other one as soon " +
 		"as it is served, until its packages are published and it is compressed")
 	return row, nil

@@ -68,13 +68,13 @@ func unchangedPoll(ctx context.Context, e *env) (Row, error) {
 	if err := e.alternate(ctx, &row, e.runs, figure, yardstick); err != nil {
 		return row, err
 	}
-	row.check(row.Figure.Median < mostPoll, "%s of %g ms at most", row.Figure.format(row.Figure.Median), mostPoll)
+	row.check(row.Figure.Median < mostPoll, "%s (limit %g ms)", row.Figure.format(row.Figure.Median), mostPoll)
 	// Polls in flight at the start and the end of the window count in one window by their request, and in the next
 	// by their metric.
 	row.check(sum.heads == sum.requests && math.Abs(float64(sum.requests-sum.polls)) <= max(float64(e.runs), .01*float64(sum.polls)),
-		"%d requests, %d of them HEAD, in %d polls, of one each", sum.requests, sum.heads, sum.polls)
-	row.check(sum.writes == 0, "%d writes to the API server, of none", sum.writes)
-	row.check(sum.files == 0, "%d files written, of none", sum.files)
+		"%d requests, %d of them HEAD, in %d polls (expected: one HEAD each)", sum.requests, sum.heads, sum.polls)
+	row.check(sum.writes == 0, "%d writes to the API server (expected: 0)", sum.writes)
+	row.check(sum.files == 0, "%d files written (expected: 0)", sum.files)
 	row.note("%d CatalogSources polled each second; idle, catalogd uses %.1f ms of processor time a second", pollers, idle*1000)
 	return row, nil
 }

@@ -30,7 +30,7 @@ func thousandCatalogs(ctx context.Context, _ *env) (Row, error) {
 		{"cpu-%", 1, "percent of a processor"},
 	} {
 		if value, ok := metrics[bound.unit]; ok {
-			row.check(value <= bound.most, "%s: %.3g of %g at most", bound.what, value, bound.most)
+			row.check(value <= bound.most, "%s: %.3g (limit %g)", bound.what, value, bound.most)
 		}
 	}
 	if len(row.Checks) == 0 {

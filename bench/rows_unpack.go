@@ -28,7 +28,7 @@ func unpackCold(ctx context.Context, e *env) (Row, error) {
 	if err != nil {
 		return row, err
 	}
-	row.note("\"unpacked\" in catalogd's log, which comes once the packages are validated too, some time after the content is served: %s",
+	row.note("\"unpacked\" in catalogd's log (after the packages are validated, later than the first reply): %s",
 		row.beside(logged))
 	row.note("a loop of HEAD requests, 4 ms apart, watches for the first 200")
 	return row, nil
@@ -100,7 +100,7 @@ func (e *env) verify(ctx context.Context, d *daemon, c *catalog) error {
 // unpackChanged measures the same when all but one package are known from the former version.
 func unpackChanged(ctx context.Context, e *env) (Row, error) {
 	row := Row{
-		What:      "the same when one package of the catalog changed",
+		What:      "catalog image of which one package changed -> committed and served",
 		Figure:    Series{What: "poll requested -> first 200 of /all with another ETag", Unit: "s"},
 		Yardstick: Series{What: "gzip -dc layer.tar.gz | tar x, onto the same disk", Unit: "s"},
 	}

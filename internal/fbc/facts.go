@@ -1,7 +1,6 @@
 package fbc
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -99,28 +98,8 @@ func versionOf(value []byte) string {
 }
 
 func gvkOf(value []byte) (g GVK, ok bool) {
-	if g, ok = plainGVK(value); !ok && json.Unmarshal(value, &g) != nil {
+	if json.Unmarshal(value, &g) != nil {
 		return GVK{}, false
 	}
 	return g, g.isValid()
-}
-
-// plainGVK is a fast path for the usual spelling: the three keys, without escapes.
-func plainGVK(value []byte) (g GVK, ok bool) {
-	for key, text := range scan.Members(value) {
-		if text[0] != '"' || bytes.IndexByte(text, '\\') >= 0 {
-			return GVK{}, false
-		}
-		switch string(key) {
-		case `"group"`:
-			g.Group = scan.Unquote(text)
-		case `"version"`:
-			g.Version = scan.Unquote(text)
-		case `"kind"`:
-			g.Kind = scan.Unquote(text)
-		default:
-			return GVK{}, false
-		}
-	}
-	return g, true
 }
