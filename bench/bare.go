@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/operator-catalogs/catalogd/bench/load"
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 // bareCommand makes this program serve a file; address and file name are its arguments.
@@ -31,7 +32,7 @@ func serveBare(address, file string) error {
 
 // noteBare measures the throughput of net/http alone with a file of nginx, and notes it beside the yardstick.
 func (e *env) noteBare(ctx context.Context, n *nginx, row *Row, file string) error {
-	addresses, err := freeAddresses(1)
+	addresses, err := process.FreeAddresses(1)
 	if err != nil {
 		return err
 	}
@@ -44,12 +45,12 @@ func (e *env) noteBare(ctx context.Context, n *nginx, row *Row, file string) err
 	if err != nil {
 		return err
 	}
-	server, err := start("net/http", filepath.Join(e.dir, "bare.log"), program, bareCommand, addresses[0], file)
+	server, err := process.Start("net/http", filepath.Join(e.dir, "bare.log"), program, bareCommand, addresses[0], file)
 	if err != nil {
 		return err
 	}
-	defer server.kill()
-	err = server.listens(ctx, addresses[0])
+	defer server.Kill()
+	err = waitListening(ctx, server, addresses[0])
 	var values []float64
 	for len(values) < e.runs && err == nil {
 		var result load.Result

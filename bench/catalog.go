@@ -17,6 +17,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 // catalog is a catalog as an image and, unless it is a variant, as a directory.
@@ -117,7 +118,7 @@ func (e *env) extract(ctx context.Context, archive string) (dir string, err erro
 	if dir, err = os.MkdirTemp(e.dir, "given-"); err != nil {
 		return "", err
 	}
-	_, err = command(ctx, "tar", "xf", archive, "-C", dir)
+	_, err = process.Run(ctx, "tar", "xf", archive, "-C", dir)
 	return filepath.Join(dir, "configs"), err
 }
 

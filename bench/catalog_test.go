@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 func testEnv(t *testing.T) *env {
@@ -188,7 +189,7 @@ func TestGiven(t *testing.T) {
 		}
 	}
 	for flag, file := range map[string]string{"-cf": "c.tar", "-czf": "c.tar.gz"} {
-		if _, err := command(t.Context(), "tar", flag, filepath.Join(dir, file), "-C", dir, "./configs"); err != nil {
+		if _, err := process.Run(t.Context(), "tar", flag, filepath.Join(dir, file), "-C", dir, "./configs"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 const (
@@ -74,9 +75,9 @@ func (c *cluster) waitFor(ctx context.Context, d *daemon, name, condition string
 	ctx, cancel := context.WithTimeoutCause(ctx, patience,
 		fmt.Errorf("CatalogSource %s did not become %s within %s", name, condition, patience))
 	defer cancel()
-	err := every(ctx, 50*time.Millisecond, func() (bool, error) {
+	err := process.Every(ctx, 50*time.Millisecond, func() (bool, error) {
 		source := &v1beta1.CatalogSource{}
-		if err := errors.Join(d.ended(), c.Get(ctx, client.ObjectKey{Name: name}, source)); err != nil {
+		if err := errors.Join(d.Ended(), c.Get(ctx, client.ObjectKey{Name: name}, source)); err != nil {
 			return false, err
 		}
 		for _, have := range source.Status.Conditions {

@@ -5,18 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 // daemon is a running catalogd.
 type daemon struct {
-	*child
+	*process.Child
 	content, health, metrics string // host:port
 	dataDir                  string
 	unpackings               int // that logged has returned
@@ -24,7 +24,7 @@ type daemon struct {
 
 // startDaemon starts catalogd on a data directory, without waiting until it is ready.
 func (e *env) startDaemon(dataDir, kubeconfig string, more ...string) (*daemon, error) {
-	addresses, err := freeAddresses(3)
+	addresses, err := process.FreeAddresses(3)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,8 @@ func (e *env) startDaemon(dataDir, kubeconfig string, more ...string) (*daemon, 
 		"--content-bind-address", d.content, "--external-url", "http://" + d.content,
 		"--health-bind-address", d.health, "--metrics-bind-address", d.metrics, "--log-format", "text",
 	}
-	d.child, err = start("catalogd", filepath.Join(e.dir, fmt.Sprintf("catalogd-%d.log", e.daemons)), e.catalogd, append(args, more...)...)
+	log := filepath.Join(e.dir, fmt.Sprintf("catalogd-%d.log", e.daemons))
+	d.Child, err = process.Start("catalogd", log, e.catalogd, append(args, more...)...)
 	return d, err
 }
 
@@ -52,15 +53,15 @@ func (e *env) freshDaemon(ctx context.Context, more ...string) (*daemon, error) 
 	if err != nil {
 		return nil, err
 	}
-	err = every(ctx, 20*time.Millisecond, func() (bool, error) {
+	err = process.Every(ctx, 20*time.Millisecond, func() (bool, error) {
 		_, err := fetch(ctx, "http://"+d.health+"/readyz")
-		return err == nil, d.ended()
+		return err == nil, d.Ended()
 	})
 	if err == nil {
-		err = settle(ctx, d.pid())
+		err = settle(ctx, d.PID())
 	}
 	if err != nil {
-		d.kill()
+		d.Kill()
 		return nil, err
 	}
 	return d, nil
@@ -68,7 +69,7 @@ func (e *env) freshDaemon(ctx context.Context, more ...string) (*daemon, error) 
 
 // discard kills the daemon and removes its data.
 func (d *daemon) discard() {
-	d.kill()
+	d.Kill()
 	_ = os.RemoveAll(d.dataDir) // the directory of the run is removed at its end
 }
 
@@ -80,14 +81,14 @@ func (d *daemon) logged(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("no duration of unpacking in catalogd's log"))
 	defer cancel()
 	var took time.Duration
-	err := every(ctx, 10*time.Millisecond, func() (bool, error) {
-		text, err := os.ReadFile(d.log)
+	err := process.Every(ctx, 10*time.Millisecond, func() (bool, error) {
+		text, err := os.ReadFile(d.Log)
 		if err != nil {
 			return false, err
 		}
 		matches := pattern.FindAllSubmatch(text, -1)
 		if len(matches) <= d.unpackings {
-			return false, d.ended()
+			return false, d.Ended()
 		}
 		took, err = time.ParseDuration(string(matches[d.unpackings][1]))
 		d.unpackings++
@@ -100,7 +101,7 @@ func (d *daemon) logged(ctx context.Context) (time.Duration, error) {
 func (d *daemon) served(ctx context.Context, catalog, before string) (etag string, err error) {
 	const interval = 4 * time.Millisecond // costs a few percent of a processor
 	url := "http://" + d.content + d.all(catalog)
-	err = every(ctx, interval, func() (bool, error) {
+	err = process.Every(ctx, interval, func() (bool, error) {
 		header, status, err := head(ctx, url, nil)
 		if err != nil {
 			return false, err
@@ -109,7 +110,7 @@ func (d *daemon) served(ctx context.Context, catalog, before string) (etag strin
 		if status == http.StatusOK && etag != before {
 			return true, nil
 		}
-		return false, d.ended()
+		return false, d.Ended()
 	})
 	return etag, err
 }
@@ -119,15 +120,15 @@ func (d *daemon) compressed(ctx context.Context, catalog string) error {
 	if err := d.encoded(ctx, catalog); err != nil {
 		return err
 	}
-	return settle(ctx, d.pid())
+	return settle(ctx, d.PID())
 }
 
 // encoded waits until /all is available in the encodings that are made in the background.
 func (d *daemon) encoded(ctx context.Context, catalog string) error {
 	for _, encoding := range []string{"zstd", "gzip"} {
-		err := every(ctx, 50*time.Millisecond, func() (bool, error) {
+		err := process.Every(ctx, 50*time.Millisecond, func() (bool, error) {
 			header, _, err := head(ctx, "http://"+d.content+d.all(catalog), map[string]string{"Accept-Encoding": encoding})
-			return err == nil && header.Get("Content-Encoding") == encoding, errors.Join(err, d.ended())
+			return err == nil && header.Get("Content-Encoding") == encoding, errors.Join(err, d.Ended())
 		})
 		if err != nil {
 			return fmt.Errorf("waiting for /all as %s: %w", encoding, err)
@@ -170,20 +171,4 @@ func fetch(ctx context.Context, url string) (string, error) {
 		err = fmt.Errorf("GET %s: status %d", url, response.StatusCode)
 	}
 	return string(text), err
-}
-
-// freeAddresses returns loopback addresses with free ports, below the range of ephemeral ports.
-func freeAddresses(n int) (addresses []string, err error) {
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)) //nolint:gosec // G404: any port will do
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		defer listener.Close() // all at the end, so that no port is returned twice
-		if addresses = append(addresses, address); len(addresses) == n {
-			return addresses, nil
-		}
-	}
-	return nil, errors.New("no free port below 30000")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/bench/load"
 	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 // env is the environment of the measurements. A part is started when the first row needs it, and then kept.
@@ -86,7 +87,7 @@ func (e *env) say(format string, args ...any) {
 // reading starts a catalogd that serves the catalog and has finished its background work.
 func (e *env) reading(ctx context.Context) (*readerWorld, error) {
 	if e.reader != nil {
-		return e.reader, e.reader.ended()
+		return e.reader, e.reader.Ended()
 	}
 	e.say("starting catalogd with the catalog")
 	if err := e.cluster.clear(ctx); err != nil {
@@ -149,7 +150,7 @@ func (e *env) besideNginx(ctx context.Context) (*readerWorld, error) {
 			return nil, err
 		}
 	}
-	return r, r.nginx.ended()
+	return r, r.nginx.Ended()
 }
 
 // stopReading stops what reading started.
@@ -158,7 +159,7 @@ func (e *env) stopReading() {
 		return
 	}
 	if e.reader.nginx != nil {
-		e.reader.nginx.stop()
+		_ = e.reader.nginx.Stop(stopGrace)
 	}
 	e.reader.discard()
 	e.reader = nil
@@ -186,7 +187,7 @@ func (e *env) gunzipTar(ctx context.Context, c *catalog) (float64, error) {
 		return 0, err
 	}
 	began := time.Now()
-	if _, err := command(ctx, "sh", "-c", `gzip -dc "$1" | tar x -C "$2"`, "sh", layer, dir); err != nil {
+	if _, err := process.Run(ctx, "sh", "-c", `gzip -dc "$1" | tar x -C "$2"`, "sh", layer, dir); err != nil {
 		return 0, err
 	}
 	return time.Since(began).Seconds(), nil
@@ -194,6 +195,6 @@ func (e *env) gunzipTar(ctx context.Context, c *catalog) (float64, error) {
 
 // flush makes the kernel write its buffers, so that the next measurement does not pay for earlier writes.
 func flush(ctx context.Context) error {
-	_, err := command(ctx, "sync")
+	_, err := process.Run(ctx, "sync")
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 // One worker per processor, sendfile, no log, and unlimited keep-alive; otherwise nginx's defaults.
@@ -38,7 +40,7 @@ http {
 
 // nginx is a running nginx that serves the files of a directory over HTTP.
 type nginx struct {
-	*child
+	*process.Child
 	address string
 	files   string
 }
@@ -57,7 +59,7 @@ func findNginx(named string) (string, error) {
 }
 
 func startNginx(ctx context.Context, program, dir string) (*nginx, error) {
-	addresses, err := freeAddresses(1)
+	addresses, err := process.FreeAddresses(1)
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +79,12 @@ func startNginx(ctx context.Context, program, dir string) (*nginx, error) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, userLine, runtime.NumCPU(), dir, n.address), 0o644); err != nil {
 		return nil, err
 	}
-	if n.child, err = start("nginx", filepath.Join(dir, "nginx.log"), program, "-p", dir, "-c", file, "-e",
+	if n.Child, err = process.Start("nginx", filepath.Join(dir, "nginx.log"), program, "-p", dir, "-c", file, "-e",
 		filepath.Join(dir, "error.log")); err != nil {
 		return nil, err
 	}
-	if err := n.listens(ctx, n.address); err != nil {
-		n.stop()
+	if err := waitListening(ctx, n.Child, n.address); err != nil {
+		_ = n.Stop(stopGrace)
 		return nil, err
 	}
 	return n, nil
@@ -94,7 +96,7 @@ func (n *nginx) put(name string, content []byte) (path string, err error) {
 }
 
 func nginxVersion(ctx context.Context, program string) string {
-	text, err := command(ctx, "sh", "-c", `"$1" -v 2>&1`, "sh", program)
+	text, err := process.Run(ctx, "sh", "-c", `"$1" -v 2>&1`, "sh", program)
 	if err != nil {
 		return "nginx (version unknown)"
 	}

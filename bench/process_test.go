@@ -9,40 +9,41 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 func TestChild(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
-	c, err := start("sleeper", log, "sh", "-c", "echo started; exec sleep 600")
+	c, err := process.Start("sleeper", log, "sh", "-c", "echo started; exec sleep 600")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.ended(); err != nil {
+	if err := c.Ended(); err != nil {
 		t.Error(err)
 	}
-	if peak, err := peakMemory(c.pid()); err != nil || peak <= 0 || peak > 1<<10 {
+	if peak, err := peakMemory(c.PID()); err != nil || peak <= 0 || peak > 1<<10 {
 		t.Errorf("peak memory %g MiB, %v", peak, err)
 	}
-	c.stop()
-	if err := c.ended(); err == nil || !strings.Contains(err.Error(), "sleeper") {
-		t.Errorf("ended: %v", err)
+	if err := c.Stop(time.Minute); err != nil {
+		t.Error(err)
 	}
-	if _, err := start("nothing", log, filepath.Join(t.TempDir(), "nothing")); err == nil {
-		t.Error("starting what is not there: no error")
+	if err := c.Ended(); err == nil || !strings.Contains(err.Error(), "sleeper") {
+		t.Errorf("ended: %v", err)
 	}
 }
 
 // TestCPUTime counts the time of a grandchild, like that of an nginx worker.
 func TestCPUTime(t *testing.T) {
-	c, err := start("worker", filepath.Join(t.TempDir(), "log"), "sh", "-c", "sh -c 'while :; do :; done' & wait")
+	c, err := process.Start("worker", filepath.Join(t.TempDir(), "log"), "sh", "-c", "sh -c 'while :; do :; done' & wait")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.kill()
+	defer c.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = every(ctx, 10*time.Millisecond, func() (bool, error) {
-		used, err := cpuTime(c.pid())
+	err = process.Every(ctx, 10*time.Millisecond, func() (bool, error) {
+		used, err := cpuTime(c.PID())
 		return used >= 30*time.Millisecond, err
 	})
 	if err != nil {
@@ -50,18 +51,6 @@ func TestCPUTime(t *testing.T) {
 	}
 	if _, err := cpuTime(1 << 30); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of no process: %v", err)
-	}
-}
-
-func TestCommandEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := command(ctx, "sleep", "600"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := command(t.Context(), "sh", "-c", "echo no such luck >&2; exit 3"); err == nil ||
-		!strings.Contains(err.Error(), "no such luck") {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 const beginMark, endMark = "<!-- bench: begin; make bench writes what is between this line and the other -->", "<!-- bench: end -->"
@@ -76,7 +78,7 @@ func argsOf(args []string) string {
 }
 
 func firstLine(ctx context.Context, program string, args ...string) string {
-	text, err := command(ctx, program, args...)
+	text, err := process.Run(ctx, program, args...)
 	if err != nil {
 		return filepath.Base(program) + " (version unknown)"
 	}

@@ -45,7 +45,8 @@ func diskBytes(ctx context.Context, e *env) (Row, error) {
 	}
 	compact := float64(length)
 	row.compare([]float64{with / 1e6}, []float64{compact / 1e6})
-	row.check(both/compact <= mostTogether, "with a previous version that differs in one package, %.2fx (limit %gx)", both/compact, mostTogether)
+	row.check(both/compact <= mostTogether, "with a previous version that differs in one package, %.2fx (limit %gx)", both/compact,
+		mostTogether)
 	row.note("%.2fx without the compressed forms", without/compact)
 	return row, nil
 }

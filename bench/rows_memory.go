@@ -61,7 +61,7 @@ func (e *env) peak(ctx context.Context, bundles int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer d.stop()
+	defer func() { _ = d.Stop(stopGrace) }()
 	if err := e.takeIn(ctx, d, benchCatalog, refs[benchCatalog]); err != nil {
 		return 0, err
 	}
@@ -76,7 +76,7 @@ func (e *env) peak(ctx context.Context, bundles int) (float64, error) {
 	if bundles == largeBundles {
 		e.large = d.dataDir
 	}
-	return peakMemory(d.pid())
+	return peakMemory(d.PID())
 }
 
 // takeIn creates a CatalogSource and waits until all work is done.

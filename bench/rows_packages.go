@@ -144,14 +144,14 @@ func (e *env) syncOnce(ctx context.Context, file string) (s synced, err error) {
 		return s, err
 	}
 	served, server := time.Now(), apiServerTime()
-	own, err := cpuTime(d.pid())
+	own, err := cpuTime(d.PID())
 	if err != nil {
 		return s, err
 	}
 	if err := e.cluster.waitFor(ctx, d, benchCatalog, "PackagesSynced"); err != nil {
 		return s, err
 	}
-	after, err := cpuTime(d.pid())
+	after, err := cpuTime(d.PID())
 	if err != nil {
 		return s, err
 	}
@@ -160,7 +160,7 @@ func (e *env) syncOnce(ctx context.Context, file string) (s synced, err error) {
 	if err != nil {
 		return s, err
 	}
-	d.kill() // otherwise it would recreate deleted objects
+	d.Kill() // otherwise it would recreate deleted objects
 	first, last := times[0], times[len(times)-1]
 	s.took, s.span, s.count = max(0, last.Sub(served).Seconds()), last.Sub(first).Seconds(), len(times)
 	return s, e.cluster.clear(ctx)

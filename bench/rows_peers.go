@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 // opmServe measures opm serving the same catalog from files, as information.
@@ -44,7 +46,7 @@ func (e *env) opmOnce(ctx context.Context, configs string) (took, peak float64, 
 		return 0, 0, err
 	}
 	defer os.RemoveAll(cache)
-	addresses, err := freeAddresses(2)
+	addresses, err := process.FreeAddresses(2)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -56,21 +58,21 @@ func (e *env) opmOnce(ctx context.Context, configs string) (took, peak float64, 
 		return 0, 0, err
 	}
 	began := time.Now()
-	opm, err := start("opm", filepath.Join(cache, "opm.log"), e.opm, "serve", configs, "--port", port,
+	opm, err := process.Start("opm", filepath.Join(cache, "opm.log"), e.opm, "serve", configs, "--port", port,
 		"--cache-dir", filepath.Join(cache, "cache"), "--cache-enforce-integrity=false", "--termination-log",
 		filepath.Join(cache, "termination.log"))
 	if err != nil {
 		return 0, 0, err
 	}
-	defer opm.kill()
-	err = every(ctx, 4*time.Millisecond, func() (bool, error) {
+	defer opm.Kill()
+	err = process.Every(ctx, 4*time.Millisecond, func() (bool, error) {
 		conn, err := net.Dial("tcp", addresses[0])
 		if err != nil {
-			return false, opm.ended()
+			return false, opm.Ended()
 		}
 		return true, conn.Close()
 	})
 	took = time.Since(began).Seconds()
-	peak, peakErr := peakMemory(opm.pid())
+	peak, peakErr := peakMemory(opm.PID())
 	return took, peak, errors.Join(err, peakErr)
 }

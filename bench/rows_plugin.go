@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 const (
@@ -120,7 +122,7 @@ func (l *lister) run(ctx context.Context) (float64, error) {
 	w := l.world
 	before := w.api.moved.Load() + w.content.moved.Load()
 	began := time.Now()
-	table, err := command(ctx, l.program, l.args...)
+	table, err := process.Run(ctx, l.program, l.args...)
 	took := time.Since(began)
 	l.lines = strings.Count(table, "\n")
 	l.moved = append(l.moved, float64(w.api.moved.Load()+w.content.moved.Load()-before)/1000)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 const (
@@ -59,7 +60,7 @@ func unchangedPoll(ctx context.Context, e *env) (Row, error) {
 		if err != nil {
 			return 0, err
 		}
-		text, err := command(ctx, self, headCommand, url)
+		text, err := process.Run(ctx, self, headCommand, url)
 		if err != nil {
 			return 0, err
 		}
@@ -106,7 +107,7 @@ func (e *env) startPolling(ctx context.Context) (d *daemon, url string, err erro
 		}
 	}
 	if err == nil {
-		err = settle(ctx, d.pid())
+		err = settle(ctx, d.PID())
 	}
 	if err != nil {
 		d.discard()
@@ -189,7 +190,7 @@ type counters struct {
 }
 
 func (e *env) counters(ctx context.Context, d *daemon) (c counters, err error) {
-	if c.cpu, err = cpuTime(d.pid()); err != nil {
+	if c.cpu, err = cpuTime(d.PID()); err != nil {
 		return c, err
 	}
 	c.requests, c.heads = e.registry.counts()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 const (
@@ -106,9 +107,9 @@ func (e *env) fillFleet(ctx context.Context, size int, refs, digests []string, l
 
 // servesDigest waits until a replica serves a version.
 func (d *daemon) servesDigest(ctx context.Context, catalog, digest string) error {
-	return every(ctx, 20*time.Millisecond, func() (bool, error) {
+	return process.Every(ctx, 20*time.Millisecond, func() (bool, error) {
 		header, status, err := head(ctx, "http://"+d.content+d.all(catalog), nil)
-		return err == nil && status == http.StatusOK && header.Get("Catalogd-Digest") == digest, errors.Join(err, d.ended())
+		return err == nil && status == http.StatusOK && header.Get("Catalogd-Digest") == digest, errors.Join(err, d.Ended())
 	})
 }
 
@@ -117,7 +118,7 @@ var leading = regexp.MustCompile(`(?m)^catalogd_leading 1$`)
 
 // leaderOf waits until one of the replicas leads, and returns it.
 func leaderOf(ctx context.Context, fleet []*daemon) (index int, err error) {
-	return index, every(ctx, 50*time.Millisecond, func() (bool, error) {
+	return index, process.Every(ctx, 50*time.Millisecond, func() (bool, error) {
 		for i, d := range fleet {
 			metrics, err := fetch(ctx, "http://"+d.metrics+"/metrics")
 			if err != nil {
@@ -144,12 +145,12 @@ func (e *env) observeFleet(ctx context.Context, row *Row, fleet []*daemon) error
 		if err := d.encoded(ctx, fmt.Sprintf("fleet-%d", fleetCatalogs-1)); err != nil {
 			return err
 		}
-		if err := settle(ctx, d.pid()); err != nil {
+		if err := settle(ctx, d.PID()); err != nil {
 			return err
 		}
 	}
 	for i, d := range fleet {
-		if before[i], err = cpuTime(d.pid()); err != nil {
+		if before[i], err = cpuTime(d.PID()); err != nil {
 			return err
 		}
 	}
@@ -157,11 +158,11 @@ func (e *env) observeFleet(ctx context.Context, row *Row, fleet []*daemon) error
 		return err
 	}
 	for i, d := range fleet {
-		now, err := cpuTime(d.pid())
+		now, err := cpuTime(d.PID())
 		if err != nil {
 			return err
 		}
-		peak, err := peakMemory(d.pid())
+		peak, err := peakMemory(d.PID())
 		if err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func (e *env) observeFleet(ctx context.Context, row *Row, fleet []*daemon) error
 	}
 	others := append(append([]*daemon(nil), fleet[:leader]...), fleet[leader+1:]...)
 	killed := time.Now()
-	fleet[leader].kill()
+	fleet[leader].Kill()
 	if _, err := leaderOf(ctx, others); err != nil {
 		return err
 	}

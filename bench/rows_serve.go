@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/operator-catalogs/catalogd/bench/load"
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 const (
@@ -136,7 +137,7 @@ func allCompressed(ctx context.Context, e *env) (Row, error) {
 		}
 	}
 	row.note("%d bytes a reply, %d connections; user and kernel time of all threads and workers", len(body), fewConnections)
-	return row, e.alternate(ctx, &row, e.runs, measure(target, r.pid()), measure(beside, r.nginx.pid()))
+	return row, e.alternate(ctx, &row, e.runs, measure(target, r.PID()), measure(beside, r.nginx.PID()))
 }
 
 // graphqlRow compares the p50 of a query with that of all metas of its package.
@@ -215,14 +216,14 @@ func (e *env) startUnreachable(ctx context.Context, dataDir string, want int) (f
 	if err != nil {
 		return 0, err
 	}
-	defer d.kill()
+	defer d.Kill()
 	url := "http://" + d.content + d.all(largeCatalog)
 	var took time.Duration
 	status := 0
-	err = every(ctx, time.Millisecond, func() (bool, error) {
+	err = process.Every(ctx, time.Millisecond, func() (bool, error) {
 		var err error
 		if _, status, err = head(ctx, url, nil); err != nil {
-			return false, d.ended() // it does not listen yet
+			return false, d.Ended() // it does not listen yet
 		}
 		took = time.Since(began)
 		return true, nil

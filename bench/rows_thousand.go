@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 const thousandBenchmark = "BenchmarkThousandCatalogs"
@@ -13,7 +15,7 @@ const thousandBenchmark = "BenchmarkThousandCatalogs"
 // units that must hold.
 func thousandCatalogs(ctx context.Context, _ *env) (Row, error) {
 	row := Row{What: "1,000 CatalogSources on */5 * * * *, an hour simulated (" + thousandBenchmark + " of internal/sync)"}
-	out, err := command(ctx, "go", "test", "-run", "^$", "-bench", "^"+thousandBenchmark+"$", "-benchtime", "1x", "./internal/sync")
+	out, err := process.Run(ctx, "go", "test", "-run", "^$", "-bench", "^"+thousandBenchmark+"$", "-benchtime", "1x", "./internal/sync")
 	if err != nil {
 		return row, fmt.Errorf("%w: %s", err, out)
 	}

@@ -73,7 +73,7 @@ func (e *env) coldStart(ctx context.Context) (r coldRun, err error) {
 		return r, err
 	}
 	r.logged = logged.Seconds()
-	r.peak, err = peakMemory(d.pid())
+	r.peak, err = peakMemory(d.PID())
 	return r, err
 }
 

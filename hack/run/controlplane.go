@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/keyutil"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 const probeInterval = 100 * time.Millisecond
@@ -23,7 +25,7 @@ type apiServer struct{ url, certificate string }
 // startControlPlane starts etcd and kube-apiserver on free ports and waits until the API server is ready. There are
 // no controllers: nothing collects garbage or runs Pods.
 func (w *world) startControlPlane(ctx context.Context) error {
-	addresses, err := freeAddresses(3)
+	addresses, err := process.FreeAddresses(3)
 	if err != nil {
 		return err
 	}
@@ -53,9 +55,9 @@ func (w *world) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	w.note("%s", w.api.url)
-	return every(ctx, probeInterval, func() bool {
+	return process.Every(ctx, probeInterval, func() (bool, error) {
 		answer, err := w.kubectl.run(ctx, "", "get", "--raw", "/readyz")
-		return err == nil && answer == "ok"
+		return err == nil && answer == "ok", nil
 	})
 }
 
@@ -118,48 +120,20 @@ func (a apiServer) writeKubeconfig(file, token string) error {
 	}, file)
 }
 
-// freeAddresses returns n loopback addresses with free ports.
-func freeAddresses(n int) ([]string, error) {
-	addresses := make([]string, n)
-	for i := range addresses {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer listener.Close() // all at the end, so that no port is returned twice
-		addresses[i] = listener.Addr().String()
-	}
-	return addresses, nil
-}
-
-// every calls done periodically until it returns true or ctx ends. The end of a child cancels ctx, too.
-func every(ctx context.Context, interval time.Duration, done func() bool) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
-		}
-	}
-	return nil
-}
-
 // waitOK waits for at most a minute until url answers 200.
 func waitOK(ctx context.Context, url string) error {
 	const patience = time.Minute
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s did not answer 200 within %s", url, patience))
 	defer cancel()
-	return every(ctx, probeInterval, func() bool {
+	return process.Every(ctx, probeInterval, func() (bool, error) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
-			return false
+			return false, err
 		}
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
-			return false
+			return false, nil //nolint:nilerr // it does not listen yet
 		}
-		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+		return response.StatusCode == http.StatusOK, response.Body.Close()
 	})
 }

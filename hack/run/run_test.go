@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 func TestEmptyDir(t *testing.T) {
@@ -156,7 +158,7 @@ func TestWaitOK(t *testing.T) {
 
 func TestRegistry(t *testing.T) {
 	dir := t.TempDir()
-	addresses, err := freeAddresses(1)
+	addresses, err := process.FreeAddresses(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 // patience is the time limit for a catalog to become Ready. A catalog of 150 MB takes seconds.
@@ -107,7 +108,7 @@ func (w *world) waitReady(ctx context.Context, name string) error {
 	}
 	return fmt.Errorf("CatalogSource %s: %w\nIts conditions:\n%s\nThe end of %s:\n%s\n"+
 		"Correct the reported errors (the catalog's directory is %s; make run CATALOG=DIR uses another one) and start again",
-		name, err, explain(last), w.path("catalogd.log"), tail(w.path("catalogd.log")), w.catalog)
+		name, err, explain(last), w.path("catalogd.log"), process.Tail(w.path("catalogd.log")), w.catalog)
 }
 
 // follow reads the states of a CatalogSource, as JSON documents, until it is Ready or has failed permanently. It

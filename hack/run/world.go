@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 // world holds everything that a run starts.
@@ -21,8 +23,8 @@ type world struct {
 	api      apiServer
 	kubectl  kubectl
 	registry *registryServer
-	children []*child // in the order of their start
-	catalogs []string // the CatalogSources of config/samples
+	children []*process.Child // in the order of their start
+	catalogs []string         // the CatalogSources of config/samples
 }
 
 // up starts everything, step by step. After an error, down stops what it started.
@@ -59,10 +61,10 @@ func (w *world) down(reason error) {
 	for len(w.children) > 0 {
 		last := w.children[len(w.children)-1]
 		w.children = w.children[:len(w.children)-1]
-		if err := last.stop(20 * time.Second); err != nil {
+		if err := last.Stop(20 * time.Second); err != nil {
 			w.note("%v", err)
 		}
-		if last.name == "catalogd" && w.registry != nil {
+		if last.Name == "catalogd" && w.registry != nil {
 			_ = w.registry.Close()
 		}
 	}
@@ -78,21 +80,21 @@ func (w *world) note(format string, args ...any) {
 
 // start starts a child whose unexpected exit ends the run.
 func (w *world) start(name string, program string, args ...string) error {
-	c, err := start(name, w.path(name+".log"), program, args...)
+	c, err := process.Start(name, w.path(name+".log"), program, args...)
 	if err != nil {
 		return err
 	}
 	w.children = append(w.children, c)
 	go func() {
-		<-c.done
-		w.childDied(&childError{c})
+		<-c.Done
+		w.childDied(c.Ended())
 	}()
 	return nil
 }
 
 func (w *world) buildControlPlane(ctx context.Context) error {
 	var directory strings.Builder
-	build := command(ctx, filepath.Join(w.root, "hack", "controlplane", "build.sh"))
+	build := process.Command(ctx, filepath.Join(w.root, "hack", "controlplane", "build.sh"))
 	build.Stdout, build.Stderr = &directory, os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("hack/controlplane/build.sh: %w", err)

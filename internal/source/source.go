@@ -1,4 +1,5 @@
-// Package source defines the desired and the last reported state of a catalog, as values that name no API type of ours. An adapter for each kind of object (internal/sync/catalogsource) translates from and to its objects.
+// Package source defines the desired and the last reported state of a catalog, as values that name no API type of ours. An
+// adapter for each kind of object (internal/sync/catalogsource) translates from and to its objects.
 package source
 
 import (

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 
 // TestMain runs this binary as the parent of one child, if TestParentKilled requests that.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("RUN_TEST_PARENT"); dir != "" {
-		if _, err := start("child", filepath.Join(dir, "log"), "/bin/sh", "-c", "echo pid $$ is up; exec sleep 1000"); err != nil {
+	if dir := os.Getenv("PROCESS_TEST_PARENT"); dir != "" {
+		if _, err := Start("child", filepath.Join(dir, "log"), "/bin/sh", "-c", "echo pid $$ is up; exec sleep 1000"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 func TestParentKilled(t *testing.T) {
 	dir := t.TempDir()
 	parent := exec.Command(os.Args[0])
-	parent.Env = append(os.Environ(), "RUN_TEST_PARENT="+dir)
+	parent.Env = append(os.Environ(), "PROCESS_TEST_PARENT="+dir)
 	parent.Stderr = t.Output()
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestParentKilled(t *testing.T) {
 	_ = parent.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := every(ctx, 5*time.Millisecond, func() bool { return ended(child) }); err != nil {
+	if err := Every(ctx, 5*time.Millisecond, func() (bool, error) { return ended(child), nil }); err != nil {
 		_ = syscall.Kill(child, syscall.SIGKILL)
 		t.Errorf("the child outlived its killed parent: %v", err)
 	}
