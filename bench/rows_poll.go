@@ -113,7 +113,7 @@ func (e *env) startPolling(ctx context.Context) (d *daemon, url string, err erro
 		d.discard()
 		return nil, "", err
 	}
-	return d, "http://" + e.registry.address + "/v2/bench/polled/manifests/latest", nil
+	return d, "http://" + e.registry.server.Addr + "/v2/bench/polled/manifests/latest", nil
 }
 
 // setIntervals sets the polling interval of all catalogs.

@@ -13,8 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 func TestEmptyDir(t *testing.T) {
@@ -153,34 +151,5 @@ func TestWaitOK(t *testing.T) {
 	cancel(errInterrupted)
 	if err := waitOK(ctx, "http://127.0.0.1:1"); !errors.Is(err, errInterrupted) {
 		t.Errorf("waitOK() = %v, want the reason why it was canceled", err)
-	}
-}
-
-func TestRegistry(t *testing.T) {
-	dir := t.TempDir()
-	addresses, err := process.FreeAddresses(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := startRegistry(addresses[0], filepath.Join(dir, "registry"), filepath.Join(dir, "registry.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	catalog := filepath.Join(dir, "catalog")
-	if err := os.Mkdir(catalog, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(catalog, "a.json"), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := push(t.Context(), catalog, addresses[0]+"/catalogs/test:latest"); err != nil {
-		t.Errorf("pushing: %v", err)
-	}
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
-	log, err := os.ReadFile(filepath.Join(dir, "registry.log"))
-	if err != nil || !strings.Contains(string(log), "PUT /v2/catalogs/test/manifests/latest") {
-		t.Errorf("the log holds %q, %v", log, err)
 	}
 }

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/testing/process"
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // world holds everything that a run starts.
@@ -22,7 +25,7 @@ type world struct {
 	assets   string // the directory of etcd, kube-apiserver and kubectl
 	api      apiServer
 	kubectl  kubectl
-	registry *registryServer
+	registry *http.Server
 	children []*process.Child // in the order of their start
 	catalogs []string         // the CatalogSources of config/samples
 }
@@ -105,12 +108,20 @@ func (w *world) buildControlPlane(ctx context.Context) error {
 }
 
 func (w *world) startRegistry(context.Context) (err error) {
-	w.registry, err = startRegistry(w.ports.registry.address(), w.path("registry"), w.path("registry.log"))
+	log, err := os.Create(w.path("registry.log")) // stays open until the end
+	if err != nil {
+		return err
+	}
+	w.registry, err = registry.Listen(w.ports.registry.address(), w.path("registry"), log, func(*http.Request) {})
 	return err
 }
 
 func (w *world) pushCatalog(ctx context.Context) error {
-	digest, err := push(ctx, w.catalog, w.image())
+	index, err := catalogimage.Build(w.catalog)
+	if err != nil {
+		return err
+	}
+	digest, err := registry.Push(ctx, w.image(), index)
 	if err != nil {
 		return err
 	}
