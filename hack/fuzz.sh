@@ -33,7 +33,7 @@ export -f run endedLate
 
 # Building before running: `go test -fuzz` would link the tests of a package again for each of its targets.
 cut -d: -f1 <<<"$targets" | xargs -n 1 dirname | sort -u | while read -r package; do
-	go test -toolexec "'$PWD/hack/fuzztool.sh'" -fuzz . -c -o "$scratch/${package//\//-}" "./$package"
+	go test -toolexec "'$PWD/hack/fuzztool.sh'" -ldflags=-w -fuzz . -c -o "$scratch/${package//\//-}" "./$package"
 done
 # shellcheck disable=SC2016 # run expands in the shells of xargs
 sed -E 's|/[^/]*:| |' <<<"$targets" | xargs -P 2 -L 1 bash -c 'run "$@"' run

@@ -359,7 +359,7 @@ func TestLintWarnsAboutUnpublishedCatalogs(t *testing.T) {
 		rules []string // of errors, and of valid packages that are not published
 		left  string   // in the summary
 	}{
-		"with a CSV": {map[string]string{"c.json": fooPackage + fooChannel + fooBundle}, nil, "make 1 OperatorPackage"},
+		"with a CSV": {map[string]string{"c.json": fooPackage + fooChannel + fooBundle}, nil, "publish 1 OperatorPackage"},
 		"without a CSV": {
 			map[string]string{"c.json": fooPackage + fooChannel + withoutCSV},
 			[]string{"package-no-csv"},
