@@ -2,7 +2,10 @@ package graph
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"time"
@@ -63,3 +66,14 @@ func (b *Blob) Content() (JSON, error) {
 	content, err := b.content()
 	return content, err
 }
+
+// JSON is a value of the scalar JSON, as text.
+type JSON json.RawMessage
+
+// MarshalGQL writes the text unchanged.
+func (j JSON) MarshalGQL(w io.Writer) {
+	_, _ = w.Write(j) // into the buffer of the reply
+}
+
+// UnmarshalGQL returns an error, because no argument has this type.
+func (*JSON) UnmarshalGQL(any) error { return errors.New("the scalar JSON occurs only in replies") }
