@@ -5,8 +5,8 @@
 //     that send a header byte by byte (slow loris) evict each other, not a client that sends its request at once. Requests in
 //     flight are bounded too, because an HTTP/2 connection carries many.
 //   - conn.go: each piece of a response has a deadline, so a slow reader may take any time and a stalled one is cut.
-//   - request.go: the same for a stream of HTTP/2, which flow control can stall while its connection lives.
-//   - hosts.go: refuses requests with a foreign Host.
+//   - request.go: the same for a stream of HTTP/2, which flow control can stall while its connection lives. It also refuses
+//     requests with a foreign Host.
 //
 // A handler should read the body of a request to its end: until then the connection counts as waiting.
 package listen
