@@ -191,17 +191,19 @@ func (s *source) findPackages(ctx context.Context, q packageQuery) ([]packageMat
 	return all, nil
 }
 
-// begin waits for the turn of a list and returns the catalogs of its filter. The caller calls done at the end of the list.
+// begin waits until no other list of the request is evaluated, so that all end with the request. It returns the catalogs of a
+// list's filter. The caller calls done at the end of the list.
 func begin(ctx context.Context, catalog *string) (scope []*source, done func(), err error) {
 	r := requestOf(ctx)
-	if done, err = r.turn(ctx); err != nil {
+	r.finding.Lock()
+	if err = r.check(ctx); err == nil {
+		scope, err = r.scope(catalog)
+	}
+	if err != nil {
+		r.finding.Unlock()
 		return nil, nil, err
 	}
-	if scope, err = r.scope(catalog); err != nil {
-		done()
-		return nil, nil, err
-	}
-	return scope, done, nil
+	return scope, r.finding.Unlock, nil
 }
 
 func (resolver) Channels(ctx context.Context, filter *ChannelFilter, first *int, after *string) (*ChannelConnection, error) {

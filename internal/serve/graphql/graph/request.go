@@ -95,16 +95,6 @@ func (r *Request) check(ctx context.Context) error {
 	return nil
 }
 
-// turn waits until no other list of the request is evaluated, so that all end with the request. The caller calls done.
-func (r *Request) turn(ctx context.Context) (done func(), err error) {
-	r.finding.Lock()
-	if err := r.check(ctx); err != nil {
-		r.finding.Unlock()
-		return nil, err
-	}
-	return r.finding.Unlock, nil
-}
-
 // source is a pinned catalog with the reads of the request.
 type source struct {
 	r        *Request
