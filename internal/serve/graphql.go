@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -54,31 +53,29 @@ func (s *queries) answer(w http.ResponseWriter, r *http.Request, catalogs []stor
 	if err != nil {
 		return err
 	}
-	release, err := s.responses.Acquire(int64(reply.body.Cap()))
+	release, err := s.responses.Acquire(int64(cap(reply.Body)))
 	if err != nil {
 		return err
 	}
 	defer release()
 	h := w.Header()
-	maps.Copy(h, reply.header) // with errors it has a Cache-Control
+	maps.Copy(h, reply.Header) // with errors it has a Cache-Control
 	h.Add("Vary", "Accept")    // selects the media type
-	if r.Method != http.MethodPost && reply.code == http.StatusOK && h.Get("Cache-Control") != "no-store" {
-		return s.sendContent(w, r, time.Time{}, "", reply.body.Bytes())
+	if r.Method != http.MethodPost && reply.Status == http.StatusOK && h.Get("Cache-Control") != "no-store" {
+		return s.sendContent(w, r, time.Time{}, "", reply.Body)
 	}
 	h.Set("Cache-Control", "no-store")
 	h.Del("Content-Location")
-	return s.sendReply(w, r, reply.code, reply.body.Bytes())
+	return s.sendReply(w, r, reply.Status, reply.Body)
 }
 
-func (s *queries) run(r *http.Request, catalogs []store.Catalog) (*bufferedReply, error) {
+func (s *queries) run(r *http.Request, catalogs []store.Catalog) (*graphql.Reply, error) {
 	release, err := s.slots.Acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	reply := &bufferedReply{header: http.Header{}}
-	s.handler.ServeCatalogs(reply, r, catalogs)
-	return reply, nil
+	return s.handler.Answer(r, catalogs), nil
 }
 
 // readBody reads the body of the request into memory.
@@ -93,20 +90,4 @@ func readBody(w http.ResponseWriter, r *http.Request) error {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))
 	return nil
-}
-
-// bufferedReply is an http.ResponseWriter that keeps the response in memory.
-type bufferedReply struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-func (b *bufferedReply) Header() http.Header { return b.header }
-
-func (b *bufferedReply) WriteHeader(code int) { b.code = cmp.Or(b.code, code) }
-
-func (b *bufferedReply) Write(p []byte) (int, error) {
-	b.WriteHeader(http.StatusOK)
-	return b.body.Write(p)
 }

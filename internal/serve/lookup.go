@@ -16,7 +16,7 @@ const MissingHeader = "Catalogd-Missing"
 
 // lookup finds the catalogs that paths name.
 type lookup struct {
-	catalogs  Catalogs
+	catalogs  *store.Store
 	awaited   func(catalog string) string
 	expected  func() []string
 	baseURL   string

@@ -27,24 +27,12 @@ import (
 // responses belong together.
 const DigestHeader = "Catalogd-Digest"
 
-// Catalogs is the served content; *store.Store implements it.
-type Catalogs interface {
-	// Catalog returns the catalog of a name, and whether it exists.
-	Catalog(name string) (store.Catalog, bool)
-	// Catalogs returns every catalog, sorted by name.
-	Catalogs() []store.Catalog
-	// CatalogAt returns the catalog with the content of a version that it serves, or served and still keeps.
-	CatalogAt(name, version string) (store.Catalog, bool)
-	// Changed returns a channel that is closed at the next change of any catalog. Call it before reading the catalogs.
-	Changed() <-chan struct{}
-}
-
 // Polls returns the times of the last and the next poll of a catalog by this process; zero means unknown.
 type Polls func(catalog string) (last, next time.Time)
 
 // Config configures the service.
 type Config struct {
-	Catalogs    Catalogs
+	Catalogs    *store.Store
 	Polls       Polls
 	Priority    func(catalog string) int32  // orders equal search results
 	Awaited     func(catalog string) string // the digest that other replicas serve, "" if unknown
@@ -175,7 +163,9 @@ type parts struct {
 func newParts(cfg Config, limits *limit.Limits) *parts {
 	lookup := newLookup(cfg)
 	sender := &sender{encoders: newEncoders(limits.Compressions), selections: limits.Selections}
-	handler := graphql.New(graphql.Config{BaseURL: cfg.BaseURL, Priority: cfg.Priority, Logger: cfg.Logger})
+	handler := graphql.New(graphql.Config{
+		BaseURL: cfg.BaseURL, Priority: cfg.Priority, Limits: graphql.DefaultLimits(), Logger: cfg.Logger,
+	})
 	return &parts{
 		lookup: lookup, sender: sender,
 		catalogs:   &catalogs{lookup: lookup, sender: sender, polls: cfg.Polls},

@@ -45,7 +45,6 @@ type Handler struct {
 
 // New returns a handler.
 func New(cfg Config) *Handler {
-	cfg.Limits = cfg.Limits.withDefaults()
 	h := &Handler{
 		Config:   cfg,
 		executor: executor.New(graph.NewSchema()),
@@ -65,25 +64,22 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// ServeCatalogs answers a request over the given catalogs. It sets Content-Type. For a reply with errors it removes the cache
-// headers that the caller set. Other large requests may wait until w has taken the reply, so w should buffer it for slow clients. The
-// caller limits the request body.
-func (h *Handler) ServeCatalogs(w http.ResponseWriter, r *http.Request, catalogs []store.Catalog) {
+// Answer answers a request over the given catalogs. The caller limits the request body.
+func (h *Handler) Answer(r *http.Request, catalogs []store.Catalog) *Reply {
 	mediaType, bad := negotiate(r)
 	var params *gqlgen.RawParams
 	if bad == nil {
 		params, bad = readParams(r)
 	}
 	if bad != nil {
-		bad.write(w, mediaType)
-		return
+		return bad.reply(mediaType)
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), h.Limits.Time,
 		fmt.Errorf("the request took longer than %v (limit of one request): select fewer packages or fields, or use a smaller first",
 			h.Limits.Time))
 	defer cancel()
 	var slots int64
-	defer func() { h.large.Release(slots) }() // after w has taken the reply
+	defer func() { h.large.Release(slots) }()
 	grow := func() error {
 		if h.large.Acquire(ctx, 1) != nil {
 			return fmt.Errorf("too many concurrent large queries (limit %d): %w", h.Limits.Large, context.Cause(ctx))
@@ -96,7 +92,7 @@ func (h *Handler) ServeCatalogs(w http.ResponseWriter, r *http.Request, catalogs
 		failed.Do(func() { h.Logger.ErrorContext(ctx, "answering a GraphQL query", slog.Any("error", err)) })
 	}
 	response := h.execute(context.WithValue(ctx, logKey{}, logFirst), grow, params, catalogs)
-	write(w, mediaType, statusOf(mediaType, response), response)
+	return newReply(mediaType, statusOf(mediaType, response), response)
 }
 
 func (h *Handler) execute(

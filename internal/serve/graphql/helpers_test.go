@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -82,6 +83,7 @@ func config() Config {
 			}
 			return 0
 		},
+		Limits: DefaultLimits(),
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -95,9 +97,11 @@ func startServer(tb testing.TB, cfg Config, st *store.Store) string {
 func serveAll(tb testing.TB, h *Handler, catalogs func() []store.Catalog) string {
 	tb.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("ETag", `"of the caller"`)
 		w.Header().Set("Cache-Control", "no-cache")
-		h.ServeCatalogs(w, r, catalogs())
+		reply := h.Answer(r, catalogs())
+		maps.Copy(w.Header(), reply.Header)
+		w.WriteHeader(reply.Status)
+		_, _ = w.Write(reply.Body)
 	}))
 	tb.Cleanup(server.Close)
 	return server.URL

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,13 +32,14 @@ type requestError struct {
 	text   string
 }
 
-func (e *requestError) write(w http.ResponseWriter, mediaType string) {
+func (e *requestError) reply(mediaType string) *Reply {
 	err := &gqlerror.Error{Message: e.text}
 	errcode.Set(err, codeRequest)
+	reply := newReply(mediaType, e.status, &gqlgen.Response{Errors: gqlerror.List{err}})
 	if e.status == http.StatusMethodNotAllowed {
-		w.Header().Set("Allow", "GET, HEAD, POST")
+		reply.Header.Set("Allow", "GET, HEAD, POST")
 	}
-	write(w, mediaType, e.status, &gqlgen.Response{Errors: gqlerror.List{err}})
+	return reply
 }
 
 // negotiate selects the media type by the Accept header. It selects the new type only by name: curl and browsers accept everything and show
@@ -143,34 +143,34 @@ func statusOf(mediaType string, response *gqlgen.Response) int {
 	return http.StatusOK
 }
 
-func write(w http.ResponseWriter, mediaType string, status int, response *gqlgen.Response) {
-	var errs bytes.Buffer
-	encoder := json.NewEncoder(&errs)
-	encoder.SetEscapeHTML(false) // return content unchanged
-	if err := encoder.Encode(response.Errors); err != nil {
-		// Unreachable: errors are texts.
-		http.Error(w, "the answer cannot be written as JSON", http.StatusInternalServerError)
-		return
-	}
-	header := w.Header()
-	header.Set("Content-Type", mediaType+"; charset=utf-8")
+// Reply is the response to a request.
+type Reply struct {
+	Status int
+	Header http.Header // with Cache-Control: no-store if the body has errors
+	Body   []byte
+}
+
+// newReply copies the data once, because it may be large. The reply to a rejected request has no member data.
+func newReply(mediaType string, status int, response *gqlgen.Response) *Reply {
+	header := http.Header{"Content-Type": {mediaType + "; charset=utf-8"}}
+	var body bytes.Buffer
+	body.Grow(len(response.Data) + len(`{"data":}`+"\n"))
+	body.WriteString("{")
 	if len(response.Errors) > 0 {
-		header.Del("ETag")
-		header.Del("Last-Modified")
 		header.Set("Cache-Control", "no-store")
-	}
-	w.WriteHeader(status)
-	// Data may be large and is not copied. A rejected request must not have the member.
-	parts := net.Buffers{[]byte("{")}
-	if len(response.Errors) > 0 {
-		parts = append(parts, []byte(`"errors":`), bytes.TrimSpace(errs.Bytes()))
-	}
-	if len(response.Errors) > 0 && response.Data != nil {
-		parts = append(parts, []byte(","))
+		body.WriteString(`"errors":`)
+		encoder := json.NewEncoder(&body)
+		encoder.SetEscapeHTML(false)          // return content unchanged
+		_ = encoder.Encode(response.Errors)   // it cannot fail: errors are texts
+		body.Truncate(body.Len() - len("\n")) // written by Encode
+		if response.Data != nil {
+			body.WriteString(",")
+		}
 	}
 	if response.Data != nil {
-		parts = append(parts, []byte(`"data":`), response.Data)
+		body.WriteString(`"data":`)
+		body.Write(response.Data)
 	}
-	parts = append(parts, []byte("}\n"))
-	_, _ = parts.WriteTo(w) // an error means that the client disconnected
+	body.WriteString("}\n")
+	return &Reply{status, header, body.Bytes()}
 }

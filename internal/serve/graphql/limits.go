@@ -1,7 +1,6 @@
 package graphql
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -18,34 +17,25 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql/graph"
 )
 
-// Limits bound the size and the cost of one request. A zero value means the default.
+// Limits bound the size and the cost of one request.
 type Limits struct {
-	Query      int           // characters of a query; default 100,000
-	Tokens     int           // of a query; default 5,000
-	Repeats    int           // of one field name, or alias, in a query; default 500
-	Depth      int           // nesting of fields, except introspection; default 15
-	Complexity int           // fields of a query, those of a connection times first; default 20,000
-	Time       time.Duration // to answer; default 10 s
-	Large      int           // concurrent requests beyond Memory bytes; others wait. Default 2
+	Query      int           // characters of a query
+	Tokens     int           // of a query
+	Repeats    int           // of one field name, or alias, in a query
+	Depth      int           // nesting of fields, except introspection
+	Complexity int           // fields of a query, those of a connection times first
+	Time       time.Duration // to answer
+	Large      int           // concurrent requests beyond Memory bytes; others wait
 
-	graph.Limits // defaults: Read 32 MiB, Decoded 500,000, Reply 32 MiB, Values 100,000, Edges 10,000, Memory 8 MiB
+	graph.Limits
 }
 
-func (l Limits) withDefaults() Limits {
-	l.Query = cmp.Or(l.Query, 100_000)
-	l.Tokens = cmp.Or(l.Tokens, 5_000)
-	l.Repeats = cmp.Or(l.Repeats, 500)
-	l.Depth = cmp.Or(l.Depth, 15)
-	l.Complexity = cmp.Or(l.Complexity, 20_000)
-	l.Time = cmp.Or(l.Time, 10*time.Second)
-	l.Read = cmp.Or(l.Read, 32<<20)
-	l.Decoded = cmp.Or(l.Decoded, 500_000)
-	l.Reply = cmp.Or(l.Reply, 32<<20)
-	l.Values = cmp.Or(l.Values, 100_000)
-	l.Edges = cmp.Or(l.Edges, 10_000)
-	l.Memory = cmp.Or(l.Memory, 8<<20)
-	l.Large = cmp.Or(l.Large, 2)
-	return l
+// DefaultLimits returns the limits of the content service.
+func DefaultLimits() Limits {
+	return Limits{
+		Query: 100_000, Tokens: 5_000, Repeats: 500, Depth: 15, Complexity: 20_000, Time: 10 * time.Second, Large: 2,
+		Limits: graph.Limits{Read: 32 << 20, Decoded: 500_000, Reply: 32 << 20, Values: 100_000, Edges: 10_000, Memory: 8 << 20},
+	}
 }
 
 // guard rejects a query that is too long, too deep or too wide before gqlgen validates it. Some validation rules and the complexity walk a
@@ -98,54 +88,34 @@ func (g *guard) examine(query string) (*ast.QueryDocument, *gqlerror.Error) {
 	if err != nil {
 		return nil, g.syntaxError(err)
 	}
-	if name, count := mostRepeated(doc); count > g.Repeats {
-		return nil, limitError("the query has the field name %s %d times, more than %d: select less, or split the request",
-			name, count, g.Repeats)
+	m := measurer{
+		fragments: doc.Fragments, names: map[string]int{},
+		seen: map[*ast.FragmentDefinition]extent{}, open: map[*ast.FragmentDefinition]bool{},
 	}
-	m := measurer{fragments: doc.Fragments, seen: map[string]extent{}, open: map[string]bool{}}
+	var most extent
 	for _, operation := range doc.Operations {
 		e := m.measure(operation.SelectionSet)
-		if m.cyclic != "" {
-			err := gqlerror.Errorf("fragment %s spreads itself", m.cyclic)
-			errcode.Set(err, errcode.ValidationFailed)
-			return nil, err
-		}
-		if e.depth > g.Depth {
-			return nil, limitError("the query has fields %d deep, more than %d: select deeper fields in a separate request", e.depth, g.Depth)
-		}
-		if e.fields > g.Complexity {
-			return nil, limitError(
-				"the query has more than %d fields, counting those of a fragment at each spread: select less, or split the request", g.Complexity)
-		}
+		most = extent{max(most.depth, e.depth), max(most.fields, e.fields)}
+	}
+	cyclic := m.cyclic
+	for _, fragment := range doc.Fragments { // counts the names in those that no operation spreads
+		m.fragment(fragment)
+	}
+	switch {
+	case m.names[m.most] > g.Repeats:
+		return nil, limitError("the query has the field name %s %d times, more than %d: select less, or split the request",
+			m.most, m.names[m.most], g.Repeats)
+	case cyclic != "":
+		err := gqlerror.Errorf("fragment %s spreads itself", cyclic)
+		errcode.Set(err, errcode.ValidationFailed)
+		return nil, err
+	case most.depth > g.Depth:
+		return nil, limitError("the query has fields %d deep, more than %d: select deeper fields in a separate request", most.depth, g.Depth)
+	case most.fields > g.Complexity:
+		return nil, limitError(
+			"the query has more than %d fields, counting those of a fragment at each spread: select less, or split the request", g.Complexity)
 	}
 	return doc, nil
-}
-
-// mostRepeated returns the most frequent response name in a query. It counts each fragment once, spread or not.
-func mostRepeated(doc *ast.QueryDocument) (name string, count int) {
-	counts := map[string]int{}
-	var walk func(ast.SelectionSet)
-	walk = func(set ast.SelectionSet) {
-		for _, selection := range set {
-			switch s := selection.(type) {
-			case *ast.Field:
-				counts[s.Alias]++
-				if n := counts[s.Alias]; n > count {
-					name, count = s.Alias, n
-				}
-				walk(s.SelectionSet)
-			case *ast.InlineFragment:
-				walk(s.SelectionSet)
-			}
-		}
-	}
-	for _, operation := range doc.Operations {
-		walk(operation.SelectionSet)
-	}
-	for _, fragment := range doc.Fragments {
-		walk(fragment.SelectionSet)
-	}
-	return name, count
 }
 
 // syntaxError returns the parser's error. The error about the token limit gets a remedy.
@@ -174,9 +144,11 @@ type extent struct{ depth, fields int }
 // measurer measures selections, each fragment once.
 type measurer struct {
 	fragments ast.FragmentDefinitionList
-	seen      map[string]extent
-	open      map[string]bool // fragments in progress
-	cyclic    string          // a fragment that spreads itself
+	seen      map[*ast.FragmentDefinition]extent
+	open      map[*ast.FragmentDefinition]bool // in progress
+	names     map[string]int                   // fields by response name; each fragment counts once, spread or not
+	most      string                           // the most frequent one
+	cyclic    string                           // a fragment that spreads itself
 }
 
 // maxFields caps the count to prevent an overflow.
@@ -188,6 +160,10 @@ func (m *measurer) measure(set ast.SelectionSet) extent {
 		var e extent
 		switch s := selection.(type) {
 		case *ast.Field:
+			m.names[s.Alias]++
+			if m.names[s.Alias] > m.names[m.most] {
+				m.most = s.Alias
+			}
 			e = m.measure(s.SelectionSet)
 			e.depth++
 			if s.Name == "__schema" || s.Name == "__type" {
@@ -196,7 +172,7 @@ func (m *measurer) measure(set ast.SelectionSet) extent {
 		case *ast.InlineFragment:
 			e = m.measure(s.SelectionSet)
 		case *ast.FragmentSpread:
-			e = m.fragment(s.Name)
+			e = m.fragment(m.fragments.ForName(s.Name))
 		}
 		sum.depth = max(sum.depth, e.depth)
 		sum.fields = min(sum.fields+1+e.fields, maxFields)
@@ -204,19 +180,17 @@ func (m *measurer) measure(set ast.SelectionSet) extent {
 	return sum
 }
 
-// fragment returns the extent of a fragment; zero for an unknown one, which validation rejects.
-func (m *measurer) fragment(name string) extent {
-	if e, ok := m.seen[name]; ok {
+// fragment returns the extent of a fragment; zero for nil, an unknown one, which validation rejects.
+func (m *measurer) fragment(def *ast.FragmentDefinition) extent {
+	if e, ok := m.seen[def]; ok || def == nil {
 		return e
 	}
-	if m.open[name] {
-		m.cyclic = name
+	if m.open[def] {
+		m.cyclic = def.Name
 		return extent{}
 	}
-	m.open[name] = true
-	if def := m.fragments.ForName(name); def != nil {
-		m.seen[name] = m.measure(def.SelectionSet)
-	}
-	delete(m.open, name)
-	return m.seen[name]
+	m.open[def] = true
+	m.seen[def] = m.measure(def.SelectionSet)
+	delete(m.open, def)
+	return m.seen[def]
 }
