@@ -89,28 +89,27 @@ func (p *pkg) checkProperties(b *blob, properties []property.Property) map[strin
 
 // checkPackageProperty checks the olm.package property.
 func (p *pkg) checkPackageProperty(b *bundle, properties []property.Property) {
-	at := slices.IndexFunc(properties, isPackage)
-	count := 0
-	for _, one := range properties {
-		if isPackage(one) {
-			count++
+	var at []int
+	for i, one := range properties {
+		if one.Type == property.TypePackage {
+			at = append(at, i)
 		}
 	}
-	if count != 1 {
+	if len(at) != 1 {
 		var path []any
-		if count > 1 {
+		if len(at) > 1 {
 			path = []any{"properties"}
 		}
-		p.fault(b.blob, "bundle-package", path, "bundle %q must have exactly 1 \"olm.package\" property, found %d", b.name, count)
+		p.fault(b.blob, "bundle-package", path, "bundle %q must have exactly 1 \"olm.package\" property, found %d", b.name, len(at))
 	}
-	if count == 0 {
+	if len(at) == 0 {
 		return
 	}
 	var content property.Package
-	if json.Unmarshal(properties[at].Value, &content) != nil {
+	if json.Unmarshal(properties[at[0]].Value, &content) != nil {
 		return // reported by checkProperties
 	}
-	value := []any{"properties", at, "value"}
+	value := []any{"properties", at[0], "value"}
 	if content.PackageName != b.pkg {
 		p.fault(b.blob, "bundle-package", append(value, "packageName"),
 			"bundle %q: package %q does not match \"olm.package\" property %q; make them the same", b.name, b.pkg,
@@ -118,8 +117,6 @@ func (p *pkg) checkPackageProperty(b *bundle, properties []property.Property) {
 	}
 	p.checkVersion(b, content, value)
 }
-
-func isPackage(one property.Property) bool { return one.Type == property.TypePackage }
 
 // maxVersionBytes is the length limit of parsed versions; CheckBlob reports longer ones.
 const maxVersionBytes = 4096

@@ -129,12 +129,9 @@ func (p *pkg) checkDowngrades() {
 
 // versionInName derives the version of an absent bundle from its name, if that has the same stem as other.
 func versionInName(name, other, version string) string {
-	stem, ok := strings.CutSuffix(other, version)
-	if !ok || version == "" {
-		return ""
-	}
-	text, ok := strings.CutPrefix(name, stem)
-	if !ok {
+	stem, hasVersion := strings.CutSuffix(other, version)
+	text, hasStem := strings.CutPrefix(name, stem)
+	if !hasVersion || !hasStem || version == "" {
 		return ""
 	}
 	return text

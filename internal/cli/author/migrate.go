@@ -52,9 +52,6 @@ CatalogSources that cannot be converted are listed after all others, with exit c
 	flags.BoolVar(&req.fromCluster, "from-cluster", false, "read the CatalogSources of the cluster, in the namespace of --namespace")
 	flags.BoolVarP(&req.allNamespaces, "all-namespaces", "A", false, "with --from-cluster: in all namespaces")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := req.validate(); err != nil {
-			return err
-		}
 		found, err := req.read(cmd.Context(), s)
 		if err != nil {
 			return err
@@ -64,19 +61,14 @@ CatalogSources that cannot be converted are listed after all others, with exit c
 	return cmd
 }
 
-func (r migrateRequest) validate() error {
+func (r migrateRequest) read(ctx context.Context, s *session.Session) ([]unstructured.Unstructured, error) {
 	switch {
 	case r.fromCluster == (len(r.files) > 0):
-		return exit.Usagef("specify --filename FILE or --from-cluster")
-	case r.allNamespaces && !r.fromCluster:
-		return exit.Usagef("--all-namespaces requires --from-cluster")
-	}
-	return nil
-}
-
-func (r migrateRequest) read(ctx context.Context, s *session.Session) ([]unstructured.Unstructured, error) {
-	if r.fromCluster {
+		return nil, exit.Usagef("specify --filename FILE or --from-cluster")
+	case r.fromCluster:
 		return readCluster(ctx, s, r.allNamespaces)
+	case r.allNamespaces:
+		return nil, exit.Usagef("--all-namespaces requires --from-cluster")
 	}
 	return readFiles(s, r.files)
 }
@@ -139,10 +131,7 @@ func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\
 
 // readCluster reads the CatalogSources of OLM v0 in a cluster.
 func readCluster(ctx context.Context, s *session.Session, allNamespaces bool) ([]unstructured.Unstructured, error) {
-	api, err := s.Client()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	namespace := ""
 	if !allNamespaces {
 		if namespace, err = s.Namespace(); err != nil {
@@ -151,7 +140,7 @@ func readCluster(ctx context.Context, s *session.Session, allNamespaces bool) ([
 	}
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(migrate.CatalogSource.GroupVersion().WithKind("CatalogSourceList"))
-	err = api.List(ctx, &list, client.InNamespace(namespace))
+	err = s.List(ctx, &list, client.InNamespace(namespace))
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return nil, exit.NotFoundf("the cluster does not have the CatalogSources of OLM v0 (operators.coreos.com)")

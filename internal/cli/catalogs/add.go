@@ -24,15 +24,15 @@ import (
 
 // An addRequest is the catalog to add.
 type addRequest struct {
-	catalog     *v1beta1.CatalogSource
-	authorities []byte // content of --ca-file
+	spec        specFlags
+	caFile      string
 	wait        bool
 	timeout     time.Duration
+	catalog     *v1beta1.CatalogSource
+	authorities []byte // content of --ca-file
 }
 
 func newAddCommand(s *session.Session) *cobra.Command {
-	var spec specFlags
-	var caFile string
 	var req addRequest
 	cmd := &cobra.Command{
 		Use:   "add NAME IMAGE",
@@ -54,14 +54,14 @@ It waits for temporary failures to pass, such as an unreachable registry.`,
   kubectl catalog add mine registry.example/catalog:latest --dry-run=client -o yaml > catalog.yaml`,
 	}
 	flags := cmd.Flags()
-	spec.add(flags)
-	flags.StringVar(&caFile, "ca-file", "", "PEM `file` with certificate authorities to trust in addition to those of catalogd's "+
+	req.spec.add(flags)
+	flags.StringVar(&req.caFile, "ca-file", "", "PEM `file` with certificate authorities to trust in addition to those of catalogd's "+
 		"system; stored in the ConfigMap NAME-ca, which is deleted with the catalog")
 	flags.BoolVar(&req.wait, "wait", false, "show the progress until the catalog is served and its packages are published")
 	flags.DurationVar(&req.timeout, "timeout", 10*time.Minute, "how long to wait")
 	ch := newChange(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := req.parse(s, spec, caFile, args); err != nil {
+		if err := req.parse(s, args); err != nil {
 			return err
 		}
 		return add(cmd.Context(), s, ch, req)
@@ -70,32 +70,32 @@ It waits for temporary failures to pass, such as an unreachable registry.`,
 }
 
 // parse sets the catalog of a command line.
-func (r *addRequest) parse(s *session.Session, spec specFlags, caFile string, args []string) (err error) {
-	if err := validateNameAndImage(args, spec.catalog.Spec.ImageTemplate); err != nil {
+func (r *addRequest) parse(s *session.Session, args []string) (err error) {
+	if err := validateNameAndImage(args, r.spec.catalog.Spec.ImageTemplate); err != nil {
 		return err
 	}
-	if r.catalog, err = spec.source(); err != nil {
+	if r.catalog, err = r.spec.source(); err != nil {
 		return err
 	}
 	r.catalog.Name = args[0]
 	if len(args) == 2 {
 		r.catalog.Spec.Image = args[1]
 	}
-	if caFile == "" {
+	if r.caFile == "" {
 		return nil
 	}
-	if spec.caBundle != "" {
+	if r.spec.caBundle != "" {
 		return exit.Usagef("specify --ca-file or --ca-bundle, not both")
 	}
 	if r.catalog.Spec.Registry == nil {
 		r.catalog.Spec.Registry = &v1beta1.RegistryAccess{}
 	}
 	r.catalog.Spec.Registry.CABundle = &v1beta1.BundleReference{Kind: "ConfigMap", Name: args[0] + "-ca", Key: "ca.crt"}
-	if r.authorities, err = s.ReadFile(caFile); err != nil {
+	if r.authorities, err = s.ReadFile(r.caFile); err != nil {
 		return fmt.Errorf("--ca-file: %w", err)
 	}
 	if block, _ := pem.Decode(r.authorities); block == nil {
-		return fmt.Errorf("--ca-file: %s contains no PEM block (-----BEGIN CERTIFICATE-----)", caFile)
+		return fmt.Errorf("--ca-file: %s contains no PEM block (-----BEGIN CERTIFICATE-----)", r.caFile)
 	}
 	return nil
 }

@@ -39,19 +39,14 @@ type selection struct {
 	all   bool
 }
 
-func (sel selection) validate() error {
-	switch {
-	case sel.all && len(sel.names) > 0:
-		return exit.Usagef("specify catalogs or --all, not both")
-	case !sel.all && len(sel.names) == 0:
-		return exit.Usagef("specify a catalog or --all; kubectl catalog list shows all catalogs")
-	}
-	return nil
-}
-
 // find reads all catalogs of the selection before the first is changed.
 func (sel selection) find(ctx context.Context, s *session.Session) ([]v1beta1.CatalogSource, error) {
-	if !sel.all {
+	switch {
+	case sel.all && len(sel.names) > 0:
+		return nil, exit.Usagef("specify catalogs or --all, not both")
+	case !sel.all && len(sel.names) == 0:
+		return nil, exit.Usagef("specify a catalog or --all; kubectl catalog list shows all catalogs")
+	case !sel.all:
 		return lookup.Catalogs(ctx, s, sel.names)
 	}
 	catalogs, err := s.Catalogs(ctx)
@@ -96,11 +91,8 @@ func (ch *change) isDry() bool { return ch.dryRun != cmdutil.DryRunNone }
 func (ch *change) isText() bool { return *ch.flags.OutputFormat == "" }
 
 func (ch *change) printer(operation string) (printers.ResourcePrinter, error) {
-	flags := *ch.flags
-	name := *flags.NamePrintFlags
-	name.Operation = operation
-	flags.NamePrintFlags = &name
-	printer, err := cmdutil.PrintFlagsWithDryRunStrategy(&flags, ch.dryRun).ToPrinter()
+	ch.flags.NamePrintFlags.Operation = operation
+	printer, err := cmdutil.PrintFlagsWithDryRunStrategy(ch.flags, ch.dryRun).ToPrinter()
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
 		err = output.UnknownFormat(*ch.flags.OutputFormat, ch.flags.AllowedFormats())
 	}

@@ -27,14 +27,10 @@ const maxEvents = 10
 
 // lastEvents returns the last events of a catalog. Those of a cluster-scoped object are in the namespace default.
 func lastEvents(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource) ([]eventsv1.Event, error) {
-	api, err := s.Client()
-	if err != nil {
-		return nil, err
-	}
 	var list eventsv1.EventList
 	about := fmt.Sprintf("regarding.kind=CatalogSource,regarding.name=%s,regarding.uid=%s", c.Name, c.UID)
 	opts := &client.ListOptions{Namespace: metav1.NamespaceDefault, Raw: &metav1.ListOptions{FieldSelector: about}}
-	if err := api.List(ctx, &list, opts); err != nil {
+	if err := s.List(ctx, &list, opts); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
@@ -73,13 +69,9 @@ func replicas(ctx context.Context, s *session.Session, catalog, base string) str
 	if err != nil || at.Name == "" {
 		return ""
 	}
-	api, err := s.Client()
-	if err != nil {
-		return ""
-	}
 	var endpoints discoveryv1.EndpointSliceList
 	labels := client.MatchingLabels{discoveryv1.LabelServiceName: at.Name}
-	if err := api.List(ctx, &endpoints, client.InNamespace(at.Namespace), labels); err != nil {
+	if err := s.List(ctx, &endpoints, client.InNamespace(at.Namespace), labels); err != nil {
 		return ""
 	}
 	pods, ready := map[string]bool{}, 0

@@ -49,9 +49,6 @@ digest, and the packages that were added (+), changed (~), removed (-) or are in
 	ch := newChange(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		req.names = names
-		if err := req.validate(); err != nil {
-			return err
-		}
 		if ch.isDry() {
 			req.wait = false
 		}
@@ -245,15 +242,14 @@ func changesText(to *output.Terminal, catalog string, changes content.Changes, i
 	changes, updated := lookup.SeparateInvalid(changes, invalid)
 	for _, group := range []struct {
 		sign  string
-		style output.Style
 		names []string
-	}{{"+", output.Green, changes.Added}, {"~", output.Yellow, changes.Changed}, {"-", output.Red, changes.Removed}} {
+	}{{"+ ", changes.Added}, {"~ ", changes.Changed}, {"- ", changes.Removed}} {
 		for _, name := range slices.Sorted(slices.Values(group.names)) {
-			fmt.Fprintf(&b, "  %s\n", to.Paint(group.style, group.sign+" "+output.Line(name)))
+			fmt.Fprintf(&b, "  %s\n", paintChange(to, group.sign+output.Line(name)))
 		}
 	}
 	for _, p := range updated {
-		fmt.Fprintf(&b, "  %s\n", to.Paint(output.Red, p.String()))
+		fmt.Fprintf(&b, "  %s\n", paintChange(to, p.String()))
 	}
 	fmt.Fprintf(&b, "%s added, %d changed, %d removed",
 		output.Counted(len(changes.Added), "package", "packages"), len(changes.Changed), len(changes.Removed))

@@ -37,9 +37,6 @@ func addSuspension(s *session.Session, suspend bool, cmd *cobra.Command) *cobra.
 	ch := newChange(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		sel.names = names
-		if err := sel.validate(); err != nil {
-			return err
-		}
 		catalogs, err := sel.find(cmd.Context(), s)
 		if err != nil {
 			return err

@@ -176,51 +176,42 @@ func (p changePrinter) packages(c catalogChange, room int) string {
 	for i, of := range c.Invalid {
 		invalid[i] = of.Name
 	}
-	var names, counts []word
+	var names, counts []string
 	for _, part := range []struct {
 		sign  string
 		names []string
-		style output.Style
-	}{{"!", invalid, output.Red}, {"+", c.Added, output.Green}, {"~", c.Changed, output.Yellow}, {"-", c.Removed, output.Red}} {
+	}{{"!", invalid}, {"+", c.Added}, {"~", c.Changed}, {"-", c.Removed}} {
 		for _, name := range part.names {
-			names = append(names, word{part.sign + output.Line(name), part.style})
+			names = append(names, part.sign+output.Line(name))
 		}
 		if len(part.names) > 0 {
-			counts = append(counts, word{fmt.Sprint(part.sign, len(part.names)), part.style})
+			counts = append(counts, fmt.Sprint(part.sign, len(part.names)))
 		}
 	}
 	if len(names) == 0 {
 		return "no package changed"
 	}
-	if p.to.Width == 0 || width(names) <= room {
-		return p.words(names)
+	if p.to.Width == 0 || len(strings.Join(names, " ")) <= room {
+		return paintChanges(p.to, names)
 	}
-	counts[len(counts)-1].text += ":"
+	counts[len(counts)-1] += ":"
 	shown := 1
-	for shown < len(names) && width(slices.Concat(counts, names[:shown+1]))+2 <= room { // a space and the ellipsis
+	for shown < len(names) && len(strings.Join(slices.Concat(counts, names[:shown+1]), " "))+2 <= room { // a space and the ellipsis
 		shown++
 	}
-	return p.words(slices.Concat(counts, names[:shown])) + " …"
+	return paintChanges(p.to, slices.Concat(counts, names[:shown])) + " …"
 }
 
-type word struct {
-	text  string
-	style output.Style
-}
-
-// width returns the width of words with spaces between them.
-func width(words []word) int {
-	total := -1
-	for _, w := range words {
-		total += len(w.text) + 1
-	}
-	return total
-}
-
-func (p changePrinter) words(words []word) string {
-	painted := make([]string, len(words))
-	for i, w := range words {
-		painted[i] = p.to.Paint(w.style, w.text)
+func paintChanges(to *output.Terminal, changes []string) string {
+	painted := make([]string, len(changes))
+	for i, change := range changes {
+		painted[i] = paintChange(to, change)
 	}
 	return strings.Join(painted, " ")
+}
+
+// paintChange paints a change in the color of its sign.
+func paintChange(to *output.Terminal, change string) string {
+	style := map[byte]output.Style{'!': output.Red, '+': output.Green, '~': output.Yellow, '-': output.Red}[change[0]]
+	return to.Paint(style, change)
 }

@@ -252,14 +252,10 @@ func selectPackages(ctx context.Context, s *session.Session, req getRequest) (ma
 	if req.selector == "" && req.fields == "" {
 		return nil, nil
 	}
-	c, err := s.Client()
-	if err != nil {
-		return nil, err
-	}
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackageList"))
 	raw := &metav1.ListOptions{LabelSelector: req.selector, FieldSelector: req.fields}
-	if err := c.List(ctx, &list, &client.ListOptions{Raw: raw}); err != nil {
+	if err := s.List(ctx, &list, &client.ListOptions{Raw: raw}); err != nil {
 		return nil, session.SelectorError(err, "spec.catalog, spec.packageName, spec.priority, metadata.name (PACKAGE.CATALOG)")
 	}
 	selected := map[[2]string]bool{}

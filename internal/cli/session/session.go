@@ -111,6 +111,15 @@ func (s *Session) Client() (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: Scheme, Mapper: mapper})
 }
 
+// List reads objects from the API server.
+func (s *Session) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	return c.List(ctx, list, opts...)
+}
+
 // Kubeconfig returns the kubeconfig.
 func (s *Session) Kubeconfig() (clientcmdapi.Config, error) {
 	return s.kube.ToRawKubeConfigLoader().RawConfig()
@@ -192,12 +201,8 @@ const CatalogFields = "metadata.name"
 
 // Select returns the CatalogSources that both selectors match.
 func (s *Session) Select(ctx context.Context, selector, fields string) ([]v1beta1.CatalogSource, error) {
-	c, err := s.Client()
-	if err != nil {
-		return nil, err
-	}
 	var list v1beta1.CatalogSourceList
-	err = c.List(ctx, &list, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector, FieldSelector: fields}})
+	err := s.List(ctx, &list, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector, FieldSelector: fields}})
 	return list.Items, SelectorError(err, CatalogFields)
 }
 
