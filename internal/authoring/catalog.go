@@ -168,17 +168,12 @@ type group struct {
 }
 
 // groups returns the blobs by package name, "" for those without a package.
-func (c *catalog) groups() map[string]*group {
-	groups := map[string]*group{}
+func (c *catalog) groups() map[string]group {
+	groups := map[string]group{}
 	for _, b := range c.blobs {
 		name, required := fbc.PackageOf(b.schema, b.pkg, b.name)
 		g := groups[name]
-		if g == nil {
-			g = &group{}
-			groups[name] = g
-		}
-		g.blobs = append(g.blobs, b)
-		g.required = g.required || required
+		groups[name] = group{append(g.blobs, b), g.required || required}
 	}
 	return groups
 }

@@ -182,7 +182,7 @@ func readingRule(e *scan.Error) string {
 }
 
 // checkGroup checks the blobs of a package.
-func (l *linter) checkGroup(name string, g *group) error {
+func (l *linter) checkGroup(name string, g group) error {
 	l.customSchemas(g.blobs)
 	if !g.required {
 		return nil
