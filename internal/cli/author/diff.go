@@ -21,7 +21,6 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/diff"
 )
 
-// A diffRequest is a parsed command line of diff.
 type diffRequest struct {
 	from, to string
 	packages []string // empty: all
@@ -78,7 +77,6 @@ codes: 2 for an invalid command line, 3 if an argument does not exist, 4 for any
 	return cmd
 }
 
-// parse reads the arguments and validates the request.
 func (r *diffRequest) parse(args []string) error {
 	if len(args) > 2 {
 		return tooMany(args[2:], "specify two catalogs, and packages with --package")

@@ -65,7 +65,6 @@ white space only.`,
 	return cmd
 }
 
-// parse reads the arguments and validates the request.
 func (r *exportRequest) parse(args []string) error {
 	if len(args) == 0 {
 		return exit.Usagef("specify a catalog: kubectl catalog export CATALOG -o DIR; kubectl catalog list shows all catalogs")

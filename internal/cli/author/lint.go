@@ -77,7 +77,6 @@ docker login.`,
 	return cmd
 }
 
-// parse reads the arguments and validates the request.
 func (r *lintRequest) parse(args []string) error {
 	switch {
 	case r.rules && len(args) == 0:

@@ -19,7 +19,6 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 )
 
-// A pushRequest is a parsed command line of push.
 type pushRequest struct {
 	dir, image string
 	format     string
@@ -84,7 +83,6 @@ addresses.`,
 	return cmd
 }
 
-// parse reads the arguments and validates the request.
 func (r *pushRequest) parse(args []string) error {
 	switch {
 	case len(args) > 2:
