@@ -134,7 +134,7 @@ func TestSARIF(t *testing.T) {
 func TestSummary(t *testing.T) {
 	for want, r := range map[string]Report{
 		"3 errors, 1 warning in 3 files; catalogd would serve it and publish 1 OperatorPackage; not published: foo, bar": *sampleReport(),
-		"0 errors, 0 warnings in 1 file; catalogd would serve it and publish 2 OperatorPackages":                        {Files: 1, Packages: 2},
+		"0 errors, 0 warnings in 1 file; catalogd would serve it and publish 2 OperatorPackages":                         {Files: 1, Packages: 2},
 		"1 error, 0 warnings in 2 files; catalogd would reject an image with this catalog": {
 			Files: 2, Refused: true, Faults: []Fault{{Severity: Error}}, Invalid: []string{"foo"},
 		},
