@@ -51,12 +51,8 @@ func readShared(cfg Config, known shared) (shared, error) {
 		}
 		next.cas = append(next.cas, certificates...)
 	}
-	if cfg.ConfFile != "" {
-		if next.conf, err = readConf(cfg.ConfFile); err != nil {
-			return shared{}, err
-		}
-	}
-	return next, nil
+	next.conf, err = readConf(cfg.ConfFile)
+	return next, err
 }
 
 // readCADir returns the *.crt and *.pem files of dir, by name. It follows links: Kubernetes mounts a ConfigMap

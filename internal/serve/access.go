@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"golang.org/x/time/rate"
 
@@ -23,10 +22,6 @@ type gate struct {
 	access   Access // nil: everybody may read
 	failures rate.Sometimes
 	logger   *slog.Logger
-}
-
-func newGate(cfg Config) *gate {
-	return &gate{access: cfg.Access, failures: rate.Sometimes{Interval: 5 * time.Second}, logger: cfg.Logger}
 }
 
 // check returns nil if the sender of r may read its path. It runs before any lookup, so a 404 reveals nothing. It removes

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/limit"
@@ -66,7 +67,8 @@ func New(cfg Config) http.Handler { return newServer(cfg) }
 
 func newServer(cfg Config) *server {
 	s := &server{
-		parts: newParts(cfg, cfg.Limits), responder: responder{cfg.Logger}, gate: newGate(cfg),
+		parts: newParts(cfg), responder: responder{cfg.Logger},
+		gate:   &gate{access: cfg.Access, failures: rate.Sometimes{Interval: 5 * time.Second}, logger: cfg.Logger},
 		tracer: cfg.Tracer, metrics: newMetrics(cfg.Metrics), mux: http.NewServeMux(), front: http.NewServeMux(),
 	}
 	for _, route := range s.routes() {
@@ -160,22 +162,22 @@ type parts struct {
 	about      *about
 }
 
-func newParts(cfg Config, limits *limit.Limits) *parts {
+func newParts(cfg Config) *parts {
 	lookup := newLookup(cfg)
-	sender := &sender{encoders: newEncoders(limits.Compressions), selections: limits.Selections}
+	sender := &sender{encoders: newEncoders(cfg.Limits.Compressions), selections: cfg.Limits.Selections}
 	handler := graphql.New(graphql.Config{
 		BaseURL: cfg.BaseURL, Priority: cfg.Priority, Limits: graphql.DefaultLimits(), Logger: cfg.Logger,
 	})
 	return &parts{
 		lookup: lookup, sender: sender,
 		catalogs:   &catalogs{lookup: lookup, sender: sender, polls: cfg.Polls},
-		selections: &selections{sender: sender, queries: limits.Queries},
+		selections: &selections{sender: sender, queries: cfg.Limits.Queries},
 		queries: &queries{
-			lookup: lookup, sender: sender, handler: handler, slots: limits.Queries, responses: limits.Responses,
+			lookup: lookup, sender: sender, handler: handler, slots: cfg.Limits.Queries, responses: cfg.Limits.Responses,
 		},
-		feeds: newFeeds(lookup, limits.Feeds, cfg.Done),
+		feeds: newFeeds(lookup, cfg.Limits.Feeds, cfg.Done),
 		searcher: &searcher{
-			lookup: lookup, sender: sender, slots: limits.Queries, priority: cfg.Priority, logger: cfg.Logger, timeout: searchTimeout,
+			lookup: lookup, sender: sender, slots: cfg.Limits.Queries, priority: cfg.Priority, logger: cfg.Logger, timeout: searchTimeout,
 		},
 		about: &about{sender: sender, version: cfg.Version, apiVersions: cfg.APIVersions},
 	}

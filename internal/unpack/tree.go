@@ -82,9 +82,7 @@ func (t *tree) apply(header *tar.Header, content io.Reader) error {
 	switch {
 	case name == "." && header.Typeflag != tar.TypeDir:
 		return invalidf("entry %q replaces the image's root, which must be a directory", header.Name)
-	case t.isBelowRefused(name):
-		return nil // it belongs to the target of the link
-	case t.isBesideDatabase(name):
+	case t.isBelowRefused(name), t.isBesideDatabase(name): // below a refused link it belongs to the link's target
 		return nil
 	case t.isAbove(name):
 		return t.applyAbove(name, header)

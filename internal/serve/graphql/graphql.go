@@ -92,7 +92,11 @@ func (h *Handler) Answer(r *http.Request, catalogs []store.Catalog) *Reply {
 		failed.Do(func() { h.Logger.ErrorContext(ctx, "answering a GraphQL query", slog.Any("error", err)) })
 	}
 	response := h.execute(context.WithValue(ctx, logKey{}, logFirst), grow, params, catalogs)
-	return newReply(mediaType, statusOf(mediaType, response), response)
+	status := http.StatusOK
+	if mediaType == typeResponse && response.Data == nil { // a rejected query
+		status = http.StatusBadRequest
+	}
+	return newReply(mediaType, status, response)
 }
 
 func (h *Handler) execute(

@@ -135,14 +135,6 @@ func decodeJSON(r io.Reader, into any) error {
 	return nil
 }
 
-// statusOf returns 200, or 400 for a rejected query with the new media type.
-func statusOf(mediaType string, response *gqlgen.Response) int {
-	if mediaType == typeResponse && response.Data == nil {
-		return http.StatusBadRequest
-	}
-	return http.StatusOK
-}
-
 // Reply is the response to a request.
 type Reply struct {
 	Status int

@@ -56,23 +56,20 @@ func coerce(schema *ast.Schema, typ *ast.Type, value any) (any, error) {
 		return coerceList(schema, typ.Elem, value)
 	}
 	def := schema.Types[typ.NamedType]
-	switch v := value.(type) {
-	case map[string]any:
-		if def == nil || def.Kind != ast.InputObject {
-			break
-		}
-		for _, field := range def.Fields {
-			if given, ok := v[field.Name]; ok {
-				coerced, err := coerce(schema, field.Type, given)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", field.Name, err)
-				}
-				v[field.Name] = coerced
-			}
-		}
-		return v, nil
+	object, ok := value.(map[string]any)
+	if !ok || def == nil || def.Kind != ast.InputObject {
+		return coerceScalar(typ.NamedType, value)
 	}
-	return coerceScalar(typ.NamedType, value)
+	for _, field := range def.Fields {
+		if given, ok := object[field.Name]; ok {
+			coerced, err := coerce(schema, field.Type, given)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", field.Name, err)
+			}
+			object[field.Name] = coerced
+		}
+	}
+	return object, nil
 }
 
 // coerceList converts the elements of a list. Any other value is a list of one.
