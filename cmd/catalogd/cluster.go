@@ -170,24 +170,16 @@ func (c *cluster) syncConfig() (catalogsync.Config, error) {
 	if err != nil {
 		return catalogsync.Config{}, err
 	}
-	return catalogsync.Config{
-		Namespace:              c.cfg.namespace,
-		BaseURL:                c.cfg.content.externalURL,
-		DefaultPollingInterval: c.cfg.interval,
-		Concurrency:            c.cfg.concurrency,
-		Limits:                 c.cfg.limits,
-		Registries:             c.registries,
-		ServiceAccount:         c.cfg.account,
-		PullSecret:             c.cfg.pullSecret,
-		Selector:               c.cfg.selector,
-		ServerVersion: func(ctx context.Context) (string, error) {
-			info, err := api.ServerVersionWithContext(ctx)
-			if err != nil {
-				return "", err
-			}
-			return info.GitVersion, nil
-		},
-	}, nil
+	cfg := c.cfg.sync
+	cfg.BaseURL, cfg.Registries = c.cfg.content.externalURL, c.registries
+	cfg.ServerVersion = func(ctx context.Context) (string, error) {
+		info, err := api.ServerVersionWithContext(ctx)
+		if err != nil {
+			return "", err
+		}
+		return info.GitVersion, nil
+	}
+	return cfg, nil
 }
 
 func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {

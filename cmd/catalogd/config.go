@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
+	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
@@ -28,7 +29,7 @@ const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/n
 // config has the values of the flags.
 type config struct {
 	kubeconfig  string
-	namespace   string
+	sync        catalogsync.Config // without the URL and the clients
 	dataDir     string
 	content     contentConfig
 	healthAddr  string
@@ -36,14 +37,8 @@ type config struct {
 	pprofAddr   string
 	otlp        string
 	replicas    replicaConfig
-	selector    labels.Selector // nil: all
-	interval    time.Duration
-	concurrency int
-	pullSecret  types.NamespacedName
-	account     string
 	caDir       string
 	registries  string
-	limits      unpack.Limits
 	maxBlob     int64
 	storage     int64
 	logLevel    slog.Level
@@ -64,13 +59,14 @@ For the HTTP API, see README.md in the source; for CatalogSources, see docs/spec
 
 // parseFlags parses the command line. It writes help to out and returns pflag.ErrHelp.
 func parseFlags(args []string, out io.Writer) (config, error) {
-	cfg := config{limits: unpack.DefaultLimits(), maxBlob: scan.DefaultMaxBlobBytes}
+	cfg := config{sync: catalogsync.Config{Limits: unpack.DefaultLimits()}, maxBlob: scan.DefaultMaxBlobBytes}
 	var level, pullSecret string
 	f := pflag.NewFlagSet("catalogd", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.StringVar(&cfg.kubeconfig, "kubeconfig", "", "`file` with the address and credentials of the API server (default: the pod's "+
 		"service account, else $KUBECONFIG, else ~/.kube/config)")
-	f.StringVar(&cfg.namespace, "namespace", defaultNamespace(), "`namespace` of catalogd; OperatorPackages name it as that of their catalog")
+	f.StringVar(&cfg.sync.Namespace, "namespace", defaultNamespace(),
+		"`namespace` of catalogd; OperatorPackages name it as that of their catalog")
 	f.StringVar(&cfg.dataDir, "data-dir", "/var/lib/catalogd", "`directory` for the content, on a persistent volume; one for each catalogd")
 	cfg.content.addFlags(f)
 	f.StringVar(&cfg.healthAddr, "health-bind-address", ":8081", "`address` of /healthz and /readyz")
@@ -82,14 +78,15 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	f.Func("catalog-selector",
 		"`labels` that select the CatalogSources of this installation, with the syntax of kubectl --selector (default: all)",
 		func(text string) (err error) {
-			cfg.selector, err = parseSelector(text)
+			cfg.sync.Selector, err = parseSelector(text)
 			return err
 		})
-	f.DurationVar(&cfg.interval, "default-polling-interval", 15*time.Minute, "polling interval of CatalogSources without a schedule")
-	f.IntVar(&cfg.concurrency, "concurrency", 4, "limit of images that are unpacked concurrently; from one registry half as many")
+	f.DurationVar(&cfg.sync.DefaultPollingInterval, "default-polling-interval", 15*time.Minute,
+		"polling interval of CatalogSources without a schedule")
+	f.IntVar(&cfg.sync.Concurrency, "concurrency", 4, "limit of images that are unpacked concurrently; from one registry half as many")
 	f.StringVar(&pullSecret, "pull-secret", "",
 		"`[namespace/]name` of a Secret with registry credentials for all catalogs, of type kubernetes.io/dockerconfigjson")
-	f.StringVar(&cfg.account, "service-account", cmp.Or(os.Getenv("POD_SERVICE_ACCOUNT"), "catalogd"),
+	f.StringVar(&cfg.sync.ServiceAccount, "service-account", cmp.Or(os.Getenv("POD_SERVICE_ACCOUNT"), "catalogd"),
 		"`name` of catalogd's own ServiceAccount; its imagePullSecrets apply to all catalogs")
 	f.StringVar(&cfg.caDir, "registry-ca-dir", "",
 		"`directory` of *.crt and *.pem files with CA certificates to trust for all registries; reloaded on changes")
@@ -117,17 +114,17 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	}
 	cfg.content.complete(inPod(cfg.kubeconfig))
 	cfg.replicas.complete(f, inPod(cfg.kubeconfig))
-	cfg.pullSecret = secretName(pullSecret, cfg.namespace)
+	cfg.sync.PullSecret = secretName(pullSecret, cfg.sync.Namespace)
 	return cfg, cfg.validate()
 }
 
 // addLimitFlags adds the flags that limit the content of an image and of the data directory.
 func (c *config) addLimitFlags(f *pflag.FlagSet) {
-	f.Var((*byteCount)(&c.limits.TotalBytes), "max-unpacked-bytes", "limit of the total bytes of the catalog files of an image")
-	f.Var((*byteCount)(&c.limits.FileBytes), "max-file-bytes", "limit of the bytes of one catalog file")
-	f.IntVar(&c.limits.Files, "max-files", c.limits.Files, "limit of the number of `files` and directories of a catalog")
-	f.IntVar(&c.limits.Ratio, "max-compression-ratio", c.limits.Ratio, "limit of the compression `ratio` of an image layer")
-	f.Var((*byteCount)(&c.limits.DatabaseBytes), "max-database-bytes",
+	f.Var((*byteCount)(&c.sync.Limits.TotalBytes), "max-unpacked-bytes", "limit of the total bytes of the catalog files of an image")
+	f.Var((*byteCount)(&c.sync.Limits.FileBytes), "max-file-bytes", "limit of the bytes of one catalog file")
+	f.IntVar(&c.sync.Limits.Files, "max-files", c.sync.Limits.Files, "limit of the number of `files` and directories of a catalog")
+	f.IntVar(&c.sync.Limits.Ratio, "max-compression-ratio", c.sync.Limits.Ratio, "limit of the compression `ratio` of an image layer")
+	f.Var((*byteCount)(&c.sync.Limits.DatabaseBytes), "max-database-bytes",
 		"limit of the bytes of the SQLite database of a legacy index, which is converted in memory")
 	f.Var((*byteCount)(&c.storage), "storage-limit",
 		"limit of the bytes in the data directory, content that is being unpacked included; 0: the size of the volume")
@@ -154,20 +151,21 @@ func (c config) validate() error {
 		"--pprof-bind-address %q can be reached from other machines, or is no address: profiles show what is in memory, "+
 			"so write a loopback address such as 127.0.0.1:6060, and use kubectl port-forward", c.pprofAddr)
 	check(c.otlp == "" || isURL(c.otlp), "--otlp-endpoint %q is not a URL: write http://host:port, or https://host:port for TLS", c.otlp)
-	check(len(validation.IsDNS1123Label(c.namespace)) == 0, "--namespace %q is not a valid namespace name", c.namespace)
-	check(c.pullSecret == types.NamespacedName{} || (len(validation.IsDNS1123Label(c.pullSecret.Namespace)) == 0 &&
-		len(validation.IsDNS1123Subdomain(c.pullSecret.Name)) == 0),
-		"--pull-secret %q is not a valid Secret name: write name or namespace/name", c.pullSecret)
-	check(len(validation.IsDNS1123Subdomain(c.account)) == 0, "--service-account %q is not a valid ServiceAccount name", c.account)
+	check(len(validation.IsDNS1123Label(c.sync.Namespace)) == 0, "--namespace %q is not a valid namespace name", c.sync.Namespace)
+	check(c.sync.PullSecret == types.NamespacedName{} || (len(validation.IsDNS1123Label(c.sync.PullSecret.Namespace)) == 0 &&
+		len(validation.IsDNS1123Subdomain(c.sync.PullSecret.Name)) == 0),
+		"--pull-secret %q is not a valid Secret name: write name or namespace/name", c.sync.PullSecret)
+	check(len(validation.IsDNS1123Subdomain(c.sync.ServiceAccount)) == 0, "--service-account %q is not a valid ServiceAccount name",
+		c.sync.ServiceAccount)
 	check(c.dataDir != "", "--data-dir must not be empty")
-	check(c.interval >= time.Second, "--default-polling-interval %v must be at least 1s", c.interval)
-	check(c.concurrency > 0, "--concurrency %d must be at least 1", c.concurrency)
+	check(c.sync.DefaultPollingInterval >= time.Second, "--default-polling-interval %v must be at least 1s", c.sync.DefaultPollingInterval)
+	check(c.sync.Concurrency > 0, "--concurrency %d must be at least 1", c.sync.Concurrency)
 	for _, l := range []struct {
 		flag string
 		n    int64
 	}{
-		{"max-unpacked-bytes", c.limits.TotalBytes}, {"max-file-bytes", c.limits.FileBytes}, {"max-files", int64(c.limits.Files)},
-		{"max-compression-ratio", int64(c.limits.Ratio)}, {"max-database-bytes", c.limits.DatabaseBytes}, {"max-blob-bytes", c.maxBlob},
+		{"max-unpacked-bytes", c.sync.Limits.TotalBytes}, {"max-file-bytes", c.sync.Limits.FileBytes}, {"max-files", int64(c.sync.Limits.Files)},
+		{"max-compression-ratio", int64(c.sync.Limits.Ratio)}, {"max-database-bytes", c.sync.Limits.DatabaseBytes}, {"max-blob-bytes", c.maxBlob},
 	} {
 		check(l.n > 0, "--%s %d must be at least 1", l.flag, l.n)
 	}

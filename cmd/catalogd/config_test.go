@@ -14,28 +14,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
+	"github.com/operator-catalogs/catalogd/internal/lease"
+	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
 // defaults returns the default configuration with a loopback address, as :8443 requires --content-auth outside a pod.
 func defaults() config {
 	return config{
-		namespace: "catalogd-system",
-		dataDir:   "/var/lib/catalogd",
+		sync: catalogsync.Config{
+			Namespace: "catalogd-system", DefaultPollingInterval: 15 * time.Minute, Concurrency: 4, Limits: unpack.DefaultLimits(),
+			ServiceAccount: "catalogd",
+		},
+		dataDir: "/var/lib/catalogd",
 		content: contentConfig{
 			addr: "127.0.0.1:8080", externalURL: "http://127.0.0.1:8080", auth: authNone,
 			maxConnections: 1000, maxQueries: 32,
 		},
 		healthAddr:  ":8081",
 		metricsAddr: ":8082",
-		replicas:    replicaConfig{leaseDuration: 15 * time.Second, renewDeadline: 10 * time.Second, retryPeriod: 2 * time.Second},
-		interval:    15 * time.Minute,
-		concurrency: 4,
-		account:     "catalogd",
-		limits:      unpack.DefaultLimits(),
-		maxBlob:     scan.DefaultMaxBlobBytes,
-		logLevel:    slog.LevelInfo,
-		logFormat:   "json",
+		replicas: replicaConfig{
+			lease: lease.Config{Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
+		},
+		maxBlob:   scan.DefaultMaxBlobBytes,
+		logLevel:  slog.LevelInfo,
+		logFormat: "json",
 	}
 }
 
@@ -47,8 +50,8 @@ func TestParseFlags(t *testing.T) {
 		want func(*config)
 	}{
 		{name: "defaults", want: func(*config) {}},
-		{name: "namespace of the pod", env: "here", want: func(c *config) { c.namespace = "here" }},
-		{name: "namespace by flag", args: "--namespace=there", env: "here", want: func(c *config) { c.namespace = "there" }},
+		{name: "namespace of the pod", env: "here", want: func(c *config) { c.sync.Namespace = "here" }},
+		{name: "namespace by flag", args: "--namespace=there", env: "here", want: func(c *config) { c.sync.Namespace = "there" }},
 		{
 			name: "every flag",
 			args: "--kubeconfig=k --namespace=n --data-dir=d --content-bind-address=h:1 --external-url=https://x.example --tls-cert-file=c " +
@@ -62,21 +65,24 @@ func TestParseFlags(t *testing.T) {
 				"--leader-elect-renew-deadline=14s --leader-elect-retry-period=3s --catalog-selector=team=a",
 			want: func(c *config) {
 				*c = config{
-					"k", "n", "d", contentConfig{
+					"k", catalogsync.Config{
+						Namespace: "n", DefaultPollingInterval: time.Hour, Concurrency: 9,
+						Limits:         unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15},
+						ServiceAccount: "sa", PullSecret: types.NamespacedName{Namespace: "ns", Name: "pull"},
+						Selector: labels.SelectorFromSet(labels.Set{"team": "a"}),
+					}, "d", contentConfig{
 						"h:1", "https://x.example", "c", "k", false, authKubernetes, []string{"a.example", "b.example"}, 16, 17,
 					}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
 					replicaConfig{
-						true, 20 * time.Second, 14 * time.Second, 3 * time.Second,
-					}, labels.SelectorFromSet(labels.Set{"team": "a"}), time.Hour, 9,
-					types.NamespacedName{Namespace: "ns", Name: "pull"}, "sa", "cas", "conf",
-					unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15}, 14, 16, slog.LevelDebug, "text", false,
+						true, lease.Config{Duration: 20 * time.Second, RenewDeadline: 14 * time.Second, RetryPeriod: 3 * time.Second},
+					}, "cas", "conf", 14, 16, slog.LevelDebug, "text", false,
 				}
 			},
 		},
 		{
 			name: "pull secret in catalogd's namespace", args: "--pull-secret=pull --namespace=there",
 			want: func(c *config) {
-				c.namespace, c.pullSecret = "there", types.NamespacedName{Namespace: "there", Name: "pull"}
+				c.sync.Namespace, c.sync.PullSecret = "there", types.NamespacedName{Namespace: "there", Name: "pull"}
 			},
 		},
 		{
@@ -88,7 +94,7 @@ func TestParseFlags(t *testing.T) {
 			name: "bytes as quantities",
 			args: "--max-unpacked-bytes=16Gi --max-file-bytes=500M --max-database-bytes=1.5Ki --max-blob-bytes=1e6 --storage-limit=0",
 			want: func(c *config) {
-				c.limits.TotalBytes, c.limits.FileBytes, c.limits.DatabaseBytes, c.maxBlob = 16<<30, 500e6, 1536, 1e6
+				c.sync.Limits.TotalBytes, c.sync.Limits.FileBytes, c.sync.Limits.DatabaseBytes, c.maxBlob = 16<<30, 500e6, 1536, 1e6
 			},
 		},
 	} {

@@ -70,7 +70,8 @@ func setLogger(cfg config) *slog.Logger {
 // run wires everything and works until ctx ends. It serves stored content before it needs the network or the API server.
 func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	logger.Info("starting", "version", version, "dataDir", cfg.dataDir, "externalURL", cfg.content.externalURL)
-	manageMemory(ctx, logger)
+	limitMemory(ctx, logger)
+	paceCollector(ctx)
 
 	restConfig, err := clusterConfig(cfg.kubeconfig)
 	if err != nil {

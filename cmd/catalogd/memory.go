@@ -13,12 +13,6 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// limitMemory and paceCollector keep the memory of the process small until ctx ends.
-func manageMemory(ctx context.Context, logger *slog.Logger) {
-	limitMemory(ctx, logger)
-	paceCollector(ctx)
-}
-
 // limitMemory sets Go's memory limit to 90 % of the container's limit and follows its changes. GOMEMLIMIT takes
 // precedence.
 func limitMemory(ctx context.Context, logger *slog.Logger) {

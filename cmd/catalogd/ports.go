@@ -114,9 +114,9 @@ func certificates(cfg config, restConfig *rest.Config, logger *slog.Logger) (cer
 		if err != nil {
 			return nil, fmt.Errorf("creating a client of the API server: %w", err)
 		}
-		return certificate.NewSelfSigned(certificate.SelfSignedConfig{
-			Client: clients.CoreV1(), Namespace: cfg.namespace, Names: cfg.content.names(), Clock: clock.RealClock{}, Logger: logger,
-		}), nil
+		return &certificate.SelfSigned{
+			Client: clients.CoreV1(), Namespace: cfg.sync.Namespace, Names: cfg.content.names(), Clock: clock.RealClock{}, Logger: logger,
+		}, nil
 	}
 	return nil, nil
 }

@@ -27,21 +27,19 @@ const connectTime = 15 * time.Second
 
 // replicaConfig has the flags of the leader election.
 type replicaConfig struct {
-	elect         bool
-	leaseDuration time.Duration
-	renewDeadline time.Duration
-	retryPeriod   time.Duration
+	elect bool
+	lease lease.Config // its durations
 }
 
 // addFlags adds the flags, with the names and defaults that Kubernetes' own components have.
 func (r *replicaConfig) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&r.elect, "leader-elect", false,
 		"run beside other replicas in this namespace: the leader polls and publishes, the others follow it (default: true in a pod)")
-	f.DurationVar(&r.leaseDuration, "leader-elect-lease-duration", 15*time.Second,
+	f.DurationVar(&r.lease.Duration, "leader-elect-lease-duration", 15*time.Second,
 		"how long other replicas wait for a lost leader before one of them takes over")
-	f.DurationVar(&r.renewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+	f.DurationVar(&r.lease.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
 		"how long a leader that cannot renew its lease continues; less than --leader-elect-lease-duration")
-	f.DurationVar(&r.retryPeriod, "leader-elect-retry-period", 2*time.Second, "interval between attempts to renew or acquire the lease")
+	f.DurationVar(&r.lease.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "interval between attempts to renew or acquire the lease")
 }
 
 // complete sets the defaults.
@@ -52,19 +50,19 @@ func (r *replicaConfig) complete(f *pflag.FlagSet, inPod bool) {
 }
 
 func (r *replicaConfig) validate(check func(ok bool, format string, args ...any)) {
-	check(r.leaseDuration >= time.Second &&
-		r.leaseDuration%time.Second == 0, "--leader-elect-lease-duration %s is invalid: set whole seconds, at least 1s", r.leaseDuration)
-	check(r.leaseDuration > r.renewDeadline, "--leader-elect-lease-duration %s must be longer than --leader-elect-renew-deadline %s",
-		r.leaseDuration, r.renewDeadline)
-	check(r.retryPeriod > 0, "--leader-elect-retry-period %s must be longer than 0s", r.retryPeriod)
-	check(r.renewDeadline > 2*r.retryPeriod, "--leader-elect-renew-deadline %s must be longer than twice --leader-elect-retry-period %s",
-		r.renewDeadline, r.retryPeriod)
+	check(r.lease.Duration >= time.Second &&
+		r.lease.Duration%time.Second == 0, "--leader-elect-lease-duration %s is invalid: set whole seconds, at least 1s", r.lease.Duration)
+	check(r.lease.Duration > r.lease.RenewDeadline, "--leader-elect-lease-duration %s must be longer than --leader-elect-renew-deadline %s",
+		r.lease.Duration, r.lease.RenewDeadline)
+	check(r.lease.RetryPeriod > 0, "--leader-elect-retry-period %s must be longer than 0s", r.lease.RetryPeriod)
+	check(r.lease.RenewDeadline > 2*r.lease.RetryPeriod,
+		"--leader-elect-renew-deadline %s must be longer than twice --leader-elect-retry-period %s", r.lease.RenewDeadline, r.lease.RetryPeriod)
 }
 
 // newLease returns the lease for the leader election; nil if there is one replica.
 func (c *cluster) newLease() (*lease.Lease, error) {
-	cfg := c.cfg.replicas
-	if !cfg.elect {
+	cfg := c.cfg.replicas.lease
+	if !c.cfg.replicas.elect {
 		return nil, nil
 	}
 	clients, err := kubernetes.NewForConfig(c.rest)
@@ -75,19 +73,11 @@ func (c *cluster) newLease() (*lease.Lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the host name, which identifies this replica: %w", err)
 	}
-	return lease.New(lease.Config{
-		Client:        clients.CoordinationV1(),
-		Namespace:     c.cfg.namespace,
-		Name:          leaseName,
-		Identity:      host + "_" + string(uuid.NewUUID()), // the name alone may be that of a pod on a node that is cut off, too
-		Duration:      cfg.leaseDuration,
-		RenewDeadline: cfg.renewDeadline,
-		RetryPeriod:   cfg.retryPeriod,
-		CaughtUp:      c.ready,
-		Working:       c.fit,
-		Clock:         clock.RealClock{},
-		Logger:        c.logger,
-	}), nil
+	cfg.Client, cfg.Namespace, cfg.Name = clients.CoordinationV1(), c.cfg.sync.Namespace, leaseName
+	cfg.Identity = host + "_" + string(uuid.NewUUID()) // the name alone may be that of a pod on a node that is cut off, too
+	cfg.CaughtUp, cfg.Working = c.ready, c.fit
+	cfg.Clock, cfg.Logger = clock.RealClock{}, c.logger
+	return lease.New(cfg), nil
 }
 
 // fit returns why this replica must not lead: its caches are not synced, so that it would reconcile nothing, or its volume

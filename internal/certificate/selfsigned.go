@@ -42,24 +42,18 @@ type Client interface {
 	corev1client.ConfigMapsGetter
 }
 
-// SelfSignedConfig configures a SelfSigned.
-type SelfSignedConfig struct {
+// SelfSigned issues serving certificates with a CA of catalogd; see the package comment. It has no certificate until Run has
+// reached the API server.
+type SelfSigned struct {
 	Client    Client
 	Namespace string   // catalogd's own
 	Names     []string // DNS names and IP addresses that clients use; kubectl-operator uses localhost
 	Clock     clock.Clock
 	Logger    *slog.Logger
-}
 
-// SelfSigned issues serving certificates with a CA of catalogd; see the package comment.
-type SelfSigned struct {
-	SelfSignedConfig
 	serving atomic.Pointer[tls.Certificate] // nil: none yet
 	signing *authority                      // as last read; used by Run only
 }
-
-// NewSelfSigned returns a SelfSigned. It has no certificate until Run has reached the API server.
-func NewSelfSigned(cfg SelfSignedConfig) *SelfSigned { return &SelfSigned{SelfSignedConfig: cfg} }
 
 // GetCertificate returns the serving certificate, for tls.Config.
 func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -85,13 +85,13 @@ func newRealWorld(t *testing.T) *world {
 // replica is a process of catalogd with an account.
 func (w *world) replica(account *rest.Config) *SelfSigned {
 	w.t.Helper()
-	return NewSelfSigned(SelfSignedConfig{
+	return &SelfSigned{
 		Client:    newClient(w.t, account),
 		Namespace: w.namespace,
 		Names:     []string{"catalogd.example", "localhost", "127.0.0.1", "::1"},
 		Clock:     w.clock,
 		Logger:    slog.New(slog.NewTextHandler(w.log, nil)),
-	})
+	}
 }
 
 func (w *world) secret() *corev1.Secret {

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -175,14 +176,8 @@ func (e *Engine) plan(catalog string, t timing) time.Time {
 
 // retryAt returns when to retry after a failure: after the backoff, that of the registry, and the wait that it asks for.
 func retryAt(now time.Time, entry poll.Entry, access registryAccess, image string) time.Time {
-	at := now.Add(poll.Backoff(entry.Failures))
 	asked, advised := access.notBefore(image)
-	for _, other := range []time.Time{asked, advised} {
-		if other.After(at) {
-			at = other
-		}
-	}
-	return at
+	return slices.MaxFunc([]time.Time{now.Add(poll.Backoff(entry.Failures)), asked, advised}, time.Time.Compare)
 }
 
 // nextPoll returns the next poll of the schedule. It is zero for a digest reference, a suspended catalog, and an invalid

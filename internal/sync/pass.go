@@ -82,12 +82,9 @@ func (c *controller) release(ctx context.Context, src source.Source, object clie
 	if wasOurs && src.State == source.Deleting {
 		return c.finalize(ctx, src, object)
 	}
-	if _, ok := c.Store.Catalog(src.Name); ok {
-		if err := c.Store.Remove(src.Name); err != nil {
-			return outcome{}, err
-		}
+	if err := c.stopServing(src.Name); err != nil {
+		return outcome{}, err
 	}
-	c.forget(src.Name)
 	c.known.byName.Delete(src.Name)
 	if wasOurs {
 		return outcome{}, c.dropFinalizer(ctx, object)

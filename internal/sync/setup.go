@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -113,8 +112,9 @@ func withoutAnnotations(object any) (any, error) {
 // WaitForCache waits until a cache is synced for all watched objects. Before that the controllers reconcile nothing.
 func WaitForCache(ctx context.Context, c cache.Informers, kinds ...Kind) error {
 	objects := []client.Object{
-		publish.Metadata(), metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")),
-		metadataOf(corev1.SchemeGroupVersion.WithKind("ConfigMap")), &corev1.ServiceAccount{},
+		publish.Metadata(), &corev1.ServiceAccount{},
+		&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}},
+		&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}},
 	}
 	for _, kind := range kinds {
 		objects = append(objects, kind.New())
@@ -125,13 +125,6 @@ func WaitForCache(ctx context.Context, c cache.Informers, kinds ...Kind) error {
 		}
 	}
 	return nil
-}
-
-// metadataOf returns an object of which the cache has metadata only.
-func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(kind)
-	return object
 }
 
 // wakeThrough makes the gate requeue catalogs through a queue.

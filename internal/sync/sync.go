@@ -95,19 +95,14 @@ type Engine struct {
 // leads reports whether this replica polls images and writes to the API server.
 func (e *Engine) leads() bool { return e.Leadership == nil || e.Leadership.Left() > 0 }
 
-// forget drops what this process keeps of a catalog, but for its content.
-func (e *Engine) forget(catalog string) {
-	e.Polls.Forget(catalog)
-	e.Config.Registries.Forget(catalog)
-	e.Metrics.Forget(catalog)
-}
-
 // stopServing removes the content of a catalog, and all else that this process keeps of it.
 func (e *Engine) stopServing(catalog string) error {
 	if err := e.Store.Remove(catalog); err != nil {
 		return err
 	}
-	e.forget(catalog)
+	e.Polls.Forget(catalog)
+	e.Config.Registries.Forget(catalog)
+	e.Metrics.Forget(catalog)
 	return nil
 }
 

@@ -94,9 +94,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 
 // Metadata returns an empty OperatorPackage of which a cache holds metadata only.
 func Metadata() *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackage"))
-	return object
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "OperatorPackage"}}
 }
 
 // IsFrom reports whether an OperatorPackage says that the catalogd of this namespace wrote it.
