@@ -55,21 +55,21 @@ var unneeded = map[string]string{
 // checkRights checks that config/rbac grants catalogd every right it needed and, after a complete run, no other
 // right.
 func checkRights(all bool) error {
-	requests, err := shared.Requests()
+	requests, err := requestsTo(shared)
 	if err != nil {
 		return err
 	}
-	if err := system.Denied(requests); err != nil || !all {
+	if err := denied(requests); err != nil || !all {
 		return err
 	}
-	rights, err := shared.Rights(context.Background())
+	rights, err := boundRights(context.Background(), shared)
 	if err != nil {
 		return err
 	}
 	if len(rights) == 0 {
 		return errors.New("catalogd's account has no rights: are its bindings found?")
 	}
-	return system.Unused(rights, requests, unneeded)
+	return unusedRights(rights, requests, unneeded)
 }
 
 // ofPlugin matches the tests of the plugin, which `make e2e` runs separately. They need no right that the others do

@@ -1,4 +1,4 @@
-package system
+package e2e
 
 import (
 	"testing"
@@ -28,7 +28,7 @@ var leaseRules = []rbacv1.PolicyRule{
 	},
 }
 
-// unused is what Unused reports of a right of Role r.
+// unused is what unusedRights reports of a right of Role r.
 const unused = ": Role r gives this right, and catalogd did not use it: remove the rule, or let a test need it"
 
 func TestUnused(t *testing.T) {
@@ -96,11 +96,11 @@ func TestUnused(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			rights := map[Right]string{}
+			rights := map[accessRight]string{}
 			for _, right := range rightsOf(test.rules, test.namespace) {
 				rights[right] = "Role r"
 			}
-			if diff := cmp.Diff(test.want, text(Unused(rights, test.requests, test.excused))); diff != "" {
+			if diff := cmp.Diff(test.want, text(unusedRights(rights, test.requests, test.excused))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -114,10 +114,10 @@ func TestDenied(t *testing.T) {
 	}
 	want := `catalogd was refused: create leases.coordination.k8s.io in namespace ns (create /uri): why
 catalogd was refused: update leases.coordination.k8s.io "a" in namespace ns (update /uri): why`
-	if diff := cmp.Diff(want, text(Denied(requests))); diff != "" {
+	if diff := cmp.Diff(want, text(denied(requests))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if err := Denied(requests[:2]); err != nil {
+	if err := denied(requests[:2]); err != nil {
 		t.Error(err)
 	}
 }

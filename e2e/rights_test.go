@@ -1,21 +1,28 @@
-package system
+package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 )
 
-// Right is a permission of an RBAC rule: a verb on a resource, or on a path.
-type Right struct {
+// accessRight is a permission of an RBAC rule: a verb on a resource, or on a path.
+type accessRight struct {
 	Verb      string
 	Group     string
 	Resource  string // with its subresource, such as "catalogsources/status"; "" if the right is about Path
@@ -25,7 +32,7 @@ type Right struct {
 }
 
 // String returns text such as `update configmaps "catalogd-ca" in namespace catalogd-system`.
-func (r Right) String() string {
+func (r accessRight) String() string {
 	if r.Resource == "" {
 		return r.Verb + " " + r.Path
 	}
@@ -44,7 +51,7 @@ func (r Right) String() string {
 
 // covers reports whether the right allows a wanted right. A star matches anything; at the end of a path, any
 // suffix.
-func (r Right) covers(asked Right) bool {
+func (r accessRight) covers(asked accessRight) bool {
 	is := func(allowed, asked string) bool { return allowed == rbacv1.VerbAll || allowed == asked }
 	if r.Resource == "" {
 		beginning, open := strings.CutSuffix(r.Path, "*")
@@ -55,8 +62,8 @@ func (r Right) covers(asked Right) bool {
 }
 
 // wanted returns the right that a request needs.
-func wanted(request auditv1.Event) Right {
-	right := Right{Verb: request.Verb}
+func wanted(request auditv1.Event) accessRight {
+	right := accessRight{Verb: request.Verb}
 	ref := request.ObjectRef
 	if ref == nil {
 		right.Path, _, _ = strings.Cut(request.RequestURI, "?")
@@ -69,8 +76,36 @@ func wanted(request auditv1.Event) Right {
 	return right
 }
 
+// requestsTo returns the requests of catalogd to the API server so far, from its audit log.
+func requestsTo(p *system.ControlPlane) ([]auditv1.Event, error) {
+	files, err := filepath.Glob(filepath.Join(p.Dir, "audit*.log")) // a large log is split
+	if err != nil {
+		return nil, err
+	}
+	var events []auditv1.Event
+	for _, file := range files {
+		log, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		decoder := json.NewDecoder(bytes.NewReader(log))
+		for {
+			var event auditv1.Event
+			err := decoder.Decode(&event)
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // the last event is incomplete
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading the audit log %s: %w", file, err)
+			}
+			events = append(events, event)
+		}
+	}
+	return events, nil
+}
+
 // rightsOf returns the rights of rules. namespace is that of the binding, or "" if they apply everywhere.
-func rightsOf(rules []rbacv1.PolicyRule, namespace string) (rights []Right) {
+func rightsOf(rules []rbacv1.PolicyRule, namespace string) (rights []accessRight) {
 	for _, rule := range rules {
 		names := rule.ResourceNames
 		if len(names) == 0 {
@@ -78,12 +113,12 @@ func rightsOf(rules []rbacv1.PolicyRule, namespace string) (rights []Right) {
 		}
 		for _, verb := range rule.Verbs {
 			for _, path := range rule.NonResourceURLs {
-				rights = append(rights, Right{Verb: verb, Path: path})
+				rights = append(rights, accessRight{Verb: verb, Path: path})
 			}
 			for _, group := range rule.APIGroups {
 				for _, resource := range rule.Resources {
 					for _, name := range names {
-						rights = append(rights, Right{Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace})
+						rights = append(rights, accessRight{Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace})
 					}
 				}
 			}
@@ -92,20 +127,20 @@ func rightsOf(rules []rbacv1.PolicyRule, namespace string) (rights []Right) {
 	return rights
 }
 
-// Rights returns the rights of the roles bound to catalogd's account, each with its role. Rights of every account
+// boundRights returns the rights of the roles bound to catalogd's account, each with its role. Rights of every account
 // are left out.
-func (p *ControlPlane) Rights(ctx context.Context) (map[Right]string, error) {
+func boundRights(ctx context.Context, p *system.ControlPlane) (map[accessRight]string, error) {
 	isDaemon := func(s rbacv1.Subject) bool {
-		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == Namespace && s.Name == ServiceAccount
+		return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == system.Namespace && s.Name == system.ServiceAccount
 	}
 	var everywhere rbacv1.ClusterRoleBindingList
 	var inNamespaces rbacv1.RoleBindingList
 	if err := errors.Join(p.List(ctx, &everywhere), p.List(ctx, &inNamespaces)); err != nil {
 		return nil, err
 	}
-	rights := map[Right]string{}
+	rights := map[accessRight]string{}
 	add := func(ref rbacv1.RoleRef, namespace string) error {
-		rules, err := p.rules(ctx, ref, namespace)
+		rules, err := rulesOf(ctx, p, ref, namespace)
 		for _, right := range rightsOf(rules, namespace) {
 			rights[right] = ref.Kind + " " + ref.Name
 		}
@@ -128,7 +163,7 @@ func (p *ControlPlane) Rights(ctx context.Context) (map[Right]string, error) {
 	return rights, nil
 }
 
-func (p *ControlPlane) rules(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+func rulesOf(ctx context.Context, p *system.ControlPlane, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	if ref.Kind == "Role" {
 		var role rbacv1.Role
 		err := p.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &role)
@@ -139,8 +174,8 @@ func (p *ControlPlane) rules(ctx context.Context, ref rbacv1.RoleRef, namespace 
 	return role.Rules, err
 }
 
-// Denied returns an error that names each request of catalogd that the API server forbade, or nil.
-func Denied(requests []auditv1.Event) error {
+// denied returns an error that names each request of catalogd that the API server forbade, or nil.
+func denied(requests []auditv1.Event) error {
 	refusals := map[string]error{}
 	for _, request := range requests {
 		if request.ResponseStatus == nil || request.ResponseStatus.Code != http.StatusForbidden {
@@ -157,9 +192,9 @@ func Denied(requests []auditv1.Event) error {
 	return errors.Join(errs...)
 }
 
-// Unused returns an error that names each right, and its role, that no request needed, or nil. excused maps rights
+// unusedRights returns an error that names each right, and its role, that no request needed, or nil. excused maps rights
 // that no request needs to the reason to keep them; it is an error if one is not granted, or is used.
-func Unused(rights map[Right]string, requests []auditv1.Event, excused map[string]string) error {
+func unusedRights(rights map[accessRight]string, requests []auditv1.Event, excused map[string]string) error {
 	var faults []string
 	given := map[string]bool{}
 	for right, role := range rights {
