@@ -90,14 +90,7 @@ func (e *env) reading(ctx context.Context) (*readerWorld, error) {
 		return e.reader, e.reader.Ended()
 	}
 	e.say("starting catalogd with the catalog")
-	if err := e.cluster.clear(ctx); err != nil {
-		return nil, err
-	}
-	ref, _, err := e.registry.publish(ctx, "bench/base", e.base)
-	if err != nil {
-		return nil, err
-	}
-	d, err := e.freshDaemon(ctx)
+	d, ref, err := e.emptyDaemon(ctx, "bench/base", e.base)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +101,19 @@ func (e *env) reading(ctx context.Context) (*readerWorld, error) {
 	}
 	e.reader = r
 	return r, nil
+}
+
+// emptyDaemon publishes a catalog and starts the only catalogd, with empty data and on an empty cluster. ref is the image
+// reference of the catalog.
+func (e *env) emptyDaemon(ctx context.Context, repository string, c *catalog, more ...string) (d *daemon, ref string, err error) {
+	if err := e.alone(ctx); err != nil {
+		return nil, "", err
+	}
+	if ref, _, err = e.registry.publish(ctx, repository, c); err != nil {
+		return nil, "", err
+	}
+	d, err = e.freshDaemon(ctx, more...)
+	return d, ref, err
 }
 
 // fill creates the catalog, waits until all work is done, and reads the served content.

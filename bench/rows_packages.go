@@ -121,14 +121,7 @@ func apiServerTime() (used time.Duration) {
 // syncOnce publishes the catalog with a new catalogd. It writes the OperatorPackages to a file for kubectl, and
 // deletes them.
 func (e *env) syncOnce(ctx context.Context, file string) (s synced, err error) {
-	if err := e.alone(ctx); err != nil {
-		return s, err
-	}
-	ref, _, err := e.registry.publish(ctx, "bench/base", e.base)
-	if err != nil {
-		return s, err
-	}
-	d, err := e.freshDaemon(ctx)
+	d, ref, err := e.emptyDaemon(ctx, "bench/base", e.base)
 	if err != nil {
 		return s, err
 	}

@@ -25,9 +25,6 @@ func listing(ctx context.Context, e *env) (Row, error) {
 		Figure:    Series{What: "kubectl-catalog get packages", Unit: "ms"},
 		Yardstick: Series{What: "kubectl get operatorpackages", Unit: "ms"},
 	}
-	if err := e.alone(ctx); err != nil {
-		return row, err
-	}
 	w, err := e.listingWorld(ctx)
 	if err != nil {
 		return row, err
@@ -76,11 +73,7 @@ func (e *env) listingWorld(ctx context.Context) (w *listingWorld, err error) {
 	if err != nil {
 		return w, err
 	}
-	ref, _, err := e.registry.publish(ctx, "bench/base", e.base)
-	if err != nil {
-		return w, err
-	}
-	d, err := e.freshDaemon(ctx, "--external-url", "http://"+w.content.Addr().String())
+	d, ref, err := e.emptyDaemon(ctx, "bench/base", e.base, "--external-url", "http://"+w.content.Addr().String())
 	if err != nil {
 		return w, err
 	}

@@ -82,18 +82,12 @@ func unchangedPoll(ctx context.Context, e *env) (Row, error) {
 
 // startPolling makes a catalogd serve a small catalog under many names, and returns the URL of the manifest.
 func (e *env) startPolling(ctx context.Context) (d *daemon, url string, err error) {
-	if err := e.alone(ctx); err != nil {
-		return nil, "", err
-	}
 	l, err := e.generated(ctx, catalogs.Scaled(5))
 	if err != nil {
 		return nil, "", err
 	}
-	ref, _, err := e.registry.publish(ctx, "bench/polled", l)
+	d, ref, err := e.emptyDaemon(ctx, "bench/polled", l)
 	if err != nil {
-		return nil, "", err
-	}
-	if d, err = e.freshDaemon(ctx); err != nil {
 		return nil, "", err
 	}
 	for i := range pollers {

@@ -42,14 +42,7 @@ type coldRun struct {
 
 // coldStart unpacks the catalog once with a new catalogd.
 func (e *env) coldStart(ctx context.Context) (r coldRun, err error) {
-	if err := e.alone(ctx); err != nil {
-		return r, err
-	}
-	ref, _, err := e.registry.publish(ctx, "bench/base", e.base)
-	if err != nil {
-		return r, err
-	}
-	d, err := e.freshDaemon(ctx)
+	d, ref, err := e.emptyDaemon(ctx, "bench/base", e.base)
 	if err != nil {
 		return r, err
 	}

@@ -8,34 +8,7 @@ import (
 	"strings"
 )
 
-var syllables = [...]string{
-	"ba",
-	"co",
-	"de",
-	"fir",
-	"ga",
-	"hel",
-	"in",
-	"jo",
-	"ka",
-	"lo",
-	"mi",
-	"net",
-	"or",
-	"pa",
-	"qua",
-	"re",
-	"so",
-	"ter",
-	"ul",
-	"ver",
-	"wa",
-	"xe",
-	"yo",
-	"zen",
-	"st",
-	"th",
-}
+var syllables = strings.Fields("ba co de fir ga hel in jo ka lo mi net or pa qua re so ter ul ver wa xe yo zen st th")
 
 // word returns a word of two to four syllables.
 func word(r *rand.Rand) string {
