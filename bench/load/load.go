@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httputil"
 	"slices"
 	"strconv"
 	"strings"
@@ -253,25 +254,13 @@ func (c *client) body(out io.Writer, length int64) error {
 }
 
 // chunks reads a body in chunked coding (RFC 9112, section 7.1) without trailers.
-func (c *client) chunks(out io.Writer) (sum int64, err error) {
-	for {
-		line, err := c.line()
-		if err != nil {
-			return 0, err
-		}
-		size, err := strconv.ParseInt(string(line), 16, 32)
-		if err != nil {
-			return 0, fmt.Errorf("reading the size of a chunk: %w", err)
-		}
-		if err := c.body(out, size); err != nil {
-			return 0, err
-		}
-		if rest, err := c.line(); err != nil || len(rest) != 0 {
-			return 0, errors.Join(err, errors.New("a chunk is longer than it says"))
-		}
-		if size == 0 {
-			return sum, nil
-		}
-		sum += size
+func (c *client) chunks(out io.Writer) (int64, error) {
+	sum, err := io.Copy(out, httputil.NewChunkedReader(c.reader))
+	if err != nil {
+		return sum, err
 	}
+	if rest, err := c.line(); err != nil || len(rest) != 0 {
+		return sum, errors.Join(err, errors.New("a reply with trailers"))
+	}
+	return sum, nil
 }

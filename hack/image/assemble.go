@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -10,6 +13,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/operator-catalogs/catalogd/hack/reproducible"
@@ -122,4 +126,14 @@ func labels(of release) map[string]string {
 		}
 	}
 	return prefixed
+}
+
+// layerOf packs files with their parent directories.
+func layerOf(files []reproducible.File) (v1.Layer, error) {
+	var packed bytes.Buffer
+	if err := reproducible.Tar(&packed, files); err != nil {
+		return nil, err
+	}
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil },
+		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
+	"text/template"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -86,4 +89,24 @@ func pack(opts options, p *v1.Platform, program []byte, with []reproducible.File
 func tarGz(to io.Writer, files []reproducible.File) error {
 	compressed := gzip.NewWriter(to)
 	return errors.Join(reproducible.Tar(compressed, files), compressed.Close())
+}
+
+// releases is the default of --url, by version.
+const releases = "https://github.com/operator-catalogs/catalogd/releases/download/"
+
+//go:embed krew.yaml
+var manifest string
+
+var manifestTemplate = template.Must(template.New("krew.yaml").Parse(manifest))
+
+// writeManifest writes the manifest, named after the plugin.
+func writeManifest(opts options, archives []archive) error {
+	var text bytes.Buffer
+	err := manifestTemplate.Execute(&text, map[string]any{
+		"Version": opts.version, "URL": strings.TrimSuffix(opts.url, "/"), "Archives": archives,
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(opts.out, "catalog.yaml"), text.Bytes(), 0o644)
 }

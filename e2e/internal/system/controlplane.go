@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/operator-catalogs/catalogd/internal/testing/controlplane"
 )
@@ -97,4 +100,26 @@ func NewList(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	return list
+}
+
+// daemonUser is the user name of catalogd.
+const daemonUser = "system:serviceaccount:" + Namespace + ":" + ServiceAccount
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: ["` + daemonUser + `"]
+- level: None
+`
+
+// audit makes the API server log each request of catalogd to a file in dir before it answers.
+func audit(server *envtest.APIServer, dir string) error {
+	policy := filepath.Join(dir, "audit-policy.yaml")
+	server.Configure().
+		Set("audit-policy-file", policy).
+		Set("audit-log-path", filepath.Join(dir, "audit.log")).
+		Set("audit-log-mode", "blocking")
+	return os.WriteFile(policy, []byte(auditPolicy), 0o600)
 }

@@ -3,11 +3,17 @@ package system
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
+	"net/http/httputil"
+	"net/url"
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/process"
 )
 
 // DaemonArgs are the arguments of a catalogd with a data directory and three addresses (host:port) to listen on.
@@ -41,15 +47,40 @@ func StartDaemon(program string, args []string, output io.Writer) (cmd *exec.Cmd
 // connection takes it before it is used.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
-		if listener, err := net.Listen("tcp", address); err == nil {
-			if err := listener.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return address
-		}
+	addresses, err := process.FreeAddresses(1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return ""
+	return addresses[0]
+}
+
+// ForwardTo returns a handler that forwards requests to the API server of a kubeconfig, with the rights of its
+// user.
+func ForwardTo(kubeconfig string) (*httputil.ReverseProxy, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", kubeconfig, err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
+	return &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1, // watches send each event immediately
+	}, nil
+}
+
+// WriteKubeconfig writes the kubeconfig of an API server that needs no credentials.
+func WriteKubeconfig(file, server string) error {
+	return clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"e2e": {Server: server}},
+		Contexts:       map[string]*clientcmdapi.Context{"e2e": {Cluster: "e2e"}},
+		CurrentContext: "e2e",
+	}, file)
 }
