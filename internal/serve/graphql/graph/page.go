@@ -53,9 +53,9 @@ type (
 
 // Edges returns the nodes with their cursors.
 func (c Connection[T]) Edges() []*Edge[T] {
-	edges := make([]*Edge[T], len(c.Nodes))
+	edges, cursor := make([]*Edge[T], len(c.Nodes)), c.page.list.cursors()
 	for i, n := range c.Nodes {
-		edges[i] = &Edge[T]{Cursor: c.page.list.cursor(c.page.from + i + 1), Node: n}
+		edges[i] = &Edge[T]{Cursor: cursor(c.page.from + i + 1), Node: n}
 	}
 	return edges
 }
@@ -64,29 +64,33 @@ func (c Connection[T]) Edges() []*Edge[T] {
 func (c Connection[T]) PageInfo() *PageInfo {
 	info := &PageInfo{HasNextPage: c.page.to < c.TotalCount}
 	if c.page.to > c.page.from {
-		end := c.page.list.cursor(c.page.to)
+		end := c.page.list.cursors()(c.page.to)
 		info.EndCursor = &end
 	}
 	return info
 }
 
-// list identifies a list. Its cursors have the form VERSION-WHAT-POSITION.
+// list identifies a list. Its cursors have the form VERSION-WHAT-POSITION. Most queries select no cursor, so their parts are
+// computed on demand.
 type list struct {
-	scope   []*source
-	version string // hash of the catalogs
-	what    string // hash of the field and its arguments
+	scope []*source
+	what  []any // the field and its arguments
 }
 
-// listOf returns the list of a field and its arguments. Priorities belong to the version if they affect the order.
-func listOf(scope []*source, what ...any) list {
-	var version strings.Builder
-	for _, s := range scope {
-		fmt.Fprintf(&version, "%q %q", s.catalog.Name, s.snapshot.Key())
-		if len(scope) > 1 {
-			fmt.Fprintf(&version, " %d", s.catalog.Priority)
+// listOf returns the list of a field and its arguments.
+func listOf(scope []*source, what ...any) list { return list{scope, what} }
+
+// parts returns the hash of the catalogs, and that of the field and its arguments. Priorities belong to the version if they
+// affect the order.
+func (l list) parts() (version, what string) {
+	var catalogs strings.Builder
+	for _, s := range l.scope {
+		fmt.Fprintf(&catalogs, "%q %q", s.catalog.Name, s.snapshot.Key())
+		if len(l.scope) > 1 {
+			fmt.Fprintf(&catalogs, " %d", s.catalog.Priority)
 		}
 	}
-	return list{scope, shortHash(version.String()), shortHash(fmt.Sprintf("%q", what))}
+	return shortHash(catalogs.String()), shortHash(fmt.Sprintf("%q", l.what))
 }
 
 func shortHash(text string) string {
@@ -94,9 +98,10 @@ func shortHash(text string) string {
 	return fmt.Sprintf("%x", sum[:8])
 }
 
-// cursor returns the cursor after the first elements of the list.
-func (l list) cursor(elements int) string {
-	return fmt.Sprintf("%s-%s-%d", l.version, l.what, elements)
+// cursors returns a function for the cursor after the first elements of the list.
+func (l list) cursors() func(elements int) string {
+	version, what := l.parts()
+	return func(elements int) string { return fmt.Sprintf("%s-%s-%d", version, what, elements) }
 }
 
 // position returns the number of elements before a client's cursor.
@@ -104,17 +109,18 @@ func (l list) position(cursor string) (int, error) {
 	version, rest, _ := strings.Cut(cursor, "-")
 	what, number, _ := strings.Cut(rest, "-")
 	position, err := strconv.Atoi(number)
+	isVersion, isWhat := l.parts()
 	switch {
-	case err != nil || position < 0 || cursor != list{version: version, what: what}.cursor(position):
+	case err != nil || position < 0 || strconv.Itoa(position) != number:
 		return 0, badInput("after is not a cursor: use pageInfo.endCursor or the cursor of an edge")
-	case version != l.version:
+	case version != isVersion:
 		names := make([]string, len(l.scope))
 		for i, s := range l.scope {
 			names[i] = s.catalog.Name
 		}
 		return 0, badInput("the listed catalogs (%s) have changed since the cursor was returned: start again without after, or page "+
 			"through a single catalog at /catalogs/{catalog}/digests/{digest}/api/v1/graphql, which never changes", strings.Join(names, ", "))
-	case what != l.what:
+	case what != isWhat:
 		return 0, badInput("the cursor belongs to another list or to other arguments: " +
 			"repeat the arguments of its request, or start again without after")
 	}

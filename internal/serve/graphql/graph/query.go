@@ -67,20 +67,20 @@ func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *strin
 		}
 		q.search = &compiled
 	}
-	all, err := findPackages(ctx, scope, q)
+	total, at, err := findPackages(ctx, scope, q)
 	if err != nil {
 		return nil, err
 	}
 	l := listOf(scope, "packages", deref(q.Name), q.Names, q.Names == nil, deref(q.Category), deref(q.Provider), deref(text))
-	p, err := l.page(first, after, len(all))
+	p, err := l.page(first, after, total)
 	if err != nil {
 		return nil, err
 	}
 	facts := make([]*packageFacts, 0, p.to-p.from)
-	for _, match := range all[p.from:p.to] {
-		facts = append(facts, match.src.pkg(match.name))
+	for i := p.from; i < p.to; i++ {
+		facts = append(facts, at(i))
 	}
-	return &PackageConnection{newPackages(facts), len(all), p}, nil
+	return &PackageConnection{newPackages(facts), total, p}, nil
 }
 
 // packageQuery selects packages.
@@ -131,9 +131,18 @@ func (q packageQuery) compare(a, b packageMatch) int {
 	return cmp.Or(name, catalog)
 }
 
-// findPackages returns the sorted matches in several catalogs. The error of one catalog does not affect the others: it is
-// added to the reply.
-func findPackages(ctx context.Context, scope []*source, q packageQuery) ([]packageMatch, error) {
+// findPackages returns the number of matches in several catalogs, and a function for each in order. The error of one catalog
+// does not affect the others: it is added to the reply.
+func findPackages(ctx context.Context, scope []*source, q packageQuery) (total int, at func(int) *packageFacts, err error) {
+	if len(scope) == 1 && q.byName() && deref(q.Name) == "" && q.Names == nil { // most queries: no list of matches is needed
+		names := scope[0].validNames()
+		return len(names), func(i int) *packageFacts { return scope[0].pkg(names[i]) }, nil
+	}
+	all, err := allPackages(ctx, scope, q)
+	return len(all), func(i int) *packageFacts { return all[i].src.pkg(all[i].name) }, err
+}
+
+func allPackages(ctx context.Context, scope []*source, q packageQuery) ([]packageMatch, error) {
 	var all []packageMatch
 	for _, s := range scope {
 		more, err := s.findPackages(ctx, q)
@@ -147,10 +156,6 @@ func findPackages(ctx context.Context, scope []*source, q packageQuery) ([]packa
 			graphql.AddError(ctx, fmt.Errorf("%w: %w", &Error{CodeInternal, fmt.Sprintf(
 				"reading catalog %s failed; its packages are missing from the list; catalogd's log has the cause", s.catalog.Name)}, err))
 		}
-		if all == nil {
-			all = more // most queries have one catalog
-			continue
-		}
 		all = append(all, more...)
 	}
 	if len(scope) > 1 || q.search != nil {
@@ -163,11 +168,7 @@ func findPackages(ctx context.Context, scope []*source, q packageQuery) ([]packa
 func (s *source) findPackages(ctx context.Context, q packageQuery) ([]packageMatch, error) {
 	var all []packageMatch
 	if q.byName() {
-		names := s.validNames()
-		if deref(q.Name) == "" && q.Names == nil {
-			all = make([]packageMatch, 0, len(names))
-		}
-		for _, name := range names {
+		for _, name := range s.validNames() {
 			if q.matches(name) {
 				all = append(all, packageMatch{src: s, name: name})
 			}
