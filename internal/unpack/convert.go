@@ -160,17 +160,11 @@ const rowBytes = 256
 // QueryContext implements sqlite.Querier.
 func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (sqlite.RowScanner, error) {
 	rows, err := r.db.QueryContext(ctx, query, args...)
-	r.note(err)
+	r.err = cmp.Or(r.err, err)
 	if err != nil {
 		return nil, err
 	}
 	return &boundedRows{rows, r}, nil
-}
-
-func (r *reader) note(err error) {
-	if r.err == nil {
-		r.err = err
-	}
 }
 
 type boundedRows struct {
@@ -183,7 +177,7 @@ func (r *boundedRows) Next() bool {
 	if r.reader.err == nil && r.Rows.Next() {
 		return true
 	}
-	r.reader.note(r.Err())
+	r.reader.err = cmp.Or(r.reader.err, r.Err())
 	return false
 }
 
@@ -200,6 +194,6 @@ func (r *boundedRows) Scan(dest ...any) error {
 		err = exceeded(LimitDatabaseBytes, r.reader.limit,
 			"its content has at least %d bytes (bundles count once for each channel; twice the limit is allowed)", r.reader.read)
 	}
-	r.reader.note(err)
+	r.reader.err = cmp.Or(r.reader.err, err)
 	return err
 }
