@@ -7,12 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
+	"net/http"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -20,6 +23,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 	"github.com/operator-catalogs/catalogd/internal/testing/process"
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // catalog is a catalog as an image and, unless it is a variant, as a directory.
@@ -236,4 +240,38 @@ func nearest(list []found, want int, size func(found) int) found {
 		}
 	}
 	return best
+}
+
+// imageRegistry is an HTTP registry on loopback. It serves blobs from files, and counts requests.
+type imageRegistry struct {
+	server     *http.Server
+	dir        string       // of the blobs
+	all, heads atomic.Int64 // requests, and HEAD requests
+}
+
+func startRegistry(dir string) (r *imageRegistry, err error) {
+	r = &imageRegistry{dir: dir}
+	r.server, err = registry.Listen("127.0.0.1:0", dir, io.Discard, func(request *http.Request) {
+		r.all.Add(1)
+		if request.Method == http.MethodHead {
+			r.heads.Add(1)
+		}
+	})
+	return r, err
+}
+
+// counts returns the number of requests, and of HEAD requests.
+func (r *imageRegistry) counts() (all, heads int) { return int(r.all.Load()), int(r.heads.Load()) }
+
+// publish pushes a catalog as repository:latest and returns the reference and the digest.
+func (r *imageRegistry) publish(ctx context.Context, repository string, c *catalog) (ref, digest string, err error) {
+	ref = r.server.Addr + "/" + repository + ":latest"
+	digest, err = registry.Push(ctx, ref, c.image)
+	return ref, digest, err
+}
+
+// layerFile returns the gzipped tar archive of a published catalog.
+func (r *imageRegistry) layerFile(c *catalog) (string, error) {
+	hash, err := c.layer.Digest()
+	return filepath.Join(r.dir, hash.Algorithm, hash.Hex), err
 }

@@ -16,17 +16,23 @@ const (
 	fewConnections         = 4 // enough to keep two processors busy with large replies
 )
 
+// copyToNginx gets a body from catalogd and makes nginx serve the same bytes.
+func (r *readerWorld) copyToNginx(ctx context.Context, from load.Target, file string) (body []byte, beside load.Target, err error) {
+	if body, err = load.Get(ctx, from); err != nil {
+		return nil, beside, err
+	}
+	beside.Address = r.nginx.address
+	beside.Path, err = r.nginx.put(file, body)
+	return body, beside, err
+}
+
 // loads measures catalogd and nginx with the same bytes; value selects the figure from a result.
 func (e *env) loads(
-	ctx context.Context, r *readerWorld, row *Row, path, file string, header []string, connections int, value func(load.Result) float64,
+	ctx context.Context, r *readerWorld, row *Row, path, file string, connections int, value func(load.Result) float64,
 ) error {
-	target := load.Target{Address: r.content, Path: path, Header: header}
-	body, err := load.Get(ctx, target)
+	target := load.Target{Address: r.content, Path: path}
+	body, beside, err := r.copyToNginx(ctx, target, file)
 	if err != nil {
-		return err
-	}
-	beside := load.Target{Address: r.nginx.address}
-	if beside.Path, err = r.nginx.put(file, body); err != nil {
 		return err
 	}
 	measure := func(target load.Target) meter {
@@ -41,7 +47,7 @@ func (e *env) loads(
 
 // requests measures requests per second, and those of net/http alone.
 func (e *env) requests(ctx context.Context, r *readerWorld, row *Row, path, file string) error {
-	if err := e.loads(ctx, r, row, path, file, nil, manyConnections, load.Result.PerSecond); err != nil {
+	if err := e.loads(ctx, r, row, path, file, manyConnections, load.Result.PerSecond); err != nil {
 		return err
 	}
 	return e.noteBare(ctx, r.nginx, row, file)
@@ -96,7 +102,7 @@ func allIdentity(ctx context.Context, e *env) (Row, error) {
 	if err != nil {
 		return row, err
 	}
-	return row, e.loads(ctx, r, &row, r.all(benchCatalog), "all", nil, fewConnections,
+	return row, e.loads(ctx, r, &row, r.all(benchCatalog), "all", fewConnections,
 		func(l load.Result) float64 { return l.BytesPerSecond() / 1e6 })
 }
 
@@ -113,12 +119,8 @@ func allCompressed(ctx context.Context, e *env) (Row, error) {
 		return row, err
 	}
 	target := load.Target{Address: r.content, Path: r.all(benchCatalog), Header: []string{"Accept-Encoding: zstd"}}
-	body, err := load.Get(ctx, target)
+	body, beside, err := r.copyToNginx(ctx, target, "all.zst")
 	if err != nil {
-		return row, err
-	}
-	beside := load.Target{Address: r.nginx.address}
-	if beside.Path, err = r.nginx.put("all.zst", body); err != nil {
 		return row, err
 	}
 	measure := func(target load.Target, pid int) meter {
