@@ -171,14 +171,7 @@ func (c *cluster) syncConfig() (catalogsync.Config, error) {
 		return catalogsync.Config{}, err
 	}
 	cfg := c.cfg.sync
-	cfg.BaseURL, cfg.Registries = c.cfg.content.externalURL, c.registries
-	cfg.ServerVersion = func(ctx context.Context) (string, error) {
-		info, err := api.ServerVersionWithContext(ctx)
-		if err != nil {
-			return "", err
-		}
-		return info.GitVersion, nil
-	}
+	cfg.BaseURL, cfg.Registries, cfg.ServerVersion = c.cfg.content.externalURL, c.registries, api.ServerVersionWithContext
 	return cfg, nil
 }
 

@@ -99,7 +99,7 @@ func TestFilesAreReloaded(t *testing.T) {
 
 	cert, _ := pair(t, "broken.example")
 	m.swap(cert, []byte("garbage"))
-	if err := f.watcher.ReadCertificate(); err == nil {
+	if err := f.ReadCertificate(); err == nil {
 		t.Error("a broken pair is read")
 	}
 	if got := served(t, f); got != "three.example" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
@@ -82,7 +83,7 @@ func TestPostponeReportsChange(t *testing.T) {
 func TestPostponeNotOnChange(t *testing.T) {
 	w := newWorld(t)
 	version := "v1.36.0"
-	w.Config.ServerVersion = func(context.Context) (string, error) { return version, nil }
+	w.Config.ServerVersion = func(context.Context) (*apiversion.Info, error) { return &apiversion.Info{GitVersion: version}, nil }
 	ref, _ := w.registry.push("v1.36", catalogOf(pkg{name: "foo"}))
 	_, next := w.registry.push("v1.37", catalogOf(pkg{name: "foo", version: "2.0.0"}))
 	w.create("", func(c *v1beta1.CatalogSource) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	apiversion "k8s.io/apimachinery/pkg/version"
+
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
@@ -16,7 +18,7 @@ const templateTag = ":v{kube_major_version}.{kube_minor_version}"
 func TestTemplateFollowsCluster(t *testing.T) {
 	w := newWorld(t)
 	version := "v1.36.4"
-	w.Config.ServerVersion = func(context.Context) (string, error) { return version, nil }
+	w.Config.ServerVersion = func(context.Context) (*apiversion.Info, error) { return &apiversion.Info{GitVersion: version}, nil }
 	_, first := w.registry.push("v1.36", catalogOf(pkg{name: "foo"}))
 	ref, second := w.registry.push("v1.37", catalogOf(pkg{name: "foo", version: "2.0.0"}))
 	repository, _, _ := strings.Cut(ref, ":v1.37")
@@ -52,7 +54,7 @@ func TestTemplateFollowsCluster(t *testing.T) {
 func TestTemplateUnresolved(t *testing.T) {
 	w := newWorld(t)
 	version, failed := "v1.37.1", error(nil)
-	w.Config.ServerVersion = func(context.Context) (string, error) { return version, failed }
+	w.Config.ServerVersion = func(context.Context) (*apiversion.Info, error) { return &apiversion.Info{GitVersion: version}, failed }
 	ref, digest := w.registry.push("v1.37", catalogOf(pkg{name: "foo"}))
 	w.create("", func(c *v1beta1.CatalogSource) { c.Spec.ImageTemplate = strings.Replace(ref, ":v1.37", templateTag, 1) })
 	w.settle()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	"k8s.io/apimachinery/pkg/version"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -60,17 +61,19 @@ type serverVersions struct {
 
 // get returns the version. It reads it if the cached one is older than versionAge, or if fresh. If that fails, the cached
 // one is good until it is twice as old.
-func (v *serverVersions) get(ctx context.Context, read func(context.Context) (string, error), now time.Time, fresh bool) (string, error) {
+func (v *serverVersions) get(
+	ctx context.Context, read func(context.Context) (*version.Info, error), now time.Time, fresh bool,
+) (string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	age := now.Sub(v.readAt)
 	if !fresh && age < versionAge {
 		return v.gitVersion, nil
 	}
-	gitVersion, err := read(ctx)
+	info, err := read(ctx)
 	if err == nil {
-		v.gitVersion, v.readAt = gitVersion, now
-		return gitVersion, nil
+		v.gitVersion, v.readAt = info.GitVersion, now
+		return v.gitVersion, nil
 	}
 	logf.FromContext(ctx).Error(err, "cannot read the API server's version, which image templates need")
 	if age < 2*versionAge {

@@ -3,7 +3,6 @@ package sync
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,7 +61,6 @@ func (e *Engine) newController(kind Kind) *controller {
 func (c *controller) register(mgr ctrl.Manager) error {
 	reused := true // after the loss of the API server, a new manager has a controller of the same name
 	return ctrl.NewControllerManagedBy(mgr).
-		Named(strings.ToLower(c.kind.Name())).
 		For(c.kind.New(), builder.WithPredicates(predicate.Or(
 			c.interrupts.onChange(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{},
 			c.statusChanged(), c.finalizerLost()))).

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/retry"
@@ -93,7 +94,7 @@ func newWorld(t testing.TB) *world {
 			DefaultPollingInterval: 15 * time.Minute,
 			Concurrency:            1,
 			ServiceAccount:         "catalogd",
-			ServerVersion:          func(context.Context) (string, error) { return "v1.37.1", nil },
+			ServerVersion:          func(context.Context) (*apiversion.Info, error) { return &apiversion.Info{GitVersion: "v1.37.1"}, nil },
 		},
 	}
 	w.controller = engine.newController(catalogsource.Kind{})

@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,10 +47,10 @@ type Config struct {
 	Concurrency            int           // images unpacked at a time; half of that from one registry
 	Limits                 unpack.Limits
 	Registries             *registry.Registries
-	ServiceAccount         string                                // catalogd's own; its imagePullSecrets apply to all catalogs
-	PullSecret             types.NamespacedName                  // applies to all catalogs; empty: none
-	Selector               labels.Selector                       // selects the objects of this installation; nil: all
-	ServerVersion          func(context.Context) (string, error) // returns the gitVersion of the API server
+	ServiceAccount         string                                       // catalogd's own; its imagePullSecrets apply to all catalogs
+	PullSecret             types.NamespacedName                         // applies to all catalogs; empty: none
+	Selector               labels.Selector                              // selects the objects of this installation; nil: all
+	ServerVersion          func(context.Context) (*version.Info, error) // of the API server
 }
 
 // selects reports whether an object with these labels belongs to this installation.
@@ -59,7 +60,6 @@ func (c Config) selects(of map[string]string) bool {
 
 // A Kind translates between the objects of one API kind and Sources.
 type Kind interface {
-	Name() string
 	New() client.Object
 	NewList() client.ObjectList
 	Finalizer() string
@@ -116,11 +116,8 @@ func (e *Engine) accessReader() access.Reader {
 }
 
 func (e *Engine) publisher() publish.Publisher {
-	p := publish.Publisher{
+	return publish.Publisher{
 		Client: e.Client, Live: e.Live, Store: e.Store, Namespace: e.Config.Namespace, BaseURL: e.Config.BaseURL,
+		IsRefused: func(err error) bool { return e.Leadership != nil && e.Leadership.Refused(err) },
 	}
-	if e.Leadership != nil {
-		p.IsRefused = e.Leadership.Refused
-	}
-	return p
 }

@@ -21,9 +21,6 @@ import (
 // Kind is the kind CatalogSource.
 type Kind struct{}
 
-// Name returns the name of the kind.
-func (Kind) Name() string { return "CatalogSource" }
-
 // New returns an empty CatalogSource.
 func (Kind) New() client.Object { return &v1beta1.CatalogSource{} }
 

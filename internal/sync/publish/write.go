@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
-	"github.com/operator-catalogs/catalogd/internal/sync/status"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // unfitError is the reason why a valid package has no OperatorPackage.
@@ -43,7 +43,7 @@ func (p Publisher) put(ctx context.Context, pkg *v1beta1.OperatorPackage, have *
 		}
 	}
 	if apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) || isTooLargeForEtcd(err) {
-		return &unfitError{"the API server rejects its OperatorPackage: " + status.Truncate(err.Error(), 500)}
+		return &unfitError{"the API server rejects its OperatorPackage: " + scan.Shorten(err.Error(), 500)}
 	}
 	return err
 }

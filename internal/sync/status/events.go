@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/source"
 )
 
@@ -29,7 +30,7 @@ type Event struct {
 }
 
 func event(eventType, reason, action, note string) Event {
-	return Event{eventType, reason, action, Truncate(note, 1000)} // the API server limits a note to 1 kB
+	return Event{eventType, reason, action, scan.Shorten(note, 1000)} // the API server limits a note to 1 kB
 }
 
 // Events returns the events of a whole pass: what changed between two statuses. Conditions report what stays.
@@ -87,17 +88,9 @@ func invalidNote(content *source.Content) string {
 			b.WriteString(" and others, see status.content.invalidPackages")
 			break
 		}
-		fmt.Fprintf(&b, " %q (%s)", p.Name, Truncate(p.Reason, 150))
+		fmt.Fprintf(&b, " %q (%s)", p.Name, scan.Shorten(p.Reason, 150))
 	}
 	return b.String()
-}
-
-// Truncate limits text that comes from a catalog to a number of bytes.
-func Truncate(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 // insecureNote names the registries that are not verified, as a sentence to append.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 )
@@ -152,7 +153,7 @@ func (s *conclusion) set(condition string, status metav1.ConditionStatus, reason
 		Type:               condition,
 		Status:             status,
 		Reason:             reason,
-		Message:            Truncate(message, 4096),
+		Message:            scan.Shorten(message, 4096),
 		ObservedGeneration: s.src.Generation,
 	})
 }
@@ -189,7 +190,7 @@ func firstInvalid(all []source.InvalidPackage) []source.InvalidPackage {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b source.InvalidPackage) int { return cmp.Compare(a.Name, b.Name) })
 	sorted = sorted[:min(len(sorted), maxInvalidPackages)]
 	for i := range sorted {
-		sorted[i].Name = Truncate(sorted[i].Name, 253)
+		sorted[i].Name = scan.Shorten(sorted[i].Name, 253)
 	}
 	return sorted
 }
@@ -237,7 +238,7 @@ func (s *conclusion) setPackagesSynced() {
 		s.set(v1beta1.PackagesSyncedCondition, metav1.ConditionFalse, v1beta1.UnpackingReason, "The packages are still being validated.")
 	case len(packages.Invalid) > 0:
 		first := s.Content.Invalid[0]
-		example := fmt.Sprintf("%q (%s)", first.Name, Truncate(first.Reason, 150))
+		example := fmt.Sprintf("%q (%s)", first.Name, scan.Shorten(first.Reason, 150))
 		if len(packages.Invalid) > 1 {
 			example += " and others"
 		}
