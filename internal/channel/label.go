@@ -55,8 +55,8 @@ func (g *Graph) IsConventional(name, version string) bool {
 	return stem != name && (stem == g.Channel.Package+"." || stem == g.stem)
 }
 
-// NewestFirst sorts bundle names by version. The version of a bundle that is not an entry is the suffix of its name; bundles without a
-// version are last.
+// NewestFirst sorts bundle names by version. The version of a bundle that is not an entry is the suffix of its name;
+// bundles without a version are last.
 func (g *Graph) NewestFirst(names []string) []string {
 	version := func(name string) *semver.Version {
 		if i, ok := g.index[name]; ok {

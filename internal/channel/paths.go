@@ -27,8 +27,8 @@ type Step struct {
 
 // Paths are the ways from one bundle to another. There is at least one.
 type Paths struct {
-	// OLM is the path that OLM v0 takes: from each bundle to the successor nearest the head. If it does not lead to To, OLM is nil and
-	// OLMNote states why.
+	// OLM is the path that OLM v0 takes: from each bundle to the successor nearest the head. If it does not lead to To,
+	// OLM is nil and OLMNote states why.
 	OLM     []Step
 	OLMNote string
 
@@ -45,8 +45,8 @@ type Paths struct {
 // maxPaths limits the count of paths; a dense graph has more.
 const maxPaths = 1_000_000
 
-// Paths returns the ways from one bundle to another, each given by name or version. An empty to means the head. From need not be an entry.
-// If there is no path, the error is a *BlockedError.
+// Paths returns the ways from one bundle to another, each given by name or version. An empty to means the head. From
+// need not be an entry. If there is no path, the error is a *BlockedError.
 func (g *Graph) Paths(from, to string) (*Paths, error) {
 	if to == "" {
 		to = g.Channel.Head
@@ -97,8 +97,8 @@ func (g *Graph) find(text string) (int, bool) {
 	return i, i >= 0
 }
 
-// outside returns a bundle that is not an entry. The name of a version is the name under which entries replace or skip it; the version of a
-// name is its suffix. Either may be unknown.
+// outside returns a bundle that is not an entry. The name of a version is the name under which entries replace or skip
+// it; the version of a name is its suffix. Either may be unknown.
 func (g *Graph) outside(text string) node {
 	name, v := text, parseVersion(strings.TrimPrefix(text, "v"))
 	if v == nil {
@@ -164,8 +164,8 @@ func (w *walk) bundle(i int) Bundle {
 	return Bundle{Name: n.Name, Version: n.Version, Deprecation: n.Deprecation}
 }
 
-// shortest returns a shortest path, preferring steps near the head, and the entries that are reachable without passing the target, newest
-// first.
+// shortest returns a shortest path, preferring steps near the head, and the entries that are reachable without passing
+// the target, newest first.
 func (w *walk) shortest() (path, reached []int) {
 	before := map[int]int{w.from: w.from}
 	queue := []int{w.from}
@@ -195,8 +195,8 @@ func (w *walk) shortest() (path, reached []int) {
 	return path, reached
 }
 
-// olm returns the path that OLM v0 takes, or nil and the reason if it does not lead to the target. OLM takes the successor nearest the head
-// among those it offers: see getSubscriptionVariables in the file that offered cites.
+// olm returns the path that OLM v0 takes, or nil and the reason if it does not lead to the target. OLM takes the
+// successor nearest the head among those it offers: see getSubscriptionVariables in the file that offered cites.
 func (w *walk) olm() (path []int, note string) {
 	offered, err := w.g.offered()
 	if err != nil {
@@ -220,8 +220,8 @@ func (w *walk) olm() (path []int, note string) {
 	return path, ""
 }
 
-// others counts the paths except those shown. It counts only steps toward the head. A step the other way, by a skipRange that covers a newer
-// version, makes the count a lower bound.
+// others counts the paths except those shown. It counts only steps toward the head. A step the other way, by a
+// skipRange that covers a newer version, makes the count a lower bound.
 func (w *walk) others(shown [][]int, reached []int) (count int, mayBeMore bool) {
 	ways := map[int]int{w.to: 1} // to the target, by steps toward the head
 	for _, i := range reached {  // newest first, so the ways of successors are known
@@ -282,8 +282,8 @@ func (w *walk) steps(path []int) []Step {
 	return steps
 }
 
-// offered returns the entries that OLM v0 offers as upgrades, best first: the replaces chain of the head without skipped entries. The error
-// is OLM's reason to reject the channel. See sortChannel in
+// offered returns the entries that OLM v0 offers as upgrades, best first: the replaces chain of the head without
+// skipped entries. The error is OLM's reason to reject the channel. See sortChannel in
 // https://github.com/operator-framework/operator-lifecycle-manager/blob/master/pkg/controller/registry/resolver/resolver.go
 func (g *Graph) offered() ([]int, error) {
 	heads := Heads(g.Entries())

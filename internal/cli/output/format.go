@@ -18,7 +18,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-// Group and Version are the API group and version of printed objects that do not exist in the API server, such as packages and channels.
+// Group and Version are the API group and version of printed objects that do not exist in the API server, such as
+// packages and channels.
 const (
 	Group   = "content.catalogd.operatorframework.io"
 	version = Group + "/v1"
@@ -99,7 +100,8 @@ type Row struct {
 	Object *unstructured.Unstructured
 }
 
-// NewRow returns a row. fields is any value that encodes to a JSON object: the printed object without apiVersion, kind and name.
+// NewRow returns a row. fields is any value that encodes to a JSON object: the printed object without apiVersion, kind
+// and name.
 func NewRow(kind, name string, fields any, cells ...string) (Row, error) {
 	encoded, err := json.Marshal(fields)
 	if err != nil {
@@ -225,8 +227,8 @@ func UnknownFormat(format string, valid []string) error {
 	return exit.Usagef("unknown format %q; valid formats are %s", format, strings.Join(valid, ", "))
 }
 
-// yamlPrinter returns kubectl's YAML printer, fed with JSON in which characters that YAML does not accept, such as C1 controls, are escaped.
-// kubectl's own prints nothing for such texts.
+// yamlPrinter returns kubectl's YAML printer, fed with JSON in which characters that YAML does not accept, such as C1
+// controls, are escaped. kubectl's own prints nothing for such texts.
 func (f *Format) yamlPrinter() printers.ResourcePrinter {
 	ofJSON := &printers.YAMLPrinter{}
 	var printer printers.ResourcePrinter = printers.ResourcePrinterFunc(func(object runtime.Object, w io.Writer) error {

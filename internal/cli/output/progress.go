@@ -8,8 +8,8 @@ import (
 // repeatInterval is the interval of lines for the same stage.
 const repeatInterval = 15 * time.Second
 
-// A Progress shows the progress of long work in one line that it overwrites. Where that is impossible, it prints a line for each stage and
-// repeats it at intervals.
+// A Progress shows the progress of long work in one line that it overwrites. Where that is impossible, it prints a line
+// for each stage and repeats it at intervals.
 type Progress struct {
 	to      *Terminal
 	now     func() time.Time

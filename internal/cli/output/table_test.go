@@ -12,8 +12,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/textwidth"
 )
 
-// TestNarrowTable checks that empty columns are dropped first, then texts are cut, then columns are dropped by Drop. Columns that identify the
-// rows are cut last.
+// TestNarrowTable checks that empty columns are dropped first, then texts are cut, then columns are dropped by Drop.
+// Columns that identify the rows are cut last.
 func TestNarrowTable(t *testing.T) {
 	table := Table{
 		Columns: []Column{
@@ -51,7 +51,8 @@ func checkTable(t *testing.T, table Table, width int, want string) {
 	}
 }
 
-// TestDistinctColumnsStay checks that a column with Apart is kept if its cells differ, and that known columns are dropped first.
+// TestDistinctColumnsStay checks that a column with Apart is kept if its cells differ, and that known columns are
+// dropped first.
 func TestDistinctColumnsStay(t *testing.T) {
 	columns := []Column{
 		{Name: "package", Known: true}, {Name: "name"}, {Name: "catalog", Drop: 1, Apart: true}, {Name: "channels", Least: 8, Drop: 2},
@@ -84,7 +85,8 @@ func TestNarrowStream(t *testing.T) {
 
 var styles = regexp.MustCompile("\x1b\\[[0-9;]+m")
 
-// FuzzTable checks that no line of any table or stream is wider than the terminal, and that the first column is always shown.
+// FuzzTable checks that no line of any table or stream is wider than the terminal, and that the first column is always
+// shown.
 func FuzzTable(f *testing.F) {
 	f.Add("name|a package|漢字漢字漢字漢字漢字漢字漢字漢字|👩‍👩‍👧|e\u0301e\u0301e\u0301|\x1b[2J|a-very-long-name-of-something-that-is-there", uint8(7), uint32(0x1234567), uint8(30))
 	f.Add("a|b|c|d|e|f|g|h|i|j|k|l|m|n|o|p", uint8(16), uint32(0), uint8(30))

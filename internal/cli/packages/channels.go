@@ -37,8 +37,8 @@ const channelsQuery = `query($name: String!, $catalog: String!) { package(name: 
 	channels { name deprecation { message } head { name }
 		entries { name version replaces skips skipRange deprecation { message } } } } }`
 
-// readChannels returns channels of a package, the requested or the default channel first. If several catalogs have the package, it uses the one with the
-// highest priority and names the others on the error stream.
+// readChannels returns channels of a package, the requested or the default channel first. If several catalogs have the
+// package, it uses the one with the highest priority and names the others on the error stream.
 func readChannels(ctx context.Context, s *session.Session, req channelsRequest) ([]channelDetails, error) {
 	type pkg struct {
 		DefaultChannel content.Named

@@ -46,8 +46,8 @@ func onePackage(use string, flags ...string) cobra.PositionalArgs {
 	}
 }
 
-// queryPackage runs a query on a package in the catalog with the highest priority, and sets the scope to it. It also returns the packages of
-// this name in all catalogs.
+// queryPackage runs a query on a package in the catalog with the highest priority, and sets the scope to it. It also
+// returns the packages of this name in all catalogs.
 func queryPackage[T any](ctx context.Context, s *session.Session, scope *lookup.Scope, query string) (*T, []lookup.Package, error) {
 	found, err := lookup.ExistingPackages(ctx, s, scope.Package, scope.Catalog)
 	if err != nil {
