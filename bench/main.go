@@ -118,7 +118,8 @@ func (o *options) validate() error {
 		}
 	}
 	if o.write != "" {
-		return checkMarkers(o.write)
+		_, _, err := cutMarkers(o.write)
+		return err
 	}
 	return nil
 }

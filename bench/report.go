@@ -157,36 +157,25 @@ func (r *Report) write(o options, stdout io.Writer) error {
 	if err != nil || o.write == "" {
 		return err
 	}
-	page, err := os.ReadFile(o.write)
+	before, after, err := cutMarkers(o.write)
 	if err != nil {
 		return err
-	}
-	before, _, after, err := cutMarkers(page)
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.write, err)
 	}
 	return os.WriteFile(o.write, fmt.Appendf(nil, "%s%s\n%s%s%s", before, beginMark, r.markdown(), endMark, after), 0o644)
 }
 
-func checkMarkers(file string) error {
+// cutMarkers returns the text of a file before and after the table.
+func cutMarkers(file string) (before, after []byte, err error) {
 	page, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("--write: %w", err)
+		return nil, nil, fmt.Errorf("--write: %w", err)
 	}
-	if _, _, _, err := cutMarkers(page); err != nil {
-		return fmt.Errorf("--write %s: %w", file, err)
-	}
-	return nil
-}
-
-// cutMarkers returns the text before, between and after the markers.
-func cutMarkers(page []byte) (before, between, after []byte, err error) {
 	before, rest, ok := bytes.Cut(page, []byte(beginMark))
-	between, after, ended := bytes.Cut(rest, []byte(endMark))
+	_, after, ended := bytes.Cut(rest, []byte(endMark))
 	if !ok || !ended {
-		return nil, nil, nil, fmt.Errorf("the lines %q and %q are missing: add them where the table belongs", beginMark, endMark)
+		return nil, nil, fmt.Errorf("--write %s: the lines %q and %q are missing: add them where the table belongs", file, beginMark, endMark)
 	}
-	return before, between, after, nil
+	return before, after, nil
 }
 
 // markdown returns the table. It includes rows that were not measured, with the reason.

@@ -9,7 +9,10 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"sync"
+
+	"github.com/joelanford/ignore"
 )
 
 // ReadFile calls fn for each blob of the file, in file order. The JSON of a blob is overwritten once fn returns. A
@@ -134,4 +137,109 @@ func skipBOM(r *bufio.Reader) {
 	if head, _ := r.Peek(len(utf8BOM)); string(head) == utf8BOM {
 		_, _ = r.Discard(len(utf8BOM)) // just peeked: they are there
 	}
+}
+
+// indexIgnore is the name of files with patterns (in the syntax of .gitignore) for files that are not part of the
+// catalog.
+const indexIgnore = ".indexignore"
+
+// maxIgnoreBytes is the limit of all .indexignore files together: each pattern is matched against each file. Known
+// ones have a few lines.
+const maxIgnoreBytes = 16 << 10
+
+// Files returns the files of the catalog in fsys in the order in which their blobs are streamed: lexical, directories
+// at the position of their name. It omits .indexignore files and the files that they exclude. Too many patterns are an
+// *Error.
+func Files(fsys fs.FS) ([]string, error) {
+	if err := checkIgnores(fsys); err != nil {
+		return nil, err
+	}
+	ignored, err := ignore.NewMatcher(fsys, indexIgnore)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", indexIgnore, err)
+	}
+	var files []string
+	err = fs.WalkDir(fsys, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() || d.Name() == indexIgnore || ignored.Match(path, false) {
+			return nil
+		}
+		files = append(files, path)
+		return nil
+	})
+	return files, err
+}
+
+func checkIgnores(fsys fs.FS) error {
+	total := int64(0)
+	return fs.WalkDir(fsys, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() != indexIgnore {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if total += info.Size(); total > maxIgnoreBytes {
+			return &Error{Path: path, Err: fmt.Errorf("the %s files exceed the limit of %d bytes in total", indexIgnore, maxIgnoreBytes)}
+		}
+		return nil
+	})
+}
+
+// hasCatalogName reports whether a file has a usual extension of catalog files. Other files are read as well, as
+// operator-registry does, but a fault in one suggests that it is not part of the catalog.
+func hasCatalogName(name string) bool {
+	return slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(name))
+}
+
+// Visitor receives the content of a file in file order. An error of one of its functions ends the reading and is
+// returned unchanged.
+type Visitor struct {
+	// Blob receives each blob. The JSON is overwritten once Blob returns.
+	Blob func(Blob, Position) error
+
+	// Fault receives values that are not blobs: a value that is not an object, or whose schema, package or name cannot
+	// be determined. Reading continues behind them. If Fault is nil, the first one ends the reading.
+	Fault func(*Error) error
+}
+
+// Position is where a blob begins in its file: a line in YAML, an offset in JSON, where lines are not counted.
+type Position struct {
+	Line   int   // in YAML, starting at 1; 0 in JSON
+	Offset int64 // in JSON, without a byte order mark; possibly of white space before the blob
+}
+
+func (p Position) fault(err error) error {
+	if p.Line > 0 {
+		return &Error{Line: p.Line, Err: err}
+	}
+	return &offsetError{offset: p.Offset, err: err}
+}
+
+// visit is a Visitor of one file.
+type visit struct {
+	Visitor
+	fsys fs.FS
+	name string
+}
+
+// object passes a compact JSON object to the visitor, as a blob or as a fault.
+func (v visit) object(text []byte, at Position) error {
+	b, err := ParseBlob(toValidUTF8(text))
+	switch {
+	case err == nil:
+		err = v.Blob(b, at)
+	case v.Fault == nil:
+		return at.fault(err)
+	default:
+		where, _ := errors.AsType[*Error](locate(v.fsys, v.name, &boundedReader{}, at.fault(err)))
+		err = v.Fault(where)
+	}
+	if err != nil {
+		return &callbackError{err}
+	}
+	return nil
 }
