@@ -183,9 +183,10 @@ func testSlowWrites(t *testing.T) {
 	})
 	w.requestPoll("now")
 	w.eventually("all is up to date", w.hasVersion("2.0.0"))
-	if n := len(p.seen("PUT")); n != faultPackages {
-		t.Errorf("%d packages were written by %d requests", faultPackages, n)
-	}
+	// A pass whose cache lags behind tries again what the previous one wrote. The API server refuses that.
+	w.eventually("each package is written once", func() bool {
+		return len(p.seen("PUT"))-int(p.conflicts.Load()) == faultPackages
+	})
 }
 
 // Changes are noticed although watches keep failing.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	stdsync "sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ import (
 
 // apiProxy forwards requests to the real API server, records them, and can inject faults.
 type apiProxy struct {
-	config *rest.Config // by which it is reached
+	config    *rest.Config // by which it is reached
+	conflicts atomic.Int32 // responses with 409
 
 	mu       stdsync.Mutex
 	requests []proxied
@@ -62,6 +64,12 @@ func newAPIProxy(t *testing.T) *apiProxy {
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	p := &apiProxy{watches: map[*http.Request]context.CancelFunc{}}
+	forward.ModifyResponse = func(r *http.Response) error {
+		if r.StatusCode == http.StatusConflict {
+			p.conflicts.Add(1)
+		}
+		return nil
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		fault := p.fault
