@@ -40,7 +40,7 @@ func Start(name, log, program string, args ...string) (*Child, error) {
 	}
 	defer output.Close()
 	c := &Child{Name: name, Log: log, Done: make(chan struct{})}
-	c.cmd = exec.Command(program, args...) //nolint:gosec // G702: a developer names it
+	c.cmd = exec.Command(program, args...)
 	c.cmd.Stdout, c.cmd.Stderr, c.cmd.SysProcAttr = output, output, attributes()
 	started := make(chan error)
 	go func() {
@@ -92,7 +92,7 @@ func (c *Child) Stop(grace time.Duration) error {
 
 // Command returns a command with its own process group, which is terminated when ctx ends.
 func Command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // G702: as above
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.SysProcAttr = attributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
