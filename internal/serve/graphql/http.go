@@ -44,8 +44,8 @@ func (e *requestError) reply(mediaType string) *Reply {
 	return reply
 }
 
-// negotiate selects the media type by the Accept header. It selects the new type only by name: curl and browsers accept everything and show
-// the old type better.
+// negotiate selects the media type by the Accept header. A client gets the new type only if it names it: curl and browsers
+// accept every type, and show the old one better.
 func negotiate(r *http.Request) (string, *requestError) {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.TrimSpace(accept) == "" {
@@ -186,8 +186,8 @@ func selectOperation(doc *ast.QueryDocument, name string) (*ast.OperationDefinit
 	return nil, err
 }
 
-// coerceVariables converts numbers to the types of an operation's variables and rejects values of other types, as the GraphQL specification
-// requires (section 6.1.2). Missing values and unknown types and fields are left to gqlparser.
+// coerceVariables converts numbers to the types of an operation's variables and rejects values of other types (GraphQL,
+// section 6.1.2). It leaves missing values, unknown types and unknown fields to gqlparser.
 func coerceVariables(schema *ast.Schema, op *ast.OperationDefinition, variables map[string]any) *gqlerror.Error {
 	for _, v := range op.VariableDefinitions {
 		value, ok := variables[v.Variable]

@@ -38,8 +38,8 @@ func DefaultLimits() Limits {
 	}
 }
 
-// guard rejects a query that is too long, too deep or too wide before gqlgen validates it. Some validation rules and the complexity walk a
-// fragment at each spread, which takes exponential time if fragments spread each other. Another rule compares all fields of one name.
+// guard rejects a query that is too long, too deep or too wide before gqlgen validates it. Some rules of the validation walk a
+// fragment at each spread: exponential time if fragments spread each other. One compares all fields of the same name.
 type guard struct {
 	Limits
 	schema gqlgen.ExecutableSchema

@@ -15,11 +15,11 @@ import (
 // maxCache is the approximate limit of a cache in bytes of memory.
 const maxCache = 8 << 20
 
-// Cache holds facts that requests often read: the names of a catalog's valid packages, their summaries, and the heads of channels. It
-// holds only facts that checksums or hashes verify, of snapshots without known damage. Its keys are opened snapshots, because another
-// snapshot with the same Key may number its blobs differently. So no fact outlives damage. It does not keep snapshots alive. A request
-// pays for a cached fact as for a read, so that its cost does not depend on other requests. Cache is safe for concurrent use; its facts are
-// immutable.
+// Cache holds facts that requests often read: the names of a catalog's valid packages, their summaries, and the heads of
+// channels. Checksums or hashes verify each fact, and a snapshot with known damage has none. The keys are opened snapshots,
+// because another snapshot with the same Key may number its blobs differently; the cache does not keep them alive. A
+// cached fact costs a request as much as a read does, so its cost does not depend on other requests. Cache is safe for
+// concurrent use; its facts are immutable.
 type Cache struct {
 	mu    sync.RWMutex
 	facts map[factKey]fact

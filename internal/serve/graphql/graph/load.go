@@ -57,8 +57,8 @@ type part struct {
 	blobs *store.Blobs
 }
 
-// batch is the blobs of siblings in the reply, ordered by source, then as in the catalog. The first read of a sibling reads all,
-// because the others follow.
+// batch is the blobs of siblings in the reply, ordered by source, then as in the catalog. The first read reads the blobs of
+// all siblings, because the request needs them next.
 type batch struct {
 	parts []part
 	once  lazy[struct{}] // load

@@ -21,7 +21,7 @@ type Limits struct {
 	Memory  int64 // bytes of memory without Options.Grow
 }
 
-// Measured bytes of memory until the end of the request; a byte that is read takes one.
+// Bytes of memory that a request holds until its end, as measured. Each byte that it reads takes one more.
 const (
 	memoryPerDecoded = 800   // a JSON value, at worst an empty CRD description, including garbage
 	memoryPerValue   = 1_000 // a value of the reply in gqlgen
@@ -66,8 +66,8 @@ func (r *Request) spendDecoded(values int) error {
 }
 
 // Meter is gqlgen's FieldMiddleware: it resolves a field within the limits of its request. It measures a list before gqlgen walks
-// it, including the __typename fields of its elements, which gqlgen does not resolve. It loads the summary of a package whose
-// field is a struct field.
+// it, including the __typename fields of its elements, which gqlgen does not resolve. Before gqlgen reads
+// a struct field of a package, it loads the summary that fills the fields.
 func Meter(ctx context.Context, next func(context.Context) (any, error)) (any, error) {
 	r := requestOf(ctx)
 	if err := r.check(ctx); err != nil {

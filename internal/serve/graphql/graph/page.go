@@ -173,8 +173,8 @@ const (
 	listingOthers   = 20
 )
 
-// NewSchema returns the schema with its resolvers, which get the request from WithRequest. The complexity of a query is the number of its
-// fields, those of a connection times first. Lists without pages count once; Limits.Values bounds them.
+// NewSchema returns the schema with its resolvers, which get the request from WithRequest. The complexity of a query is the
+// number of its fields, multiplied by first below a connection. A list without pages counts once: Limits.Values bounds it.
 func NewSchema() graphql.ExecutableSchema {
 	cfg := Config{Resolvers: resolver{}}
 	c := &cfg.Complexity

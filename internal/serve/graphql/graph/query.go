@@ -131,8 +131,8 @@ func (q packageQuery) compare(a, b packageMatch) int {
 	return cmp.Or(name, catalog)
 }
 
-// findPackages returns the number of matches in several catalogs, and a function for each in order. The error of one catalog
-// does not affect the others: it is added to the reply.
+// findPackages returns the number of matches in several catalogs, and a function that returns the nth. A catalog
+// that fails adds an error to the reply; the other catalogs are not affected.
 func findPackages(ctx context.Context, scope []*source, q packageQuery) (total int, at func(int) *packageFacts, err error) {
 	if len(scope) == 1 && q.byName() && deref(q.Name) == "" && q.Names == nil { // most queries: no list of matches is needed
 		names := scope[0].validNames()
@@ -192,8 +192,8 @@ func (s *source) findPackages(ctx context.Context, q packageQuery) ([]packageMat
 	return all, nil
 }
 
-// begin waits until no other list of the request is evaluated, so that all end with the request. It returns the catalogs of a
-// list's filter. The caller calls done at the end of the list.
+// begin waits until the request evaluates no other list, so that no list outlives the request. It returns the catalogs that
+// a filter selects. The caller calls done when its list ends.
 func begin(ctx context.Context, catalog *string) (scope []*source, done func(), err error) {
 	r := requestOf(ctx)
 	r.finding.Lock()

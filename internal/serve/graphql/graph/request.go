@@ -1,9 +1,8 @@
 // Package graph is the GraphQL schema of catalogd and its resolvers, which read pinned catalogs through the index of the store.
 //
 // The types of the schema are types of this package; gqlgen generates generated.go from schema.graphqls. Fields from the index or from a
-// package's summary read no blobs. Other fields read the blobs of all their siblings at once, in the order of the
-// file, and each blob at most
-// once per request.
+// package's summary read no blobs. Other fields read the blobs of all their siblings at once, in the order of the file. A
+// request reads each blob at most once.
 package graph
 
 import (
