@@ -72,9 +72,12 @@ push: ## Build the image and push it: IMG=registry.example/catalogd:v1
 .PHONY: generate
 generate: ## Generate deepcopy code, CRDs, RBAC, the chart's copies, the GraphQL executor, the dashboard and the plugin's docs
 	$(TOOL) controller-gen object paths=./apis/...
-	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=config/crd
-	$(TOOL) controller-gen rbac:roleName=catalogd paths=./internal/sync/... paths=./internal/auth/... \
-		paths=./internal/certificate/... paths=./internal/lease/... output:rbac:dir=config/rbac
+	$(TOOL) controller-gen crd paths=./apis/v1beta1/... output:crd:dir=config/crd
+	$(TOOL) controller-gen rbac:roleName=catalogd paths=./internal/sync paths=./internal/sync/access paths=./internal/sync/publish \
+		paths=./internal/sync/catalogsource paths=./internal/auth/... paths=./internal/certificate/... paths=./internal/lease/... \
+		output:rbac:dir=config/rbac
+	$(TOOL) controller-gen rbac:roleName=catalogd-cluster-catalogs paths=./internal/sync/clustercatalog/... \
+		output:rbac:dir=config/components/cluster-catalogs
 	cp config/crd/catalogd.*.yaml charts/catalogd/crds/
 	cp config/rbac/role.yaml charts/catalogd/files/
 	cp config/admission/catalogsources.yaml charts/catalogd/files/admission.yaml

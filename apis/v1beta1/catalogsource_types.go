@@ -94,6 +94,11 @@ type CatalogSourceSpec struct {
 	// suspend stops polling. catalogd keeps serving the content, and still unpacks a known digest where it is missing.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+
+	// olmv1 offers the catalog to OLM v1: catalogd keeps a ClusterCatalog of the same name, whose status leads to the
+	// content of this catalog. catalogd must run with --cluster-catalogs.
+	// +optional
+	OLMv1 bool `json:"olmv1,omitempty"`
 }
 
 // ExtractContent locates the content in an image.

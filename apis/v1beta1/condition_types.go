@@ -27,6 +27,11 @@ const (
 	// is used.
 	// Reasons: AllTemplatesResolved (True), UnableToResolve (False).
 	TemplatesHaveResolvedCondition = "TemplatesHaveResolved"
+
+	// ClusterCatalogSyncedCondition reports whether the ClusterCatalog of the catalog is up to date. It is present only
+	// while spec.olmv1 is true.
+	// Reasons: Synced (True), Disabled, NameTaken, Contested, SyncFailed (False).
+	ClusterCatalogSyncedCondition = "ClusterCatalogSynced"
 )
 
 // SeeInvalidPackages ends the message of a condition that does not name every invalid package. `kubectl catalog` replaces
@@ -46,6 +51,9 @@ const (
 	SyncedReason                   = "Synced"                   // each package of the content has a current OperatorPackage
 	InvalidPackagesReason          = "InvalidPackages"          // as Synced, but without invalid packages; status.content lists them
 	SyncFailedReason               = "SyncFailed"               // writing an OperatorPackage failed; catalogd retries
+	DisabledReason                 = "Disabled"                 // catalogd runs without --cluster-catalogs
+	NameTakenReason                = "NameTaken"                // an older object of the other kind has the same name
+	ContestedReason                = "Contested"                // another program writes the ClusterCatalog's status
 	AllTemplatesResolvedReason     = "AllTemplatesResolved"     // the image template was resolved
 	UnableToResolveReason          = "UnableToResolve"          // the template has an unknown variable, or one without a value on this cluster
 )

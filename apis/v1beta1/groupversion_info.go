@@ -19,8 +19,8 @@ const (
 	// CleanupFinalizer stays on a CatalogSource until catalogd has deleted its content and its files.
 	CleanupFinalizer = GroupName + "/cleanup"
 
-	// PollRequestedAnnotation on a CatalogSource requests a poll. Each value other than status.poll.requested is a
-	// request; catalogd copies the handled value there.
+	// PollRequestedAnnotation on a CatalogSource or ClusterCatalog requests a poll. Each value other than
+	// status.poll.requested, or that of PollHandledAnnotation, is a request; catalogd copies the handled value there.
 	PollRequestedAnnotation = GroupName + "/poll-requested"
 
 	// ImageTemplateAnnotation on a CatalogSource is the fallback for spec.imageTemplate, as in OLM v0.
@@ -36,6 +36,19 @@ const (
 
 	// CatalogLabel on an OperatorPackage is the name of its CatalogSource. A PackageManifest has the same key.
 	CatalogLabel = "catalog"
+
+	// CatalogKindLabel on an OperatorPackage is the kind of the catalog's object: CatalogSource or ClusterCatalog.
+	CatalogKindLabel = GroupName + "/catalog-kind"
+
+	// SuspendAnnotation on a ClusterCatalog stops polling if it is "true". A CatalogSource has spec.suspend.
+	SuspendAnnotation = GroupName + "/suspend"
+
+	// PollHandledAnnotation on a ClusterCatalog is the last value of PollRequestedAnnotation that catalogd handled. A
+	// CatalogSource has status.poll.requested.
+	PollHandledAnnotation = GroupName + "/poll-handled"
+
+	// ClaimedByAnnotation on a ClusterCatalog is the namespace of the catalogd that maintains it.
+	ClaimedByAnnotation = GroupName + "/claimed-by"
 
 	// ProviderLabel on an OperatorPackage is the name of its provider, if that is a legal label value. The exact name is
 	// in status.provider.name.

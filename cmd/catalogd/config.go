@@ -31,6 +31,9 @@ type config struct {
 	kubeconfig  string
 	sync        catalogsync.Config // without the URL and the clients
 	dataDir     string
+
+	clusterCatalogs        bool
+	clusterCatalogRegistry string
 	content     contentConfig
 	healthAddr  string
 	metricsAddr string
@@ -76,11 +79,16 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 		"http://collector.example:4317; https:// for TLS (default: no traces)")
 	cfg.replicas.addFlags(f)
 	f.Func("catalog-selector",
-		"`labels` that select the CatalogSources of this installation, with the syntax of kubectl --selector (default: all)",
+		"`labels` that select the CatalogSources and ClusterCatalogs of this installation, with the syntax of kubectl --selector (default: all)",
 		func(text string) (err error) {
 			cfg.sync.Selector, err = parseSelector(text)
 			return err
 		})
+	f.BoolVar(&cfg.clusterCatalogs, "cluster-catalogs", false, "serve the ClusterCatalogs of OLM v1, and offer CatalogSources with "+
+		"spec.olmv1 to OLM v1; requires the CRD and the permissions of config/components/cluster-catalogs")
+	f.StringVar(&cfg.clusterCatalogRegistry, "cluster-catalog-registry", "catalogd-cluster-catalogs",
+		"`name` of a ConfigMap in catalogd's namespace, which may be missing, whose key registry.yaml has the access to the registries "+
+			"of all ClusterCatalogs, in the form of spec.registry of a CatalogSource")
 	f.DurationVar(&cfg.sync.DefaultPollingInterval, "default-polling-interval", 15*time.Minute,
 		"polling interval of CatalogSources without a schedule")
 	f.IntVar(&cfg.sync.Concurrency, "concurrency", 4, "limit of images that are unpacked concurrently; from one registry half as many")
@@ -157,6 +165,8 @@ func (c config) validate() error {
 		"--pull-secret %q is not a valid Secret name: write name or namespace/name", c.sync.PullSecret)
 	check(len(validation.IsDNS1123Subdomain(c.sync.ServiceAccount)) == 0, "--service-account %q is not a valid ServiceAccount name",
 		c.sync.ServiceAccount)
+	check(len(validation.IsDNS1123Subdomain(c.clusterCatalogRegistry)) == 0, "--cluster-catalog-registry %q is not a valid ConfigMap name",
+		c.clusterCatalogRegistry)
 	check(c.dataDir != "", "--data-dir must not be empty")
 	check(c.sync.DefaultPollingInterval >= time.Second, "--default-polling-interval %v must be at least 1s", c.sync.DefaultPollingInterval)
 	check(c.sync.Concurrency > 0, "--concurrency %d must be at least 1", c.sync.Concurrency)

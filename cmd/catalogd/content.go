@@ -25,6 +25,7 @@ type contentConfig struct {
 	keyFile        string
 	plainHTTP      bool
 	auth           string // after complete authKubernetes or authNone; "" if it must be given
+	anonymousRead  bool
 	allowedHosts   []string
 	maxConnections int
 	maxQueries     int
@@ -45,6 +46,8 @@ func (c *contentConfig) addFlags(f *pflag.FlagSet) {
 		"`method` of authentication: kubernetes (users that the API server allows to get the path, see ClusterRole "+
 			"catalogd-content-reader) or none "+
 			"(default: kubernetes in a pod, none on a loopback address; required elsewhere)")
+	f.BoolVar(&c.anonymousRead, "anonymous-read", false, "with --content-auth=kubernetes, let clients without credentials read what the "+
+		"API server allows user system:anonymous to get; the clients of OLM v1 send none (see config/components/cluster-catalogs)")
 	f.StringSliceVar(&c.allowedHosts, "allowed-hosts", nil, "`names`, separated by commas, that clients of a loopback port may use "+
 		"in the Host header, beside localhost, loopback addresses and the host of --external-url; requests for other hosts are "+
 		"refused, which stops DNS rebinding")
