@@ -28,25 +28,25 @@ const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/n
 
 // config has the values of the flags.
 type config struct {
-	kubeconfig  string
-	sync        catalogsync.Config // without the URL and the clients
-	dataDir     string
+	kubeconfig string
+	sync       catalogsync.Config // without the URL and the clients
+	dataDir    string
 
 	clusterCatalogs        bool
 	clusterCatalogRegistry string
-	content     contentConfig
-	healthAddr  string
-	metricsAddr string
-	pprofAddr   string
-	otlp        string
-	replicas    replicaConfig
-	caDir       string
-	registries  string
-	maxBlob     int64
-	storage     int64
-	logLevel    slog.Level
-	logFormat   string
-	showVersion bool
+	content                contentConfig
+	healthAddr             string
+	metricsAddr            string
+	pprofAddr              string
+	otlp                   string
+	replicas               replicaConfig
+	caDir                  string
+	registries             string
+	maxBlob                int64
+	storage                int64
+	logLevel               slog.Level
+	logFormat              string
+	showVersion            bool
 }
 
 const usage = `catalogd serves operator catalogs. It polls the images that CatalogSources name, unpacks them onto its

@@ -26,7 +26,8 @@ func defaults() config {
 			Namespace: "catalogd-system", DefaultPollingInterval: 15 * time.Minute, Concurrency: 4, Limits: unpack.DefaultLimits(),
 			ServiceAccount: "catalogd",
 		},
-		dataDir: "/var/lib/catalogd",
+		clusterCatalogRegistry: "catalogd-cluster-catalogs",
+		dataDir:                "/var/lib/catalogd",
 		content: contentConfig{
 			addr: "127.0.0.1:8080", externalURL: "http://127.0.0.1:8080", auth: authNone,
 			maxConnections: 1000, maxQueries: 32,
@@ -60,7 +61,7 @@ func TestParseFlags(t *testing.T) {
 				"--metrics-bind-address=h:3 --pprof-bind-address=[::1]:4 --otlp-endpoint=https://o.example:5 --default-polling-interval=1h " +
 				"--concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
 				"--max-compression-ratio=13 --max-blob-bytes=14 --max-database-bytes=15 --storage-limit=16 --pull-secret=ns/pull " +
-				"--service-account=sa " +
+				"--service-account=sa --cluster-catalogs --cluster-catalog-registry=cc --anonymous-read " +
 				"--registry-ca-dir=cas --registries-conf=conf --log-level=debug --log-format=text --leader-elect --leader-elect-lease-duration=20s " +
 				"--leader-elect-renew-deadline=14s --leader-elect-retry-period=3s --catalog-selector=team=a",
 			want: func(c *config) {
@@ -70,8 +71,8 @@ func TestParseFlags(t *testing.T) {
 						Limits:         unpack.Limits{TotalBytes: 10, FileBytes: 11, Files: 12, Ratio: 13, DatabaseBytes: 15},
 						ServiceAccount: "sa", PullSecret: types.NamespacedName{Namespace: "ns", Name: "pull"},
 						Selector: labels.SelectorFromSet(labels.Set{"team": "a"}),
-					}, "d", contentConfig{
-						"h:1", "https://x.example", "c", "k", false, authKubernetes, []string{"a.example", "b.example"}, 16, 17,
+					}, "d", true, "cc", contentConfig{
+						"h:1", "https://x.example", "c", "k", false, authKubernetes, true, []string{"a.example", "b.example"}, 16, 17,
 					}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
 					replicaConfig{
 						true, lease.Config{Duration: 20 * time.Second, RenewDeadline: 14 * time.Second, RetryPeriod: 3 * time.Second},
