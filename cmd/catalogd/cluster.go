@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/lease"
 	"github.com/operator-catalogs/catalogd/internal/poll"
@@ -29,6 +30,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 	"github.com/operator-catalogs/catalogd/internal/sync/catalogsource"
+	"github.com/operator-catalogs/catalogd/internal/sync/clustercatalog"
 )
 
 // cluster is the part of catalogd that needs the API server. The content service does not depend on it.
@@ -51,7 +53,17 @@ type cluster struct {
 }
 
 // kinds returns the kinds of objects that define catalogs.
-func (c *cluster) kinds() []catalogsync.Kind { return []catalogsync.Kind{catalogsource.Kind{}} }
+func (c *cluster) kinds() []catalogsync.Kind {
+	kinds := []catalogsync.Kind{catalogsource.Kind{}}
+	if c.cfg.clusterCatalogs {
+		kinds = append(kinds, c.clusterCatalog())
+	}
+	return kinds
+}
+
+func (c *cluster) clusterCatalog() clustercatalog.Kind {
+	return clustercatalog.Kind{Namespace: c.cfg.sync.Namespace, Registry: c.cfg.clusterCatalogRegistry}
+}
 
 // newRegistries returns the access to image registries.
 func newRegistries(cfg config, logger *slog.Logger) *registry.Registries {
@@ -133,6 +145,9 @@ func (c *cluster) runManager(ctx context.Context) error {
 		Clock:    clock.RealClock{},
 		Tracer:   c.tracer,
 		Config:   syncConfig,
+		Mirror: clustercatalog.Mirror{
+			Kind: c.clusterCatalog(), Enabled: c.cfg.clusterCatalogs, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		},
 	}
 	if c.lease != nil { // a nil *Lease is no nil Leadership
 		engine.Leadership = c.lease
@@ -177,7 +192,7 @@ func (c *cluster) syncConfig() (catalogsync.Config, error) {
 
 func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), olmv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	fenced := rest.CopyConfig(c.rest)

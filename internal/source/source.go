@@ -33,6 +33,7 @@ type Source struct {
 
 // Image names the image of a catalog and where its content lies.
 type Image struct {
+	Field     string // of the object that has Ref
 	Ref       string
 	Template  string // wins over Ref
 	ConfigDir string // empty: the image's label decides
@@ -42,12 +43,14 @@ type Image struct {
 type Schedule struct {
 	Cron     string
 	Interval time.Duration // 0: none
+	Once     bool          // polled at the start, after changes of the object, and on request only
 	Suspend  bool
 	Request  string // asks for a poll when it differs from Status.Requested
 }
 
 // Access names the Secrets and ConfigMaps that give access to the registry, and its mirrors.
 type Access struct {
+	Defaults          string // the ConfigMap that has the settings; empty: the object has them
 	PullSecrets       []string
 	CABundle          Bundle
 	ClientCertificate string // a Secret; empty: none
@@ -67,15 +70,23 @@ type Mirror struct {
 	Insecure                   bool
 }
 
-// UsesSecret reports whether access needs the Secret of this name.
+// Field returns the name of a setting for people.
+func (a Access) Field(setting string) string {
+	if a.Defaults != "" {
+		return setting + " in registry.yaml of ConfigMap " + a.Defaults
+	}
+	return "spec.registry." + setting
+}
+
+// UsesSecret reports whether access needs the Secret of this name, or may need it by its ConfigMap.
 func (a Access) UsesSecret(secret string) bool {
-	return slices.Contains(a.PullSecrets, secret) || a.ClientCertificate == secret || a.Proxy == secret ||
+	return a.Defaults != "" || slices.Contains(a.PullSecrets, secret) || a.ClientCertificate == secret || a.Proxy == secret ||
 		(a.CABundle.Kind == "Secret" && a.CABundle.Name == secret)
 }
 
-// UsesConfigMap reports whether access needs the ConfigMap of this name.
+// UsesConfigMap reports whether access needs the ConfigMap of this name, or may need it.
 func (a Access) UsesConfigMap(configMap string) bool {
-	return a.CABundle.Kind != "Secret" && a.CABundle.Name == configMap
+	return a.Defaults != "" || (a.CABundle.Kind != "Secret" && a.CABundle.Name == configMap)
 }
 
 // State is the desired state of a catalog.

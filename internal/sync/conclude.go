@@ -180,11 +180,11 @@ func retryAt(now time.Time, entry poll.Entry, access registryAccess, image strin
 	return slices.MaxFunc([]time.Time{now.Add(poll.Backoff(entry.Failures)), asked, advised}, time.Time.Compare)
 }
 
-// nextPoll returns the next poll of the schedule. It is zero for a digest reference, a suspended catalog, and an invalid
-// image or schedule.
+// nextPoll returns the next poll of the schedule. It is zero for a digest reference, a suspended catalog, one that is polled
+// once, and an invalid image or schedule.
 func (e *Engine) nextPoll(src source.Source, image string, last, now time.Time) time.Time {
 	ref, err := name.ParseReference(image)
-	if _, isDigest := ref.(name.Digest); err != nil || isDigest || src.Schedule.Suspend {
+	if _, isDigest := ref.(name.Digest); err != nil || isDigest || src.Schedule.Suspend || src.Schedule.Once {
 		return time.Time{}
 	}
 	schedule, err := e.schedule(src)

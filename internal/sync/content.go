@@ -230,7 +230,7 @@ func (j job) failed(ctx context.Context, err error) error {
 		j.Store.RecordRefusal(j.target.Key(), store.Refusal{Reason: fault.Reason(err), Message: err.Error()})
 		return j.refused(err)
 	}
-	explained := remedies(j.src, j.target.Image, j.access).WithRemedy(fmt.Errorf("cannot unpack %s: %w", j.imageName(), err))
+	explained := remedies(j.target.Image, j.access).WithRemedy(fmt.Errorf("cannot unpack %s: %w", j.imageName(), err))
 	switch {
 	case isFull(err):
 		if err := j.Store.Reclaim(); err != nil {

@@ -25,12 +25,16 @@ type controller struct {
 
 	known      knownVersions
 	interrupts interrupts
+	contests   contests
 	wake       func(catalog string)    // requeues a catalog; nil: none is requeued
 	again      chan event.GenericEvent // catalogs to reconcile again
 }
 
 // Reconcile makes one pass over a catalog.
 func (c *controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	lock, _ := c.names.LoadOrStore(req.Name, &stdsync.Mutex{})
+	lock.(*stdsync.Mutex).Lock()
+	defer lock.(*stdsync.Mutex).Unlock()
 	ctx, end := c.tracePass(ctx, req.Name)
 	out, err := c.pass(ctx, req.Name)
 	c.gate.passed(req.Name, out.crowded)
@@ -44,17 +48,27 @@ func (c *controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // pass reads the object, does the steps of this replica's role, and writes the status, whatever the steps return.
 func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 	object, err := c.read(ctx, name)
-	if object == nil || err != nil {
+	if object == nil || err != nil || c.kind.IsMirror(object) {
 		return outcome{}, err
 	}
 	src := c.kind.Source(object)
+	other, kind, err := c.claimBeside(ctx, src)
+	if err != nil {
+		return outcome{}, err
+	}
 	work, done := c.interrupts.begin(ctx, src.UID, src.Generation)
 	defer done()
 
 	switch {
 	case !c.Config.selects(src.Labels):
-		out, err := c.release(work, src, object)
+		out, err := c.release(work, src, object, other != nil)
 		return out, unlessInterrupted(work, err)
+	case other != nil && c.isBefore(other, kind, object):
+		if !c.leads() {
+			return outcome{}, nil
+		}
+		out, err := c.yield(work, src, object, kind.Source(other).Kind.Kind+" "+other.GetName())
+		return c.finish(ctx, object, out, err)
 	case !c.leads():
 		out, err := c.follow(work, src)
 		return out, unlessInterrupted(work, err)
@@ -64,7 +78,16 @@ func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 	out, err := c.lead(work, src, object, progress)
 	err = unlessInterrupted(work, err)
 	progress.stop()
-	written, writeErr := c.writeStatus(ctx, progress.object, out.status)
+	return c.finish(ctx, progress.object, out, err)
+}
+
+// finish writes the status that a leader's steps returned beside err, and records their events.
+func (c *controller) finish(ctx context.Context, object client.Object, out outcome, err error) (outcome, error) {
+	written, writeErr := c.writeStatus(ctx, object, out.status)
+	if IsContest(writeErr) {
+		c.lose(object.GetUID())
+		return outcome{next: c.Clock.Now()}, err // the next pass says so
+	}
 	if written {
 		for _, e := range out.events {
 			c.Recorder.Eventf(object, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
@@ -91,8 +114,11 @@ func (c *controller) read(ctx context.Context, name string) (client.Object, erro
 	if !isGone(err, name) {
 		return nil, err
 	}
-	logf.FromContext(ctx).Info("the catalog was deleted; removing its content")
 	c.known.byName.Delete(name)
+	if other, _, err := c.claimOf(ctx, c.Live, name); other != nil || err != nil {
+		return nil, err // the content may be the other's; if not, its next pass removes it
+	}
+	logf.FromContext(ctx).Info("the catalog was deleted; removing its content")
 	return nil, c.stopServing(name)
 }
 

@@ -50,18 +50,11 @@ func (k *keeper) run(ctx context.Context) error {
 
 // dropOlder deletes the content of an older layout, once all catalogs are served from the current one.
 func (k *keeper) dropOlder(ctx context.Context) error {
-	sources, err := List(ctx, k.Client, k.kinds()...)
+	sources, err := List(ctx, k.Client, k.kinds...)
 	if err != nil || !LagOf(sources, k.Store, k.Polls).None() {
 		return err
 	}
 	return k.Store.DropOlder()
-}
-
-func (k *keeper) kinds() (kinds []Kind) {
-	for _, c := range k.controllers {
-		kinds = append(kinds, c.kind)
-	}
-	return kinds
 }
 
 // scrub verifies the content of the store. It reconciles catalogs with damaged content, and those whose packages it validated
@@ -110,6 +103,9 @@ func (k *keeper) removeOrphans(ctx context.Context) error {
 			return err
 		}
 		for _, item := range list.Items {
+			if c.kind.IsMirror(&item) {
+				continue
+			}
 			known[item.Name] = true
 			if !k.Config.selects(item.Labels) && slices.Contains(item.Finalizers, c.kind.Finalizer()) {
 				c.reconcileAgain(ctx, item.Name)

@@ -3,8 +3,10 @@ package sync
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/internal/poll"
@@ -12,15 +14,29 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// List returns the sources of all objects of some kinds. They may share memory with a cache and must not be changed.
+// List returns the sources of all catalogs of some kinds; of namesakes the one that has the name. They may share memory with a
+// cache and must not be changed.
 func List(ctx context.Context, reader client.Reader, kinds ...Kind) (sources []source.Source, err error) {
+	owners := map[string]client.Object{}
+	at := map[string]int{}
 	for _, kind := range kinds {
 		list := kind.NewList()
 		if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
-		if err := meta.EachListItem(list, func(object runtime.Object) error {
-			sources = append(sources, kind.Source(object.(client.Object)))
+		if err := meta.EachListItem(list, func(item runtime.Object) error {
+			object := item.(client.Object)
+			name := object.GetName()
+			switch owner, ok := owners[name]; {
+			case kind.IsMirror(object), ok && !isOlder(object, owner):
+				return nil
+			case ok:
+				sources[at[name]] = kind.Source(object)
+			default:
+				at[name] = len(sources)
+				sources = append(sources, kind.Source(object))
+			}
+			owners[name] = object
 			return nil
 		}); err != nil {
 			return nil, err
@@ -29,15 +45,32 @@ func List(ctx context.Context, reader client.Reader, kinds ...Kind) (sources []s
 	return sources, nil
 }
 
-// Get returns the source of a catalog.
+// Get returns the source of a catalog. If there is none, the error says so.
 func Get(ctx context.Context, reader client.Reader, name string, kinds ...Kind) (src source.Source, err error) {
+	var owner client.Object
+	err = apierrors.NewNotFound(schema.GroupResource{Resource: "catalogs"}, name)
 	for _, kind := range kinds {
 		object := kind.New()
-		if err = reader.Get(ctx, client.ObjectKey{Name: name}, object); err == nil {
-			return kind.Source(object), nil
+		if getErr := reader.Get(ctx, client.ObjectKey{Name: name}, object); getErr != nil {
+			if !apierrors.IsNotFound(getErr) {
+				err = getErr
+			}
+			continue
+		}
+		if !kind.IsMirror(object) && (owner == nil || isOlder(object, owner)) {
+			owner, src = object, kind.Source(object)
 		}
 	}
+	if owner != nil {
+		return src, nil
+	}
 	return src, err
+}
+
+// isOlder reports whether a was created before b. Times have whole seconds: of two objects of the same second neither is.
+func isOlder(a, b client.Object) bool {
+	created, other := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	return created.Before(&other)
 }
 
 // isAhead reports whether the served digest is newer than the status: a leader found it when the status was as it is now, and

@@ -46,6 +46,11 @@ func (c *controller) finalize(ctx context.Context, src source.Source, object cli
 	if err := c.publisher().DeleteAll(ctx, src.Name); err != nil {
 		return outcome{}, err
 	}
+	if c.Mirror != nil {
+		if err := c.Mirror.Delete(ctx, object); err != nil {
+			return outcome{}, err
+		}
+	}
 	if err := c.stopServing(src.Name); err != nil {
 		return outcome{}, err
 	}
@@ -53,22 +58,22 @@ func (c *controller) finalize(ctx context.Context, src source.Source, object cli
 }
 
 // withdraw stops serving a catalog that its owner marked Unavailable, and deletes its packages.
-func (e *Engine) withdraw(ctx context.Context, src source.Source) (_ outcome, err error) {
+func (c *controller) withdraw(ctx context.Context, src source.Source, object client.Object) (_ outcome, err error) {
 	ctx, end := span(ctx, "withdraw", &err)
 	defer end()
-	published, err := e.publisher().HasAny(ctx, src.Name)
+	published, err := c.publisher().HasAny(ctx, src.Name)
 	if err != nil {
 		return outcome{}, err
 	}
 	if published || !status.IsWithdrawn(src.Observed) { // the cache may be stale; the status says whether all were deleted
-		if err := e.publisher().DeleteAll(ctx, src.Name); err != nil {
+		if err := c.publisher().DeleteAll(ctx, src.Name); err != nil {
 			return outcome{}, err
 		}
 	}
-	if err := e.stopServing(src.Name); err != nil {
+	if err := c.stopServing(src.Name); err != nil {
 		return outcome{}, err
 	}
-	return outcome{status: new(status.Withdrawn(src))}, nil
+	return outcome{status: new(status.Withdrawn(src))}, c.claim(ctx, object)
 }
 
 // aheadFor is how long a former leader serves a digest that no status names. The next leader has polled since then: if the

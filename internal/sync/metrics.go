@@ -15,7 +15,7 @@ type Metrics struct {
 	lastPoll, nextPoll, lastChange, unpackSeconds *prometheus.GaugeVec
 	current, interval                             *prometheus.GaugeVec
 	bytes, packages, invalidPackages              *prometheus.GaugeVec
-	ready, insecure, behind                       *prometheus.GaugeVec
+	ready, insecure, behind, contested            *prometheus.GaugeVec
 	gauges                                        []*prometheus.GaugeVec // all of them
 	polls                                         *prometheus.CounterVec
 }
@@ -44,6 +44,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		ready:           gauge("ready", "1 if a catalog is Ready, else 0."),
 		insecure:        gauge("insecure", "1 if insecure is set for a registry or mirror of the catalog, else 0."),
 		behind:          gauge("replica_behind", "1 if this replica serves another digest of a catalog than its status names, or none, else 0."),
+		contested:       gauge("contested", "1 if catalogd leaves the object of a catalog to another program that maintains it, else 0."),
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "catalogd", Name: "polls_total", Help: "Polls of the image of a catalog by result: success or failure.",
 		}, []string{"catalog", "result"}),
@@ -86,6 +87,11 @@ func (m *Metrics) Unpacked(catalog string, took time.Duration) {
 func (m *Metrics) Follow(catalog string, behind bool) {
 	m.Forget(catalog)
 	m.behind.WithLabelValues(catalog).Set(number(behind))
+}
+
+// Contested records whether another program maintains the object of a catalog.
+func (m *Metrics) Contested(catalog string, contested bool) {
+	m.contested.WithLabelValues(catalog).Set(number(contested))
 }
 
 // Observe sets the gauges of a catalog after a pass.

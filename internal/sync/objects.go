@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	stdsync "sync"
 
@@ -21,6 +22,9 @@ import (
 // then another replica leads.
 func (c *controller) writeStatus(ctx context.Context, object client.Object, s *source.Status) (written bool, err error) {
 	if s == nil {
+		if c.kind.Source(object).Observed.Progress == nil {
+			return false, nil
+		}
 		s = new(c.withoutProgress(object))
 	}
 	after := c.withStatus(object, *s)
@@ -28,7 +32,7 @@ func (c *controller) writeStatus(ctx context.Context, object client.Object, s *s
 		return false, nil
 	}
 	err = c.patchStatus(ctx, object, after)
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) && !IsContest(err) {
 		now := c.kind.New()
 		if err := c.Live.Get(ctx, client.ObjectKeyFromObject(object), now); err != nil {
 			return false, client.IgnoreNotFound(err)
@@ -41,9 +45,23 @@ func (c *controller) writeStatus(ctx context.Context, object client.Object, s *s
 	return err == nil, client.IgnoreNotFound(err)
 }
 
+// patchStatus writes the status of an object, and then the annotations that belong to it.
 func (c *controller) patchStatus(ctx context.Context, from, after client.Object) error {
-	patch := lockedMerge(from)
-	return c.known.write(after, func() error { return c.Client.Status().Patch(ctx, after, patch) })
+	annotations := after.GetAnnotations()
+	after.SetAnnotations(from.GetAnnotations())
+	if !equality.Semantic.DeepEqual(from, after) {
+		patch := c.kind.StatusPatch(from)
+		write := func() error { return c.Client.Status().Patch(ctx, after, patch, client.FieldOwner(FieldManager)) }
+		if err := c.known.write(after, write); err != nil {
+			return err
+		}
+	}
+	patch := lockedMerge(after)
+	if maps.Equal(after.GetAnnotations(), annotations) {
+		return nil
+	}
+	after.SetAnnotations(annotations)
+	return c.known.write(after, func() error { return c.Client.Patch(ctx, after, patch, client.FieldOwner(FieldManager)) })
 }
 
 func (c *controller) withStatus(object client.Object, s source.Status) client.Object {
@@ -61,15 +79,6 @@ func (c *controller) withoutProgress(object client.Object) source.Status {
 // sameStatus compares two statuses but for the progress, which may be that of a write whose answer was lost.
 func (c *controller) sameStatus(a, b client.Object) bool {
 	return equality.Semantic.DeepEqual(c.withStatus(a, c.withoutProgress(a)), c.withStatus(a, c.withoutProgress(b)))
-}
-
-// addFinalizer adds the finalizer to the object, if it is missing.
-func (c *controller) addFinalizer(ctx context.Context, object client.Object) error {
-	from := lockedMerge(object)
-	if !controllerutil.AddFinalizer(object, c.kind.Finalizer()) {
-		return nil
-	}
-	return c.known.write(object, func() error { return c.Client.Patch(ctx, object, from) })
 }
 
 // dropFinalizer removes the finalizer from the object, if it is there.

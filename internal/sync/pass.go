@@ -13,24 +13,32 @@ import (
 // lead is a pass of the leader. Each step gets the results of earlier steps. The error of a step is one of the API server,
 // the store or ctx; a fault of the image is part of its result.
 func (c *controller) lead(ctx context.Context, src source.Source, object client.Object, progress *progressReporter) (outcome, error) {
+	if yields, err := c.yields(ctx, src, object); yields || err != nil {
+		return outcome{next: c.Clock.Now().Add(rivalAge)}, err
+	}
 	if err := c.dropForeign(ctx, src); err != nil {
 		return outcome{}, err
 	}
 	if src.State == source.Deleting {
 		return c.finalize(ctx, src, object)
 	}
-	if err := c.addFinalizer(ctx, object); err != nil {
-		return outcome{}, err
-	}
 	if src.State == source.Withdrawn {
-		return c.withdraw(ctx, src)
+		out, err := c.withdraw(ctx, src, object)
+		return c.mirrored(ctx, object, out), err
+	}
+	if err := checkName(src); err != nil {
+		return c.refuse(src, err), nil
+	}
+	if err := c.claim(ctx, object); err != nil {
+		return outcome{}, err
 	}
 	image, err := c.render(ctx, src)
 	if err != nil {
 		return outcome{}, err
 	}
 	if !status.IsAnnounced(src.Observed) {
-		return outcome{status: new(status.Announced(src, image.Image)), next: c.Clock.Now(), image: image.Ref}, nil
+		out := outcome{status: new(status.Announced(src, image.Image)), next: c.Clock.Now(), image: image.Ref}
+		return c.mirrored(ctx, object, out), nil
 	}
 	access, err := c.access(ctx, src, image.Ref, image.Ref)
 	if err != nil {
@@ -48,7 +56,7 @@ func (c *controller) lead(ctx context.Context, src source.Source, object client.
 	if err != nil {
 		return outcome{}, err
 	}
-	return c.conclude(ctx, src, findings{image, access, poll, content, packages}), nil
+	return c.mirrored(ctx, object, c.conclude(ctx, src, findings{image, access, poll, content, packages})), nil
 }
 
 // follow is a pass of another replica. It brings the volume to the digest in the status, and writes nothing to the API
@@ -76,8 +84,12 @@ func (c *controller) follow(ctx context.Context, src source.Source) (outcome, er
 }
 
 // release is a pass over a catalog that the selector does not select, or no longer. Its packages stay for the installation
-// that takes over. If it is being deleted and was ours, it is finalized, as there may be no other installation.
-func (c *controller) release(ctx context.Context, src source.Source, object client.Object) (outcome, error) {
+// that takes over. If it is being deleted and was ours, it is finalized, as there may be no other installation. If another object
+// has the name, the content is that one's.
+func (c *controller) release(ctx context.Context, src source.Source, object client.Object, nameTaken bool) (outcome, error) {
+	if nameTaken {
+		return outcome{}, c.dropFinalizer(ctx, object)
+	}
 	wasOurs := c.leads() && (src.Observed.URL == "" || src.Observed.URL == c.baseURL(src.Name))
 	if wasOurs && src.State == source.Deleting {
 		return c.finalize(ctx, src, object)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -35,7 +36,7 @@ type progressReporter struct {
 	quit, ended chan struct{} // of the goroutine that writes
 	object      client.Object // as it was read, or written last; owned by the goroutine while it runs
 	tried       time.Time     // owned by the goroutine, as is failed
-	failed      bool
+	failed      bool          // or there is nothing to write
 }
 
 func (c *controller) newProgressReporter(object client.Object) *progressReporter {
@@ -114,6 +115,10 @@ func (p *progressReporter) report(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, progressPatience)
 	defer cancel()
 	after := p.c.withStatus(p.object, s)
+	if equality.Semantic.DeepEqual(p.object, after) { // the kind has no progress
+		p.failed = true
+		return
+	}
 	if err := p.c.patchStatus(ctx, p.object, after); err != nil {
 		p.failed = true // it may have been made, or somebody changed the object: writeStatus finds out
 		logf.FromContext(ctx).V(1).Info("cannot write the progress", "error", err.Error())

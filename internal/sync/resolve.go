@@ -84,6 +84,7 @@ func (v *serverVersions) get(
 
 // registryAccess is the result of access: the way to the registry of an image.
 type registryAccess struct {
+	spec     source.Access    // in effect
 	client   *registry.Client // nil if err is not
 	err      error
 	missing  []string // pull Secrets for all catalogs that cannot be read
@@ -95,11 +96,17 @@ type registryAccess struct {
 func (e *Engine) access(ctx context.Context, src source.Source, image, subject string) (_ registryAccess, err error) {
 	ctx, end := span(ctx, "access", &err)
 	defer end()
-	settings, missing, accessErr := e.accessReader().Read(ctx, src.Access)
+	reader := e.accessReader()
+	var settings registry.Access
+	var missing []string
+	spec, accessErr := reader.Settings(ctx, src.Access)
+	if accessErr == nil {
+		settings, missing, accessErr = reader.Read(ctx, spec)
+	}
 	if ctx.Err() != nil {
 		return registryAccess{}, ctx.Err()
 	}
-	out := registryAccess{missing: missing}
+	out := registryAccess{spec: spec, missing: missing}
 	if accessErr == nil {
 		out.client, accessErr = e.Config.Registries.Client(src.Name, settings)
 	}
@@ -172,7 +179,7 @@ func (e *Engine) resolve(
 }
 
 func badReference(src source.Source, image string) error {
-	field := "spec.image"
+	field := src.Image.Field
 	if src.Image.Template != "" {
 		field = "the image template"
 	}
@@ -199,13 +206,13 @@ func (e *Engine) poll(ctx context.Context, src source.Source, out polled, access
 	}
 	e.Metrics.Polled(src.Name, out.at, err)
 	if err != nil {
-		out.fault = remedies(src, ref.String(), access).WithRemedy(err)
+		out.fault = remedies(ref.String(), access).WithRemedy(err)
 	}
 	return out, nil
 }
 
-func remedies(src source.Source, image string, access registryAccess) fault.Context {
-	return fault.Context{Image: image, Access: src.Access, Missing: access.missing}
+func remedies(image string, access registryAccess) fault.Context {
+	return fault.Context{Image: image, Access: access.spec, Missing: access.missing}
 }
 
 // lastDigest returns the digest that was found last. The store is ahead of the status if the status was not written since.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,6 +44,7 @@ func (e *Engine) Register(mgr ctrl.Manager, kinds ...Kind) error {
 	if err := publish.Index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	e.kinds = kinds
 	k := &keeper{Engine: e}
 	for _, kind := range kinds {
 		c := e.newController(kind)
@@ -60,7 +62,7 @@ func (e *Engine) newController(kind Kind) *controller {
 
 func (c *controller) register(mgr ctrl.Manager) error {
 	reused := true // after the loss of the API server, a new manager has a controller of the same name
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		For(c.kind.New(), builder.WithPredicates(predicate.Or(
 			c.interrupts.onChange(), predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{},
 			c.statusChanged(), c.finalizerLost()))).
@@ -75,8 +77,22 @@ func (c *controller) register(mgr ctrl.Manager) error {
 			MaxConcurrentReconciles: workersPerUnpack * c.Config.Concurrency,
 			SkipNameValidation:      &reused,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, maxRetry),
-		}).
-		Complete(c)
+		})
+	for _, kind := range c.kinds {
+		if kind != c.kind {
+			b.Watches(kind.New(), handler.EnqueueRequestsFromMapFunc(c.requestOfNamesake),
+				builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})))
+		}
+	}
+	return b.Complete(c)
+}
+
+// requestOfNamesake returns a request for the object with the name of an object of another kind, if there is one.
+func (c *controller) requestOfNamesake(ctx context.Context, other client.Object) []ctrl.Request {
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: other.GetName()}, c.kind.New()); err != nil {
+		return nil
+	}
+	return []ctrl.Request{requestFor(other.GetName())}
 }
 
 // Watched returns the content of the cache: of catalogd's namespace the names and versions of Secrets and ConfigMaps, and its
@@ -209,13 +225,16 @@ func (c *controller) ownPackages() predicate.Predicate {
 	return funcs
 }
 
-// statusChanged passes, on a follower, updates of the digest that the status names.
+// statusChanged passes, on a follower, updates of the digest that the status names. On a leader, it passes the writes of
+// other programs that may maintain the objects of the kind.
 func (c *controller) statusChanged() predicate.Predicate {
+	_, contested := c.kind.(Contested)
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		if c.leads() {
-			return false
-		}
 		before, now := c.kind.Source(e.ObjectOld).Observed, c.kind.Source(e.ObjectNew).Observed
+		if c.leads() {
+			version, _ := c.known.byName.Load(e.ObjectNew.GetName())
+			return contested && version != e.ObjectNew.GetResourceVersion() && !equality.Semantic.DeepEqual(before, now)
+		}
 		return before.Basis() != now.Basis() || before.Image != now.Image
 	}}
 }

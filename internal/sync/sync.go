@@ -10,6 +10,7 @@
 //	owner       what                                        cost of its loss
 //	controller  known: last resourceVersion of each object  one read from the API server for each object
 //	controller  interrupts: the pass at work on an object   none; the process that does the work is gone too
+//	controller  contests: other programs that write         one refused write for each object
 //	Engine      versions: the cluster's version             one request
 //	Engine      gate: catalogs that wait for a slot         none; all objects are reconciled at the start
 //	poll.Log    last and next poll, failures in a row       one poll of each image, spread over the window
@@ -18,9 +19,11 @@ package sync
 
 import (
 	"context"
+	stdsync "sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
@@ -28,6 +31,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/source"
@@ -58,13 +62,32 @@ func (c Config) selects(of map[string]string) bool {
 	return c.Selector == nil || c.Selector.Matches(labels.Set(of))
 }
 
-// A Kind translates between the objects of one API kind and Sources.
+// FieldManager is catalogd's name in the managed fields of the objects that it writes.
+const FieldManager = v1beta1.GroupName + "/catalogd"
+
+// A Kind translates between the objects of one API kind and Sources. It is comparable.
 type Kind interface {
 	New() client.Object
 	NewList() client.ObjectList
 	Finalizer() string
+	IsMirror(metav1.Object) bool        // whether the object only represents a catalog of another kind
 	Source(client.Object) source.Source // may share memory with the object
+
+	// Claim sets what the metadata of an object needs before its content is served, or after its owner withdrew it.
+	Claim(client.Object)
+	// SetStatus sets the status of an object, and what stands in its annotations instead.
 	SetStatus(client.Object, source.Status)
+	// StatusPatch returns a patch to the status that an object has later. It fails if the object changed meanwhile.
+	StatusPatch(from client.Object) client.Patch
+}
+
+// Mirror represents catalogs in other APIs.
+type Mirror interface {
+	// Sync brings the representation of a catalog up to date with its new status. The condition says whether that
+	// succeeded; nil: there is no representation.
+	Sync(context.Context, client.Object, source.Status) (*metav1.Condition, error)
+	// Delete deletes the representation of a catalog.
+	Delete(context.Context, client.Object) error
 }
 
 // Leadership reports which replica leads. A step that began may end after the leadership: the API client refuses its
@@ -87,7 +110,10 @@ type Engine struct {
 	Tracer     trace.Tracer // nil: no traces
 	Config     Config
 	Leadership Leadership // nil: there is one replica
+	Mirror     Mirror     // nil: none
 
+	kinds    []Kind
+	names    stdsync.Map // a *stdsync.Mutex for each name: one pass at a time, whatever the kind
 	versions serverVersions
 	gate     gate
 }

@@ -2,6 +2,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/registry"
@@ -32,17 +34,78 @@ type Reader struct {
 	PullSecret     types.NamespacedName // applies to all catalogs; empty: none
 }
 
-// unusable returns an error about an object that spec.registry names. It never contains a value of the object.
+// unusable returns an error about an object that the access names. It never contains a value of the object.
 func unusable(format string, args ...any) error {
 	return fault.WithReason(v1beta1.AccessInvalidReason, fmt.Errorf(format, args...))
 }
 
-// The keys of a Secret that spec.registry.proxy names.
+// The keys of a Secret of a proxy.
 const (
 	proxyAddressKey  = "address"
 	proxyUsernameKey = "username"
 	proxyPasswordKey = "password"
 )
+
+// Of returns the access that spec.registry of a CatalogSource names.
+func Of(spec *v1beta1.RegistryAccess) (access source.Access) {
+	if spec == nil {
+		return access
+	}
+	access.ClientCertificate, access.Proxy = secretOf(spec.ClientCertificate), secretOf(spec.Proxy)
+	access.Insecure = spec.Insecure
+	for _, secret := range spec.PullSecrets {
+		access.PullSecrets = append(access.PullSecrets, secret.Name)
+	}
+	if bundle := spec.CABundle; bundle != nil {
+		access.CABundle = source.Bundle{Kind: bundle.Kind, Name: bundle.Name, Key: bundle.Key}
+	}
+	for _, m := range spec.Mirrors {
+		access.Mirrors = append(access.Mirrors, source.Mirror{
+			Source: m.Source, Location: m.Location, PullFrom: string(m.PullFrom), Insecure: m.Insecure,
+		})
+	}
+	return access
+}
+
+func secretOf(ref *v1beta1.SecretReference) string {
+	if ref == nil {
+		return ""
+	}
+	return ref.Name
+}
+
+// DefaultsKey is the key of a ConfigMap with settings for several catalogs, in the form of spec.registry of a CatalogSource.
+const DefaultsKey = "registry.yaml"
+
+// Settings returns spec, or the settings in its ConfigMap. Without that ConfigMap there are none.
+func (r Reader) Settings(ctx context.Context, spec source.Access) (source.Access, error) {
+	if spec.Defaults == "" {
+		return spec, nil
+	}
+	configMap := &corev1.ConfigMap{}
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: spec.Defaults}, configMap)
+	if apierrors.IsNotFound(err) {
+		return spec, nil
+	}
+	if err != nil {
+		return spec, fmt.Errorf("reading ConfigMap %s: %w", spec.Defaults, err)
+	}
+	text, ok := configMap.Data[DefaultsKey]
+	if !ok {
+		return spec, unusable("ConfigMap %s has no key %s: put the access to registries there, in the form of spec.registry of a "+
+			"CatalogSource", spec.Defaults, DefaultsKey)
+	}
+	var settings v1beta1.RegistryAccess
+	if err := yaml.UnmarshalStrict([]byte(text), &settings); err != nil {
+		return spec, unusable("key %s of ConfigMap %s is not in the form of spec.registry of a CatalogSource: %v", DefaultsKey, spec.Defaults, err)
+	}
+	if bundle := settings.CABundle; bundle != nil { // the API server sets these for a CatalogSource
+		bundle.Kind, bundle.Key = cmp.Or(bundle.Kind, "ConfigMap"), cmp.Or(bundle.Key, "ca.crt")
+	}
+	access := Of(&settings)
+	access.Defaults = spec.Defaults
+	return access, nil
+}
 
 // Read returns the access that spec names, and the Secrets for all catalogs that cannot be read. It reads the API server
 // each time, so that rotated credentials are used. Unusable objects make an error with the reason AccessInvalid.
@@ -51,35 +114,36 @@ func (r Reader) Read(ctx context.Context, spec source.Access) (access registry.A
 	for _, m := range spec.Mirrors {
 		access.Mirrors = append(access.Mirrors, registry.Mirror(m))
 	}
-	if access.Credentials, missing, err = r.credentials(ctx, spec.PullSecrets); err != nil {
+	if access.Credentials, missing, err = r.credentials(ctx, spec); err != nil {
 		return access, missing, err
 	}
 	if spec.CABundle != (source.Bundle{}) {
-		if access.RootCAs, err = r.caBundle(ctx, spec.CABundle); err != nil {
+		if access.RootCAs, err = r.caBundle(ctx, spec.CABundle, spec.Field("caBundle")); err != nil {
 			return access, missing, err
 		}
 	}
 	if spec.ClientCertificate != "" {
-		if access.Certificate, err = r.clientCertificate(ctx, spec.ClientCertificate); err != nil {
+		if access.Certificate, err = r.clientCertificate(ctx, spec.ClientCertificate, spec.Field("clientCertificate")); err != nil {
 			return access, missing, err
 		}
 	}
 	if spec.Proxy != "" {
-		access.Proxy, err = r.proxy(ctx, spec.Proxy)
+		access.Proxy, err = r.proxy(ctx, spec.Proxy, spec.Field("proxy"))
 	}
 	return access, missing, err
 }
 
 // credentials merges the named Secrets, those of catalogd's ServiceAccount, and the global one, in this order. Only the
 // named Secrets must exist.
-func (r Reader) credentials(ctx context.Context, named []string) (_ registry.Credentials, missing []string, err error) {
+func (r Reader) credentials(ctx context.Context, spec source.Access) (_ registry.Credentials, missing []string, err error) {
 	var files []registry.CredentialsFile
-	for _, secretName := range named {
-		secret, err := r.secret(ctx, secretName, "spec.registry.pullSecrets")
+	field := spec.Field("pullSecrets")
+	for _, secretName := range spec.PullSecrets {
+		secret, err := r.secret(ctx, secretName, field)
 		if err != nil {
 			return registry.Credentials{}, nil, err
 		}
-		file, err := credentialsFile(secret)
+		file, err := credentialsFile(secret, field)
 		if err != nil {
 			return registry.Credentials{}, nil, err
 		}
@@ -105,7 +169,7 @@ func (r Reader) credentials(ctx context.Context, named []string) (_ registry.Cre
 		case err != nil:
 			return registry.Credentials{}, nil, fmt.Errorf("reading Secret %s: %w", key, err)
 		}
-		if file, err := credentialsFile(secret); err == nil {
+		if file, err := credentialsFile(secret, field); err == nil {
 			files = append(files, file)
 		}
 	}
@@ -133,19 +197,17 @@ func (r Reader) SharedSecrets(ctx context.Context) ([]types.NamespacedName, erro
 	return names, nil
 }
 
-func credentialsFile(secret *corev1.Secret) (registry.CredentialsFile, error) {
+func credentialsFile(secret *corev1.Secret, field string) (registry.CredentialsFile, error) {
 	for _, key := range []string{corev1.DockerConfigJsonKey, corev1.DockerConfigKey} {
 		if content, ok := secret.Data[key]; ok {
 			return registry.CredentialsFile{Name: "Secret " + secret.Name, JSON: content}, nil
 		}
 	}
-	return registry.CredentialsFile{}, unusable("Secret %s of spec.registry.pullSecrets has no key %s: create it with `kubectl "+
-		"create secret docker-registry`",
-		secret.Name, corev1.DockerConfigJsonKey)
+	return registry.CredentialsFile{}, unusable("Secret %s of %s has no key %s: create it with `kubectl create secret docker-registry`",
+		secret.Name, field, corev1.DockerConfigJsonKey)
 }
 
-func (r Reader) caBundle(ctx context.Context, ref source.Bundle) ([]byte, error) {
-	const field = "spec.registry.caBundle"
+func (r Reader) caBundle(ctx context.Context, ref source.Bundle, field string) ([]byte, error) {
 	var bundle []byte
 	if ref.Kind == "Secret" {
 		secret, err := r.secret(ctx, ref.Name, field)
@@ -173,8 +235,7 @@ func (r Reader) caBundle(ctx context.Context, ref source.Bundle) ([]byte, error)
 	return bundle, nil
 }
 
-func (r Reader) clientCertificate(ctx context.Context, secretName string) (*tls.Certificate, error) {
-	const field = "spec.registry.clientCertificate"
+func (r Reader) clientCertificate(ctx context.Context, secretName, field string) (*tls.Certificate, error) {
 	secret, err := r.secret(ctx, secretName, field)
 	if err != nil {
 		return nil, err
@@ -187,8 +248,7 @@ func (r Reader) clientCertificate(ctx context.Context, secretName string) (*tls.
 	return &certificate, nil
 }
 
-func (r Reader) proxy(ctx context.Context, secretName string) (*url.URL, error) {
-	const field = "spec.registry.proxy"
+func (r Reader) proxy(ctx context.Context, secretName, field string) (*url.URL, error) {
 	secret, err := r.secret(ctx, secretName, field)
 	if err != nil {
 		return nil, err

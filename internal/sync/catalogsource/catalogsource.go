@@ -9,9 +9,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/source"
+	"github.com/operator-catalogs/catalogd/internal/sync/access"
 )
 
 // +kubebuilder:rbac:groups=catalogd.operatorframework.io,resources=catalogsources,verbs=get;list;watch;patch
@@ -30,6 +32,17 @@ func (Kind) NewList() client.ObjectList { return &v1beta1.CatalogSourceList{} }
 // Finalizer returns the finalizer that keeps a CatalogSource until its content is gone.
 func (Kind) Finalizer() string { return v1beta1.CleanupFinalizer }
 
+// IsMirror returns false: a CatalogSource is always a catalog of its own.
+func (Kind) IsMirror(metav1.Object) bool { return false }
+
+// Claim adds the finalizer.
+func (k Kind) Claim(object client.Object) { controllerutil.AddFinalizer(object, k.Finalizer()) }
+
+// StatusPatch returns a merge patch.
+func (Kind) StatusPatch(from client.Object) client.Patch {
+	return client.MergeFromWithOptions(from.DeepCopyObject().(client.Object), client.MergeFromWithOptimisticLock{})
+}
+
 // Source returns the spec and the status of a CatalogSource. It shares the labels and conditions of the object.
 func (Kind) Source(object client.Object) source.Source {
 	c := object.(*v1beta1.CatalogSource)
@@ -41,7 +54,7 @@ func (Kind) Source(object client.Object) source.Source {
 		Labels:     c.Labels,
 		Image:      imageOf(c),
 		Schedule:   scheduleOf(c),
-		Access:     accessOf(c.Spec.Registry),
+		Access:     access.Of(c.Spec.Registry),
 		State:      stateOf(c),
 		Priority:   c.Spec.Priority,
 		Names:      source.Names{Display: c.Spec.DisplayName, Publisher: c.Spec.Publisher},
@@ -51,6 +64,7 @@ func (Kind) Source(object client.Object) source.Source {
 
 func imageOf(c *v1beta1.CatalogSource) source.Image {
 	image := source.Image{
+		Field:    "spec.image",
 		Ref:      c.Spec.Image,
 		Template: cmp.Or(c.Spec.ImageTemplate, c.Annotations[v1beta1.ImageTemplateAnnotation]),
 	}
@@ -70,36 +84,6 @@ func scheduleOf(c *v1beta1.CatalogSource) source.Schedule {
 		schedule.Interval = interval.Duration
 	}
 	return schedule
-}
-
-func accessOf(spec *v1beta1.RegistryAccess) source.Access {
-	if spec == nil {
-		return source.Access{}
-	}
-	access := source.Access{
-		ClientCertificate: secretOf(spec.ClientCertificate),
-		Proxy:             secretOf(spec.Proxy),
-		Insecure:          spec.Insecure,
-	}
-	for _, secret := range spec.PullSecrets {
-		access.PullSecrets = append(access.PullSecrets, secret.Name)
-	}
-	if bundle := spec.CABundle; bundle != nil {
-		access.CABundle = source.Bundle{Kind: bundle.Kind, Name: bundle.Name, Key: bundle.Key}
-	}
-	for _, m := range spec.Mirrors {
-		access.Mirrors = append(access.Mirrors, source.Mirror{
-			Source: m.Source, Location: m.Location, PullFrom: string(m.PullFrom), Insecure: m.Insecure,
-		})
-	}
-	return access
-}
-
-func secretOf(ref *v1beta1.SecretReference) string {
-	if ref == nil {
-		return ""
-	}
-	return ref.Name
 }
 
 func stateOf(c *v1beta1.CatalogSource) source.State {

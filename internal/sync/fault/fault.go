@@ -146,24 +146,24 @@ func (c Context) remedy(failure *registry.Error) string {
 	case registry.Unauthorized:
 		return c.credentialsRemedy(failure)
 	case registry.Untrusted:
-		return trustRemedy(failure)
+		return c.trustRemedy(failure)
 	case registry.ClientCertificate:
 		if secret := c.Access.ClientCertificate; secret != "" {
-			return fmt.Sprintf("Put a certificate that the registry accepts into Secret %s of spec.registry.clientCertificate", secret)
+			return fmt.Sprintf("Put a certificate that the registry accepts into Secret %s of %s", secret, c.Access.Field("clientCertificate"))
 		}
-		return "Name a Secret with a certificate that the registry accepts in spec.registry.clientCertificate"
+		return fmt.Sprintf("Name a Secret with a certificate that the registry accepts in %s", c.Access.Field("clientCertificate"))
 	case registry.PlainHTTP:
 		if c.isMirror(failure) {
 			return fmt.Sprintf("To allow plain HTTP, set insecure for the mirror %s", failure.Host)
 		}
-		return "To allow plain HTTP, set spec.registry.insecure"
+		return fmt.Sprintf("To allow plain HTTP, set %s", c.Access.Field("insecure"))
 	case registry.Blocked:
 		return "Name another image or mirror, or change catalogd's --registries-conf"
 	case registry.Proxy:
 		if secret := c.Access.Proxy; secret != "" {
-			return fmt.Sprintf("Correct Secret %s of spec.registry.proxy, or the proxy", secret)
+			return fmt.Sprintf("Correct Secret %s of %s, or the proxy", secret, c.Access.Field("proxy"))
 		}
-		return "Correct HTTPS_PROXY of catalogd, or name a proxy in spec.registry.proxy"
+		return fmt.Sprintf("Correct HTTPS_PROXY of catalogd, or name a proxy in %s", c.Access.Field("proxy"))
 	case registry.RateLimited:
 		return "catalogd retries when the registry allows it"
 	case registry.Unreachable:
@@ -182,9 +182,9 @@ func (c Context) credentialsRemedy(failure *registry.Error) string {
 	if failure.File != "" {
 		return fmt.Sprintf("Correct %s, or grant its user access", failure.File)
 	}
-	remedy := fmt.Sprintf("Name a Secret with credentials for %s in spec.registry.pullSecrets", failure.Host)
+	remedy := fmt.Sprintf("Name a Secret with credentials for %s in %s", failure.Host, c.Access.Field("pullSecrets"))
 	if len(c.Access.PullSecrets) > 0 {
-		remedy = fmt.Sprintf("No Secret of spec.registry.pullSecrets has an entry for %s: add one", failure.Host)
+		remedy = fmt.Sprintf("No Secret of %s has an entry for %s: add one", c.Access.Field("pullSecrets"), failure.Host)
 	}
 	if len(c.Missing) > 0 {
 		remedy += fmt.Sprintf("; pull Secret %s for all catalogs is missing or cannot be read",
@@ -193,9 +193,9 @@ func (c Context) credentialsRemedy(failure *registry.Error) string {
 	return remedy
 }
 
-func trustRemedy(failure *registry.Error) string {
+func (c Context) trustRemedy(failure *registry.Error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](failure); ok {
-		return fmt.Sprintf("If you trust %s, name its CA certificate in spec.registry.caBundle", failure.Host)
+		return fmt.Sprintf("If you trust %s, name its CA certificate in %s", failure.Host, c.Access.Field("caBundle"))
 	}
 	if _, ok := errors.AsType[x509.HostnameError](failure); ok {
 		return "Use a host name that the certificate covers, or have a certificate issued for this one"
