@@ -153,6 +153,7 @@ func (p *sourcePackage) labels(status wantStatus, csv, catalog map[string]string
 	labels["provider"], labels["provider-url"] = status.Provider.Name, status.Provider.URL
 	maps.Copy(labels, csv)
 	labels["catalog"], labels["catalog-namespace"] = status.CatalogSource, status.CatalogSourceNamespace
+	labels["catalogd.operatorframework.io/catalog-kind"] = "CatalogSource"
 	maps.DeleteFunc(labels, func(key, value string) bool {
 		illegal := len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0
 		return illegal || value == ""

@@ -47,6 +47,9 @@ const (
 	// CatalogSource has status.poll.requested.
 	PollHandledAnnotation = GroupName + "/poll-handled"
 
+	// FieldManager is catalogd's name in the managed fields of the objects that it writes.
+	FieldManager = GroupName + "/catalogd"
+
 	// ClaimedByAnnotation on a ClusterCatalog is the namespace of the catalogd that maintains it.
 	ClaimedByAnnotation = GroupName + "/claimed-by"
 

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 )
 
 // controller reconciles the objects of one kind. One controller has the roles of leader and follower, so that they never
@@ -84,7 +86,7 @@ func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 // finish writes the status that a leader's steps returned beside err, and records their events.
 func (c *controller) finish(ctx context.Context, object client.Object, out outcome, err error) (outcome, error) {
 	written, writeErr := c.writeStatus(ctx, object, out.status)
-	if IsContest(writeErr) {
+	if fault.IsContest(writeErr) {
 		c.lose(object.GetUID())
 		return outcome{next: c.Clock.Now()}, err // the next pass says so
 	}

@@ -14,7 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/source"
+	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 )
 
 // writeStatus is the only place that writes the status at the end of a pass, and whether it did. A nil status is the one that
@@ -32,7 +34,7 @@ func (c *controller) writeStatus(ctx context.Context, object client.Object, s *s
 		return false, nil
 	}
 	err = c.patchStatus(ctx, object, after)
-	if apierrors.IsConflict(err) && !IsContest(err) {
+	if apierrors.IsConflict(err) && !fault.IsContest(err) {
 		now := c.kind.New()
 		if err := c.Live.Get(ctx, client.ObjectKeyFromObject(object), now); err != nil {
 			return false, client.IgnoreNotFound(err)
@@ -51,7 +53,9 @@ func (c *controller) patchStatus(ctx context.Context, from, after client.Object)
 	after.SetAnnotations(from.GetAnnotations())
 	if !equality.Semantic.DeepEqual(from, after) {
 		patch := c.kind.StatusPatch(from)
-		write := func() error { return c.Client.Status().Patch(ctx, after, patch, client.FieldOwner(FieldManager)) }
+		write := func() error {
+			return c.Client.Status().Patch(ctx, after, patch, client.FieldOwner(v1beta1.FieldManager))
+		}
 		if err := c.known.write(after, write); err != nil {
 			return err
 		}
@@ -61,7 +65,7 @@ func (c *controller) patchStatus(ctx context.Context, from, after client.Object)
 		return nil
 	}
 	after.SetAnnotations(annotations)
-	return c.known.write(after, func() error { return c.Client.Patch(ctx, after, patch, client.FieldOwner(FieldManager)) })
+	return c.known.write(after, func() error { return c.Client.Patch(ctx, after, patch, client.FieldOwner(v1beta1.FieldManager)) })
 }
 
 func (c *controller) withStatus(object client.Object, s source.Status) client.Object {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/registry"
@@ -43,7 +45,8 @@ var apiServer *rest.Config
 func TestMain(m *testing.M) {
 	controlplane.Main(m, filepath.Join("..", ".."), func(p *controlplane.Plane) error {
 		apiServer = p.Admin
-		return nil
+		_, err := p.Kubectl(context.Background(), "apply", "-k", filepath.Join("..", "..", "config", "crd", "olmv1"))
+		return err
 	})
 }
 
@@ -118,6 +121,8 @@ func newClient(t testing.TB, cfg *rest.Config) client.WithWatch {
 	scheme := runtime.NewScheme()
 	must.Succeed(t, v1beta1.AddToScheme(scheme))
 	must.Succeed(t, corev1.AddToScheme(scheme))
+	must.Succeed(t, coordinationv1.AddToScheme(scheme))
+	must.Succeed(t, olmv1.AddToScheme(scheme))
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
 	must.Succeed(t, err)
 	return c

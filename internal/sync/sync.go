@@ -31,7 +31,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/source"
@@ -61,9 +60,6 @@ type Config struct {
 func (c Config) selects(of map[string]string) bool {
 	return c.Selector == nil || c.Selector.Matches(labels.Set(of))
 }
-
-// FieldManager is catalogd's name in the managed fields of the objects that it writes.
-const FieldManager = v1beta1.GroupName + "/catalogd"
 
 // A Kind translates between the objects of one API kind and Sources. It is comparable.
 type Kind interface {

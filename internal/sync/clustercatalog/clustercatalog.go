@@ -24,7 +24,6 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/source"
-	"github.com/operator-catalogs/catalogd/internal/sync"
 )
 
 // +kubebuilder:rbac:groups=olm.operatorframework.io,resources=clustercatalogs,verbs=get;list;watch;create;patch;delete
@@ -69,7 +68,7 @@ func (k Kind) Claim(object client.Object) {
 	}
 	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1beta1.ClaimedByAnnotation, k.Namespace)
 	c.ManagedFields = slices.DeleteFunc(c.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Subresource == "status" && entry.Manager != sync.FieldManager
+		return entry.Subresource == "status" && entry.Manager != v1beta1.FieldManager
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/source"
-	"github.com/operator-catalogs/catalogd/internal/sync"
+	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 )
 
 // Mirror keeps a ClusterCatalog for each CatalogSource with spec.olmv1: it has the CatalogSource's name, image, priority and
@@ -52,7 +52,7 @@ func (m Mirror) Sync(ctx context.Context, object client.Object, s source.Status)
 	switch {
 	case isRival:
 		return failed(v1beta1.ContestedReason, rival.text+". Remove it, or remove spec.olmv1."), nil
-	case sync.IsContest(err):
+	case fault.IsContest(err):
 		return failed(v1beta1.ContestedReason, fmt.Sprintf("Another program writes the status of ClusterCatalog %s: remove that "+
 			"program, then delete the ClusterCatalog; catalogd creates it again.", owner.Name)), nil
 	case err != nil:
@@ -109,7 +109,7 @@ func (m Mirror) write(ctx context.Context, owner *v1beta1.CatalogSource, have *o
 		if err := m.findRival(ctx); err != nil {
 			return err
 		}
-		if err := m.Client.Create(ctx, want, client.FieldOwner(sync.FieldManager)); err != nil {
+		if err := m.Client.Create(ctx, want, client.FieldOwner(v1beta1.FieldManager)); err != nil {
 			return fmt.Errorf("creating ClusterCatalog %s: %w", owner.Name, err)
 		}
 		have = want.DeepCopy()
@@ -118,7 +118,7 @@ func (m Mirror) write(ctx context.Context, owner *v1beta1.CatalogSource, have *o
 	merged.Spec, merged.Labels = want.Spec, want.Labels
 	if !equality.Semantic.DeepEqual(merged, have) {
 		patch := client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})
-		if err := m.Client.Patch(ctx, merged, patch, client.FieldOwner(sync.FieldManager)); err != nil {
+		if err := m.Client.Patch(ctx, merged, patch, client.FieldOwner(v1beta1.FieldManager)); err != nil {
 			return fmt.Errorf("updating ClusterCatalog %s: %w", owner.Name, err)
 		}
 	}
@@ -130,7 +130,7 @@ func (m Mirror) write(ctx context.Context, owner *v1beta1.CatalogSource, have *o
 	if err := m.findRival(ctx); err != nil {
 		return err
 	}
-	if err := m.Client.Status().Patch(ctx, after, statusPatch{}, client.FieldOwner(sync.FieldManager)); err != nil {
+	if err := m.Client.Status().Patch(ctx, after, statusPatch{}, client.FieldOwner(v1beta1.FieldManager)); err != nil {
 		return fmt.Errorf("updating the status of ClusterCatalog %s: %w", owner.Name, err)
 	}
 	return nil

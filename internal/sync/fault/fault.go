@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
@@ -91,6 +93,11 @@ func Reason(err error) string {
 		return v1beta1.BlobTooLargeReason
 	}
 	return registryReasons[registry.KindOf(err)]
+}
+
+// IsContest reports whether a server-side apply was refused since another program owns a field.
+func IsContest(err error) bool {
+	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
 // OfImage reports whether err says that the content of the image is invalid, and returns it with its remedy.

@@ -244,6 +244,7 @@ func (b builder) labels(head head) map[string]string {
 	labels[providerURLLabel] = head.shown.Provider.URL
 	maps.Copy(labels, head.labels)
 	labels[v1beta1.CatalogLabel] = b.Name
+	labels[v1beta1.CatalogKindLabel] = b.owner.Kind
 	labels[namespaceLabel] = b.Namespace
 	maps.DeleteFunc(labels, func(key, value string) bool {
 		return len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0

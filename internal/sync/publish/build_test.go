@@ -200,6 +200,7 @@ func TestLabels(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.want["catalog"], test.want["catalog-namespace"] = "sample", "catalogd-system"
+			test.want[v1beta1.CatalogKindLabel] = "CatalogSource"
 			got := labelsOf(t, test.own, test.metadata)
 			wantEqual(t, "labels", test.want, got)
 			for key, value := range got {

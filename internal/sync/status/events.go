@@ -54,7 +54,7 @@ func Events(before, after source.Status, r Results) (events []Event) {
 		events = append(events,
 			event(corev1.EventTypeNormal, eventRecovered, actionUnpack, fmt.Sprintf("Polling and unpacking %s succeeds again.", r.Image.Ref)))
 	}
-	if after.Content != nil && len(after.Content.Invalid) > 0 && !sameInvalid(before.Content, after.Content) {
+	if after.Content != nil && len(after.Content.Invalid) > 0 && otherInvalid(before, after) {
 		events = append(events, event(corev1.EventTypeWarning, eventInvalidPackages, actionPublish, invalidNote(after.Content)))
 	}
 	return events
@@ -75,8 +75,14 @@ func (p progress) failed() bool {
 	return p.reason == v1beta1.RetryingReason || p.reason == v1beta1.BlockedReason
 }
 
-func sameInvalid(before, after *source.Content) bool {
-	return before != nil && before.InvalidCount == after.InvalidCount && equality.Semantic.DeepEqual(before.Invalid, after.Invalid)
+// otherInvalid reports whether other packages are invalid. Where the former status does not name them, as that of a
+// ClusterCatalog, another digest decides.
+func otherInvalid(before, after source.Status) bool {
+	if before.Content == nil {
+		return before.Digest != after.Digest
+	}
+	return before.Content.InvalidCount != after.Content.InvalidCount ||
+		!equality.Semantic.DeepEqual(before.Content.Invalid, after.Content.Invalid)
 }
 
 func invalidNote(content *source.Content) string {
@@ -85,7 +91,7 @@ func invalidNote(content *source.Content) string {
 	fmt.Fprintf(&b, "%s invalid and not published:", counted(content.InvalidCount, "package is", "packages are"))
 	for i, p := range content.Invalid {
 		if i == most {
-			b.WriteString(" and others, see status.content.invalidPackages")
+			b.WriteString(" and others")
 			break
 		}
 		fmt.Fprintf(&b, " %q (%s)", p.Name, scan.Shorten(p.Reason, 150))
