@@ -54,7 +54,10 @@ func (c *controller) finalize(ctx context.Context, src source.Source, object cli
 	if err := c.stopServing(src.Name); err != nil {
 		return outcome{}, err
 	}
-	return outcome{}, c.dropFinalizer(ctx, object)
+	if err := c.dropFinalizer(ctx, object); err != nil || len(object.GetFinalizers()) == 0 {
+		return outcome{}, err
+	}
+	return outcome{status: new(status.Deleted(src))}, nil
 }
 
 // withdraw stops serving a catalog that its owner marked Unavailable, and deletes its packages.

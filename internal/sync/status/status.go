@@ -122,6 +122,17 @@ func Withdrawn(src source.Source) source.Status {
 	return s.Status
 }
 
+// Deleted returns the status of a deleted catalog whose object others still keep.
+func Deleted(src source.Source) source.Status {
+	s := conclusion{src: src, Status: begin(src)}
+	s.Digest, s.URL, s.Content = "", "", nil
+	s.Generation = src.Generation
+	for _, condition := range []string{v1beta1.ServingCondition, v1beta1.PackagesSyncedCondition, v1beta1.ReadyCondition} {
+		s.set(condition, metav1.ConditionFalse, v1beta1.UnavailableReason, "The catalog was deleted, and its content with it.")
+	}
+	return s.Status
+}
+
 // IsWithdrawn reports whether the status says that the catalog's packages were deleted.
 func IsWithdrawn(s source.Status) bool {
 	synced := meta.FindStatusCondition(s.Conditions, v1beta1.PackagesSyncedCondition)
