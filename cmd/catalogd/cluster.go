@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -46,16 +48,18 @@ type cluster struct {
 
 	lease *lease.Lease // nil: there is one replica
 
+	hasClusterCatalogs atomic.Bool // whether the running manager reconciles ClusterCatalogs
+
 	cache    atomic.Pointer[client.Reader] // of the running manager; nil until its cache has all sources
 	working  atomic.Bool                   // whether its cache has all that the controllers wait for
 	caughtUp atomic.Bool                   // whether this process was ready once
 	began    time.Time
 }
 
-// kinds returns the kinds of objects that define catalogs.
+// kinds returns the kinds of objects that define catalogs. That of OLM v1 counts while the API server has its CRD.
 func (c *cluster) kinds() []catalogsync.Kind {
 	kinds := []catalogsync.Kind{catalogsource.Kind{}}
-	if c.cfg.clusterCatalogs {
+	if c.hasClusterCatalogs.Load() {
 		kinds = append(kinds, c.clusterCatalog())
 	}
 	return kinds
@@ -135,6 +139,9 @@ func (c *cluster) runManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.findClusterCatalogs(mgr); err != nil {
+		return err
+	}
 	engine := &catalogsync.Engine{
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
@@ -146,7 +153,7 @@ func (c *cluster) runManager(ctx context.Context) error {
 		Tracer:   c.tracer,
 		Config:   syncConfig,
 		Mirror: clustercatalog.Mirror{
-			Kind: c.clusterCatalog(), Enabled: c.cfg.clusterCatalogs, Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+			Kind: c.clusterCatalog(), Enabled: c.hasClusterCatalogs.Load(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		},
 	}
 	if c.lease != nil { // a nil *Lease is no nil Leadership
@@ -161,6 +168,35 @@ func (c *cluster) runManager(ctx context.Context) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// findClusterCatalogs finds out whether the API server has the CRD of ClusterCatalogs. If it lacks it, CatalogSources are
+// reconciled without, and the manager ends once it is there.
+func (c *cluster) findClusterCatalogs(mgr ctrl.Manager) error {
+	has := func() (bool, error) {
+		_, err := mgr.GetRESTMapper().RESTMapping(olmv1.GroupVersion.WithKind("ClusterCatalog").GroupKind(), olmv1.GroupVersion.Version)
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if !c.cfg.clusterCatalogs {
+		return nil
+	}
+	found, err := has()
+	c.hasClusterCatalogs.Store(found)
+	if found || err != nil {
+		return err
+	}
+	c.logger.Error("--cluster-catalogs is set, but the API server has no CRD of ClusterCatalogs: apply config/crd/olmv1, or remove the flag")
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		return wait.PollUntilContextCancel(ctx, 10*time.Second, false, func(context.Context) (bool, error) {
+			if found, err := has(); err == nil && found {
+				return false, errors.New("the CRD of ClusterCatalogs was created; starting again with them")
+			}
+			return false, nil
+		})
+	}))
 }
 
 // follow records when the cache of a manager is synced, until ctx ends.
@@ -204,7 +240,7 @@ func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 		Metrics: server.Options{BindAddress: "0"}, // run serves them, also without a manager
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         cfg.Watched(c.kinds()...),
+			ByObject:         cfg.Watched(catalogsource.Kind{}, c.clusterCatalog()),
 			// Memory holds the sources only, and the metadata of OperatorPackages, Secrets and ConfigMaps.
 			ReaderFailOnMissingInformer: true,
 		},
