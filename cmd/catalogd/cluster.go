@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -131,16 +132,28 @@ func (c *cluster) run(ctx context.Context) error {
 func (c *cluster) runManager(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	syncConfig, err := c.syncConfig()
+	api, err := discovery.NewDiscoveryClientForConfig(c.rest)
 	if err != nil {
 		return err
 	}
+	if c.cfg.clusterCatalogs {
+		found, err := knowsClusterCatalogs(ctx, api)
+		if err != nil {
+			return err
+		}
+		c.hasClusterCatalogs.Store(found)
+	}
+	syncConfig := c.cfg.sync
+	syncConfig.BaseURL, syncConfig.Registries, syncConfig.ServerVersion = c.cfg.content.externalURL, c.registries, api.ServerVersionWithContext
 	mgr, err := c.newManager(syncConfig)
 	if err != nil {
 		return err
 	}
-	if err := c.findClusterCatalogs(mgr); err != nil {
-		return err
+	if c.cfg.clusterCatalogs && !c.hasClusterCatalogs.Load() {
+		await := func(ctx context.Context) error { return c.awaitClusterCatalogs(ctx, api) }
+		if err := mgr.Add(manager.RunnableFunc(await)); err != nil {
+			return err
+		}
 	}
 	engine := &catalogsync.Engine{
 		Client:   mgr.GetClient(),
@@ -170,33 +183,25 @@ func (c *cluster) runManager(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// findClusterCatalogs finds out whether the API server has the CRD of ClusterCatalogs. If it lacks it, CatalogSources are
-// reconciled without, and the manager ends once it is there.
-func (c *cluster) findClusterCatalogs(mgr ctrl.Manager) error {
-	has := func() (bool, error) {
-		_, err := mgr.GetRESTMapper().RESTMapping(olmv1.GroupVersion.WithKind("ClusterCatalog").GroupKind(), olmv1.GroupVersion.Version)
-		if meta.IsNoMatchError(err) {
-			return false, nil
+// knowsClusterCatalogs reports whether the API server has the CRD of ClusterCatalogs.
+func knowsClusterCatalogs(ctx context.Context, api *discovery.DiscoveryClient) (bool, error) {
+	resources, err := api.ServerResourcesForGroupVersionWithContext(ctx, olmv1.GroupVersion.String())
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Kind == "ClusterCatalog" }), nil
+}
+
+// awaitClusterCatalogs ends with an error once the API server has the CRD of ClusterCatalogs.
+func (c *cluster) awaitClusterCatalogs(ctx context.Context, api *discovery.DiscoveryClient) error {
+	c.logger.Error("--cluster-catalogs is set, but the API server has no CRD of ClusterCatalogs; CatalogSources are served without: " +
+		"apply config/crd/olmv1, or remove the flag")
+	return wait.PollUntilContextCancel(ctx, 10*time.Second, false, func(ctx context.Context) (bool, error) {
+		if found, err := knowsClusterCatalogs(ctx, api); err == nil && found {
+			return false, errors.New("the CRD of ClusterCatalogs was created; starting again with them")
 		}
-		return err == nil, err
-	}
-	if !c.cfg.clusterCatalogs {
-		return nil
-	}
-	found, err := has()
-	c.hasClusterCatalogs.Store(found)
-	if found || err != nil {
-		return err
-	}
-	c.logger.Error("--cluster-catalogs is set, but the API server has no CRD of ClusterCatalogs: apply config/crd/olmv1, or remove the flag")
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return wait.PollUntilContextCancel(ctx, 10*time.Second, false, func(context.Context) (bool, error) {
-			if found, err := has(); err == nil && found {
-				return false, errors.New("the CRD of ClusterCatalogs was created; starting again with them")
-			}
-			return false, nil
-		})
-	}))
+		return false, nil
+	})
 }
 
 // follow records when the cache of a manager is synced, until ctx ends.
@@ -216,16 +221,6 @@ func (c *cluster) follow(ctx context.Context, mgr manager.Manager) error {
 	return nil
 }
 
-func (c *cluster) syncConfig() (catalogsync.Config, error) {
-	api, err := discovery.NewDiscoveryClientForConfig(c.rest)
-	if err != nil {
-		return catalogsync.Config{}, err
-	}
-	cfg := c.cfg.sync
-	cfg.BaseURL, cfg.Registries, cfg.ServerVersion = c.cfg.content.externalURL, c.registries, api.ServerVersionWithContext
-	return cfg, nil
-}
-
 func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), olmv1.AddToScheme(scheme)); err != nil {
@@ -240,7 +235,7 @@ func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 		Metrics: server.Options{BindAddress: "0"}, // run serves them, also without a manager
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         cfg.Watched(catalogsource.Kind{}, c.clusterCatalog()),
+			ByObject:         cfg.Watched(c.kinds()...),
 			// Memory holds the sources only, and the metadata of OperatorPackages, Secrets and ConfigMaps.
 			ReaderFailOnMissingInformer: true,
 		},
