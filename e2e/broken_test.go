@@ -148,7 +148,7 @@ func checkRefused(t *testing.T, w *world, name string, parts []string) {
 	if n := len(w.packages(t, name)); n > 0 {
 		t.Errorf("%d packages of a refused image are published", n)
 	}
-	if err := w.answers(w.contentURL(name, "/api/v1/all"), http.StatusNotFound); err != nil {
+	if err := w.answers(w.contentURL(name, "/api/v1/all"), http.StatusServiceUnavailable); err != nil {
 		t.Error(err)
 	}
 }

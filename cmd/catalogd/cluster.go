@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -29,6 +30,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/lease"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/registry"
+	"github.com/operator-catalogs/catalogd/internal/serve"
 	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
@@ -264,12 +266,17 @@ func (c *cluster) priority(catalog string) int32 {
 	return src.Priority
 }
 
-// awaited returns the digest in a catalog's status while this replica should serve it but does not yet.
-func (c *cluster) awaited(catalog string) string {
-	if src, ok := c.source(catalog); ok {
-		return catalogsync.Awaited(src, c.store)
+// awaited returns what this replica should serve of a catalog but does not yet.
+func (c *cluster) awaited(catalog string) serve.Awaited {
+	reader := c.cache.Load()
+	if reader == nil {
+		return serve.Awaited{Unknown: true}
 	}
-	return ""
+	src, err := catalogsync.Get(context.Background(), *reader, catalog, c.kinds()...) // from memory, as in source
+	if err != nil {
+		return serve.Awaited{Unknown: !apierrors.IsNotFound(err)}
+	}
+	return serve.Awaited{Exists: src.State == source.Available, Digest: catalogsync.Awaited(src, c.store)}
 }
 
 // expected returns the catalogs that await a digest.

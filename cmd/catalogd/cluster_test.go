@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,7 +39,7 @@ func (c catalogList) Get(_ context.Context, key client.ObjectKey, object client.
 			return nil
 		}
 	}
-	return errors.New("not found")
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "catalogsources"}, key.Name)
 }
 
 func catalogSource(name, digest string) v1beta1.CatalogSource {

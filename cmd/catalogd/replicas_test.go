@@ -17,6 +17,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/lease"
 	"github.com/operator-catalogs/catalogd/internal/poll"
+	"github.com/operator-catalogs/catalogd/internal/serve"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
@@ -145,14 +146,16 @@ func TestAwaited(t *testing.T) {
 	must.Succeed(t, err)
 	defer st.Close()
 	c := &cluster{store: st}
-	if got := c.awaited("a"); got != "" {
-		t.Errorf("not connected: awaits %q", got)
+	if got, want := c.awaited("a"), (serve.Awaited{Unknown: true}); got != want {
+		t.Errorf("not connected: awaits %+v, want %+v", got, want)
 	}
-	reader := client.Reader(catalogList{items: []v1beta1.CatalogSource{served, gone, withdrawn}})
+	reader := client.Reader(catalogList{items: []v1beta1.CatalogSource{served, gone, withdrawn, catalogSource("e", "")}})
 	c.cache.Store(&reader)
-	for catalog, want := range map[string]string{"a": "sha256:1", "b": "", "c": "", "d": ""} {
+	for catalog, want := range map[string]serve.Awaited{
+		"a": {Exists: true, Digest: "sha256:1"}, "b": {}, "c": {}, "d": {}, "e": {Exists: true},
+	} {
 		if got := c.awaited(catalog); got != want {
-			t.Errorf("%s: awaits %q, want %q", catalog, got, want)
+			t.Errorf("%s: awaits %+v, want %+v", catalog, got, want)
 		}
 	}
 	if got, want := c.expected(), []string{"a"}; !slices.Equal(got, want) {

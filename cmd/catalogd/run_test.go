@@ -113,7 +113,7 @@ func TestRunWithoutAPIServer(t *testing.T) {
 		says    string
 	}{
 		{"with content", filledStore, http.StatusOK, http.StatusOK, "ok"},
-		{"without content", func(t *testing.T) string { return t.TempDir() }, http.StatusNotFound, http.StatusServiceUnavailable,
+		{"without content", func(t *testing.T) string { return t.TempDir() }, http.StatusServiceUnavailable, http.StatusServiceUnavailable,
 			"not connected to the API server, and nothing is stored"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -153,7 +153,7 @@ func (r *reader) current(ctx context.Context, e *entry, path string, header map[
 		return nil, nil, err
 	}
 	switch {
-	case got.status == http.StatusNotFound && got.at < 0:
+	case (got.status == http.StatusNotFound || got.status == http.StatusServiceUnavailable) && got.at < 0:
 		r.tally.notYet.Add(1)
 		return nil, nil, nil
 	case got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") != "" && strings.HasPrefix(path, graphQL):
@@ -284,11 +284,11 @@ func (r *reader) askVersion(ctx context.Context, e *entry) error {
 	if got == nil {
 		return err
 	}
-	switch got.status {
-	case http.StatusNotFound:
+	switch {
+	case got.status == http.StatusNotFound, got.status == http.StatusServiceUnavailable && got.at < 0:
 		r.tally.gone.Add(1)
 		return nil
-	case http.StatusOK:
+	case got.status == http.StatusOK:
 		return r.verify(e, got, e.version(digest).all)
 	}
 	return fmt.Errorf("GET %s: status %d: %.300s", got.path, got.status, got.body)

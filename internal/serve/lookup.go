@@ -17,7 +17,7 @@ const MissingHeader = "Catalogd-Missing"
 // lookup finds the catalogs that paths name.
 type lookup struct {
 	catalogs  *store.Store
-	awaited   func(catalog string) string
+	awaited   func(catalog string) Awaited
 	expected  func() []string
 	baseURL   string
 	immutable string // Cache-Control of content that never changes
@@ -55,13 +55,24 @@ func (l *lookup) catalog(name string) (store.Catalog, error) {
 			"a-z, 0-9 and '-', starting and ending with a letter or digit", name)
 	}
 	c, ok := l.catalogs.Catalog(name)
-	if !ok && l.awaited(name) != "" {
-		return c, notYetServed("catalog %q", name)
-	}
 	if !ok {
-		return c, notFound("catalog %q not found; GET /catalogs lists the served catalogs", name)
+		return c, l.absent(name)
 	}
 	return c, nil
+}
+
+// absent returns the error for a catalog that is not served. Only a catalog that does not exist, or is withdrawn, is not found:
+// clients such as the console of OpenShift drop a catalog at a 404.
+func (l *lookup) absent(name string) error {
+	switch awaited := l.awaited(name); {
+	case awaited.Digest != "":
+		return notYetServed("catalog %q", name)
+	case awaited.Exists:
+		return unavailable(5, "catalog %q has no content yet; its conditions show why; retry later", name)
+	case awaited.Unknown:
+		return unavailable(5, "catalog %q is not served, and the API server has not said yet whether it exists; retry later", name)
+	}
+	return notFound("catalog %q not found; GET /catalogs lists the served catalogs", name)
 }
 
 // versionForm is the form of store.Snapshot.Version: a digest and, if the CatalogSource sets a configDir, its hash.
@@ -80,7 +91,7 @@ func (l *lookup) catalogAt(name, version string) (store.Catalog, error) {
 	}
 	at, ok := l.catalogs.CatalogAt(name, version)
 	if !ok {
-		if digest := l.awaited(name); digest != "" && strings.HasPrefix(version, digest) && digest != now.Snapshot.Info().Digest {
+		if digest := l.awaited(name).Digest; digest != "" && strings.HasPrefix(version, digest) && digest != now.Snapshot.Info().Digest {
 			return at, notYetServed("version %s of catalog %q", version, name)
 		}
 		return at, notFound("version %s of catalog %q not found, or no longer kept; the current version is at %s", version, name, current)

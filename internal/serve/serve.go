@@ -31,14 +31,21 @@ const DigestHeader = "Catalogd-Digest"
 // Polls returns the times of the last and the next poll of a catalog by this process; zero means unknown.
 type Polls func(catalog string) (last, next time.Time)
 
+// Awaited describes a catalog that this replica does not serve, or of which it serves an older version.
+type Awaited struct {
+	Exists  bool   // the catalog is to be served
+	Unknown bool   // the API server has not said yet which catalogs exist
+	Digest  string // that other replicas serve; "" if there is none
+}
+
 // Config configures the service.
 type Config struct {
 	Catalogs    *store.Store
 	Polls       Polls
-	Priority    func(catalog string) int32  // orders equal search results
-	Awaited     func(catalog string) string // the digest that other replicas serve, "" if unknown
-	Expected    func() []string             // the catalogs that other replicas serve
-	Access      Access                      // nil: everybody may read
+	Priority    func(catalog string) int32 // orders equal search results
+	Awaited     func(catalog string) Awaited
+	Expected    func() []string // the catalogs that other replicas serve
+	Access      Access          // nil: everybody may read
 	Limits      *limit.Limits
 	BaseURL     string                // scheme and host at which clients reach the service, without a trailing slash
 	Metrics     prometheus.Registerer // nil: no metrics

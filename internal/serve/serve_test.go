@@ -97,7 +97,7 @@ func testConfig(st *store.Store) Config {
 			return lastPoll, lastPoll.Add(15 * time.Minute)
 		},
 		Priority:    func(string) int32 { return 0 },
-		Awaited:     func(string) string { return "" },
+		Awaited:     func(string) Awaited { return Awaited{} },
 		Expected:    func() []string { return nil },
 		Limits:      limit.New(32),
 		BaseURL:     "https://catalogd.example",
