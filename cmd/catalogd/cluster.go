@@ -69,7 +69,7 @@ func (c *cluster) kinds() []catalogsync.Kind {
 }
 
 func (c *cluster) clusterCatalog() clustercatalog.Kind {
-	return clustercatalog.Kind{Namespace: c.cfg.sync.Namespace, Registry: c.cfg.clusterCatalogRegistry}
+	return clustercatalog.Kind{Namespace: c.cfg.sync.Namespace, BaseURL: c.cfg.content.externalURL, Registry: c.cfg.clusterCatalogRegistry}
 }
 
 // newRegistries returns the access to image registries.

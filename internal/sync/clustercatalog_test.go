@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,7 +33,7 @@ type olmWorld struct {
 func newOLMWorld(t *testing.T) *olmWorld {
 	t.Helper()
 	sources := newWorld(t)
-	kind := clustercatalog.Kind{Namespace: "catalogd-system", Registry: "catalogd-cluster-catalogs"}
+	kind := clustercatalog.Kind{Namespace: "catalogd-system", BaseURL: "http://catalogd.example", Registry: "catalogd-cluster-catalogs"}
 	sources.kinds = []Kind{catalogsource.Kind{}, kind}
 	sources.Mirror = clustercatalog.Mirror{Kind: kind, Enabled: true, Client: sources.Client, Live: sources.Live}
 	w := *sources
@@ -278,7 +279,7 @@ func TestClusterCatalogDeleted(t *testing.T) {
 	w.reconcile()
 	must.Succeed(t, w.api.Delete(t.Context(), w.get()))
 	w.reconcile()
-	if err := w.api.Get(t.Context(), w.request().NamespacedName, &olmv1.ClusterCatalog{}); client.IgnoreNotFound(err) != nil || err == nil {
+	if err := w.api.Get(t.Context(), w.request().NamespacedName, &olmv1.ClusterCatalog{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the object is still there (%v)", err)
 	}
 	wantEqual(t, "packages", map[string]string{}, w.packages())
@@ -312,6 +313,9 @@ func TestClusterCatalogOfUninstalledUpstream(t *testing.T) {
 	})
 	w.writeAsUpstream("sha256:" + strings.Repeat("0", 64))
 	w.reconcile()
+	writes := w.takeWrites()
+	slices.Sort(writes)
+	wantEqual(t, "writes", []string{"PATCH clustercatalogs/NAME", "PATCH clustercatalogs/NAME/status", "POST operatorpackages"}, writes)
 	c := w.get()
 	wantEqual(t, "conditions", servingAsUpstream, shown(c))
 	wantEqual(t, "URL", "http://catalogd.example/catalogs/"+w.catalog, c.Status.URLs.Base)
@@ -348,6 +352,25 @@ func TestClusterCatalogContested(t *testing.T) {
 	c := w.get()
 	wantEqual(t, "URL after a refresh", "http://catalogd.example/catalogs/"+w.catalog, c.Status.URLs.Base)
 	wantEqual(t, "resolved source", strings.TrimSuffix(ref, ":latest")+"@"+digest, c.Status.ResolvedSource.Image.Ref)
+}
+
+// A finalizer that nobody else removes does not wait for the end of a contest.
+func TestClusterCatalogDeletedWhileContested(t *testing.T) {
+	w := newOLMWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, 1)
+	w.reconcile()
+	w.reconcile()
+	w.writeAsUpstream("sha256:" + strings.Repeat("0", 64))
+	w.clock.SetTime(w.clock.Now().Add(5 * time.Minute))
+	w.reconcile()
+	w.reconcile()
+	must.Succeed(t, w.api.Delete(t.Context(), w.get()))
+	w.reconcile()
+	if err := w.api.Get(t.Context(), w.request().NamespacedName, &olmv1.ClusterCatalog{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the object is still there (%v)", err)
+	}
+	wantEqual(t, "content", "", w.served())
 }
 
 func TestClusterCatalogBesideUpstream(t *testing.T) {

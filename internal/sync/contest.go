@@ -58,6 +58,7 @@ func (c *controller) yields(ctx context.Context, src source.Source, object clien
 	}
 	note := ""
 	switch {
+	case src.State == source.Deleting && c.contests.rival == "": // our finalizer must not wait for the other program
 	case c.contests.rival != "":
 		note = c.contests.rival + ". This catalogd leaves the object to it: remove one of the two"
 	case c.contests.lost[src.UID]:

@@ -45,8 +45,15 @@ var apiServer *rest.Config
 func TestMain(m *testing.M) {
 	controlplane.Main(m, filepath.Join("..", ".."), func(p *controlplane.Plane) error {
 		apiServer = p.Admin
-		_, err := p.Kubectl(context.Background(), "apply", "-k", filepath.Join("..", "..", "config", "crd", "olmv1"))
-		return err
+		for _, args := range [][]string{
+			{"apply", "-k", filepath.Join("..", "..", "config", "crd", "olmv1")},
+			{"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"},
+		} {
+			if _, err := p.Kubectl(context.Background(), args...); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

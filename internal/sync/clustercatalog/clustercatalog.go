@@ -33,6 +33,7 @@ import (
 // Kind is the kind ClusterCatalog.
 type Kind struct {
 	Namespace string // catalogd's own
+	BaseURL   string // of the content service
 	Registry  string // a ConfigMap with the access to the registries of all ClusterCatalogs
 }
 
@@ -97,7 +98,7 @@ func (k Kind) Source(object client.Object) source.Source {
 		Access:   source.Access{Defaults: k.Registry},
 		State:    stateOf(c),
 		Priority: c.Spec.Priority,
-		Observed: observed(c),
+		Observed: k.observed(c),
 	}
 	if image := c.Spec.Source.Image; image != nil {
 		src.Image.Ref = image.Ref
@@ -118,11 +119,21 @@ func stateOf(c *olmv1.ClusterCatalog) source.State {
 	return source.Available
 }
 
-// observed returns the status of a ClusterCatalog. It has no numbers of the content.
-func observed(c *olmv1.ClusterCatalog) source.Status {
+// observed returns the status of a ClusterCatalog. It has no numbers of the content. A digest that another catalogd serves
+// does not count: this one must neither wait for it nor follow it.
+func (k Kind) observed(c *olmv1.ClusterCatalog) source.Status {
 	out := source.Status{Conditions: conditionsFrom(c.Status.Conditions), Requested: c.Annotations[v1beta1.PollHandledAnnotation]}
 	if progressing := meta.FindStatusCondition(c.Status.Conditions, olmv1.ProgressingCondition); progressing != nil {
 		out.Generation = progressing.ObservedGeneration
+	}
+	if c.Status.URLs != nil {
+		out.URL = c.Status.URLs.Base
+		if out.URL != k.BaseURL+"/catalogs/"+c.Name {
+			return out
+		}
+	}
+	if c.Status.LastUnpacked != nil {
+		out.Changed = c.Status.LastUnpacked.Time
 	}
 	if resolved := c.Status.ResolvedSource; resolved != nil && resolved.Image != nil {
 		if ref, err := name.NewDigest(resolved.Image.Ref); err == nil {
@@ -131,12 +142,6 @@ func observed(c *olmv1.ClusterCatalog) source.Status {
 	}
 	if image := c.Spec.Source.Image; out.Digest != "" && image != nil && out.Generation == c.Generation {
 		out.Image = image.Ref // the digest is that of the tag
-	}
-	if c.Status.URLs != nil {
-		out.URL = c.Status.URLs.Base
-	}
-	if c.Status.LastUnpacked != nil {
-		out.Changed = c.Status.LastUnpacked.Time
 	}
 	return out
 }

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	kind   = Kind{Namespace: "catalogd-system", Registry: "catalogd-cluster-catalogs"}
+	kind   = Kind{Namespace: "catalogd-system", BaseURL: "https://catalogd.catalogd-system.svc", Registry: "catalogd-cluster-catalogs"}
 	digest = "sha256:a5d4f4467250074216eb1ba1c36e06a3ab797d81c431427fc2aca97ecaf4e9d8"
 	now    = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 )
@@ -210,7 +210,9 @@ func TestClaim(t *testing.T) {
 			func(c *olmv1.ClusterCatalog) { c.ManagedFields = []metav1.ManagedFieldsEntry{user} },
 		},
 		{
-			"another label", func(c *olmv1.ClusterCatalog) { c.Labels = map[string]string{"a": "b", olmv1.MetadataNameLabel: "other"} },
+			"another label", func(c *olmv1.ClusterCatalog) {
+				c.Labels = map[string]string{"a": "b", olmv1.MetadataNameLabel: "other"}
+			},
 			func(c *olmv1.ClusterCatalog) { c.Labels["a"] = "b" },
 		},
 		{
@@ -260,6 +262,13 @@ func TestSource(t *testing.T) {
 	c.DeletionTimestamp = &metav1.Time{Time: now}
 	if got := kind.Source(c).State; got != source.Deleting {
 		t.Errorf("state %d", got)
+	}
+	// A digest that another catalogd serves does not count.
+	c = catalogOf("my.org/someimage:latest")
+	c.Status = servedStatus()
+	c.Status.URLs.Base = "https://catalogd-service.olmv1-system.svc/catalogs/catalog"
+	if got := kind.Source(c).Observed; got.Digest != "" || got.URL != c.Status.URLs.Base || !got.Changed.IsZero() {
+		t.Errorf("got %+v", got)
 	}
 	// The image of the status is the tag if the status is about this generation.
 	c = catalogOf("my.org/other:latest")
