@@ -72,20 +72,23 @@ func install(ctx context.Context, c *cluster) (*installation, error) {
 	return i, nil
 }
 
-// roll applies config/default with an overlay that only sets the image.
-func (i *installation) roll(ctx context.Context, tag string) error {
+// roll applies config/default, with components, with an overlay that only sets the image.
+func (i *installation) roll(ctx context.Context, tag string, components ...string) error {
 	overlay := filepath.Join(i.dir, "overlay")
 	if err := os.MkdirAll(overlay, 0o755); err != nil {
 		return err
 	}
-	base, err := filepath.Abs(filepath.Join(root, "config", "default"))
+	config, err := filepath.Abs(filepath.Join(root, "config"))
 	if err != nil {
 		return err
 	}
-	if base, err = filepath.Rel(overlay, base); err != nil {
+	if config, err = filepath.Rel(overlay, config); err != nil {
 		return err
 	}
-	kustomization := fmt.Sprintf("resources: [%q]\nimages: [{name: ghcr.io/%s, newTag: %s}]\n", base, image, tag)
+	kustomization := fmt.Sprintf("resources: [%q]\nimages: [{name: ghcr.io/%s, newTag: %s}]\ncomponents:\n", config+"/default", image, tag)
+	for _, component := range components {
+		kustomization += fmt.Sprintf("- %q\n", config+"/components/"+component)
+	}
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(kustomization), 0o644); err != nil {
 		return err
 	}
