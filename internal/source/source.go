@@ -73,7 +73,7 @@ type Mirror struct {
 // Field returns the name of a setting for people.
 func (a Access) Field(setting string) string {
 	if a.Defaults != "" {
-		return setting + " in registry.yaml of ConfigMap " + a.Defaults
+		return setting + " of registry.yaml in ConfigMap " + a.Defaults
 	}
 	return "spec.registry." + setting
 }

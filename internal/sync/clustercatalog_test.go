@@ -480,3 +480,53 @@ func TestMirrorNameTaken(t *testing.T) {
 	wantCondition(t, c, "ClusterCatalogSynced", "False NameTaken: There is a ClusterCatalog "+w.catalog+
 		" that catalogd did not make: delete it, or create this catalog under another name.")
 }
+
+// A ConfigMap has the access to the registries of all ClusterCatalogs.
+func TestClusterCatalogRegistry(t *testing.T) {
+	w := newOLMWorld(t)
+	w.newNamespace()
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.registry.wantPassword("right")
+	host, _, _ := strings.Cut(ref, "/")
+	w.create(ref, 1)
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Config.Namespace, Name: "catalogd-cluster-catalogs"}}
+	put := func(content string) {
+		configMap.Data = map[string]string{"registry.yaml": content}
+		configMap.ResourceVersion = ""
+		if err := w.api.Update(t.Context(), configMap); err != nil {
+			must.Succeed(t, w.api.Create(t.Context(), configMap))
+		}
+	}
+	for _, test := range []struct {
+		name    string
+		prepare func()
+		want    string
+	}{
+		{
+			"no ConfigMap", func() {},
+			"Name a Secret with credentials for " + host + " in pullSecrets of registry.yaml in ConfigMap catalogd-cluster-catalogs.",
+		},
+		{
+			"unknown field", func() { put("pullSecret: [{name: pull}]\n") },
+			"registry.yaml of ConfigMap catalogd-cluster-catalogs is not in the form of spec.registry of a CatalogSource: ",
+		},
+		{
+			"no Secret", func() { put("pullSecrets: [{name: pull}]\n") },
+			"Secret pull of pullSecrets of registry.yaml in ConfigMap catalogd-cluster-catalogs not found",
+		},
+		{
+			"Secret", func() { w.putSecret("pull", dockerConfig(host, "right")) },
+			"Successfully unpacked and stored content from resolved source",
+		},
+	} {
+		test.prepare()
+		for range 2 {
+			w.clock.SetTime(w.clock.Now().Add(time.Hour))
+			w.reconcile()
+		}
+		got := meta.FindStatusCondition(w.get().Status.Conditions, "Progressing").Message
+		if !strings.Contains(got, test.want) {
+			t.Errorf("%s: Progressing is %q, want it to contain %q", test.name, got, test.want)
+		}
+	}
+}

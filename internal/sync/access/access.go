@@ -97,7 +97,7 @@ func (r Reader) Settings(ctx context.Context, spec source.Access) (source.Access
 	}
 	var settings v1beta1.RegistryAccess
 	if err := yaml.UnmarshalStrict([]byte(text), &settings); err != nil {
-		return spec, unusable("key %s of ConfigMap %s is not in the form of spec.registry of a CatalogSource: %v", DefaultsKey, spec.Defaults, err)
+		return spec, unusable("%s of ConfigMap %s is not in the form of spec.registry of a CatalogSource: %v", DefaultsKey, spec.Defaults, err)
 	}
 	if bundle := settings.CABundle; bundle != nil { // the API server sets these for a CatalogSource
 		bundle.Kind, bundle.Key = cmp.Or(bundle.Kind, "ConfigMap"), cmp.Or(bundle.Key, "ca.crt")
