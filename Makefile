@@ -77,9 +77,11 @@ generate: ## Generate deepcopy code, CRDs, RBAC, the chart's copies, the GraphQL
 		paths=./internal/sync/catalogsource paths=./internal/auth/... paths=./internal/certificate/... paths=./internal/lease/... \
 		output:rbac:dir=config/rbac
 	$(TOOL) controller-gen rbac:roleName=catalogd-cluster-catalogs paths=./internal/sync/clustercatalog/... \
-		output:rbac:dir=config/components/cluster-catalogs
+		output:rbac:dir=config/components/cluster-catalogs/rbac
 	cp config/crd/catalogd.*.yaml charts/catalogd/crds/
 	cp config/rbac/role.yaml charts/catalogd/files/
+	cp config/components/cluster-catalogs/rbac/role.yaml charts/catalogd/files/cluster_catalogs_role.yaml
+	cp config/components/cluster-catalogs/rbac/anonymous_reader.yaml charts/catalogd/files/
 	cp config/admission/catalogsources.yaml charts/catalogd/files/admission.yaml
 	cp config/prometheus/rules.yaml charts/catalogd/files/
 	$(TOOL) gqlgen generate --config internal/serve/graphql/gqlgen.yml

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,44 @@ func TestChartIsDefault(t *testing.T) {
 	got := template(t, "catalogd-system", "--include-crds")
 	if diff := cmp.Diff(byKey(want), byKey(got)); diff != "" {
 		t.Errorf("-config/default +chart:\n%s", diff)
+	}
+}
+
+// With clusterCatalogs.enabled, the chart renders the objects of the component, too.
+func TestChartClusterCatalogs(t *testing.T) {
+	const value = "clusterCatalogs.enabled=true"
+	want := without(byKey(render(t, together(t, "cluster-catalogs"))), byKey(render(t, filepath.Join(root, "config", "default"))))
+	got := without(byKey(template(t, "catalogd-system", "--set", value)), byKey(template(t, "catalogd-system")))
+	if len(want) != 5 {
+		t.Errorf("the component changes %d objects, want the StatefulSet, and two roles with their bindings", len(want))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-component +chart:\n%s", diff)
+	}
+	for _, arg := range containerArgs(t, template(t, "ns", "--set", value+",clusterCatalogs.anonymousRead=false")) {
+		if arg == "--anonymous-read" {
+			t.Error("catalogd still allows anonymous clients")
+		}
+	}
+}
+
+// without returns the objects that are not equal in other.
+func without(objects, other map[string]map[string]any) map[string]map[string]any {
+	maps.DeleteFunc(objects, func(key string, object map[string]any) bool { return cmp.Equal(object, other[key]) })
+	return objects
+}
+
+// The port of the Service that clients use has a number: kubectl operator, which forwards to it, refuses a name.
+func TestServicePort(t *testing.T) {
+	for _, kustomization := range kustomizations(t) {
+		objects := render(t, kustomization)
+		i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Service" && o.GetName() == "catalogd" })
+		ports, _, _ := unstructured.NestedSlice(objects[i].Object, "spec", "ports")
+		containers, _, _ := unstructured.NestedSlice(statefulSet(t, objects).Object, "spec", "template", "spec", "containers")
+		contentPort := containers[0].(map[string]any)["ports"].([]any)[0].(map[string]any)["containerPort"]
+		if got := ports[0].(map[string]any)["targetPort"]; got != contentPort {
+			t.Errorf("%s: the Service leads to port %v, want %v", kustomization, got, contentPort)
+		}
 	}
 }
 
@@ -124,6 +163,7 @@ tolerations: [{operator: Exists}]
 affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}
 topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app.kubernetes.io/name: catalogd}}}]
 networkPolicy: {enabled: false}
+clusterCatalogs: {enabled: true, anonymousRead: false}
 admissionPolicy: {enabled: false}
 catalogSelector: "shard in (a, b)"
 leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 3s}

@@ -56,7 +56,7 @@ func kustomizations(t *testing.T) []string {
 	if len(found) == 0 {
 		t.Fatal("there are no overlays")
 	}
-	return append(found, filepath.Join(root, "config", "default"), together(t, "single-replica", "priority", "serving-certificate"))
+	return append(found, filepath.Join(root, "config", "default"), together(t, "single-replica", "priority", "serving-certificate", "cluster-catalogs"))
 }
 
 // together writes a kustomization of config/default with components.

@@ -23,10 +23,10 @@ app.kubernetes.io/name: catalogd
 app.kubernetes.io/part-of: catalogd
 {{- end }}
 
-{{/* The rules of a kind in files/role.yaml, which `make generate` writes. */}}
+{{/* The rules of a kind in a file, by default files/role.yaml, which `make generate` writes. */}}
 {{- define "catalogd.rules" -}}
 {{- $kind := .kind }}
-{{- range splitList "\n---\n" (.root.Files.Get "files/role.yaml") }}
+{{- range splitList "\n---\n" (.root.Files.Get (.file | default "files/role.yaml")) }}
 {{- $role := fromYaml . }}
 {{- if eq $role.kind $kind }}
 {{- toYaml $role.rules }}
@@ -54,6 +54,12 @@ app.kubernetes.io/part-of: catalogd
 {{- end }}
 {{- with .Values.leaderElection.retryPeriod }}
 - --leader-elect-retry-period={{ . }}
+{{- end }}
+{{- if .Values.clusterCatalogs.enabled }}
+- --cluster-catalogs
+{{- if .Values.clusterCatalogs.anonymousRead }}
+- --anonymous-read
+{{- end }}
 {{- end }}
 {{- if .Values.tls.secretName }}
 - --tls-cert-file=/etc/catalogd/tls/tls.crt
