@@ -50,9 +50,9 @@ func (l *lookup) all(w http.ResponseWriter) []store.Catalog {
 
 // catalog returns the catalog of a name with its current content.
 func (l *lookup) catalog(name string) (store.Catalog, error) {
-	if !isLabel(name) {
-		return store.Catalog{}, badRequest("invalid catalog name %q: a name is a DNS-1123 label of at most 63 characters: "+
-			"a-z, 0-9 and '-', starting and ending with a letter or digit", name)
+	if !isName(name) {
+		return store.Catalog{}, badRequest("invalid catalog name %q: a name is a DNS-1123 subdomain of at most 253 characters: "+
+			"a-z, 0-9, '-' and '.', each part between dots starting and ending with a letter or digit", name)
 	}
 	c, ok := l.catalogs.Catalog(name)
 	if !ok {
@@ -174,16 +174,27 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// isLabel reports whether name is a DNS label (RFC 1123, section 2.1).
-func isLabel(name string) bool {
-	for i := range len(name) {
-		switch c := name[i]; {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
-		case c != '-' || i == 0 || i == len(name)-1:
+// isName reports whether name is a DNS subdomain as Kubernetes defines it, the only form of a ClusterCatalog's name. Names of
+// CatalogSources have no dots.
+func isName(name string) bool {
+	for part := range strings.SplitSeq(name, ".") {
+		if !isLabel(part) {
 			return false
 		}
 	}
-	return name != "" && len(name) <= 63
+	return len(name) <= 253
+}
+
+// isLabel reports whether a part of a name is a DNS label (RFC 1123, section 2.1) of any length.
+func isLabel(part string) bool {
+	for i := range len(part) {
+		switch c := part[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+		case c != '-' || i == 0 || i == len(part)-1:
+			return false
+		}
+	}
+	return part != ""
 }
 
 // validated returns the catalogs whose packages are validated. New content is served some seconds before its validation

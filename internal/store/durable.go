@@ -14,13 +14,16 @@ import (
 // tempPrefix begins the names of unfinished files of writeDurably. No catalog's name begins with a dot.
 const tempPrefix = ".tmp-"
 
+// maxFileName is the limit of file systems in bytes. A catalog's name has up to 253.
+const maxFileName = 255
+
 // writeDurably creates or replaces a file. After a crash at any point it has the old or the new content, complete. The
 // directory must exist.
 //
 //	open(tmp) write fsync(tmp) close rename(tmp, name) fsync(dir)
 func (v *volume) writeDurably(name string, data []byte) (err error) {
 	dir, base := path.Split(name)
-	tmp := dir + tempPrefix + base
+	tmp := dir + tempPrefix + base[:min(len(base), maxFileName-len(tempPrefix))] // callers write one file of a directory at a time
 	if err := v.writeFile(tmp, bytesOf(data)); err != nil {
 		return err
 	}
