@@ -46,8 +46,9 @@ func (c *contentConfig) addFlags(f *pflag.FlagSet) {
 		"`method` of authentication: kubernetes (users that the API server allows to get the path, see ClusterRole "+
 			"catalogd-content-reader) or none "+
 			"(default: kubernetes in a pod, none on a loopback address; required elsewhere)")
-	f.BoolVar(&c.anonymousRead, "anonymous-read", false, "with --content-auth=kubernetes, let clients without credentials read what the "+
-		"API server allows user system:anonymous to get; the clients of OLM v1 send none (see config/components/cluster-catalogs)")
+	f.BoolVar(&c.anonymousRead, "anonymous-read", false, "let clients without credentials read /catalogs/NAME/api/v1/all and metas, and "+
+		"nothing else, if the API server allows user system:anonymous to get that path or the same with * for NAME; the clients of "+
+		"OLM v1 send none (see config/components/cluster-catalogs); no effect with --content-auth=none, where everybody may read")
 	f.StringSliceVar(&c.allowedHosts, "allowed-hosts", nil, "`names`, separated by commas, that clients of a loopback port may use "+
 		"in the Host header, beside localhost, loopback addresses and the host of --external-url; requests for other hosts are "+
 		"refused, which stops DNS rebinding")
@@ -197,5 +198,9 @@ func (c *contentConfig) protection() string {
 	case c.selfSigned():
 		protocol = "TLS by catalogd's own CA"
 	}
-	return fmt.Sprintf("%s, authentication: %s", protocol, c.auth)
+	method := c.auth
+	if c.anonymousRead && c.auth == authKubernetes {
+		method += ", or anonymous"
+	}
+	return fmt.Sprintf("%s, authentication: %s", protocol, method)
 }

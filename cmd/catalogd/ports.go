@@ -51,7 +51,7 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 	}
 	var jobs []job
 	if cfg.content.auth == authKubernetes {
-		authorizer, err := auth.New(auth.Config{REST: restConfig, Logger: service.Logger})
+		authorizer, err := auth.New(auth.Config{REST: restConfig, Anonymous: cfg.content.anonymousRead, Logger: service.Logger})
 		if err != nil {
 			return port, nil, fmt.Errorf("configuring authorization by the API server: %w", err)
 		}

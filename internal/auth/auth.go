@@ -2,8 +2,8 @@
 // cluster, like other add-ons, with the delegating authenticator and authorizer of k8s.io/apiserver:
 //
 //   - Authentication: by a bearer token (TokenReview) or a TLS client certificate, verified with the cluster's CA (key
-//     client-ca-file of ConfigMap kube-system/extension-apiserver-authentication). There is no anonymous user. Request headers
-//     of a front proxy are not trusted, because none is in front of catalogd.
+//     client-ca-file of ConfigMap kube-system/extension-apiserver-authentication). Request headers of a front proxy are not
+//     trusted, because none is in front of catalogd.
 //   - Authorization: by SubjectAccessReview for a verb and a path. Group system:masters may read everything.
 //
 // Clients that use the service proxy of the API server, such as kubectl catalog, send a token in the header
@@ -15,9 +15,17 @@
 // covers and rules for single catalogs do not. Its own path would be open to every account, because ClusterRole
 // system:discovery allows group system:authenticated to get /api/*.
 //
+// Requests without any credentials belong to nobody, or with Config.Anonymous to user system:anonymous of group
+// system:unauthenticated. Invalid credentials never do. Anonymous may read /catalogs/{catalog}/api/v1/all and
+// /catalogs/{catalog}/api/v1/metas, each if the API server allows it that path or the literal path /catalogs/*/api/v1/all
+// (metas). RBAC has no wildcard but a trailing one, so no rule covers these two views of all catalogs and nothing else; a rule
+// can have the literal paths. They open no view over all catalogs, as /api/v1/all and /api/v1/metas do not exist. Every other
+// path is denied without a question: a rule for "*" or "/catalogs/*" that somebody bound to strangers for another reason opens
+// these two views only.
+//
 // Answers are cached: the user of a token for 1 minute, an invalid token for 10 seconds, allowed for 5 minutes and denied for
-// 30 seconds. A deleted token or a removed right is valid for that long. Other questions are rate limited (ErrBusy). Without
-// credentials nothing is asked.
+// 30 seconds. A deleted token or a removed right is valid for that long. Other questions are rate limited (ErrBusy); those
+// about Anonymous have their own limits and cache, so that strangers do not delay users.
 //
 // The account of catalogd needs ClusterRole system:auth-delegator, and Role extension-apiserver-authentication-reader in
 // kube-system; config/rbac binds both. Without the second, only tokens work.
@@ -75,6 +83,7 @@ const (
 type Config struct {
 	REST      *rest.Config  // reaches the API server with catalogd's own account
 	Audiences []string      // of tokens in Authorization; none: that of the API server
+	Anonymous bool          // Authenticate returns Anonymous for clients without credentials
 	Timeout   time.Duration // of a question; 0: 5 s
 	Logger    *slog.Logger
 
@@ -112,6 +121,8 @@ type Authorizer struct {
 	tokens       authenticator.Request // of Authorization; errors other than unansweredError mean an invalid token
 	ownTokens    authenticator.Request // the same for Header, passed as Authorization
 	authorizer   authorizer.Authorizer
+	ofAnonymous  authorizer.Authorizer // for the questions about Anonymous
+	anonymous    bool                  // as in Config
 	authorities  *authorities
 	timeout      time.Duration
 }
@@ -129,15 +140,11 @@ func New(cfg Config) (*Authorizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a client for TokenReviews: %w", err)
 	}
-	accessClient, err := authorizationv1client.NewForConfig(bounded(restConfig, nil, maxWait))
-	if err != nil {
-		return nil, fmt.Errorf("creating a client for SubjectAccessReviews: %w", err)
-	}
 	coreClient, err := corev1client.NewForConfig(restConfig)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client for the cluster's CA: %w", err)
 	}
-	a := &Authorizer{timeout: cmp.Or(cfg.Timeout, defaultTimeout)}
+	a := &Authorizer{anonymous: cfg.Anonymous, timeout: cmp.Or(cfg.Timeout, defaultTimeout)}
 	a.authorities = &authorities{client: coreClient, timeout: a.timeout, logger: cfg.Logger}
 	a.certificates = group.NewAuthenticatedGroupAdder(
 		x509request.NewDynamic(a.authorities.VerifyOptions, x509request.CommonNameUserConversion))
@@ -146,15 +153,13 @@ func New(cfg Config) (*Authorizer, error) {
 		return group.NewAuthenticatedGroupAdder(bearertoken.New(cached(reviews)))
 	}
 	a.tokens, a.ownTokens = tokensFor(cfg.Audiences), tokensFor(authenticator.Audiences{Audience})
-	retry := backoff()
-	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: accessClient,
-		AllowCacheTTL:             allowTTL,
-		DenyCacheTTL:              denyTTL,
-		WebhookRetryBackoff:       &retry,
-	}.New()
+	delegating, err := delegatingAuthorizer(bounded(restConfig, nil, maxWait))
 	if err != nil {
-		return nil, fmt.Errorf("creating the authorizer: %w", err)
+		return nil, err
+	}
+	anonymousLimit := flowcontrol.NewTokenBucketRateLimiter(anonymousRate, anonymousBurst)
+	if a.ofAnonymous, err = delegatingAuthorizer(bounded(restConfig, anonymousLimit, maxWait)); err != nil {
+		return nil, err
 	}
 	privileged := authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)
 	a.authorizer, err = union.New(
@@ -166,13 +171,32 @@ func New(cfg Config) (*Authorizer, error) {
 	return a, nil
 }
 
+// delegatingAuthorizer returns an authorizer that asks the API server and caches its answers.
+func delegatingAuthorizer(cfg *rest.Config) (authorizer.Authorizer, error) {
+	client, err := authorizationv1client.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client for SubjectAccessReviews: %w", err)
+	}
+	retry := backoff()
+	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: client,
+		AllowCacheTTL:             allowTTL,
+		DenyCacheTTL:              denyTTL,
+		WebhookRetryBackoff:       &retry,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("creating the authorizer: %w", err)
+	}
+	return delegating, nil
+}
+
 // Run keeps the cluster's CA for client certificates current until ctx ends. It then returns nil.
 func (a *Authorizer) Run(ctx context.Context) error {
 	a.authorities.run(ctx)
 	return nil
 }
 
-// Authenticate returns the user that the credentials belong to, nil if they prove no identity. An error means that it is
+// Authenticate returns the user that the credentials belong to, nil if they prove no identity, or Anonymous. An error means that it is
 // unknown now: the API server does not answer, or refuses to answer catalogd, or there are too many questions (ErrBusy).
 // If ctx ended, the error is ctx.Err().
 func (a *Authorizer) Authenticate(ctx context.Context, c Credentials) (User, error) {
@@ -187,6 +211,9 @@ func (a *Authorizer) Authenticate(ctx context.Context, c Credentials) (User, err
 
 // authenticate is Authenticate without timeout and explanation.
 func (a *Authorizer) authenticate(ctx context.Context, c Credentials) (User, error) {
+	if a.anonymous && c.none() {
+		return Anonymous, nil
+	}
 	if c.Own != nil {
 		if len(c.Own) != 1 {
 			return nil, nil
@@ -228,32 +255,36 @@ func owner(ctx context.Context, tokens authenticator.Request, authorization []st
 func (a *Authorizer) Authorize(ctx context.Context, q Question) (Decision, error) {
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	name := q.User.GetName()
-	resource, hint := resourcePath(q.Path)
-	if resource == "" {
-		return Decision{Reason: hint}, nil
+	asked := a.authorizer
+	paths, hint := resourcePath(q.Path)
+	if q.User == Anonymous {
+		asked, paths, hint = a.ofAnonymous, anonymousPaths(q.Path), ""
 	}
-	decision, reason, err := a.authorizer.Authorize(limited, authorizer.AttributesRecord{User: q.User, Verb: q.Verb, Path: resource})
-	if err != nil {
-		return Decision{}, fmt.Errorf("authorizing %s to %s %q: %w", name, q.Verb, resource, explain(ctx, err))
+	denied := Decision{Reason: hint}
+	for _, resource := range paths {
+		decision, reason, err := asked.Authorize(limited, authorizer.AttributesRecord{User: q.User, Verb: q.Verb, Path: resource})
+		if err != nil {
+			return Decision{}, fmt.Errorf("authorizing %s to %s %q: %w", q.User.GetName(), q.Verb, resource, explain(ctx, err))
+		}
+		if decision == authorizer.DecisionAllow {
+			return Decision{Allowed: true, Reason: reason}, nil
+		}
+		denied.Reason = cmp.Or(reason, hint)
 	}
-	if decision != authorizer.DecisionAllow {
-		return Decision{Reason: cmp.Or(reason, hint)}, nil
-	}
-	return Decision{Allowed: true, Reason: reason}, nil
+	return denied, nil
 }
 
-// resourcePath returns the path to authorize, "" if it is always denied, and a hint for people whose request is denied.
-func resourcePath(requested string) (resource, hint string) {
+// resourcePath returns the path to authorize, none if it is always denied, and a hint for people whose request is denied.
+func resourcePath(requested string) (resource []string, hint string) {
 	// A rule for /catalogs/a/* must not allow /catalogs/a/../b, however that is interpreted later.
 	if clean := path.Clean(requested); clean != requested && clean+"/" != requested {
-		return "", fmt.Sprintf("the path is not clean; request %q", clean)
+		return nil, fmt.Sprintf("the path is not clean; request %q", clean)
 	}
 	if strings.HasPrefix(requested, "/api/") {
-		resource = "/catalogs/*" + requested
-		return resource, fmt.Sprintf("a request about all catalogs needs access to %q, which ClusterRole catalogd-content-reader has", resource)
+		path := "/catalogs/*" + requested
+		return []string{path}, fmt.Sprintf("a request about all catalogs needs access to %q, which ClusterRole catalogd-content-reader has", path)
 	}
-	return requested, ""
+	return []string{requested}, ""
 }
 
 // explain returns the error of ctx if that caused err, and otherwise err with its remedy if there is one.

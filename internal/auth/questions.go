@@ -20,12 +20,15 @@ import (
 )
 
 // Limits of the questions to the API server, so that strangers cannot overload it through catalogd. Anybody can send tokens,
-// so TokenReviews have a rate limit and do not compete with SubjectAccessReviews, which only known users cause. A web page may
-// cause hundreds of those.
+// so TokenReviews have a rate limit and do not compete with SubjectAccessReviews of known users. A web page may cause hundreds
+// of those. SubjectAccessReviews of Anonymous have a rate limit, too: anybody can invent names of catalogs.
 const (
 	inFlight   = 16 // concurrent questions of a kind
 	tokenRate  = 50 // TokenReviews per second
 	tokenBurst = 100
+
+	anonymousRate  = tokenRate // SubjectAccessReviews of Anonymous per second
+	anonymousBurst = tokenBurst
 )
 
 // ErrBusy is the error of a question that exceeds a limit.

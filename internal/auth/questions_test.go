@@ -27,11 +27,12 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// apiServer is a fake API server for rare states. Tokens with the prefix "good" are valid, and every user can read everything.
+// apiServer is a fake API server for rare states. Tokens with the prefix "good" are valid, and every user but one can read everything.
 type apiServer struct {
 	*httptest.Server
 	review func(w http.ResponseWriter, token string) bool // nil or false: default response
 	access func()                                         // called before the response to a SubjectAccessReview; may be nil
+	denied string                                         // the user who can read nothing
 	core   http.HandlerFunc                               // ConfigMaps
 
 	mu      sync.Mutex
@@ -61,11 +62,16 @@ func newAPIServer(t *testing.T) *apiServer {
 		}
 		reply(w, http.StatusOK, review)
 	})
-	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", func(w http.ResponseWriter, r *http.Request) {
 		if s.access != nil {
 			s.access()
 		}
-		reply(w, http.StatusOK, authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}})
+		var review authorizationv1.SubjectAccessReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		review.Status.Allowed = review.Spec.User != s.denied
+		reply(w, http.StatusOK, review)
 	})
 	mux.HandleFunc("GET /api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication", func(
 		w http.ResponseWriter, r *http.Request,

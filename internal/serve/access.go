@@ -39,7 +39,9 @@ func (g *gate) check(r *http.Request) error {
 			})
 		}
 		return unavailable(5, "the API server cannot authorize the request now; retry later")
-	case user == nil:
+	case decision.Allowed:
+		return nil
+	case user == nil, user == auth.Anonymous:
 		return &statusError{
 			code: http.StatusUnauthorized,
 			text: "authentication required: send a token that the API server accepts as \"Authorization: Bearer TOKEN\", or a client " +
@@ -47,8 +49,6 @@ func (g *gate) check(r *http.Request) error {
 				" as \"" + auth.Header + ": Bearer TOKEN\"",
 			headers: map[string]string{"WWW-Authenticate": `Bearer realm="catalogd"`},
 		}
-	case decision.Allowed:
-		return nil
 	}
 	reason := decision.Reason
 	if reason != "" {

@@ -17,6 +17,7 @@ import (
 // fakeAccess identifies every client as user and calls decide for every path.
 type fakeAccess struct {
 	user        string // "" is no identity
+	anonymous   bool   // the clients without identity are auth.Anonymous
 	err         error
 	decide      func(path string) auth.Decision
 	credentials auth.Credentials // of the last request
@@ -24,6 +25,9 @@ type fakeAccess struct {
 
 func (f *fakeAccess) Authenticate(_ context.Context, c auth.Credentials) (auth.User, error) {
 	f.credentials = c
+	if f.anonymous && f.err == nil {
+		return auth.Anonymous, nil
+	}
 	if f.user == "" || f.err != nil {
 		return nil, f.err
 	}
@@ -31,7 +35,7 @@ func (f *fakeAccess) Authenticate(_ context.Context, c auth.Credentials) (auth.U
 }
 
 func (f *fakeAccess) Authorize(_ context.Context, q auth.Question) (auth.Decision, error) {
-	if q.User.GetName() != f.user || q.Verb != "get" {
+	if q.User.GetName() != f.user && q.User != auth.Anonymous || q.Verb != "get" {
 		return auth.Decision{}, fmt.Errorf("asked whether %s may %s", q.User.GetName(), q.Verb)
 	}
 	return f.decide(q.Path), nil
@@ -151,6 +155,45 @@ func TestAccess(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Clients without credentials get what is open to them, and 401 for everything else: they may have credentials to send.
+func TestAnonymousAccess(t *testing.T) {
+	cfg := testConfig(newTestStore(t))
+	cfg.Access = &fakeAccess{anonymous: true, decide: func(path string) auth.Decision {
+		return auth.Decision{Allowed: strings.HasSuffix(path, "/api/v1/all") || strings.HasSuffix(path, "/api/v1/metas"), Reason: "a rule"}
+	}}
+	url := startServer(t, New(cfg))
+	for path, want := range map[string]int{
+		"/catalogs/small/api/v1/all": http.StatusOK, "/catalogs/small/api/v1/metas?schema=olm.package": http.StatusOK,
+		"/catalogs/nowhere/api/v1/all": http.StatusNotFound,
+		"/catalogs":                    http.StatusUnauthorized, "/catalogs/small": http.StatusUnauthorized, "/version": http.StatusUnauthorized,
+		"/catalogs/small/api/v1/packages": http.StatusUnauthorized, "/api/v1/search?q=a": http.StatusUnauthorized,
+	} {
+		resp, body := do(t, http.MethodGet, url+path, "")
+		if resp.StatusCode != want || (want == http.StatusUnauthorized) != (resp.Header.Get("WWW-Authenticate") == `Bearer realm="catalogd"`) {
+			t.Errorf("%s: got %d, %v: %.200s, want %d", path, resp.StatusCode, resp.Header, body, want)
+		}
+		if want == http.StatusUnauthorized && !strings.HasPrefix(body, "401 Unauthorized\nauthentication required: send a token") {
+			t.Errorf("%s: got %s", path, body)
+		}
+	}
+	for _, path := range []string{"/catalogs/small/api/v1/all", "/catalogs/small/api/v1/metas"} {
+		resp, _ := do(t, http.MethodGet, url+path, "")
+		if got := resp.Header.Get("Cache-Control"); got != "no-cache" {
+			t.Errorf("%s: Cache-Control is %q", path, got)
+		}
+	}
+}
+
+// The paths that a ClusterRole opens to clients without credentials, /catalogs/*/api/v1/all and metas, are also the paths to
+// authorize for /api/v1/all and /api/v1/metas: no route may have these.
+func TestNoViewOfAllCatalogsIsOpenToAnonymous(t *testing.T) {
+	for _, route := range newServer(testConfig(newTestStore(t))).routes() {
+		if view, ok := strings.CutPrefix(route.path, "/api/v1/"); ok && (view == "all" || view == "metas") {
+			t.Errorf("the route %s is open to whoever may get /catalogs/*/api/v1/%s", route.path, view)
+		}
+	}
 }
 
 // A failing API server is logged at most every few seconds, and never for a canceled request.
