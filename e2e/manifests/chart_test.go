@@ -66,6 +66,28 @@ func TestServicePort(t *testing.T) {
 	}
 }
 
+// For OpenShift's console everything is in the namespace in which it looks for the Service, which service-ca certifies.
+func TestOpenShiftConsole(t *testing.T) {
+	objects := render(t, filepath.Join(root, "config", "overlays", "openshift-console"))
+	for key, object := range byKey(objects) {
+		if reaches(object, "catalogd-system") {
+			t.Errorf("%s names the default namespace:\n%v", key, object)
+		}
+	}
+	service := byKey(objects)["/v1, Kind=Service openshift-catalogd/catalogd-service"]
+	annotations, _, _ := unstructured.NestedStringMap(service, "metadata", "annotations")
+	ports, _, _ := unstructured.NestedSlice(service, "spec", "ports")
+	if diff := cmp.Diff(map[string]string{"service.beta.openshift.io/serving-cert-secret-name": "catalogd-tls"}, annotations); diff != "" {
+		t.Errorf("annotations of the Service: %s", diff)
+	}
+	if diff := cmp.Diff([]any{map[string]any{"name": "https", "port": int64(443), "targetPort": int64(8443)}}, ports); diff != "" {
+		t.Errorf("ports of the Service: %s", diff)
+	}
+	if url := "--external-url=https://catalogd-service.openshift-catalogd.svc"; !slices.Contains(containerArgs(t, objects), url) {
+		t.Errorf("catalogd has the flags %q, want %s", containerArgs(t, objects), url)
+	}
+}
+
 // The objects for the Prometheus Operator are those of the overlay.
 func TestChartMonitor(t *testing.T) {
 	monitoring := func(objects []*unstructured.Unstructured) map[string]map[string]any {
