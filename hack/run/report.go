@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"text/template"
 )
@@ -28,6 +29,9 @@ Try next, in another terminal in {{.Root}}:
 
 6. Poll for a new image now
    .run/kubectl annotate --overwrite catalogsource {{.Catalog}} catalogd.operatorframework.io/poll-requested="$(date)"
+
+7. The same image as a ClusterCatalog of OLM v1
+   .run/kubectl apply -f {{.ClusterCatalog}} && .run/kubectl get clustercatalogs --watch
 
 Your own kubectl works as well: export KUBECONFIG={{.Kubeconfig}}
 Logs: {{.Logs}}
@@ -63,16 +67,24 @@ func (w *world) report(ctx context.Context) error {
 	if certificate != "" {
 		curl += " --cacert " + certificate
 	}
+	clusterCatalog, err := w.sample("config/samples/olm-v1/clustercatalog.yaml")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(w.path("clustercatalog.yaml"), []byte(clusterCatalog), 0o600); err != nil {
+		return err
+	}
 	return next.Execute(w.out, map[string]string{
-		"Root":       w.root,
-		"Content":    content,
-		"Curl":       curl,
-		"Mine":       w.ports.registry.address() + "/catalogd/mine:latest",
-		"Catalog":    w.catalogs[0],
-		"Catalogs":   strings.Join(w.catalogs, ", "),
-		"Package":    first,
-		"Own":        sampleCatalog + "/skupper-operator",
-		"Kubeconfig": w.path("kubeconfig"),
-		"Logs":       w.path("*.log"),
+		"ClusterCatalog": w.path("clustercatalog.yaml"),
+		"Root":           w.root,
+		"Content":        content,
+		"Curl":           curl,
+		"Mine":           w.ports.registry.address() + "/catalogd/mine:latest",
+		"Catalog":        w.catalogs[0],
+		"Catalogs":       strings.Join(w.catalogs, ", "),
+		"Package":        first,
+		"Own":            sampleCatalog + "/skupper-operator",
+		"Kubeconfig":     w.path("kubeconfig"),
+		"Logs":           w.path("*.log"),
 	})
 }

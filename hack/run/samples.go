@@ -36,14 +36,22 @@ func explain(conditions []metav1.Condition) string {
 func (w *world) installConfig(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"apply", "-k", "config/crd"},
+		{"apply", "-k", "config/crd/olmv1"},
 		{"wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"},
 		{"apply", "-k", "config/rbac"},
+		{"apply", "-k", "config/components/cluster-catalogs/rbac"},
 	} {
 		if _, err := w.kubectl.run(ctx, "", args...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sample returns a manifest with the registry of this run.
+func (w *world) sample(file string) (string, error) {
+	manifest, err := os.ReadFile(file)
+	return strings.ReplaceAll(string(manifest), sampleRegistry, w.ports.registry.address()), err
 }
 
 // applySamples applies config/samples with the registry of this run, and waits until each catalog is Ready.
@@ -53,11 +61,10 @@ func (w *world) applySamples(ctx context.Context) error {
 		return err
 	}
 	for _, file := range files {
-		manifest, err := os.ReadFile(file)
+		here, err := w.sample(file)
 		if err != nil {
 			return err
 		}
-		here := strings.ReplaceAll(string(manifest), sampleRegistry, w.ports.registry.address())
 		names, err := w.kubectl.run(ctx, here, "apply", "-f", "-", "-o", "name")
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)

@@ -139,6 +139,7 @@ func (w *world) startCatalogd(ctx context.Context) error {
 		"--external-url", content,
 		"--health-bind-address", w.ports.health.address(),
 		"--metrics-bind-address", w.ports.metrics.address(),
+		"--cluster-catalogs",
 		"--log-format", "text",
 	}, w.args...)
 	if err := w.start("catalogd", filepath.Join(w.root, "bin", "catalogd"), args...); err != nil {
