@@ -64,7 +64,7 @@ func (s *sender) sendIcon(w http.ResponseWriter, r *http.Request, c store.Catalo
 		h.Set("Content-Disposition", "attachment")
 	}
 	// The tag depends on the icon, not on the digest: most icons outlive many digests.
-	return s.sendContent(w, r, c.Since, hashTag([]byte(contentType+"\n"), data), data)
+	return s.sendContent(w, r, s.lastModified(r, c), hashTag([]byte(contentType+"\n"), data), data)
 }
 
 // maxIconBlob is the limit in bytes of an olm.package blob whose icon is served, because each request decodes the blob. The

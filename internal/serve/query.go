@@ -45,7 +45,7 @@ func (s *selections) ofPackage(schema string) view {
 func (s *selections) metas(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	params := []string{"schema", "package", "name"}
 	if query, err := parseQuery(r, store.Query{}, params...); err == nil && query == (store.Query{}) {
-		return sendAll(w, r, c)
+		return s.sendAll(w, r, c)
 	}
 	return s.query(w, r, c, store.Query{}, nil, params...)
 }

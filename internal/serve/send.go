@@ -28,11 +28,33 @@ const (
 type sender struct {
 	encoders   *encoders
 	selections limit.Budget
+	now        func() time.Time
+}
+
+// Last-Modified of current content advances by modifiedStep while the content stays, see lastModified.
+const (
+	modifiedStep  = 8 * time.Hour
+	modifiedDelay = time.Hour
+)
+
+// lastModified returns the Last-Modified of a view. Below a version it is the time when the version was first served.
+//
+// For the current content it advances from there in steps, each modifiedDelay after the date that it announces. So a client that
+// sends only If-Modified-Since gets 304 within a step and the content again in the next; the console of OpenShift forgets content
+// that it last got a day ago, whatever was 304 since (docs/design/018). ETags do not change, and clients that send them get 304.
+// The step depends on the time only, so all replicas send the same. The delay is for replicas that still serve older content:
+// its dates must not pass the time of the newer content.
+func (s *sender) lastModified(r *http.Request, c store.Catalog) time.Time {
+	since := c.Since
+	if age := s.now().Sub(since) - modifiedDelay; age > 0 && r.PathValue("digest") == "" {
+		since = since.Add(age.Truncate(modifiedStep))
+	}
+	return since
 }
 
 // sendAll sends the whole catalog from a file: in an encoding once the store has made that form, in identity before. Like
 // upstream it ignores parameters.
-func sendAll(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+func (s *sender) sendAll(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	w.Header()["Content-Type"] = linesHeader
 	addVary(w.Header())
 	accepted, err := negotiate(r, c.Snapshot.Key())
@@ -52,7 +74,7 @@ func sendAll(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 		if err != nil {
 			return err
 		}
-		serveContent(w, r, c.Since, c.Snapshot.Key(), e, info.Size(), file)
+		serveContent(w, r, s.lastModified(r, c), c.Snapshot.Key(), e, info.Size(), file)
 		return nil
 	}
 	return &statusError{code: http.StatusNotAcceptable, text: "the catalog is new and not compressed yet; retry later, or accept identity"}
@@ -79,7 +101,7 @@ func (s *sender) sendBlobs(w http.ResponseWriter, r *http.Request, c store.Catal
 		return err
 	}
 	if e == identity {
-		serveContent(w, r, c.Since, tag, e, blobs.Size(), blobs.Content())
+		serveContent(w, r, s.lastModified(r, c), tag, e, blobs.Size(), blobs.Content())
 		return nil
 	}
 	encoded := &encodingWriter{
@@ -88,7 +110,7 @@ func (s *sender) sendBlobs(w http.ResponseWriter, r *http.Request, c store.Catal
 		plain: slices.Contains(accept(r.Header.Values("Accept-Encoding")), identity),
 	}
 	defer encoded.finish()
-	serveContent(encoded, r, c.Since, tag, e, unknownSize, blobs)
+	serveContent(encoded, r, s.lastModified(r, c), tag, e, unknownSize, blobs)
 	return nil
 }
 

@@ -52,6 +52,7 @@ type Config struct {
 	Tracer      trace.Tracer          // nil: no traces
 	Version     string                // of this program; default "unknown"
 	APIVersions []string              // of the kinds that this program serves and writes
+	Now         func() time.Time      // nil: time.Now
 	Done        <-chan struct{}       // closed when the process is about to end, which ends change feeds; nil: never
 	Logger      *slog.Logger
 }
@@ -171,7 +172,10 @@ type parts struct {
 
 func newParts(cfg Config) *parts {
 	lookup := newLookup(cfg)
-	sender := &sender{encoders: newEncoders(cfg.Limits.Compressions), selections: cfg.Limits.Selections}
+	sender := &sender{encoders: newEncoders(cfg.Limits.Compressions), selections: cfg.Limits.Selections, now: time.Now}
+	if cfg.Now != nil {
+		sender.now = cfg.Now
+	}
 	handler := graphql.New(graphql.Config{
 		BaseURL: cfg.BaseURL, Priority: cfg.Priority, Limits: graphql.DefaultLimits(), Logger: cfg.Logger,
 	})
@@ -207,7 +211,7 @@ func (p *parts) routes() []route {
 		path    string
 		view    view
 	}{
-		{reads, "all", sendAll},
+		{reads, "all", p.sender.sendAll},
 		{reads, "metas", p.selections.metas},
 		{reads, "packages", p.selections.list(store.Query{Schema: fbc.SchemaPackage}, "name")},
 		{reads, "packages/{package}", p.selections.pkg},

@@ -100,6 +100,7 @@ func testConfig(st *store.Store) Config {
 		Awaited:     func(string) Awaited { return Awaited{} },
 		Expected:    func() []string { return nil },
 		Limits:      limit.New(32),
+		Now:         func() time.Time { return committedAt },
 		BaseURL:     "https://catalogd.example",
 		APIVersions: []string{"v1beta1"},
 		Logger:      slog.New(slog.DiscardHandler),
