@@ -1,7 +1,10 @@
 package main
 
 import (
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/operator-catalogs/catalogd/internal/serve"
+	"github.com/operator-catalogs/catalogd/internal/store"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -36,6 +40,42 @@ func TestPortsRefuseForeignHosts(t *testing.T) {
 		want := map[string][]string{"content": test.want, "health": nil, "metrics": allowed, "pprof": allowed}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: allowed hosts (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// --anonymous-read lets the API server decide about clients without credentials. Everybody may read without authentication.
+func TestAnonymousRead(t *testing.T) {
+	st, err := store.Open(filledStore(t), store.Options{})
+	must.Succeed(t, err)
+	defer st.Close()
+	apiServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
+	}))
+	defer apiServer.Close()
+	for _, test := range []struct {
+		auth          string
+		anonymousRead bool
+		all, version  int // statuses
+	}{
+		{authKubernetes, false, http.StatusUnauthorized, http.StatusUnauthorized},
+		{authKubernetes, true, http.StatusOK, http.StatusUnauthorized},
+		{authNone, true, http.StatusOK, http.StatusOK},
+	} {
+		cfg := config{content: contentConfig{auth: test.auth, anonymousRead: test.anonymousRead, plainHTTP: true, maxQueries: 1}}
+		port, _, err := contentPort(cfg, &rest.Config{Host: apiServer.URL}, serve.Config{
+			Catalogs: st, Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		})
+		must.Succeed(t, err)
+		got := []int{}
+		for _, path := range []string{"/catalogs/sample/api/v1/all", "/version"} {
+			w := httptest.NewRecorder()
+			port.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			got = append(got, w.Code)
+		}
+		if diff := cmp.Diff([]int{test.all, test.version}, got); diff != "" {
+			t.Errorf("%+v: statuses of /all and /version (-want +got):\n%s", test, diff)
 		}
 	}
 }
