@@ -39,6 +39,9 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, shared.Stop()) }()
+	if err := shared.InstallOLMv1(context.Background(), ".."); err != nil {
+		return 1, err
+	}
 	code = m.Run()
 	return code, checkRights(code == 0 && everythingRan())
 }
@@ -47,6 +50,8 @@ func runTests(m *testing.M) (code int, err error) {
 var unneeded = map[string]string{
 	"update catalogsources/finalizers.catalogd.operatorframework.io": "the API server asks for it itself when a package names the " +
 		"catalog that it goes with (OwnerReferencesPermissionEnforcement)",
+
+	"update clustercatalogs/finalizers.olm.operatorframework.io": "the same for packages of ClusterCatalogs",
 
 	`list configmaps "extension-apiserver-authentication" in namespace kube-system`:  "the role is Kubernetes' own",
 	`watch configmaps "extension-apiserver-authentication" in namespace kube-system`: "the role is Kubernetes' own",

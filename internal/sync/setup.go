@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -230,11 +229,11 @@ func (c *controller) ownPackages() predicate.Predicate {
 func (c *controller) statusChanged() predicate.Predicate {
 	_, contested := c.kind.(Contested)
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, now := c.kind.Source(e.ObjectOld).Observed, c.kind.Source(e.ObjectNew).Observed
 		if c.leads() {
 			version, _ := c.known.byName.Load(e.ObjectNew.GetName())
-			return contested && version != e.ObjectNew.GetResourceVersion() && !equality.Semantic.DeepEqual(before, now)
+			return contested && version != e.ObjectNew.GetResourceVersion() && !c.sameStatus(e.ObjectOld, e.ObjectNew)
 		}
+		before, now := c.kind.Source(e.ObjectOld).Observed, c.kind.Source(e.ObjectNew).Observed
 		return before.Basis() != now.Basis() || before.Image != now.Image
 	}}
 }

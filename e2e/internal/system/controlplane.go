@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -29,10 +30,11 @@ const (
 
 const checkGap = 50 * time.Millisecond // between two checks of a state
 
-// CatalogKind and PackageKind are the kinds of catalogd.
+// CatalogKind and PackageKind are the kinds of catalogd, ClusterCatalogKind that of OLM v1.
 var (
-	CatalogKind = schema.GroupVersionKind{Group: APIGroup, Version: "v1beta1", Kind: "CatalogSource"}
-	PackageKind = schema.GroupVersionKind{Group: APIGroup, Version: "v1beta1", Kind: "OperatorPackage"}
+	CatalogKind        = schema.GroupVersionKind{Group: APIGroup, Version: "v1beta1", Kind: "CatalogSource"}
+	PackageKind        = schema.GroupVersionKind{Group: APIGroup, Version: "v1beta1", Kind: "OperatorPackage"}
+	ClusterCatalogKind = schema.GroupVersionKind{Group: "olm.operatorframework.io", Version: "v1", Kind: "ClusterCatalog"}
 )
 
 // ControlPlane is an etcd and a kube-apiserver with catalogd's CRDs and RBAC installed.
@@ -59,32 +61,57 @@ func StartControlPlane(root string) (*ControlPlane, error) {
 	return &ControlPlane{admin, *plane}, nil
 }
 
-// DeleteCatalogs deletes every CatalogSource. It returns an error if catalogd does not remove its finalizers within
-// the limit, but even then leaves no object of catalogd behind.
-func (p *ControlPlane) DeleteCatalogs(ctx context.Context, limit time.Duration) error {
-	list := NewList(CatalogKind)
-	if err := p.List(ctx, list); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		if err := p.Delete(ctx, &list.Items[i]); client.IgnoreNotFound(err) != nil {
+// InstallOLMv1 installs the CRD of ClusterCatalogs and the permissions of the component cluster-catalogs.
+func (p *ControlPlane) InstallOLMv1(ctx context.Context, root string) error {
+	for _, args := range [][]string{
+		{"create", "-k", filepath.Join(root, "config", "crd", "olmv1")},
+		{"apply", "-k", filepath.Join(root, "config", "components", "cluster-catalogs", "rbac")},
+		{"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"},
+	} {
+		if _, err := p.Kubectl(ctx, args...); err != nil {
 			return err
 		}
 	}
-	var err error
+	return nil
+}
+
+// DeleteCatalogs deletes every CatalogSource and ClusterCatalog. It returns an error if catalogd does not remove its
+// finalizers within the limit, but even then leaves no object of catalogd behind.
+func (p *ControlPlane) DeleteCatalogs(ctx context.Context, limit time.Duration) error {
+	catalogs, err := p.catalogs(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range catalogs {
+		if err := p.Delete(ctx, &catalogs[i]); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
 	late := wait.PollUntilContextTimeout(ctx, checkGap, limit, true, func(context.Context) (bool, error) {
-		err = p.List(ctx, list)
-		return err == nil && len(list.Items) == 0, nil
+		catalogs, err = p.catalogs(ctx)
+		return err == nil && len(catalogs) == 0, nil
 	})
 	if late == nil {
 		return nil
 	}
-	err = errors.Join(err, fmt.Errorf("%d CatalogSources are still there %s after their deletion", len(list.Items), limit))
-	for i := range list.Items {
-		list.Items[i].SetFinalizers(nil)
-		err = errors.Join(err, client.IgnoreNotFound(p.Update(ctx, &list.Items[i])))
+	err = errors.Join(err, fmt.Errorf("%d catalogs are still there %s after their deletion", len(catalogs), limit))
+	for i := range catalogs {
+		catalogs[i].SetFinalizers(nil)
+		err = errors.Join(err, client.IgnoreNotFound(p.Update(ctx, &catalogs[i])))
 	}
 	return errors.Join(err, p.DeleteAllOf(ctx, NewObject(PackageKind, "")))
+}
+
+// catalogs returns the objects of both kinds.
+func (p *ControlPlane) catalogs(ctx context.Context) (all []unstructured.Unstructured, err error) {
+	for _, kind := range []schema.GroupVersionKind{CatalogKind, ClusterCatalogKind} {
+		list := NewList(kind)
+		if err := p.List(ctx, list); err != nil && !meta.IsNoMatchError(err) {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+	}
+	return all, nil
 }
 
 // NewObject returns an object that has only a name.
