@@ -219,13 +219,13 @@ func TestAnonymousRead(t *testing.T) {
 	roots := w.authority(t)
 	anonymous := newReader(&tls.Config{RootCAs: roots}, "")
 	for path, want := range map[string]int{
-		"/catalogs/sample/api/v1/all":                            http.StatusOK,
-		"/catalogs/sample/api/v1/metas?schema=olm.package":       http.StatusOK,
-		"/catalogs/other/api/v1/all":                             http.StatusNotFound,
-		"/catalogs/sample/api/v1/packages":                       http.StatusUnauthorized,
-		"/catalogs/sample/api/v1/graphql?query={__typename}":     http.StatusUnauthorized,
-		"/catalogs":                                              http.StatusUnauthorized,
-		"/api/v1/search?q=x":                                     http.StatusUnauthorized,
+		"/catalogs/sample/api/v1/all":                        http.StatusOK,
+		"/catalogs/sample/api/v1/metas?schema=olm.package":   http.StatusOK,
+		"/catalogs/other/api/v1/all":                         http.StatusNotFound,
+		"/catalogs/sample/api/v1/packages":                   http.StatusUnauthorized,
+		"/catalogs/sample/api/v1/graphql?query={__typename}": http.StatusUnauthorized,
+		"/catalogs":          http.StatusUnauthorized,
+		"/api/v1/search?q=x": http.StatusUnauthorized,
 		"/catalogs/sample/api/v1/all/../packages":                http.StatusUnauthorized,
 		"/catalogs/*/api/v1/all":                                 http.StatusUnauthorized,
 		"/catalogs/sample/digests/sha256:0/api/v1/all":           http.StatusUnauthorized,

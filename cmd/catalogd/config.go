@@ -84,11 +84,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 			cfg.sync.Selector, err = parseSelector(text)
 			return err
 		})
-	f.BoolVar(&cfg.clusterCatalogs, "cluster-catalogs", false, "serve the ClusterCatalogs of OLM v1, and offer CatalogSources with "+
-		"spec.olmv1 to OLM v1; requires the CRD and the permissions of config/components/cluster-catalogs")
-	f.StringVar(&cfg.clusterCatalogRegistry, "cluster-catalog-registry", "catalogd-cluster-catalogs",
-		"`name` of a ConfigMap in catalogd's namespace, which may be missing, whose key registry.yaml has the access to the registries "+
-			"of all ClusterCatalogs, in the form of spec.registry of a CatalogSource")
+	cfg.addClusterCatalogFlags(f)
 	f.DurationVar(&cfg.sync.DefaultPollingInterval, "default-polling-interval", 15*time.Minute,
 		"polling interval of CatalogSources without a schedule")
 	f.IntVar(&cfg.sync.Concurrency, "concurrency", 4, "limit of images that are unpacked concurrently; from one registry half as many")
@@ -124,6 +120,14 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	cfg.replicas.complete(f, inPod(cfg.kubeconfig))
 	cfg.sync.PullSecret = secretName(pullSecret, cfg.sync.Namespace)
 	return cfg, cfg.validate()
+}
+
+func (c *config) addClusterCatalogFlags(f *pflag.FlagSet) {
+	f.BoolVar(&c.clusterCatalogs, "cluster-catalogs", false, "serve the ClusterCatalogs of OLM v1, and offer CatalogSources with "+
+		"spec.olmv1 to OLM v1; requires the CRD and the permissions of config/components/cluster-catalogs")
+	f.StringVar(&c.clusterCatalogRegistry, "cluster-catalog-registry", "catalogd-cluster-catalogs",
+		"`name` of a ConfigMap in catalogd's namespace, which may be missing, whose key registry.yaml has the access to the registries "+
+			"of all ClusterCatalogs, in the form of spec.registry of a CatalogSource")
 }
 
 // addLimitFlags adds the flags that limit the content of an image and of the data directory.

@@ -7,12 +7,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -21,7 +19,6 @@ import (
 func TestClusterCatalogs(t *testing.T) {
 	const name = "olm.sample"
 	ctx := t.Context()
-	must.Succeed(t, olmv1.AddToScheme(scheme.Scheme))
 	_, err := installed.kubectl(ctx, "create", "-k", filepath.Join(root, "config", "crd", "olmv1"))
 	must.Succeed(t, err)
 	settings := &corev1.ConfigMap{
@@ -37,23 +34,28 @@ func TestClusterCatalogs(t *testing.T) {
 	must.Succeed(t, installed.roll(ctx, currentTag, "cluster-catalogs"))
 	waitUntil(t, "every replica has the component", installed.allReady)
 
-	minutes := 60
-	catalog := &olmv1.ClusterCatalog{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	catalog.Spec.Source = olmv1.CatalogSource{Type: olmv1.SourceTypeImage, Image: &olmv1.ImageSource{
-		Ref: registry + "/catalogs/" + installed.catalogs[0] + ":latest", PollIntervalMinutes: &minutes,
+	catalog := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "olm.operatorframework.io/v1",
+		"kind":       "ClusterCatalog",
+		"metadata":   map[string]any{"name": name},
+		"spec": map[string]any{"source": map[string]any{"type": "Image", "image": map[string]any{
+			"ref": registry + "/catalogs/" + installed.catalogs[0] + ":latest", "pollIntervalMinutes": int64(60),
+		}}},
 	}}
 	must.Succeed(t, installed.Create(ctx, catalog))
 	waitUntil(t, "the ClusterCatalog is Serving", func(ctx context.Context) error {
 		if err := installed.Get(ctx, client.ObjectKeyFromObject(catalog), catalog); err != nil {
 			return err
 		}
-		if !meta.IsStatusConditionTrue(catalog.Status.Conditions, olmv1.ServingCondition) {
-			return fmt.Errorf("status is %+v", catalog.Status)
+		conditions, _, _ := unstructured.NestedSlice(catalog.Object, "status", "conditions")
+		if !holds(conditions, "Serving") {
+			return fmt.Errorf("the conditions are %v", conditions)
 		}
 		return nil
 	})
-	if want := "https://" + service + "." + namespace + ".svc/catalogs/" + name; catalog.Status.URLs.Base != want {
-		t.Errorf("the URL is %s, want %s", catalog.Status.URLs.Base, want)
+	url, _, _ := unstructured.NestedString(catalog.Object, "status", "urls", "base")
+	if want := "https://" + service + "." + namespace + ".svc/catalogs/" + name; url != want {
+		t.Errorf("the URL is %s, want %s", url, want)
 	}
 	waitUntil(t, "every replica serves it to clients without credentials", func(ctx context.Context) error {
 		pods, err := installed.pods(ctx)
@@ -89,7 +91,7 @@ func TestClusterCatalogs(t *testing.T) {
 	waitUntil(t, "the deleted ClusterCatalog is gone", func(ctx context.Context) error {
 		err := installed.Get(ctx, client.ObjectKeyFromObject(catalog), catalog)
 		if err == nil {
-			return fmt.Errorf("it has the finalizers %v", catalog.Finalizers)
+			return fmt.Errorf("it has the finalizers %v", catalog.GetFinalizers())
 		}
 		return client.IgnoreNotFound(err)
 	})

@@ -31,12 +31,12 @@ const (
 	almExamples = "alm-examples"
 )
 
-// objectName returns the name of a package's OperatorPackage. Names of valid packages are DNS labels, so the last dot
+// objectName returns the name of a package's OperatorPackage. Names of valid packages are DNS labels, so the first dot
 // separates, and names are unique.
 func objectName(pkg, catalog string) string { return pkg + "." + catalog }
 
 // catalog has the fields that a catalog adds to its packages. Apart from these, the builder knows only the owner of the
-// catalog. The hash covers every field.
+// packages, whose change makes all of them be written again. The hash covers every field.
 type catalog struct {
 	Name               string
 	Labels             map[string]string
