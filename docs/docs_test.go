@@ -115,6 +115,7 @@ func TestNamedFieldsExist(t *testing.T) {
 	if err != nil || len(files) != 2 {
 		t.Fatalf("the CRDs are %q, %v", files, err)
 	}
+	files = append(files, filepath.Join("..", "config", "crd", "olmv1", "olm.operatorframework.io_clustercatalogs.yaml"))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -25,7 +26,7 @@ func cluster(t *testing.T, watched func(), catalogs ...v1beta1.CatalogSource) st
 	t.Helper()
 	list := v1beta1.CatalogSourceList{Items: catalogs}
 	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSourceList"))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(withoutClusterCatalogs(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case r.URL.Query().Has("watch"):
@@ -116,4 +117,15 @@ func TestListShowsReasonsAndUnreachableService(t *testing.T) {
 	if stderr != want {
 		t.Errorf("got %q", stderr)
 	}
+}
+
+// withoutClusterCatalogs answers as an API server that does not have the CRD.
+func withoutClusterCatalogs(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/apis/"+olmv1.GroupName+"/") {
+			http.NotFound(w, r)
+			return
+		}
+		next(w, r)
+	})
 }

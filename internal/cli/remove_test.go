@@ -27,7 +27,7 @@ func TestRemoveDetectsConcurrentChange(t *testing.T) {
 		{metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, []string{"--ignore-not-found"}, exit.Failure},
 	} {
 		tt.answer.APIVersion, tt.answer.Kind, tt.answer.Status = "v1", "Status", metav1.StatusFailure
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server := httptest.NewServer(withoutClusterCatalogs(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			if r.Method != http.MethodDelete {
 				_ = json.NewEncoder(w).Encode(was)

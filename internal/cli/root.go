@@ -27,8 +27,11 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams,
 	s := session.New(streams, os.Getenv, version)
 	root := newRootCommand(s)
 	started := false
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		err := s.Validate()
+		if err == nil {
+			err = readCatalogFlag(s, cmd)
+		}
 		started = err == nil
 		return err
 	}
@@ -45,6 +48,19 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams,
 		fmt.Fprintf(streams.ErrOut, "%s %v\n", s.Stderr.Paint(output.Red, "error:"), output.Text(s.Explain(err)))
 	}
 	return exit.Code(ctx, err, started)
+}
+
+// readCatalogFlag reads TYPE/NAME in --catalog. Commands get the name, by which content is served.
+func readCatalogFlag(s *session.Session, cmd *cobra.Command) error {
+	flag := cmd.Flags().Lookup("catalog")
+	if flag == nil {
+		return nil
+	}
+	name, err := s.Name(flag.Value.String())
+	if err == nil {
+		err = flag.Value.Set(name)
+	}
+	return err
 }
 
 // NewRootCommand returns the root command, for documentation.

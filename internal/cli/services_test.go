@@ -27,7 +27,7 @@ func apiServer(t *testing.T, bases map[string]string) string {
 		c.Name, c.Status.URLs = name, &v1beta1.CatalogSourceURLs{Base: base}
 		all.Items = append(all.Items, c)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(withoutClusterCatalogs(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Has("watch") {
 			_ = http.NewResponseController(w).Flush()

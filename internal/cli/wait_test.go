@@ -22,7 +22,7 @@ func TestChangesHavePreconditionOnUID(t *testing.T) {
 	is.Name, is.UID, is.Spec.Suspend = "sample", "1", true
 	for _, args := range [][]string{{"refresh", "sample", "--wait"}, {"resume", "sample"}} {
 		is.Spec.Suspend = args[0] == "resume"
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server := httptest.NewServer(withoutClusterCatalogs(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			if r.Method != http.MethodPatch {
 				_ = json.NewEncoder(w).Encode(is)

@@ -136,13 +136,14 @@ func compare(ctx context.Context, s *session.Session, req diffRequest) (found *d
 
 // hasPackage reports whether a catalog has a package that is named name, which may be PACKAGE.CATALOG.
 func hasPackage(c diff.Catalog, name, pkg string) bool {
-	catalog, _ := lookup.CutVersion(c.Name)
+	catalog, _, _ := strings.Cut(c.Name, "@")
 	_, ok := c.Packages[pkg]
-	return ok && lookup.Matches(name, pkg, catalog)
+	return ok && lookup.Matches(name, pkg, catalog[strings.LastIndex(catalog, "/")+1:])
 }
 
-// catalogRef matches catalogs of the cluster, as opposed to images and paths.
-var catalogRef = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(@(sha256:)?[0-9a-f]+(-[0-9a-f]+)?)?$`)
+// catalogRef matches catalogs of the cluster, as opposed to images and paths. A name with dots needs its type.
+var catalogRef = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?|(catalogsources?|catd|clustercatalogs?)(\.[a-z0-9.]+)?/[a-z0-9.-]+)` +
+	`(@(sha256:)?[0-9a-f]+(-[0-9a-f]+)?)?$`)
 
 // outlineOf reads the outline of a catalog of the cluster, an image, a directory or a file. free releases its resources.
 func outlineOf(ctx context.Context, s *session.Session, ref string, insecure bool) (o diff.Catalog, free func() error, err error) {
@@ -167,7 +168,10 @@ func outlineOf(ctx context.Context, s *session.Session, ref string, insecure boo
 
 // servedOutline reads the hashes of all packages from the content service.
 func servedOutline(ctx context.Context, s *session.Session, ref string) (diff.Catalog, error) {
-	catalog, version := lookup.CutVersion(ref)
+	catalog, version, err := lookup.CutVersion(s, ref)
+	if err != nil {
+		return diff.Catalog{}, err
+	}
 	service, err := lookup.Service(ctx, s, catalog)
 	if err != nil {
 		return diff.Catalog{}, err

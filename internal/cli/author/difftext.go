@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/diff"
 )
@@ -44,7 +43,7 @@ func printDifference(to *output.Terminal, d *diff.Difference) error {
 
 // catalogTitle returns the name of a catalog with its digest.
 func catalogTitle(o diff.Catalog) string {
-	name, _ := lookup.CutVersion(output.Line(o.Name))
+	name, _, _ := strings.Cut(output.Line(o.Name), "@")
 	if o.Digest == "" {
 		return name
 	}

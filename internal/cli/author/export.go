@@ -52,7 +52,7 @@ white space only.`,
 	cmd.Flags().StringVarP(&req.to, "output", "o", "", "`directory or file` to create; json, yaml: standard output")
 	cmd.Flags().BoolVar(&req.force, "force", false, "replace the directory or file with all its content")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := req.parse(args); err != nil {
+		if err := req.parse(s, args); err != nil {
 			return err
 		}
 		result, err := exportCatalog(cmd.Context(), s, req)
@@ -65,16 +65,16 @@ white space only.`,
 	return cmd
 }
 
-func (r *exportRequest) parse(args []string) error {
+func (r *exportRequest) parse(s *session.Session, args []string) (err error) {
 	if len(args) == 0 {
 		return exit.Usagef("specify a catalog: kubectl catalog export CATALOG -o DIR; kubectl catalog list shows all catalogs")
 	}
 	if r.to == "" {
 		return exit.Usagef("specify the destination: -o DIR, -o FILE.json, -o FILE.yaml, or -o json for standard output")
 	}
-	r.catalog, r.version = lookup.CutVersion(args[0])
 	r.packages = args[1:]
-	return nil
+	r.catalog, r.version, err = lookup.CutVersion(s, args[0])
+	return err
 }
 
 // isStream reports whether the destination is standard output.
@@ -86,7 +86,7 @@ func completeExport(s *session.Session) cobra.CompletionFunc {
 		if len(args) == 0 {
 			return lookup.CompleteCatalogs(s)(cmd, args, prefix)
 		}
-		catalog, _ := lookup.CutVersion(args[0])
+		catalog, _, _ := strings.Cut(args[0], "@")
 		return lookup.CompletePackagesOf(cmd, s, catalog, args[1:], prefix)
 	}
 }

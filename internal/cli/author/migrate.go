@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/migrate"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
@@ -35,23 +36,40 @@ type migrateRequest struct {
 func NewMigrateCommand(s *session.Session) *cobra.Command {
 	var req migrateRequest
 	cmd := &cobra.Command{
-		Use:   "migrate -f FILE|--from-cluster",
-		Short: "Convert OLM v0 CatalogSources",
-		Long: `Convert OLM v0 CatalogSources (operators.coreos.com/v1alpha1) to CatalogSources of catalogd, and
-print them as YAML. The cluster is not changed.
+		Use:   "migrate -f FILE|--from-cluster|NAME... --to KIND",
+		Short: "Convert catalogs to another kind",
+		Long: `Convert catalogs to another kind, and print them as YAML. The cluster is not changed.
 
-Comments explain what became of each field without a counterpart, and how to copy pull secrets.
-CatalogSources that cannot be converted are listed after all others, with exit code 1.`,
+With --filename or --from-cluster, the command converts OLM v0 CatalogSources
+(operators.coreos.com/v1alpha1) to CatalogSources of catalogd. Comments explain what became of each
+field without a counterpart, and how to copy pull secrets. CatalogSources that cannot be converted
+are listed after all others, with exit code 1.
+
+With --to, the command converts CatalogSources of catalogd to ClusterCatalogs of OLM v1, or the
+reverse. A table on standard error has what became of each field, and how to switch. To offer a
+CatalogSource to OLM v1 without losing a field, set its spec.olmv1 instead.`,
 		Example: `  kubectl catalog migrate -f config/samples/olm-v0/catalogsource.yaml
   kubectl catalog migrate --from-cluster --all-namespaces
-  kubectl catalog migrate --from-cluster -n olm | kubectl apply -f -`,
-		Args: cobra.NoArgs,
+  kubectl catalog migrate --from-cluster -n olm | kubectl apply -f -
+  kubectl catalog migrate sample --to clustercatalog --name sample-v1
+  kubectl catalog migrate clustercatalog/operatorhubio --to catalogsource --same-name | kubectl apply -f -`,
+		ValidArgsFunction: lookup.CompleteCatalogs(s),
 	}
+	var convert convertRequest
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&req.files, "filename", "f", nil, "`file` with CatalogSources, as YAML or JSON; -: standard input; can be repeated")
 	flags.BoolVar(&req.fromCluster, "from-cluster", false, "read the CatalogSources of the cluster, in the namespace of --namespace")
 	flags.BoolVarP(&req.allNamespaces, "all-namespaces", "A", false, "with --from-cluster: in all namespaces")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	flags.StringVar(&convert.to, "to", "", "`kind` to convert to: clustercatalog or catalogsource")
+	flags.StringVar(&convert.name, "name", "", "`name` of the new object")
+	flags.BoolVar(&convert.sameName, "same-name", false, "give the new object the name of the old one, which keeps the name until it is removed")
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if convert.names = names; len(names) > 0 || cmd.Flags().Changed("to") {
+			if req.fromCluster || len(req.files) > 0 {
+				return exit.Usagef("specify catalogs and --to, or --filename or --from-cluster, not both")
+			}
+			return convertCatalogs(cmd.Context(), s, convert)
+		}
 		found, err := req.read(cmd.Context(), s)
 		if err != nil {
 			return err
@@ -64,7 +82,7 @@ CatalogSources that cannot be converted are listed after all others, with exit c
 func (r migrateRequest) read(ctx context.Context, s *session.Session) ([]unstructured.Unstructured, error) {
 	switch {
 	case r.fromCluster == (len(r.files) > 0):
-		return nil, exit.Usagef("specify --filename FILE or --from-cluster")
+		return nil, exit.Usagef("specify --filename FILE or --from-cluster, or catalogs and --to KIND")
 	case r.fromCluster:
 		return readCluster(ctx, s, r.allNamespaces)
 	case r.allNamespaces:

@@ -18,11 +18,11 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // Commands returns the commands of the package.
@@ -40,7 +40,7 @@ type selection struct {
 }
 
 // find reads all catalogs of the selection before the first is changed.
-func (sel selection) find(ctx context.Context, s *session.Session) ([]v1beta1.CatalogSource, error) {
+func (sel selection) find(ctx context.Context, s *session.Session) ([]status.Catalog, error) {
 	switch {
 	case sel.all && len(sel.names) > 0:
 		return nil, exit.Usagef("specify catalogs or --all, not both")
@@ -100,17 +100,17 @@ func (ch *change) printer(operation string) (printers.ResourcePrinter, error) {
 }
 
 // print prints the object, or its name and what was done: "catalogsource.catalogd.operatorframework.io/sample suspended".
-func (ch *change) print(to *output.Terminal, c *v1beta1.CatalogSource, operation string) error {
+func (ch *change) print(to *output.Terminal, c *status.Catalog, operation string) error {
 	printer, err := ch.printer(operation)
 	if err != nil {
 		return err
 	}
-	return printer.PrintObj(c, to)
+	return printer.PrintObj(c.Object, to)
 }
 
 // patch sets only the given fields of a catalog, so that the others keep their owners. null removes a field. With a UID among them, the API
 // server refuses the patch if the catalog was recreated.
-func (ch *change) patch(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource, fields map[string]any) error {
+func (ch *change) patch(ctx context.Context, s *session.Session, c *status.Catalog, fields map[string]any) error {
 	data, err := json.Marshal(fields)
 	if err != nil {
 		return err
@@ -123,8 +123,8 @@ func (ch *change) patch(ctx context.Context, s *session.Session, c *v1beta1.Cata
 	if err != nil {
 		return err
 	}
-	name := c.Name
-	return session.CatalogError(api.Patch(ctx, c, client.RawPatch(types.MergePatchType, data), opts...), name)
+	err = api.Patch(ctx, c.Object, client.RawPatch(types.MergePatchType, data), opts...)
+	return session.CatalogError(err, c.Arg())
 }
 
 // confirm asks the user a question on the terminal. Without one, it returns a usage error.
@@ -155,8 +155,9 @@ func newSuspendCommand(s *session.Session) *cobra.Command {
 	return addSuspension(s, true, &cobra.Command{
 		Use:   "suspend NAME...",
 		Short: "Stop polling catalogs",
-		Long: `Stop polling catalogs by setting spec.suspend. Served content stays served. A replica that lacks the
-current digest still unpacks it.`,
+		Long: `Stop polling catalogs: set spec.suspend of a CatalogSource, or the annotation
+catalogd.operatorframework.io/suspend of a ClusterCatalog. Served content stays served. A replica
+that lacks the current digest still unpacks it.`,
 		Example: `  kubectl catalog suspend sample
   kubectl catalog suspend --all`,
 	})
@@ -196,16 +197,14 @@ func addSuspension(s *session.Session, suspend bool, cmd *cobra.Command) *cobra.
 	return cmd
 }
 
-// setSuspend sets spec.suspend and returns what was done.
-func setSuspend(ctx context.Context, s *session.Session, ch *change, c *v1beta1.CatalogSource, suspend bool) (string, error) {
-	done, field := "suspended", any(true)
+// setSuspend suspends or resumes a catalog and returns what was done.
+func setSuspend(ctx context.Context, s *session.Session, ch *change, c *status.Catalog, suspend bool) (string, error) {
+	done := "suspended"
 	if !suspend {
-		done, field = "resumed", nil // false is the default and needs no owner
+		done = "resumed"
 	}
 	if c.Spec.Suspend == suspend {
 		return "already " + done, nil
 	}
-	return done, ch.patch(ctx, s, c, map[string]any{
-		"metadata": map[string]any{"uid": c.UID}, "spec": map[string]any{"suspend": field},
-	})
+	return done, ch.patch(ctx, s, c, c.Suspension(suspend))
 }

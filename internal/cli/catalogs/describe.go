@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -54,7 +55,7 @@ Information that you may not read is omitted.`,
 
 // A description is the result of describe.
 type description struct {
-	catalog *v1beta1.CatalogSource
+	catalog *status.Catalog
 	now     time.Time
 	verdict verdict
 	fields  [][2]string
@@ -70,8 +71,10 @@ func describe(ctx context.Context, s *session.Session, name string) (*descriptio
 		return nil, err
 	}
 	namespace := s.DaemonNamespace(ctx)
+	served, _ := readServed(ctx, s) // other requests to the same service report its errors
+	addContent(c, served[c.Name])
 	d := &description{catalog: c, now: time.Now(), verdict: newVerdict(c, namespace)}
-	d.fields = d.readFields(ctx, s, namespace)
+	d.fields = d.readFields(ctx, s, namespace, served[c.Name])
 	d.invalid, err = lookup.Invalid(ctx, s, c)
 	if err != nil {
 		s.Stderr.Warnf("showing %d of %d invalid packages: %v", len(d.invalid), c.Status.Content.InvalidPackageCount, err)
@@ -97,7 +100,7 @@ func (d *description) print(to *output.Terminal) error {
 
 func (d *description) printVerdict(to *output.Terminal) error {
 	v := d.verdict
-	text := fmt.Sprintf("Catalog %q %s.", d.catalog.Name, to.Paint(v.style, v.text))
+	text := fmt.Sprintf("%s %q %s.", title(d.catalog), d.catalog.Name, to.Paint(v.style, v.text))
 	if _, err := fmt.Fprintln(to, strings.Join(to.Wrap(text, 0), "\n")); err != nil {
 		return err
 	}
@@ -107,6 +110,14 @@ func (d *description) printVerdict(to *output.Terminal) error {
 	}
 	return to.Fields(2, [2]string{"Since", since}, [2]string{"Message", output.Line(v.message)},
 		[2]string{"Remedy", output.Line(v.remedy)})
+}
+
+// title returns what a catalog is called: ClusterCatalogs by their kind.
+func title(c *status.Catalog) string {
+	if c.Kind == status.ClusterCatalog {
+		return string(c.Kind)
+	}
+	return "Catalog"
 }
 
 // ago returns the time since t. The cluster's clock may be ahead of ours.
@@ -119,13 +130,12 @@ func (d *description) printFields(to *output.Terminal) error {
 	return to.Fields(0, d.fields...)
 }
 
-func (d *description) readFields(ctx context.Context, s *session.Session, namespace string) [][2]string {
+func (d *description) readFields(ctx context.Context, s *session.Session, namespace string, served servedCatalog) [][2]string {
 	c := d.catalog
 	directory := ""
 	if c.Spec.ExtractContent != nil {
 		directory = c.Spec.ExtractContent.ConfigDir
 	}
-	polls, _ := readPolls(ctx, s) // other requests to the same service report its errors
 	fields := [][2]string{
 		{"Display name", output.Line(c.Spec.DisplayName)},
 		{"Publisher", output.Line(c.Spec.Publisher)},
@@ -137,21 +147,22 @@ func (d *description) readFields(ctx context.Context, s *session.Session, namesp
 		{"Directory", output.Line(directory)},
 		{"Progress", progressText(c)},
 		{"Priority", fmt.Sprint(c.Spec.Priority)},
-		{"Polling", d.polling(polls[c.Name])},
+		{"Polling", d.polling(served)},
 		{"Registry access", accessText(ctx, s, c, namespace)},
+		{"OLM v1", offerText(c)},
 	}
 	fields = append(fields, d.contentFields(ctx, s)...)
 	return append(fields, [2]string{"Created", d.ago(c.CreationTimestamp.Time)})
 }
 
-func labelsText(c *v1beta1.CatalogSource) string {
+func labelsText(c *status.Catalog) string {
 	if len(c.Labels) == 0 {
 		return ""
 	}
 	return strings.ReplaceAll(labels.FormatLabels(c.Labels), ",", ", ")
 }
 
-func progressText(c *v1beta1.CatalogSource) string {
+func progressText(c *status.Catalog) string {
 	if c.Status.Progress == nil {
 		return ""
 	}
@@ -160,7 +171,7 @@ func progressText(c *v1beta1.CatalogSource) string {
 }
 
 // polling returns the schedule and the times of the last and the next poll.
-func (d *description) polling(polled pollTimes) string {
+func (d *description) polling(polled servedCatalog) string {
 	text := scheduleText(d.catalog)
 	if !polled.LastPoll.IsZero() {
 		text += "; last " + d.ago(polled.LastPoll)
@@ -195,8 +206,20 @@ func (d *description) contentFields(ctx context.Context, s *session.Session) [][
 	return fields
 }
 
+// offerText returns whether a CatalogSource is offered to OLM v1.
+func offerText(c *status.Catalog) string {
+	synced := status.Condition(c, v1beta1.ClusterCatalogSyncedCondition)
+	switch {
+	case !c.Spec.OLMv1:
+		return ""
+	case synced.Status == metav1.ConditionTrue:
+		return "offered as ClusterCatalog " + c.Name
+	}
+	return "not offered: " + cmp.Or(output.Line(synced.Message), "catalogd has not reconciled it yet")
+}
+
 // accessText returns the settings for the registry, and whether the referenced objects exist.
-func accessText(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource, namespace string) string {
+func accessText(ctx context.Context, s *session.Session, c *status.Catalog, namespace string) string {
 	var lines []string
 	for _, r := range references(c) {
 		text := "exists"
@@ -227,7 +250,7 @@ func (d *description) printConditions(to *output.Terminal) error {
 		{Name: "type"}, {Name: "status", Style: statusStyle}, {Name: "reason"}, {Name: "since", Drop: 1, Right: true},
 		{Name: "message", Least: 20, Drop: 2},
 	}}
-	for _, c := range d.catalog.Status.Conditions {
+	for _, c := range d.catalog.Conditions {
 		table.Rows = append(table.Rows, []string{
 			c.Type, string(c.Status), c.Reason, d.ago(c.LastTransitionTime.Time), status.Brief(c.Message),
 		})

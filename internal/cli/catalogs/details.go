@@ -15,20 +15,20 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // maxEvents is how many events are shown.
 const maxEvents = 10
 
 // lastEvents returns the last events of a catalog. Those of a cluster-scoped object are in the namespace default.
-func lastEvents(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource) ([]eventsv1.Event, error) {
+func lastEvents(ctx context.Context, s *session.Session, c *status.Catalog) ([]eventsv1.Event, error) {
 	var list eventsv1.EventList
-	about := fmt.Sprintf("regarding.kind=CatalogSource,regarding.name=%s,regarding.uid=%s", c.Name, c.UID)
+	about := fmt.Sprintf("regarding.kind=%s,regarding.name=%s,regarding.uid=%s", c.Kind, c.Name, c.UID)
 	opts := &client.ListOptions{Namespace: metav1.NamespaceDefault, Raw: &metav1.ListOptions{FieldSelector: about}}
 	if err := s.List(ctx, &list, opts); err != nil {
 		return nil, err
@@ -115,13 +115,13 @@ type sizedPackage struct {
 }
 
 // largestPackages returns the largest packages of a served catalog, the largest first.
-func largestPackages(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource) ([]sizedPackage, error) {
+func largestPackages(ctx context.Context, s *session.Session, c *status.Catalog) ([]sizedPackage, error) {
 	if c.Status.URLs == nil {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookup.InvalidTime)
 	defer cancel()
-	sized, err := packageSizes(ctx, s, c.Name)
+	sized, err := packageSizes(ctx, s, c)
 	slices.SortFunc(sized, func(a, b sizedPackage) int {
 		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
 	})
@@ -137,8 +137,8 @@ func (d *description) printLargest(to *output.Terminal) error {
 }
 
 // packageSizes reads the sizes of all bundles: the first hundred of a package with the package, all of them if there are more.
-func packageSizes(ctx context.Context, s *session.Session, catalog string) ([]sizedPackage, error) {
-	service, err := lookup.Service(ctx, s, catalog)
+func packageSizes(ctx context.Context, s *session.Session, c *status.Catalog) ([]sizedPackage, error) {
+	service, err := lookup.ServiceOf(s, c)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func packageSizes(ctx context.Context, s *session.Session, catalog string) ([]si
 		nodes { name bundles(first: 100) { totalCount nodes { size } } } pageInfo { hasNextPage endCursor } } }`
 	const bundles = `query($package: String, $after: String) { bundles(filter: {package: $package}, first: 100, after: $after) {
 		nodes { size } pageInfo { hasNextPage endCursor } } }`
-	found, err := content.All[pkg](ctx, service, catalog, "", packages, nil)
+	found, err := content.All[pkg](ctx, service, c.Name, "", packages, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func packageSizes(ctx context.Context, s *session.Session, catalog string) ([]si
 	for _, p := range found {
 		if p.Bundles.TotalCount > len(p.Bundles.Nodes) {
 			of := map[string]any{"package": p.Name}
-			if p.Bundles.Nodes, err = content.All[bundle](ctx, service, catalog, "", bundles, of); err != nil {
+			if p.Bundles.Nodes, err = content.All[bundle](ctx, service, c.Name, "", bundles, of); err != nil {
 				return nil, err
 			}
 		}

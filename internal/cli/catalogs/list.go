@@ -26,9 +26,10 @@ import (
 )
 
 // columns returns the columns of a list. If all catalogs are ready, it needs no reasons.
-func columns(allReady bool) []output.Column {
-	return []output.Column{
+func columns(allReady, kinds bool) []output.Column {
+	all := []output.Column{
 		{Name: "name"},
+		{Name: "kind", Drop: 6},
 		{Name: "image", Least: 20, Drop: 4},
 		{Name: "digest", Drop: 1},
 		{Name: "packages", Drop: 5, Right: true},
@@ -39,6 +40,10 @@ func columns(allReady bool) []output.Column {
 		{Name: "priority", Wide: true, Right: true},
 		{Name: "status", Wide: true},
 	}
+	if !kinds {
+		all = slices.Delete(all, 1, 2)
+	}
+	return all
 }
 
 var statusStyle = output.ByValue(map[string]output.Style{
@@ -78,7 +83,7 @@ func newListCommand(s *session.Session) *cobra.Command {
 		if err := req.validate(); err != nil {
 			return err
 		}
-		rows := &rowReader{session: s, polls: format.IsTable(), sortBy: req.sortBy}
+		rows := &rowReader{session: s, table: format.IsTable(), sortBy: req.sortBy}
 		if req.watch {
 			return watchList(cmd.Context(), rows, req, format)
 		}
@@ -104,7 +109,7 @@ func (r listRequest) validate() error {
 }
 
 // list returns the catalogs of a request, and the error of names that do not exist.
-func list(ctx context.Context, s *session.Session, req listRequest) (catalogs []v1beta1.CatalogSource, missing, err error) {
+func list(ctx context.Context, s *session.Session, req listRequest) (catalogs []status.Catalog, missing, err error) {
 	if len(req.names) == 0 {
 		catalogs, err = s.Select(ctx, req.selector, req.fields)
 		return catalogs, nil, err
@@ -121,33 +126,43 @@ func printNone(ctx context.Context, s *session.Session, req listRequest) error {
 	return lookup.Nothing(ctx, s, text)
 }
 
-func printList(ctx context.Context, rows *rowReader, catalogs []v1beta1.CatalogSource, req listRequest, format *output.Format) error {
+func printList(ctx context.Context, rows *rowReader, catalogs []status.Catalog, req listRequest, format *output.Format) error {
+	rows.kinds = haveBothKinds(catalogs)
 	found, err := rows.read(ctx, catalogs)
 	if err != nil {
 		return err
 	}
-	allReady := !slices.ContainsFunc(catalogs, func(c v1beta1.CatalogSource) bool { return !status.IsReady(&c) })
-	return format.Print(rows.session.Stdout, columns(allReady), found, len(req.names) == 1)
+	allReady := !slices.ContainsFunc(catalogs, func(c status.Catalog) bool { return !status.IsReady(&c) })
+	return format.Print(rows.session.Stdout, columns(allReady, rows.kinds), found, len(req.names) == 1)
+}
+
+func haveBothKinds(catalogs []status.Catalog) bool {
+	return slices.ContainsFunc(catalogs, func(c status.Catalog) bool { return c.Kind != catalogs[0].Kind })
 }
 
 // watchList prints the list, and then every change. A deleted catalog has a last row, as in kubectl get --watch.
 func watchList(ctx context.Context, rows *rowReader, req listRequest, format *output.Format) error {
 	s := rows.session
-	for _, name := range req.names {
-		if _, err := lookup.Catalog(ctx, s, name); err != nil {
-			return err
-		}
-	}
-	write, err := format.Stream(s.Stdout, columns(false))
+	named, err := lookup.Catalogs(ctx, s, req.names)
 	if err != nil {
 		return err
 	}
-	var pending []v1beta1.CatalogSource // the first list is printed as a whole, so that its columns fit
+	var write func([]output.Row) error
+	var pending []status.Catalog // the first list is printed as a whole, so that its columns fit
 	listed := false
-	flush := func() error {
-		found, err := rows.read(ctx, pending)
-		pending, listed = nil, true
-		if err != nil || len(found) == 0 {
+	flush := func() (err error) {
+		now := pending
+		if pending, listed = nil, true; len(now) == 0 {
+			return nil
+		}
+		if write == nil {
+			rows.kinds = haveBothKinds(now)
+			if write, err = format.Stream(s.Stdout, columns(false, rows.kinds)); err != nil {
+				return err
+			}
+		}
+		found, err := rows.read(ctx, now)
+		if err != nil {
 			return err
 		}
 		return write(found)
@@ -155,8 +170,8 @@ func watchList(ctx context.Context, rows *rowReader, req listRequest, format *ou
 	f := &follow.Catalogs{
 		Client: s.Client, List: metav1.ListOptions{LabelSelector: req.selector, FieldSelector: req.fields}, Synced: flush,
 	}
-	f.Each = func(_ watch.EventType, c *v1beta1.CatalogSource) error {
-		if len(req.names) > 0 && !slices.Contains(req.names, c.Name) {
+	f.Each = func(_ watch.EventType, c *status.Catalog) error {
+		if len(named) > 0 && !slices.ContainsFunc(named, func(n status.Catalog) bool { return n.Kind == c.Kind && n.Name == c.Name }) {
 			return nil
 		}
 		pending = append(pending, *c)
@@ -172,25 +187,28 @@ func watchList(ctx context.Context, rows *rowReader, req listRequest, format *ou
 	return err
 }
 
-// pollTimes come from the content service: the API server does not know them.
-type pollTimes struct {
-	Name     string
-	LastPoll time.Time
-	NextPoll time.Time
+// A servedCatalog is what the content service knows of a catalog: the times of polls, and the numbers that the status of a ClusterCatalog
+// lacks.
+type servedCatalog struct {
+	Name, Digest                       string
+	LastPoll, NextPoll                 time.Time
+	Packages, Channels, Bundles, Blobs int32
+	Bytes                              int64
+	InvalidPackages                    int32
 }
 
-// readPolls returns when catalogs are polled, by name. Users who may not read the content get nothing, and no error.
-func readPolls(ctx context.Context, s *session.Session) (map[string]pollTimes, error) {
+// readServed returns what the content services know of catalogs, by name. Users who may not read the content get nothing, and no error.
+func readServed(ctx context.Context, s *session.Session) (map[string]servedCatalog, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	services, err := s.Services(ctx)
 	if err != nil {
 		return nil, err
 	}
-	times := map[string]pollTimes{}
+	served := map[string]servedCatalog{}
 	var failed []error
 	for _, service := range services {
-		var answer struct{ Catalogs []pollTimes }
+		var answer struct{ Catalogs []servedCatalog }
 		if err := service.JSON(ctx, "/catalogs", nil, &answer); err != nil {
 			if !content.IsRefused(err) {
 				failed = append(failed, err)
@@ -198,25 +216,37 @@ func readPolls(ctx context.Context, s *session.Session) (map[string]pollTimes, e
 			continue
 		}
 		for _, c := range answer.Catalogs {
-			times[c.Name] = c
+			served[c.Name] = c
 		}
 	}
-	return times, errors.Join(failed...)
+	return served, errors.Join(failed...)
 }
 
-// A rowReader makes rows of catalogs. It warns once if poll times are unknown.
+// addContent adds the numbers of the served content to the status of a catalog that lacks them.
+func addContent(c *status.Catalog, served servedCatalog) {
+	if c.Status.Content != nil || served.Digest == "" || served.Digest != c.Status.Digest {
+		return
+	}
+	c.Status.Content = &v1beta1.CatalogContent{
+		Packages: served.Packages, Channels: served.Channels, Bundles: served.Bundles, Blobs: served.Blobs, Bytes: served.Bytes,
+		InvalidPackageCount: served.InvalidPackages,
+	}
+}
+
+// A rowReader makes rows of catalogs. It warns once if the content services do not answer.
 type rowReader struct {
 	session *session.Session
-	polls   bool   // whether rows show poll times
+	table   bool   // whether rows have cells
+	kinds   bool   // whether these have the kind
 	sortBy  string // a JSONPath; empty: as read
 	warned  bool
 }
 
-func (r *rowReader) read(ctx context.Context, catalogs []v1beta1.CatalogSource) ([]output.Row, error) {
-	var polls map[string]pollTimes
-	if r.polls && len(catalogs) > 0 {
+func (r *rowReader) read(ctx context.Context, catalogs []status.Catalog) ([]output.Row, error) {
+	var served map[string]servedCatalog
+	if r.table && len(catalogs) > 0 {
 		var err error
-		if polls, err = readPolls(ctx, r.session); err != nil && ctx.Err() == nil && !r.warned {
+		if served, err = readServed(ctx, r.session); err != nil && ctx.Err() == nil && !r.warned {
 			r.warned = true
 			r.session.Stderr.Warnf("poll times are unknown: %v", err)
 		}
@@ -224,8 +254,8 @@ func (r *rowReader) read(ctx context.Context, catalogs []v1beta1.CatalogSource) 
 	rows := make([]output.Row, len(catalogs))
 	for i := range catalogs {
 		c := &catalogs[i]
-		c.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSource"))
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
+		c.Object.GetObjectKind().SetGroupVersionKind(c.Kind.GVK())
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Object)
 		if err != nil {
 			return nil, err
 		}
@@ -233,14 +263,21 @@ func (r *rowReader) read(ctx context.Context, catalogs []v1beta1.CatalogSource) 
 		if err := unstructured.SetNestedField(object, int64(c.Spec.Priority), "spec", "priority"); err != nil {
 			return nil, err
 		}
-		rows[i] = output.Row{
-			Cells: cells(c, polls[c.Name], time.Now()), Object: &unstructured.Unstructured{Object: object},
+		known := served[c.Name]
+		if c.Shared && c.Status.URLs == nil {
+			known = servedCatalog{} // the other's
 		}
+		addContent(c, known)
+		cells := cells(c, known, time.Now())
+		if r.kinds {
+			cells = slices.Insert(cells, 1, string(c.Kind))
+		}
+		rows[i] = output.Row{Cells: cells, Object: &unstructured.Unstructured{Object: object}}
 	}
 	return rows, output.Sort(rows, r.sortBy)
 }
 
-func cells(c *v1beta1.CatalogSource, polled pollTimes, now time.Time) []string {
+func cells(c *status.Catalog, polled servedCatalog, now time.Time) []string {
 	packages, changed, reason := "", "", ""
 	if c.Status.Content != nil {
 		packages = fmt.Sprint(c.Status.Content.Packages)
@@ -261,12 +298,12 @@ func cells(c *v1beta1.CatalogSource, polled pollTimes, now time.Time) []string {
 	}
 }
 
-func nextPoll(c *v1beta1.CatalogSource, polled pollTimes, now time.Time) string {
+func nextPoll(c *status.Catalog, polled servedCatalog, now time.Time) string {
 	isRetried := status.Condition(c, v1beta1.ProgressingCondition).Reason == v1beta1.RetryingReason
 	switch {
 	case c.Spec.Suspend:
 		return "suspended"
-	case strings.Contains(status.Image(c), "@") && !isRetried:
+	case (c.Once || strings.Contains(status.Image(c), "@")) && !isRetried:
 		return "never"
 	case polled.NextPoll.IsZero():
 		return ""

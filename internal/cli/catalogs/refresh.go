@@ -93,20 +93,23 @@ func refresh(ctx context.Context, s *session.Session, ch *change, req refreshReq
 }
 
 // canPoll returns an error if catalogd does not poll a catalog.
-func canPoll(c *v1beta1.CatalogSource) error {
+func canPoll(c *status.Catalog) error {
+	ready := status.Ready(c)
 	switch {
+	case ready.Reason == v1beta1.NameTakenReason:
+		return fmt.Errorf("catalog %q is not polled: %s", c.Arg(), ready.Message)
 	case c.Spec.Availability == v1beta1.AvailabilityUnavailable:
-		return fmt.Errorf("catalog %q is unavailable and not polled: set spec.availability to Available (kubectl edit catalogsource %s)",
-			c.Name, c.Name)
+		return fmt.Errorf("catalog %q is unavailable and not polled: set spec.%s to Available (kubectl edit %s)",
+			c.Arg(), c.AvailabilityField(), c.Ref())
 	case c.Spec.Suspend:
-		return fmt.Errorf("catalog %q is suspended and not polled: kubectl catalog resume %s", c.Name, c.Name)
+		return fmt.Errorf("catalog %q is suspended and not polled: kubectl catalog resume %s", c.Arg(), c.Arg())
 	}
 	return nil
 }
 
 // A poll is the requested poll of one catalog.
 type poll struct {
-	catalog  *v1beta1.CatalogSource
+	catalog  *status.Catalog
 	request  string // the annotation
 	previous string // its previous value
 	digest   string // served before
@@ -114,7 +117,7 @@ type poll struct {
 }
 
 // requestPoll sets the annotation that requests a poll to a new value.
-func requestPoll(ctx context.Context, s *session.Session, ch *change, c *v1beta1.CatalogSource, readVersion bool) (poll, error) {
+func requestPoll(ctx context.Context, s *session.Session, ch *change, c *status.Catalog, readVersion bool) (poll, error) {
 	p := poll{
 		catalog:  c,
 		request:  time.Now().UTC().Format(time.RFC3339Nano),
@@ -136,10 +139,10 @@ func requestPoll(ctx context.Context, s *session.Session, ch *change, c *v1beta1
 }
 
 // wait waits until the poll is complete.
-func (p poll) wait(ctx context.Context, s *session.Session, timeout time.Duration) (*v1beta1.CatalogSource, error) {
-	name := p.catalog.Name
+func (p poll) wait(ctx context.Context, s *session.Session, timeout time.Duration) (*status.Catalog, error) {
+	name := p.catalog.Arg()
 	return wait(ctx, s, waitRequest{
-		name: name, uid: p.catalog.UID, timeout: timeout, goal: "refreshed", check: p.progress,
+		kind: p.catalog.Kind, name: p.catalog.Name, uid: p.catalog.UID, timeout: timeout, goal: "refreshed", check: p.progress,
 		continues: "catalogd continues the poll: kubectl catalog describe " + name + " shows its state",
 	})
 }
@@ -153,7 +156,7 @@ func (p poll) named(err error) error {
 }
 
 // progress returns the progress of the poll. A failed attempt is an error.
-func (p poll) progress(c *v1beta1.CatalogSource) progress {
+func (p poll) progress(c *status.Catalog) progress {
 	if c == nil || c.DeletionTimestamp != nil {
 		return readiness(c)
 	}
@@ -174,7 +177,7 @@ func (p poll) progress(c *v1beta1.CatalogSource) progress {
 }
 
 // isAnswered reports whether catalogd polled for this request, or for one that replaced it.
-func (p poll) isAnswered(c *v1beta1.CatalogSource) bool {
+func (p poll) isAnswered(c *status.Catalog) bool {
 	latest := c.Annotations[v1beta1.PollRequestedAnnotation]
 	return c.Status.Poll != nil &&
 		(c.Status.Poll.Requested == p.request || c.Status.Poll.Requested == latest && latest != p.previous)
@@ -184,7 +187,7 @@ func (p poll) isAnswered(c *v1beta1.CatalogSource) bool {
 func (p poll) firstEvent(ctx context.Context, s *session.Session, wanted func(content.Event) bool) (found content.Event, err error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTime)
 	defer cancel()
-	service, err := lookup.Service(ctx, s, p.catalog.Name)
+	service, err := lookup.ServiceOf(s, p.catalog)
 	if err != nil {
 		return found, err
 	}
@@ -205,7 +208,7 @@ func (p poll) firstEvent(ctx context.Context, s *session.Session, wanted func(co
 }
 
 // printUpdate prints what a poll changed. Users who may not read the content see the digests only.
-func printUpdate(ctx context.Context, s *session.Session, p poll, after *v1beta1.CatalogSource) error {
+func printUpdate(ctx context.Context, s *session.Session, p poll, after *status.Catalog) error {
 	from, to := output.ShortDigest(p.digest), output.ShortDigest(after.Status.Digest)
 	if p.digest == after.Status.Digest {
 		_, err := fmt.Fprintf(s.Stdout, "catalog %q is unchanged: %s\n", after.Name, from)
@@ -229,10 +232,10 @@ func printUpdate(ctx context.Context, s *session.Session, p poll, after *v1beta1
 	if err != nil {
 		s.Stderr.Warnf("the list of invalid packages of catalog %q is incomplete: %v", after.Name, err)
 	}
-	if _, err := fmt.Fprint(s.Stdout, changesText(s.Stdout, after.Name, *event.Changes, invalid)); err != nil {
+	if _, err := fmt.Fprint(s.Stdout, changesText(s.Stdout, p.catalog.Arg(), *event.Changes, invalid)); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stderr, "for details within 15 minutes: kubectl catalog diff %s@%s %[1]s\n", after.Name, p.version)
+	fmt.Fprintf(s.Stderr, "for details within 15 minutes: kubectl catalog diff %s@%s %[1]s\n", p.catalog.Arg(), p.version)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 func TestRefreshProgress(t *testing.T) {
@@ -33,7 +34,7 @@ func TestRefreshProgress(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &v1beta1.CatalogSource{}
+			c := &status.Catalog{}
 			c.Annotations = map[string]string{v1beta1.PollRequestedAnnotation: "2"}
 			if tt.asked != "" {
 				c.Annotations[v1beta1.PollRequestedAnnotation] = tt.asked
@@ -75,7 +76,7 @@ func TestRefreshPrintsChanges(t *testing.T) {
 }
 
 func TestRefreshErrorNamesCatalogOnce(t *testing.T) {
-	var c v1beta1.CatalogSource
+	var c status.Catalog
 	c.Name = "mine"
 	r := poll{catalog: &c}
 	if got := r.named(waitRequest{name: "mine", goal: "refreshed"}.timedOut(progress{})).Error(); strings.Count(got, "mine") != 1 ||
@@ -88,9 +89,9 @@ func TestRefreshErrorNamesCatalogOnce(t *testing.T) {
 }
 
 func TestRefreshDoesNotWaitForSuspendedCatalog(t *testing.T) {
-	var suspended, unavailable v1beta1.CatalogSource
+	var suspended, unavailable status.Catalog
 	suspended.Spec.Suspend, unavailable.Spec.Availability = true, v1beta1.AvailabilityUnavailable
-	for want, c := range map[string]v1beta1.CatalogSource{"is suspended": suspended, "is unavailable": unavailable} {
+	for want, c := range map[string]status.Catalog{"is suspended": suspended, "is unavailable": unavailable} {
 		if got := (poll{request: "now"}).progress(&c); got.err == nil || !strings.Contains(got.err.Error(), want) {
 			t.Errorf("%s: %+v", want, got)
 		}

@@ -1,6 +1,7 @@
 package catalogs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,11 +13,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // A removeRequest names the catalogs to remove.
@@ -32,10 +33,11 @@ func newRemoveCommand(s *session.Session) *cobra.Command {
 		Use:     "remove NAME...",
 		Aliases: []string{"rm", "delete"},
 		Short:   "Remove catalogs with their packages and their content",
-		Long: `Remove catalogs: delete their CatalogSources, and with them their OperatorPackages and their
-content. Installed operators stay.
+		Long: `Remove catalogs: delete their CatalogSources or ClusterCatalogs, and with them their
+OperatorPackages and their content. Installed operators stay.
 
-To stop serving a catalog and keep its settings, set its spec.availability to Unavailable.`,
+To stop serving a catalog and keep its settings, set spec.availability of a CatalogSource, or
+spec.availabilityMode of a ClusterCatalog, to Unavailable.`,
 		Example: `  kubectl catalog remove sample --dry-run=server
   kubectl catalog remove old older --yes`,
 	}
@@ -85,7 +87,7 @@ func remove(ctx context.Context, s *session.Session, ch *change, req removeReque
 	return nil
 }
 
-func removeOne(ctx context.Context, s *session.Session, ch *change, c *v1beta1.CatalogSource, ignoreNotFound bool) error {
+func removeOne(ctx context.Context, s *session.Session, ch *change, c *status.Catalog, ignoreNotFound bool) error {
 	api, err := s.Client()
 	if err != nil {
 		return err
@@ -93,9 +95,9 @@ func removeOne(ctx context.Context, s *session.Session, ch *change, c *v1beta1.C
 	same := client.Preconditions{UID: ptr.To(c.UID)} // not one that was recreated during the confirmation
 	switch ch.dryRun {
 	case cmdutil.DryRunNone:
-		err = api.Delete(ctx, c, same)
+		err = api.Delete(ctx, c.Object, same)
 	case cmdutil.DryRunServer:
-		err = api.Delete(ctx, c, same, client.DryRunAll)
+		err = api.Delete(ctx, c.Object, same, client.DryRunAll)
 	}
 	switch {
 	case apierrors.IsConflict(err):
@@ -109,8 +111,8 @@ func removeOne(ctx context.Context, s *session.Session, ch *change, c *v1beta1.C
 	return ch.print(s.Stdout, c, "removed")
 }
 
-func waitDeleted(ctx context.Context, s *session.Session, ch *change, was *v1beta1.CatalogSource, timeout time.Duration) error {
-	check := func(c *v1beta1.CatalogSource) progress {
+func waitDeleted(ctx context.Context, s *session.Session, ch *change, was *status.Catalog, timeout time.Duration) error {
+	check := func(c *status.Catalog) progress {
 		if c == nil || c.UID != was.UID {
 			return progress{done: true}
 		}
@@ -121,7 +123,7 @@ func waitDeleted(ctx context.Context, s *session.Session, ch *change, was *v1bet
 		}
 	}
 	_, err := wait(ctx, s, waitRequest{
-		name: was.Name, timeout: timeout, goal: "deleted", check: check, continues: "catalogd continues the deletion",
+		kind: was.Kind, name: was.Name, timeout: timeout, goal: "deleted", check: check, continues: "catalogd continues the deletion",
 	})
 	if err == nil && ch.isText() {
 		fmt.Fprintf(s.Stdout, "catalog %q deleted\n", was.Name)
@@ -130,16 +132,20 @@ func waitDeleted(ctx context.Context, s *session.Session, ch *change, was *v1bet
 }
 
 // question returns the question whether to remove catalogs.
-func question(catalogs []v1beta1.CatalogSource) string {
+func question(catalogs []status.Catalog) string {
 	names, packages, noun := make([]string, len(catalogs)), 0, "catalog"
+	text := ""
 	for i, c := range catalogs {
-		names[i] = fmt.Sprintf("%q", c.Name)
+		names[i] = fmt.Sprintf("%q", c.Arg())
 		if c.Status.Content != nil {
 			packages += int(c.Status.Content.Packages)
+		} else if c.Status.URLs != nil {
+			text = "all of their packages" // a ClusterCatalog has no number
 		}
 		if i > 0 {
 			noun = "catalogs"
 		}
 	}
-	return fmt.Sprintf("Remove %s %s with %s?", noun, strings.Join(names, ", "), output.Counted(packages, "package", "packages"))
+	return fmt.Sprintf("Remove %s %s with %s?", noun, strings.Join(names, ", "),
+		cmp.Or(text, output.Counted(packages, "package", "packages")))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // specFlags are the flags for the spec of a CatalogSource. The API server validates their values.
@@ -65,6 +66,8 @@ var fieldsAsFlags = strings.NewReplacer(
 	"spec.registry.pullSecrets", "--pull-secret", "spec.registry.caBundle", "--ca-bundle",
 	"spec.registry.mirrors", "--mirror", "spec.registry.clientCertificate", "--client-certificate-secret",
 	"spec.registry.proxy", "--proxy-secret",
+	"spec.registry", "the flags for the registry, such as --pull-secret and --ca-bundle", "spec.extractContent", "--config-dir",
+	"spec.source.image.ref", "IMAGE", "spec.source.image.pollIntervalMinutes", "--interval",
 )
 
 // source returns the CatalogSource of the given flags, and leaves the other fields to the API server.
@@ -136,7 +139,7 @@ type reference struct {
 }
 
 // references returns the objects that a catalog names.
-func references(c *v1beta1.CatalogSource) []reference {
+func references(c *status.Catalog) []reference {
 	access := c.Spec.Registry
 	if access == nil {
 		return nil
@@ -171,7 +174,7 @@ func lookUp(ctx context.Context, s *session.Session, namespace string, r referen
 }
 
 // warnOfMissing warns of objects that a new catalog names and that do not exist. catalogd waits for them.
-func warnOfMissing(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource, createsBundle bool) {
+func warnOfMissing(ctx context.Context, s *session.Session, c *status.Catalog, createsBundle bool) {
 	all := references(c)
 	if len(all) == 0 {
 		return
@@ -194,10 +197,9 @@ type caBundle struct {
 	existed bool // with the same content, for example after an interrupted attempt
 }
 
-func createBundle(ctx context.Context, api client.Client, c *v1beta1.CatalogSource, namespace string, authorities []byte,
+func createBundle(ctx context.Context, api client.Client, ref *v1beta1.BundleReference, namespace string, authorities []byte,
 	opts []client.CreateOption,
 ) (*caBundle, error) {
-	ref := c.Spec.Registry.CABundle
 	wanted := &corev1.ConfigMap{Data: map[string]string{ref.Key: string(authorities)}}
 	wanted.Name, wanted.Namespace = ref.Name, namespace
 	b := &caBundle{api: api, object: wanted}
@@ -221,14 +223,14 @@ func createBundle(ctx context.Context, api client.Client, c *v1beta1.CatalogSour
 }
 
 // setOwner makes the catalog the owner, so that both are deleted together. A ConfigMap that the plugin did not create stays as it is.
-func (b *caBundle) setOwner(ctx context.Context, c *v1beta1.CatalogSource) error {
+func (b *caBundle) setOwner(ctx context.Context, c client.Object) error {
 	isOurs := func(m metav1.ManagedFieldsEntry) bool { return m.Manager == session.FieldManager }
 	if b.existed && !slices.ContainsFunc(b.object.ManagedFields, isOurs) {
 		return nil
 	}
 	was := b.object.DeepCopy()
 	b.object.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: v1beta1.GroupVersion.String(), Kind: "CatalogSource", Name: c.Name, UID: c.UID,
+		APIVersion: v1beta1.GroupVersion.String(), Kind: "CatalogSource", Name: c.GetName(), UID: c.GetUID(),
 	}}
 	if err := b.api.Patch(ctx, b.object, client.MergeFrom(was), client.FieldOwner(session.FieldManager)); err != nil {
 		return fmt.Errorf("setting the owner of ConfigMap %q: %w", b.object.Name, err)

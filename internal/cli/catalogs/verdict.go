@@ -25,15 +25,20 @@ type verdict struct {
 }
 
 // newVerdict derives the verdict from the conditions. namespace is catalogd's.
-func newVerdict(c *v1beta1.CatalogSource, namespace string) verdict {
+func newVerdict(c *status.Catalog, namespace string) verdict {
 	ready := status.Condition(c, v1beta1.ReadyCondition)
 	v := verdict{style: output.Yellow, since: ready.LastTransitionTime.Time, message: status.Brief(ready.Message)}
 	running := "if this persists, check that catalogd is running: kubectl get pods --namespace " + namespace
+	if c.Kind == status.ClusterCatalog {
+		running = "if this persists, check that catalogd runs with --cluster-catalogs: kubectl get statefulset --namespace " + namespace + " -o yaml"
+	}
 	switch {
 	case c.DeletionTimestamp != nil:
 		v.text, v.since, v.message, v.remedy = "is being deleted", c.DeletionTimestamp.Time, "", running
 	case ready.Status == metav1.ConditionUnknown:
 		v.text, v.since, v.remedy = "is new: catalogd has not reconciled it yet", c.CreationTimestamp.Time, running
+	case !c.IsOurs():
+		v.text = "is maintained by another program, such as the catalogd of OLM v1"
 	case !status.IsObserved(c):
 		v.text, v.since, v.message, v.remedy = "was changed: catalogd has not reconciled the change yet", time.Time{}, "", running
 	case ready.Status == metav1.ConditionTrue:
@@ -44,7 +49,7 @@ func newVerdict(c *v1beta1.CatalogSource, namespace string) verdict {
 	return v
 }
 
-func (v *verdict) ready(c *v1beta1.CatalogSource) {
+func (v *verdict) ready(c *status.Catalog) {
 	invalid, empty := 0, false
 	if has := c.Status.Content; has != nil {
 		if at := has.UnpackedAt; at != nil && at.After(v.since) { // it may have been different before
@@ -54,7 +59,7 @@ func (v *verdict) ready(c *v1beta1.CatalogSource) {
 	}
 	switch {
 	case c.Spec.Suspend:
-		v.text, v.remedy = "is served, but suspended: it is not polled", "kubectl catalog resume "+c.Name
+		v.text, v.remedy = "is served, but suspended: it is not polled", "kubectl catalog resume "+c.Arg()
 		v.since = time.Time{} // unknown
 	case invalid > 0:
 		v.text = fmt.Sprintf("is served without %s", output.Counted(invalid, "invalid package", "invalid packages"))
@@ -68,19 +73,23 @@ func (v *verdict) ready(c *v1beta1.CatalogSource) {
 	}
 }
 
-func (v *verdict) notReady(c *v1beta1.CatalogSource, ready metav1.Condition) {
+func (v *verdict) notReady(c *status.Catalog, ready metav1.Condition) {
 	served := status.IsServed(c)
 	progressing := status.Condition(c, v1beta1.ProgressingCondition)
 	v.remedy = remedy(c, ready)
 	switch {
 	case c.Spec.Suspend && progressing.Reason == v1beta1.SuspendedReason && !served:
-		v.text, v.remedy = "is suspended and was never unpacked", "kubectl catalog resume "+c.Name
+		v.text, v.remedy = "is suspended and was never unpacked", "kubectl catalog resume "+c.Arg()
 	case ready.Reason == v1beta1.UserSpecifiedUnavailableReason:
-		v.text = "is unavailable, as set in spec.availability"
-		v.remedy = fmt.Sprintf(`kubectl patch catalogsource %s --type=merge -p '{"spec":{"availability":"Available"}}'`, c.Name)
+		v.text = "is unavailable, as set in spec." + c.AvailabilityField()
+		v.remedy = fmt.Sprintf(`kubectl patch %s --type=merge -p '{"spec":{%q:"Available"}}'`, c.Ref(), c.AvailabilityField())
 	case ready.Reason == v1beta1.UnpackingReason:
 		v.text = "is being unpacked"
-		v.remedy = "wait: kubectl wait --for=condition=Ready catalogsource/" + c.Name
+		condition := v1beta1.ReadyCondition
+		if c.Kind == status.ClusterCatalog {
+			condition = v1beta1.ServingCondition
+		}
+		v.remedy = fmt.Sprintf("wait: kubectl wait --for=condition=%s %s", condition, strings.Replace(c.Ref(), " ", "/", 1))
 	case ready.Reason == v1beta1.InvalidPackagesReason:
 		v.style, v.text = output.Red, "is served, but all of its packages are invalid"
 	case progressing.Reason == v1beta1.BlockedReason:
@@ -99,15 +108,14 @@ func (v *verdict) notReady(c *v1beta1.CatalogSource, ready metav1.Condition) {
 }
 
 // remedy returns what a person can do about the reason of the condition Ready.
-func remedy(c *v1beta1.CatalogSource, ready metav1.Condition) string {
-	if !strings.Contains(ready.Message, registry.ReferenceForm) {
-		return strings.NewReplacer("NAME", c.Name, "IMAGE", status.Image(c)).Replace(remedies[ready.Reason])
+func remedy(c *status.Catalog, ready metav1.Condition) string {
+	switch {
+	case strings.Contains(ready.Message, registry.ReferenceForm): // the image is not a valid reference
+		return fmt.Sprintf("correct %s: kubectl edit %s", c.ImageField(), c.Ref())
+	case c.Kind == status.ClusterCatalog: // its reasons tell no causes
+		return ""
 	}
-	field := "spec.image" // is not a valid reference
-	if status.Template(c) != "" {
-		field = "spec.imageTemplate"
-	}
-	return fmt.Sprintf("correct %s: kubectl edit catalogsource %s", field, c.Name)
+	return strings.NewReplacer("NAME", c.Name, "IMAGE", status.Image(c)).Replace(remedies[ready.Reason])
 }
 
 // remedies are for reasons whose message has none. NAME is the catalog's, IMAGE its image.
@@ -125,7 +133,7 @@ var remedies = map[string]string{
 }
 
 // scheduleText returns in words when a catalog is polled.
-func scheduleText(c *v1beta1.CatalogSource) string {
+func scheduleText(c *status.Catalog) string {
 	switch {
 	case c.Spec.Availability == v1beta1.AvailabilityUnavailable:
 		return "never while unavailable"
@@ -133,6 +141,8 @@ func scheduleText(c *v1beta1.CatalogSource) string {
 		return "never while suspended"
 	case strings.Contains(status.Image(c), "@"):
 		return "never: the image has a digest"
+	case c.Once:
+		return "never: spec.source.image.pollIntervalMinutes is not set"
 	case c.Spec.PollingInterval != nil:
 		return "about every " + trailingZeros.Replace(c.Spec.PollingInterval.Duration.String())
 	case c.Spec.PollingSchedule != "":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
@@ -18,13 +19,13 @@ func TestVerdict(t *testing.T) {
 	tests := []struct {
 		name                        string
 		ready, progressing, serving metav1.Condition
-		edit                        func(*v1beta1.CatalogSource)
+		edit                        func(*status.Catalog)
 		style                       output.Style
 		text, remedy                string // substrings
 	}{
 		{
 			name:   "new",
-			edit:   func(c *v1beta1.CatalogSource) { c.Status = v1beta1.CatalogSourceStatus{} },
+			edit:   func(c *status.Catalog) { c.Status = v1beta1.CatalogSourceStatus{} },
 			style:  output.Yellow,
 			text:   "is new",
 			remedy: "--namespace catalogd-system",
@@ -32,7 +33,7 @@ func TestVerdict(t *testing.T) {
 		{
 			name:   "changed",
 			ready:  metav1.Condition{Status: yes},
-			edit:   func(c *v1beta1.CatalogSource) { c.Generation++ },
+			edit:   func(c *status.Catalog) { c.Generation++ },
 			style:  output.Yellow,
 			text:   "was changed",
 			remedy: "get pods",
@@ -40,29 +41,29 @@ func TestVerdict(t *testing.T) {
 		{
 			name:   "removed",
 			ready:  metav1.Condition{Status: yes},
-			edit:   func(c *v1beta1.CatalogSource) { c.DeletionTimestamp = &deleted },
+			edit:   func(c *status.Catalog) { c.DeletionTimestamp = &deleted },
 			style:  output.Yellow,
 			text:   "is being deleted",
 			remedy: "get pods",
 		},
 		{name: "ready", ready: metav1.Condition{Status: yes}, style: output.Green, text: "is ready"},
 		{name: "empty", ready: metav1.Condition{Status: yes},
-			edit:  func(c *v1beta1.CatalogSource) { c.Status.Content = &v1beta1.CatalogContent{} },
+			edit:  func(c *status.Catalog) { c.Status.Content = &v1beta1.CatalogContent{} },
 			style: output.Yellow, text: "is served, but empty", remedy: "lint"},
-		{name: "with invalid packages", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) {
+		{name: "with invalid packages", ready: metav1.Condition{Status: yes}, edit: func(c *status.Catalog) {
 			c.Spec.Image, c.Status.Content = "host/a:b", &v1beta1.CatalogContent{InvalidPackageCount: 1}
 		}, style: output.Yellow, text: "without 1 invalid package", remedy: "kubectl catalog lint host/a:b shows"},
 		{
 			name:   "suspended",
 			ready:  metav1.Condition{Status: yes},
-			edit:   func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true },
+			edit:   func(c *status.Catalog) { c.Spec.Suspend = true },
 			style:  output.Yellow,
 			text:   "suspended",
 			remedy: "resume mine",
 		},
 		{name: "suspended at once", ready: metav1.Condition{Status: no, Reason: "Unavailable"},
 			progressing: metav1.Condition{Status: no, Reason: "Suspended"},
-			edit:        func(c *v1beta1.CatalogSource) { c.Spec.Suspend = true }, style: output.Yellow, text: "was never unpacked",
+			edit:        func(c *status.Catalog) { c.Spec.Suspend = true }, style: output.Yellow, text: "was never unpacked",
 			remedy: "resume mine"},
 		{name: "unavailable by spec", ready: metav1.Condition{
 			Status: no, Reason: "UserSpecifiedUnavailable",
@@ -82,7 +83,7 @@ func TestVerdict(t *testing.T) {
 			serving:     metav1.Condition{Status: yes}, style: output.Red, text: "served with its previous content"},
 		{name: "blocked by invalid content", ready: metav1.Condition{Status: no, Reason: "Blocked"},
 			progressing: metav1.Condition{Status: no, Reason: "Blocked"},
-			edit:        func(c *v1beta1.CatalogSource) { c.Spec.Image = "host/a:b" }, style: output.Red, text: "is blocked until somebody",
+			edit:        func(c *status.Catalog) { c.Spec.Image = "host/a:b" }, style: output.Red, text: "is blocked until somebody",
 			remedy: "kubectl catalog lint host/a:b lists all errors; after pushing a corrected image: kubectl catalog refresh mine --wait"},
 		{name: "blocked by an invalid reference", ready: metav1.Condition{
 			Status: no, Reason: "Blocked", Message: "the image reference cannot be read: " + registry.ReferenceForm,
@@ -92,7 +93,7 @@ func TestVerdict(t *testing.T) {
 		{name: "blocked by an invalid template", ready: metav1.Condition{
 			Status: no, Reason: "Blocked", Message: "it cannot be read: " + registry.ReferenceForm,
 		},
-			edit: func(c *v1beta1.CatalogSource) { c.Spec.ImageTemplate = "host/A" }, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
+			edit: func(c *status.Catalog) { c.Spec.ImageTemplate = "host/A" }, progressing: metav1.Condition{Status: no, Reason: "Blocked"},
 			style: output.Red, text: "is blocked until somebody", remedy: "correct spec.imageTemplate"},
 		{name: "image not found", ready: metav1.Condition{Status: no, Reason: "ImageNotFound"},
 			progressing: metav1.Condition{Status: yes, Reason: "Retrying"},
@@ -107,7 +108,7 @@ func TestVerdict(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &v1beta1.CatalogSource{}
+			c := &status.Catalog{}
 			c.Name, c.Generation, c.Status.ObservedGeneration = "mine", 2, 2
 			tt.ready.Type, tt.progressing.Type, tt.serving.Type = v1beta1.ReadyCondition, v1beta1.ProgressingCondition, v1beta1.ServingCondition
 			c.Status.Conditions = []metav1.Condition{tt.ready, tt.progressing, tt.serving}
@@ -145,7 +146,7 @@ func TestVerdictSince(t *testing.T) {
 		"blocked after it was retried": {[]metav1.Condition{condition(v1beta1.ReadyCondition, "False", "Blocked", at(5)),
 			condition(v1beta1.ProgressingCondition, "False", "Blocked", at(6))}, false, at(6).Time},
 	} {
-		c := &v1beta1.CatalogSource{}
+		c := &status.Catalog{}
 		c.Spec.Suspend = test.suspend
 		c.Status.Conditions = test.conditions
 		c.Status.Content = &v1beta1.CatalogContent{InvalidPackageCount: 1, UnpackedAt: &unpacked}
@@ -181,7 +182,7 @@ func TestScheduleText(t *testing.T) {
 		{at("0 3 1 */2 mon"), `cron expression "0 3 1 */2 mon" (UTC)`},
 	}
 	for _, tt := range tests {
-		c := &v1beta1.CatalogSource{}
+		c := &status.Catalog{}
 		c.Spec = tt.spec
 		if got := scheduleText(c); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)

@@ -29,18 +29,19 @@ type progress struct {
 
 // A waitRequest is a wait for a catalog.
 type waitRequest struct {
+	kind      status.Kind
 	name      string
 	uid       types.UID // empty: any object of the name
 	timeout   time.Duration
-	goal      string                                // in words
-	check     func(*v1beta1.CatalogSource) progress // of nil if the catalog does not exist
-	continues string                                // what an interrupt does not end, in words
+	goal      string                         // in words
+	check     func(*status.Catalog) progress // of nil if the catalog does not exist
+	continues string                         // what an interrupt does not end, in words
 }
 
 var errTimeout = errors.New("timed out")
 
 // wait shows the progress of a catalog until it reaches the goal, and returns it.
-func wait(ctx context.Context, s *session.Session, req waitRequest) (*v1beta1.CatalogSource, error) {
+func wait(ctx context.Context, s *session.Session, req waitRequest) (*status.Catalog, error) {
 	parent := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, req.timeout, errTimeout)
 	defer cancel()
@@ -48,11 +49,11 @@ func wait(ctx context.Context, s *session.Session, req waitRequest) (*v1beta1.Ca
 	defer fail(nil)
 	shown := s.Stderr.Progress()
 	defer shown.End()
-	var last *v1beta1.CatalogSource
+	var last *status.Catalog
 	var now progress
 	var grace *time.Timer
 	rate := output.NewRate()
-	err := follow.One(ctx, s, req.name, func(c *v1beta1.CatalogSource) error {
+	err := follow.One(ctx, s, req.kind, req.name, func(c *status.Catalog) error {
 		if grace != nil {
 			grace.Stop()
 		}
@@ -82,7 +83,7 @@ func wait(ctx context.Context, s *session.Session, req waitRequest) (*v1beta1.Ca
 }
 
 // progress checks a catalog, unless it was recreated.
-func (r waitRequest) progress(c *v1beta1.CatalogSource) progress {
+func (r waitRequest) progress(c *status.Catalog) progress {
 	if c != nil && r.uid != "" && c.UID != r.uid {
 		return progress{err: session.Recreated(r.name)}
 	}
@@ -117,7 +118,7 @@ const (
 var errDeleted = exit.NotFoundf("the catalog was deleted")
 
 // readiness returns the progress of a catalog towards being ready.
-func readiness(c *v1beta1.CatalogSource) progress {
+func readiness(c *status.Catalog) progress {
 	if c == nil || c.DeletionTimestamp != nil {
 		return progress{err: errDeleted}
 	}
@@ -144,7 +145,7 @@ func readiness(c *v1beta1.CatalogSource) progress {
 }
 
 // refine refines progress with status.progress, unless the catalog is being deleted.
-func refine(rate *output.Rate, c *v1beta1.CatalogSource, p progress) progress {
+func refine(rate *output.Rate, c *status.Catalog, p progress) progress {
 	if p.done || p.err != nil || c.Status.Progress == nil || c.DeletionTimestamp != nil {
 		return p
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 func TestReadiness(t *testing.T) {
@@ -23,12 +24,12 @@ func TestReadiness(t *testing.T) {
 	tests := []struct {
 		name               string
 		ready, progressing metav1.Condition
-		edit               func(*v1beta1.CatalogSource)
+		edit               func(*status.Catalog)
 		done, failed       bool
 		stage              string
 	}{
-		{name: "new", edit: func(c *v1beta1.CatalogSource) { c.Status = v1beta1.CatalogSourceStatus{} }, stage: unobserved},
-		{name: "changed", ready: metav1.Condition{Status: yes}, edit: func(c *v1beta1.CatalogSource) { c.Generation = 3 }, stage: unobserved},
+		{name: "new", edit: func(c *status.Catalog) { c.Status = v1beta1.CatalogSourceStatus{} }, stage: unobserved},
+		{name: "changed", ready: metav1.Condition{Status: yes}, edit: func(c *status.Catalog) { c.Generation = 3 }, stage: unobserved},
 		{
 			name:        "unpacked for the first time",
 			ready:       metav1.Condition{Status: no, Reason: "Unpacking"},
@@ -86,13 +87,13 @@ func TestReadiness(t *testing.T) {
 		{
 			name:   "removed",
 			ready:  metav1.Condition{Status: yes},
-			edit:   func(c *v1beta1.CatalogSource) { c.DeletionTimestamp = &deleted },
+			edit:   func(c *status.Catalog) { c.DeletionTimestamp = &deleted },
 			failed: true,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &v1beta1.CatalogSource{}
+			c := &status.Catalog{}
 			c.Generation, c.Status.ObservedGeneration = 2, 2
 			tt.ready.Type, tt.progressing.Type = v1beta1.ReadyCondition, v1beta1.ProgressingCondition
 			c.Status.Conditions = []metav1.Condition{tt.ready, tt.progressing}
@@ -114,15 +115,15 @@ func TestWaitFailsIfCatalogIsRecreated(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		waitsFor types.UID
-		c        *v1beta1.CatalogSource
+		c        *status.Catalog
 		done     bool
 	}{
-		{"the same", "1", &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, true},
-		{"another", "1", &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, false},
-		{"any", "", &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, true},
+		{"the same", "1", &status.Catalog{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, true},
+		{"another", "1", &status.Catalog{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, false},
+		{"any", "", &status.Catalog{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, true},
 		{"deleted", "1", nil, true},
 	} {
-		w := waitRequest{name: "sample", uid: tt.waitsFor, check: func(*v1beta1.CatalogSource) progress { return progress{done: true} }}
+		w := waitRequest{name: "sample", uid: tt.waitsFor, check: func(*status.Catalog) progress { return progress{done: true} }}
 		got := w.progress(tt.c)
 		if got.done != tt.done || (got.err == nil) != tt.done {
 			t.Errorf("%s: %+v", tt.name, got)
@@ -132,7 +133,7 @@ func TestWaitFailsIfCatalogIsRecreated(t *testing.T) {
 
 // A Secret that was created just before the catalog may reach catalogd later.
 func TestReadinessToleratesLateSecret(t *testing.T) {
-	c := &v1beta1.CatalogSource{}
+	c := &status.Catalog{}
 	c.Status.Conditions = []metav1.Condition{
 		{Type: v1beta1.ReadyCondition, Status: metav1.ConditionFalse, Reason: v1beta1.AccessInvalidReason},
 		{Type: v1beta1.ProgressingCondition, Status: metav1.ConditionFalse, Reason: v1beta1.BlockedReason},
@@ -189,7 +190,7 @@ func TestPhase(t *testing.T) {
 
 // status.progress replaces the stage of an unobserved change, but not the end of a wait.
 func TestRefine(t *testing.T) {
-	c := &v1beta1.CatalogSource{}
+	c := &status.Catalog{}
 	c.Status.Progress = &v1beta1.CatalogProgress{Phase: v1beta1.ProgressIndexing}
 	if got := refine(output.NewRate(), c, readiness(c)); got.stage != "Indexing" || got.hint != "" {
 		t.Errorf("got %+v", got)

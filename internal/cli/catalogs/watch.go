@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -54,13 +55,13 @@ removed, trouble or recovered.`,
 }
 
 func watchContent(ctx context.Context, s *session.Session, names []string, printer changePrinter) error {
-	known := &failures{known: map[string]string{}, since: time.Now()}
+	known := &failures{known: map[types.UID]string{}, since: time.Now()}
 	return follow.Content(ctx, s, names, follow.Handler{
 		Event: func(ctx context.Context, service *content.Service, event content.Event) (func() error, error) {
 			c := changeOf(ctx, service, event)
 			return func() error { return printer.print(c) }, nil
 		},
-		Catalog: func(event watch.EventType, c *v1beta1.CatalogSource) error {
+		Catalog: func(event watch.EventType, c *status.Catalog) error {
 			if change := known.update(event, c); change != nil {
 				return printer.print(*change)
 			}
@@ -104,21 +105,21 @@ func changeOf(ctx context.Context, service *content.Service, event content.Event
 
 // failures remembers which catalogs are failing, to report changes.
 type failures struct {
-	known map[string]string // message by catalog
-	since time.Time         // start of the command: an older failure is reported with its own time
+	known map[types.UID]string // message by catalog
+	since time.Time            // start of the command: an older failure is reported with its own time
 }
 
 // update returns the change that the status of a catalog means, or nil.
-func (f *failures) update(event watch.EventType, c *v1beta1.CatalogSource) *catalogChange {
-	was, isKnown := f.known[c.Name]
+func (f *failures) update(event watch.EventType, c *status.Catalog) *catalogChange {
+	was, isKnown := f.known[c.UID]
 	ready := status.Condition(c, v1beta1.ReadyCondition)
-	change := catalogChange{Type: recovered, Time: time.Now().Truncate(time.Second), Catalog: c.Name}
+	change := catalogChange{Type: recovered, Time: time.Now().Truncate(time.Second), Catalog: c.Arg()}
 	switch {
 	case event == watch.Deleted:
-		delete(f.known, c.Name)
+		delete(f.known, c.UID)
 		return nil
 	case status.IsFailing(c) && was != ready.Message:
-		f.known[c.Name] = ready.Message
+		f.known[c.UID] = ready.Message
 		if !isKnown && ready.LastTransitionTime.Time.Before(f.since) {
 			change.Time = ready.LastTransitionTime.Time
 		}
@@ -126,7 +127,7 @@ func (f *failures) update(event watch.EventType, c *v1beta1.CatalogSource) *cata
 		change.isServed = status.IsServed(c)
 		return &change
 	case isKnown && status.IsObserved(c) && ready.Status == metav1.ConditionTrue:
-		delete(f.known, c.Name)
+		delete(f.known, c.UID)
 		return &change
 	}
 	return nil

@@ -7,12 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 func TestLineOfChange(t *testing.T) {
@@ -65,7 +67,7 @@ func TestLineOfChange(t *testing.T) {
 func TestFailuresAreReportedOnce(t *testing.T) {
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
 	began := time.Date(2026, 11, 22, 9, 30, 0, 0, time.Local)
-	known := &failures{known: map[string]string{}, since: began.Add(time.Hour)}
+	known := &failures{known: map[types.UID]string{}, since: began.Add(time.Hour)}
 	p := changePrinter{to: &output.Terminal{}}
 	for i, step := range []struct {
 		event           watch.EventType
@@ -87,7 +89,7 @@ func TestFailuresAreReportedOnce(t *testing.T) {
 		{watch.Deleted, no, "ImageNotFound", "There is none.", false, ""},
 		{watch.Added, yes, "Succeeded", "", true, ""},
 	} {
-		c := &v1beta1.CatalogSource{}
+		c := &status.Catalog{}
 		c.Name = "mine"
 		c.Status.Conditions = []metav1.Condition{
 			{

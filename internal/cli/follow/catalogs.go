@@ -2,19 +2,22 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // retryAfter is the wait before the API server is asked again after a watch ended.
@@ -23,16 +26,26 @@ const retryAfter = time.Second
 // ErrDone ends Run without an error when a callback returns it.
 var ErrDone = errors.New("done")
 
-// Catalogs follows CatalogSources of the API server.
+// Catalogs follows catalogs of the API server.
 type Catalogs struct {
 	Client func() (client.WithWatch, error)
+	Kinds  []status.Kind      // nil: both, and only CatalogSources where ClusterCatalogs are unknown or forbidden
 	List   metav1.ListOptions // which catalogs
-	Each   func(watch.EventType, *v1beta1.CatalogSource) error
+	Each   func(watch.EventType, *status.Catalog) error
 	Synced func() error // called after each list, if not nil
 
 	api   client.WithWatch
-	known map[string]*v1beta1.CatalogSource // as Each saw them last
+	mu    sync.Mutex             // held while a callback runs
+	known map[id]*status.Catalog // as Each saw them last
 }
+
+// An id identifies a catalog.
+type id struct {
+	kind status.Kind
+	name string
+}
+
+func idOf(c *status.Catalog) id { return id{c.Kind, c.Name} }
 
 // Run calls Each for all catalogs and for every change, until a callback returns an error or ctx ends. A watch that ends is restarted, and
 // missed changes are reported. An error of the first list is returned.
@@ -40,7 +53,7 @@ func (f *Catalogs) Run(ctx context.Context) (err error) {
 	if f.api, err = f.Client(); err != nil {
 		return err
 	}
-	f.known = map[string]*v1beta1.CatalogSource{}
+	f.known = map[id]*status.Catalog{}
 	listed := false
 	err = wait.PollUntilContextCancel(ctx, retryAfter, true, func(ctx context.Context) (bool, error) {
 		from, err := f.relist(ctx)
@@ -85,25 +98,49 @@ func callback(err error) error {
 	return err
 }
 
-func (f *Catalogs) report(event watch.EventType, c *v1beta1.CatalogSource) error {
+func (f *Catalogs) report(event watch.EventType, c *status.Catalog) error {
 	if event == watch.Deleted {
-		delete(f.known, c.Name)
+		delete(f.known, idOf(c))
 	} else {
-		f.known[c.Name] = c
+		f.known[idOf(c)] = c
 	}
 	return callback(f.Each(event, c))
 }
 
-func (f *Catalogs) relist(ctx context.Context) (resourceVersion string, err error) {
-	var all v1beta1.CatalogSourceList
-	if err := f.api.List(ctx, &all, &client.ListOptions{Raw: f.List.DeepCopy()}); err != nil {
-		return "", err
+func (f *Catalogs) kinds() []status.Kind {
+	if f.Kinds == nil {
+		return status.Kinds
+	}
+	return f.Kinds
+}
+
+// lists reads the catalogs of all kinds, and the versions of the lists.
+func (f *Catalogs) lists(ctx context.Context) (all []status.Catalog, versions map[status.Kind]string, err error) {
+	versions = map[status.Kind]string{}
+	for _, kind := range f.kinds() {
+		list := kind.NewList()
+		err := f.api.List(ctx, list, &client.ListOptions{Raw: f.List.DeepCopy()})
+		if err != nil && f.Kinds == nil && session.IsAbsent(kind, err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		all, versions[kind] = append(all, status.Items(list)...), list.GetResourceVersion()
+	}
+	return all, versions, nil
+}
+
+func (f *Catalogs) relist(ctx context.Context) (versions map[status.Kind]string, err error) {
+	all, versions, err := f.lists(ctx)
+	if err != nil {
+		return nil, err
 	}
 	deleted := maps.Clone(f.known)
-	for i := range all.Items {
-		c := &all.Items[i]
-		was, event := f.known[c.Name], watch.Modified
-		delete(deleted, c.Name)
+	for i := range all {
+		c := &all[i]
+		was, event := f.known[idOf(c)], watch.Modified
+		delete(deleted, idOf(c))
 		switch {
 		case was == nil:
 			event = watch.Added
@@ -116,53 +153,78 @@ func (f *Catalogs) relist(ctx context.Context) (resourceVersion string, err erro
 			err = f.report(event, c)
 		}
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	for _, c := range deleted {
 		if err := f.report(watch.Deleted, c); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	if f.Synced != nil {
 		err = callback(f.Synced())
 	}
-	return all.ResourceVersion, err
+	return versions, err
 }
 
-func (f *Catalogs) watch(ctx context.Context, from string) error {
+// errEnded ends the watches of all kinds when that of one ended, as the API server does after a while.
+var errEnded = errors.New("the watch ended")
+
+// watch follows the catalogs from the versions of lists on.
+func (f *Catalogs) watch(ctx context.Context, from map[status.Kind]string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for kind, version := range from {
+		group.Go(func() error { return cmp.Or(f.watchKind(ctx, kind, version), errEnded) })
+	}
+	if err := group.Wait(); !errors.Is(err, errEnded) {
+		return err
+	}
+	return nil
+}
+
+func (f *Catalogs) watchKind(ctx context.Context, kind status.Kind, from string) error {
 	opts := f.List.DeepCopy()
 	opts.ResourceVersion = from
-	events, err := f.api.Watch(ctx, &v1beta1.CatalogSourceList{}, &client.ListOptions{Raw: opts})
+	events, err := f.api.Watch(ctx, kind.NewList(), &client.ListOptions{Raw: opts})
 	if err != nil {
 		return err
 	}
 	defer events.Stop()
-	for event := range events.ResultChan() { // the API server ends every watch after a while
-		switch object := event.Object.(type) {
-		case *v1beta1.CatalogSource:
-			err = f.report(event.Type, object)
-		case *metav1.Status:
-			err = apierrors.FromObject(object)
-		}
-		if err != nil {
+	for event := range events.ResultChan() {
+		if err := f.event(event); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func (f *Catalogs) event(event watch.Event) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch object := event.Object.(type) {
+	case *metav1.Status:
+		return apierrors.FromObject(object)
+	case client.Object:
+		if !status.IsMirror(object) {
+			return f.report(event.Type, status.Of(object))
+		}
+	}
+	return nil
+}
+
 // One calls each for one catalog and for every change, with nil while it does not exist.
-func One(ctx context.Context, s *session.Session, name string, each func(*v1beta1.CatalogSource) error) error {
-	f := &Catalogs{Client: s.Client, List: metav1.ListOptions{FieldSelector: "metadata.name=" + name}}
-	f.Each = func(event watch.EventType, c *v1beta1.CatalogSource) error {
+func One(ctx context.Context, s *session.Session, kind status.Kind, name string, each func(*status.Catalog) error) error {
+	f := &Catalogs{
+		Client: s.Client, Kinds: []status.Kind{kind}, List: metav1.ListOptions{FieldSelector: "metadata.name=" + name},
+	}
+	f.Each = func(event watch.EventType, c *status.Catalog) error {
 		if event == watch.Deleted {
 			return each(nil)
 		}
 		return each(c)
 	}
 	f.Synced = func() error {
-		if f.known[name] == nil {
+		if len(f.known) == 0 {
 			return each(nil)
 		}
 		return nil

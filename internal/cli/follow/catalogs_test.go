@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // script is an API server with fixed lists and watches.
@@ -62,8 +63,8 @@ func testRunReportsMissedChanges(t *testing.T) {
 	}
 	var got []string
 	syncs := 0
-	f := &Catalogs{Client: s.client}
-	f.Each = func(event watch.EventType, c *v1beta1.CatalogSource) error {
+	f := &Catalogs{Client: s.client, Kinds: status.Kinds[:1]}
+	f.Each = func(event watch.EventType, c *status.Catalog) error {
 		got = append(got, fmt.Sprintf("%s %s/%s@%s", event, c.Name, c.UID, c.ResourceVersion))
 		return nil
 	}
@@ -89,7 +90,9 @@ func testRunReportsMissedChanges(t *testing.T) {
 func TestRunReturnsErrorOfCallback(t *testing.T) {
 	s := &script{lists: [][]v1beta1.CatalogSource{{catalogAt("a", "1", "1")}}}
 	failed := errors.New("the pipe is closed")
-	f := &Catalogs{Client: s.client, Each: func(watch.EventType, *v1beta1.CatalogSource) error { return failed }}
+	f := &Catalogs{
+		Client: s.client, Kinds: status.Kinds[:1], Each: func(watch.EventType, *status.Catalog) error { return failed },
+	}
 	if err := f.Run(t.Context()); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
 	}

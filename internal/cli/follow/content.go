@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -30,13 +29,20 @@ type Handler struct {
 	Event func(context.Context, *content.Service, content.Event) (show func() error, err error)
 
 	// Catalog, if not nil, prints changes of the object.
-	Catalog func(watch.EventType, *v1beta1.CatalogSource) error
+	Catalog func(watch.EventType, *status.Catalog) error
 }
 
 // Content calls a handler for the served versions of these catalogs, or of all, until ctx ends. That is not an error.
 func Content(ctx context.Context, s *session.Session, names []string, h Handler) error {
 	group, ctx := errgroup.WithContext(ctx)
-	f := &feeds{session: s, names: names, handler: h, group: group, feeds: map[string]*feed{}}
+	f := &feeds{session: s, handler: h, group: group, feeds: map[string]*feed{}}
+	for _, arg := range names {
+		_, name, err := s.KindsOf(arg)
+		if err != nil {
+			return err
+		}
+		f.names = append(f.names, name)
+	}
 	if s.IsDirect() {
 		group.Go(func() error { return f.followServer(ctx) })
 	} else {
@@ -182,7 +188,7 @@ func (f *feeds) followServer(ctx context.Context) error {
 // followCluster follows the catalogs of the cluster as they become served.
 func (f *feeds) followCluster(ctx context.Context) error {
 	var err error
-	var catalogs []v1beta1.CatalogSource
+	var catalogs []status.Catalog
 	if len(f.names) > 0 {
 		catalogs, err = lookup.Catalogs(ctx, f.session, f.names)
 	} else {
@@ -192,10 +198,10 @@ func (f *feeds) followCluster(ctx context.Context) error {
 		return err
 	}
 	f.printUnserved(catalogs)
-	known, listed := map[string]*v1beta1.CatalogSource{}, false
+	known, listed := map[id]*status.Catalog{}, false
 	start := func() error { // the caller holds mu, so a feed cannot end before all have started
 		for _, c := range known {
-			if listed && c.Status.URLs != nil {
+			if listed && c.Status.URLs != nil && (c.IsOurs() || len(f.names) > 0) {
 				f.start(ctx, c.Name, func() (*content.Service, error) { return f.session.ServiceOf(c) })
 			}
 		}
@@ -209,14 +215,14 @@ func (f *feeds) followCluster(ctx context.Context) error {
 		})
 	})
 	objects := &Catalogs{Client: f.session.Client}
-	objects.Each = func(event watch.EventType, c *v1beta1.CatalogSource) error {
+	objects.Each = func(event watch.EventType, c *status.Catalog) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if !f.includes(c.Name) {
+		if kinds, _, _ := f.session.KindsOf(c.Name); !f.includes(c.Name) || !slices.Contains(kinds, c.Kind) {
 			return nil
 		}
-		if known[c.Name] = c; event == watch.Deleted {
-			delete(known, c.Name)
+		if known[idOf(c)] = c; event == watch.Deleted {
+			delete(known, idOf(c))
 		}
 		if f.handler.Catalog != nil {
 			if err := f.handler.Catalog(event, c); err != nil {
@@ -235,7 +241,7 @@ func (f *feeds) followCluster(ctx context.Context) error {
 }
 
 // printUnserved lists the catalogs that have no content yet, except those that the handler reports as failing.
-func (f *feeds) printUnserved(catalogs []v1beta1.CatalogSource) {
+func (f *feeds) printUnserved(catalogs []status.Catalog) {
 	for i := range catalogs {
 		if c := &catalogs[i]; c.Status.URLs == nil && (f.handler.Catalog == nil || !status.IsFailing(c)) {
 			fmt.Fprintf(f.session.Stderr, "%s: not served yet: %s\n", c.Name, output.Line(status.Ready(c).Message))

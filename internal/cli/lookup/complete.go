@@ -51,6 +51,10 @@ func CompleteIn(cmd *cobra.Command, s *session.Session, scope Scope, names Sourc
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
+	var err error
+	if scope.Catalog, err = s.Name(scope.Catalog); err != nil {
+		cobra.CompDebugln(err.Error(), true)
+	}
 	all, err := names(ctx, s, scope)
 	if err != nil {
 		cobra.CompDebugln(err.Error(), true)
@@ -169,7 +173,7 @@ func catalogNames(ctx context.Context, s *session.Session, _ Scope) ([]cobra.Com
 	var names []cobra.Completion
 	for i := range catalogs {
 		c := &catalogs[i]
-		names = append(names, Completion(c.Name, cmp.Or(c.Spec.DisplayName, status.Image(c))))
+		names = append(names, Completion(c.Arg(), cmp.Or(c.Spec.DisplayName, status.Image(c))))
 	}
 	return names, err
 }

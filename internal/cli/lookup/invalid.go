@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // InvalidTime limits queries for optional information.
@@ -44,7 +44,7 @@ func invalidOf(ctx context.Context, s *content.Service, catalog, version string)
 
 // Invalid returns the packages that catalogd does not publish, by name. The status lists only the first; the content service lists only
 // those that fail validation. So Invalid reads both. With an error, it returns the packages of the status.
-func Invalid(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource) ([]InvalidPackage, error) {
+func Invalid(ctx context.Context, s *session.Session, c *status.Catalog) ([]InvalidPackage, error) {
 	has := c.Status.Content
 	if has == nil || has.InvalidPackageCount == 0 {
 		return nil, nil
@@ -57,7 +57,7 @@ func Invalid(ctx context.Context, s *session.Session, c *v1beta1.CatalogSource) 
 	if int(has.InvalidPackageCount) > len(all) {
 		var service *content.Service
 		var found []invalidIn
-		if service, err = Service(ctx, s, c.Name); err == nil {
+		if service, err = ServiceOf(s, c); err == nil {
 			found, err = invalidOf(ctx, service, c.Name, "")
 		}
 		for _, of := range found {

@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // A Scope is the part of the catalogs that a command is about. Empty fields select everything.
@@ -35,8 +35,8 @@ func (s Scope) String() string {
 	return b.String()
 }
 
-// Catalog returns an existing CatalogSource.
-func Catalog(ctx context.Context, s *session.Session, name string) (*v1beta1.CatalogSource, error) {
+// Catalog returns an existing catalog, named NAME or TYPE/NAME.
+func Catalog(ctx context.Context, s *session.Session, name string) (*status.Catalog, error) {
 	found, err := Catalogs(ctx, s, []string{name})
 	if err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func Catalog(ctx context.Context, s *session.Session, name string) (*v1beta1.Cat
 	return &found[0], nil
 }
 
-// Catalogs returns existing CatalogSources.
-func Catalogs(ctx context.Context, s *session.Session, names []string) ([]v1beta1.CatalogSource, error) {
+// Catalogs returns existing catalogs.
+func Catalogs(ctx context.Context, s *session.Session, names []string) ([]status.Catalog, error) {
 	found, missing, err := s.Find(ctx, names)
 	if err == nil {
 		err = NoCatalogs(ctx, s, missing)
@@ -53,14 +53,36 @@ func Catalogs(ctx context.Context, s *session.Session, names []string) ([]v1beta
 	return found, err
 }
 
+// Named returns the existing catalog whose content has a name: of two catalogs of one name, the one that is served.
+func Named(ctx context.Context, s *session.Session, name string) (*status.Catalog, error) {
+	all, err := s.Named(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) == 0:
+		return nil, NoCatalogs(ctx, s, []string{name})
+	case len(all) > 1 && all[0].Status.URLs == nil:
+		return &all[1], nil
+	}
+	return &all[0], nil
+}
+
 // Service returns the content service that serves a catalog.
 func Service(ctx context.Context, s *session.Session, catalog string) (*content.Service, error) {
 	if s.IsDirect() {
 		return s.Direct()
 	}
-	c, err := Catalog(ctx, s, catalog)
+	c, err := Named(ctx, s, catalog)
 	if err != nil {
 		return nil, err
+	}
+	return s.ServiceOf(c)
+}
+
+// ServiceOf is Service for a catalog that was read.
+func ServiceOf(s *session.Session, c *status.Catalog) (*content.Service, error) {
+	if s.IsDirect() {
+		return s.Direct()
 	}
 	return s.ServiceOf(c)
 }
@@ -126,10 +148,11 @@ func Nothing(ctx context.Context, s *session.Session, text string) error {
 	return err
 }
 
-// CutVersion splits CATALOG@VERSION. A version begins with the digest.
-func CutVersion(ref string) (catalog, version string) {
+// CutVersion splits CATALOG@VERSION. A version begins with the digest. The type in TYPE/NAME@VERSION is kept by the session.
+func CutVersion(s *session.Session, ref string) (catalog, version string, err error) {
 	catalog, version, _ = strings.Cut(ref, "@")
-	return catalog, version
+	catalog, err = s.Name(catalog)
+	return catalog, version, err
 }
 
 // NoCatalogs returns the error of catalogs that do not exist, with suggestions. It is nil for no names.
@@ -140,13 +163,17 @@ func NoCatalogs(ctx context.Context, s *session.Session, names []string) error {
 	var known []string
 	catalogs, _ := s.Catalogs(ctx)
 	for _, c := range catalogs {
-		known = append(known, c.Name)
+		known = append(known, c.Arg())
 	}
 	var all []error
-	for _, name := range names {
-		hint := cmp.Or(IfPackage(ctx, s, name, "kubectl catalog show "+name), DidYouMean(name, known),
+	for _, arg := range names {
+		_, name, err := s.KindsOf(arg)
+		if err != nil {
+			return err
+		}
+		hint := cmp.Or(IfPackage(ctx, s, name, "kubectl catalog show "+name), DidYouMean(arg, known),
 			"; kubectl catalog list shows all catalogs")
-		all = append(all, exit.NotFoundf("catalog %q not found%s", name, hint))
+		all = append(all, exit.NotFoundf("catalog %q not found%s", arg, hint))
 	}
 	return errors.Join(all...)
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // hintTime limits the search for a suggestion.
@@ -67,20 +67,12 @@ func ExistingPackages(ctx context.Context, s *session.Session, name, catalog str
 
 // PossibleNames returns the names of a package that is named NAME or PACKAGE.CATALOG.
 func PossibleNames(name string) []string {
-	pkg, _, _ := CutLast(name, ".")
+	pkg, _, _ := strings.Cut(name, ".") // names of catalogs may have dots, those of packages do not
 	return slices.Compact(output.WithoutEmpty(name, pkg))
 }
 
 // Matches reports whether name, which may be PACKAGE.CATALOG, names a package of a catalog.
 func Matches(name, pkg, catalog string) bool { return name == pkg || name == pkg+"."+catalog }
-
-// CutLast is strings.Cut at the last separator.
-func CutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
-}
 
 // NoPackage returns the error of a package that a catalog, or with an empty name every catalog, lacks.
 func NoPackage(ctx context.Context, s *session.Session, name, catalog string) error {
@@ -101,7 +93,7 @@ func PackageHint(ctx context.Context, s *session.Session, name string, names []s
 		return ": wildcards are not supported; kubectl catalog search " + part + " finds packages by parts of their names"
 	}
 	near := DidYouMean(name, names)
-	if pkg, catalog, ok := CutLast(name, "."); ok && near == "" && isCatalog(ctx, s, catalog) {
+	if pkg, catalog, ok := strings.Cut(name, "."); ok && near == "" && isCatalog(ctx, s, catalog) {
 		near = DidYouMean(pkg, names)
 	}
 	describe := "kubectl catalog describe " + name + " shows it, kubectl catalog get packages -c " + name + " lists its packages"
@@ -114,7 +106,7 @@ func isCatalog(ctx context.Context, s *session.Session, name string) bool {
 		return false
 	}
 	catalogs, _ := s.Catalogs(ctx)
-	return slices.ContainsFunc(catalogs, func(c v1beta1.CatalogSource) bool { return c.Name == name })
+	return slices.ContainsFunc(catalogs, func(c status.Catalog) bool { return c.Name == name })
 }
 
 // IfCatalog returns a hint if a name that should be something else is a catalog's.

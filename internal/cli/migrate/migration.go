@@ -299,8 +299,10 @@ func (m *Migration) unknown() {
 }
 
 // Object returns the CatalogSource without empty fields of the Go type.
-func (m *Migration) Object() (map[string]any, error) {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m.To)
+func (m *Migration) Object() (map[string]any, error) { return manifest(&m.To) }
+
+func manifest(of any) (map[string]any, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(of)
 	if err != nil {
 		return nil, err
 	}

@@ -259,8 +259,8 @@ func selectPackages(ctx context.Context, s *session.Session, req getRequest) (ma
 		return nil, session.SelectorError(err, "spec.catalog, spec.packageName, spec.priority, metadata.name (PACKAGE.CATALOG)")
 	}
 	selected := map[[2]string]bool{}
-	for _, p := range list.Items { // named PACKAGE.CATALOG; names of catalogs have no dots
-		pkg, catalog, _ := lookup.CutLast(p.Name, ".")
+	for _, p := range list.Items { // named PACKAGE.CATALOG; names of packages have no dots
+		pkg, catalog, _ := strings.Cut(p.Name, ".")
 		selected[[2]string{catalog, pkg}] = true
 	}
 	return selected, nil

@@ -139,7 +139,7 @@ func selectPublished(ctx context.Context, s *session.Session, req getRequest, ev
 		return nil, nil
 	}
 	for end := time.Now().Add(publishTimeout); time.Now().Before(end); {
-		c, err := lookup.Catalog(ctx, s, event.Catalog)
+		c, err := lookup.Named(ctx, s, event.Catalog)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func selectPublished(ctx context.Context, s *session.Session, req getRequest, ev
 }
 
 // isPublished reports whether the packages of an event's version, or of a newer one, are published.
-func isPublished(c *v1beta1.CatalogSource, event content.Event) bool {
+func isPublished(c *status.Catalog, event content.Event) bool {
 	return c.Status.Poll != nil && c.Status.Poll.LastChangeTime != nil &&
 		!c.Status.Poll.LastChangeTime.Time.Before(event.LastModified.Truncate(time.Second)) &&
 		status.Condition(c, v1beta1.PackagesSyncedCondition).Status == metav1.ConditionTrue

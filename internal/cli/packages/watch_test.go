@@ -17,6 +17,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 func TestListWatch(t *testing.T) {
@@ -102,21 +103,21 @@ func TestRemovedRow(t *testing.T) {
 func TestIsPublished(t *testing.T) {
 	at := time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
 	event := content.Event{LastModified: at.Add(300 * time.Millisecond)}
-	status := func(changed time.Time, synced metav1.ConditionStatus) *v1beta1.CatalogSource {
-		return &v1beta1.CatalogSource{Status: v1beta1.CatalogSourceStatus{
+	published := func(changed time.Time, synced metav1.ConditionStatus) *status.Catalog {
+		return &status.Catalog{Status: v1beta1.CatalogSourceStatus{
 			Poll:       &v1beta1.PollStatus{LastChangeTime: &metav1.Time{Time: changed}},
 			Conditions: []metav1.Condition{{Type: v1beta1.PackagesSyncedCondition, Status: synced}},
 		}}
 	}
 	for name, test := range map[string]struct {
-		c    *v1beta1.CatalogSource
+		c    *status.Catalog
 		want bool
 	}{
-		"nothing yet":        {&v1beta1.CatalogSource{}, false},
-		"the version before": {status(at.Add(-time.Second), metav1.ConditionTrue), false},
-		"this one":           {status(at, metav1.ConditionTrue), true},
-		"not whole":          {status(at, metav1.ConditionFalse), false},
-		"a later one":        {status(at.Add(time.Minute), metav1.ConditionTrue), true},
+		"nothing yet":        {&status.Catalog{}, false},
+		"the version before": {published(at.Add(-time.Second), metav1.ConditionTrue), false},
+		"this one":           {published(at, metav1.ConditionTrue), true},
+		"not whole":          {published(at, metav1.ConditionFalse), false},
+		"a later one":        {published(at.Add(time.Minute), metav1.ConditionTrue), true},
 	} {
 		if got := isPublished(test.c, event); got != test.want {
 			t.Errorf("%s: got %t", name, got)

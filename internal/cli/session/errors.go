@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
@@ -29,6 +30,8 @@ func explain(err error) string {
 		return err.Error() + missingRole(err)
 	case isUnknownGroup(err):
 		return UnknownGroup
+	case isUnknownKind(err, olmv1.GroupName):
+		return "the cluster has no ClusterCatalogs: install the component cluster-catalogs of catalogd, or OLM v1"
 	case apierrors.IsUnauthorized(err):
 		return "authentication to the API server failed: log in again, or check --kubeconfig, --context and --token"
 	}
@@ -36,34 +39,42 @@ func explain(err error) string {
 }
 
 // forbidden matches the API server's refusal of a verb on our kinds.
-var forbidden = regexp.MustCompile(`cannot (\w+) resource "(?:catalogsources|operatorpackages)" in API group "` +
-	regexp.QuoteMeta(v1beta1.GroupVersion.Group) + `"`)
+var forbidden = regexp.MustCompile(`cannot (\w+) resource "(?:(?:catalogsources|operatorpackages)" in API group "` +
+	regexp.QuoteMeta(v1beta1.GroupName) + `|(clustercatalogs)" in API group "` + regexp.QuoteMeta(olmv1.GroupName) + `)"`)
 
 // missingRole names the ClusterRole that allows a refused verb.
 func missingRole(err error) string {
 	found := forbidden.FindStringSubmatch(err.Error())
-	switch {
-	case found == nil:
+	if found == nil {
 		return ""
-	case slices.Contains([]string{"get", "list", "watch"}, found[1]):
-		return "; ask an administrator for a binding to the ClusterRole catalogd-packages-viewer"
 	}
-	return "; to change catalogs, ask an administrator for a binding to the ClusterRole catalogd-catalogs-editor"
+	viewer, editor := "catalogd-packages-viewer", "catalogd-catalogs-editor"
+	if found[2] != "" {
+		viewer, editor = "catalogd-cluster-catalogs-viewer", "catalogd-cluster-catalogs-editor"
+	}
+	if slices.Contains([]string{"get", "list", "watch"}, found[1]) {
+		return "; ask an administrator for a binding to the ClusterRole " + viewer
+	}
+	return "; to change catalogs, ask an administrator for a binding to the ClusterRole " + editor
 }
 
 // UnknownGroup is the error text for a cluster without catalogd's CRDs.
 var UnknownGroup = fmt.Sprintf("the API server does not have the group %s: install catalogd, or check --context",
 	v1beta1.GroupVersion.Group)
 
-// isUnknownGroup reports whether the API server does not know our group, as opposed to an object. It sends that error as plain text.
-func isUnknownGroup(err error) bool {
+// isUnknownGroup reports whether the API server does not know our group, as opposed to an object.
+func isUnknownGroup(err error) bool { return isUnknownKind(err, v1beta1.GroupVersion.Group) }
+
+// isUnknownKind reports whether the API server does not know the kind that was requested of a group, as opposed to an object. It sends that
+// error as plain text.
+func isUnknownKind(err error, group string) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) ||
 		!errors.As(err, &status) {
 		return false
 	}
 	asked := status.Status().Details
-	return asked.Group == v1beta1.GroupVersion.Group || asked.Kind == "" // empty for metadata, which we request of our group only
+	return asked.Group == group || asked.Kind == "" && group == v1beta1.GroupVersion.Group // empty for metadata, of our group only
 }
 
 // IsRefused reports whether the API server refused an object as invalid.

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
@@ -35,14 +34,14 @@ func (s *Session) Direct() (*content.Service, error) {
 }
 
 // ServiceOf returns the content service that serves a catalog.
-func (s *Session) ServiceOf(c *v1beta1.CatalogSource) (*content.Service, error) {
+func (s *Session) ServiceOf(c *status.Catalog) (*content.Service, error) {
 	if c.Status.URLs == nil {
 		return nil, fmt.Errorf("catalog %q is not served yet: %s", c.Name, status.Ready(c).Message)
 	}
 	return s.open(c.Status.URLs.Base, c.Name)
 }
 
-// Services returns the content services of all catalogs, one for each installation of catalogd. An unusable address of one catalog is only
+// Services returns the content services of all catalogs that catalogd maintains, one for each installation. An unusable address of one catalog is only
 // a warning while there are others.
 func (s *Session) Services(ctx context.Context) ([]*content.Service, error) {
 	if s.IsDirect() {
@@ -56,7 +55,7 @@ func (s *Session) Services(ctx context.Context) ([]*content.Service, error) {
 	found := map[string]*content.Service{}
 	var failed []error
 	for i := range catalogs {
-		if catalogs[i].Status.URLs == nil {
+		if catalogs[i].Status.URLs == nil || !catalogs[i].IsOurs() {
 			continue
 		}
 		service, err := s.ServiceOf(&catalogs[i])

@@ -16,9 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -27,11 +25,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/migrate"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // FieldManager owns the fields that the plugin sets.
@@ -49,8 +49,10 @@ type Session struct {
 	namespace string                  // of catalogd, if no catalog names it
 	apiServer atomic.Pointer[url.URL] // set on first use
 
-	mu     sync.Mutex
-	opened map[string]*content.Service // by address: one token serves all catalogs of a service
+	mu      sync.Mutex
+	opened  map[string]*content.Service // by address: one token serves all catalogs of a service
+	kinds   map[string]status.Kind      // of catalogs that an argument named with their type
+	without atomic.Bool                 // whether ClusterCatalogs are unknown or forbidden
 }
 
 // New returns the session of a run. getenv is os.Getenv.
@@ -62,6 +64,7 @@ func New(streams genericiooptions.IOStreams, getenv func(string) string, version
 		kube:    genericclioptions.NewConfigFlags(true),
 		Version: version,
 		opened:  map[string]*content.Service{},
+		kinds:   map[string]status.Kind{},
 	}
 }
 
@@ -147,7 +150,7 @@ func (s *Session) ReadFile(name string) ([]byte, error) {
 var Scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		v1beta1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme, discoveryv1.AddToScheme, authenticationv1.AddToScheme,
+		v1beta1.AddToScheme, olmv1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme, discoveryv1.AddToScheme, authenticationv1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			panic(err)
@@ -162,6 +165,7 @@ var mapper = func() meta.RESTMapper {
 	for _, kind := range []string{"CatalogSource", "OperatorPackage"} {
 		m.Add(v1beta1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
+	m.Add(olmv1.GroupVersion.WithKind("ClusterCatalog"), meta.RESTScopeRoot)
 	for _, kind := range []string{"ServiceAccount", "Secret", "ConfigMap", "Pod"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
@@ -170,55 +174,3 @@ var mapper = func() meta.RESTMapper {
 	m.Add(migrate.CatalogSource, meta.RESTScopeNamespace)
 	return m
 }()
-
-// Find returns the CatalogSources of these names, and the names that do not exist.
-func (s *Session) Find(ctx context.Context, names []string) (found []v1beta1.CatalogSource, missing []string, err error) {
-	c, err := s.Client()
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, name := range names {
-		var catalog v1beta1.CatalogSource
-		switch err := c.Get(ctx, client.ObjectKey{Name: name}, &catalog); {
-		case err == nil:
-			found = append(found, catalog)
-		case apierrors.IsNotFound(err) && !isUnknownGroup(err):
-			missing = append(missing, name)
-		default:
-			return nil, nil, err
-		}
-	}
-	return found, missing, nil
-}
-
-// Catalogs returns all CatalogSources.
-func (s *Session) Catalogs(ctx context.Context) ([]v1beta1.CatalogSource, error) {
-	return s.Select(ctx, "", "")
-}
-
-// CatalogFields are the valid fields of a field selector for catalogs.
-const CatalogFields = "metadata.name"
-
-// Select returns the CatalogSources that both selectors match.
-func (s *Session) Select(ctx context.Context, selector, fields string) ([]v1beta1.CatalogSource, error) {
-	var list v1beta1.CatalogSourceList
-	err := s.List(ctx, &list, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector, FieldSelector: fields}})
-	return list.Items, SelectorError(err, CatalogFields)
-}
-
-// DaemonNamespace returns the namespace of catalogd, as far as the catalogs name it.
-func (s *Session) DaemonNamespace(ctx context.Context) string {
-	catalogs, _ := s.Catalogs(ctx)
-	for _, c := range catalogs {
-		if c.Status.URLs == nil {
-			continue
-		}
-		if at, err := content.ParseAddress(c.Status.URLs.Base, c.Name); err == nil && at.Namespace != "" {
-			return at.Namespace
-		}
-	}
-	return s.namespace
-}
-
-// DefaultDaemonNamespace returns the value of --catalogd-namespace.
-func (s *Session) DefaultDaemonNamespace() string { return s.namespace }

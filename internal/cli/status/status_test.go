@@ -2,12 +2,10 @@ package status
 
 import (
 	"testing"
-
-	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 )
 
 func TestMessagesForTerminals(t *testing.T) {
-	var c v1beta1.CatalogSource
+	var c Catalog
 	c.Name = "mine"
 	for message, want := range map[string]struct{ sentence, brief string }{
 		"0 packages are published. See status.content.invalidPackages.": {
