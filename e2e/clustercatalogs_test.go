@@ -187,7 +187,8 @@ func TestClusterCatalogEvents(t *testing.T) {
 		progressing, _ := conditionOf(c, "Progressing")
 		base, _, _ := unstructured.NestedString(c.Object, "status", "urls", "base")
 		unpacked, _, _ := unstructured.NestedString(c.Object, "status", "lastUnpacked")
-		if c.GetLabels()[nameLabel] != "watched" || serving.status != "True" || progressing.reason != "Succeeded" || base == "" || unpacked == "" {
+		if c.GetLabels()[nameLabel] != "watched" || serving.status != "True" || progressing.reason != "Succeeded" ||
+			base == "" || unpacked == "" {
 			t.Errorf("a version of the object has a digest, and not all that belongs to it: %v", c.Object)
 		}
 	}
@@ -299,7 +300,7 @@ func (w *world) playUpstream(ctx context.Context, changes watch.Interface) (writ
 			if !ok || event.Type == watch.Deleted {
 				continue
 			}
-			base := "https://upstream.example/catalogs/" + c.GetName()
+			base, ref := "https://upstream.example/catalogs/"+c.GetName(), "upstream.example/x@sha256:"+strings.Repeat("0", 64)
 			if wantString(c, base, "status", "urls", "base") == nil {
 				continue
 			}
@@ -310,7 +311,7 @@ func (w *world) playUpstream(ctx context.Context, changes watch.Interface) (writ
 			c.Object["status"] = map[string]any{
 				"conditions":     []any{condition("Progressing", "Succeeded"), condition("Serving", "Available")},
 				"urls":           map[string]any{"base": base},
-				"resolvedSource": map[string]any{"type": "Image", "image": map[string]any{"ref": "upstream.example/x@sha256:" + strings.Repeat("0", 64)}},
+				"resolvedSource": map[string]any{"type": "Image", "image": map[string]any{"ref": ref}},
 				"lastUnpacked":   now,
 			}
 			if err := w.Status().Update(ctx, c, client.FieldOwner("catalogd")); err == nil {

@@ -114,7 +114,11 @@ const sha = "@sha256:abcdef123456789abcdef123456789abc"
 
 // The cases of operator-controller's tests of its CRD (api/v1/clustercatalog_types_test.go), for a real API server.
 func TestValidationOfImages(t *testing.T) {
-	const badName = "a valid name is required"
+	const (
+		badName  = "a valid name is required"
+		badHost  = "must start with a valid domain"
+		noDigest = "must end with a digest"
+	)
 	for _, test := range []struct {
 		name     string
 		ref      string
@@ -122,9 +126,12 @@ func TestValidationOfImages(t *testing.T) {
 		spec     string // the error for the ref in the spec; "" if it is valid
 		resolved string // the same for the status
 	}{
-		{name: "digest with interval", ref: "docker.io/test-image" + sha, minutes: 1, spec: "cannot specify pollIntervalMinutes while using digest-based image"},
+		{
+			name: "digest with interval", ref: "docker.io/test-image" + sha, minutes: 1,
+			spec: "cannot specify pollIntervalMinutes while using digest-based image",
+		},
 		{name: "digest", ref: "docker.io/test-image" + sha},
-		{name: "invalid domain", ref: "-quay+docker/foo/bar" + sha, spec: "must start with a valid domain", resolved: "must start with a valid domain"},
+		{name: "invalid domain", ref: "-quay+docker/foo/bar" + sha, spec: badHost, resolved: badHost},
 		{name: "invalid name", ref: "docker.io/FOO/BAR" + sha, spec: badName, resolved: badName},
 		{
 			name: "invalid algorithm", ref: "docker.io/foo/bar@99-problems:abcdef123456789abcdef123456789abc",
@@ -138,17 +145,17 @@ func TestValidationOfImages(t *testing.T) {
 			name: "digest without hex", ref: "docker.io/foo/bar@sha256:XYZxy123456789abcdef123456789abc",
 			spec: "the encoded string must only contain hex characters", resolved: "the encoded string must only contain hex characters",
 		},
-		{name: "no tag or digest", ref: "docker.io/foo/bar", spec: "must end with a digest or a tag", resolved: "must end with a digest"},
+		{name: "no tag or digest", ref: "docker.io/foo/bar", spec: "must end with a digest or a tag", resolved: noDigest},
 		{
 			name: "long tag", ref: "docker.io/foo/bar:" + strings.Repeat("x", 128),
-			spec: "the tag must not be more than 127 characters", resolved: "must end with a digest",
+			spec: "the tag must not be more than 127 characters", resolved: noDigest,
 		},
-		{name: "invalid tag", ref: "docker.io/foo/bar:-foo_bar-", spec: "valid tags must begin with a word character", resolved: "must end with a digest"},
-		{name: "tag", ref: "docker.io/foo/bar:v1.0.0", resolved: "must end with a digest"},
-		{name: "tag with interval", ref: "docker.io/foo/bar:v1.0.0", minutes: 5, resolved: "must end with a digest"},
+		{name: "invalid tag", ref: "docker.io/foo/bar:-foo_bar-", spec: "valid tags must begin with a word character", resolved: noDigest},
+		{name: "tag", ref: "docker.io/foo/bar:v1.0.0", resolved: noDigest},
+		{name: "tag with interval", ref: "docker.io/foo/bar:v1.0.0", minutes: 5, resolved: noDigest},
 		{name: "only a domain with port", ref: "docker.io:8080", spec: badName, resolved: badName},
-		{name: "domain with port", ref: "my-subdomain.docker.io:8080/foo/bar:latest", resolved: "must end with a digest"},
-		{name: "tag that ends with a hyphen", ref: "my-subdomain.docker.io:8080/foo/bar:latest-", resolved: "must end with a digest"},
+		{name: "domain with port", ref: "my-subdomain.docker.io:8080/foo/bar:latest", resolved: noDigest},
+		{name: "tag that ends with a hyphen", ref: "my-subdomain.docker.io:8080/foo/bar:latest-", resolved: noDigest},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			image := &olmv1.ImageSource{Ref: test.ref}

@@ -56,7 +56,8 @@ func kustomizations(t *testing.T) []string {
 	if len(found) == 0 {
 		t.Fatal("there are no overlays")
 	}
-	return append(found, filepath.Join(root, "config", "default"), together(t, "single-replica", "priority", "serving-certificate", "cluster-catalogs"))
+	return append(found, filepath.Join(root, "config", "default"),
+		together(t, "single-replica", "priority", "serving-certificate", "cluster-catalogs"))
 }
 
 // together writes a kustomization of config/default with components.

@@ -160,7 +160,8 @@ func TestConsoleRetriesWhileCatalogIsOnItsWay(t *testing.T) {
 // stays, it would forget them.
 func TestConsoleKeepsUnchangedCatalog(t *testing.T) {
 	for _, advances := range []bool{true, false} {
-		for _, age := range []time.Duration{0, time.Hour, 5 * time.Hour, 9*time.Hour - time.Second, 9 * time.Hour, 16 * time.Hour, 100*time.Hour + 1} {
+		const hour = time.Hour
+		for _, age := range []time.Duration{0, hour, 5 * hour, 9*hour - time.Second, 9 * hour, 16 * hour, 100*hour + 1} {
 			t.Run(fmt.Sprintf("advances %t, first asked after %s", advances, age), func(t *testing.T) {
 				t.Parallel()
 				start := committedAt.Add(age)

@@ -296,7 +296,8 @@ func TestClusterCatalogNameTooLong(t *testing.T) {
 	t.Cleanup(w.deleteClusterCatalog)
 	w.reconcile()
 	got := shown(w.get())["Progressing"]
-	if want := fmt.Sprintf("False Blocked: The name has %d characters: create the catalog under a name of at most 63", len(w.catalog)); !strings.HasPrefix(got, want) {
+	want := fmt.Sprintf("False Blocked: The name has %d characters: create the catalog under a name of at most 63", len(w.catalog))
+	if !strings.HasPrefix(got, want) {
 		t.Errorf("Progressing is\n %s, want\n %s", got, want)
 	}
 	wantEqual(t, "content", "", w.served())

@@ -19,8 +19,6 @@ import (
 type Contested interface {
 	// Rival returns what shows that another program maintains the objects of this kind now; "" if nothing does.
 	Rival(context.Context, client.Reader) (string, error)
-	// Disclaim undoes Claim as far as the other program's writes are concerned, so that the next Claim overrules them.
-	Disclaim(client.Object)
 }
 
 // rivalAge limits how long an answer of Rival holds.
@@ -28,64 +26,76 @@ const rivalAge = time.Minute
 
 // contests has what is known of other programs that maintain objects of a kind. The zero value is ready for use.
 type contests struct {
+	lost stdsync.Map // by UID: objects whose status another program wrote after this one
+	told stdsync.Map // by UID: the last note about an object
+
 	mu    stdsync.Mutex
 	rival string
 	asked time.Time
-	lost  map[types.UID]bool // objects whose status the other program wrote after this one
-	told  map[types.UID]string
 }
 
-// yields reports whether another program maintains an object, and says so once. If somebody requests a poll of an object
-// whose status was contested, it is claimed anew.
-func (c *controller) yields(ctx context.Context, src source.Source, object client.Object) (bool, error) {
-	kind, ok := c.kind.(Contested)
+// contest is what is known of an object; the zero contest is none.
+type contest struct {
+	note  string // why this program leaves the object to another; empty: it does not
+	again bool   // whether somebody wants this program to overrule the other
+}
+
+// of returns the contest about an object of a kind.
+func (c *contests) of(ctx context.Context, e *Engine, kind Kind, src source.Source) (contest, error) {
+	contested, ok := kind.(Contested)
 	if !ok {
-		return false, nil
+		return contest{}, nil
 	}
-	c.contests.mu.Lock()
-	defer c.contests.mu.Unlock()
-	now := c.Clock.Now()
-	if c.contests.asked.IsZero() || now.Sub(c.contests.asked) >= rivalAge {
-		rival, err := kind.Rival(ctx, c.Live)
-		if err != nil {
-			return false, err
-		}
-		c.contests.rival, c.contests.asked = rival, now
+	rival, err := c.rivalNow(ctx, contested, e.Live, e.Clock.Now())
+	if err != nil {
+		return contest{}, err
 	}
-	if c.contests.lost[src.UID] && src.PollRequested() {
-		delete(c.contests.lost, src.UID)
-		kind.Disclaim(object)
-	}
-	note := ""
+	_, lost := c.lost.Load(src.UID)
 	switch {
-	case src.State == source.Deleting && c.contests.rival == "": // our finalizer must not wait for the other program
-	case c.contests.rival != "":
-		note = c.contests.rival + ". This catalogd leaves the object to it: remove one of the two"
-	case c.contests.lost[src.UID]:
-		note = fmt.Sprintf("Another program changed the status of this object after catalogd. This catalogd leaves the object to it: "+
-			"remove that program, then run `kubectl catalog refresh %s`", src.Name)
+	case rival != "":
+		return contest{note: rival + ". This catalogd leaves the object to it: remove one of the two"}, nil
+	case !lost, src.State == source.Deleting: // our finalizer must not wait for the other program
+		return contest{}, nil
+	case src.PollRequested():
+		return contest{again: true}, nil
 	}
-	c.Metrics.Contested(src.Name, note != "")
-	if note != "" && c.contests.told[src.UID] != note {
-		c.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "Contested", "WriteStatus", "%s", note)
-		logf.FromContext(ctx).Info("leaving the object to another program", "reason", note)
-	}
-	c.contests.told = with(c.contests.told, src.UID, note)
-	return note != "", nil
+	return contest{note: fmt.Sprintf("Another program changed the status of this object after catalogd. This catalogd leaves the object "+
+		"to it: remove that program, then run `kubectl catalog refresh %s`", src.Name)}, nil
 }
 
-// lose notes that another program wrote the status of an object after this one.
-func (c *controller) lose(uid types.UID) {
-	c.contests.mu.Lock()
-	defer c.contests.mu.Unlock()
-	c.contests.lost = with(c.contests.lost, uid, true)
+func (c *contests) rivalNow(ctx context.Context, kind Contested, live client.Reader, now time.Time) (_ string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked.IsZero() || now.Sub(c.asked) >= rivalAge {
+		if c.rival, err = kind.Rival(ctx, live); err != nil {
+			return "", err
+		}
+		c.asked = now
+	}
+	return c.rival, nil
 }
 
-// with sets a key of a map, and returns the map; m may be nil.
-func with[V any](m map[types.UID]V, key types.UID, value V) map[types.UID]V {
-	if m == nil {
-		m = map[types.UID]V{}
+// isNews reports whether a contest differs from the last one about an object.
+func (c *contests) isNews(uid types.UID, now contest) bool {
+	before, told := c.told.Swap(uid, now)
+	return before != now && (told || now.note != "")
+}
+
+// yields reports whether an object is left to another program, and tells about a change of that.
+func (c *controller) yields(ctx context.Context, src source.Source, object client.Object) (stop, again bool, err error) {
+	now, err := c.contests.of(ctx, c.Engine, c.kind, src)
+	if err != nil {
+		return false, false, err
 	}
-	m[key] = value
-	return m
+	if now.again {
+		c.contests.lost.Delete(src.UID)
+	}
+	if _, contested := c.kind.(Contested); contested && c.contests.isNews(src.UID, now) {
+		c.Metrics.Contested(src.Name, now.note != "")
+		if now.note != "" {
+			c.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "Contested", "WriteStatus", "%s", now.note)
+			logf.FromContext(ctx).Info("leaving the object to another program", "reason", now.note)
+		}
+	}
+	return now.note != "", now.again, nil
 }

@@ -16,6 +16,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 )
 
@@ -34,7 +35,7 @@ type controller struct {
 
 // Reconcile makes one pass over a catalog.
 func (c *controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	lock, _ := c.names.LoadOrStore(req.Name, &stdsync.Mutex{})
+	lock, _ := c.passes.LoadOrStore(req.Name, &stdsync.Mutex{})
 	lock.(*stdsync.Mutex).Lock()
 	defer lock.(*stdsync.Mutex).Unlock()
 	ctx, end := c.tracePass(ctx, req.Name)
@@ -54,7 +55,8 @@ func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 		return outcome{}, err
 	}
 	src := c.kind.Source(object)
-	other, kind, err := c.claimBeside(ctx, src)
+	names := names{c.Engine, c.kind}
+	other, err := names.beside(ctx, src)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -63,14 +65,14 @@ func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 
 	switch {
 	case !c.Config.selects(src.Labels):
-		out, err := c.release(work, src, object, other != nil)
+		out, err := c.release(work, src, object, other != namesake{})
 		return out, unlessInterrupted(work, err)
-	case other != nil && c.isBefore(other, kind, object):
-		if !c.leads() {
-			return outcome{}, nil
-		}
-		out, err := c.yield(work, src, object, kind.Source(other).Kind.Kind+" "+other.GetName())
-		return c.finish(ctx, object, out, err)
+	case names.belongTo(other, object) && src.State == source.Deleting && c.leads():
+		return outcome{}, c.dropFinalizer(ctx, object)
+	case names.belongTo(other, object) && c.leads():
+		return c.finish(ctx, object, yielded(src, other), nil)
+	case names.belongTo(other, object):
+		return outcome{}, nil
 	case !c.leads():
 		out, err := c.follow(work, src)
 		return out, unlessInterrupted(work, err)
@@ -87,7 +89,7 @@ func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 func (c *controller) finish(ctx context.Context, object client.Object, out outcome, err error) (outcome, error) {
 	written, writeErr := c.writeStatus(ctx, object, out.status)
 	if fault.IsContest(writeErr) {
-		c.lose(object.GetUID())
+		c.contests.lost.Store(object.GetUID(), true)
 		return outcome{next: c.Clock.Now()}, err // the next pass says so
 	}
 	if written {
@@ -117,7 +119,7 @@ func (c *controller) read(ctx context.Context, name string) (client.Object, erro
 		return nil, err
 	}
 	c.known.byName.Delete(name)
-	if other, _, err := c.claimOf(ctx, c.Live, name); other != nil || err != nil {
+	if other, err := (names{c.Engine, c.kind}).of(ctx, c.Live, name); other != (namesake{}) || err != nil {
 		return nil, err // the content may be the other's; if not, its next pass removes it
 	}
 	logf.FromContext(ctx).Info("the catalog was deleted; removing its content")

@@ -61,22 +61,22 @@ func (c *controller) finalize(ctx context.Context, src source.Source, object cli
 }
 
 // withdraw stops serving a catalog that its owner marked Unavailable, and deletes its packages.
-func (c *controller) withdraw(ctx context.Context, src source.Source, object client.Object) (_ outcome, err error) {
+func (e *Engine) withdraw(ctx context.Context, src source.Source) (_ outcome, err error) {
 	ctx, end := span(ctx, "withdraw", &err)
 	defer end()
-	published, err := c.publisher().HasAny(ctx, src.Name)
+	published, err := e.publisher().HasAny(ctx, src.Name)
 	if err != nil {
 		return outcome{}, err
 	}
 	if published || !status.IsWithdrawn(src.Observed) { // the cache may be stale; the status says whether all were deleted
-		if err := c.publisher().DeleteAll(ctx, src.Name); err != nil {
+		if err := e.publisher().DeleteAll(ctx, src.Name); err != nil {
 			return outcome{}, err
 		}
 	}
-	if err := c.stopServing(src.Name); err != nil {
+	if err := e.stopServing(src.Name); err != nil {
 		return outcome{}, err
 	}
-	return outcome{status: new(status.Withdrawn(src))}, c.claim(ctx, object)
+	return outcome{status: new(status.Withdrawn(src))}, nil
 }
 
 // aheadFor is how long a former leader serves a digest that no status names. The next leader has polled since then: if the

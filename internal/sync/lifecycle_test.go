@@ -24,7 +24,7 @@ func TestFinalizeAddsFinalizer(t *testing.T) {
 	w := newWorld(t)
 	w.create("registry.example/catalog", nil)
 	for _, want := range [][]string{{"PATCH catalogsources/" + w.catalog}, nil} {
-		must.Succeed(t, w.claim(t.Context(), w.begin().object))
+		must.Succeed(t, w.claim(t.Context(), w.begin().object, false))
 		wantEqual(t, "writes", want, w.requests.take())
 		if !controllerutil.ContainsFinalizer(w.source(), v1beta1.CleanupFinalizer) {
 			t.Error("there is no finalizer")
@@ -38,10 +38,10 @@ func TestFinalizeKeepsOtherFinalizers(t *testing.T) {
 	w.create("registry.example/catalog", nil)
 	rec := w.begin()
 	w.change(func(c *v1beta1.CatalogSource) { c.Finalizers = []string{"example.com/backup"} })
-	if err := w.claim(t.Context(), rec.object); !apierrors.IsConflict(err) {
+	if err := w.claim(t.Context(), rec.object, false); !apierrors.IsConflict(err) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	must.Succeed(t, w.claim(t.Context(), w.begin().object))
+	must.Succeed(t, w.claim(t.Context(), w.begin().object, false))
 	wantEqual(t, "finalizers", []string{"example.com/backup", v1beta1.CleanupFinalizer}, w.source().Finalizers)
 }
 
@@ -163,7 +163,7 @@ func TestWithdraw(t *testing.T) {
 	w.settle()
 	w.change(func(c *v1beta1.CatalogSource) { c.Spec.Availability = v1beta1.AvailabilityUnavailable })
 	rec := w.begin()
-	out, err := w.withdraw(t.Context(), rec.src, rec.object)
+	out, err := w.withdraw(t.Context(), rec.src)
 	must.Succeed(t, err)
 	c := w.withStatus(rec.object, *out.status).(*v1beta1.CatalogSource)
 	wantEqual(t, "writes", []string{"DELETE operatorpackages"}, w.requests.take())

@@ -13,7 +13,8 @@ import (
 // lead is a pass of the leader. Each step gets the results of earlier steps. The error of a step is one of the API server,
 // the store or ctx; a fault of the image is part of its result.
 func (c *controller) lead(ctx context.Context, src source.Source, object client.Object, progress *progressReporter) (outcome, error) {
-	if yields, err := c.yields(ctx, src, object); yields || err != nil {
+	stop, again, err := c.yields(ctx, src, object)
+	if stop || err != nil {
 		return outcome{next: c.Clock.Now().Add(rivalAge)}, err
 	}
 	if err := c.dropForeign(ctx, src); err != nil {
@@ -23,13 +24,16 @@ func (c *controller) lead(ctx context.Context, src source.Source, object client.
 		return c.finalize(ctx, src, object)
 	}
 	if src.State == source.Withdrawn {
-		out, err := c.withdraw(ctx, src, object)
+		out, err := c.withdraw(ctx, src)
+		if err == nil {
+			err = c.claim(ctx, object, again)
+		}
 		return c.mirrored(ctx, object, out), err
 	}
 	if err := checkName(src); err != nil {
-		return c.refuse(src, err), nil
+		return refused(src, err), nil
 	}
-	if err := c.claim(ctx, object); err != nil {
+	if err := c.claim(ctx, object, again); err != nil {
 		return outcome{}, err
 	}
 	image, err := c.render(ctx, src)

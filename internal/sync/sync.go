@@ -70,7 +70,8 @@ type Kind interface {
 	Source(client.Object) source.Source // may share memory with the object
 
 	// Claim sets what the metadata of an object needs before its content is served, or after its owner withdrew it.
-	Claim(client.Object)
+	// again also overrules what other programs wrote.
+	Claim(object client.Object, again bool)
 	// SetStatus sets the status of an object, and what stands in its annotations instead.
 	SetStatus(client.Object, source.Status)
 	// StatusPatch returns a patch to the status that an object has later. It fails if the object changed meanwhile.
@@ -109,7 +110,7 @@ type Engine struct {
 	Mirror     Mirror     // nil: none
 
 	kinds    []Kind
-	names    stdsync.Map // a *stdsync.Mutex for each name: one pass at a time, whatever the kind
+	passes   stdsync.Map // a *stdsync.Mutex for each name: one pass at a time, whatever the kind
 	versions serverVersions
 	gate     gate
 }

@@ -36,7 +36,7 @@ func (Kind) Finalizer() string { return v1beta1.CleanupFinalizer }
 func (Kind) IsMirror(metav1.Object) bool { return false }
 
 // Claim adds the finalizer.
-func (k Kind) Claim(object client.Object) { controllerutil.AddFinalizer(object, k.Finalizer()) }
+func (k Kind) Claim(object client.Object, _ bool) { controllerutil.AddFinalizer(object, k.Finalizer()) }
 
 // StatusPatch returns a merge patch.
 func (Kind) StatusPatch(from client.Object) client.Patch {

@@ -55,8 +55,8 @@ func (Kind) IsMirror(object metav1.Object) bool {
 
 // Claim sets the label by which ClusterExtensions select catalogs, and the finalizer; an Unavailable ClusterCatalog has none.
 // The first time, it ends the ownership of others of the status's fields: OLM v1's catalogd may have been uninstalled, and
-// the fields that it wrote would count as a conflict. Later writes of others do.
-func (k Kind) Claim(object client.Object) {
+// the fields that it wrote would count as a conflict. Later writes of others do, unless the object is claimed again.
+func (k Kind) Claim(object client.Object, again bool) {
 	c := object.(*olmv1.ClusterCatalog)
 	metav1.SetMetaDataLabel(&c.ObjectMeta, olmv1.MetadataNameLabel, c.Name)
 	if c.Spec.AvailabilityMode == olmv1.AvailabilityModeUnavailable {
@@ -64,20 +64,13 @@ func (k Kind) Claim(object client.Object) {
 	} else {
 		controllerutil.AddFinalizer(c, olmv1.DeletionFinalizer)
 	}
-	if c.Annotations[v1beta1.ClaimedByAnnotation] == k.Namespace {
+	if c.Annotations[v1beta1.ClaimedByAnnotation] == k.Namespace && !again {
 		return
 	}
 	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1beta1.ClaimedByAnnotation, k.Namespace)
 	c.ManagedFields = slices.DeleteFunc(c.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Subresource == "status" && entry.Manager != v1beta1.FieldManager
 	})
-}
-
-// Disclaim makes the next Claim the first.
-func (Kind) Disclaim(object client.Object) {
-	annotations := object.GetAnnotations()
-	delete(annotations, v1beta1.ClaimedByAnnotation)
-	object.SetAnnotations(annotations)
 }
 
 // Source returns the spec and the status of a ClusterCatalog. It shares the labels of the object.

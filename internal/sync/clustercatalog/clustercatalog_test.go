@@ -181,6 +181,7 @@ func TestClaim(t *testing.T) {
 	theirs := metav1.ManagedFieldsEntry{Manager: "catalogd", Operation: "Update", Subresource: "status"}
 	ours := metav1.ManagedFieldsEntry{Manager: v1beta1.FieldManager, Operation: "Apply", Subresource: "status"}
 	user := metav1.ManagedFieldsEntry{Manager: "kubectl", Operation: "Apply"}
+	const again = "claimed again"
 	for _, test := range []struct {
 		name   string
 		change func(*olmv1.ClusterCatalog)
@@ -195,16 +196,15 @@ func TestClaim(t *testing.T) {
 		{
 			"written by another program after it was claimed",
 			func(c *olmv1.ClusterCatalog) {
-				kind.Claim(c)
+				kind.Claim(c, false)
 				c.ManagedFields = []metav1.ManagedFieldsEntry{user, theirs}
 			},
 			func(c *olmv1.ClusterCatalog) { c.ManagedFields = []metav1.ManagedFieldsEntry{user, theirs} },
 		},
 		{
-			"disclaimed",
+			again,
 			func(c *olmv1.ClusterCatalog) {
-				kind.Claim(c)
-				kind.Disclaim(c)
+				kind.Claim(c, false)
 				c.ManagedFields = []metav1.ManagedFieldsEntry{user, theirs}
 			},
 			func(c *olmv1.ClusterCatalog) { c.ManagedFields = []metav1.ManagedFieldsEntry{user} },
@@ -218,7 +218,7 @@ func TestClaim(t *testing.T) {
 		{
 			"unavailable",
 			func(c *olmv1.ClusterCatalog) {
-				kind.Claim(c)
+				kind.Claim(c, false)
 				c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable
 			},
 			func(c *olmv1.ClusterCatalog) {
@@ -233,7 +233,7 @@ func TestClaim(t *testing.T) {
 			want.Labels = map[string]string{"olm.operatorframework.io/metadata.name": "catalog"}
 			want.Annotations = map[string]string{"catalogd.operatorframework.io/claimed-by": "catalogd-system"}
 			test.change(got)
-			kind.Claim(got)
+			kind.Claim(got, test.name == again)
 			test.want(want)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -250,7 +250,9 @@ func TestSource(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	c.Spec.Source.Image.PollIntervalMinutes = new(3)
-	c.Annotations = map[string]string{v1beta1.SuspendAnnotation: "true", v1beta1.PollRequestedAnnotation: "now", v1beta1.PollHandledAnnotation: "then"}
+	c.Annotations = map[string]string{
+		v1beta1.SuspendAnnotation: "true", v1beta1.PollRequestedAnnotation: "now", v1beta1.PollHandledAnnotation: "then",
+	}
 	if got := kind.Source(c); !reflect.DeepEqual(got.Schedule, source.Schedule{Interval: 3 * time.Minute, Suspend: true, Request: "now"}) ||
 		got.Observed.Requested != "then" {
 		t.Errorf("got %+v", got)

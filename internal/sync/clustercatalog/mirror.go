@@ -37,7 +37,8 @@ func (m Mirror) Sync(ctx context.Context, object client.Object, s source.Status)
 	case !owner.Spec.OLMv1:
 		return nil, nil
 	case !m.Enabled:
-		return failed(v1beta1.DisabledReason, "catalogd does not maintain ClusterCatalogs: run it with --cluster-catalogs, and apply their CRD, or remove spec.olmv1."), nil
+		return failed(v1beta1.DisabledReason, "catalogd does not maintain ClusterCatalogs: run it with --cluster-catalogs, and apply their "+
+			"CRD, or remove spec.olmv1."), nil
 	}
 	have, err := m.read(ctx, owner.Name)
 	if err != nil {
