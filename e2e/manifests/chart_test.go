@@ -33,8 +33,8 @@ func TestChartClusterCatalogs(t *testing.T) {
 	const value = "clusterCatalogs.enabled=true"
 	want := without(byKey(render(t, together(t, "cluster-catalogs"))), byKey(render(t, filepath.Join(root, "config", "default"))))
 	got := without(byKey(template(t, "catalogd-system", "--set", value)), byKey(template(t, "catalogd-system")))
-	if len(want) != 5 {
-		t.Errorf("the component changes %d objects, want the StatefulSet, and two roles with their bindings", len(want))
+	if len(want) != 7 {
+		t.Errorf("the component changes %d objects, want the StatefulSet, two roles with their bindings, and two for users", len(want))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-component +chart:\n%s", diff)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,7 @@ func (sel selection) find(ctx context.Context, s *session.Session) ([]status.Cat
 		return lookup.Catalogs(ctx, s, sel.names)
 	}
 	catalogs, err := s.Catalogs(ctx)
+	catalogs = slices.DeleteFunc(catalogs, func(c status.Catalog) bool { return !c.IsOurs() })
 	if err == nil && len(catalogs) == 0 {
 		fmt.Fprintln(s.Stderr, lookup.EmptyCluster)
 	}

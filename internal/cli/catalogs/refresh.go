@@ -98,6 +98,9 @@ func canPoll(c *status.Catalog) error {
 	switch {
 	case ready.Reason == v1beta1.NameTakenReason:
 		return fmt.Errorf("catalog %q is not polled: %s", c.Arg(), ready.Message)
+	case !c.IsOurs():
+		return fmt.Errorf("catalog %q is not maintained by catalogd: check that catalogd runs with --cluster-catalogs, and that OLM v1's own "+
+			"catalogd does not run", c.Arg())
 	case c.Spec.Availability == v1beta1.AvailabilityUnavailable:
 		return fmt.Errorf("catalog %q is unavailable and not polled: set spec.%s to Available (kubectl edit %s)",
 			c.Arg(), c.AvailabilityField(), c.Ref())

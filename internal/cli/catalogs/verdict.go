@@ -37,7 +37,7 @@ func newVerdict(c *status.Catalog, namespace string) verdict {
 		v.text, v.since, v.message, v.remedy = "is being deleted", c.DeletionTimestamp.Time, "", running
 	case ready.Status == metav1.ConditionUnknown:
 		v.text, v.since, v.remedy = "is new: catalogd has not reconciled it yet", c.CreationTimestamp.Time, running
-	case !c.IsOurs():
+	case !c.IsOurs() && ready.Reason != v1beta1.BlockedReason && ready.Reason != v1beta1.NameTakenReason:
 		v.text = "is maintained by another program, such as the catalogd of OLM v1"
 	case !status.IsObserved(c):
 		v.text, v.since, v.message, v.remedy = "was changed: catalogd has not reconciled the change yet", time.Time{}, "", running

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
@@ -95,5 +99,77 @@ func TestRunReturnsErrorOfCallback(t *testing.T) {
 	}
 	if err := f.Run(t.Context()); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
+	}
+}
+
+// bothKinds is an API server with a catalog of each kind. The first watch of ClusterCatalogs ends, and one is missed.
+type bothKinds struct {
+	client.WithWatch
+	forbidden bool // ClusterCatalogs
+	lists     int
+}
+
+func (s *bothKinds) client() (client.WithWatch, error) { return s, nil }
+
+func (s *bothKinds) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	switch list := list.(type) {
+	case *v1beta1.CatalogSourceList:
+		s.lists++
+		list.Items = []v1beta1.CatalogSource{catalogAt("a", "1", "1")}
+	case *olmv1.ClusterCatalogList:
+		if s.forbidden {
+			return apierrors.NewForbidden(olmv1.GroupVersion.WithResource("clustercatalogs").GroupResource(), "", nil)
+		}
+		var c, mirror olmv1.ClusterCatalog
+		c.Name, c.UID, c.ResourceVersion, mirror.Name = "a", "2", strconv.Itoa(s.lists), "mirror"
+		mirror.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: v1beta1.GroupVersion.String(), Kind: "CatalogSource", Name: "mirror", Controller: ptr.To(true),
+		}}
+		list.Items = []olmv1.ClusterCatalog{c, mirror}
+	}
+	return nil
+}
+
+func (s *bothKinds) Watch(ctx context.Context, list client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+	events := watch.NewFake()
+	if _, ok := list.(*olmv1.ClusterCatalogList); ok || s.forbidden {
+		events.Stop()
+	} else {
+		context.AfterFunc(ctx, events.Stop) // when the other one ends
+	}
+	return events, nil
+}
+
+func TestRunFollowsBothKinds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		forbidden bool
+		want      []string
+	}{
+		"both":      {false, []string{"CatalogSource/a@1", "ClusterCatalog/a@1", "ClusterCatalog/a@2"}},
+		"forbidden": {true, []string{"CatalogSource/a@1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &bothKinds{forbidden: tt.forbidden}
+				var got []string
+				f := &Catalogs{Client: s.client}
+				f.Each = func(_ watch.EventType, c *status.Catalog) error {
+					got = append(got, fmt.Sprintf("%s/%s@%s", c.Kind, c.Name, c.ResourceVersion))
+					return nil
+				}
+				f.Synced = func() error {
+					if s.lists == 2 {
+						return ErrDone
+					}
+					return nil
+				}
+				if err := f.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
 	}
 }

@@ -185,15 +185,28 @@ func (f *feeds) followServer(ctx context.Context) error {
 	})
 }
 
+// catalogs returns the followed catalogs that exist. If only the content matters, a name that two catalogs share is not ambiguous.
+func (f *feeds) catalogs(ctx context.Context) ([]status.Catalog, error) {
+	switch {
+	case len(f.names) == 0:
+		return f.session.Catalogs(ctx)
+	case f.handler.Catalog != nil:
+		return lookup.Catalogs(ctx, f.session, f.names)
+	}
+	var all []status.Catalog
+	for _, name := range f.names {
+		c, err := lookup.Named(ctx, f.session, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, *c)
+	}
+	return all, nil
+}
+
 // followCluster follows the catalogs of the cluster as they become served.
 func (f *feeds) followCluster(ctx context.Context) error {
-	var err error
-	var catalogs []status.Catalog
-	if len(f.names) > 0 {
-		catalogs, err = lookup.Catalogs(ctx, f.session, f.names)
-	} else {
-		catalogs, err = f.session.Catalogs(ctx)
-	}
+	catalogs, err := f.catalogs(ctx)
 	if err != nil {
 		return err
 	}

@@ -157,8 +157,9 @@ func (f *Format) Print(to *Terminal, columns []Column, rows []Row, single bool) 
 	if f.Name() == "name" { // a package of several catalogs has one name
 		seen := map[string]bool{}
 		rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
-			was := seen[r.Object.GetName()]
-			seen[r.Object.GetName()] = true
+			key := r.Object.GetKind() + "/" + r.Object.GetName()
+			was := seen[key]
+			seen[key] = true
 			return was
 		})
 	}

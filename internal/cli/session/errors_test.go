@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
@@ -27,6 +28,8 @@ func TestMissingRole(t *testing.T) {
 		{v1beta1.GroupVersion.Group, "catalogsources", "create", "ClusterRole catalogd-catalogs-editor"},
 		{v1beta1.GroupVersion.Group, "catalogsources", "patch", "ClusterRole catalogd-catalogs-editor"},
 		{v1beta1.GroupVersion.Group, "catalogsources", "delete", "ClusterRole catalogd-catalogs-editor"},
+		{olmv1.GroupName, "clustercatalogs", "watch", "ClusterRole catalogd-cluster-catalogs-viewer"},
+		{olmv1.GroupName, "clustercatalogs", "create", "ClusterRole catalogd-cluster-catalogs-editor"},
 		{"", "configmaps", "create", ""},
 		{"operators.coreos.com", "catalogsources", "list", ""},
 	} {
