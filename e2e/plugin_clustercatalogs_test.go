@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/operator-catalogs/catalogd/e2e/internal/system"
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -52,12 +55,14 @@ func testPluginOnBothKinds(t *testing.T, w *world) {
 		"path":          "path skupper-operator.olm.v1 --from 1.5.3 --channel stable-1.6",
 		"query":         "query -c olm.v1 {catalogs{name}}",
 		"diff":          "diff clustercatalog/olm.v1 sample",
-		"add-dry":       "add second 127.0.0.1:5000/a/b --kind clustercatalog --suspend --dry-run=client -o jsonpath={.metadata.annotations}{.spec}",
+		"add-dry": "add second 127.0.0.1:5000/a/b --kind clustercatalog --suspend --dry-run=client " +
+			"-o jsonpath={.metadata.annotations}{.spec}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkGolden(t, "clustercatalogs/"+name+".txt", withoutAges(w.plugin(t, strings.Fields(args)...).must(t)))
 		})
 	}
+	testClusterCatalogRights(t, w)
 	w.plugin(t, "export", "olm.v1", "skupper-operator", "-o", filepath.Join(t.TempDir(), "out")).must(t)
 	w.plugin(t, "describe", "clustercatalog/sample").fails(t, 2, "specify catalogsource/sample")
 	w.plugin(t, "add", "x", image, "--kind", "clustercatalog", "--schedule", "@daily").fails(t, 2, "--schedule")
@@ -79,6 +84,39 @@ func testPluginOnBothKinds(t *testing.T, w *world) {
 	if got := w.plugin(t, "remove", "olm.v1", "--yes").must(t); got != object+"removed\ncatalog \"olm.v1\" deleted\n" {
 		t.Errorf("remove printed %q", got)
 	}
+}
+
+// testClusterCatalogRights gives a user one role after the other.
+func testClusterCatalogRights(t *testing.T, w *world) {
+	bind := func(role string) {
+		t.Helper()
+		out, err := w.kubectl(t, "create", "clusterrolebinding", "jane-"+role, "--clusterrole="+role, "--user=jane").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	lists := func(want string) {
+		t.Helper()
+		eventually.Succeeds(t, "the role has an effect", func() error {
+			run := w.plugin(t, "list", "-o", "name", "--as", "jane")
+			if run.stdout != want || run.stderr != "" {
+				return fmt.Errorf("list printed %q, %q", run.stdout, run.stderr)
+			}
+			return nil
+		})
+	}
+	bind("catalogd-packages-viewer")
+	lists("catalogsource.catalogd.operatorframework.io/sample\n")
+	bind("catalogd-cluster-catalogs-viewer")
+	lists("clustercatalog.olm.operatorframework.io/olm.v1\ncatalogsource.catalogd.operatorframework.io/sample\n")
+	w.plugin(t, "suspend", "olm.v1", "--as", "jane").fails(t, 1, "a binding to the ClusterRole catalogd-cluster-catalogs-editor")
+	bind("catalogd-cluster-catalogs-editor")
+	eventually.Succeeds(t, "the role has an effect", func() error {
+		if run := w.plugin(t, "refresh", "olm.v1", "--as", "jane"); run.code != 0 {
+			return errors.New(run.stderr)
+		}
+		return nil
+	})
 }
 
 // testPluginOnOneName names catalogs of one name by their type, and converts them.

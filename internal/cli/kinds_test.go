@@ -128,7 +128,8 @@ func TestClusterCatalogsCostOneRequest(t *testing.T) {
 			asked.Store(0)
 			typed := strings.Contains(args, "clustercatalog/")
 			_, stdout, stderr := run(t, append(strings.Fields(args), "--server", server.URL)...)
-			if got := asked.Load(); got != want || strings.Contains(strings.ToLower(stderr), "clustercatalog") != typed || stdout == "" && strings.Contains(args, "list") {
+			says := strings.Contains(strings.ToLower(stderr), "clustercatalog")
+			if got := asked.Load(); got != want || says != typed || stdout == "" && strings.Contains(args, "list") {
 				t.Errorf("%s: %s: %d requests, want %d: %s%s", name, args, got, want, stdout, stderr)
 			}
 		}

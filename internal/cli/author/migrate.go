@@ -62,7 +62,8 @@ CatalogSource to OLM v1 without losing a field, set its spec.olmv1 instead.`,
 	flags.BoolVarP(&req.allNamespaces, "all-namespaces", "A", false, "with --from-cluster: in all namespaces")
 	flags.StringVar(&convert.to, "to", "", "`kind` to convert to: clustercatalog or catalogsource")
 	flags.StringVar(&convert.name, "name", "", "`name` of the new object")
-	flags.BoolVar(&convert.sameName, "same-name", false, "give the new object the name of the old one, which keeps the name until it is removed")
+	flags.BoolVar(&convert.sameName, "same-name", false,
+		"give the new object the name of the old one, which keeps the name until it is removed")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if convert.names = names; len(names) > 0 || cmd.Flags().Changed("to") {
 			if req.fromCluster || len(req.files) > 0 {

@@ -30,7 +30,8 @@ func newVerdict(c *status.Catalog, namespace string) verdict {
 	v := verdict{style: output.Yellow, since: ready.LastTransitionTime.Time, message: status.Brief(ready.Message)}
 	running := "if this persists, check that catalogd is running: kubectl get pods --namespace " + namespace
 	if c.Kind == status.ClusterCatalog {
-		running = "if this persists, check that catalogd runs with --cluster-catalogs: kubectl get statefulset --namespace " + namespace + " -o yaml"
+		running = "if this persists, check that catalogd runs with --cluster-catalogs: kubectl get statefulsets --namespace " + namespace +
+			" -o yaml"
 	}
 	switch {
 	case c.DeletionTimestamp != nil:

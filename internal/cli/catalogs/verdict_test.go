@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
@@ -187,5 +188,49 @@ func TestScheduleText(t *testing.T) {
 		if got := scheduleText(c); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
+	}
+}
+
+// The remedies for a ClusterCatalog name its own fields and conditions.
+func TestVerdictOnClusterCatalog(t *testing.T) {
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+	condition := func(of string, is metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: of, Status: is, Reason: reason, Message: message}
+	}
+	unpacked := condition("Progressing", yes, "Succeeded", "")
+	for name, tt := range map[string]struct {
+		conditions   []metav1.Condition
+		foreign      bool
+		text, remedy string // the start
+	}{
+		"new":      {nil, true, "is new", "if this persists, check that catalogd runs with --cluster-catalogs"},
+		"ready":    {[]metav1.Condition{condition("Serving", yes, "Available", ""), unpacked}, false, "is ready", ""},
+		"not ours": {[]metav1.Condition{condition("Serving", yes, "Available", ""), unpacked}, true, "is maintained by another program", ""},
+		"unpacking": {
+			[]metav1.Condition{condition("Serving", no, "Unavailable", "")}, false, "is being unpacked",
+			"wait: kubectl wait --for=condition=Serving clustercatalog/a.b",
+		},
+		"unavailable": {
+			[]metav1.Condition{condition("Serving", no, "UserSpecifiedUnavailable", ""), unpacked}, false,
+			"is unavailable, as set in spec.availabilityMode",
+			`kubectl patch clustercatalog a.b --type=merge -p '{"spec":{"availabilityMode":"Available"}}'`,
+		},
+		"name taken": {
+			[]metav1.Condition{
+				condition("Serving", no, "Unavailable", ""), condition("Progressing", no, "Blocked", "The name a.b belongs to CatalogSource a.b"),
+			}, true, "is blocked until somebody fixes the cause", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &olmv1.ClusterCatalog{}
+			o.Name, o.Status.Conditions = "a.b", tt.conditions
+			if !tt.foreign {
+				o.Annotations = map[string]string{v1beta1.ClaimedByAnnotation: "catalogd-system"}
+			}
+			got := newVerdict(status.Of(o), "catalogd-system")
+			if !strings.HasPrefix(got.text, tt.text) || !strings.HasPrefix(got.remedy, tt.remedy) || (got.remedy == "") != (tt.remedy == "") {
+				t.Errorf("got %+v", got)
+			}
+		})
 	}
 }

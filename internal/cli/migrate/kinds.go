@@ -115,7 +115,8 @@ func (c *Conversion) loseRest(spec v1beta1.CatalogSourceSpec) {
 		{"spec.publisher", spec.Publisher != "", ""},
 		{"spec.description", spec.Description != "", ""},
 		{"spec.extractContent", spec.ExtractContent != nil, "the image needs the label operators.operatorframework.io.index.configs.v1"},
-		{"spec.registry", spec.Registry != nil, "all ClusterCatalogs share the access in ConfigMap catalogd-cluster-catalogs of catalogd's namespace"},
+		{"spec.registry", spec.Registry != nil,
+			"all ClusterCatalogs share the access in ConfigMap catalogd-cluster-catalogs of catalogd's namespace"},
 		{"spec.olmv1", spec.OLMv1, "the ClusterCatalog itself is offered to OLM v1"},
 	} {
 		if f.set {
@@ -197,7 +198,8 @@ func ToCatalogSource(from *olmv1.ClusterCatalog, as string) (*Conversion, error)
 	case strings.Contains(image.Ref, "@"): // never polled as either kind
 	case image.PollIntervalMinutes == nil:
 		to.Spec.PollingInterval = &metav1.Duration{Duration: rarely}
-		c.changed(minutes, "spec.pollingInterval", rarely, "never polled has no counterpart; a suspended CatalogSource would not be unpacked either")
+		c.changed(minutes, "spec.pollingInterval", rarely,
+			"never polled has no counterpart; a suspended CatalogSource would not be unpacked either")
 	default:
 		to.Spec.PollingInterval = &metav1.Duration{Duration: time.Duration(*image.PollIntervalMinutes) * time.Minute}
 		c.kept(minutes, "spec.pollingInterval", to.Spec.PollingInterval.Duration)

@@ -1,12 +1,13 @@
 package migrate
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -28,10 +29,7 @@ func TestToClusterCatalogNamesEachField(t *testing.T) {
 		case reflect.Int32:
 			value.SetInt(7)
 		default:
-			value.SetString(map[string]string{"Image": "r.example/a:b", "Availability": "Unavailable"}[field.Name] + "")
-			if value.String() == "" {
-				value.SetString("x")
-			}
+			value.SetString(cmp.Or(map[string]string{"Image": "r.example/a:b", "Availability": "Unavailable"}[field.Name], "x"))
 		}
 		c, err := ToClusterCatalog(from, "x")
 		if err != nil {
@@ -56,13 +54,22 @@ func TestToClusterCatalog(t *testing.T) {
 		minutes *int
 		note    string // of one of the fields
 	}{
-		"default":  {v1beta1.CatalogSourceSpec{Image: "r.example/a:b"}, "r.example/a:b", ptr.To(15), "catalogd's default"},
-		"no tag":   {v1beta1.CatalogSourceSpec{Image: "r.example/a"}, "r.example/a:latest", ptr.To(15), "need a registry, and a tag"},
-		"no host":  {v1beta1.CatalogSourceSpec{Image: "a:b"}, "index.docker.io/library/a:b", ptr.To(15), "need a registry, and a tag"},
-		"digest":   {v1beta1.CatalogSourceSpec{Image: "r.example/a@" + digest}, "r.example/a@" + digest, nil, ""},
-		"rounded":  {v1beta1.CatalogSourceSpec{Image: "r.example/a:b", PollingInterval: every(90 * time.Second)}, "r.example/a:b", ptr.To(2), "rounded up from 1m30s"},
-		"schedule": {v1beta1.CatalogSourceSpec{Image: "r.example/a:b", PollingSchedule: "@daily"}, "r.example/a:b", ptr.To(15), "the schedule is lost (@daily)"},
-		"template": {v1beta1.CatalogSourceSpec{ImageTemplate: "r.example/a:v{kube_minor_version}"}, "r.example/a:v36", ptr.To(15), "the template is lost"},
+		"default": {v1beta1.CatalogSourceSpec{Image: "r.example/a:b"}, "r.example/a:b", ptr.To(15), "catalogd's default"},
+		"no tag":  {v1beta1.CatalogSourceSpec{Image: "r.example/a"}, "r.example/a:latest", ptr.To(15), "need a registry, and a tag"},
+		"no host": {v1beta1.CatalogSourceSpec{Image: "a:b"}, "index.docker.io/library/a:b", ptr.To(15), "need a registry, and a tag"},
+		"digest":  {v1beta1.CatalogSourceSpec{Image: "r.example/a@" + digest}, "r.example/a@" + digest, nil, ""},
+		"rounded": {
+			v1beta1.CatalogSourceSpec{Image: "r.example/a:b", PollingInterval: every(90 * time.Second)}, "r.example/a:b", ptr.To(2),
+			"rounded up from 1m30s",
+		},
+		"schedule": {
+			v1beta1.CatalogSourceSpec{Image: "r.example/a:b", PollingSchedule: "@daily"}, "r.example/a:b", ptr.To(15),
+			"the schedule is lost (@daily)",
+		},
+		"template": {
+			v1beta1.CatalogSourceSpec{ImageTemplate: "r.example/a:v{kube_minor_version}"}, "r.example/a:v36", ptr.To(15),
+			"the template is lost",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := &v1beta1.CatalogSource{Spec: tt.spec}
@@ -72,7 +79,7 @@ func TestToClusterCatalog(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := olmv1.CatalogSource{Type: "Image", Image: &olmv1.ImageSource{Ref: tt.ref, PollIntervalMinutes: tt.minutes}}
-			if diff := cmp.Diff(want, c.To.(*olmv1.ClusterCatalog).Spec.Source); diff != "" {
+			if diff := gocmp.Diff(want, c.To.(*olmv1.ClusterCatalog).Spec.Source); diff != "" {
 				t.Error(diff)
 			}
 			notes := ""
@@ -115,7 +122,7 @@ func TestToCatalogSource(t *testing.T) {
 	}}
 	want.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("CatalogSource"))
 	want.Name, want.Labels, want.Annotations = "ab", map[string]string{"team": "x"}, map[string]string{"note": "y"}
-	if diff := cmp.Diff(want, c.To); diff != "" {
+	if diff := gocmp.Diff(want, c.To); diff != "" {
 		t.Error(diff)
 	}
 	lost := false

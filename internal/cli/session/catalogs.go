@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,14 +46,20 @@ func IsAbsent(kind status.Kind, err error) bool {
 	return kind == status.ClusterCatalog && (apierrors.IsForbidden(err) || isUnknownKind(err, olmv1.GroupName))
 }
 
-// absent is IsAbsent. If it is true, later calls do not ask again.
-func (s *Session) absent(kind status.Kind, err error) bool {
+// An absence remembers that the cluster has no ClusterCatalogs for this user, so that nobody asks again.
+type absence struct{ atomic.Bool }
+
+// is is IsAbsent.
+func (a *absence) is(kind status.Kind, err error) bool {
 	none := IsAbsent(kind, err)
 	if none {
-		s.without.Store(true)
+		a.Store(true)
 	}
 	return none
 }
+
+// covers reports whether a kind is known to be absent.
+func (a *absence) covers(kind status.Kind) bool { return kind == status.ClusterCatalog && a.Load() }
 
 // Find returns the catalogs that are named NAME or TYPE/NAME, and the names that do not exist.
 func (s *Session) Find(ctx context.Context, args []string) (found []status.Catalog, missing []string, err error) {
@@ -85,12 +92,12 @@ func (s *Session) Named(ctx context.Context, arg string) ([]status.Catalog, erro
 	typed := len(kinds) == 1
 	var all []status.Catalog
 	for _, kind := range kinds {
-		if kind == status.ClusterCatalog && s.without.Load() && !typed {
+		if s.without.covers(kind) && !typed {
 			continue
 		}
 		c, err := read(ctx, api, kind, name)
 		switch {
-		case err == nil && c == nil, s.absent(kind, err) && !typed:
+		case err == nil && c == nil, s.without.is(kind, err) && !typed:
 		case err != nil:
 			return nil, err
 		case !status.IsMirror(c.Object):
@@ -139,12 +146,12 @@ const CatalogFields = "metadata.name"
 func (s *Session) Select(ctx context.Context, selector, fields string) ([]status.Catalog, error) {
 	var all []status.Catalog
 	for _, kind := range status.Kinds {
-		if kind == status.ClusterCatalog && s.without.Load() {
+		if s.without.covers(kind) {
 			continue
 		}
 		list := kind.NewList()
 		err := s.List(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector, FieldSelector: fields}})
-		if s.absent(kind, err) {
+		if s.without.is(kind, err) {
 			continue
 		}
 		if err != nil {

@@ -41,8 +41,8 @@ func (s *Session) ServiceOf(c *status.Catalog) (*content.Service, error) {
 	return s.open(c.Status.URLs.Base, c.Name)
 }
 
-// Services returns the content services of all catalogs that catalogd maintains, one for each installation. An unusable address of one catalog is only
-// a warning while there are others.
+// Services returns the content services of all catalogs that catalogd maintains, one for each installation. An unusable address of one
+// catalog is only a warning while there are others.
 func (s *Session) Services(ctx context.Context) ([]*content.Service, error) {
 	if s.IsDirect() {
 		service, err := s.Direct()

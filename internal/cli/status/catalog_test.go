@@ -58,11 +58,23 @@ func TestStatesOfClusterCatalog(t *testing.T) {
 	}{
 		"new":       {ready: metav1.ConditionUnknown},
 		"unpacking": {conditions: []metav1.Condition{absent}, ready: no, reason: "Unpacking", progressing: "Unpacking"},
-		"ready":     {[]metav1.Condition{serving, condition("Progressing", yes, "Succeeded", "")}, false, yes, "Succeeded", "Succeeded", false, true},
-		"retrying":  {[]metav1.Condition{serving, condition("Progressing", yes, "Retrying", "x")}, false, no, "Retrying", "Retrying", true, true},
-		"blocked":   {[]metav1.Condition{absent, condition("Progressing", no, "Blocked", "x")}, false, no, "Blocked", "Blocked", true, false},
-		"suspended": {[]metav1.Condition{absent, condition("Progressing", yes, "Succeeded", "x")}, true, no, "Unavailable", "Suspended", false, false},
-		"not ours":  {conditions: []metav1.Condition{absent, condition("Progressing", yes, "Succeeded", "x")}, ready: metav1.ConditionUnknown},
+		"ready": {
+			[]metav1.Condition{serving, condition("Progressing", yes, "Succeeded", "")},
+			false, yes, "Succeeded", "Succeeded", false, true,
+		},
+		"retrying": {
+			[]metav1.Condition{serving, condition("Progressing", yes, "Retrying", "x")},
+			false, no, "Retrying", "Retrying", true, true,
+		},
+		"blocked": {
+			[]metav1.Condition{absent, condition("Progressing", no, "Blocked", "x")},
+			false, no, "Blocked", "Blocked", true, false,
+		},
+		"suspended": {
+			[]metav1.Condition{absent, condition("Progressing", yes, "Succeeded", "x")},
+			true, no, "Unavailable", "Suspended", false, false,
+		},
+		"not ours": {conditions: []metav1.Condition{absent, condition("Progressing", yes, "Succeeded", "x")}, ready: metav1.ConditionUnknown},
 		"unavailable": {
 			[]metav1.Condition{condition("Serving", no, "UserSpecifiedUnavailable", ""), condition("Progressing", yes, "Succeeded", "")},
 			false, no, "UserSpecifiedUnavailable", "Succeeded", false, false,
