@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,10 +71,14 @@ func testPluginOnBothKinds(t *testing.T, w *world) {
 	w.plugin(t, "add", "x", image, "--kind", "clustercatalog", "--schedule", "@daily").fails(t, 2, "--schedule")
 	w.plugin(t, "add", "x", image, "--kind", "clustercatalog", "--display-name", "X").fails(t, 2, "--display-name")
 
+	watched := startWatch(t, w, "clustercatalog/olm.v1")
 	_, digest = w.registry.push(t, "sample", catalogImage(t, changedSample(t)))
 	refreshed := w.plugin(t, "refresh", "clustercatalogs.olm.operatorframework.io/olm.v1", "--wait").must(t)
 	if want := "1 package added, 1 changed, 1 removed"; !strings.Contains(refreshed, want) || !strings.Contains(refreshed, digest[7:19]) {
 		t.Errorf("refresh printed\n%s", refreshed)
+	}
+	if line := watched(); !strings.Contains(line, "olm.v1            "+digest[7:19]+"  +new-operator ~dbaas-operator -mercury-operator") {
+		t.Errorf("watch printed %q", line)
 	}
 	const object = "clustercatalog.olm.operatorframework.io/olm.v1 "
 	for _, step := range [][2]string{
@@ -84,6 +91,29 @@ func testPluginOnBothKinds(t *testing.T, w *world) {
 	if got := w.plugin(t, "remove", "olm.v1", "--yes").must(t); got != object+"removed\ncatalog \"olm.v1\" deleted\n" {
 		t.Errorf("remove printed %q", got)
 	}
+}
+
+// startWatch starts the command watch, waits for its first line, and returns a function for the next.
+func startWatch(t *testing.T, w *world, catalog string) func() string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), pluginBinary(t), "watch", catalog)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
+	out, err := cmd.StdoutPipe()
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has ended
+	lines := bufio.NewScanner(out)
+	next := func() string {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatalf("watch ended: %v", lines.Err())
+		}
+		return lines.Text()
+	}
+	if first := next(); !strings.HasSuffix(first, "served") {
+		t.Errorf("watch printed %q first", first)
+	}
+	return next
 }
 
 // testClusterCatalogRights gives a user one role after the other.

@@ -123,10 +123,10 @@ func TestClusterCatalogsCostOneRequest(t *testing.T) {
 		}))
 		for args, want := range map[string]int32{
 			"list": 1, "list mine": 1, "describe mine": 1, "describe catd/mine": 1, "get packages": 1, "list catalogsource/mine -o yaml": 0,
-			"refresh none": 1, "describe clustercatalog/mine": 1,
+			"refresh none": 1, "describe clustercatalog/mine": 1, "add x r.example/a:b --kind=clustercatalog": 1,
 		} {
 			asked.Store(0)
-			typed := strings.Contains(args, "clustercatalog/")
+			typed := strings.Contains(args, "clustercatalog")
 			_, stdout, stderr := run(t, append(strings.Fields(args), "--server", server.URL)...)
 			says := strings.Contains(strings.ToLower(stderr), "clustercatalog")
 			if got := asked.Load(); got != want || says != typed || stdout == "" && strings.Contains(args, "list") {
@@ -134,5 +134,25 @@ func TestClusterCatalogsCostOneRequest(t *testing.T) {
 			}
 		}
 		server.Close()
+	}
+}
+
+// Flags without a counterpart in a ClusterCatalog are refused.
+func TestAddRefusesFlagsForClusterCatalogs(t *testing.T) {
+	const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for args, want := range map[string]string{
+		"x r.example/a:b --schedule @daily":                   "ClusterCatalogs have no schedule: omit --schedule, or set --interval",
+		"x r.example/a:b --interval 90s":                      "--interval 1m30s: ClusterCatalogs are polled at intervals of whole minutes",
+		"x r.example/a" + digest + " --interval 1h":           "no counterpart of --interval: omit it (an image with a digest is never polled)",
+		"x r.example/a:b --publisher me":                      "ClusterCatalogs have no counterpart of --publisher: omit it\n",
+		"x r.example/a:b --pull-secret s":                     "the flags for the registry, such as --pull-secret",
+		"x r.example/a:b --config-dir d":                      "no counterpart of --config-dir",
+		"x --image-template r.example/a:{kube_minor_version}": "--image-template is not resolved",
+		"x_y r.example/a:b":                                   `invalid name "x_y": use at most 63 lower-case letters, digits, '-' and '.'`,
+	} {
+		code, stdout, stderr := runPlugin(t, append([]string{"add", "--kind", "clustercatalog", "--dry-run=client"}, strings.Fields(args)...)...)
+		if code != exit.Usage || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, want %q in %s%s", args, code, want, stdout, stderr)
+		}
 	}
 }

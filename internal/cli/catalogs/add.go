@@ -131,6 +131,9 @@ func clusterCatalog(source *v1beta1.CatalogSource) (*status.Catalog, error) {
 	if source.Spec.PollingSchedule != "" {
 		return nil, exit.Usagef("ClusterCatalogs have no schedule: omit --schedule, or set --interval")
 	}
+	if interval := source.Spec.PollingInterval; interval != nil && interval.Duration%time.Minute != 0 {
+		return nil, exit.Usagef("--interval %s: ClusterCatalogs are polled at intervals of whole minutes", interval.Duration)
+	}
 	converted, err := migrate.ToClusterCatalog(source, source.Name)
 	if err != nil {
 		return nil, exit.Usagef("%s", fieldsAsFlags.Replace(err.Error()))

@@ -77,7 +77,7 @@ func describe(ctx context.Context, s *session.Session, name string) (*descriptio
 	d.fields = d.readFields(ctx, s, namespace, served[c.Name])
 	d.invalid, err = lookup.Invalid(ctx, s, c)
 	if err != nil {
-		s.Stderr.Warnf("showing %d of %d invalid packages: %v", len(d.invalid), c.Status.Content.InvalidPackageCount, err)
+		s.Stderr.Warnf("showing %d of %d invalid packages: %v", len(d.invalid), d.invalidCount(), err)
 	}
 	if d.largest, err = largestPackages(ctx, s, c); err != nil {
 		s.Stderr.Warnf("omitting the largest packages: %v", err)
@@ -86,6 +86,14 @@ func describe(ctx context.Context, s *session.Session, name string) (*descriptio
 		s.Stderr.Warnf("omitting the events: %v", err)
 	}
 	return d, nil
+}
+
+// invalidCount returns the number of invalid packages, as far as it is known.
+func (d *description) invalidCount() int {
+	if d.catalog.Status.Content == nil {
+		return len(d.invalid)
+	}
+	return int(d.catalog.Status.Content.InvalidPackageCount)
 }
 
 func (d *description) print(to *output.Terminal) error {

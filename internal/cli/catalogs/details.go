@@ -97,7 +97,7 @@ func (d *description) printInvalid(to *output.Terminal) error {
 	if len(d.invalid) == 0 {
 		return nil
 	}
-	if err := to.Title(fmt.Sprintf("Invalid packages (%d)", d.catalog.Status.Content.InvalidPackageCount)); err != nil {
+	if err := to.Title(fmt.Sprintf("Invalid packages (%d)", d.invalidCount())); err != nil {
 		return err
 	}
 	var pairs [][2]string

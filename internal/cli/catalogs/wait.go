@@ -125,6 +125,8 @@ func readiness(c *status.Catalog) progress {
 	ready := status.Condition(c, v1beta1.ReadyCondition)
 	progressing := status.Condition(c, v1beta1.ProgressingCondition)
 	switch {
+	case !status.IsObserved(c) && c.Kind == status.ClusterCatalog:
+		return progress{stage: unobserved, hint: unobservedHint + " with --cluster-catalogs"}
 	case !status.IsObserved(c):
 		return progress{stage: unobserved, hint: unobservedHint}
 	case ready.Status == metav1.ConditionTrue, progressing.Reason == v1beta1.SuspendedReason,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
@@ -45,8 +46,12 @@ func invalidOf(ctx context.Context, s *content.Service, catalog, version string)
 // Invalid returns the packages that catalogd does not publish, by name. The status lists only the first; the content service lists only
 // those that fail validation. So Invalid reads both. With an error, it returns the packages of the status.
 func Invalid(ctx context.Context, s *session.Session, c *status.Catalog) ([]InvalidPackage, error) {
-	has := c.Status.Content
-	if has == nil || has.InvalidPackageCount == 0 {
+	has, missing := c.Status.Content, false
+	if has == nil {
+		missing = c.Kind == status.ClusterCatalog && c.Status.URLs != nil // a ClusterCatalog has no numbers
+		has = &v1beta1.CatalogContent{}
+	}
+	if has.InvalidPackageCount == 0 && !missing {
 		return nil, nil
 	}
 	var all []InvalidPackage
@@ -54,7 +59,7 @@ func Invalid(ctx context.Context, s *session.Session, c *status.Catalog) ([]Inva
 		all = append(all, InvalidPackage{p.Name, p.Reason})
 	}
 	var err error
-	if int(has.InvalidPackageCount) > len(all) {
+	if missing || int(has.InvalidPackageCount) > len(all) {
 		var service *content.Service
 		var found []invalidIn
 		if service, err = ServiceOf(s, c); err == nil {

@@ -152,8 +152,12 @@ func (c *Conversion) image(from *v1beta1.CatalogSource) (*olmv1.ImageSource, err
 	}
 	c.changed(field, "spec.source.image.ref", given, note)
 	image := &olmv1.ImageSource{Ref: given}
-	if _, isTag := ref.(name.Tag); isTag {
+	_, isTag := ref.(name.Tag)
+	switch {
+	case isTag:
 		image.PollIntervalMinutes = c.minutes(from.Spec)
+	case from.Spec.PollingInterval != nil:
+		c.lost("spec.pollingInterval", "an image with a digest is never polled")
 	}
 	return image, nil
 }

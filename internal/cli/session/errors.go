@@ -31,7 +31,7 @@ func explain(err error) string {
 	case isUnknownGroup(err):
 		return UnknownGroup
 	case isUnknownKind(err, olmv1.GroupName):
-		return "the cluster has no ClusterCatalogs: install the component cluster-catalogs of catalogd, or OLM v1"
+		return "the cluster has no ClusterCatalogs: create their CRD (kubectl create -k config/crd/olmv1), or install OLM v1"
 	case apierrors.IsUnauthorized(err):
 		return "authentication to the API server failed: log in again, or check --kubeconfig, --context and --token"
 	}
