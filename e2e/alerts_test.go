@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ var ofReplicas = map[string]bool{"CatalogdNoLeader": true, "CatalogdReplicaBehin
 // and for nothing else. The same Prometheus runs the queries of the dashboard.
 func TestMonitoring(t *testing.T) {
 	ca := newAuthority(t, "e2e")
-	w := newWorld(t, shared, monitoredArgs(t, ca)...)
+	w := newWorld(t, shared, append(monitoredArgs(t, ca), "--cluster-catalogs")...)
 	p := startPrometheus(t, hurried(t, readRules(t)), map[string]string{"catalogd-0": w.metrics})
 
 	ref, _ := w.registry.push(t, "sound", catalogImage(t, sampleCatalog))
@@ -53,6 +54,10 @@ func TestMonitoring(t *testing.T) {
 	for _, name := range []string{"sound", "worse", "stale"} {
 		w.waitReady(t, name, "")
 	}
+	w.createClusterCatalog(t, "contested", ref)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int)
+	go func() { ended <- w.playUpstream(ctx, w.watchClusterCatalogs(t)) }()
 	eventually.Succeeds(t, "what was before is known", p.has(`catalogd_invalid_packages{catalog="worse"} offset 10s == 0`))
 	w.registry.push(t, "worse", brokenImage(t, "multiple-heads"))
 	w.requestPoll(t, "worse", "now")
@@ -62,11 +67,14 @@ func TestMonitoring(t *testing.T) {
 		"CatalogdCatalogNotReady":     {"missing", "stale"},
 		"CatalogdPollFailing":         {"missing"},
 		"CatalogdContentStale":        {"stale"},
+		"CatalogdContested":           {"contested"},
 		"CatalogdInvalidPackagesGrew": {"worse"},
 		"CatalogdStoreNearlyFull":     {""},
 		"CatalogdCertificateExpiring": {""},
 	}
 	eventually.Succeeds(t, "all that is amiss has its alert", got.fired(p, want))
+	stop()
+	<-ended
 	t.Run("dashboard", func(t *testing.T) {
 		reader := newReader(&tls.Config{RootCAs: ca.pool()}, "")
 		checkDashboard(t, w, p, func() { reader.get(t, "https://"+w.content+"/catalogs") })
