@@ -21,6 +21,7 @@ ASSETS := hack/controlplane/build.sh
 REGISTRY := hack/registry/install.sh
 BUILD_OPM := hack/opm/build.sh
 BUILD_HELM := hack/helm/build.sh
+BUILD_PEER := hack/operatorcontroller/build.sh
 GET_PROMETHEUS := hack/prometheus/install.sh
 
 .PHONY: help
@@ -120,9 +121,10 @@ next:
 e2e: e2e-daemon e2e-plugin ## Test the built binaries from outside, with a real control plane and registry
 
 E2E = assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); helm=$$($(BUILD_HELM)); \
-	prometheus=$$($(GET_PROMETHEUS)); CATALOGD_BIN=$(abspath bin/catalogd) CATALOGD_NEXT=$(abspath bin/catalogd-next) \
+	prometheus=$$($(GET_PROMETHEUS)); peer=$$($(BUILD_PEER)); upstream=$$($(BUILD_PEER) catalogd); \
+	CATALOGD_BIN=$(abspath bin/catalogd) CATALOGD_NEXT=$(abspath bin/catalogd-next) \
 	KUBECTL_CATALOG_BIN=$(abspath bin/kubectl-catalog) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry \
-	OPM=$$opm HELM=$$helm PROMETHEUS=$$prometheus $(TEST) -count=1 -timeout 30m
+	OPM=$$opm HELM=$$helm OPERATOR_CONTROLLER=$$peer UPSTREAM_CATALOGD=$$upstream PROMETHEUS=$$prometheus $(TEST) -count=1 -timeout 30m
 
 .PHONY: e2e-daemon
 e2e-daemon: build plugin next

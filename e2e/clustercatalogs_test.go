@@ -98,45 +98,6 @@ func (w *world) casDir(t *testing.T) string {
 	return dir
 }
 
-// TestOperatorController finds each package and channel with a client that behaves as operator-controller's.
-func TestOperatorController(t *testing.T) {
-	w := newOLMWorld(t)
-	dirs := map[string]string{"sample.v1": sampleCatalog}
-	if dir := os.Getenv("COMMUNITY_CATALOG"); dir != "" {
-		dirs["community.v1"] = dir
-	}
-	client := newOperatorController(t, w.casDir(t))
-	for name, dir := range dirs {
-		ref, digest := w.registry.push(t, name, catalogImage(t, dir))
-		w.createClusterCatalog(t, name, ref)
-		c := w.waitServing(t, name, digest)
-		done, err := client.reconcile(c)
-		must.Succeed(t, err)
-		if !done {
-			t.Fatalf("%s is not ready for operator-controller", name)
-		}
-		got, want := client.load(t, name), readConfig(t, dir)
-		if diff := cmp.Diff(membersOf(want), membersOf(got)); diff != "" {
-			t.Errorf("%s (-source +operator-controller):\n%s", name, diff)
-		}
-	}
-	fetches := client.fetches
-	for name := range dirs {
-		_, err := client.reconcile(w.clusterCatalog(t, name))
-		must.Succeed(t, err)
-	}
-	if client.fetches != fetches {
-		t.Error("an unchanged digest was fetched again")
-	}
-}
-
-func readConfig(t *testing.T, dir string) *declcfg.DeclarativeConfig {
-	t.Helper()
-	cfg, err := declcfg.LoadFS(t.Context(), os.DirFS(dir))
-	must.Succeed(t, err)
-	return cfg
-}
-
 // membersOf returns the packages, channels and bundles of a catalog.
 func membersOf(cfg *declcfg.DeclarativeConfig) (members []string) {
 	for _, p := range cfg.Packages {
@@ -437,13 +398,7 @@ func TestWithoutClusterCatalogs(t *testing.T) {
 	w.createClusterCatalog(t, "late", ref)
 	w.waitServing(t, "late", digest)
 	must.Succeed(t, w.Delete(t.Context(), w.clusterCatalog(t, "late")))
-	eventually.Succeeds(t, "the deleted object is gone", func() error {
-		c := system.NewObject(system.ClusterCatalogKind, "late")
-		if err := w.Get(t.Context(), client.ObjectKeyFromObject(c), c); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is still there (%w)", err)
-		}
-		return nil
-	})
+	eventually.Succeeds(t, "the deleted object is gone", func() error { return w.deleted(t, "late") })
 }
 
 // TestMirrored offers a CatalogSource to OLM v1.

@@ -1,146 +1,114 @@
 package e2e
 
 import (
-	"cmp"
-	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
+	"bufio"
+	"encoding/json"
 	"fmt"
-	"io/fs"
-	"net/http"
-	"net/url"
+	"io"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// operatorController reads catalogs as operator-controller v1.11.0 does (internal/operator-controller/catalogmetadata and
-// controllers/clustercatalog_controller.go). Its binary cannot be built here, as a module that it needs is not available.
+// operatorController is the catalog client, the cache and the resolver of operator-controller: hack/operatorcontroller.
 type operatorController struct {
-	web     http.Client
-	cache   string            // a directory
-	refs    map[string]string // the cached version of each catalog
-	fetches int
+	questions io.Writer
+	answers   *bufio.Scanner
+	cache     string // a directory
 }
 
-// newOperatorController returns a client that trusts the system's CAs and those in a directory, as --catalogd-cas-dir
-// names it. It speaks HTTP/1.1 and sends no credentials.
-func newOperatorController(t *testing.T, casDir string) *operatorController {
+// startOperatorController starts one that trusts the CAs in a directory. reference, if any, is the directory of a catalog.
+func (w *world) startOperatorController(t *testing.T, cas, reference string) *operatorController {
 	t.Helper()
-	roots, err := x509.SystemCertPool()
+	cache := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), needed(t, "OPERATOR_CONTROLLER", "hack/operatorcontroller/build.sh"),
+		"--kubeconfig", w.Kubeconfig, "--catalogd-cas-dir", cas, "--cache", cache, "--reference", reference)
+	cmd.Stderr = os.Stderr
+	questions, err := cmd.StdinPipe()
 	must.Succeed(t, err)
-	files, err := os.ReadDir(casDir)
+	answers, err := cmd.StdoutPipe()
 	must.Succeed(t, err)
-	for _, file := range files {
-		content, err := os.ReadFile(filepath.Join(casDir, file.Name()))
-		must.Succeed(t, err)
-		if !roots.AppendCertsFromPEM(content) {
-			t.Fatalf("%s has no certificate", file.Name())
-		}
-	}
-	transport := &http.Transport{ // without ForceAttemptHTTP2, a TLS configuration means HTTP/1.1
-		Proxy:           http.ProxyFromEnvironment,
-		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-	}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &operatorController{
-		web: http.Client{Transport: transport, Timeout: 5 * time.Minute}, cache: t.TempDir(), refs: map[string]string{},
-	}
-}
-
-// reconcile makes one pass over a ClusterCatalog. done is false while the catalog is not ready to be cached.
-func (o *operatorController) reconcile(c *unstructured.Unstructured) (done bool, err error) {
-	ref, _, _ := unstructured.NestedString(c.Object, "status", "resolvedSource", "image", "ref")
-	if ref == "" {
-		return false, nil
-	}
-	if o.refs[c.GetName()] == ref {
-		return true, nil
-	}
-	base, _, _ := unstructured.NestedString(c.Object, "status", "urls", "base")
-	if serving, _ := conditionOf(c, "Serving"); serving.status != "True" || base == "" {
-		return false, fmt.Errorf("catalog %s has a digest, but is not served", c.GetName())
-	}
-	all, err := url.JoinPath(base, "api", "v1", "all")
-	if err != nil {
-		return false, err
-	}
-	if err := o.fetch(c.GetName(), all); err != nil {
-		return false, err
-	}
-	o.refs[c.GetName()] = ref
-	return true, nil
-}
-
-// fetch caches a catalog, as files <package>/<schema>/<name or schema>.json.
-func (o *operatorController) fetch(catalog, url string) error {
-	o.fetches++
-	response, err := o.web.Get(url)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK || response.ProtoMajor != 1 {
-		return fmt.Errorf("GET %s: %s %s", url, response.Proto, response.Status)
-	}
-	dir := filepath.Join(o.cache, catalog)
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	return declcfg.WalkMetasReader(response.Body, func(meta *declcfg.Meta, err error) error {
-		if err != nil {
-			return err
-		}
-		pkg, name := meta.Package, meta.Name
-		if meta.Schema == declcfg.SchemaPackage {
-			pkg = meta.Name
-		}
-		if name == "" {
-			name = meta.Schema
-		}
-		path := filepath.Join(dir, pkg, meta.Schema, name+".json")
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(path, meta.Blob, 0o600)
+	must.Succeed(t, cmd.Start())
+	t.Cleanup(func() {
+		questions.Close()
+		_ = cmd.Wait() // killed when the test has ended
 	})
+	return &operatorController{questions: questions, answers: bufio.NewScanner(answers), cache: cache}
 }
 
-// load returns the cached catalog.
-func (o *operatorController) load(t *testing.T, catalog string) *declcfg.DeclarativeConfig {
+// found is an answer of hack/operatorcontroller.
+type found struct {
+	Done                   bool
+	Fetches                int
+	Packages, Channels     int
+	Bundle, Version, Image string
+	Error                  string
+}
+
+func (o *operatorController) ask(t *testing.T, question ...string) (a found) {
 	t.Helper()
-	cfg, err := declcfg.LoadFS(t.Context(), os.DirFS(filepath.Join(o.cache, catalog)))
+	_, err := fmt.Fprintln(o.questions, strings.Join(question, " "))
+	must.Succeed(t, err)
+	if !o.answers.Scan() {
+		t.Fatalf("%s: no answer: %v", question, o.answers.Err())
+	}
+	must.Succeed(t, json.Unmarshal(o.answers.Bytes(), &a))
+	return a
+}
+
+// TestOperatorController has operator-controller's own client find each package and channel, and its resolver choose the
+// same bundles as from the source of the catalog.
+func TestOperatorController(t *testing.T) {
+	dirs := map[string]string{"sample.v1": sampleCatalog}
+	if dir := os.Getenv("COMMUNITY_CATALOG"); dir != "" {
+		dirs["community.v1"] = dir
+	}
+	w := newOLMWorld(t)
+	for name, dir := range dirs {
+		ref, digest := w.registry.push(t, name, catalogImage(t, dir))
+		w.createClusterCatalog(t, name, ref)
+		w.waitServing(t, name, digest)
+		o := w.startOperatorController(t, w.casDir(t), dir)
+		first, again := o.ask(t, "reconcile", name), o.ask(t, "reconcile", name)
+		if want := (found{Done: true, Fetches: 1}); first != want || again != want {
+			t.Fatalf("%s: reconciled to %v, then %v, want %v", name, first, again, want)
+		}
+		catalog := readConfig(t, dir)
+		if diff := cmp.Diff(membersOf(catalog), membersOf(readConfig(t, o.cache+"/"+name))); diff != "" {
+			t.Errorf("%s (-source +operator-controller):\n%s", name, diff)
+		}
+		bundles := 0
+		for _, p := range catalog.Packages {
+			for _, versions := range []string{"", ">=1.0.0", "<1.0.0"} {
+				got, want := o.ask(t, "resolve", p.Name, versions), o.ask(t, "reference", p.Name, versions)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s %s (-source +catalogd):\n%s", p.Name, versions, diff)
+				}
+				if want.Bundle != "" {
+					bundles++
+				}
+			}
+		}
+		if bundles < len(catalog.Packages)/2 {
+			t.Errorf("%s: %d bundles resolved for %d packages", name, bundles, len(catalog.Packages))
+		}
+		must.Succeed(t, w.Delete(t.Context(), w.clusterCatalog(t, name)))
+	}
+}
+
+func readConfig(t *testing.T, dir string) *declcfg.DeclarativeConfig {
+	t.Helper()
+	cfg, err := declcfg.LoadFS(t.Context(), os.DirFS(dir))
 	must.Succeed(t, err)
 	return cfg
-}
-
-// getPackage returns a package of the cached catalog, as the resolver reads it.
-func (o *operatorController) getPackage(ctx context.Context, c *unstructured.Unstructured, pkg string) (*declcfg.DeclarativeConfig, error) {
-	if serving, _ := conditionOf(c, "Serving"); serving.status != "True" {
-		return nil, fmt.Errorf("catalog %q is not being served", c.GetName())
-	}
-	if o.refs[c.GetName()] != resolvedRef(c) {
-		return nil, fmt.Errorf("cache for catalog %q not found", c.GetName())
-	}
-	files, err := fs.Sub(os.DirFS(filepath.Join(o.cache, c.GetName())), pkg)
-	if err != nil {
-		return nil, fmt.Errorf("error getting package %q: %w", pkg, err)
-	}
-	cfg, err := declcfg.LoadFS(ctx, files)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &declcfg.DeclarativeConfig{}, nil
-	}
-	return cfg, err
 }
 
 // TestOperatorControllerCases has the cases of operator-controller's client_test.go that depend on the server. Those about
@@ -148,48 +116,45 @@ func (o *operatorController) getPackage(ctx context.Context, c *unstructured.Uns
 func TestOperatorControllerCases(t *testing.T) {
 	w := newOLMWorld(t)
 	ref, digest := w.registry.push(t, "cases", catalogImage(t, sampleCatalog))
-	w.createClusterCatalog(t, "cases", ref)
-	c := w.waitServing(t, "cases", digest)
-	cas := w.casDir(t)
-	o := newOperatorController(t, cas)
-	for _, test := range []struct{ name, pkg, want string }{
-		{"cache unpopulated", "skupper-operator", `cache for catalog "cases" not found`},
-		{"package present", "skupper-operator", ""},
-		{"package missing", "pkg-missing", ""},
-		{"invalid package path", "/", `error getting package "/"`},
-	} {
-		cfg, err := o.getPackage(t.Context(), c, test.pkg)
-		if got := fmt.Sprint(err); !strings.Contains(got, cmp.Or(test.want, "<nil>")) {
-			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
-		}
-		if err == nil && (len(cfg.Packages) == 1) != (test.name == "package present") {
-			t.Errorf("%s: got %d packages", test.name, len(cfg.Packages))
-		}
-		if test.name == "cache unpopulated" {
-			_, err := o.reconcile(c)
-			must.Succeed(t, err)
+	w.createClusterCatalog(t, "cases", w.registry.address+"/missing:latest")
+	o := w.startOperatorController(t, w.casDir(t), "")
+	check := func(name, want string, question ...string) {
+		t.Helper()
+		if got := o.ask(t, question...); want == "" && got.Error != "" || !strings.Contains(got.Error, want) {
+			t.Errorf("%s: got %v, want error %q", name, got, want)
 		}
 	}
-
-	if _, err := newOperatorController(t, t.TempDir()).reconcile(c); err == nil {
-		t.Error("a client without catalogd's CA reads it")
+	eventually.Succeeds(t, "it is not found", func() error {
+		return wantCondition(w.clusterCatalog(t, "cases"), "Progressing", "True")
+	})
+	check("not served", `catalog "cases" is not being served`, "package", "cases", "skupper-operator")
+	if got := o.ask(t, "reconcile", "cases"); got != (found{}) {
+		t.Errorf("a catalog without content is fetched: %v", got)
 	}
-	elsewhere := c.DeepCopy()
-	must.Succeed(t, unstructured.SetNestedField(elsewhere.Object, "https://"+w.content+"/catalogs/absent", "status", "urls", "base"))
-	fresh := newOperatorController(t, cas)
-	if _, err := fresh.reconcile(elsewhere); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("unexpected status: got %v", err)
+	patch := fmt.Sprintf(`{"spec":{"source":{"image":{"ref":%q}}}}`, ref)
+	must.Succeed(t, w.Patch(t.Context(), w.clusterCatalog(t, "cases"), client.RawPatch("application/merge-patch+json", []byte(patch))))
+	w.waitServing(t, "cases", digest)
+	other := t.TempDir()
+	writeFile(t, other, "ca.crt", newAuthority(t, "other").pem)
+	if got := w.startOperatorController(t, other, "").ask(t, "reconcile", "cases"); !strings.Contains(got.Error, "certificate") {
+		t.Errorf("a client without catalogd's CA got %v", got)
+	}
+	check("cache unpopulated", `cache for catalog "cases" not found`, "package", "cases", "skupper-operator")
+	check("fetched", "", "reconcile", "cases")
+	check("invalid package path", `error getting package "/"`, "package", "cases", "/")
+	for pkg, want := range map[string]int{"skupper-operator": 1, "pkg-missing": 0} {
+		if got := o.ask(t, "package", "cases", pkg); got.Packages != want || got.Error != "" {
+			t.Errorf("%s: got %v, want %d packages", pkg, got, want)
+		}
 	}
 	unavailable := `{"spec":{"availabilityMode":"Unavailable"}}`
-	must.Succeed(t, w.Patch(t.Context(), c, client.RawPatch("application/merge-patch+json", []byte(unavailable))))
+	must.Succeed(t, w.Patch(t.Context(), w.clusterCatalog(t, "cases"), client.RawPatch("application/merge-patch+json", []byte(unavailable))))
 	eventually.Succeeds(t, "the catalog is withdrawn", func() error {
 		return wantCondition(w.clusterCatalog(t, "cases"), "Serving", "False")
 	})
-	now := w.clusterCatalog(t, "cases")
-	if _, err := o.getPackage(t.Context(), now, "skupper-operator"); err == nil || !strings.Contains(err.Error(), "is not being served") {
-		t.Errorf("not served: got %v", err)
-	}
-	if done, err := o.reconcile(now); done || err != nil {
-		t.Errorf("a withdrawn catalog is fetched: %t %v", done, err)
+	check("withdrawn", "is not being served", "package", "cases", "skupper-operator")
+	check("excluded from resolution", "no bundles found", "resolve", "skupper-operator")
+	if got := o.ask(t, "reconcile", "cases"); got.Done {
+		t.Errorf("a withdrawn catalog is fetched: %v", got)
 	}
 }
