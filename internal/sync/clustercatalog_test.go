@@ -343,7 +343,7 @@ func TestClusterCatalogContested(t *testing.T) {
 		t.Errorf("tried to write %v, want at most once", writes)
 	}
 	wantEqual(t, "events", []string{"Warning Contested Another program changed the status of this object after catalogd. This catalogd " +
-		"leaves the object to it: remove that program, then run `kubectl catalog refresh " + w.catalog + "`"}, w.events())
+		"leaves the object to it: remove that program, then run `kubectl catalog refresh clustercatalog/" + w.catalog + "`"}, w.events())
 	wantEqual(t, "content is served", (pkg{name: "foo"}).json(), w.served())
 
 	w.update(func(c *olmv1.ClusterCatalog) {

@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"fmt"
+	"strings"
 	stdsync "sync"
 	"time"
 
@@ -60,7 +61,7 @@ func (c *contests) of(ctx context.Context, e *Engine, kind Kind, src source.Sour
 		return contest{again: true}, nil
 	}
 	return contest{note: fmt.Sprintf("Another program changed the status of this object after catalogd. This catalogd leaves the object "+
-		"to it: remove that program, then run `kubectl catalog refresh %s`", src.Name)}, nil
+		"to it: remove that program, then run `kubectl catalog refresh %s/%s`", strings.ToLower(src.Kind.Kind), src.Name)}, nil
 }
 
 func (c *contests) rivalNow(ctx context.Context, kind Contested, live client.Reader, now time.Time) (_ string, err error) {

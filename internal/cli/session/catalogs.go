@@ -46,20 +46,20 @@ func IsAbsent(kind status.Kind, err error) bool {
 	return kind == status.ClusterCatalog && (apierrors.IsForbidden(err) || isUnknownKind(err, olmv1.GroupName))
 }
 
-// An absence remembers that the cluster has no ClusterCatalogs for this user, so that nobody asks again.
+// An absence remembers that the cluster has no ClusterCatalogs for this user, so that one request finds out.
 type absence struct{ atomic.Bool }
 
-// is is IsAbsent.
-func (a *absence) is(kind status.Kind, err error) bool {
-	none := IsAbsent(kind, err)
-	if none {
+// shows reports whether an error means that a kind is absent, and remembers it.
+func (a *absence) shows(kind status.Kind, err error) bool {
+	if IsAbsent(kind, err) {
 		a.Store(true)
+		return true
 	}
-	return none
+	return false
 }
 
-// covers reports whether a kind is known to be absent.
-func (a *absence) covers(kind status.Kind) bool { return kind == status.ClusterCatalog && a.Load() }
+// has reports whether a kind is known to be absent.
+func (a *absence) has(kind status.Kind) bool { return kind == status.ClusterCatalog && a.Load() }
 
 // Find returns the catalogs that are named NAME or TYPE/NAME, and the names that do not exist.
 func (s *Session) Find(ctx context.Context, args []string) (found []status.Catalog, missing []string, err error) {
@@ -92,12 +92,12 @@ func (s *Session) Named(ctx context.Context, arg string) ([]status.Catalog, erro
 	typed := len(kinds) == 1
 	var all []status.Catalog
 	for _, kind := range kinds {
-		if s.without.covers(kind) && !typed {
+		if s.absence.has(kind) && !typed {
 			continue
 		}
 		c, err := read(ctx, api, kind, name)
 		switch {
-		case err == nil && c == nil, s.without.is(kind, err) && !typed:
+		case err == nil && c == nil, s.absence.shows(kind, err) && !typed:
 		case err != nil:
 			return nil, err
 		case !status.IsMirror(c.Object):
@@ -146,12 +146,12 @@ const CatalogFields = "metadata.name"
 func (s *Session) Select(ctx context.Context, selector, fields string) ([]status.Catalog, error) {
 	var all []status.Catalog
 	for _, kind := range status.Kinds {
-		if s.without.covers(kind) {
+		if s.absence.has(kind) {
 			continue
 		}
 		list := kind.NewList()
 		err := s.List(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector, FieldSelector: fields}})
-		if s.without.is(kind, err) {
+		if s.absence.shows(kind, err) {
 			continue
 		}
 		if err != nil {

@@ -52,7 +52,7 @@ type Session struct {
 	mu      sync.Mutex
 	opened  map[string]*content.Service // by address: one token serves all catalogs of a service
 	kinds   map[string]status.Kind      // of catalogs that an argument named with their type
-	without absence                     // of ClusterCatalogs
+	absence absence                     // of ClusterCatalogs
 }
 
 // New returns the session of a run. getenv is os.Getenv.
