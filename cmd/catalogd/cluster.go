@@ -147,11 +147,12 @@ func (c *cluster) runManager(ctx context.Context) error {
 	}
 	syncConfig := c.cfg.sync
 	syncConfig.BaseURL, syncConfig.Registries, syncConfig.ServerVersion = c.cfg.content.externalURL, c.registries, api.ServerVersionWithContext
+	syncConfig.Incomplete = c.cfg.clusterCatalogs && !c.hasClusterCatalogs.Load()
 	mgr, err := c.newManager(syncConfig)
 	if err != nil {
 		return err
 	}
-	if c.cfg.clusterCatalogs && !c.hasClusterCatalogs.Load() {
+	if syncConfig.Incomplete {
 		await := func(ctx context.Context) error { return c.awaitClusterCatalogs(ctx, api) }
 		if err := mgr.Add(manager.RunnableFunc(await)); err != nil {
 			return err

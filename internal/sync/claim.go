@@ -99,8 +99,12 @@ func checkName(src source.Source) error {
 		len(src.Name), maxName)
 }
 
-// claim makes the metadata of an object as its kind needs it. again also overrules what other programs wrote.
+// claim makes the metadata of an object as its kind needs it. again also overrules what other programs wrote. A name that is
+// too long cannot become a label.
 func (c *controller) claim(ctx context.Context, object client.Object, again bool) error {
+	if len(object.GetName()) > maxName {
+		return nil
+	}
 	before := copyOf(object)
 	c.kind.Claim(object, again)
 	if equality.Semantic.DeepEqual(before, object) && !again {

@@ -105,6 +105,31 @@ func (w *olmWorld) writeAsUpstream(digest string) {
 	must.Succeed(w.t, w.api.Status().Update(w.t.Context(), c, client.FieldOwner("catalogd")))
 }
 
+// installUpstream creates the lease of a running catalogd of OLM v1.
+func (w *olmWorld) installUpstream() *coordinationv1.Lease {
+	w.t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "olmv1-"}}
+	must.Succeed(w.t, w.api.Create(w.t.Context(), namespace))
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "catalogd-operator-lock", Namespace: namespace.Name},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("pod"), LeaseDurationSeconds: new(int32(137)), RenewTime: new(metav1.NowMicro()),
+		},
+	}
+	must.Succeed(w.t, w.api.Create(w.t.Context(), lease))
+	w.t.Cleanup(func() { _ = w.api.Delete(context.Background(), lease) })
+	w.clock.SetTime(w.clock.Now().Add(rivalAge))
+	return lease
+}
+
+// uninstallUpstream lets the lease expire.
+func (w *olmWorld) uninstallUpstream(lease *coordinationv1.Lease) {
+	w.t.Helper()
+	lease.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
+	must.Succeed(w.t, w.api.Update(w.t.Context(), lease))
+	w.clock.SetTime(w.clock.Now().Add(rivalAge))
+}
+
 // takeWrites returns the writes since the last call, with the name of the catalog as NAME.
 func (w *olmWorld) takeWrites() []string {
 	var out []string
@@ -378,16 +403,7 @@ func TestClusterCatalogBesideUpstream(t *testing.T) {
 	w := newOLMWorld(t)
 	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
 	w.create(ref, 1)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "olmv1-"}}
-	must.Succeed(t, w.api.Create(t.Context(), namespace))
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: "catalogd-operator-lock", Namespace: namespace.Name},
-		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new("pod"), LeaseDurationSeconds: new(int32(137)), RenewTime: new(metav1.NowMicro()),
-		},
-	}
-	must.Succeed(t, w.api.Create(t.Context(), lease))
-	t.Cleanup(func() { _ = w.api.Delete(t.Context(), lease) })
+	lease := w.installUpstream()
 	before := w.get().ResourceVersion
 	for range 3 {
 		if next := w.reconcile(); next != rivalAge {
@@ -396,14 +412,147 @@ func TestClusterCatalogBesideUpstream(t *testing.T) {
 	}
 	wantEqual(t, "resource version", before, w.get().ResourceVersion)
 	wantEqual(t, "events", []string{"Warning Contested OLM v1's own catalogd is running: it holds Lease catalogd-operator-lock in namespace " +
-		namespace.Name + ". This catalogd leaves the object to it: remove one of the two"}, w.events())
+		lease.Namespace + ". This catalogd leaves the object to it: remove one of the two"}, w.events())
 
-	lease.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
-	must.Succeed(t, w.api.Update(t.Context(), lease))
-	w.clock.SetTime(start.Add(rivalAge))
+	w.uninstallUpstream(lease)
 	w.reconcile()
 	w.reconcile()
 	wantEqual(t, "conditions", servingAsUpstream, shown(w.get()))
+}
+
+// Upstream was installed after this catalogd had served the object, and then uninstalled.
+func TestClusterCatalogReturnsFromUpstream(t *testing.T) {
+	for name, restarted := range map[string]bool{"seen by this process": false, "before its start": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newOLMWorld(t)
+			ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+			w.create(ref, 1)
+			w.reconcile()
+			w.reconcile()
+			lease := w.installUpstream()
+			w.writeAsUpstream("sha256:" + strings.Repeat("0", 64))
+			w.reconcile()
+			wantEqual(t, "content meanwhile", (pkg{name: "foo"}).json(), w.served())
+			w.uninstallUpstream(lease)
+			if restarted {
+				w.controller = w.newController(w.kind)
+			}
+			for range 3 {
+				w.reconcile()
+			}
+			wantEqual(t, "URL", "http://catalogd.example/catalogs/"+w.catalog, w.get().Status.URLs.Base)
+			wantEqual(t, "conditions", servingAsUpstream, shown(w.get()))
+		})
+	}
+}
+
+// What upstream left in a status is removed where this catalogd has nothing in its place, by one write.
+func TestClusterCatalogClearsStatusOfUpstream(t *testing.T) {
+	for name, prepare := range map[string]func(*olmWorld, string){
+		"the first pull fails": func(w *olmWorld, ref string) { w.create(strings.Replace(ref, ":latest", ":absent", 1), 1) },
+		"it is unavailable": func(w *olmWorld, ref string) {
+			w.create(ref, 1)
+			w.update(func(c *olmv1.ClusterCatalog) { c.Spec.AvailabilityMode = olmv1.AvailabilityModeUnavailable })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newOLMWorld(t)
+			ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+			prepare(w, ref)
+			w.writeAsUpstream("sha256:" + strings.Repeat("0", 64))
+			_, _ = w.tryReconcile() // the first pull may fail
+			_, _ = w.tryReconcile()
+			if c := w.get(); c.Status.ResolvedSource != nil || c.Status.URLs != nil || c.Status.LastUnpacked != nil {
+				t.Errorf("the status is %+v", c.Status)
+			}
+			w.takeWrites()
+			_, _ = w.tryReconcile()
+			wantEqual(t, "writes of another pass", nil, w.takeWrites())
+		})
+	}
+}
+
+// A refresh overrules the other program once, and also if the catalog is suspended.
+func TestClusterCatalogRefreshOverrulesOnce(t *testing.T) {
+	w := newOLMWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, 1)
+	w.reconcile()
+	w.reconcile()
+	w.update(func(c *olmv1.ClusterCatalog) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1beta1.SuspendAnnotation, "true") })
+	w.reconcile()
+	lose := func() {
+		w.writeAsUpstream("sha256:" + strings.Repeat("0", 64))
+		w.reconcile()
+		w.reconcile()
+	}
+	lose()
+	w.update(func(c *olmv1.ClusterCatalog) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1beta1.PollRequestedAnnotation, "now")
+	})
+	w.reconcile()
+	wantEqual(t, "URL after a refresh", "http://catalogd.example/catalogs/"+w.catalog, w.get().Status.URLs.Base)
+	lose()
+	w.takeWrites()
+	for range 3 {
+		w.reconcile()
+	}
+	wantEqual(t, "writes after the other wrote again", nil, w.takeWrites())
+}
+
+// A namesake is left to a running upstream as any object is, and once it is uninstalled, the status says whose the name is.
+func TestNamesakeOfUpstream(t *testing.T) {
+	w := newOLMWorld(t)
+	w.share()
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.sources.create(ref, nil)
+	w.sources.settle()
+	lease := w.installUpstream()
+	w.create(ref, 1)
+	w.writeAsUpstream("sha256:" + strings.Repeat("0", 64))
+	w.requests.take()
+	w.reconcile()
+	wantEqual(t, "writes", nil, w.takeWrites())
+	w.uninstallUpstream(lease)
+	w.reconcile()
+	if got := shown(w.get())["Progressing"]; !strings.HasPrefix(got, "False Blocked: The name "+w.catalog+" belongs to CatalogSource") {
+		t.Errorf("Progressing is %s", got)
+	}
+	w.takeWrites()
+	w.reconcile()
+	wantEqual(t, "writes of another pass", nil, w.takeWrites())
+}
+
+// Upstream adds its finalizer to mirrors as to all ClusterCatalogs. Nobody else removes it later.
+func TestMirrorWithFinalizerOfUpstream(t *testing.T) {
+	w := newOLMWorld(t)
+	w.share()
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.sources.create(ref, func(c *v1beta1.CatalogSource) { c.Spec.OLMv1 = true })
+	w.sources.settle()
+	w.update(func(c *olmv1.ClusterCatalog) { controllerutil.AddFinalizer(c, olmv1.DeletionFinalizer) })
+	w.sources.change(func(c *v1beta1.CatalogSource) { c.Spec.OLMv1 = false })
+	w.sources.reconcile()
+	w.reconcile()
+	if err := w.api.Get(t.Context(), w.request().NamespacedName, &olmv1.ClusterCatalog{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the object is still there (%v)", err)
+	}
+}
+
+// While the CRD of ClusterCatalogs is not served, the content of ClusterCatalogs looks like that of deleted catalogs.
+func TestContentStaysWithoutCRD(t *testing.T) {
+	w := newOLMWorld(t)
+	ref, _ := w.registry.push("latest", catalogOf(pkg{name: "foo"}))
+	w.create(ref, 1)
+	w.reconcile()
+	w.reconcile()
+	k := &keeper{Engine: w.Engine, controllers: []*controller{w.sources.controller}}
+	k.Config.Incomplete = true
+	must.Succeed(t, k.removeOrphans(t.Context()))
+	wantEqual(t, "content", (pkg{name: "foo"}).json(), w.served())
+	k.Config.Incomplete = false
+	must.Succeed(t, k.removeOrphans(t.Context()))
+	wantEqual(t, "content without ClusterCatalogs", "", w.served())
 }
 
 func TestNamesakes(t *testing.T) {

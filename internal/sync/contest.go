@@ -27,41 +27,35 @@ const rivalAge = time.Minute
 
 // contests has what is known of other programs that maintain objects of a kind. The zero value is ready for use.
 type contests struct {
-	lost stdsync.Map // by UID: objects whose status another program wrote after this one
-	told stdsync.Map // by UID: the last note about an object
+	objects stdsync.Map // contest by name
 
 	mu    stdsync.Mutex
 	rival string
 	asked time.Time
 }
 
-// contest is what is known of an object; the zero contest is none.
+// contest is what happened to an object while this process led.
 type contest struct {
-	note  string // why this program leaves the object to another; empty: it does not
-	again bool   // whether somebody wants this program to overrule the other
+	uid     types.UID
+	note    string // why this program leaves the object to another; empty: it does not
+	lost    bool   // another program wrote the status after this one
+	request string // the request for a poll at that time: only a later one overrules the other program
 }
 
-// of returns the contest about an object of a kind.
-func (c *contests) of(ctx context.Context, e *Engine, kind Kind, src source.Source) (contest, error) {
-	contested, ok := kind.(Contested)
-	if !ok {
-		return contest{}, nil
+// of returns the contest about an object, and whether there was a pass over it.
+func (c *contests) of(name string, uid types.UID) (contest, bool) {
+	found, ok := c.objects.Load(name)
+	if !ok || found.(contest).uid != uid {
+		return contest{uid: uid}, false
 	}
-	rival, err := c.rivalNow(ctx, contested, e.Live, e.Clock.Now())
-	if err != nil {
-		return contest{}, err
-	}
-	_, lost := c.lost.Load(src.UID)
-	switch {
-	case rival != "":
-		return contest{note: rival + ". This catalogd leaves the object to it: remove one of the two"}, nil
-	case !lost, src.State == source.Deleting: // our finalizer must not wait for the other program
-		return contest{}, nil
-	case src.PollRequested():
-		return contest{again: true}, nil
-	}
-	return contest{note: fmt.Sprintf("Another program changed the status of this object after catalogd. This catalogd leaves the object "+
-		"to it: remove that program, then run `kubectl catalog refresh %s/%s`", strings.ToLower(src.Kind.Kind), src.Name)}, nil
+	return found.(contest), true
+}
+
+// lose notes that another program wrote the status of an object after this one.
+func (c *contests) lose(src source.Source) {
+	now, _ := c.of(src.Name, src.UID)
+	now.lost, now.request = true, src.Schedule.Request
+	c.objects.Store(src.Name, now)
 }
 
 func (c *contests) rivalNow(ctx context.Context, kind Contested, live client.Reader, now time.Time) (_ string, err error) {
@@ -76,27 +70,42 @@ func (c *contests) rivalNow(ctx context.Context, kind Contested, live client.Rea
 	return c.rival, nil
 }
 
-// isNews reports whether a contest differs from the last one about an object.
-func (c *contests) isNews(uid types.UID, now contest) bool {
-	before, told := c.told.Swap(uid, now)
-	return before != now && (told || now.note != "")
+// yields reports whether this replica leaves an object to another program, and tells about a change of that. again means that
+// it overrules what the other wrote: the other was uninstalled, or somebody asks for that.
+func (c *controller) yields(ctx context.Context, src source.Source, object client.Object) (stop, again bool, err error) {
+	kind, ok := c.kind.(Contested)
+	if !ok {
+		return false, false, nil
+	}
+	rival, err := c.contests.rivalNow(ctx, kind, c.Live, c.Clock.Now())
+	if err != nil || !c.leads() {
+		return rival != "", false, err
+	}
+	before, known := c.contests.of(src.Name, src.UID)
+	now, again := c.next(before, known, src, rival)
+	c.contests.objects.Store(src.Name, now)
+	if now.note != before.note {
+		c.Metrics.Contested(src.Name, now.note != "")
+	}
+	if now.note != before.note && now.note != "" {
+		c.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "Contested", "WriteStatus", "%s", now.note)
+		logf.FromContext(ctx).Info("leaving the object to another program", "reason", now.note)
+	}
+	return now.note != "", again, nil
 }
 
-// yields reports whether an object is left to another program, and tells about a change of that.
-func (c *controller) yields(ctx context.Context, src source.Source, object client.Object) (stop, again bool, err error) {
-	now, err := c.contests.of(ctx, c.Engine, c.kind, src)
-	if err != nil {
-		return false, false, err
+// next returns the contest about an object after the one before, and whether this program overrules another.
+func (c *controller) next(before contest, known bool, src source.Source, rival string) (now contest, again bool) {
+	foreign := src.Observed.URL != "" && src.Observed.URL != c.baseURL(src.Name)
+	// Our finalizer, and an object that is not ours any more, must not wait for the other program.
+	lost := before.lost && src.State != source.Deleting && c.Config.selects(src.Labels)
+	switch {
+	case rival != "":
+		return contest{uid: src.UID, note: rival + ". This catalogd leaves the object to it: remove one of the two"}, false
+	case lost && (src.Schedule.Request == "" || src.Schedule.Request == before.request):
+		before.note = fmt.Sprintf("Another program changed the status of this object after catalogd. This catalogd leaves the object "+
+			"to it: remove that program, then run `kubectl catalog refresh %s/%s`", strings.ToLower(src.Kind.Kind), src.Name)
+		return before, false
 	}
-	if now.again {
-		c.contests.lost.Delete(src.UID)
-	}
-	if _, contested := c.kind.(Contested); contested && c.contests.isNews(src.UID, now) {
-		c.Metrics.Contested(src.Name, now.note != "")
-		if now.note != "" {
-			c.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "Contested", "WriteStatus", "%s", now.note)
-			logf.FromContext(ctx).Info("leaving the object to another program", "reason", now.note)
-		}
-	}
-	return now.note != "", now.again, nil
+	return contest{uid: src.UID}, before.note != "" || !known && foreign
 }

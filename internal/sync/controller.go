@@ -51,10 +51,17 @@ func (c *controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // pass reads the object, does the steps of this replica's role, and writes the status, whatever the steps return.
 func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 	object, err := c.read(ctx, name)
-	if object == nil || err != nil || c.kind.IsMirror(object) {
+	if object == nil || err != nil {
 		return outcome{}, err
 	}
 	src := c.kind.Source(object)
+	stop, again, err := c.yields(ctx, src, object)
+	if stop || err != nil {
+		return outcome{next: c.Clock.Now().Add(rivalAge)}, err
+	}
+	if c.kind.IsMirror(object) {
+		return outcome{}, c.freeMirror(ctx, src, object)
+	}
 	names := names{c.Engine, c.kind}
 	other, err := names.beside(ctx, src)
 	if err != nil {
@@ -70,6 +77,9 @@ func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 	case names.belongTo(other, object) && src.State == source.Deleting && c.leads():
 		return outcome{}, c.dropFinalizer(ctx, object)
 	case names.belongTo(other, object) && c.leads():
+		if err := c.claim(ctx, object, again); err != nil {
+			return outcome{}, err
+		}
 		return c.finish(ctx, object, yielded(src, other), nil)
 	case names.belongTo(other, object):
 		return outcome{}, nil
@@ -79,7 +89,7 @@ func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 	}
 	progress := c.newProgressReporter(object)
 	defer progress.stop()
-	out, err := c.lead(work, src, object, progress)
+	out, err := c.lead(work, src, object, again, progress)
 	err = unlessInterrupted(work, err)
 	progress.stop()
 	return c.finish(ctx, progress.object, out, err)
@@ -89,7 +99,7 @@ func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 func (c *controller) finish(ctx context.Context, object client.Object, out outcome, err error) (outcome, error) {
 	written, writeErr := c.writeStatus(ctx, object, out.status)
 	if fault.IsContest(writeErr) {
-		c.contests.lost.Store(object.GetUID(), true)
+		c.contests.lose(c.kind.Source(object))
 		return outcome{next: c.Clock.Now()}, err // the next pass says so
 	}
 	if written {
@@ -98,6 +108,14 @@ func (c *controller) finish(ctx context.Context, object client.Object, out outco
 		}
 	}
 	return out, errors.Join(err, out.err, writeErr)
+}
+
+// freeMirror removes the finalizer of a mirror, which has no content of its own: OLM v1's catalogd adds one to every object.
+func (c *controller) freeMirror(ctx context.Context, src source.Source, mirror client.Object) error {
+	if src.State != source.Deleting || !c.leads() {
+		return nil
+	}
+	return c.dropFinalizer(ctx, mirror)
 }
 
 // unlessInterrupted returns err, or nil if the pass ended since its object changed: the next pass is queued already.
@@ -119,6 +137,7 @@ func (c *controller) read(ctx context.Context, name string) (client.Object, erro
 		return nil, err
 	}
 	c.known.byName.Delete(name)
+	c.contests.objects.Delete(name)
 	if other, err := (names{c.Engine, c.kind}).of(ctx, c.Live, name); other != (namesake{}) || err != nil {
 		return nil, err // the content may be the other's; if not, its next pass removes it
 	}

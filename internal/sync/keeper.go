@@ -112,6 +112,9 @@ func (k *keeper) removeOrphans(ctx context.Context) error {
 			}
 		}
 	}
+	if k.Config.Incomplete {
+		return nil
+	}
 	var errs []error
 	for _, c := range stored {
 		if !known[c.Name] {

@@ -11,12 +11,10 @@ import (
 )
 
 // lead is a pass of the leader. Each step gets the results of earlier steps. The error of a step is one of the API server,
-// the store or ctx; a fault of the image is part of its result.
-func (c *controller) lead(ctx context.Context, src source.Source, object client.Object, progress *progressReporter) (outcome, error) {
-	stop, again, err := c.yields(ctx, src, object)
-	if stop || err != nil {
-		return outcome{next: c.Clock.Now().Add(rivalAge)}, err
-	}
+// the store or ctx; a fault of the image is part of its result. again overrules what another program wrote to the object.
+func (c *controller) lead(
+	ctx context.Context, src source.Source, object client.Object, again bool, progress *progressReporter,
+) (outcome, error) {
 	if err := c.dropForeign(ctx, src); err != nil {
 		return outcome{}, err
 	}

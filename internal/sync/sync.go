@@ -10,7 +10,7 @@
 //	owner       what                                        cost of its loss
 //	controller  known: last resourceVersion of each object  one read from the API server for each object
 //	controller  interrupts: the pass at work on an object   none; the process that does the work is gone too
-//	controller  contests: other programs that write         one refused write for each object
+//	controller  contests: other programs that write         one write for each object, which may be refused
 //	Engine      versions: the cluster's version             one request
 //	Engine      gate: catalogs that wait for a slot         none; all objects are reconciled at the start
 //	poll.Log    last and next poll, failures in a row       one poll of each image, spread over the window
@@ -53,6 +53,7 @@ type Config struct {
 	ServiceAccount         string                                       // catalogd's own; its imagePullSecrets apply to all catalogs
 	PullSecret             types.NamespacedName                         // applies to all catalogs; empty: none
 	Selector               labels.Selector                              // selects the objects of this installation; nil: all
+	Incomplete             bool                                         // a kind is not served yet: keep the content of unknown catalogs
 	ServerVersion          func(context.Context) (*version.Info, error) // of the API server
 }
 

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -54,8 +56,8 @@ func (Kind) IsMirror(object metav1.Object) bool {
 }
 
 // Claim sets the label by which ClusterExtensions select catalogs, and the finalizer; an Unavailable ClusterCatalog has none.
-// The first time, it ends the ownership of others of the status's fields: OLM v1's catalogd may have been uninstalled, and
-// the fields that it wrote would count as a conflict. Later writes of others do, unless the object is claimed again.
+// The first time, it takes over the fields of the status that others own: OLM v1's catalogd may have been uninstalled, and
+// what it wrote would count as a conflict, or stay forever. Later writes of others do, unless the object is claimed again.
 func (k Kind) Claim(object client.Object, again bool) {
 	c := object.(*olmv1.ClusterCatalog)
 	metav1.SetMetaDataLabel(&c.ObjectMeta, olmv1.MetadataNameLabel, c.Name)
@@ -68,9 +70,18 @@ func (k Kind) Claim(object client.Object, again bool) {
 		return
 	}
 	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1beta1.ClaimedByAnnotation, k.Namespace)
-	c.ManagedFields = slices.DeleteFunc(c.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+	isOther := func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Subresource == "status" && entry.Manager != v1beta1.FieldManager
-	})
+	}
+	others := sets.New[string]()
+	for _, entry := range c.ManagedFields {
+		if isOther(entry) {
+			others.Insert(entry.Manager)
+		}
+	}
+	// An entry that cannot be read stays as it is: its fields have no owner after that.
+	_ = csaupgrade.UpgradeManagedFields(c, others, v1beta1.FieldManager, csaupgrade.Subresource("status"))
+	c.ManagedFields = slices.DeleteFunc(c.ManagedFields, isOther)
 }
 
 // Source returns the spec and the status of a ClusterCatalog. It shares the labels of the object.
@@ -277,7 +288,8 @@ func (Kind) Rival(ctx context.Context, live client.Reader) (string, error) {
 	}}
 	err := live.Get(ctx, client.ObjectKey{Name: upstreamWebhook}, webhook)
 	if err == nil {
-		return fmt.Sprintf("OLM v1's own catalogd is installed: there is MutatingWebhookConfiguration %s", upstreamWebhook), nil
+		return fmt.Sprintf("OLM v1's own catalogd is installed: there is MutatingWebhookConfiguration %s (if it is left over: kubectl delete "+
+			"mutatingwebhookconfiguration %[1]s)", upstreamWebhook), nil
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("looking for OLM v1's own catalogd: %w", err)

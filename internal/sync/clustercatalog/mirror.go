@@ -40,17 +40,15 @@ func (m Mirror) Sync(ctx context.Context, object client.Object, s source.Status)
 		return failed(v1beta1.DisabledReason, "catalogd does not maintain ClusterCatalogs: run it with --cluster-catalogs, and apply their "+
 			"CRD, or remove spec.olmv1."), nil
 	}
-	have, err := m.read(ctx, owner.Name)
-	if err != nil {
-		return failed(v1beta1.SyncFailedReason, err.Error()), err
+	err := m.sync(ctx, m.Client, owner, s)
+	if apierrors.IsAlreadyExists(err) || (apierrors.IsConflict(err) && !fault.IsContest(err)) { // the cache is behind
+		err = m.sync(ctx, m.Live, owner, s)
 	}
-	if have != nil && !isOf(have, owner) {
-		return failed(v1beta1.NameTakenReason, fmt.Sprintf("There is a ClusterCatalog %s that catalogd did not make: delete it, or "+
-			"create this catalog under another name.", owner.Name)), nil
-	}
-	err = m.write(ctx, owner, have, s)
 	rival, isRival := errors.AsType[*rivalError](err)
 	switch {
+	case errors.Is(err, errNameTaken):
+		return failed(v1beta1.NameTakenReason, fmt.Sprintf("There is a ClusterCatalog %s that catalogd did not make: delete it, or "+
+			"create this catalog under another name.", owner.Name)), nil
 	case isRival:
 		return failed(v1beta1.ContestedReason, rival.text+". Remove it, or remove spec.olmv1."), nil
 	case fault.IsContest(err):
@@ -77,17 +75,32 @@ func (m Mirror) Delete(ctx context.Context, object client.Object) error {
 	if !ok || !m.Enabled {
 		return nil
 	}
-	have, err := m.read(ctx, owner.Name)
+	have, err := read(ctx, m.Client, owner.Name)
 	if err != nil || have == nil || !isOf(have, owner) {
 		return err
 	}
 	return client.IgnoreNotFound(m.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID}))
 }
 
-// read returns the ClusterCatalog of a name as the cache has it, nil if there is none.
-func (m Mirror) read(ctx context.Context, name string) (*olmv1.ClusterCatalog, error) {
+// errNameTaken says that the ClusterCatalog of a name is not ours.
+var errNameTaken = errors.New("the name is taken")
+
+// sync writes the ClusterCatalog of owner, as far as it differs from the one that from has.
+func (m Mirror) sync(ctx context.Context, from client.Reader, owner *v1beta1.CatalogSource, s source.Status) error {
+	have, err := read(ctx, from, owner.Name)
+	if err != nil {
+		return err
+	}
+	if have != nil && !isOf(have, owner) {
+		return errNameTaken
+	}
+	return m.write(ctx, owner, have, s)
+}
+
+// read returns the ClusterCatalog of a name, nil if there is none.
+func read(ctx context.Context, from client.Reader, name string) (*olmv1.ClusterCatalog, error) {
 	have := &olmv1.ClusterCatalog{}
-	err := m.Client.Get(ctx, client.ObjectKey{Name: name}, have)
+	err := from.Get(ctx, client.ObjectKey{Name: name}, have)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -98,7 +111,7 @@ func isOf(c *olmv1.ClusterCatalog, owner *v1beta1.CatalogSource) bool {
 	return metav1.IsControlledBy(c, owner)
 }
 
-// write makes the ClusterCatalog of owner as it should be; have is what the cache has, nil if there is none. Without an image,
+// write makes the ClusterCatalog of owner as it should be; have is the current one, nil if there is none. Without an image,
 // as that of a template that is not resolved yet, there is nothing to write.
 func (m Mirror) write(ctx context.Context, owner *v1beta1.CatalogSource, have *olmv1.ClusterCatalog, s source.Status) error {
 	ref, err := name.ParseReference(s.Image)
