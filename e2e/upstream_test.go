@@ -136,6 +136,9 @@ func TestMigrationFromUpstream(t *testing.T) {
 	})
 	u.stop(t)
 	w.start(t)
+	eventually.Succeeds(t, "catalogd serves it again", func() error {
+		return wantString(w.clusterCatalog(t, "moved"), "https://"+w.content+"/catalogs/moved", "status", "urls", "base")
+	})
 	must.Succeed(t, w.Delete(t.Context(), w.clusterCatalog(t, "moved")))
 	eventually.Succeeds(t, "no finalizer is left", func() error {
 		return w.deleted(t, "moved")

@@ -73,12 +73,6 @@ func (n names) belongTo(other namesake, object client.Object) bool {
 		(!isOlder(object, other.object) && slices.Index(n.kinds, other.kind) < slices.Index(n.kinds, n.kind))
 }
 
-// yielded returns the outcome of a pass over an object whose name belongs to another. Content and packages are that one's.
-func yielded(src source.Source, owner namesake) outcome {
-	return refused(src, fault.WithReason(v1beta1.NameTakenReason, fmt.Errorf(
-		"the name %s belongs to %s, which is older: delete that one, or create this catalog under another name", src.Name, owner)))
-}
-
 // refused returns the outcome of a pass over an object that cannot be served as it is.
 func refused(src source.Source, err error) outcome {
 	r := status.Results{Image: status.Image{Ref: src.Image.Ref}, Fault: fault.Block(err), Attempted: true}

@@ -479,7 +479,9 @@ func TestClusterCatalogRefreshOverrulesOnce(t *testing.T) {
 	w.create(ref, 1)
 	w.reconcile()
 	w.reconcile()
-	w.update(func(c *olmv1.ClusterCatalog) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1beta1.SuspendAnnotation, "true") })
+	w.update(func(c *olmv1.ClusterCatalog) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1beta1.SuspendAnnotation, "true")
+	})
 	w.reconcile()
 	lose := func() {
 		w.writeAsUpstream("sha256:" + strings.Repeat("0", 64))

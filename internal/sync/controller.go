@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"errors"
+	"fmt"
 	stdsync "sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/source"
 	"github.com/operator-catalogs/catalogd/internal/sync/fault"
 )
@@ -74,15 +76,8 @@ func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 	case !c.Config.selects(src.Labels):
 		out, err := c.release(work, src, object, other != namesake{})
 		return out, unlessInterrupted(work, err)
-	case names.belongTo(other, object) && src.State == source.Deleting && c.leads():
-		return outcome{}, c.dropFinalizer(ctx, object)
-	case names.belongTo(other, object) && c.leads():
-		if err := c.claim(ctx, object, again); err != nil {
-			return outcome{}, err
-		}
-		return c.finish(ctx, object, yielded(src, other), nil)
 	case names.belongTo(other, object):
-		return outcome{}, nil
+		return c.yieldName(ctx, src, object, other, again)
 	case !c.leads():
 		out, err := c.follow(work, src)
 		return out, unlessInterrupted(work, err)
@@ -93,6 +88,22 @@ func (c *controller) pass(ctx context.Context, name string) (outcome, error) {
 	err = unlessInterrupted(work, err)
 	progress.stop()
 	return c.finish(ctx, progress.object, out, err)
+}
+
+// yieldName is a pass over an object whose name belongs to another. Content and packages are that one's.
+func (c *controller) yieldName(ctx context.Context, src source.Source, object client.Object, owner namesake, again bool) (outcome, error) {
+	if !c.leads() {
+		return outcome{}, nil
+	}
+	if src.State == source.Deleting {
+		return outcome{}, c.dropFinalizer(ctx, object)
+	}
+	if err := c.claim(ctx, object, again); err != nil {
+		return outcome{}, err
+	}
+	out := refused(src, fault.WithReason(v1beta1.NameTakenReason, fmt.Errorf(
+		"the name %s belongs to %s, which is older: delete that one, or create this catalog under another name", src.Name, owner)))
+	return c.finish(ctx, object, out, nil)
 }
 
 // finish writes the status that a leader's steps returned beside err, and records their events.
