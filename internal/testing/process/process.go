@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -158,15 +159,21 @@ func Tail(log string) string {
 	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
 }
 
-// FreeAddresses returns n loopback addresses with free ports, outside of the range from which the kernel chooses.
+// nextPort is the port that FreeAddresses tries next, modulo 20,000. Each process starts at another.
+var nextPort atomic.Uint32
+
+func init() { nextPort.Store(rand.Uint32()) } //nolint:gosec // G404: any port will do
+
+// FreeAddresses returns n loopback addresses with free ports, outside of the range from which the kernel chooses. No port is
+// returned again soon, as one that is free may be meant for a program that is about to start.
 func FreeAddresses(n int) (addresses []string, err error) {
 	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)) //nolint:gosec // G404: any port will do
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+nextPort.Add(1)%20_000)
 		listener, err := net.Listen("tcp", address)
 		if err != nil {
 			continue
 		}
-		defer listener.Close() // all at the end, so that no port is returned twice
+		_ = listener.Close()
 		if addresses = append(addresses, address); len(addresses) == n {
 			return addresses, nil
 		}
