@@ -259,8 +259,9 @@ func noAnswer(err error) string {
 	return ""
 }
 
-// Check returns advice on what to check for an Error of kind Unreachable; "" if there is none.
-func (e *Error) Check() string {
+// Check returns advice on what to check for an Error of kind Unreachable; "" if there is none. proxy is the setting that
+// names a proxy.
+func (e *Error) Check(proxy string) string {
 	if e.Kind != Unreachable {
 		return ""
 	}
@@ -275,10 +276,10 @@ func (e *Error) Check() string {
 	case errors.Is(e, syscall.ECONNREFUSED):
 		return fmt.Sprintf("Check the port, and whether %s is running", e.Host)
 	case errors.Is(e, syscall.EHOSTUNREACH), errors.Is(e, syscall.ENETUNREACH):
-		return fmt.Sprintf("Check the network between catalogd and %s, and whether it requires a proxy (spec.registry.proxy)", e.Host)
+		return fmt.Sprintf("Check the network between catalogd and %s, and whether it requires a proxy (%s)", e.Host, proxy)
 	case ok && timeout.Timeout(), errors.Is(e, context.DeadlineExceeded):
 		return fmt.Sprintf(
-			"Check the firewalls and network policies between catalogd and %s, and whether it requires a proxy (spec.registry.proxy)", e.Host)
+			"Check the firewalls and network policies between catalogd and %s, and whether it requires a proxy (%s)", e.Host, proxy)
 	}
 	return ""
 }

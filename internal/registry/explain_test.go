@@ -463,7 +463,7 @@ func TestCheck(t *testing.T) {
 		{&transport.Error{StatusCode: 404}, ""},
 	} {
 		explained, _ := errors.AsType[*Error](Explain("finding the digest", ref, test.err))
-		if got := explained.Check(); got != test.want {
+		if got := explained.Check("spec.registry.proxy"); got != test.want {
 			t.Errorf("%v: got %q, want %q", explained, got, test.want)
 		}
 	}

@@ -174,7 +174,7 @@ func (c Context) remedy(failure *registry.Error) string {
 	case registry.RateLimited:
 		return "catalogd retries when the registry allows it"
 	case registry.Unreachable:
-		return failure.Check()
+		return failure.Check(c.Access.Field("proxy"))
 	}
 	return ""
 }

@@ -58,7 +58,10 @@ func TestWithRemedy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused, _ := errors.AsType[*registry.Error](registry.Explain("polling", ref, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}))
+	dial := func(err error) registry.Error {
+		explained, _ := errors.AsType[*registry.Error](registry.Explain("polling", ref, &net.OpError{Op: "dial", Err: err}))
+		return *explained
+	}
 	pull := source.Access{PullSecrets: []string{"pull"}}
 	for _, test := range []struct {
 		name    string
@@ -117,7 +120,12 @@ func TestWithRemedy(t *testing.T) {
 			failure: registry.Error{Kind: registry.Proxy}, want: "Correct Secret proxy of spec.registry.proxy, or the proxy",
 		},
 		{name: "down", failure: registry.Error{Kind: registry.Unreachable, Host: "quay.io"}},
-		{name: "refused", failure: *refused, want: "Check the port, and whether quay.io is running"},
+		{name: "refused", failure: dial(syscall.ECONNREFUSED), want: "Check the port, and whether quay.io is running"},
+		{
+			name: "no route", spec: source.Access{Defaults: "catalogd-cluster-catalogs"}, failure: dial(syscall.EHOSTUNREACH),
+			want: "Check the network between catalogd and quay.io, and whether it requires a proxy " +
+				"(proxy of registry.yaml in ConfigMap catalogd-cluster-catalogs)",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := Context{Image: "quay.io/ns/catalog:latest", Access: test.spec, Missing: test.missing}
