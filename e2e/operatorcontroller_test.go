@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/crane"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
@@ -101,6 +103,61 @@ func TestOperatorController(t *testing.T) {
 			t.Errorf("%s: %d bundles resolved for %d packages", name, bundles, len(catalog.Packages))
 		}
 		must.Succeed(t, w.Delete(t.Context(), w.clusterCatalog(t, name)))
+	}
+}
+
+// TestInstall has operator-controller's resolver, image puller and Helm applier install a bundle of a ClusterCatalog.
+func TestInstall(t *testing.T) {
+	w := newOLMWorld(t)
+	files := map[string][]byte{}
+	for _, name := range []string{"manifests/csv.yaml", "manifests/crd.yaml", "metadata/annotations.yaml"} {
+		files[name] = []byte(readText(t, "testdata/install/bundle/"+name))
+	}
+	layer, err := crane.Layer(files)
+	must.Succeed(t, err)
+	_, bundle := w.registry.push(t, "bundles/demo", labelled(t, map[string]string{
+		"operators.operatorframework.io.bundle.mediatype.v1": "registry+v1",
+		"operators.operatorframework.io.bundle.manifests.v1": "manifests/",
+		"operators.operatorframework.io.bundle.metadata.v1":  "metadata/",
+	}, layer))
+	image := w.registry.address + "/bundles/demo@" + bundle
+	ref, digest := w.registry.push(t, "demo", filesImage(t, map[string][]byte{"demo.json": fmt.Appendf(nil, `
+		{"schema":"olm.package","name":"demo","defaultChannel":"stable"}
+		{"schema":"olm.channel","package":"demo","name":"stable","entries":[{"name":"demo.v1.2.3"}]}
+		{"schema":"olm.bundle","package":"demo","name":"demo.v1.2.3","image":%q,
+			"properties":[{"type":"olm.package","value":{"packageName":"demo","version":"1.2.3"}}]}`, image)}))
+	w.createClusterCatalog(t, "demo", ref)
+	w.waitServing(t, "demo", digest)
+	for _, args := range [][]string{
+		{"create", "-f", "testdata/install/crd.yaml"},
+		{"wait", "--for=condition=Established", "crd/clusterextensions.olm.operatorframework.io"},
+		{"create", "namespace", "demo"},
+	} {
+		_, err := w.Kubectl(t.Context(), args...)
+		must.Succeed(t, err)
+	}
+	extension := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": map[string]any{"name": "demo"},
+		"spec": map[string]any{"namespace": "demo", "source": map[string]any{
+			"sourceType": "Catalog", "catalog": map[string]any{"packageName": "demo"},
+		}},
+	}}
+	must.Succeed(t, w.Create(t.Context(), extension))
+
+	o := w.startOperatorController(t, w.casDir(t), "")
+	if got := o.ask(t, "reconcile", "demo"); !got.Done {
+		t.Fatalf("the catalog is not cached: %v", got)
+	}
+	want := found{Done: true, Bundle: "demo.v1.2.3", Version: "1.2.3", Image: image}
+	if diff := cmp.Diff(want, o.ask(t, "install", "demo")); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	installed, err := w.Kubectl(t.Context(), "-n", "demo", "get", "crd/demos.example.com", "serviceaccount/demo", "deployment/demo",
+		"-o", `go-template={{range .items}}{{.kind}} {{.metadata.name}}, of {{(index .metadata.ownerReferences 0).name}}{{"\n"}}{{end}}`)
+	must.Succeed(t, err)
+	wantInstalled := "CustomResourceDefinition demos.example.com, of demo\nServiceAccount demo, of demo\nDeployment demo, of demo\n"
+	if diff := cmp.Diff(wantInstalled, installed); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

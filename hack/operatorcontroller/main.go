@@ -5,6 +5,7 @@
 //	package CATALOG PACKAGE          read a package from the cache
 //	resolve PACKAGE [RANGE]          find the bundle to install among all ClusterCatalogs
 //	reference PACKAGE [RANGE]        find the same in the catalog of --reference
+//	install CLUSTEREXTENSION         resolve its package, pull the bundle's image, apply what it contains
 //
 // The whole operator-controller cannot be built from the module proxy, which lacks a module that it needs.
 package main
@@ -23,6 +24,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,7 +38,7 @@ import (
 
 // An answer is what a command found.
 type answer struct {
-	Done     bool   `json:"done,omitempty"`    // reconcile: the catalog is cached
+	Done     bool   `json:"done,omitempty"`    // reconcile: the catalog is cached; install: the bundle is applied
 	Fetches  int    `json:"fetches,omitempty"` // reconcile: since the start
 	Packages int    `json:"packages,omitempty"`
 	Channels int    `json:"channels,omitempty"`
@@ -48,6 +50,7 @@ type answer struct {
 
 // A peer is the part of operator-controller that reads catalogs.
 type peer struct {
+	config    *rest.Config
 	api       client.Client
 	store     catalogclient.Cache
 	catalogs  *catalogclient.Client
@@ -103,7 +106,7 @@ func newPeer(ctx context.Context, cas, dir, reference string) (*peer, error) {
 		return nil, err
 	}
 	store := cache.NewFilesystemCache(dir)
-	p := &peer{api: api, store: store}
+	p := &peer{config: config, api: api, store: store}
 	p.catalogs = catalogclient.New(store, func() (*http.Client, error) {
 		p.fetches++
 		return catalogclient.BuildHTTPClient(pool)
@@ -130,9 +133,11 @@ func (p *peer) do(ctx context.Context, words []string) (answer, error) {
 		}
 		return answer{Packages: len(cfg.Packages), Channels: len(cfg.Channels)}, nil
 	case "resolve":
-		return resolved(ctx, p.list, p.catalogs.GetPackage, words[1], words[2])
+		return resolved(ctx, p.list, p.catalogs.GetPackage, wanted(words[1], words[2]))
 	case "reference":
-		return resolved(ctx, listed, p.referenced, words[1], words[2])
+		return resolved(ctx, listed, p.referenced, wanted(words[1], words[2]))
+	case "install":
+		return p.install(ctx, words[1])
 	}
 	return answer{}, fmt.Errorf("unknown command %q", words[0])
 }
@@ -161,14 +166,17 @@ type (
 	getter func(context.Context, *ocv1.ClusterCatalog, string) (*declcfg.DeclarativeConfig, error)
 )
 
-func resolved(ctx context.Context, list lister, get getter, pkg, versions string) (answer, error) {
+func wanted(pkg, versions string) *ocv1.ClusterExtension {
+	return &ocv1.ClusterExtension{Spec: ocv1.ClusterExtensionSpec{Source: ocv1.SourceConfig{
+		Catalog: &ocv1.CatalogFilter{PackageName: pkg, Version: versions},
+	}}}
+}
+
+func resolved(ctx context.Context, list lister, get getter, extension *ocv1.ClusterExtension) (answer, error) {
 	resolver := resolve.CatalogResolver{
 		WalkCatalogsFunc: resolve.CatalogWalker(list, get),
 		Validations:      []resolve.ValidationFunc{resolve.NoDependencyValidation},
 	}
-	extension := &ocv1.ClusterExtension{Spec: ocv1.ClusterExtensionSpec{Source: ocv1.SourceConfig{
-		Catalog: &ocv1.CatalogFilter{PackageName: pkg, Version: versions},
-	}}}
 	bundle, version, _, err := resolver.Resolve(ctx, extension, nil)
 	if err != nil {
 		return answer{}, err
