@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path"
 	"slices"
@@ -75,6 +76,18 @@ func sweepAll(s *Store, c *clock) error {
 func reclaim(s *Store, _ *clock) error { return s.Reclaim() }
 
 func compressBoth(s *Store, _ *clock) error { return compressAll(context.Background(), s) }
+
+// derive writes a file beside each snapshot.
+func derive(s *Store, _ *clock) error {
+	var errs []error
+	for _, c := range s.Catalogs() {
+		errs = append(errs, s.Derive(c.Snapshot, OLMv0File, func(w io.Writer) error {
+			_, err := io.WriteString(w, "of "+c.Snapshot.Key())
+			return err
+		}))
+	}
+	return errors.Join(errs...)
+}
 
 func validateAll(s *Store, _ *clock) error {
 	var errs []error
@@ -193,6 +206,9 @@ func scenarios() map[string]scenario {
 			serves: map[string]int{"cat": 1}, forms: true},
 		"drop a damaged form": {before: made(put("cat", 1, one()), compressBoth),
 			harm: flipped(snapshotsDir, first, catalogFile+".gz"), work: []call{scrub, compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
+		"derive": {before: made(put("cat", 1, one())), work: []call{derive}, serves: map[string]int{"cat": 1}},
+		"derive again, sweep": {before: made(put("cat", 1, one()), derive, put("cat", 2, two())),
+			work: []call{derive, sweepAll, derive}, serves: map[string]int{"cat": 2}},
 		"validate": {before: made(put("cat", 1, one())),
 			harm: missing(snapshotsDir, first, packagesFile), work: []call{validateAll}, serves: map[string]int{"cat": 1}},
 		"validate again": {before: made(put("cat", 1, one())),

@@ -65,7 +65,7 @@ type matrix struct {
 	scratch   string
 	dirs      int
 	dark      map[string]bool     // keys that are pointed to before the work, and cannot be served
-	formFiles map[string][]string // by path: what a compressed form may have
+	formFiles map[string][]string // by path: what a compressed form or a derived file may have
 
 	seed                    maphash.Seed
 	seen                    map[string]bool
@@ -249,9 +249,9 @@ func pointersOf(tree diskTree) (map[string]string, error) {
 	return out, nil
 }
 
-// isForm reports whether a name is that of a compressed form.
+// isForm reports whether a name is that of a compressed form, or of a derived file.
 func isForm(name string) bool {
-	return path.Dir(path.Dir(name)) == snapshotsDir && strings.HasPrefix(path.Base(name), catalogFile+".")
+	return path.Dir(path.Dir(name)) == snapshotsDir && (strings.HasPrefix(path.Base(name), catalogFile+".") || path.Base(name) == OLMv0File)
 }
 
 // readAll reads all blobs of a snapshot, damaged or not, through the index and as a file. Equal texts mean equal

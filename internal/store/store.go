@@ -14,6 +14,7 @@
 //	    snapshot.json                   source, counts, sizes; read only to rebuild a damaged index
 //	    packages                        results of the validation: valid packages with summaries, reasons for invalid ones
 //	    catalog.jsonl.zst, .gz          compressed forms, written in the background
+//	    olmv0                           what package olmv0 derived of it
 //	<root>/stage/                       work in progress; emptied at start
 //	<root>/refused/<key>                why an image was refused; emptied at start
 //
