@@ -43,6 +43,7 @@ type Config struct {
 	Address string // host:port, as net.Listen takes it
 	Handler http.Handler
 	TLS     *tls.Config // nil: plain HTTP/1.1; otherwise HTTP/2 too
+	HTTP2   bool        // nothing but HTTP/2, also without TLS (RFC 9113, section 3.3), as gRPC needs it
 	Hosts   []string    // Host headers that are allowed beside loopback names; nil: any
 
 	MaxConnections int           // 1000
@@ -90,8 +91,15 @@ func Listen(cfg Config) (*Server, error) {
 
 func newHTTPServer(cfg Config, table *table) *http.Server {
 	handler := track(cfg, table)
+	var protocols *http.Protocols // nil: the default
+	if cfg.HTTP2 {
+		protocols = new(http.Protocols)
+		protocols.SetHTTP2(true)
+		protocols.SetUnencryptedHTTP2(true)
+	}
 	return &http.Server{
 		Handler:           handler,
+		Protocols:         protocols,
 		TLSConfig:         cfg.TLS,
 		ReadHeaderTimeout: cfg.Header,
 		ReadTimeout:       cfg.Request,
@@ -112,6 +120,17 @@ func newHTTPServer(cfg Config, table *table) *http.Server {
 
 // Addr returns the bound address, with the port that the kernel chose for port 0.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Tag gives the connection of a request a tag, in place of any other.
+func Tag(r *http.Request, tag string) {
+	c := connOf(r)
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	c.tag = tag
+}
+
+// Drain closes each connection that has a tag now, as soon as no request is in flight on it. The client connects again.
+func (s *Server) Drain(tag string) { s.listener.table.drain(tag) }
 
 // Serve answers requests until ctx ends, waits up to Grace for those in flight and closes the port. It returns an error if
 // the port fails or requests are cut off after Grace.

@@ -48,6 +48,8 @@ type place struct {
 	answering int           // those of them that are complete
 	busySince time.Time     // when answering became 1
 	closed    bool          // it no longer counts; its handlers may still run
+	tag       string        // set by Tag
+	draining  bool          // it is closed once no request is in flight
 }
 
 func newTable(cfg Config) *table {
@@ -302,6 +304,7 @@ func (t *table) end(c *conn, complete bool) {
 	}
 	c.requests--
 	t.requests--
+	t.closeIfDrained(c)
 	if !complete {
 		return
 	}
@@ -311,4 +314,34 @@ func (t *table) end(c *conn, complete bool) {
 		t.wait(c)
 		t.wake()
 	}
+}
+
+// afterResponse is how long net/http may take to send the end of a response after its handler returned.
+const afterResponse = time.Second
+
+// drain closes each connection with a tag as soon as no request is in flight on it.
+func (t *table) drain(tag string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range t.all() {
+		if c.tag == tag {
+			c.draining = true
+			t.closeIfDrained(c)
+		}
+	}
+}
+
+// closeIfDrained closes a draining connection soon, unless requests are in flight then. The caller holds mu.
+func (t *table) closeIfDrained(c *conn) {
+	if !c.draining || c.requests > 0 {
+		return
+	}
+	time.AfterFunc(afterResponse, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if c.requests == 0 {
+			t.drop(c)
+			_ = c.TCPConn.Close()
+		}
+	})
 }
