@@ -22,6 +22,7 @@ REGISTRY := hack/registry/install.sh
 BUILD_OPM := hack/opm/build.sh
 BUILD_HELM := hack/helm/build.sh
 BUILD_PEER := hack/operatorcontroller/build.sh
+BUILD_OLM_V0 := hack/olmv0/build.sh
 GET_PROMETHEUS := hack/prometheus/install.sh
 
 .PHONY: help
@@ -79,9 +80,12 @@ generate: ## Generate deepcopy code, CRDs, RBAC, the chart's copies, the GraphQL
 		output:rbac:dir=config/rbac
 	$(TOOL) controller-gen rbac:roleName=catalogd-cluster-catalogs paths=./internal/sync/clustercatalog/... \
 		output:rbac:dir=config/components/cluster-catalogs/rbac
+	$(TOOL) controller-gen rbac:roleName=catalogd-olm-v0 paths=./internal/sync/v0catalog/... paths=./internal/olmv0/... \
+		output:rbac:dir=config/components/olm-v0/rbac
 	cp config/crd/catalogd.*.yaml charts/catalogd/crds/
 	cp config/rbac/role.yaml charts/catalogd/files/
 	cp config/components/cluster-catalogs/rbac/role.yaml charts/catalogd/files/cluster_catalogs_role.yaml
+	cp config/components/olm-v0/rbac/role.yaml charts/catalogd/files/olm_v0_role.yaml
 	cp config/components/cluster-catalogs/rbac/anonymous_reader.yaml charts/catalogd/files/
 	cp config/admission/catalogsources.yaml charts/catalogd/files/admission.yaml
 	cp config/prometheus/rules.yaml charts/catalogd/files/
@@ -122,9 +126,11 @@ e2e: e2e-daemon e2e-plugin ## Test the built binaries from outside, with a real 
 
 E2E = assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); helm=$$($(BUILD_HELM)); \
 	prometheus=$$($(GET_PROMETHEUS)); peer=$$($(BUILD_PEER)); upstream=$$($(BUILD_PEER) catalogd); \
+	packages=$$($(BUILD_OLM_V0) packages); operator=$$($(BUILD_OLM_V0) catalog-operator); \
 	CATALOGD_BIN=$(abspath bin/catalogd) CATALOGD_NEXT=$(abspath bin/catalogd-next) \
 	KUBECTL_CATALOG_BIN=$(abspath bin/kubectl-catalog) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry \
-	OPM=$$opm HELM=$$helm OPERATOR_CONTROLLER=$$peer UPSTREAM_CATALOGD=$$upstream PROMETHEUS=$$prometheus $(TEST) -count=1 -timeout 30m
+	OPM=$$opm HELM=$$helm OPERATOR_CONTROLLER=$$peer UPSTREAM_CATALOGD=$$upstream OLM_V0_PACKAGES=$$packages \
+	OLM_V0_CATALOG_OPERATOR=$$operator PROMETHEUS=$$prometheus $(TEST) -count=1 -timeout 30m
 
 .PHONY: e2e-daemon
 e2e-daemon: build plugin next

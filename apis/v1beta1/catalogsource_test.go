@@ -211,6 +211,16 @@ var rules = []struct {
 	says:   `spec.availability: Unsupported value: "Disabled": supported values: "Available", "Unavailable"`,
 	refuse: []string{`image: x, availability: Disabled`},
 	accept: []string{`image: x, availability: Available`, `image: x, availability: Unavailable`},
+}, {
+	rule:   "olmv0 names namespaces",
+	says:   "spec.olmv0.namespaces",
+	refuse: []string{`image: x, olmv0: {}`, `image: x, olmv0: {namespaces: [A]}`, `image: x, olmv0: {namespaces: [a, a]}`},
+	accept: []string{`image: x, olmv0: {namespaces: []}`, `image: x, olmv0: {namespaces: [olm, "0"]}`},
+}, {
+	rule:   "icon is complete and of bounded size",
+	says:   "spec.icon",
+	refuse: []string{`image: x, icon: {base64data: eA==}`, `image: x, icon: {mediatype: x, base64data: ` + strings.Repeat("x", 262145) + `}`},
+	accept: []string{`image: x, icon: {mediatype: image/png, base64data: eA==}`},
 }}
 
 func TestCatalogSourceRules(t *testing.T) {
@@ -231,7 +241,15 @@ func TestCatalogSourceRules(t *testing.T) {
 const nameRule = "metadata.name must be a DNS-1123 label, as it is part of URLs and of OperatorPackage names: " +
 	"use at most 63 lower-case letters, digits and '-', no dots, beginning and ending with a letter or digit"
 
+const serviceRule = "metadata.name must begin with a letter, as spec.olmv0 needs a Service of that name: " +
+	"create the catalog under another name, or remove spec.olmv0"
+
 func TestCatalogSourceName(t *testing.T) {
+	const offered = "image: x, olmv0: {namespaces: [olm]}"
+	expectRefused(t, catalogSource(t, "0", offered), serviceRule)
+	if err := api.Create(t.Context(), catalogSource(t, "a0", offered), client.DryRunAll); err != nil {
+		t.Error(err)
+	}
 	for _, name := range []string{"a.b", strings.Repeat("x", 64)} {
 		expectRefused(t, catalogSource(t, name, "image: x"), nameRule)
 	}
@@ -244,7 +262,7 @@ func TestCatalogSourceName(t *testing.T) {
 
 // Every CEL rule has a test above.
 func TestCatalogSourceRulesAreTested(t *testing.T) {
-	tested := map[string]bool{nameRule: true}
+	tested := map[string]bool{nameRule: true, serviceRule: true}
 	for _, test := range rules {
 		tested[test.says] = true
 	}

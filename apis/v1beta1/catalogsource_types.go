@@ -77,6 +77,10 @@ type CatalogSourceSpec struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Description string `json:"description,omitempty"`
 
+	// icon is shown beside the name of the catalog.
+	// +optional
+	Icon *Icon `json:"icon,omitempty"`
+
 	// extractContent locates the content in the image. Only images without the label for it need this.
 	// +optional
 	ExtractContent *ExtractContent `json:"extractContent,omitempty"`
@@ -99,6 +103,35 @@ type CatalogSourceSpec struct {
 	// content of this catalog. catalogd must run with --cluster-catalogs.
 	// +optional
 	OLMv1 bool `json:"olmv1,omitempty"`
+
+	// olmv0 offers the catalog to OLM v0. catalogd must run with --olm-v0.
+	// +optional
+	OLMv0 *OLMv0 `json:"olmv0,omitempty"`
+}
+
+// Icon is an image, as OLM v0 and file-based catalogs have it.
+type Icon struct {
+	// base64data is the image in base64.
+	// +required
+	// +kubebuilder:validation:MaxLength=262144
+	Base64Data string `json:"base64data"`
+
+	// mediatype is the type of the image, such as image/svg+xml.
+	// +required
+	// +kubebuilder:validation:MaxLength=128
+	MediaType string `json:"mediatype"`
+}
+
+// OLMv0 selects where a catalog is offered to OLM v0.
+type OLMv0 struct {
+	// namespaces are those of OLM v0, such as olm. In each of them catalogd keeps a CatalogSource of OLM v0 with the name
+	// of this catalog, and the Service that it needs.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespaces []string `json:"namespaces"`
 }
 
 // ExtractContent locates the content in an image.
@@ -122,7 +155,8 @@ type CatalogSourceStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Serving, Progressing, PackagesSynced and, while a template is used, TemplatesHaveResolved.
+	// conditions are Ready, Serving, Progressing, PackagesSynced and, while they apply, TemplatesHaveResolved,
+	// ClusterCatalogSynced and OLMv0Synced.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -145,6 +179,10 @@ type CatalogSourceStatus struct {
 	// content describes the served content. It is empty while nothing is served.
 	// +optional
 	Content *CatalogContent `json:"content,omitempty"`
+
+	// olmv0 describes where the catalog is offered to OLM v0.
+	// +optional
+	OLMv0 *OLMv0Status `json:"olmv0,omitempty"`
 
 	// poll describes polls that found a new digest or were requested. GET /catalogs of the content service has the times
 	// of the last and the next poll.
@@ -243,6 +281,14 @@ type InvalidPackage struct {
 	Reason string `json:"reason"`
 }
 
+// OLMv0Status describes where a catalog is offered to OLM v0.
+type OLMv0Status struct {
+	// namespaces are those where catalogd keeps a CatalogSource of OLM v0 for this catalog.
+	// +optional
+	// +listType=set
+	Namespaces []string `json:"namespaces,omitempty"`
+}
+
 // PollStatus describes polls that found a new digest or were requested.
 type PollStatus struct {
 	// lastChangeTime is the time of the last change of the served digest.
@@ -267,6 +313,7 @@ type PollStatus struct {
 // +kubebuilder:printcolumn:name="Last Change",type=date,JSONPath=`.status.poll.lastChangeTime`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS-1123 label, as it is part of URLs and of OperatorPackage names: use at most 63 lower-case letters, digits and '-', no dots, beginning and ending with a letter or digit"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.olmv0) || self.metadata.name.matches('^[a-z]')",message="metadata.name must begin with a letter, as spec.olmv0 needs a Service of that name: create the catalog under another name, or remove spec.olmv0"
 type CatalogSource struct {
 	metav1.TypeMeta `json:",inline"`
 

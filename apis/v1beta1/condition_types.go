@@ -1,7 +1,7 @@
 package v1beta1
 
 // Condition types of a CatalogSource. True is the good state of each. All are present from the first reconciliation on,
-// except TemplatesHaveResolved. Messages are sentences for people.
+// except TemplatesHaveResolved, ClusterCatalogSynced and OLMv0Synced. Messages are sentences for people.
 const (
 	// ReadyCondition summarizes the other conditions as kstatus expects, so `kubectl wait --for=condition=Ready` works.
 	// It is True when the requested content is served and its packages are published. False carries the message of the
@@ -32,6 +32,11 @@ const (
 	// while spec.olmv1 is true.
 	// Reasons: Synced (True), Disabled, NameTaken, Contested, SyncFailed (False).
 	ClusterCatalogSyncedCondition = "ClusterCatalogSynced"
+
+	// OLMv0SyncedCondition reports whether OLM v0 can use the catalog in each namespace of spec.olmv0. It is present only
+	// while spec.olmv0 is set.
+	// Reasons: Synced, Incomplete (True), Disabled, Unavailable, NameTaken, Forbidden, SyncFailed (False).
+	OLMv0SyncedCondition = "OLMv0Synced"
 )
 
 // SeeInvalidPackages ends the message of a condition that does not name every invalid package. `kubectl catalog` replaces
@@ -51,8 +56,10 @@ const (
 	SyncedReason                   = "Synced"                   // each package of the content has a current OperatorPackage
 	InvalidPackagesReason          = "InvalidPackages"          // as Synced, but without invalid packages; status.content lists them
 	SyncFailedReason               = "SyncFailed"               // writing an OperatorPackage failed; catalogd retries
-	DisabledReason                 = "Disabled"                 // catalogd runs without --cluster-catalogs
-	NameTakenReason                = "NameTaken"                // an older object of the other kind has the same name
+	DisabledReason                 = "Disabled"                 // catalogd runs without --cluster-catalogs, or without --olm-v0
+	NameTakenReason                = "NameTaken"                // an object that catalogd did not make has the same name
+	IncompleteReason               = "Incomplete"               // as Synced, but OLM v0 cannot get some packages or bundles
+	ForbiddenReason                = "Forbidden"                // catalogd may not write in a namespace of spec.olmv0
 	ContestedReason                = "Contested"                // another program writes the ClusterCatalog's status
 	AllTemplatesResolvedReason     = "AllTemplatesResolved"     // the image template was resolved
 	UnableToResolveReason          = "UnableToResolve"          // the template has an unknown variable, or one without a value on this cluster

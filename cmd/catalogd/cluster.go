@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,7 @@ import (
 	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/lease"
+	"github.com/operator-catalogs/catalogd/internal/olmv0"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/serve"
@@ -48,6 +50,8 @@ type cluster struct {
 	registries *registry.Registries
 	metrics    *catalogsync.Metrics
 	tracer     trace.Tracer // nil: no traces
+
+	registryAPI *olmv0.Server // nil: none
 
 	lease *lease.Lease // nil: there is one replica
 
@@ -168,9 +172,15 @@ func (c *cluster) runManager(ctx context.Context) error {
 		Clock:    clock.RealClock{},
 		Tracer:   c.tracer,
 		Config:   syncConfig,
-		Mirror: clustercatalog.Mirror{
-			Kind: c.clusterCatalog(), Enabled: c.hasClusterCatalogs.Load(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Mirrors: []catalogsync.Mirror{
+			clustercatalog.Mirror{
+				Kind: c.clusterCatalog(), Enabled: c.hasClusterCatalogs.Load(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+			},
+			c.offers(mgr),
 		},
+	}
+	if c.registryAPI != nil {
+		engine.Prepare = c.registryAPI.Prepare
 	}
 	if c.lease != nil { // a nil *Lease is no nil Leadership
 		engine.Leadership = c.lease
@@ -226,7 +236,8 @@ func (c *cluster) follow(ctx context.Context, mgr manager.Manager) error {
 
 func (c *cluster) newManager(cfg catalogsync.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), olmv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), olmv1.AddToScheme(scheme),
+		v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	fenced := rest.CopyConfig(c.rest)

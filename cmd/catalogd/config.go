@@ -35,6 +35,7 @@ type config struct {
 	clusterCatalogs        bool
 	clusterCatalogRegistry string
 	content                contentConfig
+	olmv0                  olmv0Config
 	healthAddr             string
 	metricsAddr            string
 	pprofAddr              string
@@ -85,6 +86,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 			return err
 		})
 	cfg.addClusterCatalogFlags(f)
+	cfg.olmv0.addFlags(f)
 	f.DurationVar(&cfg.sync.DefaultPollingInterval, "default-polling-interval", 15*time.Minute,
 		"polling interval of CatalogSources without a schedule")
 	f.IntVar(&cfg.sync.Concurrency, "concurrency", 4, "limit of images that are unpacked concurrently; from one registry half as many")
@@ -159,6 +161,7 @@ func (c config) validate() error {
 	}
 	c.content.validate(check)
 	c.replicas.validate(check)
+	c.olmv0.validate(check)
 	check(c.pprofAddr == "" || isLoopback(c.pprofAddr),
 		"--pprof-bind-address %q can be reached from other machines, or is no address: profiles show what is in memory, "+
 			"so write a loopback address such as 127.0.0.1:6060, and use kubectl port-forward", c.pprofAddr)

@@ -32,6 +32,7 @@ func defaults() config {
 			addr: "127.0.0.1:8080", externalURL: "http://127.0.0.1:8080", auth: authNone,
 			maxConnections: 1000, maxQueries: 32,
 		},
+		olmv0:       olmv0Config{grpcService: "catalogd", clusterDomain: "cluster.local"},
 		healthAddr:  ":8081",
 		metricsAddr: ":8082",
 		replicas: replicaConfig{
@@ -57,7 +58,8 @@ func TestParseFlags(t *testing.T) {
 			name: "every flag",
 			args: "--kubeconfig=k --namespace=n --data-dir=d --content-bind-address=h:1 --external-url=https://x.example --tls-cert-file=c " +
 				"--tls-private-key-file=k --content-auth=kubernetes --allowed-hosts=a.example,b.example --max-connections=16 " +
-				"--max-concurrent-queries=17 --health-bind-address=h:2 " +
+				"--max-concurrent-queries=17 --grpc-bind-address=h:6 --grpc-tls --grpc-service=svc " +
+				"--cluster-domain=d.example --health-bind-address=h:2 " +
 				"--metrics-bind-address=h:3 --pprof-bind-address=[::1]:4 --otlp-endpoint=https://o.example:5 --default-polling-interval=1h " +
 				"--concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
 				"--max-compression-ratio=13 --max-blob-bytes=14 --max-database-bytes=15 --storage-limit=16 --pull-secret=ns/pull " +
@@ -73,7 +75,7 @@ func TestParseFlags(t *testing.T) {
 						Selector: labels.SelectorFromSet(labels.Set{"team": "a"}),
 					}, "d", true, "cc", contentConfig{
 						"h:1", "https://x.example", "c", "k", false, authKubernetes, true, []string{"a.example", "b.example"}, 16, 17,
-					}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
+					}, olmv0Config{"h:6", true, "svc", false, "d.example"}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
 					replicaConfig{
 						true, lease.Config{Duration: 20 * time.Second, RenewDeadline: 14 * time.Second, RetryPeriod: 3 * time.Second},
 					}, "cas", "conf", 14, 16, slog.LevelDebug, "text", false,
@@ -107,7 +109,7 @@ func TestParseFlags(t *testing.T) {
 			}
 			want := defaults()
 			test.want(&want)
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, contentConfig{}, replicaConfig{})); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, contentConfig{}, olmv0Config{}, replicaConfig{})); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
 		})

@@ -19,7 +19,6 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/operator-catalogs/catalogd/internal/listen"
 	"github.com/operator-catalogs/catalogd/internal/poll"
 	"github.com/operator-catalogs/catalogd/internal/serve"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -113,10 +112,11 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	ports, err := openPorts(append([]listen.Config{contentCfg}, otherPorts(cfg, cluster.ready, own, logger)...)...)
+	ports, more, err := cluster.openPorts(contentCfg, otherPorts(cfg, cluster.ready, own, logger))
 	if err != nil {
 		return err
 	}
+	jobs = append(jobs, more...)
 	logger.Info("serving", "catalogs", len(content.Catalogs()), "content", ports[0].Addr().String(), "protection", cfg.content.protection())
 
 	for _, port := range ports {

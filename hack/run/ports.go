@@ -22,20 +22,21 @@ type port struct {
 func (p port) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.number)) }
 func (p port) url() string     { return "http://" + p.address() }
 
-type ports struct{ registry, content, health, metrics port }
+type ports struct{ registry, content, grpc, health, metrics port }
 
-func (p ports) all() []port { return []port{p.registry, p.content, p.health, p.metrics} }
+func (p ports) all() []port { return []port{p.registry, p.content, p.grpc, p.health, p.metrics} }
 
 // readPorts returns the ports from the environment or their defaults.
 func readPorts(getenv func(string) string) (ports, error) {
 	p := ports{
 		registry: port{"the registry", "REGISTRY_PORT", 5005},
 		content:  port{"catalogd's content", "CONTENT_PORT", 8080},
+		grpc:     port{"catalogd's gRPC", "GRPC_PORT", 50051},
 		health:   port{"catalogd's health", "HEALTH_PORT", 8081},
 		metrics:  port{"catalogd's metrics", "METRICS_PORT", 8082},
 	}
 	takenBy := map[int]port{}
-	for _, each := range []*port{&p.registry, &p.content, &p.health, &p.metrics} {
+	for _, each := range []*port{&p.registry, &p.content, &p.grpc, &p.health, &p.metrics} {
 		if value := getenv(each.variable); value != "" {
 			number, err := strconv.ParseUint(value, 10, 16)
 			if err != nil || number == 0 {

@@ -17,11 +17,11 @@ func TestReadPorts(t *testing.T) {
 		want        []string
 		wantErr     string
 	}{
-		{name: "defaults", want: []string{"127.0.0.1:5005", "127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"}},
+		{name: "defaults", want: []string{"127.0.0.1:5005", "127.0.0.1:8080", "127.0.0.1:50051", "127.0.0.1:8081", "127.0.0.1:8082"}},
 		{
 			name:        "each moved",
-			environment: map[string]string{"REGISTRY_PORT": "1", "CONTENT_PORT": "2", "HEALTH_PORT": "3", "METRICS_PORT": "65535"},
-			want:        []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:65535"},
+			environment: map[string]string{"REGISTRY_PORT": "1", "CONTENT_PORT": "2", "GRPC_PORT": "4", "HEALTH_PORT": "3", "METRICS_PORT": "65535"},
+			want:        []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:4", "127.0.0.1:3", "127.0.0.1:65535"},
 		},
 		{name: "no number", environment: map[string]string{"HEALTH_PORT": "http"}, wantErr: `HEALTH_PORT is "http"`},
 		{name: "zero", environment: map[string]string{"HEALTH_PORT": "0"}, wantErr: `HEALTH_PORT is "0"`},

@@ -33,6 +33,9 @@ Try next, in another terminal in {{.Root}}:
 7. The same image as a ClusterCatalog of OLM v1
    .run/kubectl apply -f {{.ClusterCatalog}} && .run/kubectl get clustercatalogs --watch
 
+8. The packages as OLM v0 asks for them; the authority names the catalog (docs/spec/olmv0.md)
+   grpcurl -plaintext -authority {{.Catalog}} {{.GRPC}} api.Registry/ListPackages
+
 Your own kubectl works as well: export KUBECONFIG={{.Kubeconfig}}
 Logs: {{.Logs}}
 
@@ -76,6 +79,7 @@ func (w *world) report(ctx context.Context) error {
 	}
 	return next.Execute(w.out, map[string]string{
 		"ClusterCatalog": w.path("clustercatalog.yaml"),
+		"GRPC":           w.ports.grpc.address(),
 		"Root":           w.root,
 		"Content":        content,
 		"Curl":           curl,

@@ -40,6 +40,8 @@ func (w *world) installConfig(ctx context.Context) error {
 		{"wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"},
 		{"apply", "-k", "config/rbac"},
 		{"apply", "-k", "config/components/cluster-catalogs/rbac"},
+		{"create", "namespace", "olm"},
+		{"apply", "-k", "config/components/olm-v0/rbac"},
 	} {
 		if _, err := w.kubectl.run(ctx, "", args...); err != nil {
 			return err

@@ -137,6 +137,8 @@ func (w *world) startCatalogd(ctx context.Context) error {
 		"--data-dir", w.path("data"),
 		"--content-bind-address", w.ports.content.address(),
 		"--external-url", content,
+		"--grpc-bind-address", w.ports.grpc.address(),
+		"--olm-v0",
 		"--health-bind-address", w.ports.health.address(),
 		"--metrics-bind-address", w.ports.metrics.address(),
 		"--cluster-catalogs",

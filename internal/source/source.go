@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -114,8 +115,19 @@ type Status struct {
 	URL        string   // of the catalog's content; empty while nothing is served
 	Content    *Content // nil while nothing is served
 	Changed    time.Time
-	Requested  string // the last Schedule.Request that was handled
+	Requested  string   // the last Schedule.Request that was handled
+	OLMv0      []string // the namespaces where the catalog is offered to OLM v0
 	Progress   *Progress
+}
+
+// SetCondition sets the condition of a type, which is about the generation of the status; nil removes it.
+func (s *Status) SetCondition(of string, condition *metav1.Condition) {
+	if condition == nil {
+		meta.RemoveStatusCondition(&s.Conditions, of)
+		return
+	}
+	condition.Type, condition.ObservedGeneration = of, s.Generation
+	meta.SetStatusCondition(&s.Conditions, *condition)
 }
 
 // Content is the served content in numbers.

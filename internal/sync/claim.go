@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,18 +115,13 @@ func (c *controller) claim(ctx context.Context, object client.Object, again bool
 	})
 }
 
-// mirrored returns an outcome of a pass with the condition of the catalog's mirror, which it brings up to date.
+// mirrored returns an outcome of a pass with what the catalog's mirrors report, which it brings up to date.
 func (e *Engine) mirrored(ctx context.Context, object client.Object, out outcome) outcome {
-	if e.Mirror == nil || out.status == nil {
+	if out.status == nil {
 		return out
 	}
-	condition, err := e.Mirror.Sync(ctx, object, *out.status)
-	out.err = errors.Join(out.err, err)
-	if condition == nil {
-		meta.RemoveStatusCondition(&out.status.Conditions, v1beta1.ClusterCatalogSyncedCondition)
-		return out
+	for _, mirror := range e.Mirrors {
+		out.err = errors.Join(out.err, mirror.Sync(ctx, object, out.status))
 	}
-	condition.ObservedGeneration = object.GetGeneration()
-	meta.SetStatusCondition(&out.status.Conditions, *condition)
 	return out
 }

@@ -35,7 +35,7 @@ func newOLMWorld(t *testing.T) *olmWorld {
 	sources := newWorld(t)
 	kind := clustercatalog.Kind{Namespace: "catalogd-system", BaseURL: "http://catalogd.example", Registry: "catalogd-cluster-catalogs"}
 	sources.kinds = []Kind{catalogsource.Kind{}, kind}
-	sources.Mirror = clustercatalog.Mirror{Kind: kind, Enabled: true, Client: sources.Client, Live: sources.Live}
+	sources.Mirrors = []Mirror{clustercatalog.Mirror{Kind: kind, Enabled: true, Client: sources.Client, Live: sources.Live}}
 	w := *sources
 	w.controller = sources.newController(kind)
 	w.catalog += ".with.dots"

@@ -15,6 +15,17 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/sync/status"
 )
 
+// prepare makes what other services need of the served content.
+func (e *Engine) prepare(ctx context.Context, catalog string) (err error) {
+	ctx, end := span(ctx, "prepare", &err)
+	defer end()
+	served, ok := e.Store.Catalog(catalog)
+	if e.Prepare == nil || !ok || !served.Snapshot.Validated() {
+		return nil
+	}
+	return e.Prepare(ctx, served.Snapshot)
+}
+
 // publish makes the OperatorPackages match the served content. If nothing is served, or it is older than the packages of
 // the leader before, they stay.
 func (e *Engine) publish(

@@ -46,8 +46,8 @@ func (c *controller) finalize(ctx context.Context, src source.Source, object cli
 	if err := c.publisher().DeleteAll(ctx, src.Name); err != nil {
 		return outcome{}, err
 	}
-	if c.Mirror != nil {
-		if err := c.Mirror.Delete(ctx, object); err != nil {
+	for _, mirror := range c.Mirrors {
+		if err := mirror.Delete(ctx, object); err != nil {
 			return outcome{}, err
 		}
 	}

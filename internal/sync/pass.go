@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -54,11 +55,14 @@ func (c *controller) lead(
 	if err != nil {
 		return outcome{}, err
 	}
+	prepareErr := c.prepare(ctx, src.Name)
 	packages, err := c.publish(ctx, src, content, progress)
 	if err != nil {
 		return outcome{}, err
 	}
-	return c.mirrored(ctx, object, c.conclude(ctx, src, findings{image, access, poll, content, packages})), nil
+	out := c.conclude(ctx, src, findings{image, access, poll, content, packages})
+	out.err = cmp.Or(out.err, prepareErr)
+	return c.mirrored(ctx, object, out), nil
 }
 
 // follow is a pass of another replica. It brings the volume to the digest in the status, and writes nothing to the API
@@ -82,7 +86,9 @@ func (c *controller) follow(ctx context.Context, src source.Source) (outcome, er
 	if err != nil {
 		return outcome{}, err
 	}
-	return c.catchUp(ctx, src, access, content), nil
+	out := c.catchUp(ctx, src, access, content)
+	out.err = c.prepare(ctx, src.Name)
+	return out, nil
 }
 
 // release is a pass over a catalog that the selector does not select, or no longer. Its packages stay for the installation

@@ -81,12 +81,16 @@ type Kind interface {
 
 // Mirror represents catalogs in other APIs.
 type Mirror interface {
-	// Sync brings the representation of a catalog up to date with its new status. The condition says whether that
-	// succeeded; nil: there is no representation.
-	Sync(context.Context, client.Object, source.Status) (*metav1.Condition, error)
+	// Sync brings the representation of a catalog up to date with its new status, and adds to the status whether that
+	// succeeded.
+	Sync(context.Context, client.Object, *source.Status) error
 	// Delete deletes the representation of a catalog.
 	Delete(context.Context, client.Object) error
 }
+
+// Prepare makes what a service needs of validated content, before its clients ask for it. It returns at once if that has been
+// done.
+type Prepare func(context.Context, *store.Snapshot) error
 
 // Leadership reports which replica leads. A step that began may end after the leadership: the API client refuses its
 // writes.
@@ -108,7 +112,8 @@ type Engine struct {
 	Tracer     trace.Tracer // nil: no traces
 	Config     Config
 	Leadership Leadership // nil: there is one replica
-	Mirror     Mirror     // nil: none
+	Mirrors    []Mirror
+	Prepare    Prepare // nil: nothing is prepared
 
 	kinds    []Kind
 	passes   stdsync.Map // a *stdsync.Mutex for each name: one pass at a time, whatever the kind

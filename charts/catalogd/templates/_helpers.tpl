@@ -61,6 +61,10 @@ app.kubernetes.io/part-of: catalogd
 - --anonymous-read
 {{- end }}
 {{- end }}
+{{- if .Values.olmV0.enabled }}
+- --grpc-bind-address=:50051
+- --olm-v0
+{{- end }}
 {{- if .Values.tls.secretName }}
 - --tls-cert-file=/etc/catalogd/tls/tls.crt
 - --tls-private-key-file=/etc/catalogd/tls/tls.key

@@ -101,6 +101,9 @@ func statusOf(s v1beta1.CatalogSourceStatus) source.Status {
 	if s.URLs != nil {
 		out.URL = s.URLs.Base
 	}
+	if s.OLMv0 != nil {
+		out.OLMv0 = s.OLMv0.Namespaces
+	}
 	if p := s.Poll; p != nil {
 		out.Requested = p.Requested
 		if p.LastChangeTime != nil {
@@ -134,6 +137,10 @@ func (Kind) SetStatus(object client.Object, s source.Status) {
 	out.ObservedGeneration, out.Conditions = s.Generation, slices.Clone(s.Conditions)
 	out.Image, out.Digest = s.Image, s.Digest
 	out.URLs, out.Content, out.Poll, out.Progress = nil, contentTo(s.Content), nil, nil
+	out.OLMv0 = nil
+	if len(s.OLMv0) > 0 {
+		out.OLMv0 = &v1beta1.OLMv0Status{Namespaces: s.OLMv0}
+	}
 	if s.URL != "" {
 		out.URLs = &v1beta1.CatalogSourceURLs{Base: s.URL}
 	}

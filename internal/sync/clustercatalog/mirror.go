@@ -26,8 +26,15 @@ type Mirror struct {
 	Live    client.Reader
 }
 
-// Sync brings the ClusterCatalog of a CatalogSource up to date with the status s.
-func (m Mirror) Sync(ctx context.Context, object client.Object, s source.Status) (*metav1.Condition, error) {
+// Sync brings the ClusterCatalog of a CatalogSource up to date with the status s, and sets a condition in s.
+func (m Mirror) Sync(ctx context.Context, object client.Object, s *source.Status) error {
+	condition, err := m.report(ctx, object, *s)
+	s.SetCondition(v1beta1.ClusterCatalogSyncedCondition, condition)
+	return err
+}
+
+// report returns nil if there is to be no ClusterCatalog.
+func (m Mirror) report(ctx context.Context, object client.Object, s source.Status) (*metav1.Condition, error) {
 	owner, ok := object.(*v1beta1.CatalogSource)
 	switch {
 	case !ok:
@@ -58,15 +65,13 @@ func (m Mirror) Sync(ctx context.Context, object client.Object, s source.Status)
 		return failed(v1beta1.SyncFailedReason, err.Error()), err
 	}
 	return &metav1.Condition{
-		Type: v1beta1.ClusterCatalogSyncedCondition, Status: metav1.ConditionTrue, Reason: v1beta1.SyncedReason,
+		Status: metav1.ConditionTrue, Reason: v1beta1.SyncedReason,
 		Message: fmt.Sprintf("ClusterCatalog %s is up to date.", owner.Name),
 	}, nil
 }
 
 func failed(reason, message string) *metav1.Condition {
-	return &metav1.Condition{
-		Type: v1beta1.ClusterCatalogSyncedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
-	}
+	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
 // Delete deletes the ClusterCatalog of a CatalogSource, if there is one.
