@@ -26,8 +26,8 @@ import (
 const (
 	// ConfigsLabel is opm's image label with the directory of the catalog.
 	ConfigsLabel = "operators.operatorframework.io.index.configs.v1"
-	// configsDir is opm's directory of the catalog in the image.
-	configsDir = "configs"
+	// ConfigsDir is opm's directory of the catalog in the image.
+	ConfigsDir = "configs"
 )
 
 // architectures are those of OLM. The content is the same, but container runtimes reject images of other
@@ -101,7 +101,7 @@ func imageOf(layer v1.Layer, architecture string, created time.Time) (v1.Image, 
 		Created:      v1.Time{Time: created},
 		OS:           "linux",
 		Architecture: architecture,
-		Config:       v1.Config{Labels: map[string]string{ConfigsLabel: "/" + configsDir}},
+		Config:       v1.Config{Labels: map[string]string{ConfigsLabel: "/" + ConfigsDir}},
 		RootFS:       v1.RootFS{Type: "layers"},
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func addTree(archive *tar.Writer, tree fs.FS) error {
 		if err != nil {
 			return err
 		}
-		target := path.Join(configsDir, name)
+		target := path.Join(ConfigsDir, name)
 		switch {
 		case entry.IsDir():
 			return archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: target + "/", Mode: 0o755})

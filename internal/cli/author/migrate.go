@@ -36,9 +36,10 @@ type migrateRequest struct {
 func NewMigrateCommand(s *session.Session) *cobra.Command {
 	var req migrateRequest
 	cmd := &cobra.Command{
-		Use:   "migrate -f FILE|--from-cluster|NAME... --to KIND",
+		Use:   "migrate -f FILE|--from-cluster|NAME... --to KIND|NAME... --keep-olm",
 		Short: "Convert catalogs to another kind",
-		Long: `Convert catalogs to another kind, and print them as YAML. The cluster is not changed.
+		Long: `Convert catalogs to another kind, and print them as YAML. Without --keep-olm, the cluster is not
+changed.
 
 With --filename or --from-cluster, the command converts OLM v0 CatalogSources
 (operators.coreos.com/v1alpha1) to CatalogSources of catalogd. Comments explain what became of each
@@ -47,15 +48,22 @@ are listed after all others, with exit code 1.
 
 With --to, the command converts CatalogSources of catalogd to ClusterCatalogs of OLM v1, or the
 reverse. A table on standard error has what became of each field, and how to switch. To offer a
-CatalogSource to OLM v1 without losing a field, set its spec.olmv1 instead.`,
+CatalogSource to OLM v1 without losing a field, set its spec.olmv1 instead.
+
+With --keep-olm, catalogd serves CatalogSources of OLM v0 in place of their pods. They keep their
+names, so that Subscriptions stay as they are. The command creates CatalogSources of catalogd with
+spec.olmv0, waits until they are served, and then redirects those of OLM v0, which therefore serve
+without a gap. It can be repeated after an interruption. --undo restores what OLM v0 had.`,
 		Example: `  kubectl catalog migrate -f config/samples/olm-v0/catalogsource.yaml
   kubectl catalog migrate --from-cluster --all-namespaces
   kubectl catalog migrate --from-cluster -n olm | kubectl apply -f -
+  kubectl catalog migrate operatorhubio -n olm --keep-olm
   kubectl catalog migrate sample --to clustercatalog --name sample-v1
   kubectl catalog migrate clustercatalog/operatorhubio --to catalogsource --same-name | kubectl apply -f -`,
 		ValidArgsFunction: lookup.CompleteCatalogs(s),
 	}
 	var convert convertRequest
+	var keep keepRequest
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&req.files, "filename", "f", nil, "`file` with CatalogSources, as YAML or JSON; -: standard input; can be repeated")
 	flags.BoolVar(&req.fromCluster, "from-cluster", false, "read the CatalogSources of the cluster, in the namespace of --namespace")
@@ -64,7 +72,11 @@ CatalogSource to OLM v1 without losing a field, set its spec.olmv1 instead.`,
 	flags.StringVar(&convert.name, "name", "", "`name` of the new object")
 	flags.BoolVar(&convert.sameName, "same-name", false,
 		"give the new object the name of the old one, which keeps the name until it is removed")
+	keep.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if keep.names = names; keep.keep || keep.undo {
+			return keep.run(cmd, s)
+		}
 		if convert.names = names; len(names) > 0 || cmd.Flags().Changed("to") {
 			if req.fromCluster || len(req.files) > 0 {
 				return exit.Usagef("specify catalogs and --to, or --filename or --from-cluster, not both")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/internal/authoring"
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
@@ -25,6 +26,7 @@ type pushRequest struct {
 	dryRun     string
 	force      bool
 	insecure   bool
+	olmV0      bool
 }
 
 // pushed is the result of push, as -o json prints it.
@@ -52,14 +54,15 @@ owners. Its creation time is 1970, or SOURCE_DATE_EPOCH. The directory .git is s
 prints the image with its digest.
 
 The image is an index for amd64, arm64, ppc64le and s390x. Its only layer has the catalog at
-/configs. It contains no program, so OLM v0, which runs catalog images, cannot use it; for OLM v0,
-use opm generate dockerfile.
+/configs, and no program. OLM v0 from 0.33 on can run it nevertheless: --olm-v0 prints the
+CatalogSource of OLM v0 for it.
 
 The credentials are those of docker login. Plain HTTP is allowed for registries on loopback
 addresses.`,
 		Example: `  kubectl catalog push config/samples/catalog/configs 127.0.0.1:5005/catalogd/mine:latest
   kubectl catalog push my-catalog quay.io/example/catalog:v1 --dry-run=client
-  kubectl catalog push my-catalog quay.io/example/catalog:v1 -o json`,
+  kubectl catalog push my-catalog quay.io/example/catalog:v1 -o json
+  kubectl catalog push my-catalog quay.io/example/catalog:v1 --olm-v0 | kubectl apply -n olm -f -`,
 		ValidArgsFunction: completePath,
 	}
 	flags := cmd.Flags()
@@ -67,6 +70,7 @@ addresses.`,
 	flags.StringVar(&req.dryRun, "dry-run", "none", "none, or client: print the digest without pushing")
 	flags.BoolVar(&req.force, "force", false, "push a catalog despite its errors")
 	flags.BoolVar(&req.insecure, "insecure", false, "allow plain HTTP and untrusted certificates")
+	flags.BoolVar(&req.olmV0, "olm-v0", false, "print a CatalogSource of OLM v0 with the image, without a namespace")
 	flags.Lookup("dry-run").NoOptDefVal = "client"
 	lookup.CompleteValues(cmd, "output", "json")
 	lookup.CompleteValues(cmd, "dry-run", "none", "client")
@@ -77,6 +81,9 @@ addresses.`,
 		result, err := push(cmd.Context(), s, req)
 		if err != nil {
 			return err
+		}
+		if req.olmV0 {
+			return result.printForOLMv0(s)
 		}
 		return result.report(s, req.format)
 	}
@@ -91,6 +98,8 @@ func (r *pushRequest) parse(args []string) error {
 		return exit.Usagef("specify a directory and an image: kubectl catalog push DIR IMAGE")
 	case !authoring.IsPath(args[0]) && authoring.IsPath(args[1]):
 		return exit.Usagef("the directory comes first: kubectl catalog push %s %s", args[1], args[0])
+	case r.format != "" && r.olmV0:
+		return exit.Usagef("specify --output or --olm-v0, not both")
 	case r.format != "" && r.format != "json":
 		return output.UnknownFormat(r.format, []string{"json"})
 	case r.dryRun == "server":
@@ -179,4 +188,30 @@ func (p *pushed) report(s *session.Session, format string) error {
 			"if it is already there: kubectl catalog refresh %[1]s --wait\n", catalog, p.tag)
 	}
 	return nil
+}
+
+// printForOLMv0 prints a CatalogSource of OLM v0 that runs its own opm on the content of the image, which has no program.
+// OLM v0 reads a cache from the image if spec.grpcPodConfig.extractContent.cacheDir is set, which it demanded before 0.33
+// (pkg/controller/registry/reconciler/reconciler.go).
+func (p *pushed) printForOLMv0(s *session.Session) error {
+	object := map[string]any{
+		"apiVersion": migrate.CatalogSource.GroupVersion().String(),
+		"kind":       migrate.CatalogSource.Kind,
+		"metadata":   map[string]any{"name": migrate.Label(path.Base(p.tag.RepositoryStr()))},
+		"spec": map[string]any{
+			"sourceType": "grpc",
+			"image":      p.tag.String(),
+			"grpcPodConfig": map[string]any{
+				"securityContextConfig": "restricted",
+				"extractContent":        map[string]any{"catalogDir": "/" + catalogimage.ConfigsDir},
+			},
+			"updateStrategy": map[string]any{"registryPoll": map[string]any{"interval": "15m"}},
+		},
+	}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	_, err = s.Stdout.Write(text)
+	return err
 }

@@ -10,13 +10,17 @@ import (
 	"github.com/spf13/cobra"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
+	"github.com/operator-catalogs/catalogd/internal/cli/migrate"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
@@ -158,6 +162,7 @@ func (d *description) readFields(ctx context.Context, s *session.Session, namesp
 		{"Polling", d.polling(served)},
 		{"Registry access", accessText(ctx, s, c, namespace)},
 		{"OLM v1", offerText(c)},
+		{"OLM v0", olmV0Text(ctx, s, c)},
 	}
 	fields = append(fields, d.contentFields(ctx, s)...)
 	return append(fields, [2]string{"Created", d.ago(c.CreationTimestamp.Time)})
@@ -224,6 +229,38 @@ func offerText(c *status.Catalog) string {
 		return "offered as ClusterCatalog " + c.Name
 	}
 	return "not offered: " + cmp.Or(output.Line(synced.Message), "catalogd has not reconciled it yet")
+}
+
+// olmV0Text returns, for each namespace in which a CatalogSource is offered to OLM v0, whether OLM v0 is connected.
+func olmV0Text(ctx context.Context, s *session.Session, c *status.Catalog) string {
+	if c.Spec.OLMv0 == nil {
+		return ""
+	}
+	var lines []string
+	for _, namespace := range c.Spec.OLMv0.Namespaces {
+		lines = append(lines, fmt.Sprintf("namespace %s: %s", namespace, olmV0State(ctx, s, namespace, c.Name)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func olmV0State(ctx context.Context, s *session.Session, namespace, name string) string {
+	api, err := s.Client()
+	if err != nil {
+		return output.Line(err.Error())
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(migrate.CatalogSource)
+	err = api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return "not offered"
+	case apierrors.IsForbidden(err):
+		return "unknown (forbidden)"
+	case err != nil:
+		return output.Line(err.Error())
+	}
+	state, _, _ := unstructured.NestedString(object.Object, "status", "connectionState", "lastObservedState")
+	return "offered; OLM v0's connection is " + cmp.Or(output.Line(state), "not made yet")
 }
 
 // accessText returns the settings for the registry, and whether the referenced objects exist.

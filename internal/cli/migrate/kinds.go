@@ -114,9 +114,11 @@ func (c *Conversion) loseRest(spec v1beta1.CatalogSourceSpec) {
 		{"spec.displayName", spec.DisplayName != "", ""},
 		{"spec.publisher", spec.Publisher != "", ""},
 		{"spec.description", spec.Description != "", ""},
+		{"spec.icon", spec.Icon != nil, ""},
 		{"spec.extractContent", spec.ExtractContent != nil, "the image needs the label operators.operatorframework.io.index.configs.v1"},
 		{"spec.registry", spec.Registry != nil,
 			"all ClusterCatalogs share the access in ConfigMap catalogd-cluster-catalogs of catalogd's namespace"},
+		{"spec.olmv0", spec.OLMv0 != nil, "only CatalogSources are offered to OLM v0"},
 		{"spec.olmv1", spec.OLMv1, "the ClusterCatalog itself is offered to OLM v1"},
 	} {
 		if f.set {

@@ -40,7 +40,8 @@ type legacySpec struct {
 	Description string   `json:"description"`
 	Publisher   string   `json:"publisher"`
 	Icon        struct {
-		Data string `json:"base64data"`
+		Data      string `json:"base64data"`
+		MediaType string `json:"mediatype"`
 	} `json:"icon"`
 }
 
@@ -262,12 +263,18 @@ func (m *Migration) pullSecrets(names []string, secretName func(namespace, name 
 	}
 }
 
+// maxIcon is the limit of an icon in base64.
+const maxIcon = 256 << 10
+
 func (m *Migration) texts(spec legacySpec) {
 	m.To.Spec.DisplayName = m.text("displayName", spec.DisplayName, 256)
 	m.To.Spec.Publisher = m.text("publisher", spec.Publisher, 256)
 	m.To.Spec.Description = m.text("description", spec.Description, 4096)
-	if spec.Icon.Data != "" {
-		m.note("spec.icon: omitted; catalogs of catalogd have no icon, but packages have")
+	switch {
+	case len(spec.Icon.Data) > maxIcon:
+		m.note("spec.icon: omitted; it is larger than 256 KiB")
+	case spec.Icon.Data != "":
+		m.To.Spec.Icon = &v1beta1.Icon{Base64Data: spec.Icon.Data, MediaType: spec.Icon.MediaType}
 	}
 	if spec.Priority < math.MinInt32 || spec.Priority > math.MaxInt32 {
 		m.note("spec.priority: %d exceeds 32 bits and was replaced by the nearest value", spec.Priority)

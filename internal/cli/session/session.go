@@ -166,7 +166,7 @@ var mapper = func() meta.RESTMapper {
 		m.Add(v1beta1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
 	m.Add(olmv1.GroupVersion.WithKind("ClusterCatalog"), meta.RESTScopeRoot)
-	for _, kind := range []string{"ServiceAccount", "Secret", "ConfigMap", "Pod"} {
+	for _, kind := range []string{"ServiceAccount", "Secret", "ConfigMap", "Pod", "Service"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	m.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
