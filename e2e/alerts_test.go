@@ -12,8 +12,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/operator-framework/operator-registry/pkg/api"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/operator-catalogs/catalogd/e2e/internal/system"
 	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
@@ -41,7 +43,8 @@ var ofReplicas = map[string]bool{"CatalogdNoLeader": true, "CatalogdReplicaBehin
 // and for nothing else. The same Prometheus runs the queries of the dashboard.
 func TestMonitoring(t *testing.T) {
 	ca := newAuthority(t, "e2e")
-	w := newWorld(t, shared, append(monitoredArgs(t, ca), "--cluster-catalogs")...)
+	grpcAddress := system.FreeAddress(t)
+	w := newWorld(t, shared, append(monitoredArgs(t, ca), "--cluster-catalogs", "--grpc-bind-address", grpcAddress)...)
 	p := startPrometheus(t, hurried(t, readRules(t)), map[string]string{"catalogd-0": w.metrics})
 
 	ref, _ := w.registry.push(t, "sound", catalogImage(t, sampleCatalog))
@@ -80,6 +83,7 @@ func TestMonitoring(t *testing.T) {
 		checkDashboard(t, w, p, func() { reader.get(t, "https://"+w.content+"/catalogs") })
 	})
 
+	answersOf(dialRegistry(t, grpcAddress, "sound").ListPackages(t.Context(), &api.ListPackageRequest{}))
 	t.Run("documentation", func(t *testing.T) { checkMetricsAreDocumented(t, w) })
 
 	w.signal(t, syscall.SIGTERM)

@@ -104,12 +104,12 @@ type groupKind struct {
 }
 
 type apis struct {
-	Owned    []api `json:"owned"`
-	Required []api `json:"required"`
+	Owned    []apiDescription `json:"owned"`
+	Required []apiDescription `json:"required"`
 }
 
-// api is a CRD or APIService description, with the kept fields of both. CRDs have no group.
-type api struct {
+// apiDescription is a CRD or APIService description, with the kept fields of both. CRDs have no group.
+type apiDescription struct {
 	Name        string `json:"name"`
 	Group       string `json:"group"`
 	Version     string `json:"version"`

@@ -25,12 +25,7 @@ const (
 // TestLegacyIndex compares the content of an index image with an SQLite database with what `opm migrate` makes of
 // the database.
 func TestLegacyIndex(t *testing.T) {
-	database := legacyDatabase(t)
-	migrated := filepath.Join(t.TempDir(), "migrated")
-	cmd := exec.CommandContext(t.Context(), needed(t, "OPM", "hack/opm/build.sh"), "migrate", database, migrated)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("opm migrate: %v: %s", err, out)
-	}
+	migrated := migratedByOPM(t)
 	want, err := readCatalog(migrated)
 	must.Succeed(t, err)
 
@@ -54,6 +49,17 @@ func TestLegacyIndex(t *testing.T) {
 		}
 	}
 	checkPackagesListed(t, w, "legacy", want)
+}
+
+// migratedByOPM returns a directory with the catalog that `opm migrate` makes of the database.
+func migratedByOPM(t *testing.T) string {
+	t.Helper()
+	migrated := filepath.Join(t.TempDir(), "migrated")
+	cmd := exec.CommandContext(t.Context(), needed(t, "OPM", "hack/opm/build.sh"), "migrate", legacyDatabase(t), migrated)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("opm migrate: %v: %s", err, out)
+	}
+	return migrated
 }
 
 // legacyImage is an index image whose content is an SQLite database.

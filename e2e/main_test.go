@@ -39,7 +39,7 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, shared.Stop()) }()
-	if err := shared.InstallOLMv1(context.Background(), ".."); err != nil {
+	if err := errors.Join(shared.InstallOLMv1(context.Background(), ".."), shared.PermitOLMv0(context.Background(), "..")); err != nil {
 		return 1, err
 	}
 	code = m.Run()

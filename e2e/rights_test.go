@@ -174,11 +174,15 @@ func rulesOf(ctx context.Context, p *system.ControlPlane, ref rbacv1.RoleRef, na
 	return role.Rules, err
 }
 
+// unboundNamespace is one in which catalogd has no rights, on purpose.
+const unboundNamespace = "unbound"
+
 // denied returns an error that names each request of catalogd that the API server forbade, or nil.
 func denied(requests []auditv1.Event) error {
 	refusals := map[string]error{}
 	for _, request := range requests {
-		if request.ResponseStatus == nil || request.ResponseStatus.Code != http.StatusForbidden {
+		if request.ResponseStatus == nil || request.ResponseStatus.Code != http.StatusForbidden ||
+			(request.ObjectRef != nil && request.ObjectRef.Namespace == unboundNamespace) {
 			continue
 		}
 		right := wanted(request).String()

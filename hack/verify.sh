@@ -14,7 +14,7 @@ step() { # step WHAT COMMAND...
 
 tidy() {
 	local module
-	for module in . hack/controlplane hack/helm hack/node/coredns hack/operatorcontroller hack/opm hack/tools; do
+	for module in . hack/controlplane hack/helm hack/node/coredns hack/olmv0 hack/operatorcontroller hack/opm hack/tools; do
 		go -C "$module" mod tidy -diff || {
 			echo "$module/go.mod is not tidy: go -C $module mod tidy" >&2
 			return 1

@@ -46,6 +46,19 @@ func TestChartClusterCatalogs(t *testing.T) {
 	}
 }
 
+// With olmV0.enabled, the chart renders the objects of the component, too.
+func TestChartOLMv0(t *testing.T) {
+	const value = "olmV0.enabled=true"
+	want := without(byKey(render(t, together(t, "olm-v0"))), byKey(render(t, filepath.Join(root, "config", "default"))))
+	got := without(byKey(template(t, "catalogd-system", "--set", value)), byKey(template(t, "catalogd-system")))
+	if len(want) != 7 {
+		t.Errorf("the component changes %d objects, want StatefulSet, Service, NetworkPolicy, and two roles with their bindings", len(want))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-component +chart:\n%s", diff)
+	}
+}
+
 // without returns the objects that are not equal in other.
 func without(objects, other map[string]map[string]any) map[string]map[string]any {
 	maps.DeleteFunc(objects, func(key string, object map[string]any) bool { return cmp.Equal(object, other[key]) })

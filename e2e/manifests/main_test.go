@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,9 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, shared.Stop()) }()
+	if _, err := shared.Kubectl(context.Background(), "create", "namespace", "olm"); err != nil { // the component olm-v0 needs it
+		return 1, err
+	}
 	return m.Run(), nil
 }
 
@@ -57,7 +61,7 @@ func kustomizations(t *testing.T) []string {
 		t.Fatal("there are no overlays")
 	}
 	return append(found, filepath.Join(root, "config", "default"),
-		together(t, "single-replica", "priority", "serving-certificate", "cluster-catalogs"))
+		together(t, "single-replica", "priority", "serving-certificate", "cluster-catalogs", "olm-v0"))
 }
 
 // together writes a kustomization of config/default with components.

@@ -6,16 +6,15 @@ import (
 	"path/filepath"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
-	"go.podman.io/image/v5/types"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	ocv1 "github.com/operator-framework/operator-controller/api/v1"
 	"github.com/operator-framework/operator-controller/internal/operator-controller/action"
 	"github.com/operator-framework/operator-controller/internal/operator-controller/applier"
 	"github.com/operator-framework/operator-controller/internal/operator-controller/rukpak/render/registryv1"
 	imageutil "github.com/operator-framework/operator-controller/internal/shared/util/image"
+	"go.podman.io/image/v5/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // install does what operator-controller does for a ClusterExtension, with its defaults: it resolves the bundle, pulls its

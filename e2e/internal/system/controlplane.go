@@ -61,18 +61,27 @@ func StartControlPlane(root string) (*ControlPlane, error) {
 	return &ControlPlane{admin, *plane}, nil
 }
 
-// InstallOLMv1 installs the CRD of ClusterCatalogs and the permissions of the component cluster-catalogs.
-func (p *ControlPlane) InstallOLMv1(ctx context.Context, root string) error {
-	for _, args := range [][]string{
-		{"create", "-k", filepath.Join(root, "config", "crd", "olmv1")},
-		{"apply", "-k", filepath.Join(root, "config", "components", "cluster-catalogs", "rbac")},
-		{"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"},
-	} {
+// PermitOLMv0 creates namespace olm, and installs the permissions of the component olm-v0.
+func (p *ControlPlane) PermitOLMv0(ctx context.Context, root string) error {
+	return p.kubectl(ctx, []string{"create", "namespace", "olm"},
+		[]string{"apply", "-k", filepath.Join(root, "config", "components", "olm-v0", "rbac")})
+}
+
+// kubectl runs commands one after the other.
+func (p *ControlPlane) kubectl(ctx context.Context, commands ...[]string) error {
+	for _, args := range commands {
 		if _, err := p.Kubectl(ctx, args...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// InstallOLMv1 installs the CRD of ClusterCatalogs and the permissions of the component cluster-catalogs.
+func (p *ControlPlane) InstallOLMv1(ctx context.Context, root string) error {
+	return p.kubectl(ctx, []string{"create", "-k", filepath.Join(root, "config", "crd", "olmv1")},
+		[]string{"apply", "-k", filepath.Join(root, "config", "components", "cluster-catalogs", "rbac")},
+		[]string{"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"})
 }
 
 // DeleteCatalogs deletes every CatalogSource and ClusterCatalog. It returns an error if catalogd does not remove its
