@@ -216,7 +216,9 @@ var rows = []namedRow{
 	{"poll", "a poll that finds nothing new, beside one HEAD", unchangedPoll},
 	{"thousand", "1,000 CatalogSources for an hour, simulated", thousandCatalogs},
 	{"replicas", "200 catalogs on three replicas, beside one", replicas},
-	{"opm", "beside opm serve, for orientation", opmServe},
+	{"olmv0-list", "ListBundles of OLM v0's registry API, beside opm serve", listBundles},
+	{"olmv0-start", "process start to first answer of that API, beside opm serve", startOLMv0},
+	{"olmv0-fifty", "memory of catalogd with 50 catalogs, beside 50 opm serve", fiftyCatalogs},
 	{"memory", "peak memory with 3 GB, beside 33.5 MB", memory},
 	{"start", "start to first answer with 3 GB stored, beside nothing stored", startLarge},
 }

@@ -136,7 +136,7 @@ func TestWritePage(t *testing.T) {
 	row.atMost(1.3)
 	row.check(false, "3 (limit 2)")
 	row.note("a note")
-	report := &Report{Rows: []Row{row, {Name: "opm", Skipped: "no opm"}, {Name: "poll", Failed: "boom"}}}
+	report := &Report{Rows: []Row{row, {Name: "olmv0-list", Skipped: "no opm"}, {Name: "poll", Failed: "boom"}}}
 	if err := report.write(options{write: page}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestWritePage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"| unpack-cold: unpacking | ours: 2.00 s (min 1.00 s) | theirs: 2.00 s | 1.00x | <= 1.3x; 3 (limit 2): NOT HELD | **not held** |\n",
-		"| metas-olm-package: metas of one blob of 11 kB, beside nginx | | | | | not run |\n", "- unpack-cold: a note\n", "- opm: no opm\n",
+		"| metas-olm-package: metas of one blob of 11 kB, beside nginx | | | | | not run |\n", "- unpack-cold: a note\n", "- olmv0-list: no opm\n",
 		"- poll: boom\n",
 	} {
 		if !strings.Contains(string(got), want) {
