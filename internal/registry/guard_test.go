@@ -197,6 +197,14 @@ func (hangingUp) Write([]byte) (int, error) {
 	return 0, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
 }
 
+func (c hangingUp) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = &net.OpError{Op: "read", Net: "tcp", Err: net.ErrClosed} // as a TCP connection has it
+	}
+	return n, err
+}
+
 // The TLS alert about a client certificate is reported, even if the first attempts lose it.
 func TestHungUp(t *testing.T) {
 	alert := &net.OpError{Op: "remote error", Err: errors.New("tls: unknown certificate authority")}

@@ -189,7 +189,8 @@ func hungUp(req *http.Request, err error) bool {
 		return false
 	}
 	op, ok := errors.AsType[*net.OpError](err)
-	return (ok && op.Op == "write") || strings.Contains(err.Error(), "http2: client conn could not be established") // an untyped error
+	// net/http closes the connection after a failed write; its reader may report that first.
+	return (ok && op.Op == "write") || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "http2: client conn could not be established") // an untyped error
 }
 
 // proxy returns host[:port] of the proxy for req, or "".
