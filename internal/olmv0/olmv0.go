@@ -164,16 +164,22 @@ func (s *Server) mend(v *view) {
 	delete(s.views, v.catalog)
 }
 
-// preparation returns that of the snapshot of a key. It drops what it has of catalogs that are no longer served.
-func (s *Server) preparation(key string) *preparation {
+// forget drops what it has of catalogs that are no longer served, so that a new catalog of the same name begins anew.
+func (s *Server) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	served := map[string]bool{key: true}
+	served := map[string]bool{}
 	for _, c := range s.cfg.Store.Catalogs() {
 		served[c.Name], served[c.Snapshot.Key()] = true, true
 	}
 	maps.DeleteFunc(s.views, func(name string, _ *view) bool { return !served[name] })
 	maps.DeleteFunc(s.prepared, func(key string, _ *preparation) bool { return !served[key] })
+}
+
+// preparation returns that of the snapshot of a key.
+func (s *Server) preparation(key string) *preparation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	p := s.prepared[key]
 	if p == nil {
 		p = &preparation{}

@@ -42,6 +42,7 @@ func (r Reconnect) Run(ctx context.Context) error {
 		changed := r.Server.cfg.Store.Changed()
 		before := waiting
 		waiting = map[string]pending{}
+		r.Server.forget()
 		for catalog, version := range r.Server.versions() {
 			if known[catalog] == version {
 				continue
