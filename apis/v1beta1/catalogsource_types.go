@@ -283,7 +283,7 @@ type InvalidPackage struct {
 
 // OLMv0Status describes where a catalog is offered to OLM v0.
 type OLMv0Status struct {
-	// namespaces are those where catalogd keeps a CatalogSource of OLM v0 for this catalog.
+	// namespaces are those where catalogd keeps objects for OLM v0, or tries to.
 	// +optional
 	// +listType=set
 	Namespaces []string `json:"namespaces,omitempty"`

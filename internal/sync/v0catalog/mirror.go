@@ -59,7 +59,7 @@ func (m Mirror) Sync(ctx context.Context, object client.Object, s *source.Status
 	return err
 }
 
-// offer makes and deletes objects, and returns the namespaces that have some. It goes on after an error.
+// offer makes and deletes objects, and returns the namespaces that may have some. It goes on after an error.
 func (m Mirror) offer(ctx context.Context, owner *v1beta1.CatalogSource, s source.Status) (offered []string, err error) {
 	wanted := namespaces(owner)
 	for _, namespace := range s.OLMv0 {
@@ -74,7 +74,7 @@ func (m Mirror) offer(ctx context.Context, owner *v1beta1.CatalogSource, s sourc
 		exists := slices.Contains(s.OLMv0, namespace)
 		if s.URL != "" {
 			makeErr := m.keep(ctx, owner, namespace)
-			exists, err = exists || makeErr == nil, errors.Join(err, makeErr)
+			exists, err = exists || !apierrors.IsForbidden(makeErr), errors.Join(err, makeErr) // one of the two may exist
 		}
 		if exists {
 			offered = append(offered, namespace)
@@ -110,7 +110,9 @@ func (m Mirror) withdraw(ctx context.Context, owner *v1beta1.CatalogSource, name
 	for _, have := range []client.Object{&v1alpha1.CatalogSource{}, &corev1.Service{}} {
 		err := m.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, have)
 		if err == nil && metav1.IsControlledBy(have, owner) {
-			err = m.Client.Delete(ctx, have, client.Preconditions{UID: new(have.GetUID())})
+			err = m.Client.Delete(ctx, have, client.Preconditions{
+				UID: new(have.GetUID()), ResourceVersion: new(have.GetResourceVersion()), // it may have got another owner
+			})
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 			return fmt.Errorf("removing %s from namespace %s: %w", owner.Name, namespace, err)
