@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -164,27 +165,42 @@ func (k keeper) check(source *unstructured.Unstructured, m *migrate.Migration) e
 	return nil
 }
 
+// change changes an object, again if another program changed it meanwhile, as OLM v0 and catalogd do for statuses.
+func (k keeper) change(ctx context.Context, object client.Object, change func() error) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := k.api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		before := object.DeepCopyObject().(client.Object)
+		if err := change(); err != nil {
+			return err
+		}
+		return k.api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+}
+
 // redirect makes a CatalogSource of OLM v0 lead to catalogd, and saves its spec.
 func (k keeper) redirect(ctx context.Context, source *unstructured.Unstructured, catalog *v1beta1.CatalogSource) error {
-	saved, err := json.Marshal(source.Object["spec"])
-	if err != nil {
-		return err
-	}
-	before := source.DeepCopy()
-	annotations := source.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[savedSpec] = string(saved)
-	source.SetAnnotations(annotations)
-	source.SetOwnerReferences(append(source.GetOwnerReferences(),
-		*metav1.NewControllerRef(catalog, v1beta1.GroupVersion.WithKind("CatalogSource"))))
-	spec := source.Object["spec"].(map[string]any)
-	for _, field := range []string{"image", "grpcPodConfig", "updateStrategy"} {
-		delete(spec, field)
-	}
-	spec["address"] = fmt.Sprintf("%s.%s.svc:50051", k.name, k.namespace)
-	return k.api.Patch(ctx, source, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return k.change(ctx, source, func() error {
+		saved, err := json.Marshal(source.Object["spec"])
+		if err != nil {
+			return err
+		}
+		annotations := source.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[savedSpec] = string(saved)
+		source.SetAnnotations(annotations)
+		source.SetOwnerReferences(append(source.GetOwnerReferences(),
+			*metav1.NewControllerRef(catalog, v1beta1.GroupVersion.WithKind("CatalogSource"))))
+		spec := source.Object["spec"].(map[string]any)
+		for _, field := range []string{"image", "grpcPodConfig", "updateStrategy"} {
+			delete(spec, field)
+		}
+		spec["address"] = fmt.Sprintf("%s.%s.svc:50051", k.name, k.namespace)
+		return nil
+	})
 }
 
 // removePod removes OLM v0's own Service and pods of the catalog, which OLM v0 leaves.
@@ -253,9 +269,13 @@ func (k keeper) giveBack(ctx context.Context) error {
 		}
 	}
 	if offered {
-		before := catalog.DeepCopy()
-		catalog.Spec.OLMv0.Namespaces = slices.DeleteFunc(catalog.Spec.OLMv0.Namespaces, func(n string) bool { return n == k.namespace })
-		if err := k.api.Patch(ctx, catalog, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		err := k.change(ctx, catalog, func() error {
+			if offer := catalog.Spec.OLMv0; offer != nil {
+				offer.Namespaces = slices.DeleteFunc(offer.Namespaces, func(n string) bool { return n == k.namespace })
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -269,13 +289,14 @@ func (k keeper) restore(ctx context.Context, source *unstructured.Unstructured, 
 	if err := json.Unmarshal([]byte(saved), &spec); err != nil {
 		return fmt.Errorf("its annotation %s is not JSON: %w", savedSpec, err)
 	}
-	before := source.DeepCopy()
-	annotations := source.GetAnnotations()
-	delete(annotations, savedSpec)
-	source.SetAnnotations(annotations)
-	source.SetOwnerReferences(slices.DeleteFunc(source.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
-		return o.APIVersion == v1beta1.GroupVersion.String() && o.Kind == "CatalogSource"
-	}))
-	source.Object["spec"] = spec
-	return k.api.Patch(ctx, source, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return k.change(ctx, source, func() error {
+		annotations := source.GetAnnotations()
+		delete(annotations, savedSpec)
+		source.SetAnnotations(annotations)
+		source.SetOwnerReferences(slices.DeleteFunc(source.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+			return o.APIVersion == v1beta1.GroupVersion.String() && o.Kind == "CatalogSource"
+		}))
+		source.Object["spec"] = spec
+		return nil
+	})
 }
