@@ -165,7 +165,15 @@ func testPluginOnOneName(t *testing.T, w *world) {
 		}
 		checkGolden(t, "clustercatalogs/migrate-"+name+".txt", run.stdout+run.stderr)
 	}
+	waitFor := func(condition string) {
+		t.Helper()
+		out, err := w.kubectl(t, "wait", "--for="+condition, "--timeout=60s", "clustercatalog/sample").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
 	apply("to-v1", "sample", "--to", "clustercatalog", "--same-name")
+	waitFor("condition=Serving=False")
 	w.plugin(t, "describe", "sample").fails(t, 2, `"sample" is ambiguous: specify catalogsource/sample or clustercatalog/sample`)
 	w.plugin(t, "refresh", "clustercatalog/sample", "--wait").fails(t, 1, "name sample belongs to CatalogSource sample")
 	checkGolden(t, "clustercatalogs/list-clash.txt", withoutAges(w.plugin(t, "list").must(t)))
@@ -174,9 +182,7 @@ func testPluginOnOneName(t *testing.T, w *world) {
 	}
 	w.plugin(t, "get", "packages", "-c", "clustercatalog/sample").fails(t, 1, "not served yet")
 	w.plugin(t, "remove", "catd/sample", "--yes").must(t)
-	if out, err := w.kubectl(t, "wait", "--for=condition=Serving", "--timeout=60s", "clustercatalog/sample").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	waitFor("condition=Serving")
 	apply("from-v1", "sample", "--to", "catalogsource", "--name", "moved")
 	w.waitReady(t, "moved", digest)
 	w.plugin(t, "remove", "sample", "--yes").must(t)
