@@ -23,6 +23,7 @@ type Client struct {
 	access Access
 	conf   *conf
 	pace   *pace
+	reach *reach // nil: none
 
 	secure   session
 	insecure session // also uses plain HTTP; verifies no certificate
@@ -49,25 +50,25 @@ func newClient(config Config, access Access, files shared, pace *pace) (*Client,
 	if err != nil {
 		return nil, fault(err)
 	}
-	c := &Client{access: access, conf: files.conf, pace: pace}
-	if c.secure, err = newSession(config, access, verify, pace, false); err != nil {
+	c := &Client{access: access, conf: files.conf, pace: pace, reach: newReach(config, access)}
+	if c.secure, err = c.newSession(config, verify, false); err != nil {
 		return nil, fault(err)
 	}
 	trust := verify.Clone()
 	trust.InsecureSkipVerify = true // only for endpoints that the admin marked insecure
-	if c.insecure, err = newSession(config, access, trust, pace, true); err != nil {
+	if c.insecure, err = c.newSession(config, trust, true); err != nil {
 		return nil, fault(err)
 	}
-	dialInsecurely(c.insecure.wire, verify)
+	dialInsecurely(c.insecure.wire, verify, c.reach)
 	return c, nil
 }
 
 // newSession disables the retries of go-containerregistry: the pace and the caller decide when to retry.
-func newSession(config Config, access Access, trust *tls.Config, pace *pace, insecure bool) (session, error) {
-	wire, via := newTransport(trust, access.Proxy), access.via(insecure)
+func (c *Client) newSession(config Config, trust *tls.Config, insecure bool) (session, error) {
+	wire, via := newTransport(trust, c.access.Proxy, c.reach), c.access.via(insecure)
 	options := []remote.Option{
-		remote.WithTransport(chain(wire, pace, via, insecure)),
-		remote.WithAuthFromKeychain(access.Credentials),
+		remote.WithTransport(chain(wire, c.reach, c.pace, via, insecure)),
+		remote.WithAuthFromKeychain(c.access.Credentials),
 		remote.WithUserAgent(config.UserAgent),
 		remote.WithRetryBackoff(remote.Backoff{Steps: 1}),
 		remote.WithRetryPredicate(func(error) bool { return false }),
@@ -201,6 +202,21 @@ func (c *Client) Insecure(ref name.Reference) []string {
 	return hosts
 }
 
+// Registries returns the registries of ref, as host[:port]: its mirrors and its own.
+func (c *Client) Registries(ref name.Reference) []string {
+	sources, err := c.conf.sources(ref, c.access.Mirrors)
+	if err != nil {
+		return nil // Try returns the error
+	}
+	var hosts []string
+	for _, source := range sources {
+		if host := source.ref.Context().RegistryStr(); !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
 func (c *Client) isInsecure(source source) bool { return source.insecure || c.access.Insecure }
 
 // session returns the session for source.
@@ -216,14 +232,23 @@ func (c *Client) endpoints(ref name.Reference) ([]Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	endpoints := make([]Endpoint, len(sources))
-	for i, source := range sources {
-		host, _ := splitPort(source.ref.Context().RegistryStr())
+	var endpoints []Endpoint
+	for _, source := range sources {
+		registry := source.ref.Context().RegistryStr()
+		if registry != ref.Context().RegistryStr() {
+			c.reach.add(registry) // a mirror, which an admin configured
+		} else if !c.reach.has(registry) {
+			continue
+		}
+		host, _ := splitPort(registry)
 		ref, err := schemed(source.ref, c.isInsecure(source) || isLoopback(host))
 		if err != nil {
 			return nil, failure(Configuration, source.ref, err, fmt.Sprintf("reading the reference %s: %v", source.ref, err))
 		}
-		endpoints[i] = Endpoint{Ref: ref, Remote: []remote.Option{remote.Reuse(c.session(source).puller)}}
+		endpoints = append(endpoints, Endpoint{Ref: ref, Remote: []remote.Option{remote.Reuse(c.session(source).puller)}})
+	}
+	if len(endpoints) == 0 {
+		return nil, failure(Forbidden, ref, nil, "the registry of image "+ref.String()+" is not allowed")
 	}
 	return endpoints, nil
 }

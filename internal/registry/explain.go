@@ -34,6 +34,7 @@ const (
 	Damaged           Kind = "Damaged"           // content is truncated, or has the wrong size or digest
 	Stalled           Kind = "Stalled"           // a stalled transfer was canceled
 	Configuration     Kind = "Configuration"     // Access is invalid; no request was sent
+	Forbidden         Kind = "Forbidden"         // Access.Confined does not allow the image, or an address on the way to it
 )
 
 // Error is a failure of a registry, or on the way to it. Its text is a sentence for people that is stable while
@@ -104,6 +105,9 @@ func Explain(doing string, ref name.Reference, err error) error {
 // with HTTP; err holds both failures, and that of HTTPS is the more specific.
 func diagnose(ref name.Reference, err error) (Kind, string) {
 	registry := ref.Context().RegistryStr()
+	if errors.Is(err, errForbidden) {
+		return Forbidden, fmt.Sprintf("registry %s leads to an address that is not allowed", registry)
+	}
 	if fault, ok := errors.AsType[*proxyError](err); ok {
 		return Proxy, proxyFault(registry, fault)
 	}

@@ -13,6 +13,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -32,6 +33,8 @@ type Config struct {
 	Now     func() time.Time
 	Backoff func(failures int) time.Duration // wait after that many failures in a row, with jitter
 	Logger  *slog.Logger                     // nil: nothing is logged
+
+	resolver *net.Resolver // for Access.Confined; nil: the system's
 }
 
 // Registries is the process's access to registries, shared by all catalogs. It is kept in memory only: a restart
@@ -119,6 +122,12 @@ type Access struct {
 	Proxy       *url.URL         // http or https, for every host; may contain user information; nil: that of the environment
 	Insecure    bool             // allows plain HTTP and unverified certificates
 	Mirrors     []Mirror         // tried in order, before those of Config.ConfFile
+
+	// Confined is for images that no admin chose: they are pulled from the registries in Only, host[:port], and from
+	// configured mirrors. All other hosts, to which a registry redirects or which issue its tokens, must have a
+	// public address.
+	Confined bool
+	Only     []string
 }
 
 // Mirror is an alternative location of images, like a [[registry.mirror]] of containers-registries.conf(5).
@@ -163,7 +172,7 @@ func (a Access) fingerprint(files digest) digest {
 	if a.Certificate != nil {
 		certificate = a.Certificate.Certificate // it identifies its key
 	}
-	return digestOf(files, a.Credentials.sum, a.RootCAs, certificate, a.Proxy, a.Insecure, a.Mirrors)
+	return digestOf(files, a.Credentials.sum, a.RootCAs, certificate, a.Proxy, a.Insecure, a.Mirrors, a.Confined, a.Only)
 }
 
 // digest identifies settings without revealing them.

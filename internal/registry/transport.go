@@ -35,9 +35,14 @@ const maxRedirects = 10
 
 // newTransport returns go-containerregistry's transport with shorter timeouts. A nil proxy means that of the
 // environment.
-func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
+func newTransport(config *tls.Config, proxy *url.URL, reach *reach) *http.Transport {
 	t := remote.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = config
+	if reach != nil {
+		t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return reach.dialer(ctx, addr).DialContext(ctx, network, addr)
+		}
+	}
 	t.ResponseHeaderTimeout = headerTimeout
 	t.IdleConnTimeout = idleTimeout
 	if proxy != nil {
@@ -54,8 +59,8 @@ func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 
 // chain returns the transport for all requests of a catalog, including those to token servers and redirect
 // targets. Only the pace is shared with other catalogs on the same route.
-func chain(wire *http.Transport, pace *pace, via string, insecure bool) http.RoundTripper {
-	paced := pace.wrap(watched(proxied{wire}, stallWindow, stallBytes), via)
+func chain(wire *http.Transport, reach *reach, pace *pace, via string, insecure bool) http.RoundTripper {
+	paced := pace.wrap(watched(proxied{wire, reach}, stallWindow, stallBytes), via)
 	return guarded{bounded(resuming(paced)), pace, via, insecure, &sync.Map{}}
 }
 
@@ -140,11 +145,11 @@ type directly struct{}
 
 // dialInsecurely makes t, which verifies no certificate, verify proxies, which receive the password of
 // Access.Proxy: net/http has one setting for both. Requests that bypass proxied are verified too.
-func dialInsecurely(t *http.Transport, verify *tls.Config) {
+func dialInsecurely(t *http.Transport, verify *tls.Config, reach *reach) {
 	toProxy, toRegistry := verify.Clone(), t.TLSClientConfig.Clone()
 	toRegistry.NextProtos = []string{"h2", "http/1.1"} // net/http adds them only when it dials itself
 	t.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: headerTimeout}, Config: toProxy} // Timeout includes the handshake
+		dialer := tls.Dialer{NetDialer: reach.dialer(ctx, addr), Config: toProxy}
 		if ctx.Value(directly{}) != nil {
 			dialer.Config = toRegistry
 		}
@@ -152,12 +157,17 @@ func dialInsecurely(t *http.Transport, verify *tls.Config) {
 	}
 }
 
-// proxied turns failures of proxies into proxyErrors.
-type proxied struct{ next *http.Transport }
+// proxied turns failures of proxies into proxyErrors. It sends no request through a proxy that reach does not allow.
+type proxied struct {
+	next  *http.Transport
+	reach *reach
+}
 
 func (p proxied) RoundTrip(req *http.Request) (*http.Response, error) {
 	if p.proxy(req) == "" {
 		req = req.WithContext(context.WithValue(req.Context(), directly{}, true))
+	} else if !p.reach.allowsName(req.URL.Host) {
+		return nil, errForbidden
 	}
 	res, err := p.next.RoundTrip(req)
 	for attempts := 1; attempts < maxAttempts && hungUp(req, err); attempts++ {
