@@ -22,8 +22,9 @@ const (
 	// ratioFree is the size in bytes up to which Limits.Ratio does not apply: small files may be all blanks.
 	ratioFree = 16 << 20
 	// zstdWindow limits the decoder's memory. It is the largest window that common encoders use by default
-	// (zstd up to level 20).
-	zstdWindow = 32 << 20
+	// (zstd up to level 20). smallZstdWindow is that of level 19, for small images of which several are unpacked at a time.
+	zstdWindow      = 32 << 20
+	smallZstdWindow = 8 << 20
 
 	blockSize   = 512 // bytes of a tar block
 	sizeUnknown = -1  // size of an entry without a declared size
@@ -84,7 +85,7 @@ func (s *source) Read(p []byte) (int, error) {
 
 // applyLayer applies the layer to t and reads the decompressed stream to its end, which verifies its checksums.
 func applyLayer(ctx context.Context, src *source, title string, t *tree) error {
-	content, err := decompress(src, t.limits.Ratio)
+	content, err := decompress(src, t.limits)
 	if err != nil {
 		return err
 	}
@@ -171,9 +172,9 @@ func (s *stream) Read(p []byte) (int, error) {
 }
 
 // decompress detects the compression from the content, because media types are often wrong.
-func decompress(src *source, ratio int) (*stream, error) {
+func decompress(src *source, limits Limits) (*stream, error) {
 	buffered := bufio.NewReader(src)
-	s := &stream{reader: buffered, close: func() {}, src: src, format: "tar", ratio: ratio}
+	s := &stream{reader: buffered, close: func() {}, src: src, format: "tar", ratio: limits.Ratio}
 	magic, _ := buffered.Peek(4) // a short or broken stream fails when it is read
 	switch {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}): // RFC 1952, section 2.3.1
@@ -183,13 +184,20 @@ func decompress(src *source, ratio int) (*stream, error) {
 		}
 		s.reader, s.format = reader, "gzip"
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}): // RFC 8878, section 3.1.1
-		reader, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow))
+		reader, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(limits.zstdWindow()))
 		if err != nil {
 			return nil, invalidf("its zstd stream is damaged: %w", err)
 		}
 		s.reader, s.format, s.close = reader, "zstd", reader.Close
 	}
 	return s, nil
+}
+
+func (l Limits) zstdWindow() uint64 {
+	if l.ImageBytes > 0 && l.ImageBytes < zstdWindow {
+		return smallZstdWindow
+	}
+	return zstdWindow
 }
 
 // contentReader turns read errors into InvalidImageErrors, to distinguish them from write errors.

@@ -247,17 +247,17 @@ func TestLimits(t *testing.T) {
 			Limits{TotalBytes: 14},
 			[][]byte{three},
 			LimitTotalBytes,
-			"the catalog has at least 15 bytes, which exceeds the limit of 14 for all files together (--max-unpacked-bytes)",
+			"it has at least 15 bytes of files, which exceeds the limit of 14 for all files together (--max-unpacked-bytes)",
 		},
 		"all files of two layers": {
-			Limits{TotalBytes: 29}, [][]byte{three, three}, LimitTotalBytes, "at least 30 bytes, which exceeds the limit of 29",
+			Limits{TotalBytes: 29}, [][]byte{three, three}, LimitTotalBytes, "at least 30 bytes of files, which exceeds the limit of 29",
 		},
 		"hard links count": {Limits{TotalBytes: 14}, [][]byte{linked}, LimitTotalBytes, "exceeds the limit of 14"},
 		"number": {
 			Limits{Files: 2},
 			[][]byte{three},
 			LimitFiles,
-			"the catalog has at least 3 files and directories, which exceeds the limit of 2 (--max-files)",
+			"it has at least 3 files and directories, which exceeds the limit of 2 (--max-files)",
 		},
 		"number of hard links": {Limits{Files: 2}, [][]byte{linked}, LimitFiles, "exceeds the limit of 2 (--max-files)"},
 		"number of directories": {

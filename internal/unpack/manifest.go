@@ -177,10 +177,18 @@ func checkBlobs(manifest *v1.Manifest, limits Limits) error {
 	if err := checkBlob(manifest.Config, limits); err != nil {
 		return fmt.Errorf("the image configuration: %w", err)
 	}
+	if limits.Layers > 0 && len(manifest.Layers) > limits.Layers {
+		return invalidf("it has %d layers, which exceeds the limit of %d", len(manifest.Layers), limits.Layers)
+	}
+	total := int64(0)
 	for i, layer := range manifest.Layers {
 		if err := checkBlob(layer, limits); err != nil {
 			return inLayer(manifest, i, err)
 		}
+		total += layer.Size
+	}
+	if limits.ImageBytes > 0 && total > limits.ImageBytes {
+		return invalidf("its layers have %d bytes together, which exceeds the limit of %d", total, limits.ImageBytes)
 	}
 	return nil
 }
@@ -191,7 +199,9 @@ func checkBlob(blob v1.Descriptor, limits Limits) error {
 		return invalidf("it is stored outside the registry: push the image with all its layers")
 	case blob.Size < 0:
 		return invalidf("its size in the manifest is %d bytes", blob.Size)
-	case blob.Size > limits.TotalBytes: // all of it is read, even if little is unpacked
+	case limits.ImageBytes > 0 && blob.Size > limits.ImageBytes:
+		return invalidf("it has %d bytes, which exceeds the limit of %d", blob.Size, limits.ImageBytes)
+	case limits.ImageBytes == 0 && blob.Size > limits.TotalBytes: // all of it is read, even if little is unpacked
 		return exceeded(LimitTotalBytes, limits.TotalBytes, "it has %d bytes", blob.Size)
 	default:
 		return nil
@@ -210,6 +220,8 @@ type location struct {
 	dir      string // directory of the catalog files, or of the database
 	database string // path of the SQLite database, a direct child of dir; "": dir has catalog files
 	artifact bool   // an OCI artifact, whose layers may be single files
+
+	only []string // directories; nothing else below dir is unpacked. nil: everything is
 }
 
 // locate finds the catalog: in configDir, else where the image's labels point. With a configDir, or for an

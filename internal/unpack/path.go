@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -43,6 +44,11 @@ func (t *tree) isAbove(name string) bool  { return name != t.dir && contains(nam
 // image's root.
 func (t *tree) isBesideDatabase(name string) bool {
 	return t.database != "" && t.isInside(name) && name != t.dir && name != t.database
+}
+
+// isOutside reports whether name is neither in one of the only directories nor a parent of one.
+func (t *tree) isOutside(name string) bool {
+	return t.only != nil && !slices.ContainsFunc(t.only, func(only string) bool { return contains(only, name) || contains(name, only) })
 }
 
 // rel returns the path in root of name, which must be inside dir.

@@ -77,12 +77,18 @@ func (t *tree) apply(header *tar.Header, content io.Reader) error {
 	}
 	parent, base := path.Dir(name), path.Base(name)
 	if hidden, ok := strings.CutPrefix(base, whiteoutPrefix); ok {
-		return t.applyWhiteout(parent, hidden)
+		if t.only == nil {
+			return t.applyWhiteout(parent, hidden)
+		}
+		if t.isOutside(parent) {
+			return nil
+		}
+		return cmp.Or(t.count(1, 0), t.applyWhiteout(parent, hidden)) // as many as files, since each takes memory
 	}
 	switch {
 	case name == "." && header.Typeflag != tar.TypeDir:
 		return invalidf("entry %q replaces the image's root, which must be a directory", header.Name)
-	case t.isBelowRefused(name), t.isBesideDatabase(name): // below a refused link it belongs to the link's target
+	case t.isBelowRefused(name), t.isBesideDatabase(name), t.isOutside(name): // below a refused link it belongs to the link's target
 		return nil
 	case t.isAbove(name):
 		return t.applyAbove(name, header)
@@ -279,9 +285,9 @@ func (t *tree) count(entries int, bytes int64) error {
 	t.bytes += bytes
 	switch {
 	case t.entries > t.limits.Files:
-		return exceeded(LimitFiles, int64(t.limits.Files), "the catalog has at least %d files and directories", t.entries)
+		return exceeded(LimitFiles, int64(t.limits.Files), "it has at least %d files and directories", t.entries)
 	case t.bytes > t.limits.TotalBytes:
-		return exceeded(LimitTotalBytes, t.limits.TotalBytes, "the catalog has at least %d bytes", t.bytes)
+		return exceeded(LimitTotalBytes, t.limits.TotalBytes, "it has at least %d bytes of files", t.bytes)
 	}
 	return nil
 }
@@ -319,6 +325,8 @@ func (t *tree) result() (Result, error) {
 	case !t.exists:
 		return Result{}, misplacedf("the image has no directory %s for its catalog: "+
 			"set spec.extractContent.configDir, or correct the label or annotation %s", result.ConfigDir, ConfigsLabel)
+	case result.Files == 0 && t.only != nil:
+		return Result{}, invalidf("its directories %s have no files", strings.Join(t.only, " and "))
 	case result.Files == 0:
 		return Result{}, invalidf("the catalog's directory %s has no files", result.ConfigDir)
 	}

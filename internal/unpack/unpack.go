@@ -117,6 +117,36 @@ func isInvalid(err error) bool {
 // InvalidImageError. A catalog without files is one, and so is a catalog with a symbolic link, device or pipe
 // among its files after the last layer.
 func Image(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (Result, error) {
+	return unpack(ctx, ref, root, opts, func(img v1.Image, manifest *v1.Manifest) (location, error) {
+		return locate(ref, img, manifest, opts.ConfigDir)
+	})
+}
+
+// Directories is Image for an image that has no catalog: it writes the files of the directories that choose names by the
+// labels of the image, with their paths in the image. It fetches no layer if choose returns an error.
+func Directories(
+	ctx context.Context, ref name.Digest, root *os.Root, opts Options, choose func(labels map[string]string) ([]string, error),
+) (Result, error) {
+	return unpack(ctx, ref, root, opts, func(img v1.Image, manifest *v1.Manifest) (location, error) {
+		labels, err := labels(ref, img, manifest)
+		if err != nil {
+			return location{}, err
+		}
+		dirs, err := choose(labels)
+		if err != nil {
+			return location{}, &InvalidImageError{Err: err}
+		}
+		at := location{dir: ".", only: []string{}}
+		for _, dir := range dirs {
+			at.only = append(at.only, inImage(dir))
+		}
+		return at, nil
+	})
+}
+
+func unpack(
+	ctx context.Context, ref name.Digest, root *os.Root, opts Options, locate func(v1.Image, *v1.Manifest) (location, error),
+) (Result, error) {
 	if err := clearRoot(root); err != nil {
 		return Result{}, fmt.Errorf("removing previously unpacked files: %w", err)
 	}
@@ -132,7 +162,7 @@ func Image(ctx context.Context, ref name.Digest, root *os.Root, opts Options) (R
 	if err := checkBlobs(manifest, limits); err != nil {
 		return Result{}, err
 	}
-	at, err := locate(ref, img, manifest, opts.ConfigDir)
+	at, err := locate(img, manifest)
 	if err != nil {
 		return Result{}, err
 	}
@@ -183,6 +213,11 @@ type Limits struct {
 	// DatabaseBytes limits an SQLite index. Its conversion takes up to 20 times as much memory. The rows read
 	// may have twice that size, counting a bundle once for each of its channels.
 	DatabaseBytes int64
+
+	// ImageBytes limits the compressed bytes of all layers, and Layers their number. 0: TotalBytes for each layer, and any
+	// number.
+	ImageBytes int64
+	Layers     int
 }
 
 // DefaultLimits returns limits ten times larger than known catalogs that still fit a node's disk and, for
@@ -196,6 +231,7 @@ func (l Limits) withDefaults() Limits {
 	return Limits{
 		TotalBytes: cmp.Or(l.TotalBytes, d.TotalBytes), FileBytes: cmp.Or(l.FileBytes, d.FileBytes),
 		Files: cmp.Or(l.Files, d.Files), Ratio: cmp.Or(l.Ratio, d.Ratio), DatabaseBytes: cmp.Or(l.DatabaseBytes, d.DatabaseBytes),
+		ImageBytes: l.ImageBytes, Layers: l.Layers,
 	}
 }
 
