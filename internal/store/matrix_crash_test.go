@@ -138,7 +138,7 @@ func (m *matrix) check(w world, acked int) (err error) {
 		return err
 	}
 	defer func() { _ = s.Close() }() // it is closed already, but for errors
-	if err := m.checkServed(s, m.exactly(pointers, acked), names); err != nil {
+	if err := errors.Join(m.checkServed(s, m.exactly(pointers, acked), names), checkCache(s, true)); err != nil {
 		return err
 	}
 	if err := m.checkTidy(dir); err != nil {
@@ -187,7 +187,7 @@ func (m *matrix) exactly(pointers map[string]string, acked int) func(name, key s
 
 // checkServed checks what a store serves; the key "" stands for nothing.
 func (m *matrix) checkServed(s *Store, may func(name, key string) bool, names []string) error {
-	var errs []error
+	errs := []error{checkCache(s, false)}
 	for _, c := range s.Catalogs() {
 		names = append(names, c.Name)
 	}

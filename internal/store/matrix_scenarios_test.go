@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -85,6 +86,55 @@ func derive(s *Store, _ *clock) error {
 			_, err := io.WriteString(w, "of "+c.Snapshot.Key())
 			return err
 		}))
+	}
+	return errors.Join(errs...)
+}
+
+// cacheFile returns a call that caches a file of n bytes, which repeat the first letter of the key.
+func cacheFile(key string, n int) call {
+	return func(s *Store, _ *clock) error {
+		return s.Cache().Put(key, int64(n), func(w io.Writer) error {
+			_, err := io.WriteString(w, strings.Repeat(key[:1], n))
+			return err
+		})
+	}
+}
+
+// scratch returns a call that works in a scratch directory.
+func scratch(s *Store, _ *clock) error {
+	root, discard, err := s.Cache().Scratch()
+	if err != nil {
+		return err
+	}
+	return errors.Join(root.WriteFile("x", []byte("x"), 0o644), discard())
+}
+
+func uncache(key string) call {
+	return func(s *Store, _ *clock) error { return s.Cache().Remove(key) }
+}
+
+// checkCache checks that each file of the cache is whole and known, and within the limit unless the volume cannot be written.
+func checkCache(s *Store, writable bool) error {
+	entries, err := fs.ReadDir(s.volume.FS(), cacheDir)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	sum, errs := int64(0), []error{}
+	for _, e := range entries {
+		f, err := s.Cache().Open(e.Name())
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		b, err := io.ReadAll(f)
+		sum += int64(len(b))
+		if err != nil || len(b)%100 != 0 || len(b) == 0 || strings.Trim(string(b), e.Name()[:1]) != "" {
+			errs = append(errs, fmt.Errorf("the cached %s has %d bytes: %v", e.Name(), len(b), err))
+		}
+		errs = append(errs, f.Close())
+	}
+	if u := s.Cache().Usage(); (writable && sum > u.Limit) || u.Bytes != sum {
+		errs = append(errs, fmt.Errorf("the cache has %d bytes, and reports %+v", sum, u))
 	}
 	return errors.Join(errs...)
 }
@@ -209,6 +259,10 @@ func scenarios() map[string]scenario {
 		"derive": {before: made(put("cat", 1, one())), work: []call{derive}, serves: map[string]int{"cat": 1}},
 		"derive again, sweep": {before: made(put("cat", 1, one()), derive, put("cat", 2, two())),
 			work: []call{derive, sweepAll, derive}, serves: map[string]int{"cat": 2}},
+		"cache": {before: made(put("cat", 1, one()), cacheFile("a", 400), cacheFile("b", 400)),
+			work: []call{cacheFile("c", 300), cacheFile("b", 200), uncache("c"), scratch}, serves: map[string]int{"cat": 1}},
+		"cache, sweep, reclaim": {before: made(put("cat", 1, one()), cacheFile("a", 900)),
+			work: []call{cacheFile("b", 1000), sweepAll, put("cat", 2, two()), reclaim, cacheFile("c", 100)}, serves: map[string]int{"cat": 2}},
 		"validate": {before: made(put("cat", 1, one())),
 			harm: missing(snapshotsDir, first, packagesFile), work: []call{validateAll}, serves: map[string]int{"cat": 1}},
 		"validate again": {before: made(put("cat", 1, one())),

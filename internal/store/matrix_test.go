@@ -136,7 +136,7 @@ func (m *matrix) tryOpen(dir string, acked int, step func(operation) error) (*St
 	if acked > 0 {
 		c.now = m.times[acked]
 	}
-	s, err := Open(dir, Options{Logger: slog.New(slog.DiscardHandler), Now: c.Now, step: step})
+	s, err := Open(dir, Options{Logger: slog.New(slog.DiscardHandler), Now: c.Now, CacheBytes: 1000, step: step})
 	return s, c, err
 }
 

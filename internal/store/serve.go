@@ -115,8 +115,12 @@ func (s *Store) Sweep() error {
 	return s.sweep(s.opts.Grace)
 }
 
-// Reclaim is Sweep without the grace period, for a full volume: there, new content counts for more than a return to old.
+// Reclaim empties the cache and is Sweep without the grace period, for a full volume: there, new content counts for more than
+// bundles and a return to old content.
 func (s *Store) Reclaim() error {
+	if err := s.cache.clear(); err != nil {
+		return err
+	}
 	s.volume.publishing.Lock()
 	defer s.volume.publishing.Unlock()
 	return s.sweep(0)

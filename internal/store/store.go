@@ -44,15 +44,17 @@ const (
 	snapshotsDir = "snapshots"
 	stageDir     = "stage"
 	refusedDir   = "refused"
+	cacheDir     = "bundles"
 )
 
-var ownDirs = []string{catalogsDir, snapshotsDir, stageDir, refusedDir}
+var ownDirs = []string{catalogsDir, snapshotsDir, stageDir, refusedDir, cacheDir}
 
 // Options configure Open. The zero value is valid.
 type Options struct {
 	Logger       *slog.Logger     // default: slog.Default()
 	Grace        time.Duration    // how long Sweep keeps an unreferenced snapshot; default 15 minutes
 	Limit        int64            // bytes that the store may use; 0: as many as the volume has
+	CacheBytes   int64            // limit of the Cache; 0: nothing is cached
 	MaxBlobBytes int64            // size limit of a blob; default scan.DefaultMaxBlobBytes
 	Now          func() time.Time // default: time.Now
 
@@ -85,6 +87,7 @@ type Store struct {
 	mender      *mender
 	validations *validations
 	compressor  *compressor
+	cache       *Cache
 	pinger      *pinger
 }
 
@@ -133,8 +136,9 @@ func (s *Store) open() (err error) {
 	s.compressor = &compressor{
 		volume: s.volume, space: s.space, inventory: s.inventory, log: log, retry: make(chan struct{}, 1),
 	}
+	s.cache = newCache(s.volume, s.space, s.opts.CacheBytes)
 	s.pinger = &pinger{volume: s.volume}
-	if err := errors.Join(s.volume.prepare(), s.volume.dropReplaced()); err != nil {
+	if err := errors.Join(s.volume.prepare(), s.volume.dropReplaced(), s.cache.load()); err != nil {
 		if entries, _ := fs.ReadDir(s.volume.FS(), catalogsDir); len(entries) == 0 {
 			return err
 		}
@@ -314,6 +318,9 @@ func (s *Store) Compress(ctx context.Context) error { return s.compressor.run(ct
 
 // Prioritize makes Compress yield the processors to urgent work of the caller until the caller calls end.
 func (s *Store) Prioritize() (end func()) { return s.compressor.yield() }
+
+// Cache returns the cache of the store.
+func (s *Store) Cache() *Cache { return s.cache }
 
 // Usage measures the store. It may or may not count files that change meanwhile.
 func (s *Store) Usage() (Usage, error) { return s.space.usage() }
