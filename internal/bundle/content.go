@@ -1,0 +1,174 @@
+// Package bundle reads bundles of the format registry+v1: the manifests and metadata of one version of an operator. They are in
+// an image that the catalog names, which a Fetcher pulls on demand, or as properties olm.bundle.object in the catalog itself.
+//
+// The format is that of operator-registry, docs/design/operator-bundle.md. Readers of it differ in what they accept, so a
+// bundle is kept as files, byte for byte; objects are read from them as far as possible.
+package bundle
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// Labels of a bundle image, which metadata/annotations.yaml repeats.
+const (
+	labelPrefix    = "operators.operatorframework.io.bundle."
+	MediaTypeLabel = labelPrefix + "mediatype.v1"
+	ManifestsLabel = labelPrefix + "manifests.v1"
+	MetadataLabel  = labelPrefix + "metadata.v1"
+	PackageLabel   = labelPrefix + "package.v1"
+
+	// MediaType is the value of MediaTypeLabel for the supported format.
+	MediaType = "registry+v1"
+)
+
+// Content is the index of a bundle, in JSON.
+type Content struct {
+	Image       string            `json:"image,omitempty"`       // as the catalog names it
+	Digest      string            `json:"digest,omitempty"`      // of the image; empty for content of the catalog
+	Pinned      bool              `json:"pinned"`                // whether the catalog names the image by its digest, or has the content
+	FromCatalog bool              `json:"fromCatalog,omitempty"` // the catalog has the objects, but not the names of their files
+	Labels      map[string]string `json:"labels,omitempty"`      // of the image
+	Files       []File            `json:"files"`                 // sorted by path
+}
+
+// File is a file of a bundle.
+type File struct {
+	Path    string   `json:"path"` // in the image, such as manifests/csv.yaml
+	Bytes   int64    `json:"bytes"`
+	SHA256  string   `json:"sha256"`            // in hex
+	Objects []Object `json:"objects,omitempty"` // of a manifest, in the order of the file; the items of a List one by one
+	Fault   string   `json:"fault,omitempty"`   // why some objects of a manifest cannot be read
+}
+
+// Object names a Kubernetes object.
+type Object struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+}
+
+const (
+	// maxObject limits a YAML document in bytes, as decoding takes many times its size. etcd accepts objects of 1.5 MiB.
+	maxObject = 1536 << 10
+	// maxObjects and maxLines limit the objects of a bundle, and the bytes of their JSON.
+	maxObjects = 10_000
+	maxLines   = 16 << 20
+)
+
+// builder makes the index of a bundle, and the JSON of its objects, of one file after the other.
+type builder struct {
+	content Content
+	lines   bytes.Buffer // an object each, in the order of the index
+	objects int
+}
+
+// add adds a file. It keeps nothing of data. With dir it has objects.
+func (b *builder) add(name string, data []byte, isManifest bool) {
+	sum := sha256.Sum256(data)
+	file := File{Path: name, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	if isManifest && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
+		if err := b.addObjects(&file, data); err != nil {
+			file.Fault = err.Error()
+		}
+	}
+	b.content.Files = append(b.content.Files, file)
+}
+
+// addObjects reads the objects of a manifest, up to the first error.
+func (b *builder) addObjects(file *File, data []byte) error {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for number := 1; ; number++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && len(document) > maxObject {
+			err = fmt.Errorf("it has %d bytes, which exceeds the limit of %d", len(document), maxObject)
+		}
+		if err == nil {
+			err = b.addDocument(file, document)
+		}
+		if err != nil {
+			return fmt.Errorf("document %d: %w", number, err)
+		}
+	}
+}
+
+// addDocument adds the object of a document, or those of a List. A document of comments has none.
+func (b *builder) addDocument(file *File, document []byte) error {
+	object, err := toJSON(document)
+	if err != nil || string(object) == "null" {
+		return err
+	}
+	var list struct {
+		metav1.TypeMeta
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(object, &list); err == nil && list.Kind == "List" && list.APIVersion == "v1" {
+		for _, item := range list.Items {
+			if err := b.addObject(file, item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return b.addObject(file, object)
+}
+
+func toJSON(document []byte) (object []byte, err error) {
+	defer func() {
+		if fault := recover(); fault != nil { // a panic of the parser must not end the process
+			err = fmt.Errorf("it cannot be read as YAML: %v", fault)
+		}
+	}()
+	if trimmed := bytes.TrimSpace(document); bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(trimmed) {
+		var compact bytes.Buffer
+		err := json.Compact(&compact, trimmed)
+		return compact.Bytes(), err
+	}
+	return yaml.YAMLToJSON(document)
+}
+
+func (b *builder) addObject(file *File, object []byte) error {
+	var head struct {
+		metav1.TypeMeta
+		Metadata struct{ Name, Namespace string }
+	}
+	if err := json.Unmarshal(object, &head); err != nil {
+		return errors.New("it is not an object with strings as apiVersion, kind and metadata.name")
+	}
+	if head.Kind == "" || head.APIVersion == "" {
+		return errors.New("it has no apiVersion or no kind")
+	}
+	if b.objects++; b.objects > maxObjects || b.lines.Len()+len(object) > maxLines {
+		return fmt.Errorf("the bundle has more than %d objects, or more than %d bytes of them", maxObjects, maxLines)
+	}
+	b.lines.Write(object)
+	b.lines.WriteByte('\n')
+	file.Objects = append(file.Objects, Object{head.APIVersion, head.Kind, head.Metadata.Name, head.Metadata.Namespace})
+	return nil
+}
+
+// Faults returns the paths of the manifests that could not be read as a whole.
+func (c Content) Faults() (paths []string) {
+	for _, file := range c.Files {
+		if file.Fault != "" {
+			paths = append(paths, file.Path)
+		}
+	}
+	return paths
+}

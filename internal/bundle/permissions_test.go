@@ -1,0 +1,119 @@
+package bundle
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
+)
+
+func TestRisks(t *testing.T) {
+	for _, c := range []struct {
+		groups, resources, verbs string
+		want                     []string
+	}{
+		{"", "pods", "get,list", nil},
+		{"apps", "secrets", "get", nil},
+		{"", "secrets", "create", []string{RiskSecrets}},
+		{"", "*", "get", []string{RiskAnyResource, RiskSecrets, RiskNodesProxy}},
+		{"*", "pods", "*", []string{RiskAnyVerb, RiskAnyGroup}},
+		{"", "nodes/proxy", "get", []string{RiskNodesProxy}},
+		{"", "nodes/*", "get", []string{RiskNodesProxy}},
+		{"", "nodes", "get", nil},
+		{"rbac.authorization.k8s.io", "roles", "escalate,bind", []string{RiskEscalate, RiskBind}},
+		{"rbac.authorization.k8s.io", "clusterroles", "*", []string{RiskAnyVerb, RiskEscalate, RiskBind}},
+		{"rbac.authorization.k8s.io", "rolebindings", "escalate", nil},
+		{"", "users,groups", "impersonate", []string{RiskImpersonate}},
+		{"authentication.k8s.io", "userextras/scopes", "impersonate", []string{RiskImpersonate}},
+		{"apps", "deployments", "impersonate", nil},
+		{"*", "*", "*", []string{
+			RiskAnyVerb, RiskAnyResource, RiskAnyGroup, RiskEscalate, RiskBind, RiskImpersonate, RiskSecrets, RiskNodesProxy,
+		}},
+	} {
+		rule := rbacv1.PolicyRule{
+			APIGroups: strings.Split(c.groups, ","), Resources: strings.Split(c.resources, ","), Verbs: strings.Split(c.verbs, ","),
+		}
+		if got := risksOf(rule); !slices.Equal(got, c.want) {
+			t.Errorf("%s %s %s: got %q, want %q", c.groups, c.resources, c.verbs, got, c.want)
+		}
+	}
+	if got := risksOf(rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"get"}}); !slices.Equal(got, []string{RiskAnyURL}) {
+		t.Errorf("any URL: got %q", got)
+	}
+}
+
+// TestPermissionsOf compares testdata/permissions/NAME.json with the permissions of the objects in NAME.yaml.
+func TestPermissionsOf(t *testing.T) {
+	files, err := filepath.Glob("testdata/permissions/*.yaml")
+	must.Succeed(t, err)
+	if len(files) == 0 {
+		t.Fatal("there are no test data")
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		must.Succeed(t, err)
+		b := &builder{}
+		b.add("manifests/x.yaml", data, true)
+		if faults := b.content.Faults(); faults != nil {
+			t.Fatal(b.content.Files[0].Fault)
+		}
+		got, err := PermissionsOf(linesOf(b))
+		must.Succeed(t, err)
+		golden := strings.TrimSuffix(file, ".yaml") + ".json"
+		want, err := os.ReadFile(golden)
+		must.Succeed(t, err)
+		var wanted Permissions
+		must.Succeed(t, json.Unmarshal(want, &wanted))
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			text, _ := json.MarshalIndent(got, "", "  ")
+			t.Errorf("%s (-want +got):\n%s\n%s", golden, diff, text)
+		}
+	}
+}
+
+func linesOf(b *builder) (lines [][]byte) {
+	for line := range strings.Lines(b.lines.String()) {
+		lines = append(lines, []byte(line))
+	}
+	return lines
+}
+
+// Faulty objects are errors that name them.
+func TestPermissionsOfFaultyObjects(t *testing.T) {
+	for _, object := range []string{
+		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"foo"},"rules":1}`,
+		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"foo"},"subjects":1}`,
+		`{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"foo"},"spec":{"install":{"spec":{"permissions":1}}}}`,
+	} {
+		if _, err := PermissionsOf([][]byte{[]byte(object)}); err == nil || !strings.Contains(err.Error(), " foo: ") {
+			t.Errorf("got error %v for %s", err, object)
+		}
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	for _, text := range foo() {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b := &builder{}
+		b.add("manifests/x.yaml", data, true)
+		lines := linesOf(b)
+		if len(lines) != len(b.content.Files[0].Objects) {
+			t.Fatalf("%d lines for %d objects", len(lines), len(b.content.Files[0].Objects))
+		}
+		for _, line := range lines {
+			if !json.Valid(line) {
+				t.Fatalf("%q is not JSON", line)
+			}
+		}
+		_, _ = PermissionsOf(lines) // it may fail, but not panic
+	})
+}

@@ -1,0 +1,36 @@
+package bundle
+
+// Request asks for the content of a bundle of a catalog.
+type Request struct {
+	Catalog string
+	Owner   string // identifies the object of the catalog: another one of its name does not get the cached bundles
+	Package string
+	Image   string
+}
+
+// Reason classifies an Error.
+type Reason string
+
+// The reasons of an Error.
+const (
+	Forbidden Reason = "Forbidden" // the registry is not allowed
+	Invalid   Reason = "Invalid"   // the image is no bundle, or exceeds a limit
+	Registry  Reason = "Registry"  // the registry, or the way to it, failed
+	Pending   Reason = "Pending"   // the pull goes on; ask again
+	Busy      Reason = "Busy"      // the user causes too many pulls
+	NoRoom    Reason = "NoRoom"    // the volume or the cache has no room
+	NotCached Reason = "NotCached" // and nothing is to be pulled
+	NotReady  Reason = "NotReady"  // the API server, which has the credentials, cannot be asked
+)
+
+// Error is the reason why there is no content. Its text is for clients.
+type Error struct {
+	Reason Reason
+	Text   string
+	Cause  error // may be nil
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Unwrap returns the cause, or nil.
+func (e *Error) Unwrap() error { return e.Cause }
