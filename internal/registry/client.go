@@ -23,7 +23,7 @@ type Client struct {
 	access Access
 	conf   *conf
 	pace   *pace
-	reach *reach // nil: none
+	reach  *reach // nil: none
 
 	secure   session
 	insecure session // also uses plain HTTP; verifies no certificate

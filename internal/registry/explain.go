@@ -96,6 +96,9 @@ func Explain(doing string, ref name.Reference, err error) error {
 		return fmt.Errorf("%s: %w", doing, context.Canceled)
 	}
 	kind, text := diagnose(ref, err)
+	if errors.Is(err, errForbidden) {
+		kind, text = Forbidden, fmt.Sprintf("registry %s leads to an address that is not allowed", ref.Context().RegistryStr())
+	}
 	explained := failure(kind, ref, err, doing+": "+text)
 	explained.reason = text
 	return explained
@@ -105,9 +108,6 @@ func Explain(doing string, ref name.Reference, err error) error {
 // with HTTP; err holds both failures, and that of HTTPS is the more specific.
 func diagnose(ref name.Reference, err error) (Kind, string) {
 	registry := ref.Context().RegistryStr()
-	if errors.Is(err, errForbidden) {
-		return Forbidden, fmt.Sprintf("registry %s leads to an address that is not allowed", registry)
-	}
 	if fault, ok := errors.AsType[*proxyError](err); ok {
 		return Proxy, proxyFault(registry, fault)
 	}

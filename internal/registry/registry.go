@@ -47,7 +47,13 @@ type Registries struct {
 	shared    shared
 	read      bool   // whether shared was ever loaded
 	complaint string // last logged error of the files; "": none
-	clients   map[string]*Client
+	clients   map[clientKey]*Client
+}
+
+// clientKey names a client: a catalog can have one for its own image, and a confined one.
+type clientKey struct {
+	catalog  string
+	confined bool
 }
 
 // New sends no request. An error in ConfFile or CADir is logged at once, before the first Client is needed. It
@@ -56,12 +62,12 @@ func New(config Config) *Registries {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Registries{config: config, pace: newPace(config.Now, config.Backoff), clients: map[string]*Client{}}
+	r := &Registries{config: config, pace: newPace(config.Now, config.Backoff), clients: map[clientKey]*Client{}}
 	_ = r.refresh() // it logs the error; Client returns it
 	return r
 }
 
-// Client returns the client of catalog. It stays the same, with its sessions and tokens, while access and the
+// Client returns the client of catalog, or its confined one. It stays the same, with its sessions and tokens, while access and the
 // content of ConfFile and CADir do. Both files are checked each time. While they are broken, the last good
 // version applies and the error is logged once. An error is an *Error of kind Configuration that names the fault
 // in access, or in the files if no version was good.
@@ -72,7 +78,8 @@ func (r *Registries) Client(catalog string, access Access) (*Client, error) {
 		return nil, err
 	}
 	sum := access.fingerprint(r.shared.sum)
-	old := r.clients[catalog]
+	key := clientKey{catalog, access.Confined}
+	old := r.clients[key]
 	if old != nil && old.sum == sum {
 		return old, nil
 	}
@@ -81,17 +88,20 @@ func (r *Registries) Client(catalog string, access Access) (*Client, error) {
 		return nil, err
 	}
 	client.sum = sum
-	r.clients[catalog] = client
+	r.clients[key] = client
 	old.close()
 	return client, nil
 }
 
-// Forget drops the client of catalog and closes its idle connections. Requests in flight continue.
+// Forget drops the clients of catalog and closes their idle connections. Requests in flight continue.
 func (r *Registries) Forget(catalog string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.clients[catalog].close()
-	delete(r.clients, catalog)
+	for _, confined := range []bool{false, true} {
+		key := clientKey{catalog, confined}
+		r.clients[key].close()
+		delete(r.clients, key)
+	}
 }
 
 // refresh reloads the shared files if they changed. It fails if no version of them was good. The caller holds

@@ -129,7 +129,7 @@ func checkCache(s *Store, writable bool) error {
 		b, err := io.ReadAll(f)
 		sum += int64(len(b))
 		if err != nil || len(b)%100 != 0 || len(b) == 0 || strings.Trim(string(b), e.Name()[:1]) != "" {
-			errs = append(errs, fmt.Errorf("the cached %s has %d bytes: %v", e.Name(), len(b), err))
+			errs = append(errs, errors.Join(err, fmt.Errorf("the cached %s has %d bytes", e.Name(), len(b))))
 		}
 		errs = append(errs, f.Close())
 	}

@@ -92,6 +92,15 @@ type registryAccess struct {
 	subject  string   // identifies the pull and its settings, to tell whether the last failure concerns it
 }
 
+// RegistryAccess reads how a catalog reaches registries.
+func (e *Engine) RegistryAccess(ctx context.Context, src source.Source) (access registry.Access, err error) {
+	spec, err := e.accessReader().Settings(ctx, src.Access)
+	if err == nil {
+		access, _, err = e.accessReader().Read(ctx, spec)
+	}
+	return access, err
+}
+
 // access reads how the registry of an image is reached. An error is a fault once the registry is needed.
 func (e *Engine) access(ctx context.Context, src source.Source, image, subject string) (_ registryAccess, err error) {
 	ctx, end := span(ctx, "access", &err)
