@@ -44,7 +44,7 @@ var ofReplicas = map[string]bool{"CatalogdNoLeader": true, "CatalogdReplicaBehin
 func TestMonitoring(t *testing.T) {
 	ca := newAuthority(t, "e2e")
 	grpcAddress := system.FreeAddress(t)
-	w := newWorld(t, shared, append(monitoredArgs(t, ca), "--cluster-catalogs", "--grpc-bind-address", grpcAddress)...)
+	w := newWorld(t, shared, append(monitoredArgs(t, ca), "--cluster-catalogs", "--grpc-bind-address", grpcAddress, "--bundle-content")...)
 	p := startPrometheus(t, hurried(t, readRules(t)), map[string]string{"catalogd-0": w.metrics})
 
 	ref, _ := w.registry.push(t, "sound", catalogImage(t, sampleCatalog))

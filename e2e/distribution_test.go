@@ -55,6 +55,7 @@ type distribution struct {
 	tokens    *tokenServer    // if auth is bearer
 	users     string          // the htpasswd file if auth is basic; the registry reloads it when it changes
 	log       logBuffer
+	stop      func()
 }
 
 // distributionConfig is the configuration of a registry.
@@ -131,9 +132,12 @@ func (d *distribution) run(t *testing.T, config string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("starting the registry: %v", err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // the test does not inherit its environment
+	d.stop = func() {
+		_ = cmd.Process.Kill() // fails if it has ended
 		_ = cmd.Wait()
+	}
+	t.Cleanup(func() {
+		d.stop()
 		if t.Failed() {
 			t.Logf("last log lines of the registry at %s (%s):\n%s", d.address, d.auth, d.log.tail(10))
 		}

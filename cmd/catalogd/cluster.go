@@ -57,10 +57,25 @@ type cluster struct {
 
 	hasClusterCatalogs atomic.Bool // whether the running manager reconciles ClusterCatalogs
 
-	cache    atomic.Pointer[client.Reader] // of the running manager; nil until its cache has all sources
-	working  atomic.Bool                   // whether its cache has all that the controllers wait for
-	caughtUp atomic.Bool                   // whether this process was ready once
+	cache    atomic.Pointer[client.Reader]      // of the running manager; nil until its cache has all sources
+	engine   atomic.Pointer[catalogsync.Engine] // of the running manager; nil without one
+	working  atomic.Bool                        // whether its cache has all that the controllers wait for
+	caughtUp atomic.Bool                        // whether this process was ready once
 	began    time.Time
+}
+
+// service returns the configuration of the content service, which ends with ctx.
+func (c *cluster) service(ctx context.Context) serve.Config {
+	return serve.Config{
+		Catalogs: c.store,
+		Polls:    c.pollTimes,
+		Priority: c.priority,
+		Awaited:  c.awaited,
+		Expected: c.expected,
+		Tracer:   c.tracer,
+		Done:     ctx.Done(),
+		Logger:   c.logger,
+	}
 }
 
 // kinds returns the kinds of objects that define catalogs. That of OLM v1 counts while the API server has its CRD.
@@ -188,6 +203,8 @@ func (c *cluster) runManager(ctx context.Context) error {
 	if err := engine.Register(mgr, c.kinds()...); err != nil {
 		return err
 	}
+	c.engine.Store(engine)
+	defer c.engine.Store(nil)
 	defer c.cache.Store(nil)
 	defer c.working.Store(false)
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return c.follow(ctx, mgr) })); err != nil {

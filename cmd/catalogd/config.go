@@ -36,6 +36,7 @@ type config struct {
 	clusterCatalogRegistry string
 	content                contentConfig
 	olmv0                  olmv0Config
+	bundles                bundleConfig
 	healthAddr             string
 	metricsAddr            string
 	pprofAddr              string
@@ -63,7 +64,7 @@ For the HTTP API, see README.md in the source; for CatalogSources, see docs/spec
 
 // parseFlags parses the command line. It writes help to out and returns pflag.ErrHelp.
 func parseFlags(args []string, out io.Writer) (config, error) {
-	cfg := config{sync: catalogsync.Config{Limits: unpack.DefaultLimits()}, maxBlob: scan.DefaultMaxBlobBytes}
+	cfg := config{sync: catalogsync.Config{Limits: unpack.DefaultLimits()}, maxBlob: scan.DefaultMaxBlobBytes, bundles: newBundleConfig()}
 	var level, pullSecret string
 	f := pflag.NewFlagSet("catalogd", pflag.ContinueOnError)
 	f.SortFlags = false
@@ -99,6 +100,7 @@ func parseFlags(args []string, out io.Writer) (config, error) {
 	f.StringVar(&cfg.registries, "registries-conf", "",
 		"`file` with registry mirrors in the format of containers-registries.conf(5); reloaded on changes")
 	cfg.addLimitFlags(f)
+	cfg.bundles.addFlags(f)
 	f.StringVar(&level, "log-level", "info", "least `level` to log: debug, info, warn or error")
 	f.StringVar(&cfg.logFormat, "log-format", "json", "`format` of the log: json or text")
 	f.BoolVar(&cfg.showVersion, "version", false, "print the version and exit")
@@ -162,6 +164,7 @@ func (c config) validate() error {
 	c.content.validate(check)
 	c.replicas.validate(check)
 	c.olmv0.validate(check)
+	c.bundles.validate(check)
 	check(c.pprofAddr == "" || isLoopback(c.pprofAddr),
 		"--pprof-bind-address %q can be reached from other machines, or is no address: profiles show what is in memory, "+
 			"so write a loopback address such as 127.0.0.1:6060, and use kubectl port-forward", c.pprofAddr)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/operator-catalogs/catalogd/internal/bundle/pull"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/lease"
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
@@ -33,6 +34,7 @@ func defaults() config {
 			maxConnections: 1000, maxQueries: 32,
 		},
 		olmv0:       olmv0Config{grpcService: "catalogd", clusterDomain: "cluster.local"},
+		bundles:     newBundleConfig(),
 		healthAddr:  ":8081",
 		metricsAddr: ":8082",
 		replicas: replicaConfig{
@@ -63,7 +65,8 @@ func TestParseFlags(t *testing.T) {
 				"--metrics-bind-address=h:3 --pprof-bind-address=[::1]:4 --otlp-endpoint=https://o.example:5 --default-polling-interval=1h " +
 				"--concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
 				"--max-compression-ratio=13 --max-blob-bytes=14 --max-database-bytes=15 --storage-limit=16 --pull-secret=ns/pull " +
-				"--service-account=sa --cluster-catalogs --cluster-catalog-registry=cc --anonymous-read " +
+				"--bundle-content --bundle-registries=a.example,b.example:5 --bundle-cache-bytes=20Mi --max-bundle-bytes=18 " +
+				"--max-bundle-file-bytes=19 --max-bundle-files=20 --service-account=sa --cluster-catalogs --cluster-catalog-registry=cc --anonymous-read " +
 				"--registry-ca-dir=cas --registries-conf=conf --log-level=debug --log-format=text --leader-elect --leader-elect-lease-duration=20s " +
 				"--leader-elect-renew-deadline=14s --leader-elect-retry-period=3s --catalog-selector=team=a",
 			want: func(c *config) {
@@ -75,7 +78,9 @@ func TestParseFlags(t *testing.T) {
 						Selector: labels.SelectorFromSet(labels.Set{"team": "a"}),
 					}, "d", true, "cc", contentConfig{
 						"h:1", "https://x.example", "c", "k", false, authKubernetes, true, []string{"a.example", "b.example"}, 16, 17,
-					}, olmv0Config{"h:6", true, "svc", false, "d.example"}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
+					}, olmv0Config{"h:6", true, "svc", false, "d.example"}, bundleConfig{
+						true, []string{"a.example", "b.example:5"}, 20 << 20, pull.Limits{Bytes: 18, FileBytes: 19, Files: 20, Ratio: 200},
+					}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
 					replicaConfig{
 						true, lease.Config{Duration: 20 * time.Second, RenewDeadline: 14 * time.Second, RetryPeriod: 3 * time.Second},
 					}, "cas", "conf", 14, 16, slog.LevelDebug, "text", false,
@@ -109,7 +114,7 @@ func TestParseFlags(t *testing.T) {
 			}
 			want := defaults()
 			test.want(&want)
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, contentConfig{}, olmv0Config{}, replicaConfig{})); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, bundleConfig{}, contentConfig{}, olmv0Config{}, replicaConfig{})); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
 		})

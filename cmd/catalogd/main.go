@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,7 +21,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/operator-catalogs/catalogd/internal/poll"
-	"github.com/operator-catalogs/catalogd/internal/serve"
 	"github.com/operator-catalogs/catalogd/internal/store"
 	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 )
@@ -76,7 +76,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	content, err := store.Open(cfg.dataDir, store.Options{Logger: logger, MaxBlobBytes: cfg.maxBlob, Limit: cfg.storage})
+	content, err := store.Open(cfg.dataDir, store.Options{Logger: logger, MaxBlobBytes: cfg.maxBlob, Limit: cfg.storage, CacheBytes: cfg.bundles.cacheLimit()})
 	if err != nil {
 		return err
 	}
@@ -98,17 +98,10 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	contentCfg, jobs, err := contentPort(cfg, restConfig, serve.Config{
-		Catalogs: content,
-		Polls:    cluster.pollTimes,
-		Priority: cluster.priority,
-		Awaited:  cluster.awaited,
-		Expected: cluster.expected,
-		Metrics:  own,
-		Tracer:   tracer,
-		Done:     ctx.Done(),
-		Logger:   logger,
-	})
+	service := cluster.service(ctx)
+	service.Metrics = own
+	jobs := cluster.addBundles(&service, own)
+	contentCfg, contentJobs, err := contentPort(cfg, restConfig, service)
 	if err != nil {
 		return err
 	}
@@ -116,7 +109,7 @@ func run(ctx context.Context, cfg config, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	jobs = append(jobs, more...)
+	jobs = slices.Concat(jobs, contentJobs, more)
 	logger.Info("serving", "catalogs", len(content.Catalogs()), "content", ports[0].Addr().String(), "protection", cfg.content.protection())
 
 	for _, port := range ports {

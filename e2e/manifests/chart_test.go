@@ -59,6 +59,23 @@ func TestChartOLMv0(t *testing.T) {
 	}
 }
 
+// With bundleContent.enabled, the chart renders the objects of the component, too.
+func TestChartBundleContent(t *testing.T) {
+	const value = "bundleContent.enabled=true"
+	want := without(byKey(render(t, together(t, "bundle-content"))), byKey(render(t, filepath.Join(root, "config", "default"))))
+	got := without(byKey(template(t, "catalogd-system", "--set", value)), byKey(template(t, "catalogd-system")))
+	if len(want) != 2 {
+		t.Errorf("the component changes %d objects, want the StatefulSet and a role for users", len(want))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-component +chart:\n%s", diff)
+	}
+	args := containerArgs(t, template(t, "ns", "--set", value+",bundleContent.registries={a.example,b.example:5}"))
+	if !slices.Contains(args, "--bundle-registries=a.example,b.example:5") {
+		t.Errorf("catalogd gets the arguments %q", args)
+	}
+}
+
 // without returns the objects that are not equal in other.
 func without(objects, other map[string]map[string]any) map[string]map[string]any {
 	maps.DeleteFunc(objects, func(key string, object map[string]any) bool { return cmp.Equal(object, other[key]) })
@@ -199,6 +216,7 @@ affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{wei
 topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app.kubernetes.io/name: catalogd}}}]
 networkPolicy: {enabled: false}
 clusterCatalogs: {enabled: true, anonymousRead: false}
+bundleContent: {enabled: true, registries: [a.example]}
 admissionPolicy: {enabled: false}
 catalogSelector: "shard in (a, b)"
 leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 3s}

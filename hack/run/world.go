@@ -142,6 +142,7 @@ func (w *world) startCatalogd(ctx context.Context) error {
 		"--health-bind-address", w.ports.health.address(),
 		"--metrics-bind-address", w.ports.metrics.address(),
 		"--cluster-catalogs",
+		"--bundle-content",
 		"--log-format", "text",
 	}, w.args...)
 	if err := w.start("catalogd", filepath.Join(w.root, "bin", "catalogd"), args...); err != nil {

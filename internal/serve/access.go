@@ -24,25 +24,20 @@ type gate struct {
 	logger   *slog.Logger
 }
 
-// check returns nil if the sender of r may read its path. It runs before any lookup, so a 404 reveals nothing. It removes
-// the credentials from the headers of r.
-func (g *gate) check(r *http.Request) error {
+// check returns the sender of r if it may read its path; nil if everybody may. It runs before any lookup, so a 404 reveals
+// nothing. It removes the credentials from the headers of r.
+func (g *gate) check(r *http.Request) (auth.User, error) {
 	if g.access == nil {
-		return nil
+		return nil, nil
 	}
 	user, decision, err := g.ask(r)
 	switch {
 	case err != nil:
-		if r.Context().Err() == nil { // otherwise the client has gone
-			g.failures.Do(func() {
-				g.logger.ErrorContext(r.Context(), "checking access failed; repeated failures are not logged", slog.Any("error", err))
-			})
-		}
-		return unavailable(5, "the API server cannot authorize the request now; retry later")
+		return nil, g.unanswered(r, err)
 	case decision.Allowed:
-		return nil
+		return user, nil
 	case user == nil, user == auth.Anonymous:
-		return &statusError{
+		return nil, &statusError{
 			code: http.StatusUnauthorized,
 			text: "authentication required: send a token that the API server accepts as \"Authorization: Bearer TOKEN\", or a client " +
 				"certificate of the cluster; through the API server's proxy, send a token for the audience " + auth.Audience +
@@ -50,14 +45,29 @@ func (g *gate) check(r *http.Request) error {
 			headers: map[string]string{"WWW-Authenticate": `Bearer realm="catalogd"`},
 		}
 	}
+	return nil, forbidden(auth.Question{User: user, Path: r.URL.Path}, decision, "catalogd-content-reader")
+}
+
+// unanswered returns the response if the API server cannot authorize a request.
+func (g *gate) unanswered(r *http.Request, err error) error {
+	if r.Context().Err() == nil { // otherwise the client has gone
+		g.failures.Do(func() {
+			g.logger.ErrorContext(r.Context(), "checking access failed; repeated failures are not logged", slog.Any("error", err))
+		})
+	}
+	return unavailable(5, "the API server cannot authorize the request now; retry later")
+}
+
+// forbidden returns the response for a path that a user may not read, and a ClusterRole may.
+func forbidden(question auth.Question, decision auth.Decision, clusterRole string) error {
 	reason := decision.Reason
 	if reason != "" {
 		reason = fmt.Sprintf(" (%q)", reason)
 	}
 	return &statusError{
 		code: http.StatusForbidden,
-		text: fmt.Sprintf("forbidden: user %q cannot get path %q%s; an admin can bind ClusterRole catalogd-content-reader to the user",
-			user.GetName(), r.URL.Path, reason),
+		text: fmt.Sprintf("forbidden: user %q cannot get path %q%s; an admin can bind ClusterRole %s to the user",
+			question.User.GetName(), question.Path, reason, clusterRole),
 	}
 }
 

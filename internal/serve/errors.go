@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/operator-catalogs/catalogd/internal/auth"
 	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
@@ -87,7 +88,7 @@ func (p responder) fail(w http.ResponseWriter, r *http.Request, err error) {
 // contentHeaders belong to content and are removed from an error response.
 var contentHeaders = []string{
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Location", "Content-Security-Policy",
-	"ETag", "Last-Modified", "X-Accel-Buffering", DigestHeader, MissingHeader,
+	"ETag", "Last-Modified", "X-Accel-Buffering", DigestHeader, FaultsHeader, MissingHeader,
 }
 
 func writeError(w http.ResponseWriter, e *statusError) {
@@ -131,9 +132,10 @@ var libraryErrors = map[int]string{
 // replyWriter gives the errors of the standard library the form of all others. It counts the bytes of the body.
 type replyWriter struct {
 	http.ResponseWriter
-	failed bool  // an error was sent; further writes are dropped
-	code   int   // 0 before the header is written
-	bytes  int64 // of the body as it is sent
+	user   auth.User // who sent the request; nil if everybody may read
+	failed bool      // an error was sent; further writes are dropped
+	code   int       // 0 before the header is written
+	bytes  int64     // of the body as it is sent
 }
 
 var _ io.ReaderFrom = (*replyWriter)(nil)

@@ -24,23 +24,28 @@ func TestScript(t *testing.T) {
 	st := newTestStore(t)
 	compress(t, st)
 	described, seen := newDescription(t), map[string]bool{}
-	httpscript.Run(t, startServer(t, newHandler(st)), steps,
-		func(t *testing.T, req *http.Request, resp *http.Response, body []byte) {
-			t.Helper()
-			if err := wellFormed(resp.StatusCode, resp.Header, string(body), req.Method); err != nil {
-				t.Error(err)
-			}
-		},
-		described.check,
-		func(t *testing.T, req *http.Request, resp *http.Response, _ []byte) {
-			t.Helper()
-			if route, _, ok := described.route(t, req); ok && resp.StatusCode == http.StatusOK {
-				seen[route.Method+" "+route.Path] = true
-			}
-		},
-	)
+	httpscript.Run(t, startServer(t, newHandler(st)), steps, wellFormedReply, described.check, described.note(seen))
+	runBundleScript(t, described, seen)
 	if missing := described.uncovered(seen); len(missing) > 0 {
-		t.Errorf("the script has no step with status 200 for:\n%s", strings.Join(missing, "\n"))
+		t.Errorf("the scripts have no step with status 200 for:\n%s", strings.Join(missing, "\n"))
+	}
+}
+
+// wellFormedReply is wellFormed for the steps of a script.
+func wellFormedReply(t *testing.T, req *http.Request, resp *http.Response, body []byte) {
+	t.Helper()
+	if err := wellFormed(resp.StatusCode, resp.Header, string(body), req.Method); err != nil {
+		t.Error(err)
+	}
+}
+
+// note returns a check that notes the documented paths with status 200.
+func (d *description) note(seen map[string]bool) func(*testing.T, *http.Request, *http.Response, []byte) {
+	return func(t *testing.T, req *http.Request, resp *http.Response, _ []byte) {
+		t.Helper()
+		if route, _, ok := d.route(t, req); ok && resp.StatusCode == http.StatusOK {
+			seen[route.Method+" "+route.Path] = true
+		}
 	}
 }
 

@@ -46,6 +46,7 @@ type Config struct {
 	Awaited     func(catalog string) Awaited
 	Expected    func() []string // the catalogs that other replicas serve
 	Access      Access          // nil: everybody may read
+	Bundles     BundleImages    // nil: no bundle images are pulled
 	Limits      *limit.Limits
 	BaseURL     string                // scheme and host at which clients reach the service, without a trailing slash
 	Metrics     prometheus.Registerer // nil: no metrics
@@ -74,9 +75,9 @@ type server struct {
 func New(cfg Config) http.Handler { return newServer(cfg) }
 
 func newServer(cfg Config) *server {
+	gate := &gate{access: cfg.Access, failures: rate.Sometimes{Interval: 5 * time.Second}, logger: cfg.Logger}
 	s := &server{
-		parts: newParts(cfg), responder: responder{cfg.Logger},
-		gate:   &gate{access: cfg.Access, failures: rate.Sometimes{Interval: 5 * time.Second}, logger: cfg.Logger},
+		parts: newParts(cfg, gate), responder: responder{cfg.Logger}, gate: gate,
 		tracer: cfg.Tracer, metrics: newMetrics(cfg.Metrics), mux: http.NewServeMux(), front: http.NewServeMux(),
 	}
 	for _, route := range s.routes() {
@@ -115,10 +116,12 @@ func (s *server) admit(pattern string, next http.Handler, w http.ResponseWriter,
 		defer end(reply)
 		r = traced
 	}
-	if err := s.gate.check(r); err != nil {
+	user, err := s.gate.check(r)
+	if err != nil {
 		s.fail(reply, r, err)
 		return
 	}
+	reply.user = user
 	next.ServeHTTP(reply, r)
 }
 
@@ -164,13 +167,14 @@ type parts struct {
 	catalogs   *catalogs
 	sender     *sender
 	selections *selections
+	bundles    *bundles
 	queries    *queries
 	feeds      *feeds
 	searcher   *searcher
 	about      *about
 }
 
-func newParts(cfg Config) *parts {
+func newParts(cfg Config, gate *gate) *parts {
 	lookup := newLookup(cfg)
 	sender := &sender{encoders: newEncoders(cfg.Limits.Compressions), selections: cfg.Limits.Selections, now: time.Now}
 	if cfg.Now != nil {
@@ -183,6 +187,7 @@ func newParts(cfg Config) *parts {
 		lookup: lookup, sender: sender,
 		catalogs:   &catalogs{lookup: lookup, sender: sender, polls: cfg.Polls},
 		selections: &selections{sender: sender, queries: cfg.Limits.Queries},
+		bundles:    &bundles{sender: sender, images: cfg.Bundles, gate: gate, queries: cfg.Limits.Queries, memory: cfg.Limits.Responses},
 		queries: &queries{
 			lookup: lookup, sender: sender, handler: handler, slots: cfg.Limits.Queries, responses: cfg.Limits.Responses,
 		},
@@ -217,6 +222,11 @@ func (p *parts) routes() []route {
 		{reads, "packages/{package}", p.selections.pkg},
 		{reads, "packages/{package}/channels", p.selections.ofPackage(fbc.SchemaChannel)},
 		{reads, "packages/{package}/bundles", p.selections.ofPackage(fbc.SchemaBundle)},
+		{reads, "packages/{package}/bundles/{bundle}/content", p.bundles.of(nil, p.bundles.sendIndex)},
+		{reads, "packages/{package}/bundles/{bundle}/content/{path...}", p.bundles.of(nil, p.bundles.sendFile)},
+		{reads, "packages/{package}/bundles/{bundle}/content.tar", p.bundles.of(nil, p.bundles.sendTar)},
+		{reads, "packages/{package}/bundles/{bundle}/manifests", p.bundles.of([]string{"kind", "name"}, p.bundles.sendObjects)},
+		{reads, "packages/{package}/bundles/{bundle}/permissions", p.bundles.of(nil, p.bundles.sendPermissions)},
 		{reads, "packages/{package}/icon", p.sender.sendIcon},
 		{reads, "channels", p.selections.list(store.Query{Schema: fbc.SchemaChannel}, "package", "name")},
 		{reads, "bundles", p.selections.list(store.Query{Schema: fbc.SchemaBundle}, "package", "name")},

@@ -65,6 +65,12 @@ app.kubernetes.io/part-of: catalogd
 - --grpc-bind-address=:50051
 - --olm-v0
 {{- end }}
+{{- if .Values.bundleContent.enabled }}
+- --bundle-content
+{{- with .Values.bundleContent.registries }}
+- --bundle-registries={{ join "," . }}
+{{- end }}
+{{- end }}
 {{- if .Values.tls.secretName }}
 - --tls-cert-file=/etc/catalogd/tls/tls.crt
 - --tls-private-key-file=/etc/catalogd/tls/tls.key

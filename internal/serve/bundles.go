@@ -1,0 +1,257 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/auth"
+	"github.com/operator-catalogs/catalogd/internal/bundle"
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/limit"
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// FaultsHeader names the manifests of a bundle that could not be read as objects. Responses about objects have it.
+const FaultsHeader = "Catalogd-Faults"
+
+// BundleImages gets bundles from their images; *pull.Puller implements it.
+type BundleImages interface {
+	Cached(request bundle.Request) (*bundle.Archive, error)
+	Fetch(ctx context.Context, request bundle.Request, user string) (*bundle.Archive, error)
+}
+
+// bundles serves the content of bundles. What is in an image needs a right of its own, because a request can make catalogd
+// pull the image with the credentials of the catalog.
+type bundles struct {
+	*sender
+	images  BundleImages // nil: no images are pulled
+	gate    *gate
+	queries limit.Slots
+	memory  limit.Budget
+}
+
+// of returns a view that passes the content of the bundle that the path names to send.
+func (s *bundles) of(params []string, send func(http.ResponseWriter, *http.Request, *bundle.Archive, string) error) view {
+	return func(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
+		if _, err := parseParams(r, params...); err != nil {
+			return err
+		}
+		archive, tag, err := s.open(w, r, c)
+		if err != nil {
+			return err
+		}
+		defer archive.Close()
+		// A tag can name other content at any time, and permissions can be explained in other words by the next release.
+		w.Header().Set("Cache-Control", "no-cache")
+		return send(w, r, archive, tag)
+	}
+}
+
+// open returns the content of a bundle and its tag, which is the digest of the image.
+func (s *bundles) open(w http.ResponseWriter, r *http.Request, c store.Catalog) (*bundle.Archive, string, error) {
+	blob, tag, err := s.find(r, c)
+	if err != nil {
+		return nil, "", err
+	}
+	if blob.HasContent() {
+		release, err := s.queries.Acquire()
+		if err != nil {
+			return nil, "", err
+		}
+		defer release()
+		archive, err := blob.Archive()
+		return archive, tag, err
+	}
+	archive, err := s.image(w, r, c, blob)
+	if err != nil {
+		return nil, "", err
+	}
+	return archive, archive.Content.Digest, nil
+}
+
+// find returns the bundle that the path names, and a tag of its blob.
+func (s *bundles) find(r *http.Request, c store.Catalog) (bundle.Blob, string, error) {
+	release, err := s.queries.Acquire()
+	if err != nil {
+		return bundle.Blob{}, "", err
+	}
+	defer release()
+	query := store.Query{Schema: fbc.SchemaBundle, Package: r.PathValue("package"), Name: r.PathValue("bundle")}
+	for text, err := range c.Snapshot.Select(query).Verified(r.Context()) {
+		if err != nil {
+			return bundle.Blob{}, "", err
+		}
+		blob, err := bundle.ReadBlob(text)
+		if err != nil {
+			return bundle.Blob{}, "", unprocessable("bundle %q of package %q cannot be read: %v", query.Name, query.Package, err)
+		}
+		return blob, hashTag(text), nil
+	}
+	if c.Snapshot.Package(query.Package).Len() == 0 {
+		return bundle.Blob{}, "", noPackage(c, query.Package)
+	}
+	return bundle.Blob{}, "", notFound("bundle %q not found in package %q of catalog %q", query.Name, query.Package, c.Name)
+}
+
+func unprocessable(format string, args ...any) error {
+	return &statusError{code: http.StatusUnprocessableEntity, text: fmt.Sprintf(format, args...)}
+}
+
+// image returns the content of a bundle image. HEAD pulls none.
+func (s *bundles) image(w http.ResponseWriter, r *http.Request, c store.Catalog, blob bundle.Blob) (*bundle.Archive, error) {
+	switch {
+	case blob.Image == "":
+		return nil, notFound("bundle %q has neither an image nor objects in the catalog", r.PathValue("bundle"))
+	case s.images == nil:
+		return nil, &statusError{code: http.StatusForbidden, text: "the content of this bundle is in an image, and catalogd pulls no bundle " +
+			"images; an admin can enable that with --bundle-content"}
+	}
+	user, err := s.gate.allowBundles(w, r, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	request := bundle.Request{Catalog: c.Name, Owner: c.Owner, Package: blob.Package, Image: blob.Image}
+	if r.Method == http.MethodHead {
+		archive, err := s.images.Cached(request)
+		return archive, bundleError(err)
+	}
+	archive, err := s.images.Fetch(r.Context(), request, user)
+	return archive, bundleError(err)
+}
+
+// bundleError returns the response for an error of a pull.Puller.
+func bundleError(err error) error {
+	failed, ok := errors.AsType[*bundle.Error](err)
+	if !ok {
+		return err
+	}
+	switch failed.Reason {
+	case bundle.Forbidden:
+		return &statusError{code: http.StatusForbidden, text: failed.Error()}
+	case bundle.Invalid:
+		return unprocessable("%s", failed.Error())
+	case bundle.Registry:
+		return &statusError{code: http.StatusBadGateway, text: failed.Error()}
+	case bundle.Busy:
+		return tooManyRequests(&limit.ExceededError{Message: failed.Error()})
+	}
+	return unavailable(5, "%s", failed.Error())
+}
+
+// sendIndex sends the index of the files.
+func (s *bundles) sendIndex(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
+	w.Header().Set("Content-Type", typeJSON)
+	return s.sendContent(w, r, time.Time{}, tag, archive.JSON())
+}
+
+// sendFile sends a file as a download: it may have anything.
+func (s *bundles) sendFile(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
+	name := r.PathValue("path")
+	data, ok := archive.File(name)
+	if !ok {
+		return notFound("file %q not found in bundle %q; the index of its files is at .../content", name, r.PathValue("bundle"))
+	}
+	contentType := typeBytes
+	switch path.Ext(name) {
+	case ".json":
+		contentType = typeJSON
+	case ".yaml", ".yml":
+		contentType = "application/yaml"
+	}
+	s.download(w, r, path.Base(name), contentType, tag, data)
+	return nil
+}
+
+// sendTar sends all files.
+func (s *bundles) sendTar(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
+	s.download(w, r, r.PathValue("bundle")+".tar", "application/x-tar", tag, archive.Tar())
+	return nil
+}
+
+func (s *bundles) download(w http.ResponseWriter, r *http.Request, name, contentType, tag string, data *io.SectionReader) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	serveContent(w, r, time.Time{}, tag, identity, data.Size(), data)
+}
+
+// sendObjects sends the objects of the manifests as JSON lines.
+func (s *bundles) sendObjects(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
+	query := r.URL.Query()
+	return s.withObjects(w, archive, query.Get("kind"), query.Get("name"), func(objects [][]byte) error {
+		w.Header()["Content-Type"] = linesHeader
+		body := bytes.Join(objects, []byte("\n"))
+		if len(body) > 0 {
+			body = append(body, '\n')
+		}
+		return s.sendContent(w, r, time.Time{}, tag, body)
+	})
+}
+
+// sendPermissions sends the permissions that the bundle asks for.
+func (s *bundles) sendPermissions(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
+	return s.withObjects(w, archive, "", "", func(objects [][]byte) error {
+		permissions, err := bundle.PermissionsOf(objects)
+		if err != nil {
+			return unprocessable("%v", err)
+		}
+		body, err := json.Marshal(permissions)
+		if err != nil {
+			return fmt.Errorf("encoding permissions: %w", err)
+		}
+		w.Header().Set("Content-Type", typeJSON)
+		return s.sendContent(w, r, time.Time{}, tag+"-"+permissionsVersion, append(body, '\n'))
+	})
+}
+
+// permissionsVersion is part of the tags of permissions. It changes when catalogd explains the same objects in another way.
+const permissionsVersion = "1"
+
+// withObjects calls use with objects of a bundle, within the budget of memory.
+func (s *bundles) withObjects(w http.ResponseWriter, archive *bundle.Archive, kind, name string, use func([][]byte) error) error {
+	objects, err := archive.Objects(kind, name)
+	if err != nil {
+		return err
+	}
+	size := int64(0)
+	for _, object := range objects {
+		size += int64(len(object))
+	}
+	release, err := s.memory.Acquire(size)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if faults := archive.Content.Faults(); len(faults) > 0 {
+		w.Header().Set(FaultsHeader, strings.Join(faults, ", "))
+	}
+	return use(objects)
+}
+
+// allowBundles returns the name of the user of a request if the user may read bundle images of a catalog.
+func (g *gate) allowBundles(w http.ResponseWriter, r *http.Request, catalog string) (user string, err error) {
+	if g.access == nil {
+		return "anyone", nil
+	}
+	reply, ok := w.(*replyWriter)
+	if !ok || reply.user == nil {
+		return "", errors.New("the user of the request is not known") // 500
+	}
+	question := auth.Question{User: reply.user, Verb: "get", Path: "/bundle-content/" + catalog}
+	decision, err := g.access.Authorize(r.Context(), question)
+	switch {
+	case err != nil:
+		return "", g.unanswered(r, err)
+	case !decision.Allowed:
+		return "", forbidden(question, decision, "catalogd-bundle-reader")
+	}
+	return reply.user.GetName(), nil
+}
