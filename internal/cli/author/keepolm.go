@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -134,6 +135,9 @@ func (k keeper) takeOver(ctx context.Context) error {
 	if err := k.await(ctx, v1beta1.OLMv0SyncedCondition); err != nil {
 		return err
 	}
+	if err := k.settle(ctx, source); err != nil {
+		return err
+	}
 	fmt.Fprintf(k.Stdout, "catalogd serves CatalogSource %s of OLM v0 in namespace %s\n", k.name, k.namespace)
 	return nil
 }
@@ -215,6 +219,23 @@ func (k keeper) removePod(ctx context.Context, source *unstructured.Unstructured
 		return err
 	}
 	return k.api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(k.namespace), client.MatchingLabels{"olm.catalogSource": k.name})
+}
+
+// olmPatience is how long OLM v0 may take to connect to catalogd. It takes a second; without OLM v0, nothing happens.
+const olmPatience = 15 * time.Second
+
+// settle waits until OLM v0 has seen the change, and removes the pod again: OLM v0 may have worked on the former spec.
+func (k keeper) settle(ctx context.Context, source *unstructured.Unstructured) error {
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, olmPatience, true, func(ctx context.Context) (bool, error) {
+		err := k.api.Get(ctx, client.ObjectKeyFromObject(source), source)
+		address, _, _ := unstructured.NestedString(source.Object, "spec", "address")
+		connected, _, _ := unstructured.NestedString(source.Object, "status", "connectionState", "address")
+		return connected == address, err
+	})
+	if err != nil && (!wait.Interrupted(err) || ctx.Err() != nil) {
+		return err
+	}
+	return k.removePod(ctx, source)
 }
 
 // poke makes catalogd look at the catalog now.
