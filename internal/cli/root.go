@@ -1,6 +1,6 @@
 // Package cli is the kubectl plugin: `kubectl catalog`.
 //
-// Its commands are in the packages catalogs, packages and author. A command parses its flags to a validated request, runs
+// Its commands are in the packages catalogs, packages, bundles and author. A command parses its flags to a validated request, runs
 // it with a session, and prints the result. Flags have the meaning of kubectl's (k8s.io/cli-runtime). Runs share no state.
 package cli
 
@@ -8,12 +8,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/operator-catalogs/catalogd/internal/cli/author"
+	"github.com/operator-catalogs/catalogd/internal/cli/bundles"
 	"github.com/operator-catalogs/catalogd/internal/cli/catalogs"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -95,7 +97,7 @@ Exit codes: 0 success, 1 failure, 2 invalid command line, 3 not found, 130 inter
 	root.SetHelpCommand(newHelpCommand(root))
 	root.AddCommand(newOptionsCommand(root))
 	addGroup(root, "catalogs", "Catalogs on the cluster:", catalogs.Commands(s))
-	addGroup(root, "content", "Content of catalogs:", append(packages.Commands(s), author.ContentCommands(s)...))
+	addGroup(root, "content", "Content of catalogs:", slices.Concat(packages.Commands(s), []*cobra.Command{bundles.NewCommand(s)}, author.ContentCommands(s)))
 	addGroup(root, "authors", "For authors of catalogs:", author.Commands(s))
 	addGroup(root, "", "", []*cobra.Command{author.NewMigrateCommand(s), newVersionCommand(s)})
 	return root

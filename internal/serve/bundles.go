@@ -144,7 +144,7 @@ func bundleError(err error) error {
 	case bundle.Busy:
 		return tooManyRequests(&limit.ExceededError{Message: failed.Error()})
 	}
-	return unavailable(5, "%s", failed.Error())
+	return unavailable(2, "%s", failed.Error())
 }
 
 // sendIndex sends the index of the files.

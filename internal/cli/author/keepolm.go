@@ -126,6 +126,15 @@ func (k keeper) takeOver(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := k.replacePod(ctx, source); err != nil {
+		return err
+	}
+	fmt.Fprintf(k.Stdout, "catalogd serves CatalogSource %s of OLM v0 in namespace %s\n", k.name, k.namespace)
+	return nil
+}
+
+// replacePod removes the pod, and waits until catalogd's Service is there and OLM v0 uses it.
+func (k keeper) replacePod(ctx context.Context, source *unstructured.Unstructured) error {
 	if err := k.removePod(ctx, source); err != nil {
 		return err
 	}
@@ -135,11 +144,7 @@ func (k keeper) takeOver(ctx context.Context) error {
 	if err := k.await(ctx, v1beta1.OLMv0SyncedCondition); err != nil {
 		return err
 	}
-	if err := k.settle(ctx, source); err != nil {
-		return err
-	}
-	fmt.Fprintf(k.Stdout, "catalogd serves CatalogSource %s of OLM v0 in namespace %s\n", k.name, k.namespace)
-	return nil
+	return k.settle(ctx, source)
 }
 
 // create creates a CatalogSource of catalogd.
