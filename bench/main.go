@@ -198,6 +198,8 @@ var rows = []namedRow{
 	{"metas-package", "metas of a package of 100 kB, beside nginx", metasOnePackage},
 	{"all-identity", "the whole catalog, beside nginx", allIdentity},
 	{"all-zstd", "the whole catalog compressed: processor time beside nginx", allCompressed},
+	{"bundle-tar", "content.tar of a cached bundle of 153 kB, beside nginx", bundleRow("content.tar")},
+	{"bundle-content", "the index of that bundle, beside nginx", bundleRow("content")},
 	{
 		"graphql-names",
 		"GraphQL, five names of packages, beside metas",

@@ -3,6 +3,7 @@ package e2e
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -348,4 +349,39 @@ func (c *connections) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n
+}
+
+// A reader of the content needs the ClusterRole catalogd-bundle-reader to read, or to pull, a bundle image.
+func TestBundleRights(t *testing.T) {
+	w := newProtectedWorld(t, "--bundle-content")
+	ref, digest := w.registry.push(t, "demo/v1", labelled(t, bundleLabels, filesLayer(t, map[string]string{"manifests/x.yaml": "x"})))
+	ref, digest = w.registry.push(t, "ns/catalog", bundleCatalog(t, map[string]string{"v1": strings.TrimSuffix(ref, ":latest") + "@" + digest}))
+	w.createCatalog(t, "demo", ref, nil)
+	w.waitReady(t, "demo", digest)
+	_, err := w.Kubectl(t.Context(), "apply", "-k", filepath.Join("..", "config", "components", "bundle-content", "rbac"))
+	must.Succeed(t, err)
+	ca := &tls.Config{RootCAs: w.authority(t)}
+	path := "https://" + w.content + "/catalogs/demo" + bundlePath("v1", "content/manifests/x.yaml")
+	pushed := len(w.registry.log(0))
+
+	without := newReader(ca, w.serviceAccountToken(t, "reader-of-content", "catalogd-content-reader"))
+	got, _ := without.get(t, path)
+	if want := `cannot get path "/bundle-content/demo"; an admin can bind ClusterRole catalogd-bundle-reader to the user`; got.status != http.StatusForbidden ||
+		!strings.Contains(string(got.body), want) {
+		t.Errorf("without the right: got status %d: %s", got.status, got.body)
+	}
+	if requests := w.registry.log(pushed); len(requests) > 0 {
+		t.Errorf("without the right, catalogd sends %v", requests)
+	}
+	only := newReader(ca, w.serviceAccountToken(t, "reader-of-bundles", "catalogd-bundle-reader"))
+	if got, _ := only.get(t, path); got.status != http.StatusForbidden {
+		t.Errorf("without the right to the content: got status %d", got.status)
+	}
+	with := newReader(ca, w.serviceAccountToken(t, "reader-of-both", "catalogd-content-reader", "catalogd-bundle-reader"))
+	if got, _ := with.get(t, path); got.status != http.StatusOK || string(got.body) != "x" {
+		t.Errorf("with both rights: got status %d: %s", got.status, got.body)
+	}
+	if got, _ := without.get(t, path); got.status != http.StatusForbidden {
+		t.Errorf("a cached bundle, without the right: got status %d", got.status)
+	}
 }

@@ -163,6 +163,14 @@ func (a *Archive) Close() error {
 	return nil
 }
 
+// InMemory returns how many bytes of memory the archive holds: none if it is a file.
+func (a *Archive) InMemory() int64 {
+	if memory, ok := a.from.(*bytes.Reader); ok {
+		return memory.Size()
+	}
+	return 0
+}
+
 // JSON returns the index as one line. It must not be changed.
 func (a *Archive) JSON() []byte { return a.json }
 

@@ -50,6 +50,11 @@ func (s *bundles) of(params []string, send func(http.ResponseWriter, *http.Reque
 			return err
 		}
 		defer archive.Close()
+		release, err := s.memory.Acquire(archive.InMemory())
+		if err != nil {
+			return err
+		}
+		defer release()
 		// A tag can name other content at any time, and permissions can be explained in other words by the next release.
 		w.Header().Set("Cache-Control", "no-cache")
 		return send(w, r, archive, tag)
@@ -186,54 +191,61 @@ func (s *bundles) download(w http.ResponseWriter, r *http.Request, name, content
 // sendObjects sends the objects of the manifests as JSON lines.
 func (s *bundles) sendObjects(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
 	query := r.URL.Query()
-	return s.withObjects(w, archive, query.Get("kind"), query.Get("name"), func(objects [][]byte) error {
-		w.Header()["Content-Type"] = linesHeader
-		body := bytes.Join(objects, []byte("\n"))
-		if len(body) > 0 {
-			body = append(body, '\n')
+	w.Header()["Content-Type"] = linesHeader
+	return s.sendMade(w, r, archive, tag, func() ([]byte, error) {
+		objects, err := archive.Objects(query.Get("kind"), query.Get("name"))
+		if err != nil || len(objects) == 0 {
+			return nil, err
 		}
-		return s.sendContent(w, r, time.Time{}, tag, body)
+		return append(bytes.Join(objects, []byte("\n")), '\n'), nil
 	})
 }
 
 // sendPermissions sends the permissions that the bundle asks for.
 func (s *bundles) sendPermissions(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
-	return s.withObjects(w, archive, "", "", func(objects [][]byte) error {
+	w.Header().Set("Content-Type", typeJSON)
+	return s.sendMade(w, r, archive, tag+"-"+permissionsVersion, func() ([]byte, error) {
+		objects, err := archive.Objects("", "")
+		if err != nil {
+			return nil, err
+		}
 		permissions, err := bundle.PermissionsOf(objects)
 		if err != nil {
-			return unprocessable("%v", err)
+			return nil, unprocessable("%v", err)
 		}
 		body, err := json.Marshal(permissions)
-		if err != nil {
-			return fmt.Errorf("encoding permissions: %w", err)
-		}
-		w.Header().Set("Content-Type", typeJSON)
-		return s.sendContent(w, r, time.Time{}, tag+"-"+permissionsVersion, append(body, '\n'))
+		return append(body, '\n'), err
 	})
 }
 
 // permissionsVersion is part of the tags of permissions. It changes when catalogd explains the same objects in another way.
 const permissionsVersion = "1"
 
-// withObjects calls use with objects of a bundle, within the budget of memory.
-func (s *bundles) withObjects(w http.ResponseWriter, archive *bundle.Archive, kind, name string, use func([][]byte) error) error {
-	objects, err := archive.Objects(kind, name)
+// sendMade sends what is made of the objects of a bundle. It holds a slot only while that is made, so slow clients hold none; a
+// budget bounds the memory of the responses.
+func (s *bundles) sendMade(
+	w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string, build func() ([]byte, error),
+) error {
+	if faults := archive.Content.Faults(); len(faults) > 0 {
+		w.Header().Set(FaultsHeader, strings.Join(faults, ", "))
+	}
+	body, err := func() ([]byte, error) {
+		release, err := s.queries.Acquire()
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return build()
+	}()
 	if err != nil {
 		return err
 	}
-	size := int64(0)
-	for _, object := range objects {
-		size += int64(len(object))
-	}
-	release, err := s.memory.Acquire(size)
+	release, err := s.memory.Acquire(int64(cap(body)))
 	if err != nil {
 		return err
 	}
 	defer release()
-	if faults := archive.Content.Faults(); len(faults) > 0 {
-		w.Header().Set(FaultsHeader, strings.Join(faults, ", "))
-	}
-	return use(objects)
+	return s.sendContent(w, r, time.Time{}, tag, body)
 }
 
 // allowBundles returns the name of the user of a request if the user may read bundle images of a catalog.
