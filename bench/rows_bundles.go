@@ -100,7 +100,8 @@ func (e *env) pushBundle(ctx context.Context) (ref string, err error) {
 		}
 		text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: demo-%d\ndata:\n  text: ", i)
 		text += strings.Repeat("x", size-len(text)-1) + "\n"
-		if err := archive.WriteHeader(&tar.Header{Name: fmt.Sprintf("manifests/%02d.yaml", i), Size: int64(len(text)), Mode: 0o644}); err != nil {
+		header := &tar.Header{Name: fmt.Sprintf("manifests/%02d.yaml", i), Size: int64(len(text)), Mode: 0o644}
+		if err := archive.WriteHeader(header); err != nil {
 			return "", err
 		}
 		if _, err := archive.Write([]byte(text)); err != nil {
@@ -110,8 +111,8 @@ func (e *env) pushBundle(ctx context.Context) (ref string, err error) {
 	if err := archive.Close(); err != nil {
 		return "", err
 	}
-	layers := static.NewLayer(files.Bytes(), types.OCILayer)
-	image, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), layers)
+	layer := static.NewLayer(files.Bytes(), types.OCILayer)
+	image, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), layer)
 	if err != nil {
 		return "", err
 	}

@@ -32,11 +32,11 @@ func newBundleConfig() bundleConfig {
 func (c *bundleConfig) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.pull, "bundle-content", false, "pull the images of bundles on demand and serve their content, to clients that may get the "+
 		"path /bundle-content/CATALOG")
-	f.StringSliceVar(&c.registries, "bundle-registries", nil, "`hosts`, with port unless it is 443, from which bundle images may be pulled; a "+
-		"loopback address must be listed as such (default: the registry of each catalog's image, and mirrors)")
+	f.StringSliceVar(&c.registries, "bundle-registries", nil, "`hosts`, with port unless it is 443, from which bundle images may be "+
+		"pulled; a loopback address must be listed as such (default: the registry of each catalog's image, and mirrors)")
 	f.Var((*byteCount)(&c.cacheBytes), "bundle-cache-bytes", "limit of the bytes of cached bundles in the data directory")
-	f.Var((*byteCount)(&c.limits.Bytes), "max-bundle-bytes", "limit of the total bytes of the files of a bundle image; its compressed layers may "+
-		"have twice as many")
+	f.Var((*byteCount)(&c.limits.Bytes), "max-bundle-bytes", "limit of the total bytes of the files of a bundle image; its compressed "+
+		"layers may have twice as many")
 	f.Var((*byteCount)(&c.limits.FileBytes), "max-bundle-file-bytes", "limit of the bytes of one file of a bundle image")
 	f.IntVar(&c.limits.Files, "max-bundle-files", c.limits.Files, "limit of the number of `files` and directories of a bundle image")
 }

@@ -188,7 +188,8 @@ func (a *Archive) File(path string) (data *io.SectionReader, ok bool) {
 
 // Objects returns the JSON of the objects that match, in the order of the files. Empty values match all.
 func (a *Archive) Objects(kind, name string) (objects [][]byte, err error) {
-	reader, err := zstd.NewReader(io.NewSectionReader(a.from, a.files, a.objects), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(1<<20))
+	compressed := io.NewSectionReader(a.from, a.files, a.objects)
+	reader, err := zstd.NewReader(compressed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(1<<20))
 	if err != nil {
 		return nil, err
 	}

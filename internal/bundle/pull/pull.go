@@ -87,7 +87,8 @@ func New(config Config) *Puller {
 	}
 	work, end := context.WithCancel(context.Background())
 	return &Puller{
-		work: work, end: end, wait: waitForPull, config: config, metrics: newMetrics(), slots: make(chan struct{}, maxPulls), flights: map[string]*flight{},
+		config: config, metrics: newMetrics(), work: work, end: end, wait: waitForPull,
+		slots: make(chan struct{}, maxPulls), flights: map[string]*flight{},
 		known: lru.New(remembered), checked: lru.New(remembered), refusals: lru.New(remembered), users: lru.New(remembered),
 	}
 }

@@ -229,7 +229,8 @@ func (k keeper) removePod(ctx context.Context, source *unstructured.Unstructured
 // olmPatience is how long OLM v0 may take to connect to catalogd. It takes a second; without OLM v0, nothing happens.
 const olmPatience = 15 * time.Second
 
-// settle waits until OLM v0 has seen the change, and removes the pod again: OLM v0 may have worked on the former spec.
+// settle waits until OLM v0 has seen the change: until then it may be at work on the former spec, make a pod and replace the
+// Service. Then it restores what catalogd made.
 func (k keeper) settle(ctx context.Context, source *unstructured.Unstructured) error {
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, olmPatience, true, func(ctx context.Context) (bool, error) {
 		err := k.api.Get(ctx, client.ObjectKeyFromObject(source), source)
@@ -240,7 +241,21 @@ func (k keeper) settle(ctx context.Context, source *unstructured.Unstructured) e
 	if err != nil && (!wait.Interrupted(err) || ctx.Err() != nil) {
 		return err
 	}
-	return k.removePod(ctx, source)
+	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, k.timeout, true, func(ctx context.Context) (bool, error) {
+		if err := k.removePod(ctx, source); err != nil {
+			return false, err
+		}
+		service := &corev1.Service{}
+		err := client.IgnoreNotFound(k.api.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, service))
+		if err != nil || service.Spec.Type == corev1.ServiceTypeExternalName {
+			return err == nil, err
+		}
+		return false, k.poke(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for catalogd's Service %s: %w", k.name, err)
+	}
+	return nil
 }
 
 // poke makes catalogd look at the catalog now.
