@@ -10,6 +10,7 @@ import (
 
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Difference is what changes in a cluster when one bundle replaces another. Lists are sorted.
@@ -113,7 +114,9 @@ func factsOf(objects [][]byte) (*facts, error) {
 		rights: map[atom]bool{}, images: map[string]bool{}, webhooks: map[string]bool{}, modes: map[string]bool{},
 		crds: map[string]*apiextensionsv1.CustomResourceDefinition{},
 	}
-	f.addRights(permissions)
+	if err := f.addRights(permissions); err != nil {
+		return nil, err
+	}
 	for _, w := range permissions.Webhooks {
 		f.webhooks[strings.TrimSpace(w.Type+" "+w.Name+" "+strings.Join(w.Resources, ","))] = true
 	}
@@ -191,17 +194,25 @@ type atom struct {
 	account, scope, group, resource, name, url, verb string
 }
 
+// maxRights limits the combinations of verbs, groups, resources and names of a bundle. Large operators have some thousand.
+const maxRights = 200_000
+
 // addRights adds each combination of a rule.
-func (f *facts) addRights(p Permissions) {
+func (f *facts) addRights(p Permissions) error {
 	for _, account := range p.ServiceAccounts {
 		for _, grant := range account.Grants {
 			for _, rule := range grant.Rules {
+				each := len(rule.NonResourceURLs) + len(rule.APIGroups)*len(rule.Resources)*max(len(rule.ResourceNames), 1)
+				if each*len(rule.Verbs) > maxRights-len(f.rights) {
+					return fmt.Errorf("the bundle asks for more than %d combinations of verbs and resources", maxRights)
+				}
 				for _, verb := range rule.Verbs {
 					f.addRule(rule, atom{account: account.Name, scope: string(grant.Scope), verb: verb})
 				}
 			}
 		}
 	}
+	return nil
 }
 
 func (f *facts) addRule(rule Rule, a atom) {
@@ -340,8 +351,9 @@ func compareSchemas(path string, from, to *apiextensionsv1.JSONSchemaProps, note
 }
 
 func compareProperties(path string, from, to *apiextensionsv1.JSONSchemaProps, note func(path, change string)) {
+	required := sets.New(from.Required...)
 	for _, name := range to.Required {
-		if !slices.Contains(from.Required, name) && !hasDefault(to, name) {
+		if !required.Has(name) && !hasDefault(to, name) {
 			note(join(path, name), "becomes required")
 		}
 	}

@@ -6,20 +6,18 @@
 package bundle
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
 // Labels of a bundle image, which metadata/annotations.yaml repeats.
@@ -62,7 +60,7 @@ type Object struct {
 }
 
 const (
-	// maxObject limits a YAML document in bytes, as decoding takes many times its size. etcd accepts objects of 1.5 MiB.
+	// maxObject limits a document in bytes, as decoding takes many times its size. etcd accepts objects of 1.5 MiB.
 	maxObject = 1536 << 10
 	// maxObjects and maxLines limit the objects of a bundle, and the bytes of their JSON.
 	maxObjects = 10_000
@@ -90,30 +88,18 @@ func (b *builder) add(name string, data []byte, isManifest bool) {
 
 // addObjects reads the objects of a manifest, up to the first error.
 func (b *builder) addObjects(file *File, data []byte) error {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for number := 1; ; number++ {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil && len(document) > maxObject {
-			err = fmt.Errorf("it has %d bytes, which exceeds the limit of %d", len(document), maxObject)
-		}
-		if err == nil {
-			err = b.addDocument(file, document)
-		}
-		if err != nil {
+	number := 0
+	return scan.Objects(data, maxObject, func(object []byte) error {
+		number++
+		if err := b.addDocument(file, object); err != nil {
 			return fmt.Errorf("document %d: %w", number, err)
 		}
-	}
+		return nil
+	})
 }
 
-// addDocument adds the object of a document, or those of a List. A document of comments has none.
-func (b *builder) addDocument(file *File, document []byte) error {
-	object, err := toJSON(document)
-	if err != nil || string(object) == "null" {
-		return err
-	}
+// addDocument adds the object of a document, or those of a List.
+func (b *builder) addDocument(file *File, object []byte) error {
 	var list struct {
 		metav1.TypeMeta
 		Items []json.RawMessage `json:"items"`
@@ -127,20 +113,6 @@ func (b *builder) addDocument(file *File, document []byte) error {
 		return nil
 	}
 	return b.addObject(file, object)
-}
-
-func toJSON(document []byte) (object []byte, err error) {
-	defer func() {
-		if fault := recover(); fault != nil { // a panic of the parser must not end the process
-			err = fmt.Errorf("it cannot be read as YAML: %v", fault)
-		}
-	}()
-	if trimmed := bytes.TrimSpace(document); bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(trimmed) {
-		var compact bytes.Buffer
-		err := json.Compact(&compact, trimmed)
-		return compact.Bytes(), err
-	}
-	return yaml.YAMLToJSON(document)
 }
 
 func (b *builder) addObject(file *File, object []byte) error {
@@ -162,6 +134,21 @@ func (b *builder) addObject(file *File, object []byte) error {
 	file.Objects = append(file.Objects, Object{head.APIVersion, head.Kind, head.Metadata.Name, head.Metadata.Namespace})
 	return nil
 }
+
+// Annotations returns the annotations of metadata/annotations.yaml. As in operator-registry, a file that cannot be read has none.
+func Annotations(file []byte) (annotations map[string]string) {
+	_ = scan.Objects(file, maxObject, func(object []byte) error {
+		var value struct{ Annotations map[string]string }
+		if err := json.Unmarshal(object, &value); err != nil {
+			return err
+		}
+		annotations = value.Annotations
+		return errFirst
+	})
+	return annotations
+}
+
+var errFirst = errors.New("only the first document counts")
 
 // Faults returns the paths of the manifests that could not be read as a whole.
 func (c Content) Faults() (paths []string) {

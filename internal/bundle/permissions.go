@@ -3,6 +3,7 @@ package bundle
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -99,17 +100,22 @@ type role struct {
 	Kind     string
 	Metadata struct{ Name string }
 	Rules    []rbacv1.PolicyRule
+	size     int // of the JSON
 }
+
+// maxPermissions limits the bytes of the rules that a role gives, once for each account that it is bound to, and of the resources
+// of webhooks: a small bundle can combine its roles, bindings and groups to any size.
+const maxPermissions = 4 << 20
 
 // PermissionsOf reads the permissions of objects, each in JSON, such as Archive.Objects returns. Faulty objects are errors.
 func PermissionsOf(objects [][]byte) (Permissions, error) {
-	c := collector{byAccount: map[string][]Grant{}}
+	c := collector{byAccount: map[string][]Grant{}, left: maxPermissions}
 	for _, object := range objects {
 		if err := c.add(object); err != nil {
 			return Permissions{}, err
 		}
 	}
-	return c.result(), nil
+	return c.result()
 }
 
 // collector collects what objects say of permissions.
@@ -118,6 +124,15 @@ type collector struct {
 	webhooks  []Webhook
 	roles     []role
 	bindings  []binding
+	left      int // of maxPermissions
+}
+
+// spend counts bytes of the result.
+func (c *collector) spend(bytes int) error {
+	if c.left -= bytes; c.left < 0 {
+		return fmt.Errorf("the permissions of the bundle have more than %d bytes", maxPermissions)
+	}
+	return nil
 }
 
 func (c *collector) add(object []byte) error {
@@ -136,6 +151,7 @@ func (c *collector) add(object []byte) error {
 	case (head.Kind == "Role" || head.Kind == "ClusterRole") && group == rbacv1.GroupName:
 		var r role
 		err = json.Unmarshal(object, &r)
+		r.size = len(object)
 		c.roles = append(c.roles, r)
 	case (head.Kind == "RoleBinding" || head.Kind == "ClusterRoleBinding") && group == rbacv1.GroupName:
 		var b binding
@@ -170,6 +186,9 @@ func (c *collector) addCSV(object []byte) error {
 				if group := strings.Join(rule.APIGroups, ","); group != "" {
 					resource += "." + group
 				}
+				if err := c.spend(len(resource)); err != nil {
+					return err
+				}
 				webhook.Resources = append(webhook.Resources, resource)
 			}
 		}
@@ -187,39 +206,51 @@ func (c *collector) grant(account, from string, scope Scope, rules []rbacv1.Poli
 }
 
 // result binds the roles to accounts.
-func (c *collector) result() Permissions {
+func (c *collector) result() (Permissions, error) {
+	bindings := map[rbacv1.RoleRef][]binding{}
+	for _, b := range c.bindings {
+		ref := rbacv1.RoleRef{Kind: b.RoleRef.Kind, Name: b.RoleRef.Name}
+		bindings[ref] = append(bindings[ref], b)
+	}
 	for _, r := range c.roles {
-		bound := false
-		for _, b := range c.bindings {
-			if b.RoleRef.Kind != r.Kind || b.RoleRef.Name != r.Metadata.Name {
-				continue
-			}
-			scope := ScopeNamespace
-			if b.Kind == "ClusterRoleBinding" {
-				scope = ScopeCluster
-			}
-			for _, subject := range b.Subjects {
-				if subject.Kind == rbacv1.ServiceAccountKind {
-					bound = true
-					c.grant(subject.Name, r.Kind+" "+r.Metadata.Name, scope, r.Rules)
-				}
-			}
-		}
-		if !bound {
-			scope := ScopeNamespace
-			if r.Kind == "ClusterRole" {
-				scope = ScopeCluster
-			}
-			c.grant("", r.Kind+" "+r.Metadata.Name, scope, r.Rules)
+		if err := c.bind(r, bindings[rbacv1.RoleRef{Kind: r.Kind, Name: r.Metadata.Name}]); err != nil {
+			return Permissions{}, err
 		}
 	}
 	out := Permissions{ServiceAccounts: []ServiceAccount{}, Webhooks: c.webhooks}
-	for name, grants := range c.byAccount {
-		out.ServiceAccounts = append(out.ServiceAccounts, ServiceAccount{name, grants})
+	for _, name := range slices.Sorted(maps.Keys(c.byAccount)) {
+		out.ServiceAccounts = append(out.ServiceAccounts, ServiceAccount{name, c.byAccount[name]})
 	}
-	slices.SortFunc(out.ServiceAccounts, func(a, b ServiceAccount) int { return strings.Compare(a.Name, b.Name) })
 	out.sum()
-	return out
+	return out, nil
+}
+
+// bind gives the rules of a role to the accounts of its bindings, or to the empty name if there are none.
+func (c *collector) bind(r role, bindings []binding) error {
+	from, bound := r.Kind+" "+r.Metadata.Name, false
+	for _, b := range bindings {
+		for _, subject := range b.Subjects {
+			if subject.Kind != rbacv1.ServiceAccountKind {
+				continue
+			}
+			if err := c.spend(len(subject.Name) + r.size); err != nil {
+				return err
+			}
+			bound = true
+			c.grant(subject.Name, from, scopeOf(b.Kind == "ClusterRoleBinding"), r.Rules)
+		}
+	}
+	if !bound {
+		c.grant("", from, scopeOf(r.Kind == "ClusterRole"), r.Rules)
+	}
+	return nil
+}
+
+func scopeOf(isCluster bool) Scope {
+	if isCluster {
+		return ScopeCluster
+	}
+	return ScopeNamespace
 }
 
 // sum sets what follows from the rules and webhooks.

@@ -2,6 +2,8 @@ package bundle
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,4 +118,60 @@ func FuzzManifest(f *testing.F) {
 		}
 		_, _ = PermissionsOf(lines) // it may fail, but not panic
 	})
+}
+
+// A small bundle cannot make large results: of aliases, of roles bound many times, of webhooks, of rules.
+func TestBoundedResults(t *testing.T) {
+	const csv = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"foo"},"spec":%s}`
+	const rbac = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"%s","metadata":{"name":"foo"},%s}`
+	list := func(n int, item string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
+	}
+	for name, test := range map[string]struct{ objects, want string }{
+		"aliases": {
+			"apiVersion: v1\nkind: ConfigMap\na: &a " + strings.Repeat("x", 500_000) + "\nb: " + list(100_000, "*a"),
+			"it has more than 1572864 bytes",
+		},
+		"nested aliases": {
+			"kind: ConfigMap\na: &a [x,x,x,x,x,x,x,x]\n" + nested(30) + "apiVersion: v1\n",
+			"the aliases of the document exceed the limit of",
+		},
+		"roles and bindings": {
+			fmt.Sprintf(rbac, "RoleBinding", `"roleRef":{"kind":"Role","name":"foo"},"subjects":`+list(20_000, `{"kind":"ServiceAccount","name":"a"}`)) +
+				"\n---\n" + strings.Repeat(fmt.Sprintf(rbac, "Role", `"rules":[]`)+"\n---\n", 5_000),
+			"the permissions of the bundle have more than",
+		},
+		"webhooks": {
+			fmt.Sprintf(csv, `{"webhookdefinitions":[{"rules":[{"apiGroups":`+list(50_000, `"group"`)+`,"resources":`+list(50_000, `"r"`)+`}]}]}`),
+			"the permissions of the bundle have more than",
+		},
+		"rules": {
+			fmt.Sprintf(csv, `{"install":{"spec":{"permissions":[{"rules":[{"verbs":`+list(100, `"get"`)+`,"apiGroups":`+list(100, `"g"`)+
+				`,"resources":`+list(100, `"r"`)+`}]}]}}}`),
+			"the bundle asks for more than 200000 combinations",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &builder{}
+			b.add("manifests/x.yaml", []byte(test.objects), true)
+			_, err := Compare(linesOf(b), nil)
+			if fault := b.content.Files[0].Fault; fault != "" {
+				err = errors.New(fault)
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// nested returns anchors that each double the one before.
+func nested(levels int) string {
+	var out strings.Builder
+	before := "a"
+	for i := range levels {
+		fmt.Fprintf(&out, "b%d: &b%d [*%s, *%s]\n", i, i, before, before)
+		before = fmt.Sprintf("b%d", i)
+	}
+	return out.String()
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/internal/bundle"
 	"github.com/operator-catalogs/catalogd/internal/poll"
@@ -141,13 +140,7 @@ func checkAnnotations(root *os.Root, dir, pkg string) error {
 	if err != nil || len(data) > maxLabels {
 		return nil // the labels count
 	}
-	var file struct {
-		Annotations map[string]string `json:"annotations"`
-	}
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		return nil // as operator-registry: not the file
-	}
-	return checkPackage("the annotation "+bundle.PackageLabel+" of annotations.yaml", file.Annotations[bundle.PackageLabel], pkg)
+	return checkPackage("the annotation "+bundle.PackageLabel+" of annotations.yaml", bundle.Annotations(data)[bundle.PackageLabel], pkg)
 }
 
 // filesIn returns all files, sorted by path. Those below manifests have objects.

@@ -32,6 +32,8 @@ const (
 	tagAge      = 5 * time.Minute // how long the digest of a tag is good
 	userBurst   = 10              // pulls that a user may cause at once; after that one a second
 	remembered  = 10_000          // references, refusals and users kept in memory
+	maxKnown    = 1_000           // indexes kept in memory
+	maxIndex    = 32 << 10        // bytes of the JSON of each; those of real bundles have 5 to 15 kB
 	maxLabels   = 64 << 10        // bytes
 )
 
@@ -89,7 +91,7 @@ func New(config Config) *Puller {
 	return &Puller{
 		config: config, metrics: newMetrics(), work: work, end: end, wait: waitForPull,
 		slots: make(chan struct{}, maxPulls), flights: map[string]*flight{},
-		known: lru.New(remembered), checked: lru.New(remembered), refusals: lru.New(remembered), users: lru.New(remembered),
+		known: lru.New(maxKnown), checked: lru.New(remembered), refusals: lru.New(remembered), users: lru.New(remembered),
 	}
 }
 
@@ -138,7 +140,7 @@ func (p *Puller) open(r bundle.Request) (*bundle.Archive, bool) {
 	return x.Open(file), true
 }
 
-// index returns the index of a cached file, which is verified once.
+// index returns the index of a cached file. One of the usual size is verified once.
 func (p *Puller) index(key string, file *os.File) (*bundle.Index, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -148,7 +150,7 @@ func (p *Puller) index(key string, file *os.File) (*bundle.Index, error) {
 		return known.(*verified).index, nil
 	}
 	x, err := bundle.ReadIndex(file, info.Size())
-	if err == nil {
+	if err == nil && len(x.Open(file).JSON()) <= maxIndex {
 		p.known.Add(key, &verified{info, x})
 	}
 	return x, err

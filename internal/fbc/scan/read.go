@@ -3,6 +3,7 @@ package scan
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,15 +46,56 @@ func VisitFile(fsys fs.FS, name string, maxBlob int64, v Visitor) error {
 		return locate(fsys, name, src, err)
 	}
 	if !isJSON {
-		return locate(fsys, name, src, readYAML(r.Reader, src, visit{v, fsys, name}))
+		return locate(fsys, name, src, readYAML(r.Reader, src, visit{Visitor: v, fsys: fsys, name: name}))
 	}
 	src.max = math.MaxInt64 // the splitter enforces the limit
 	r.split.reset(r.Reader, maxBlob)
-	err = readJSON(r.split, visit{v, fsys, name})
+	err = readJSON(r.split, visit{Visitor: v, fsys: fsys, name: name})
 	if errors.Is(err, errNotPlain) {
 		return reread(fsys, name, maxBlob, r.split, v)
 	}
 	return locate(fsys, name, src, err)
+}
+
+// Objects calls fn for each value of a file that need not be one of a catalog: a stream of YAML documents or of JSON values,
+// such as a manifest of Kubernetes. A value is compact JSON, of at most maxBytes, and is overwritten once fn returns. Documents
+// without content are skipped. An error of fn is returned unchanged; others name a line.
+func Objects(data []byte, maxBytes int64, fn func(object []byte) error) error {
+	data = bytes.TrimPrefix(data, []byte(utf8BOM))
+	src := newBoundedReader(bytes.NewReader(data), maxBytes)
+	src.remedy = "limit of an object"
+	read := readYAML
+	if isJSONStream(data) {
+		read = func(_ io.Reader, src *boundedReader, v visit) error { return decodeJSON(src, 0, true, v) }
+	}
+	err := read(src, src, visit{any: fn})
+	if callback, ok := errors.AsType[*callbackError](err); ok {
+		return callback.err
+	}
+	if src.over {
+		return src.errTooLarge()
+	}
+	line := 0
+	if at, ok := errors.AsType[*offsetError](err); ok {
+		line, err = 1+bytes.Count(data[:at.offset], newline), at.err
+	} else if where, ok := errors.AsType[*Error](err); ok {
+		line, err = where.Line, where.Err
+	}
+	if line > 0 {
+		return fmt.Errorf("line %d: %w", line, err)
+	}
+	return err
+}
+
+// isJSONStream reports whether all of a file is JSON.
+func isJSONStream(data []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
 }
 
 // reread continues with encoding/json at the object that the splitter refused.
@@ -69,7 +111,7 @@ func reread(fsys fs.FS, name string, maxBlob int64, s *splitter, v Visitor) erro
 		return fmt.Errorf("reading %s again: %w", name, err)
 	}
 	src := newBoundedReader(r, maxBlob)
-	err = decodeJSON(src, s.start, s.objects == 0, visit{v, fsys, name})
+	err = decodeJSON(src, s.start, s.objects == 0, visit{Visitor: v, fsys: fsys, name: name})
 	if path.Ext(name) != ".json" && isFirstSyntaxError(err) {
 		return readAsYAML(fsys, name, maxBlob, v) // a YAML file may begin with a flow mapping
 	}
@@ -85,7 +127,7 @@ func readAsYAML(fsys fs.FS, name string, maxBlob int64, v Visitor) error {
 	src := newBoundedReader(f, maxBlob)
 	r := bufio.NewReader(src)
 	skipBOM(r)
-	return locate(fsys, name, src, readYAML(r, src, visit{v, fsys, name}))
+	return locate(fsys, name, src, readYAML(r, src, visit{Visitor: v, fsys: fsys, name: name}))
 }
 
 // reader holds the buffers of one call of ReadFile. They are pooled, as a catalog has many small files.
@@ -224,11 +266,19 @@ type visit struct {
 	Visitor
 	fsys fs.FS
 	name string
+	any  func(object []byte) error // replaces the Visitor: receives every value
 }
 
 // object passes a compact JSON object to the visitor, as a blob or as a fault.
 func (v visit) object(text []byte, at Position) error {
-	b, err := ParseBlob(toValidUTF8(text))
+	text = toValidUTF8(text)
+	if v.any != nil {
+		if err := v.any(text); err != nil {
+			return &callbackError{err}
+		}
+		return nil
+	}
+	b, err := ParseBlob(text)
 	switch {
 	case err == nil:
 		err = v.Blob(b, at)
