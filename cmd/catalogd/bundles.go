@@ -84,7 +84,14 @@ func (c *cluster) bundleClient(ctx context.Context, catalog string) (*registry.C
 	if err != nil {
 		return nil, fmt.Errorf("reading the access of catalog %s to registries: %w", catalog, err)
 	}
-	only := c.cfg.bundles.registries
+	var only []string
+	for _, host := range c.cfg.bundles.registries {
+		listed, err := name.NewRegistry(host)
+		if err != nil {
+			return nil, err
+		}
+		only = append(only, listed.RegistryStr()) // docker.io is index.docker.io
+	}
 	if len(only) == 0 {
 		if only, err = c.registriesOf(catalog, access); err != nil {
 			return nil, err

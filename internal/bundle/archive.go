@@ -38,6 +38,7 @@ var ErrDamaged = errors.New("the stored bundle is damaged")
 type Index struct {
 	Content Content `json:"content"`
 	Offsets []int64 `json:"offsets"` // of the content of each file in the tar
+	Lines   int64   `json:"lines"`   // bytes of the objects before compression
 
 	files, objects int64 // sizes
 	json           []byte
@@ -86,7 +87,7 @@ func Write(out io.Writer, content Content, files []Source) error {
 		return err
 	}
 	objectsSize := w.size - filesSize
-	x.Content = b.content
+	x.Content, x.Lines = b.content, int64(b.lines.Len())
 	text, err := json.Marshal(x)
 	if err != nil {
 		return err
@@ -163,12 +164,13 @@ func (a *Archive) Close() error {
 	return nil
 }
 
-// InMemory returns how many bytes of memory the archive holds: none if it is a file.
+// InMemory returns how many bytes of memory the archive holds, roughly: those of its index, and all if it is not a file.
 func (a *Archive) InMemory() int64 {
+	size := 3 * int64(len(a.json)) // as text and decoded
 	if memory, ok := a.from.(*bytes.Reader); ok {
-		return memory.Size()
+		size += memory.Size()
 	}
-	return 0
+	return size
 }
 
 // JSON returns the index as one line. It must not be changed.
@@ -185,6 +187,9 @@ func (a *Archive) File(path string) (data *io.SectionReader, ok bool) {
 	}
 	return io.NewSectionReader(a.from, a.Offsets[i], a.Content.Files[i].Bytes), true
 }
+
+// ObjectBytes returns how many bytes Objects reads into memory.
+func (a *Archive) ObjectBytes() int64 { return a.Lines }
 
 // Objects returns the JSON of the objects that match, in the order of the files. Empty values match all.
 func (a *Archive) Objects(kind, name string) (objects [][]byte, err error) {

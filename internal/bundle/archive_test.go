@@ -51,7 +51,7 @@ func TestFromCatalog(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	if c := a.Content; !c.FromCatalog || !c.Pinned || c.Digest != "" || len(c.Faults()) != 1 {
+	if c := a.Content; !c.FromCatalog || c.Pinned || c.Digest != "" || len(c.Faults()) != 1 {
 		t.Errorf("got %+v", c)
 	}
 	for _, text := range []string{`[]`, string(blob())[:20], `{"properties":[{"type":"olm.bundle.object","value":{"data":"%"}}]}`} {

@@ -2,14 +2,15 @@ package bundle
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -130,17 +131,19 @@ func factsOf(objects [][]byte) (*facts, error) {
 
 func (f *facts) add(object []byte) error {
 	var head struct {
-		Kind     string
-		Metadata struct{ Name string }
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
 	}
-	if err := json.Unmarshal(object, &head); err != nil {
+	if err := utiljson.Unmarshal(object, &head); err != nil {
 		return err
 	}
 	var err error
 	switch head.Kind {
 	case "CustomResourceDefinition":
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		err = json.Unmarshal(object, crd)
+		err = utiljson.Unmarshal(object, crd)
 		f.crds[crd.Name] = crd
 	case v1alpha1.ClusterServiceVersionKind:
 		err = f.addCSV(object)
@@ -152,25 +155,30 @@ func (f *facts) add(object []byte) error {
 }
 
 func (f *facts) addCSV(object []byte) error {
-	type containers []struct{ Image string }
+	type containers []struct {
+		Image string `json:"image"`
+	}
 	var v struct {
 		Spec struct {
-			InstallModes  []v1alpha1.InstallMode
-			RelatedImages []v1alpha1.RelatedImage
+			InstallModes  []v1alpha1.InstallMode  `json:"installModes"`
+			RelatedImages []v1alpha1.RelatedImage `json:"relatedImages"`
 			Install       struct {
 				Spec struct {
 					Deployments []struct {
 						Spec struct {
 							Template struct {
-								Spec struct{ InitContainers, Containers containers }
-							}
-						}
-					}
-				}
-			}
-		}
+								Spec struct {
+									InitContainers containers `json:"initContainers"`
+									Containers     containers `json:"containers"`
+								} `json:"spec"`
+							} `json:"template"`
+						} `json:"spec"`
+					} `json:"deployments"`
+				} `json:"spec"`
+			} `json:"install"`
+		} `json:"spec"`
 	}
-	if err := json.Unmarshal(object, &v); err != nil {
+	if err := utiljson.Unmarshal(object, &v); err != nil {
 		return err
 	}
 	for _, mode := range v.Spec.InstallModes {
@@ -201,6 +209,9 @@ const maxRights = 200_000
 func (f *facts) addRights(p Permissions) error {
 	for _, account := range p.ServiceAccounts {
 		for _, grant := range account.Grants {
+			if grant.Unknown {
+				f.rights[atom{account: account.Name, scope: string(grant.Scope), url: grant.From, verb: "unknown"}] = true
+			}
 			for _, rule := range grant.Rules {
 				each := len(rule.NonResourceURLs) + len(rule.APIGroups)*len(rule.Resources)*max(len(rule.ResourceNames), 1)
 				if each*len(rule.Verbs) > maxRights-len(f.rights) {
@@ -357,7 +368,10 @@ func compareProperties(path string, from, to *apiextensionsv1.JSONSchemaProps, n
 			note(join(path, name), "becomes required")
 		}
 	}
-	keeps := to.XPreserveUnknownFields != nil && *to.XPreserveUnknownFields || to.AdditionalProperties != nil
+	keeps := isTrue(to.XPreserveUnknownFields) || to.AdditionalProperties != nil
+	if !keeps && (isTrue(from.XPreserveUnknownFields) || from.AdditionalProperties != nil) {
+		note(path, "no longer keeps fields that the schema does not name")
+	}
 	for _, name := range slices.Sorted(maps.Keys(from.Properties)) {
 		before := from.Properties[name]
 		if after, ok := to.Properties[name]; ok {
@@ -367,6 +381,8 @@ func compareProperties(path string, from, to *apiextensionsv1.JSONSchemaProps, n
 		}
 	}
 }
+
+func isTrue(p *bool) bool { return p != nil && *p }
 
 func join(path, name string) string {
 	if path == "" {
@@ -408,6 +424,12 @@ func compareLimits(path string, from, to *apiextensionsv1.JSONSchemaProps, note 
 	if from.Nullable && !to.Nullable {
 		note(path, "may no longer be null")
 	}
+	compareBounds(path, from, to, note)
+	compareRules(path, from, to, note)
+}
+
+// compareBounds notes what became smaller.
+func compareBounds(path string, from, to *apiextensionsv1.JSONSchemaProps, note func(path, change string)) {
 	lower(path, "maximum", from.Maximum, to.Maximum, note)
 	lower(path, "maximum length", from.MaxLength, to.MaxLength, note)
 	lower(path, "maximum number of items", from.MaxItems, to.MaxItems, note)
@@ -416,6 +438,39 @@ func compareLimits(path string, from, to *apiextensionsv1.JSONSchemaProps, note 
 	higher(path, "minimum length", from.MinLength, to.MinLength, note)
 	higher(path, "minimum number of items", from.MinItems, to.MinItems, note)
 	higher(path, "minimum number of properties", from.MinProperties, to.MinProperties, note)
+	if (to.ExclusiveMaximum && !from.ExclusiveMaximum) || (to.ExclusiveMinimum && !from.ExclusiveMinimum) {
+		note(path, "may no longer have the limit itself as value")
+	}
+	if to.MultipleOf != nil && (from.MultipleOf == nil || *from.MultipleOf != *to.MultipleOf) {
+		note(path, fmt.Sprintf("must be a multiple of %v", *to.MultipleOf))
+	}
+}
+
+// compareRules notes new conditions on a value. Those of subschemas may be weaker: that they changed is all that is known.
+func compareRules(path string, from, to *apiextensionsv1.JSONSchemaProps, note func(path, change string)) {
+	for _, c := range []struct {
+		what string
+		has  bool
+		same bool
+	}{
+		{"allOf", to.AllOf != nil, reflect.DeepEqual(from.AllOf, to.AllOf)},
+		{"anyOf", to.AnyOf != nil, reflect.DeepEqual(from.AnyOf, to.AnyOf)},
+		{"oneOf", to.OneOf != nil, reflect.DeepEqual(from.OneOf, to.OneOf)},
+		{"not", to.Not != nil, reflect.DeepEqual(from.Not, to.Not)},
+	} {
+		if c.has && !c.same {
+			note(path, "must satisfy other conditions in "+c.what)
+		}
+	}
+	kind := func(s *apiextensionsv1.JSONSchemaProps) string {
+		if s.XListType == nil {
+			return "atomic"
+		}
+		return *s.XListType
+	}
+	if kind(to) != "atomic" && (kind(to) != kind(from) || !slices.Equal(from.XListMapKeys, to.XListMapKeys)) {
+		note(path, "must have unique items")
+	}
 	for _, rule := range to.XValidations {
 		if !slices.ContainsFunc(from.XValidations, func(r apiextensionsv1.ValidationRule) bool { return r.Rule == rule.Rule }) {
 			note(path, fmt.Sprintf("must satisfy the rule %s", rule.Rule))
@@ -430,7 +485,10 @@ func lower[N int64 | float64](path, what string, from, to *N, note func(path, ch
 }
 
 func higher[N int64 | float64](path, what string, from, to *N, note func(path, change string)) {
-	if to != nil && (from == nil || *to > *from) && *to > 0 {
+	if from == nil && what != "minimum" {
+		from = new(N) // a length has at least 0
+	}
+	if to != nil && (from == nil || *to > *from) {
 		note(path, fmt.Sprintf("gets the %s %v", what, *to))
 	}
 }

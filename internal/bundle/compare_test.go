@@ -114,6 +114,12 @@ func TestCompareSchemas(t *testing.T) {
 		{"wider limits", `a: {type: integer, minimum: 1, maximum: 5, pattern: x}`, `a: {type: integer, minimum: 0}`, ""},
 		{"patterns", `a: {type: string, nullable: true}`, `a: {type: string, pattern: ^x, format: date}`, "a must match ^x; a must have the format date; a may no longer be null"},
 		{"rules", `a: {type: object}`, `a: {type: object, x-kubernetes-validations: [{rule: "has(self.x)"}]}`, "a must satisfy the rule has(self.x)"},
+		{"minimum", `a: {type: integer}, b: {type: integer, minimum: -10}`, `a: {type: integer, minimum: 0}, b: {type: integer, minimum: -5}`, "a gets the minimum 0; b gets the minimum -5"},
+		{"no minimum", `a: {type: string}`, `a: {type: string, minLength: 0}`, ""},
+		{"exclusive", `a: {type: integer, minimum: 1}`, `a: {type: integer, minimum: 1, exclusiveMinimum: true, multipleOf: 2}`, "a may no longer have the limit itself as value; a must be a multiple of 2"},
+		{"unknown fields", `a: {type: object, x-kubernetes-preserve-unknown-fields: true}, b: {type: object, additionalProperties: {type: string}}`, `a: {type: object}, b: {type: object, properties: {}}`, "a no longer keeps fields that the schema does not name; b no longer keeps fields that the schema does not name"},
+		{"conditions", `a: {type: object, anyOf: [{required: [x]}]}`, `a: {type: object, anyOf: [{required: [w]}], not: {required: [z]}}`, "a must satisfy other conditions in anyOf; a must satisfy other conditions in not"},
+		{"sets", `a: {type: array}`, `a: {type: array, x-kubernetes-list-type: set}`, "a must have unique items"},
 		{"maps", `a: {type: object, additionalProperties: {type: string}}`, `a: {type: object, additionalProperties: {type: integer}}`, "a{} the type changes from string to integer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -13,9 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json" // as the API server, it distinguishes upper and lower case
 
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
@@ -36,8 +37,8 @@ const (
 type Content struct {
 	Image       string            `json:"image,omitempty"`       // as the catalog names it
 	Digest      string            `json:"digest,omitempty"`      // of the image; empty for content of the catalog
-	Pinned      bool              `json:"pinned"`                // whether the catalog names the image by its digest, or has the content
-	FromCatalog bool              `json:"fromCatalog,omitempty"` // the catalog has the objects, but not the names of their files
+	Pinned      bool              `json:"pinned"`                // whether the catalog names the image by its digest, or has no image
+	FromCatalog bool              `json:"fromCatalog,omitempty"` // the objects are those in the catalog, which may not be those of the image
 	Labels      map[string]string `json:"labels,omitempty"`      // of the image
 	Files       []File            `json:"files"`                 // sorted by path
 }
@@ -64,7 +65,9 @@ const (
 	maxObject = 1536 << 10
 	// maxObjects and maxLines limit the objects of a bundle, and the bytes of their JSON.
 	maxObjects = 10_000
-	maxLines   = 16 << 20
+	// maxName limits each name of an object. Those of Kubernetes have at most 253 bytes; the index has all in memory.
+	maxName  = 512
+	maxLines = 16 << 20
 )
 
 // builder makes the index of a bundle, and the JSON of its objects, of one file after the other.
@@ -74,11 +77,12 @@ type builder struct {
 	objects int
 }
 
-// add adds a file. It keeps nothing of data. With dir it has objects.
+// add adds a file. It keeps nothing of data. A manifest has objects, whatever its extension: operator-registry reads all files but
+// hidden ones.
 func (b *builder) add(name string, data []byte, isManifest bool) {
 	sum := sha256.Sum256(data)
 	file := File{Path: name, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
-	if isManifest && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
+	if isManifest && !strings.HasPrefix(path.Base(name), ".") {
 		if err := b.addObjects(&file, data); err != nil {
 			file.Fault = err.Error()
 		}
@@ -91,40 +95,52 @@ func (b *builder) addObjects(file *File, data []byte) error {
 	number := 0
 	return scan.Objects(data, maxObject, func(object []byte) error {
 		number++
-		if err := b.addDocument(file, object); err != nil {
+		if err := b.addValue(file, object, maxLists); err != nil {
 			return fmt.Errorf("document %d: %w", number, err)
 		}
 		return nil
 	})
 }
 
-// addDocument adds the object of a document, or those of a List.
-func (b *builder) addDocument(file *File, object []byte) error {
+// addValue adds an object, or the items of a list, as kubectl does.
+func (b *builder) addValue(file *File, value []byte, lists int) error {
 	var list struct {
 		metav1.TypeMeta
 		Items []json.RawMessage `json:"items"`
 	}
-	if err := json.Unmarshal(object, &list); err == nil && list.Kind == "List" && list.APIVersion == "v1" {
-		for _, item := range list.Items {
-			if err := b.addObject(file, item); err != nil {
-				return err
-			}
-		}
-		return nil
+	if err := utiljson.Unmarshal(value, &list); err != nil || !strings.HasSuffix(list.Kind, "List") || list.Items == nil {
+		return b.addObject(file, value)
 	}
-	return b.addObject(file, object)
+	if lists == 0 {
+		return fmt.Errorf("it has more than %d lists within each other", maxLists)
+	}
+	for _, item := range list.Items {
+		if err := b.addValue(file, item, lists-1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// maxLists limits lists within lists, each of which is decoded again.
+const maxLists = 5
 
 func (b *builder) addObject(file *File, object []byte) error {
 	var head struct {
 		metav1.TypeMeta
-		Metadata struct{ Name, Namespace string }
+		Metadata struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
 	}
-	if err := json.Unmarshal(object, &head); err != nil {
+	if err := utiljson.Unmarshal(object, &head); err != nil {
 		return errors.New("it is not an object with strings as apiVersion, kind and metadata.name")
 	}
-	if head.Kind == "" || head.APIVersion == "" {
+	switch longest := max(len(head.APIVersion), len(head.Kind), len(head.Metadata.Name), len(head.Metadata.Namespace)); {
+	case head.Kind == "" || head.APIVersion == "":
 		return errors.New("it has no apiVersion or no kind")
+	case longest > maxName:
+		return fmt.Errorf("its apiVersion, kind, name or namespace has %d bytes, which exceeds the limit of %d", longest, maxName)
 	}
 	if b.objects++; b.objects > maxObjects || b.lines.Len()+len(object) > maxLines {
 		return fmt.Errorf("the bundle has more than %d objects, or more than %d bytes of them", maxObjects, maxLines)
@@ -138,8 +154,10 @@ func (b *builder) addObject(file *File, object []byte) error {
 // Annotations returns the annotations of metadata/annotations.yaml. As in operator-registry, a file that cannot be read has none.
 func Annotations(file []byte) (annotations map[string]string) {
 	_ = scan.Objects(file, maxObject, func(object []byte) error {
-		var value struct{ Annotations map[string]string }
-		if err := json.Unmarshal(object, &value); err != nil {
+		var value struct {
+			Annotations map[string]string `json:"annotations"`
+		}
+		if err := utiljson.Unmarshal(object, &value); err != nil {
 			return err
 		}
 		annotations = value.Annotations
@@ -151,7 +169,7 @@ func Annotations(file []byte) (annotations map[string]string) {
 var errFirst = errors.New("only the first document counts")
 
 // Faults returns the paths of the manifests that could not be read as a whole.
-func (c Content) Faults() (paths []string) {
+func (c *Content) Faults() (paths []string) {
 	for _, file := range c.Files {
 		if file.Fault != "" {
 			paths = append(paths, file.Path)

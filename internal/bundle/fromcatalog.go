@@ -12,17 +12,17 @@ import (
 
 // Blob is what a bundle of a catalog says of its content.
 type Blob struct {
-	Package string
-	Image   string
-	objects [][]byte
+	Package, Name string
+	Image         string
+	Objects       [][]byte // of olm.bundle.object, JSON or YAML
 }
 
 // ReadBlob reads a blob of schema olm.bundle.
 func ReadBlob(blob []byte) (Blob, error) {
 	var bundle struct {
-		Package    string
-		Image      string
-		Properties []struct {
+		Package, Name string
+		Image         string
+		Properties    []struct {
 			Type  string
 			Value json.RawMessage
 		}
@@ -30,7 +30,7 @@ func ReadBlob(blob []byte) (Blob, error) {
 	if err := json.Unmarshal(blob, &bundle); err != nil {
 		return Blob{}, err
 	}
-	out := Blob{Package: bundle.Package, Image: bundle.Image}
+	out := Blob{Package: bundle.Package, Name: bundle.Name, Image: bundle.Image}
 	for i, p := range bundle.Properties {
 		if p.Type != property.TypeBundleObject {
 			continue
@@ -39,21 +39,39 @@ func ReadBlob(blob []byte) (Blob, error) {
 		if err := json.Unmarshal(p.Value, &object); err != nil {
 			return Blob{}, fmt.Errorf("property %d is no object of a bundle: %w", i, err)
 		}
-		out.objects = append(out.objects, object.Data)
+		out.Objects = append(out.Objects, object.Data)
 	}
 	return out, nil
 }
 
 // HasContent reports whether the catalog has the objects of the bundle.
-func (b Blob) HasContent() bool { return len(b.objects) > 0 }
+func (b Blob) HasContent() bool { return len(b.Objects) > 0 }
+
+// Limits of the objects of a catalog, as by default those of images. A real bundle has 48 of them and 0.6 MB.
+const (
+	maxCatalogObjects = 500
+	maxCatalogBytes   = 8 << 20
+)
 
 // Archive returns the objects of the catalog. Their files are named after them.
 func (b Blob) Archive() (*Archive, error) {
+	bytes := 0
+	for _, object := range b.Objects {
+		bytes += len(object)
+	}
+	if len(b.Objects) > maxCatalogObjects || bytes > maxCatalogBytes {
+		return nil, &Error{Reason: Invalid, Text: fmt.Sprintf("bundle %q has %d objects with %d bytes in the catalog, which exceeds the limit of "+
+			"%d objects and %d bytes", b.Name, len(b.Objects), bytes, maxCatalogObjects, maxCatalogBytes)}
+	}
+	return b.archive()
+}
+
+func (b Blob) archive() (*Archive, error) {
 	var files []Source
 	used := map[string]bool{}
-	for i, object := range b.objects {
+	for i, object := range b.Objects {
 		name := fileName(object, i)
-		if used[name] {
+		for used[name] {
 			name = fmt.Sprintf("manifests/%04d-%s", i, strings.TrimPrefix(name, "manifests/"))
 		}
 		used[name] = true
@@ -61,7 +79,7 @@ func (b Blob) Archive() (*Archive, error) {
 	}
 	slices.SortFunc(files, func(a, b Source) int { return strings.Compare(a.Path, b.Path) })
 	var out bytes.Buffer
-	if err := Write(&out, Content{Image: b.Image, Pinned: true, FromCatalog: true}, files); err != nil {
+	if err := Write(&out, Content{Image: b.Image, Pinned: b.Image == "" || IsPinned(b.Image), FromCatalog: true}, files); err != nil {
 		return nil, err
 	}
 	from := bytes.NewReader(out.Bytes())

@@ -1,7 +1,6 @@
 package bundle
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,17 +8,23 @@ import (
 
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // Permissions are the rights that a bundle asks for, in the order of its objects.
 type Permissions struct {
 	ServiceAccounts    []ServiceAccount `json:"serviceAccounts"`    // sorted by name
 	Webhooks           []Webhook        `json:"webhooks,omitempty"` // of the ClusterServiceVersion
-	ClusterWideSecrets bool             `json:"clusterWideSecrets"` // it can read every Secret of the cluster
+	ClusterWideSecrets bool             `json:"clusterWideSecrets"` // it can read every Secret, if installed for all namespaces
 	Risks              []string         `json:"risks,omitempty"`    // of all rules and webhooks, sorted
+
+	FromCatalog bool     `json:"fromCatalog,omitempty"` // as Content.FromCatalog
+	Faults      []string `json:"faults,omitempty"`      // paths of manifests that cannot be read, which may ask for more
 }
 
-// ServiceAccount is an account of an operator. The name is empty for roles that nothing in the bundle binds to an account.
+// ServiceAccount is an account of an operator. The name is empty for roles that nothing in the bundle binds. Users and groups
+// have names such as "Group system:authenticated".
 type ServiceAccount struct {
 	Name   string  `json:"name"`
 	Grants []Grant `json:"grants"`
@@ -30,6 +35,9 @@ type Grant struct {
 	From  string `json:"from"`  // such as "clusterPermissions of ClusterServiceVersion foo.v1.0.0"
 	Scope Scope  `json:"scope"` // where the rules hold
 	Rules []Rule `json:"rules"`
+
+	// Unknown reports that there are more rules: the bundle does not have the role, or others aggregate to it.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // Scope is where rules hold.
@@ -66,50 +74,67 @@ const (
 	RiskImpersonate = "impersonate: acts as others"
 	RiskSecrets     = "secrets"
 	RiskNodesProxy  = "nodes/proxy: runs commands in every Pod"
+	RiskTokens      = "serviceaccounts/token: acts as other accounts"
+	RiskUnknown     = "a role outside the bundle"
 	RiskWebhook     = "webhook over all namespaces"
 )
 
 // csv is the part of a ClusterServiceVersion that is read here.
 type csv struct {
-	Metadata struct{ Name string }
+	Metadata named `json:"metadata"`
 	Spec     struct {
 		Install struct {
 			Spec struct {
-				Permissions        []v1alpha1.StrategyDeploymentPermissions
-				ClusterPermissions []v1alpha1.StrategyDeploymentPermissions
-			}
-		}
-		InstallModes       []v1alpha1.InstallMode
+				Permissions        []v1alpha1.StrategyDeploymentPermissions `json:"permissions"`
+				ClusterPermissions []v1alpha1.StrategyDeploymentPermissions `json:"clusterPermissions"`
+			} `json:"spec"`
+		} `json:"install"`
+		InstallModes       []v1alpha1.InstallMode `json:"installModes"`
 		WebhookDefinitions []struct {
-			Type         string
-			GenerateName string
-			Rules        []struct{ APIGroups, Resources []string }
-		}
-	}
+			Type         string `json:"type"`
+			GenerateName string `json:"generateName"`
+			Rules        []struct {
+				APIGroups []string `json:"apiGroups"`
+				Resources []string `json:"resources"`
+			} `json:"rules"`
+		} `json:"webhookdefinitions"`
+	} `json:"spec"`
+}
+
+type named struct {
+	Name string `json:"name"`
 }
 
 // binding is a RoleBinding or a ClusterRoleBinding.
 type binding struct {
-	Kind     string
-	RoleRef  rbacv1.RoleRef
-	Subjects []rbacv1.Subject
+	Kind     string           `json:"kind"`
+	RoleRef  rbacv1.RoleRef   `json:"roleRef"`
+	Subjects []rbacv1.Subject `json:"subjects"`
 }
 
 // role is a Role or a ClusterRole.
 type role struct {
-	Kind     string
-	Metadata struct{ Name string }
-	Rules    []rbacv1.PolicyRule
-	size     int // of the JSON
+	Kind            string                  `json:"kind"`
+	Metadata        named                   `json:"metadata"`
+	Rules           []rbacv1.PolicyRule     `json:"rules"`
+	AggregationRule *rbacv1.AggregationRule `json:"aggregationRule"`
 }
 
-// maxPermissions limits the bytes of the rules that a role gives, once for each account that it is bound to, and of the resources
-// of webhooks: a small bundle can combine its roles, bindings and groups to any size.
-const maxPermissions = 4 << 20
+// roleKey names a role.
+type roleKey struct{ kind, name string }
+
+// clusterAdmin is the role of every cluster that gives every right.
+var clusterAdmin = role{Rules: []rbacv1.PolicyRule{
+	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}, {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
+}}
+
+// maxPermissions limits the memory of permissions in bytes: a small bundle can combine its roles, bindings and groups to any
+// size. Large operators have some hundred rules.
+const maxPermissions = 8 << 20
 
 // PermissionsOf reads the permissions of objects, each in JSON, such as Archive.Objects returns. Faulty objects are errors.
 func PermissionsOf(objects [][]byte) (Permissions, error) {
-	c := collector{byAccount: map[string][]Grant{}, left: maxPermissions}
+	c := collector{byAccount: map[string][]Grant{}, left: maxPermissions, roles: map[roleKey][]role{}}
 	for _, object := range objects {
 		if err := c.add(object); err != nil {
 			return Permissions{}, err
@@ -118,29 +143,45 @@ func PermissionsOf(objects [][]byte) (Permissions, error) {
 	return c.result()
 }
 
+// Permissions returns what the bundle asks for. A faulty object is an *Error.
+func (a *Archive) Permissions() (Permissions, error) {
+	objects, err := a.Objects("", "")
+	if err != nil {
+		return Permissions{}, err
+	}
+	p, err := PermissionsOf(objects)
+	if err != nil {
+		return Permissions{}, &Error{Reason: Invalid, Text: err.Error(), Cause: err}
+	}
+	p.FromCatalog, p.Faults = a.Content.FromCatalog, a.Content.Faults()
+	return p, nil
+}
+
 // collector collects what objects say of permissions.
 type collector struct {
 	byAccount map[string][]Grant
 	webhooks  []Webhook
-	roles     []role
+	roles     map[roleKey][]role
+	order     []roleKey // of roles
 	bindings  []binding
-	left      int // of maxPermissions
+	secrets   bool // Permissions.ClusterWideSecrets
+	left      int  // of maxPermissions
 }
 
 // spend counts bytes of the result.
 func (c *collector) spend(bytes int) error {
 	if c.left -= bytes; c.left < 0 {
-		return fmt.Errorf("the permissions of the bundle have more than %d bytes", maxPermissions)
+		return fmt.Errorf("the permissions of the bundle take more than %d bytes", maxPermissions)
 	}
 	return nil
 }
 
 func (c *collector) add(object []byte) error {
 	var head struct {
-		APIVersion, Kind string
-		Metadata         struct{ Name string }
+		metav1.TypeMeta
+		Metadata named `json:"metadata"`
 	}
-	if err := json.Unmarshal(object, &head); err != nil {
+	if err := utiljson.Unmarshal(object, &head); err != nil {
 		return err
 	}
 	group, _, _ := strings.Cut(head.APIVersion, "/")
@@ -150,12 +191,13 @@ func (c *collector) add(object []byte) error {
 		err = c.addCSV(object)
 	case (head.Kind == "Role" || head.Kind == "ClusterRole") && group == rbacv1.GroupName:
 		var r role
-		err = json.Unmarshal(object, &r)
-		r.size = len(object)
-		c.roles = append(c.roles, r)
+		err = utiljson.Unmarshal(object, &r)
+		key := roleKey{r.Kind, r.Metadata.Name}
+		c.roles[key] = append(c.roles[key], r)
+		c.order = append(c.order, key)
 	case (head.Kind == "RoleBinding" || head.Kind == "ClusterRoleBinding") && group == rbacv1.GroupName:
 		var b binding
-		err = json.Unmarshal(object, &b)
+		err = utiljson.Unmarshal(object, &b)
 		c.bindings = append(c.bindings, b)
 	}
 	if err != nil {
@@ -166,30 +208,35 @@ func (c *collector) add(object []byte) error {
 
 func (c *collector) addCSV(object []byte) error {
 	var v csv
-	if err := json.Unmarshal(object, &v); err != nil {
+	if err := utiljson.Unmarshal(object, &v); err != nil {
 		return err
 	}
 	of := " of ClusterServiceVersion " + v.Metadata.Name
-	for _, p := range v.Spec.Install.Spec.Permissions {
-		c.grant(p.ServiceAccountName, "permissions"+of, ScopeNamespace, p.Rules)
-	}
-	for _, p := range v.Spec.Install.Spec.ClusterPermissions {
-		c.grant(p.ServiceAccountName, "clusterPermissions"+of, ScopeCluster, p.Rules)
-	}
 	all := slices.ContainsFunc(v.Spec.InstallModes, func(m v1alpha1.InstallMode) bool {
 		return m.Type == v1alpha1.InstallModeTypeAllNamespaces && m.Supported
 	})
+	for _, p := range v.Spec.Install.Spec.Permissions {
+		if err := c.grant(p.ServiceAccountName, Grant{From: "permissions" + of, Scope: ScopeNamespace}, p.Rules, all); err != nil {
+			return err
+		}
+	}
+	for _, p := range v.Spec.Install.Spec.ClusterPermissions {
+		if err := c.grant(p.ServiceAccountName, Grant{From: "clusterPermissions" + of, Scope: ScopeCluster}, p.Rules, true); err != nil {
+			return err
+		}
+	}
 	for _, d := range v.Spec.WebhookDefinitions {
 		webhook := Webhook{Name: d.GenerateName, Type: d.Type, AllNamespaces: all && d.Type != string(v1alpha1.ConversionWebhook)}
 		for _, rule := range d.Rules {
+			suffix := strings.Join(rule.APIGroups, ",")
+			if suffix != "" {
+				suffix = "." + suffix
+			}
+			if err := c.spend(len(rule.Resources)*(16+len(suffix)) + len(object)/100); err != nil {
+				return err
+			}
 			for _, resource := range rule.Resources {
-				if group := strings.Join(rule.APIGroups, ","); group != "" {
-					resource += "." + group
-				}
-				if err := c.spend(len(resource)); err != nil {
-					return err
-				}
-				webhook.Resources = append(webhook.Resources, resource)
+				webhook.Resources = append(webhook.Resources, resource+suffix)
 			}
 		}
 		c.webhooks = append(c.webhooks, webhook)
@@ -197,27 +244,52 @@ func (c *collector) addCSV(object []byte) error {
 	return nil
 }
 
-func (c *collector) grant(account, from string, scope Scope, rules []rbacv1.PolicyRule) {
-	g := Grant{From: from, Scope: scope, Rules: []Rule{}}
+// grant gives rules to an account. everywhere tells that they may hold in all namespaces.
+func (c *collector) grant(account string, g Grant, rules []rbacv1.PolicyRule, everywhere bool) error {
+	g.Rules = make([]Rule, 0, len(rules))
+	if err := c.spend((1 + len(rules)) * 256); err != nil {
+		return err
+	}
 	for _, rule := range rules {
+		for _, texts := range [][]string{rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames, rule.NonResourceURLs} {
+			for _, text := range texts {
+				if err := c.spend(16 + len(text)); err != nil {
+					return err
+				}
+			}
+		}
 		g.Rules = append(g.Rules, Rule{rule, risksOf(rule)})
+		c.secrets = c.secrets || everywhere && account != "" && readsSecrets(rule)
 	}
 	c.byAccount[account] = append(c.byAccount[account], g)
+	return nil
 }
 
-// result binds the roles to accounts.
+// result binds the roles.
 func (c *collector) result() (Permissions, error) {
-	bindings := map[rbacv1.RoleRef][]binding{}
+	bound := map[roleKey]bool{}
 	for _, b := range c.bindings {
-		ref := rbacv1.RoleRef{Kind: b.RoleRef.Kind, Name: b.RoleRef.Name}
-		bindings[ref] = append(bindings[ref], b)
-	}
-	for _, r := range c.roles {
-		if err := c.bind(r, bindings[rbacv1.RoleRef{Kind: r.Kind, Name: r.Metadata.Name}]); err != nil {
-			return Permissions{}, err
+		key := roleKey{b.RoleRef.Kind, b.RoleRef.Name}
+		bound[key] = bound[key] || len(b.Subjects) > 0
+		for _, subject := range b.Subjects {
+			account := subject.Name
+			if subject.Kind != rbacv1.ServiceAccountKind {
+				account = subject.Kind + " " + subject.Name
+			}
+			if err := c.bind(account, key, b.Kind == "ClusterRoleBinding"); err != nil {
+				return Permissions{}, err
+			}
 		}
 	}
-	out := Permissions{ServiceAccounts: []ServiceAccount{}, Webhooks: c.webhooks}
+	for _, key := range c.order {
+		if !bound[key] {
+			bound[key] = true
+			if err := c.bind("", key, key.kind == "ClusterRole"); err != nil {
+				return Permissions{}, err
+			}
+		}
+	}
+	out := Permissions{ServiceAccounts: []ServiceAccount{}, Webhooks: c.webhooks, ClusterWideSecrets: c.secrets}
 	for _, name := range slices.Sorted(maps.Keys(c.byAccount)) {
 		out.ServiceAccounts = append(out.ServiceAccounts, ServiceAccount{name, c.byAccount[name]})
 	}
@@ -225,51 +297,48 @@ func (c *collector) result() (Permissions, error) {
 	return out, nil
 }
 
-// bind gives the rules of a role to the accounts of its bindings, or to the empty name if there are none.
-func (c *collector) bind(r role, bindings []binding) error {
-	from, bound := r.Kind+" "+r.Metadata.Name, false
-	for _, b := range bindings {
-		for _, subject := range b.Subjects {
-			if subject.Kind != rbacv1.ServiceAccountKind {
-				continue
-			}
-			if err := c.spend(len(subject.Name) + r.size); err != nil {
-				return err
-			}
-			bound = true
-			c.grant(subject.Name, from, scopeOf(b.Kind == "ClusterRoleBinding"), r.Rules)
-		}
+// bind gives the rules of a role to an account, "" if nothing binds it.
+func (c *collector) bind(account string, key roleKey, everywhere bool) error {
+	g := Grant{From: key.kind + " " + key.name, Scope: ScopeNamespace}
+	if everywhere {
+		g.Scope = ScopeCluster
 	}
-	if !bound {
-		c.grant("", from, scopeOf(r.Kind == "ClusterRole"), r.Rules)
+	roles := c.roles[key]
+	if key == (roleKey{"ClusterRole", "cluster-admin"}) {
+		roles = []role{clusterAdmin}
+	}
+	if len(roles) == 0 {
+		g.Unknown = true
+		return c.grant(account, g, nil, everywhere)
+	}
+	for _, r := range roles {
+		g.Unknown = r.AggregationRule != nil
+		if err := c.grant(account, g, r.Rules, everywhere); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func scopeOf(isCluster bool) Scope {
-	if isCluster {
-		return ScopeCluster
-	}
-	return ScopeNamespace
-}
-
-// sum sets what follows from the rules and webhooks.
+// sum sets the risks of all.
 func (p *Permissions) sum() {
+	risks := map[string]bool{}
 	for _, account := range p.ServiceAccounts {
 		for _, grant := range account.Grants {
+			if grant.Unknown {
+				risks[RiskUnknown] = true
+			}
 			for _, rule := range grant.Rules {
-				p.Risks = append(p.Risks, rule.Risks...)
-				if grant.Scope == ScopeCluster && account.Name != "" && readsSecrets(rule.PolicyRule) {
-					p.ClusterWideSecrets = true
+				for _, risk := range rule.Risks {
+					risks[risk] = true
 				}
 			}
 		}
 	}
 	if slices.ContainsFunc(p.Webhooks, func(w Webhook) bool { return w.AllNamespaces }) {
-		p.Risks = append(p.Risks, RiskWebhook)
+		risks[RiskWebhook] = true
 	}
-	slices.Sort(p.Risks)
-	p.Risks = slices.Compact(p.Risks)
+	p.Risks = slices.Sorted(maps.Keys(risks))
 }
 
 // covers reports whether a list of a rule has a value, or the wildcard.
@@ -296,12 +365,13 @@ func risksOf(rule rbacv1.PolicyRule) (risks []string) {
 		{RiskAnyVerb, has(rule.Verbs, "*")},
 		{RiskAnyResource, has(rule.Resources, "*")},
 		{RiskAnyGroup, has(rule.APIGroups, "*")},
-		{RiskAnyURL, has(rule.NonResourceURLs, "*")},
+		{RiskAnyURL, has(rule.NonResourceURLs, "*") || has(rule.NonResourceURLs, "/*")},
 		{RiskEscalate, rbac && covers(rule.Verbs, "escalate")},
 		{RiskBind, rbac && covers(rule.Verbs, "bind")},
 		{RiskImpersonate, covers(rule.Verbs, "impersonate") && impersonates(rule)},
 		{RiskSecrets, core && covers(rule.Resources, "secrets")},
-		{RiskNodesProxy, core && (covers(rule.Resources, "nodes/proxy") || has(rule.Resources, "nodes/*"))},
+		{RiskNodesProxy, core && (covers(rule.Resources, "nodes/proxy") || has(rule.Resources, "nodes/*") || has(rule.Resources, "*/proxy"))},
+		{RiskTokens, core && covers(rule.Verbs, "create") && (covers(rule.Resources, "serviceaccounts/token") || has(rule.Resources, "*/token"))},
 	} {
 		if r.is {
 			risks = append(risks, r.risk)

@@ -3,6 +3,7 @@ package bundle
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,8 +37,11 @@ func TestRisks(t *testing.T) {
 		{"authentication.k8s.io", "userextras/scopes", "impersonate", []string{RiskImpersonate}},
 		{"apps", "deployments", "impersonate", nil},
 		{"*", "*", "*", []string{
-			RiskAnyVerb, RiskAnyResource, RiskAnyGroup, RiskEscalate, RiskBind, RiskImpersonate, RiskSecrets, RiskNodesProxy,
+			RiskAnyVerb, RiskAnyResource, RiskAnyGroup, RiskEscalate, RiskBind, RiskImpersonate, RiskSecrets, RiskNodesProxy, RiskTokens,
 		}},
+		{"", "*/proxy", "get", []string{RiskNodesProxy}},
+		{"", "serviceaccounts/token", "create", []string{RiskTokens}},
+		{"", "*/token", "get", nil},
 	} {
 		rule := rbacv1.PolicyRule{
 			APIGroups: strings.Split(c.groups, ","), Resources: strings.Split(c.resources, ","), Verbs: strings.Split(c.verbs, ","),
@@ -46,10 +50,15 @@ func TestRisks(t *testing.T) {
 			t.Errorf("%s %s %s: got %q, want %q", c.groups, c.resources, c.verbs, got, c.want)
 		}
 	}
-	if got := risksOf(rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"get"}}); !slices.Equal(got, []string{RiskAnyURL}) {
-		t.Errorf("any URL: got %q", got)
+	for _, url := range []string{"*", "/*"} {
+		rule := rbacv1.PolicyRule{NonResourceURLs: []string{url}, Verbs: []string{"get"}}
+		if got := risksOf(rule); !slices.Equal(got, []string{RiskAnyURL}) {
+			t.Errorf("%s: got %q", url, got)
+		}
 	}
 }
+
+var update = flag.Bool("update", false, "write the permissions of testdata again")
 
 // TestPermissionsOf compares testdata/permissions/NAME.json with the permissions of the objects in NAME.yaml.
 func TestPermissionsOf(t *testing.T) {
@@ -69,6 +78,11 @@ func TestPermissionsOf(t *testing.T) {
 		got, err := PermissionsOf(linesOf(b))
 		must.Succeed(t, err)
 		golden := strings.TrimSuffix(file, ".yaml") + ".json"
+		if *update {
+			text, err := json.MarshalIndent(got, "", "  ")
+			must.Succeed(t, err)
+			must.Succeed(t, os.WriteFile(golden, append(text, '\n'), 0o644))
+		}
 		want, err := os.ReadFile(golden)
 		must.Succeed(t, err)
 		var wanted Permissions
@@ -120,6 +134,40 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
+// All objects that a cluster would get are read, whatever the name and the syntax of their file.
+func TestObjectsOfManifests(t *testing.T) {
+	const role = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"r"}}`
+	const configMap = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`
+	for _, c := range []struct {
+		file, text, want string // want: the kinds, then a fault
+	}{
+		{"role", role, "ClusterRole"},
+		{"role.YAML", role, "ClusterRole"},
+		{".hidden.yaml", role, ""},
+		{"stream.yaml", configMap + "\n" + role, "ConfigMap ClusterRole"},
+		{"end.yaml", "apiVersion: v1\nkind: ConfigMap\n...\n" + role, "ConfigMap yaml: line 3: did not find expected <document start>"},
+		{"list.json", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleList","items":[` + role + `]}`, "ClusterRole"},
+		{"lists.json", `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[` + role + `]}]}`, "ClusterRole"},
+		{"case.json", strings.Replace(role, `"metadata"`, `"Kind":"ConfigMap","metadata"`, 1), "ClusterRole"},
+		{"many.json", strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, 9) + role + strings.Repeat("]}", 9), "document 1: it has more than 5 lists"},
+		{"name.json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + strings.Repeat("x", 1000) + `"}}`, "document 1: its apiVersion, kind, name"},
+		{"README.md", "Read me.", "document 1: it is not an object"},
+	} {
+		b := &builder{}
+		b.add("manifests/"+c.file, []byte(c.text), true)
+		var got []string
+		for _, object := range b.content.Files[0].Objects {
+			got = append(got, object.Kind)
+		}
+		if fault := b.content.Files[0].Fault; fault != "" {
+			got = append(got, fault)
+		}
+		if text := strings.Join(got, " "); !strings.HasPrefix(text, c.want) || (c.want == "") != (text == "") {
+			t.Errorf("%s: got %q, want %q", c.file, text, c.want)
+		}
+	}
+}
+
 // A small bundle cannot make large results: of aliases, of roles bound many times, of webhooks, of rules.
 func TestBoundedResults(t *testing.T) {
 	const csv = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"foo"},"spec":%s}`
@@ -139,11 +187,11 @@ func TestBoundedResults(t *testing.T) {
 		"roles and bindings": {
 			fmt.Sprintf(rbac, "RoleBinding", `"roleRef":{"kind":"Role","name":"foo"},"subjects":`+list(20_000, `{"kind":"ServiceAccount","name":"a"}`)) +
 				"\n---\n" + strings.Repeat(fmt.Sprintf(rbac, "Role", `"rules":[]`)+"\n---\n", 5_000),
-			"the permissions of the bundle have more than",
+			"the permissions of the bundle take more than",
 		},
 		"webhooks": {
 			fmt.Sprintf(csv, `{"webhookdefinitions":[{"rules":[{"apiGroups":`+list(50_000, `"group"`)+`,"resources":`+list(50_000, `"r"`)+`}]}]}`),
-			"the permissions of the bundle have more than",
+			"the permissions of the bundle take more than",
 		},
 		"rules": {
 			fmt.Sprintf(csv, `{"install":{"spec":{"permissions":[{"rules":[{"verbs":`+list(100, `"get"`)+`,"apiGroups":`+list(100, `"g"`)+

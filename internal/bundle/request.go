@@ -1,11 +1,19 @@
 package bundle
 
+import "github.com/google/go-containerregistry/pkg/name"
+
 // Request asks for the content of a bundle of a catalog.
 type Request struct {
 	Catalog string
 	Owner   string // identifies the object of the catalog: another one of its name does not get the cached bundles
 	Package string
 	Image   string
+}
+
+// IsPinned reports whether a reference names an image by its digest.
+func IsPinned(image string) bool {
+	_, err := name.NewDigest(image)
+	return err == nil
 }
 
 // Reason classifies an Error.

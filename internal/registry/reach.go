@@ -50,6 +50,9 @@ func (r *reach) has(registry string) bool {
 // allowsName reports whether a request may be sent to a host[:port] through a proxy, which resolves the name.
 func (r *reach) allowsName(hostPort string) bool {
 	host, _ := splitPort(hostPort)
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil && !isPublic(addr.Unmap().WithZone("")) {
+		return r.has(hostPort)
+	}
 	return r.has(hostPort) || scopeOf(host) == anywhere
 }
 

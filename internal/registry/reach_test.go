@@ -66,6 +66,21 @@ func TestReachAllows(t *testing.T) {
 	}
 }
 
+// A proxy resolves names itself, so an address must be public as it is written.
+func TestReachAllowsName(t *testing.T) {
+	r := newReach(Config{}, Access{Confined: true, Only: []string{"10.1.2.3:5000"}})
+	for host, want := range map[string]bool{
+		"example.com": true, "203.0.113.7": true, "[2606:4700::1111]:443": true, "10.1.2.3:5000": true,
+		"10.1.2.3": false, "localhost": false, "127.0.0.1:80": false, "0.0.0.1": false, "100.100.100.200": false, "169.254.169.254": false,
+		"[::ffff:169.254.169.254]": false, "[::ffff:10.0.0.1]:80": false, "[fd00:ec2::254]": false, "[fe80::1]": false,
+		"[64:ff9b::a9fe:a9fe]": false, "[::a9fe:a9fe]:443": false,
+	} {
+		if got := r.allowsName(host); got != want {
+			t.Errorf("%s: got %t, want %t", host, got, want)
+		}
+	}
+}
+
 // nameServer answers queries for addresses of IPv4 with address.
 func nameServer(t *testing.T, address func(name string) netip.Addr) *net.Resolver {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -74,7 +75,7 @@ func (s *bundles) open(w http.ResponseWriter, r *http.Request, c store.Catalog) 
 		}
 		defer release()
 		archive, err := blob.Archive()
-		return archive, tag, err
+		return archive, tag, bundleError(err)
 	}
 	archive, err := s.image(w, r, c, blob)
 	if err != nil {
@@ -111,20 +112,26 @@ func unprocessable(format string, args ...any) error {
 	return &statusError{code: http.StatusUnprocessableEntity, text: fmt.Sprintf(format, args...)}
 }
 
-// image returns the content of a bundle image. HEAD pulls none.
-func (s *bundles) image(w http.ResponseWriter, r *http.Request, c store.Catalog, blob bundle.Blob) (*bundle.Archive, error) {
+// request returns the request for a bundle image, and the name of the user who may send it.
+func (s *bundles) request(w http.ResponseWriter, r *http.Request, c store.Catalog, blob bundle.Blob) (bundle.Request, string, error) {
+	request := bundle.Request{Catalog: c.Name, Owner: c.Owner, Package: blob.Package, Image: blob.Image}
 	switch {
 	case blob.Image == "":
-		return nil, notFound("bundle %q has neither an image nor objects in the catalog", r.PathValue("bundle"))
+		return request, "", notFound("bundle %q has neither an image nor objects in the catalog", blob.Name)
 	case s.images == nil:
-		return nil, &statusError{code: http.StatusForbidden, text: "the content of this bundle is in an image, and catalogd pulls no bundle " +
-			"images; an admin can enable that with --bundle-content"}
+		return request, "", &statusError{code: http.StatusForbidden, text: "the content of this bundle is in an image, and catalogd pulls no " +
+			"bundle images; an admin can enable that with --bundle-content"}
 	}
 	user, err := s.gate.allowBundles(w, r, c.Name)
+	return request, user, err
+}
+
+// image returns the content of a bundle image. HEAD pulls none.
+func (s *bundles) image(w http.ResponseWriter, r *http.Request, c store.Catalog, blob bundle.Blob) (*bundle.Archive, error) {
+	request, user, err := s.request(w, r, c, blob)
 	if err != nil {
 		return nil, err
 	}
-	request := bundle.Request{Catalog: c.Name, Owner: c.Owner, Package: blob.Package, Image: blob.Image}
 	if r.Method == http.MethodHead {
 		archive, err := s.images.Cached(request)
 		return archive, bundleError(err)
@@ -155,6 +162,9 @@ func bundleError(err error) error {
 // sendIndex sends the index of the files.
 func (s *bundles) sendIndex(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
 	w.Header().Set("Content-Type", typeJSON)
+	if archive.Content.Image != "" && !archive.Content.Pinned {
+		tag += "-tag" // the same image by its digest has another index
+	}
 	return s.sendContent(w, r, time.Time{}, tag, archive.JSON())
 }
 
@@ -205,13 +215,9 @@ func (s *bundles) sendObjects(w http.ResponseWriter, r *http.Request, archive *b
 func (s *bundles) sendPermissions(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
 	w.Header().Set("Content-Type", typeJSON)
 	return s.sendMade(w, r, archive, tag+"-"+permissionsVersion, func() ([]byte, error) {
-		objects, err := archive.Objects("", "")
+		permissions, err := archive.Permissions()
 		if err != nil {
-			return nil, err
-		}
-		permissions, err := bundle.PermissionsOf(objects)
-		if err != nil {
-			return nil, unprocessable("%v", err)
+			return nil, bundleError(err)
 		}
 		body, err := json.Marshal(permissions)
 		return append(body, '\n'), err
@@ -227,7 +233,7 @@ func (s *bundles) sendMade(
 	w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string, build func() ([]byte, error),
 ) error {
 	if faults := archive.Content.Faults(); len(faults) > 0 {
-		w.Header().Set(FaultsHeader, strings.Join(faults, ", "))
+		w.Header().Set(FaultsHeader, faultsHeader(faults))
 	}
 	body, err := func() ([]byte, error) {
 		release, err := s.queries.Acquire()
@@ -246,6 +252,19 @@ func (s *bundles) sendMade(
 	}
 	defer release()
 	return s.sendContent(w, r, time.Time{}, tag, body)
+}
+
+// faultsHeader returns the names of some manifests, percent-encoded and separated by commas.
+func faultsHeader(names []string) string {
+	const most = 20
+	var out []string
+	for _, name := range names[:min(len(names), most)] {
+		out = append(out, (&url.URL{Path: name}).EscapedPath())
+	}
+	if len(names) > most {
+		out = append(out, "...")
+	}
+	return strings.Join(out, ", ")
 }
 
 // allowBundles returns the name of the user of a request if the user may read bundle images of a catalog.

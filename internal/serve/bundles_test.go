@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -177,5 +179,83 @@ func TestBundlesOff(t *testing.T) {
 		if rec.Code != want || (want != http.StatusOK && !strings.Contains(rec.Body.String(), "--bundle-content")) {
 			t.Errorf("%s: got status %d: %s", bundle, rec.Code, rec.Body)
 		}
+	}
+}
+
+// ask sends a GraphQL query for the content of a bundle, and returns the body of the response.
+func ask(t *testing.T, handler http.Handler, method, bundle, fields string) string {
+	t.Helper()
+	query := fmt.Sprintf("{ bundles(filter: {name: %q}) { nodes { content { %s } } } }", bundle, fields)
+	rec := httptest.NewRecorder()
+	handler.ServeHTTP(rec, httptest.NewRequest(method, "/catalogs/bundles/api/v1/graphql?query="+url.QueryEscape(query), nil))
+	if rec.Code != http.StatusOK {
+		t.Errorf("%s %s: got status %d: %s", method, query, rec.Code, rec.Body)
+	}
+	return strings.TrimSpace(rec.Body.String())
+}
+
+// GraphQL has the content of bundles. A query pulls the images that it lacks.
+func TestBundleQuery(t *testing.T) {
+	w := newBundleWorld(t)
+	var mayReadBundles bool
+	w.cfg.Access = &fakeAccess{user: "jane", decide: func(path string) auth.Decision {
+		return auth.Decision{Allowed: path != "/bundle-content/bundles" || mayReadBundles}
+	}}
+	handler := New(w.cfg)
+	for _, c := range []struct{ bundle, fields, want string }{
+		{"foo.v1", "digest pinned fromCatalog manifests(kind: \"ConfigMap\") permissions { clusterWideSecrets serviceAccounts { name grants { scope " +
+			"rules { apiGroups resources resourceNames risks } unknown } } }", `"content":{"digest":null,"pinned":false,"fromCatalog":true,` +
+			`"manifests":[],"permissions":{"clusterWideSecrets":true,"serviceAccounts":[{"name":"foo","grants":[{"scope":"Cluster","rules":[` +
+			`{"apiGroups":[""],"resources":["secrets"],"resourceNames":[],"risks":["secrets"]}],"unknown":false}]}]}}`},
+		{"foo.v2", "image", `"code":"FORBIDDEN"`},
+	} {
+		if got := ask(t, handler, http.MethodGet, c.bundle, c.fields); !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s\nwant %s", c.bundle, got, c.want)
+		}
+	}
+	mayReadBundles = true
+	ask(t, handler, http.MethodHead, "foo.v2", "image")
+	if got := w.take(); got != nil {
+		t.Errorf("HEAD, or a user without the right, causes %v", got)
+	}
+	for _, c := range []struct{ bundle, fields, want string }{
+		{"foo.v2", `image pinned labels { key } files { path bytes fault } one: files(paths: ["metadata/annotations.yaml"]) { text }
+			manifests permissions { faults risks }`, `"content":{"image":"registry.example/foo/bundle:v2","pinned":false,"labels":[` +
+			`{"key":"operators.operatorframework.io.bundle.mediatype.v1"},{"key":"operators.operatorframework.io.bundle.package.v1"}],` +
+			`"files":[{"path":"manifests/a.yaml","bytes":55,"fault":null},{"path":"manifests/broken.yaml","bytes":5,"fault":"yaml: line 1: did ` +
+			`not find expected node content"},{"path":"metadata/annotations.yaml","bytes":16,"fault":null}],"one":[{"text":"annotations: {}\n"}],` +
+			`"manifests":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}],` +
+			`"permissions":{"faults":["manifests/broken.yaml"],"risks":[]}}`},
+		{"foo.v3", "image", `"code":"FORBIDDEN"`},
+		{"foo.v4", "image", `"code":"INVALID_CONTENT"`},
+		{"foo.v5", "image", `"code":"BAD_GATEWAY"`},
+	} {
+		if got := ask(t, handler, http.MethodGet, c.bundle, c.fields); !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s\nwant %s", c.bundle, got, c.want)
+		}
+	}
+	w.take()
+	ask(t, handler, http.MethodGet, "foo.v2", "digest")
+	if got := w.take(); got != nil {
+		t.Errorf("a cached bundle causes %v", got)
+	}
+}
+
+// A query cannot open any number of images.
+func TestBundleQueryLimit(t *testing.T) {
+	w := newBundleWorld(t)
+	var blobs strings.Builder
+	blobs.WriteString(`{"schema": "olm.package", "name": "foo", "defaultChannel": "c0"}`)
+	for i := range maxImages + 1 {
+		fmt.Fprintf(&blobs, `{"schema": "olm.channel", "package": "foo", "name": "c%d", "entries": [{"name": "b%d"}]}`, i, i)
+		fmt.Fprintf(&blobs, `{"schema": "olm.bundle", "package": "foo", "name": "b%d", "image": "elsewhere.example/foo:%d", "properties": [
+			{"type": "olm.package", "value": {"packageName": "foo", "version": "1.0.%d"}}]}`, i, i, i)
+	}
+	commit(t, w.cfg.Catalogs, "bundles", "2", fstest.MapFS{"catalog.json": {Data: []byte(blobs.String())}})
+	rec := httptest.NewRecorder()
+	New(w.cfg).ServeHTTP(rec, httptest.NewRequest(http.MethodGet,
+		"/catalogs/bundles/api/v1/graphql?query="+url.QueryEscape("{ bundles(first: 100) { nodes { content { image } } } }"), nil))
+	if got := rec.Body.String(); !strings.Contains(got, "the query has the content of more than 20 bundle images: use a smaller first") {
+		t.Errorf("got %s", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/operator-catalogs/catalogd/internal/bundle"
 	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql"
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -24,6 +25,7 @@ type queries struct {
 	handler   *graphql.Handler
 	slots     limit.Slots
 	responses limit.Budget
+	bundles   *bundles
 }
 
 // ofAll answers a query about all catalogs.
@@ -42,14 +44,20 @@ func (s *queries) ofCatalog(w http.ResponseWriter, r *http.Request, c store.Cata
 // answer holds a slot neither while it reads the request body nor while it sends the response, so slow clients hold none. A
 // budget bounds the memory of the responses. Only responses to GET without errors can be cached.
 func (s *queries) answer(w http.ResponseWriter, r *http.Request, catalogs []store.Catalog) error {
-	if err := readBody(w, r); err != nil {
-		return err
-	}
-	catalogs, err := validated(catalogs)
+	body, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
-	reply, err := s.run(r, catalogs)
+	catalogs, err = validated(catalogs)
+	if err != nil {
+		return err
+	}
+	bundles := &contents{bundles: s.bundles, w: w, r: r, catalogs: catalogs, images: map[bundle.Request]*pulled{}}
+	defer bundles.close()
+	reply, err := s.run(r, body, catalogs, bundles)
+	for err == nil && bundles.fetch(r.Context()) {
+		reply, err = s.run(r, body, catalogs, bundles)
+	}
 	if err != nil {
 		return err
 	}
@@ -69,25 +77,24 @@ func (s *queries) answer(w http.ResponseWriter, r *http.Request, catalogs []stor
 	return s.sendReply(w, r, reply.Status, reply.Body)
 }
 
-func (s *queries) run(r *http.Request, catalogs []store.Catalog) (*graphql.Reply, error) {
+func (s *queries) run(r *http.Request, body []byte, catalogs []store.Catalog, bundles *contents) (*graphql.Reply, error) {
 	release, err := s.slots.Acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return s.handler.Answer(r, catalogs), nil
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return s.handler.Answer(r, catalogs, bundles.open), nil
 }
 
 // readBody reads the body of the request into memory.
-func readBody(w http.ResponseWriter, r *http.Request) error {
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if errors.As(err, new(*http.MaxBytesError)) {
-		return &statusError{code: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the request body exceeds the limit of %d bytes", maxBody)}
+		return nil, &statusError{code: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the request body exceeds the limit of %d bytes", maxBody)}
 	}
 	if err != nil {
-		return badRequest("the request body is incomplete")
+		return nil, badRequest("the request body is incomplete")
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.ContentLength = int64(len(body))
-	return nil
+	return body, nil
 }

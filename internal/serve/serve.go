@@ -183,13 +183,14 @@ func newParts(cfg Config, gate *gate) *parts {
 	handler := graphql.New(graphql.Config{
 		BaseURL: cfg.BaseURL, Priority: cfg.Priority, Limits: graphql.DefaultLimits(), Logger: cfg.Logger,
 	})
+	bundles := &bundles{sender: sender, images: cfg.Bundles, gate: gate, queries: cfg.Limits.Queries, memory: cfg.Limits.Responses}
 	return &parts{
-		lookup: lookup, sender: sender,
+		lookup: lookup, sender: sender, bundles: bundles,
 		catalogs:   &catalogs{lookup: lookup, sender: sender, polls: cfg.Polls},
 		selections: &selections{sender: sender, queries: cfg.Limits.Queries},
-		bundles:    &bundles{sender: sender, images: cfg.Bundles, gate: gate, queries: cfg.Limits.Queries, memory: cfg.Limits.Responses},
 		queries: &queries{
 			lookup: lookup, sender: sender, handler: handler, slots: cfg.Limits.Queries, responses: cfg.Limits.Responses,
+			bundles: bundles,
 		},
 		feeds: newFeeds(lookup, cfg.Limits.Feeds, cfg.Done),
 		searcher: &searcher{

@@ -93,6 +93,7 @@ func (c *Cache) Put(key string, most int64, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
+	room.Free = min(room.Free, most)
 	staged := c.volume.stageName()
 	if err := c.volume.writeFile(staged, func(w io.Writer) error { return write(&bounded{w, room}) }); err != nil {
 		return err

@@ -70,6 +70,12 @@ func TestCache(t *testing.T) {
 	if err := cacheFile("d", 1001)(s, nil); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a file over the limit: got error %v", err)
 	}
+	if err := s.Cache().Put("d", 100, func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 101))
+		return err
+	}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a file that is larger than announced: got error %v", err)
+	}
 	failed := errors.New("failed")
 	if err := s.Cache().Put("d", 100, func(w io.Writer) error {
 		_, _ = io.WriteString(w, "part")

@@ -268,8 +268,12 @@ func labels(ref name.Digest, img v1.Image, manifest *v1.Manifest) (map[string]st
 	if err != nil {
 		return nil, registry.Explain("reading the image configuration", ref, err)
 	}
-	config, err := v1.ParseConfigFile(bytes.NewReader(raw))
-	if err != nil {
+	var config struct { // a v1.ConfigFile takes a hundred times the size of some
+		Config struct {
+			Labels map[string]string `json:"Labels"`
+		} `json:"config"`
+	}
+	if err := json.Unmarshal(raw, &config); err != nil {
 		return nil, invalidf("reading the image configuration: %w", err)
 	}
 	return config.Config.Labels, nil

@@ -2,6 +2,7 @@ package pull
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -75,7 +76,7 @@ func (p *Puller) pull(ctx context.Context, key string, r bundle.Request) (digest
 
 // store unpacks an image and writes its archive.
 func (p *Puller) store(ctx context.Context, key string, r bundle.Request, digest name.Digest, at registry.Endpoint, root *os.Root) error {
-	content := bundle.Content{Image: r.Image, Digest: digest.DigestStr(), Pinned: isPinned(r.Image)}
+	content := bundle.Content{Image: r.Image, Digest: digest.DigestStr(), Pinned: bundle.IsPinned(r.Image)}
 	dirs := []string{"manifests", "metadata"}
 	_, err := unpack.Directories(ctx, digest, root, unpack.Options{Limits: p.config.Limits.ofUnpack(), Remote: at.Remote},
 		func(labels map[string]string) ([]string, error) {
@@ -96,7 +97,7 @@ func (p *Puller) store(ctx context.Context, key string, r bundle.Request, digest
 	if err != nil {
 		return err
 	}
-	if err := checkAnnotations(root, dirs[1], r.Package); err != nil {
+	if err := checkAnnotations(root, dirs, r.Package); err != nil {
 		return &unpack.InvalidImageError{Err: err}
 	}
 	most := min(2*p.config.Limits.Bytes+int64(p.config.Limits.Files+4)*1024, p.config.Cache.Usage().Limit)
@@ -117,31 +118,44 @@ func checkLabels(labels map[string]string, pkg string) error {
 	}
 	got, ok := labels[bundle.MediaTypeLabel]
 	switch {
+	case size > maxLabels:
+		return fmt.Errorf("the labels of the image have %d bytes, which exceeds the limit of %d", size, maxLabels)
 	case !ok:
 		return fmt.Errorf("the image is no bundle: it has no label %s", bundle.MediaTypeLabel)
 	case got != bundle.MediaType:
-		return fmt.Errorf("the label %s of the image is %q; supported is %s", bundle.MediaTypeLabel, got, bundle.MediaType)
-	case size > maxLabels:
-		return fmt.Errorf("the labels of the image have %d bytes, which exceeds the limit of %d", size, maxLabels)
+		return fmt.Errorf("the label %s of the image is %.100q; supported is %s", bundle.MediaTypeLabel, got, bundle.MediaType)
 	}
 	return checkPackage("the label "+bundle.PackageLabel+" of the image", labels[bundle.PackageLabel], pkg)
 }
 
 func checkPackage(what, got, want string) error {
 	if got != "" && got != want {
-		return fmt.Errorf("%s is %q, but the catalog has the bundle in package %q", what, got, want)
+		return fmt.Errorf("%s is %.300q, but the catalog has the bundle in package %q", what, got, want)
 	}
 	return nil
 }
 
-// checkAnnotations checks the package in annotations.yaml, which wins over the label. The file may have any name.
-func checkAnnotations(root *os.Root, dir, pkg string) error {
-	data, err := root.ReadFile(path.Join(strings.Trim(path.Clean("/"+dir), "/"), "annotations.yaml"))
-	if err != nil || len(data) > maxLabels {
+// checkAnnotations checks annotations.yaml, which wins over the labels. Only what the labels name was unpacked, so the manifests must
+// be the same by both.
+func checkAnnotations(root *os.Root, dirs []string, pkg string) error {
+	file, err := root.Open(path.Join(inRoot(dirs[1]), "annotations.yaml"))
+	if err != nil {
 		return nil // the labels count
 	}
-	return checkPackage("the annotation "+bundle.PackageLabel+" of annotations.yaml", bundle.Annotations(data)[bundle.PackageLabel], pkg)
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxLabels+1))
+	if err != nil || len(data) > maxLabels {
+		return errors.Join(fmt.Errorf("its annotations.yaml exceeds the limit of %d bytes", maxLabels), err)
+	}
+	annotations := bundle.Annotations(data)
+	if dir := annotations[bundle.ManifestsLabel]; dir != "" && inRoot(dir) != inRoot(dirs[0]) {
+		return fmt.Errorf("its manifests are in %.100q by annotations.yaml, but in %.100q by its labels", dir, dirs[0])
+	}
+	return checkPackage("the annotation "+bundle.PackageLabel+" of annotations.yaml", annotations[bundle.PackageLabel], pkg)
 }
+
+// inRoot returns the path of a directory without leading and trailing slashes; "" is the root.
+func inRoot(dir string) string { return strings.Trim(path.Clean("/"+dir), "/") }
 
 // filesIn returns all files, sorted by path. Those below manifests have objects.
 func filesIn(root *os.Root, manifests string) ([]bundle.Source, error) {
@@ -162,6 +176,6 @@ func filesIn(root *os.Root, manifests string) ([]bundle.Source, error) {
 
 // isBelow reports whether a path is in a directory.
 func isBelow(name, dir string) bool {
-	dir = strings.Trim(path.Clean("/"+dir), "/")
+	dir = inRoot(dir)
 	return dir == "" || strings.HasPrefix(name, dir+"/")
 }

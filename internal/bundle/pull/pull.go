@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	"golang.org/x/time/rate"
 	"k8s.io/utils/lru"
 
@@ -27,14 +26,16 @@ import (
 
 const (
 	maxPulls    = 4                // at a time
+	maxOfOne    = 2                // of one catalog, so that a slow registry does not hold up the others
+	maxWaiting  = 200              // pulls that wait for that
 	waitForPull = 20 * time.Second // then the client is asked to come back
-	pullTimeout = 10 * time.Minute
-	tagAge      = 5 * time.Minute // how long the digest of a tag is good
-	userBurst   = 10              // pulls that a user may cause at once; after that one a second
-	remembered  = 10_000          // references, refusals and users kept in memory
-	maxKnown    = 1_000           // indexes kept in memory
-	maxIndex    = 32 << 10        // bytes of the JSON of each; those of real bundles have 5 to 15 kB
-	maxLabels   = 64 << 10        // bytes
+	pullTimeout = 2 * time.Minute  // for some MiB
+	tagAge      = 5 * time.Minute  // how long the digest of a tag is good
+	userBurst   = 10               // pulls that a user may cause at once; after that one a second
+	remembered  = 10_000           // references, refusals and users kept in memory
+	maxKnown    = 1_000            // indexes kept in memory
+	maxIndex    = 32 << 10         // bytes of the JSON of each; those of real bundles have 5 to 15 kB
+	maxLabels   = 64 << 10         // bytes
 )
 
 // Config configures a Puller.
@@ -67,7 +68,8 @@ type Puller struct {
 	building sync.Mutex // one bundle at a time, as decoding takes memory
 
 	mu      sync.Mutex
-	flights map[string]*flight // by key of the request
+	flights map[string]*flight       // by key of the request
+	ofOne   map[string]chan struct{} // slots by catalog
 	flying  sync.WaitGroup
 
 	known    *lru.Cache // key -> *bundle.Index, of verified archives
@@ -90,7 +92,7 @@ func New(config Config) *Puller {
 	work, end := context.WithCancel(context.Background())
 	return &Puller{
 		config: config, metrics: newMetrics(), work: work, end: end, wait: waitForPull,
-		slots: make(chan struct{}, maxPulls), flights: map[string]*flight{},
+		slots: make(chan struct{}, maxPulls), flights: map[string]*flight{}, ofOne: map[string]chan struct{}{},
 		known: lru.New(maxKnown), checked: lru.New(remembered), refusals: lru.New(remembered), users: lru.New(remembered),
 	}
 }
@@ -195,16 +197,11 @@ func (p *Puller) Fetch(ctx context.Context, r bundle.Request, user string) (*bun
 
 // isCurrent reports whether the digest of a cached bundle need not be asked for.
 func (p *Puller) isCurrent(r bundle.Request) bool {
-	if isPinned(r.Image) {
+	if bundle.IsPinned(r.Image) {
 		return true
 	}
 	at, ok := p.checked.Get(keyOf(r))
 	return ok && p.config.Now().Sub(at.(time.Time)) < tagAge
-}
-
-func isPinned(image string) bool {
-	_, err := name.NewDigest(image)
-	return err == nil
 }
 
 // await starts a pull, or joins one, and waits for its end.
@@ -217,7 +214,7 @@ func (p *Puller) await(ctx context.Context, r bundle.Request, user string) error
 	p.mu.Lock()
 	running, ok := p.flights[key]
 	if !ok {
-		if !p.allows(user) {
+		if len(p.flights) >= maxPulls+maxWaiting || !p.allows(user) {
 			p.mu.Unlock()
 			return p.fail(bundle.Busy, nil, "too many bundle images were requested; retry later")
 		}
@@ -227,7 +224,11 @@ func (p *Puller) await(ctx context.Context, r bundle.Request, user string) error
 		}
 		running = &flight{done: make(chan struct{})}
 		p.flights[key] = running
-		p.flying.Go(func() { p.fly(key, r, running) })
+		if p.ofOne[r.Catalog] == nil {
+			p.ofOne[r.Catalog] = make(chan struct{}, maxOfOne)
+		}
+		ofOne := p.ofOne[r.Catalog]
+		p.flying.Go(func() { p.fly(key, r, running, ofOne) })
 	}
 	p.mu.Unlock()
 	wait := time.NewTimer(p.wait)
@@ -262,12 +263,14 @@ func (p *Puller) allows(user string) bool {
 }
 
 // fly pulls in the background.
-func (p *Puller) fly(key string, r bundle.Request, running *flight) {
-	p.slots <- struct{}{} // a pull ends within its timeout
+func (p *Puller) fly(key string, r bundle.Request, running *flight, ofOne chan struct{}) {
+	ofOne <- struct{}{} // a pull ends within its timeout
+	p.slots <- struct{}{}
 	ctx, cancel := context.WithTimeout(p.work, pullTimeout)
 	running.err = p.refresh(ctx, key, r)
 	cancel()
 	<-p.slots
+	<-ofOne
 	p.mu.Lock()
 	delete(p.flights, key)
 	p.mu.Unlock()
@@ -287,14 +290,14 @@ func (p *Puller) refresh(ctx context.Context, key string, r bundle.Request) erro
 	until := p.config.Now().Add(10 * time.Second)
 	if explained.Reason == bundle.Invalid {
 		until = p.config.Now().Add(tagAge)
-		if isPinned(r.Image) {
+		if bundle.IsPinned(r.Image) {
 			until = p.config.Now().Add(24 * time.Hour)
 		}
 	}
 	if explained.Reason == bundle.Invalid || explained.Reason == bundle.Forbidden || explained.Reason == bundle.Registry {
-		p.refusals.Add(key, &standing{explained, until})
+		p.refusals.Add(key, &standing{&bundle.Error{Reason: explained.Reason, Text: explained.Text}, until})
 	}
-	if !isPinned(r.Image) { // what is cached is good for a while
+	if !bundle.IsPinned(r.Image) { // what is cached is good for a while
 		p.checked.Add(key, p.config.Now().Add(time.Minute-tagAge))
 	}
 	return explained
@@ -302,7 +305,7 @@ func (p *Puller) refresh(ctx context.Context, key string, r bundle.Request) erro
 
 // explain classifies an error of a pull.
 func (p *Puller) explain(r bundle.Request, err error) *bundle.Error {
-	text := fmt.Sprintf("cannot read bundle image %s: %s", r.Image, limitFlags.Replace(err.Error()))
+	text := fmt.Sprintf("cannot read bundle image %s: %.1000s", r.Image, limitFlags.Replace(err.Error()))
 	known, isKnown := errors.AsType[*bundle.Error](err)
 	switch {
 	case isKnown:

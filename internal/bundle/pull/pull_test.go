@@ -66,7 +66,7 @@ func TestFetch(t *testing.T) {
 	if c := a.Content; c.Image != image || c.Digest != digest || !c.Pinned || c.Labels[bundle.PackageLabel] != "foo" {
 		t.Errorf("got image %q, digest %q, pinned %t, labels %v", c.Image, c.Digest, c.Pinned, c.Labels)
 	}
-	if faults := a.Content.Faults(); !slices.Equal(faults, []string{"manifests/broken.yaml"}) {
+	if faults := a.Content.Faults(); !slices.Equal(faults, []string{"manifests/README.md", "manifests/broken.yaml"}) {
 		t.Errorf("got faults in %v", faults)
 	}
 	for _, c := range []struct{ kind, name, want string }{
@@ -210,6 +210,17 @@ func TestFetchRefusals(t *testing.T) {
 			image(t, labels(), layer(t, map[string]string{"metadata/annotations.yaml": "annotations: {" + bundle.PackageLabel + ": bar}"})),
 			`annotations.yaml is "bar"`,
 		},
+		"another directory": {
+			image(t, labels(), layer(t, map[string]string{"metadata/annotations.yaml": "annotations: {" + bundle.ManifestsLabel + ": real/}"})),
+			`its manifests are in "real/" by annotations.yaml, but in "manifests/" by its labels`,
+		},
+		"aliases": {
+			image(t, labels(), layer(t, map[string]string{
+				"metadata/annotations.yaml": "annotations: {" + bundle.PackageLabel + ": bar, a: &a " + strings.Repeat("x", 60_000) + "}\nb: [*a, *a]",
+			})),
+			`annotations.yaml is "bar"`,
+		},
+		"a long label":      {image(t, with(bundle.MediaTypeLabel, strings.Repeat("\x01", 1<<20)), files), "the labels of the image have"},
 		"many labels":       {image(t, with("x", strings.Repeat("y", maxLabels)), files), "the labels of the image have"},
 		"no files":          {image(t, labels(), layer(t, map[string]string{"x": "y"})), "have no files"},
 		"a large file":      {image(t, labels(), gzipped(t, layer(t, map[string]string{"manifests/x": strings.Repeat("x", 4<<20+1)}))), "--max-bundle-file-bytes"},
@@ -357,4 +368,26 @@ func TestFetchPending(t *testing.T) {
 	close(stall)
 	w.wait = waitForPull
 	w.get(image)
+}
+
+// Stalled pulls of one catalog do not hold up another.
+func TestFetchOfOtherCatalogs(t *testing.T) {
+	w := newWorld(t)
+	_, slow := w.push("v1", image(t, labels(), layer(t, foo())))
+	stall := make(chan struct{})
+	w.set(func() { w.stall = stall })
+	w.wait = time.Millisecond
+	for i := range maxPulls {
+		r := of(slow)
+		r.Package = fmt.Sprintf("p%d", i)
+		wantReason(t, w, r, bundle.Pending, "is being pulled")
+	}
+	w.set(func() { w.stall = nil })
+	w.wait = waitForPull
+	r := of(slow)
+	r.Catalog = "other"
+	a, err := w.Fetch(t.Context(), r, "jane")
+	must.Succeed(t, err)
+	must.Succeed(t, a.Close())
+	close(stall)
 }

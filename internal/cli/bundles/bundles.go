@@ -121,7 +121,7 @@ func (f *found) objects(ctx context.Context, kind, name string, warn func(format
 	}
 	defer resp.Body.Close()
 	if faults := resp.Header.Get("Catalogd-Faults"); faults != "" {
-		warn("warning: %s of %s cannot be read as objects, or not to the end: kubectl catalog bundle get %s@%s has the files", faults, f.Name,
+		warn("%s of %s cannot be read as objects, or not to the end: kubectl catalog bundle get %s@%s has the files", faults, f.Name,
 			f.Package, f.Version)
 	}
 	decoder := json.NewDecoder(resp.Body)

@@ -2,7 +2,6 @@ package bundles
 
 import (
 	"archive/tar"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -95,9 +96,15 @@ are not overwritten. With --directory -, a tar is written to standard output ins
 		if err != nil {
 			return err
 		}
-		n, err := f.write(cmd.Context(), s, cmp.Or(directory, f.Name))
+		if directory == "" {
+			if path.Base(f.Name) != f.Name || strings.HasPrefix(f.Name, ".") || strings.HasPrefix(f.Name, "-") || !filepath.IsLocal(f.Name) {
+				return exit.Usagef("the name of the bundle, %q, is no name for a directory: specify one with --directory", f.Name)
+			}
+			directory = f.Name
+		}
+		n, err := f.write(cmd.Context(), s, directory)
 		if err == nil && directory != "-" {
-			_, err = fmt.Fprintf(s.Stdout, "%s written to %s\n", output.Counted(n, "file", "files"), cmp.Or(directory, f.Name))
+			_, err = fmt.Fprintf(s.Stdout, "%s written to %s\n", output.Counted(n, "file", "files"), output.Line(directory))
 		}
 		return err
 	}

@@ -60,7 +60,7 @@ func (d details) print(to *output.Terminal, name string) error {
 	image := d.Content.Image
 	switch {
 	case d.Content.FromCatalog:
-		image += " (not pulled: the catalog has the manifests)"
+		image += " (not pulled: the manifests are those in the catalog)"
 	case !d.Content.Pinned:
 		image += " (a tag: now " + d.Content.Digest + ")"
 	}
@@ -76,15 +76,15 @@ func (d details) print(to *output.Terminal, name string) error {
 		webhooks = append(webhooks, w.Name+" ("+w.Type+")")
 	}
 	return to.Fields(0, [][2]string{
-		{"Bundle", name},
-		{"Package", d.Package + " in catalog " + d.Catalog},
-		{"Version", d.Version},
-		{"Image", image},
+		{"Bundle", output.Line(name)},
+		{"Package", output.Line(d.Package + " in catalog " + d.Catalog)},
+		{"Version", output.Line(d.Version)},
+		{"Image", output.Line(image)},
 		{"Files", fmt.Sprintf("%d (%s)", len(d.Content.Files), output.Bytes(bytes))},
-		{"Cannot be read", strings.Join(d.Content.Faults(), ", ")},
-		{"Objects", strings.Join(objects, ", ")},
-		{"CRDs", strings.Join(crds, ", ")},
-		{"Webhooks", strings.Join(webhooks, ", ")},
+		{"Cannot be read", output.Line(strings.Join(d.Content.Faults(), ", "))},
+		{"Objects", output.Line(strings.Join(objects, ", "))},
+		{"CRDs", output.Line(strings.Join(crds, ", "))},
+		{"Webhooks", output.Line(strings.Join(webhooks, ", "))},
 		{"Asks for cluster-wide secrets", secrets},
 		{"Risks of its permissions", risks},
 	}...)
@@ -113,6 +113,13 @@ an OperatorGroup selects, which may be all.`,
 		if err := f.read(cmd.Context(), "permissions", &p); err != nil {
 			return err
 		}
+		if len(p.Faults) > 0 {
+			s.Stderr.Warnf("%s of %s cannot be read, or not to the end, and may ask for more; kubectl catalog bundle get %s@%s has the files",
+				strings.Join(p.Faults, ", "), f.Name, f.Package, f.Version)
+		}
+		if p.FromCatalog {
+			s.Stderr.Warnf("these permissions are those in the catalog; they are not compared with the bundle image, which OLM installs")
+		}
 		if format.IsTable() {
 			rows, err := ruleRows(p)
 			if err != nil {
@@ -137,7 +144,11 @@ func ruleRows(p bundle.Permissions) (rows []output.Row, err error) {
 			name = "(none)"
 		}
 		for _, grant := range account.Grants {
-			for _, rule := range grant.Rules {
+			rules := grant.Rules
+			if grant.Unknown {
+				rules = append(rules, bundle.Rule{Risks: []string{bundle.RiskUnknown + ": " + grant.From}})
+			}
+			for _, rule := range rules {
 				resources := slices.Concat(rule.Resources, rule.NonResourceURLs)
 				for i, resource := range rule.Resources {
 					if len(rule.ResourceNames) > 0 {

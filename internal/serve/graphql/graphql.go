@@ -22,6 +22,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/operator-catalogs/catalogd/internal/bundle"
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql/graph"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
@@ -64,8 +65,11 @@ func New(cfg Config) *Handler {
 	return h
 }
 
+// Content opens the content of a bundle of a catalog. Its errors are an *graph.Error, or are only logged.
+type Content func(catalog string, of bundle.Blob) (*bundle.Archive, error)
+
 // Answer answers a request over the given catalogs. The caller limits the request body.
-func (h *Handler) Answer(r *http.Request, catalogs []store.Catalog) *Reply {
+func (h *Handler) Answer(r *http.Request, catalogs []store.Catalog, content Content) *Reply {
 	mediaType, bad := negotiate(r)
 	var params *gqlgen.RawParams
 	if bad == nil {
@@ -91,7 +95,9 @@ func (h *Handler) Answer(r *http.Request, catalogs []store.Catalog) *Reply {
 	logFirst := func(err error) {
 		failed.Do(func() { h.Logger.ErrorContext(ctx, "answering a GraphQL query", slog.Any("error", err)) })
 	}
-	response := h.execute(context.WithValue(ctx, logKey{}, logFirst), grow, params, catalogs)
+	response := h.execute(context.WithValue(ctx, logKey{}, logFirst), params, catalogs, graph.Options{
+		BaseURL: h.BaseURL, Priority: h.Priority, Limits: h.Limits.Limits, Cache: h.cache, Grow: grow, Content: content,
+	})
 	status := http.StatusOK
 	if mediaType == typeResponse && response.Data == nil { // a rejected query
 		status = http.StatusBadRequest
@@ -100,7 +106,7 @@ func (h *Handler) Answer(r *http.Request, catalogs []store.Catalog) *Reply {
 }
 
 func (h *Handler) execute(
-	ctx context.Context, grow func() error, params *gqlgen.RawParams, catalogs []store.Catalog,
+	ctx context.Context, params *gqlgen.RawParams, catalogs []store.Catalog, opts graph.Options,
 ) (response *gqlgen.Response) {
 	defer func() { // gqlgen recovers only in resolvers
 		if cause := recover(); cause != nil {
@@ -108,9 +114,7 @@ func (h *Handler) execute(
 			response = &gqlgen.Response{Errors: gqlerror.List{err}, Data: null}
 		}
 	}()
-	request := graph.NewRequest(graph.Options{
-		BaseURL: h.BaseURL, Priority: h.Priority, Limits: h.Limits.Limits, Cache: h.cache, Grow: grow,
-	}, catalogs)
+	request := graph.NewRequest(opts, catalogs)
 	defer context.AfterFunc(ctx, func() { request.Stop(&graph.Error{Code: graph.CodeLimit, Message: context.Cause(ctx).Error()}) })()
 	response = h.run(graph.WithRequest(gqlgen.StartOperationTrace(ctx), request), params)
 	if reason := request.Stopped(); reason != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/operator-catalogs/catalogd/internal/bundle"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -94,11 +95,14 @@ func startServer(tb testing.TB, cfg Config, st *store.Store) string {
 	return serveAll(tb, New(cfg), st.Catalogs)
 }
 
+// openObjects opens the objects of the catalog.
+func openObjects(_ string, of bundle.Blob) (*bundle.Archive, error) { return of.Archive() }
+
 func serveAll(tb testing.TB, h *Handler, catalogs func() []store.Catalog) string {
 	tb.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")
-		reply := h.Answer(r, catalogs())
+		reply := h.Answer(r, catalogs(), openObjects)
 		maps.Copy(w.Header(), reply.Header)
 		w.WriteHeader(reply.Status)
 		_, _ = w.Write(reply.Body)

@@ -21,6 +21,7 @@ import (
 	gqlparser "github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/operator-catalogs/catalogd/internal/bundle"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
@@ -81,6 +82,7 @@ type ComplexityRoot struct {
 	Bundle struct {
 		Catalog          func(childComplexity int) int
 		Channels         func(childComplexity int) int
+		Content          func(childComplexity int) int
 		CsvMetadata      func(childComplexity int) int
 		Deprecation      func(childComplexity int) int
 		Hash             func(childComplexity int) int
@@ -103,9 +105,36 @@ type ComplexityRoot struct {
 		TotalCount func(childComplexity int) int
 	}
 
+	BundleContent struct {
+		Digest      func(childComplexity int) int
+		Files       func(childComplexity int, paths []string) int
+		FromCatalog func(childComplexity int) int
+		Image       func(childComplexity int) int
+		Labels      func(childComplexity int) int
+		Manifests   func(childComplexity int, kind *string, name *string) int
+		Permissions func(childComplexity int) int
+		Pinned      func(childComplexity int) int
+	}
+
 	BundleEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	BundleFile struct {
+		Bytes   func(childComplexity int) int
+		Fault   func(childComplexity int) int
+		Objects func(childComplexity int) int
+		Path    func(childComplexity int) int
+		SHA256  func(childComplexity int) int
+		Text    func(childComplexity int) int
+	}
+
+	BundleObject struct {
+		APIVersion func(childComplexity int) int
+		Kind       func(childComplexity int) int
+		Name       func(childComplexity int) int
+		Namespace  func(childComplexity int) int
 	}
 
 	CRD struct {
@@ -228,6 +257,13 @@ type ComplexityRoot struct {
 		Version func(childComplexity int) int
 	}
 
+	Grant struct {
+		From    func(childComplexity int) int
+		Rules   func(childComplexity int) int
+		Scope   func(childComplexity int) int
+		Unknown func(childComplexity int) int
+	}
+
 	InstallMode struct {
 		Supported func(childComplexity int) int
 		Type      func(childComplexity int) int
@@ -294,6 +330,24 @@ type ComplexityRoot struct {
 		HasNextPage func(childComplexity int) int
 	}
 
+	Permissions struct {
+		ClusterWideSecrets func(childComplexity int) int
+		Faults             func(childComplexity int) int
+		FromCatalog        func(childComplexity int) int
+		Risks              func(childComplexity int) int
+		ServiceAccounts    func(childComplexity int) int
+		Webhooks           func(childComplexity int) int
+	}
+
+	PolicyRule struct {
+		APIGroups       func(childComplexity int) int
+		NonResourceURLs func(childComplexity int) int
+		ResourceNames   func(childComplexity int) int
+		Resources       func(childComplexity int) int
+		Risks           func(childComplexity int) int
+		Verbs           func(childComplexity int) int
+	}
+
 	Property struct {
 		Type  func(childComplexity int) int
 		Value func(childComplexity int) int
@@ -329,6 +383,11 @@ type ComplexityRoot struct {
 		Name  func(childComplexity int) int
 	}
 
+	ServiceAccount struct {
+		Grants func(childComplexity int) int
+		Name   func(childComplexity int) int
+	}
+
 	Upgrade struct {
 		From        func(childComplexity int) int
 		FromVersion func(childComplexity int) int
@@ -336,6 +395,13 @@ type ComplexityRoot struct {
 		Range       func(childComplexity int) int
 		To          func(childComplexity int) int
 		ToVersion   func(childComplexity int) int
+	}
+
+	Webhook struct {
+		AllNamespaces func(childComplexity int) int
+		Name          func(childComplexity int) int
+		Resources     func(childComplexity int) int
+		Type          func(childComplexity int) int
 	}
 }
 
@@ -506,6 +572,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Bundle.Channels(childComplexity), true
+	case "Bundle.content":
+		if e.ComplexityRoot.Bundle.Content == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bundle.Content(childComplexity), true
 	case "Bundle.csvMetadata":
 		if e.ComplexityRoot.Bundle.CsvMetadata == nil {
 			break
@@ -615,6 +687,65 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.BundleConnection.TotalCount(childComplexity), true
 
+	case "BundleContent.digest":
+		if e.ComplexityRoot.BundleContent.Digest == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleContent.Digest(childComplexity), true
+	case "BundleContent.files":
+		if e.ComplexityRoot.BundleContent.Files == nil {
+			break
+		}
+
+		args, err := ec.field_BundleContent_files_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.BundleContent.Files(childComplexity, args["paths"].([]string)), true
+	case "BundleContent.fromCatalog":
+		if e.ComplexityRoot.BundleContent.FromCatalog == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleContent.FromCatalog(childComplexity), true
+	case "BundleContent.image":
+		if e.ComplexityRoot.BundleContent.Image == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleContent.Image(childComplexity), true
+	case "BundleContent.labels":
+		if e.ComplexityRoot.BundleContent.Labels == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleContent.Labels(childComplexity), true
+	case "BundleContent.manifests":
+		if e.ComplexityRoot.BundleContent.Manifests == nil {
+			break
+		}
+
+		args, err := ec.field_BundleContent_manifests_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.BundleContent.Manifests(childComplexity, args["kind"].(*string), args["name"].(*string)), true
+	case "BundleContent.permissions":
+		if e.ComplexityRoot.BundleContent.Permissions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleContent.Permissions(childComplexity), true
+	case "BundleContent.pinned":
+		if e.ComplexityRoot.BundleContent.Pinned == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleContent.Pinned(childComplexity), true
+
 	case "BundleEdge.cursor":
 		if e.ComplexityRoot.BundleEdge.Cursor == nil {
 			break
@@ -627,6 +758,68 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BundleEdge.Node(childComplexity), true
+
+	case "BundleFile.bytes":
+		if e.ComplexityRoot.BundleFile.Bytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleFile.Bytes(childComplexity), true
+	case "BundleFile.fault":
+		if e.ComplexityRoot.BundleFile.Fault == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleFile.Fault(childComplexity), true
+	case "BundleFile.objects":
+		if e.ComplexityRoot.BundleFile.Objects == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleFile.Objects(childComplexity), true
+	case "BundleFile.path":
+		if e.ComplexityRoot.BundleFile.Path == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleFile.Path(childComplexity), true
+	case "BundleFile.sha256":
+		if e.ComplexityRoot.BundleFile.SHA256 == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleFile.SHA256(childComplexity), true
+	case "BundleFile.text":
+		if e.ComplexityRoot.BundleFile.Text == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleFile.Text(childComplexity), true
+
+	case "BundleObject.apiVersion":
+		if e.ComplexityRoot.BundleObject.APIVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleObject.APIVersion(childComplexity), true
+	case "BundleObject.kind":
+		if e.ComplexityRoot.BundleObject.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleObject.Kind(childComplexity), true
+	case "BundleObject.name":
+		if e.ComplexityRoot.BundleObject.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleObject.Name(childComplexity), true
+	case "BundleObject.namespace":
+		if e.ComplexityRoot.BundleObject.Namespace == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BundleObject.Namespace(childComplexity), true
 
 	case "CRD.description":
 		if e.ComplexityRoot.CRD.Description == nil {
@@ -1081,6 +1274,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.GVK.Version(childComplexity), true
 
+	case "Grant.from":
+		if e.ComplexityRoot.Grant.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Grant.From(childComplexity), true
+	case "Grant.rules":
+		if e.ComplexityRoot.Grant.Rules == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Grant.Rules(childComplexity), true
+	case "Grant.scope":
+		if e.ComplexityRoot.Grant.Scope == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Grant.Scope(childComplexity), true
+	case "Grant.unknown":
+		if e.ComplexityRoot.Grant.Unknown == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Grant.Unknown(childComplexity), true
+
 	case "InstallMode.supported":
 		if e.ComplexityRoot.InstallMode.Supported == nil {
 			break
@@ -1339,6 +1557,80 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PageInfo.HasNextPage(childComplexity), true
 
+	case "Permissions.clusterWideSecrets":
+		if e.ComplexityRoot.Permissions.ClusterWideSecrets == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Permissions.ClusterWideSecrets(childComplexity), true
+	case "Permissions.faults":
+		if e.ComplexityRoot.Permissions.Faults == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Permissions.Faults(childComplexity), true
+	case "Permissions.fromCatalog":
+		if e.ComplexityRoot.Permissions.FromCatalog == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Permissions.FromCatalog(childComplexity), true
+	case "Permissions.risks":
+		if e.ComplexityRoot.Permissions.Risks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Permissions.Risks(childComplexity), true
+	case "Permissions.serviceAccounts":
+		if e.ComplexityRoot.Permissions.ServiceAccounts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Permissions.ServiceAccounts(childComplexity), true
+	case "Permissions.webhooks":
+		if e.ComplexityRoot.Permissions.Webhooks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Permissions.Webhooks(childComplexity), true
+
+	case "PolicyRule.apiGroups":
+		if e.ComplexityRoot.PolicyRule.APIGroups == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicyRule.APIGroups(childComplexity), true
+	case "PolicyRule.nonResourceURLs":
+		if e.ComplexityRoot.PolicyRule.NonResourceURLs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicyRule.NonResourceURLs(childComplexity), true
+	case "PolicyRule.resourceNames":
+		if e.ComplexityRoot.PolicyRule.ResourceNames == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicyRule.ResourceNames(childComplexity), true
+	case "PolicyRule.resources":
+		if e.ComplexityRoot.PolicyRule.Resources == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicyRule.Resources(childComplexity), true
+	case "PolicyRule.risks":
+		if e.ComplexityRoot.PolicyRule.Risks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicyRule.Risks(childComplexity), true
+	case "PolicyRule.verbs":
+		if e.ComplexityRoot.PolicyRule.Verbs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicyRule.Verbs(childComplexity), true
+
 	case "Property.type":
 		if e.ComplexityRoot.Property.Type == nil {
 			break
@@ -1483,6 +1775,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SchemaCount.Name(childComplexity), true
 
+	case "ServiceAccount.grants":
+		if e.ComplexityRoot.ServiceAccount.Grants == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceAccount.Grants(childComplexity), true
+	case "ServiceAccount.name":
+		if e.ComplexityRoot.ServiceAccount.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceAccount.Name(childComplexity), true
+
 	case "Upgrade.from":
 		if e.ComplexityRoot.Upgrade.From == nil {
 			break
@@ -1519,6 +1824,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Upgrade.ToVersion(childComplexity), true
+
+	case "Webhook.allNamespaces":
+		if e.ComplexityRoot.Webhook.AllNamespaces == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Webhook.AllNamespaces(childComplexity), true
+	case "Webhook.name":
+		if e.ComplexityRoot.Webhook.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Webhook.Name(childComplexity), true
+	case "Webhook.resources":
+		if e.ComplexityRoot.Webhook.Resources == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Webhook.Resources(childComplexity), true
+	case "Webhook.type":
+		if e.ComplexityRoot.Webhook.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Webhook.Type(childComplexity), true
 
 	}
 	return 0, false
@@ -1715,6 +2045,8 @@ func (ec *executionContext) childFields_Bundle(ctx context.Context, field graphq
 		return ec.fieldContext_Bundle_csvMetadata(ctx, field)
 	case "relatedImages":
 		return ec.fieldContext_Bundle_relatedImages(ctx, field)
+	case "content":
+		return ec.fieldContext_Bundle_content(ctx, field)
 	case "size":
 		return ec.fieldContext_Bundle_size(ctx, field)
 	}
@@ -1735,6 +2067,28 @@ func (ec *executionContext) childFields_BundleConnection(ctx context.Context, fi
 	return nil, fmt.Errorf("no field named %q was found under type BundleConnection", field.Name)
 }
 
+func (ec *executionContext) childFields_BundleContent(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "image":
+		return ec.fieldContext_BundleContent_image(ctx, field)
+	case "digest":
+		return ec.fieldContext_BundleContent_digest(ctx, field)
+	case "pinned":
+		return ec.fieldContext_BundleContent_pinned(ctx, field)
+	case "fromCatalog":
+		return ec.fieldContext_BundleContent_fromCatalog(ctx, field)
+	case "labels":
+		return ec.fieldContext_BundleContent_labels(ctx, field)
+	case "files":
+		return ec.fieldContext_BundleContent_files(ctx, field)
+	case "manifests":
+		return ec.fieldContext_BundleContent_manifests(ctx, field)
+	case "permissions":
+		return ec.fieldContext_BundleContent_permissions(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BundleContent", field.Name)
+}
+
 func (ec *executionContext) childFields_BundleEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "cursor":
@@ -1743,6 +2097,38 @@ func (ec *executionContext) childFields_BundleEdge(ctx context.Context, field gr
 		return ec.fieldContext_BundleEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BundleEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_BundleFile(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "path":
+		return ec.fieldContext_BundleFile_path(ctx, field)
+	case "bytes":
+		return ec.fieldContext_BundleFile_bytes(ctx, field)
+	case "sha256":
+		return ec.fieldContext_BundleFile_sha256(ctx, field)
+	case "objects":
+		return ec.fieldContext_BundleFile_objects(ctx, field)
+	case "fault":
+		return ec.fieldContext_BundleFile_fault(ctx, field)
+	case "text":
+		return ec.fieldContext_BundleFile_text(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BundleFile", field.Name)
+}
+
+func (ec *executionContext) childFields_BundleObject(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "apiVersion":
+		return ec.fieldContext_BundleObject_apiVersion(ctx, field)
+	case "kind":
+		return ec.fieldContext_BundleObject_kind(ctx, field)
+	case "name":
+		return ec.fieldContext_BundleObject_name(ctx, field)
+	case "namespace":
+		return ec.fieldContext_BundleObject_namespace(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BundleObject", field.Name)
 }
 
 func (ec *executionContext) childFields_CRD(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -1985,6 +2371,20 @@ func (ec *executionContext) childFields_GVK(ctx context.Context, field graphql.C
 	return nil, fmt.Errorf("no field named %q was found under type GVK", field.Name)
 }
 
+func (ec *executionContext) childFields_Grant(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "from":
+		return ec.fieldContext_Grant_from(ctx, field)
+	case "scope":
+		return ec.fieldContext_Grant_scope(ctx, field)
+	case "rules":
+		return ec.fieldContext_Grant_rules(ctx, field)
+	case "unknown":
+		return ec.fieldContext_Grant_unknown(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Grant", field.Name)
+}
+
 func (ec *executionContext) childFields_InstallMode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "type":
@@ -2117,6 +2517,42 @@ func (ec *executionContext) childFields_PageInfo(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type PageInfo", field.Name)
 }
 
+func (ec *executionContext) childFields_Permissions(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "serviceAccounts":
+		return ec.fieldContext_Permissions_serviceAccounts(ctx, field)
+	case "webhooks":
+		return ec.fieldContext_Permissions_webhooks(ctx, field)
+	case "clusterWideSecrets":
+		return ec.fieldContext_Permissions_clusterWideSecrets(ctx, field)
+	case "risks":
+		return ec.fieldContext_Permissions_risks(ctx, field)
+	case "fromCatalog":
+		return ec.fieldContext_Permissions_fromCatalog(ctx, field)
+	case "faults":
+		return ec.fieldContext_Permissions_faults(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Permissions", field.Name)
+}
+
+func (ec *executionContext) childFields_PolicyRule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "verbs":
+		return ec.fieldContext_PolicyRule_verbs(ctx, field)
+	case "apiGroups":
+		return ec.fieldContext_PolicyRule_apiGroups(ctx, field)
+	case "resources":
+		return ec.fieldContext_PolicyRule_resources(ctx, field)
+	case "resourceNames":
+		return ec.fieldContext_PolicyRule_resourceNames(ctx, field)
+	case "nonResourceURLs":
+		return ec.fieldContext_PolicyRule_nonResourceURLs(ctx, field)
+	case "risks":
+		return ec.fieldContext_PolicyRule_risks(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PolicyRule", field.Name)
+}
+
 func (ec *executionContext) childFields_Property(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "type":
@@ -2167,6 +2603,16 @@ func (ec *executionContext) childFields_SchemaCount(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type SchemaCount", field.Name)
 }
 
+func (ec *executionContext) childFields_ServiceAccount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_ServiceAccount_name(ctx, field)
+	case "grants":
+		return ec.fieldContext_ServiceAccount_grants(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ServiceAccount", field.Name)
+}
+
 func (ec *executionContext) childFields_Upgrade(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "from":
@@ -2183,6 +2629,20 @@ func (ec *executionContext) childFields_Upgrade(ctx context.Context, field graph
 		return ec.fieldContext_Upgrade_range(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Upgrade", field.Name)
+}
+
+func (ec *executionContext) childFields_Webhook(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_Webhook_name(ctx, field)
+	case "type":
+		return ec.fieldContext_Webhook_type(ctx, field)
+	case "resources":
+		return ec.fieldContext_Webhook_resources(ctx, field)
+	case "allNamespaces":
+		return ec.fieldContext_Webhook_allNamespaces(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Webhook", field.Name)
 }
 
 func (ec *executionContext) childFields___Directive(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2300,6 +2760,42 @@ func (ec *executionContext) childFields___Type(ctx context.Context, field graphq
 // endregion ************************** generated!.gotpl **************************
 
 // region    ***************************** args.gotpl *****************************
+
+func (ec *executionContext) field_BundleContent_files_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "paths",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paths"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_BundleContent_manifests_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "kind",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["kind"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "name",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["name"] = arg1
+	return args, nil
+}
 
 func (ec *executionContext) field_Bundle_properties_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
@@ -3653,6 +4149,38 @@ func (ec *executionContext) fieldContext_Bundle_relatedImages(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _Bundle_content(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bundle_content(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Content()
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *BundleContent) graphql.Marshaler {
+			return ec.marshalNBundleContent2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleContent(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bundle_content(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Bundle",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BundleContent(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Bundle_size(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3795,6 +4323,250 @@ func (ec *executionContext) fieldContext_BundleConnection_totalCount(_ context.C
 	return graphql.NewScalarFieldContext("BundleConnection", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _BundleContent_image(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleContent_image(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Image, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleContent_image(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleContent", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BundleContent_digest(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleContent_digest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Digest(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BundleContent_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleContent", field, true, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BundleContent_pinned(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleContent_pinned(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Pinned, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleContent_pinned(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleContent", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _BundleContent_fromCatalog(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleContent_fromCatalog(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FromCatalog, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleContent_fromCatalog(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleContent", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _BundleContent_labels(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleContent_labels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Labels(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*KeyValue) graphql.Marshaler {
+			return ec.marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValueᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleContent_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BundleContent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_KeyValue(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BundleContent_files(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleContent_files(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return obj.Files(fc.Args["paths"].([]string)), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*BundleFile) graphql.Marshaler {
+			return ec.marshalNBundleFile2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFileᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleContent_files(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BundleContent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BundleFile(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_BundleContent_files_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BundleContent_manifests(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleContent_manifests(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return obj.Manifests(fc.Args["kind"].(*string), fc.Args["name"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []JSON) graphql.Marshaler {
+			return ec.marshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleContent_manifests(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BundleContent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type JSON does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_BundleContent_manifests_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BundleContent_permissions(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleContent_permissions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Permissions()
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bundle.Permissions) graphql.Marshaler {
+			return ec.marshalNPermissions2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐPermissions(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleContent_permissions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BundleContent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Permissions(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _BundleEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3848,6 +4620,245 @@ func (ec *executionContext) fieldContext_BundleEdge_node(_ context.Context, fiel
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _BundleFile_path(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleFile_path(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Path, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleFile_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleFile", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BundleFile_bytes(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleFile_bytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleFile_bytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleFile", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _BundleFile_sha256(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleFile_sha256(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SHA256, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleFile_sha256(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleFile", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BundleFile_objects(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleFile_objects(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Objects, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []bundle.Object) graphql.Marshaler {
+			return ec.marshalNBundleObject2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObjectᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleFile_objects(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BundleFile",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BundleObject(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BundleFile_fault(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleFile_fault(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Fault(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BundleFile_fault(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleFile", field, true, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BundleFile_text(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleFile_text(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Text()
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BundleFile_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleFile", field, true, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BundleObject_apiVersion(ctx context.Context, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleObject_apiVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.APIVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleObject_apiVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleObject", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BundleObject_kind(ctx context.Context, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleObject_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleObject_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleObject", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BundleObject_name(ctx context.Context, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleObject_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleObject_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleObject", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BundleObject_namespace(ctx context.Context, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BundleObject_namespace(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Namespace, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BundleObject_namespace(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BundleObject", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _CRD_name(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.CRDDescription) (ret graphql.Marshaler) {
@@ -5815,6 +6826,107 @@ func (ec *executionContext) fieldContext_GVK_kind(_ context.Context, field graph
 	return graphql.NewScalarFieldContext("GVK", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Grant_from(ctx context.Context, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Grant_scope(ctx context.Context, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_scope(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Scope, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bundle.Scope) graphql.Marshaler {
+			return ec.marshalNString2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐScope(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_scope(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Grant_rules(ctx context.Context, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_rules(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Rules, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []bundle.Rule) graphql.Marshaler {
+			return ec.marshalNPolicyRule2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRuleᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_rules(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Grant",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PolicyRule(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Grant_unknown(ctx context.Context, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_unknown(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unknown, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_unknown(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _InstallMode_type(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.InstallMode) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6865,6 +7977,300 @@ func (ec *executionContext) fieldContext_PageInfo_endCursor(_ context.Context, f
 	return graphql.NewScalarFieldContext("PageInfo", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Permissions_serviceAccounts(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Permissions_serviceAccounts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ServiceAccounts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []bundle.ServiceAccount) graphql.Marshaler {
+			return ec.marshalNServiceAccount2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Permissions_serviceAccounts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Permissions",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ServiceAccount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Permissions_webhooks(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Permissions_webhooks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Webhooks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []bundle.Webhook) graphql.Marshaler {
+			return ec.marshalNWebhook2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhookᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Permissions_webhooks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Permissions",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Webhook(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Permissions_clusterWideSecrets(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Permissions_clusterWideSecrets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClusterWideSecrets, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Permissions_clusterWideSecrets(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Permissions", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Permissions_risks(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Permissions_risks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Risks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Permissions_risks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Permissions", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Permissions_fromCatalog(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Permissions_fromCatalog(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FromCatalog, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Permissions_fromCatalog(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Permissions", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Permissions_faults(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Permissions_faults(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Faults, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Permissions_faults(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Permissions", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PolicyRule_verbs(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicyRule_verbs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Verbs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PolicyRule_verbs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PolicyRule_apiGroups(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicyRule_apiGroups(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.APIGroups, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PolicyRule_apiGroups(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PolicyRule_resources(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicyRule_resources(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Resources, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PolicyRule_resources(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PolicyRule_resourceNames(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicyRule_resourceNames(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ResourceNames, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PolicyRule_resourceNames(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PolicyRule_nonResourceURLs(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicyRule_nonResourceURLs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NonResourceURLs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PolicyRule_nonResourceURLs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PolicyRule_risks(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicyRule_risks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Risks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PolicyRule_risks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Property_type(ctx context.Context, field graphql.CollectedField, obj *Property) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7479,6 +8885,61 @@ func (ec *executionContext) fieldContext_SchemaCount_blobs(_ context.Context, fi
 	return graphql.NewScalarFieldContext("SchemaCount", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _ServiceAccount_name(ctx context.Context, field graphql.CollectedField, obj *bundle.ServiceAccount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceAccount_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceAccount_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceAccount", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ServiceAccount_grants(ctx context.Context, field graphql.CollectedField, obj *bundle.ServiceAccount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceAccount_grants(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Grants, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []bundle.Grant) graphql.Marshaler {
+			return ec.marshalNGrant2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrantᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceAccount_grants(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ServiceAccount",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Grant(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Upgrade_from(ctx context.Context, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7615,6 +9076,98 @@ func (ec *executionContext) _Upgrade_range(ctx context.Context, field graphql.Co
 }
 func (ec *executionContext) fieldContext_Upgrade_range(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Upgrade", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_name(ctx context.Context, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_type(ctx context.Context, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_resources(ctx context.Context, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_resources(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Resources, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_resources(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Webhook_allNamespaces(ctx context.Context, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Webhook_allNamespaces(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AllNamespaces, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Webhook_allNamespaces(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) ___Directive_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
@@ -9345,6 +10898,11 @@ func (ec *executionContext) _Bundle(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "content":
+			out.Values[i] = ec._Bundle_content(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "size":
 			out.Values[i] = ec._Bundle_size(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -9427,6 +10985,77 @@ func (ec *executionContext) _BundleConnection(ctx context.Context, sel ast.Selec
 	return out
 }
 
+var bundleContentImplementors = []string{"BundleContent"}
+
+func (ec *executionContext) _BundleContent(ctx context.Context, sel ast.SelectionSet, obj *BundleContent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bundleContentImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BundleContent")
+		case "image":
+			out.Values[i] = ec._BundleContent_image(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "digest":
+			out.Values[i] = ec._BundleContent_digest(ctx, field, obj)
+		case "pinned":
+			out.Values[i] = ec._BundleContent_pinned(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "fromCatalog":
+			out.Values[i] = ec._BundleContent_fromCatalog(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "labels":
+			out.Values[i] = ec._BundleContent_labels(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "files":
+			out.Values[i] = ec._BundleContent_files(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "manifests":
+			out.Values[i] = ec._BundleContent_manifests(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "permissions":
+			out.Values[i] = ec._BundleContent_permissions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
 var bundleEdgeImplementors = []string{"BundleEdge"}
 
 func (ec *executionContext) _BundleEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*Bundle]) graphql.Marshaler {
@@ -9445,6 +11074,118 @@ func (ec *executionContext) _BundleEdge(ctx context.Context, sel ast.SelectionSe
 			}
 		case "node":
 			out.Values[i] = ec._BundleEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
+var bundleFileImplementors = []string{"BundleFile"}
+
+func (ec *executionContext) _BundleFile(ctx context.Context, sel ast.SelectionSet, obj *BundleFile) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bundleFileImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BundleFile")
+		case "path":
+			out.Values[i] = ec._BundleFile_path(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "bytes":
+			out.Values[i] = ec._BundleFile_bytes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sha256":
+			out.Values[i] = ec._BundleFile_sha256(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "objects":
+			out.Values[i] = ec._BundleFile_objects(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "fault":
+			out.Values[i] = ec._BundleFile_fault(ctx, field, obj)
+		case "text":
+			out.Values[i] = ec._BundleFile_text(ctx, field, obj)
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
+var bundleObjectImplementors = []string{"BundleObject"}
+
+func (ec *executionContext) _BundleObject(ctx context.Context, sel ast.SelectionSet, obj *bundle.Object) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bundleObjectImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BundleObject")
+		case "apiVersion":
+			out.Values[i] = ec._BundleObject_apiVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._BundleObject_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._BundleObject_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "namespace":
+			out.Values[i] = ec._BundleObject_namespace(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -10388,6 +12129,60 @@ func (ec *executionContext) _GVK(ctx context.Context, sel ast.SelectionSet, obj 
 	return out
 }
 
+var grantImplementors = []string{"Grant"}
+
+func (ec *executionContext) _Grant(ctx context.Context, sel ast.SelectionSet, obj *bundle.Grant) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, grantImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Grant")
+		case "from":
+			out.Values[i] = ec._Grant_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "scope":
+			out.Values[i] = ec._Grant_scope(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "rules":
+			out.Values[i] = ec._Grant_rules(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "unknown":
+			out.Values[i] = ec._Grant_unknown(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
 var installModeImplementors = []string{"InstallMode"}
 
 func (ec *executionContext) _InstallMode(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.InstallMode) graphql.Marshaler {
@@ -10908,6 +12703,134 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var permissionsImplementors = []string{"Permissions"}
+
+func (ec *executionContext) _Permissions(ctx context.Context, sel ast.SelectionSet, obj *bundle.Permissions) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, permissionsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Permissions")
+		case "serviceAccounts":
+			out.Values[i] = ec._Permissions_serviceAccounts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "webhooks":
+			out.Values[i] = ec._Permissions_webhooks(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clusterWideSecrets":
+			out.Values[i] = ec._Permissions_clusterWideSecrets(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "risks":
+			out.Values[i] = ec._Permissions_risks(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "fromCatalog":
+			out.Values[i] = ec._Permissions_fromCatalog(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "faults":
+			out.Values[i] = ec._Permissions_faults(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
+var policyRuleImplementors = []string{"PolicyRule"}
+
+func (ec *executionContext) _PolicyRule(ctx context.Context, sel ast.SelectionSet, obj *bundle.Rule) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, policyRuleImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PolicyRule")
+		case "verbs":
+			out.Values[i] = ec._PolicyRule_verbs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "apiGroups":
+			out.Values[i] = ec._PolicyRule_apiGroups(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resources":
+			out.Values[i] = ec._PolicyRule_resources(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resourceNames":
+			out.Values[i] = ec._PolicyRule_resourceNames(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nonResourceURLs":
+			out.Values[i] = ec._PolicyRule_nonResourceURLs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "risks":
+			out.Values[i] = ec._PolicyRule_risks(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
 var propertyImplementors = []string{"Property"}
 
 func (ec *executionContext) _Property(ctx context.Context, sel ast.SelectionSet, obj *Property) graphql.Marshaler {
@@ -11329,6 +13252,50 @@ func (ec *executionContext) _SchemaCount(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var serviceAccountImplementors = []string{"ServiceAccount"}
+
+func (ec *executionContext) _ServiceAccount(ctx context.Context, sel ast.SelectionSet, obj *bundle.ServiceAccount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, serviceAccountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ServiceAccount")
+		case "name":
+			out.Values[i] = ec._ServiceAccount_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "grants":
+			out.Values[i] = ec._ServiceAccount_grants(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
 var upgradeImplementors = []string{"Upgrade"}
 
 func (ec *executionContext) _Upgrade(ctx context.Context, sel ast.SelectionSet, obj *Upgrade) graphql.Marshaler {
@@ -11364,6 +13331,60 @@ func (ec *executionContext) _Upgrade(ctx context.Context, sel ast.SelectionSet, 
 			}
 		case "range":
 			out.Values[i] = ec._Upgrade_range(ctx, field, obj)
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
+var webhookImplementors = []string{"Webhook"}
+
+func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, obj *bundle.Webhook) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, webhookImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Webhook")
+		case "name":
+			out.Values[i] = ec._Webhook_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "type":
+			out.Values[i] = ec._Webhook_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resources":
+			out.Values[i] = ec._Webhook_resources(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "allNamespaces":
+			out.Values[i] = ec._Webhook_allNamespaces(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -11868,6 +13889,16 @@ func (ec *executionContext) marshalNBundleConnection2ᚖgithubᚗcomᚋoperator�
 	return ec._BundleConnection(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNBundleContent2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleContent(ctx context.Context, sel ast.SelectionSet, v *BundleContent) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BundleContent(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNBundleEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*Edge[*Bundle]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -11892,6 +13923,52 @@ func (ec *executionContext) marshalNBundleEdge2ᚖgithubᚗcomᚋoperatorᚑcata
 		return graphql.Null
 	}
 	return ec._BundleEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNBundleFile2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFileᚄ(ctx context.Context, sel ast.SelectionSet, v []*BundleFile) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNBundleFile2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFile(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNBundleFile2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFile(ctx context.Context, sel ast.SelectionSet, v *BundleFile) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BundleFile(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNBundleObject2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObject(ctx context.Context, sel ast.SelectionSet, v bundle.Object) graphql.Marshaler {
+	return ec._BundleObject(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNBundleObject2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObjectᚄ(ctx context.Context, sel ast.SelectionSet, v []bundle.Object) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNBundleObject2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObject(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNCRD2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescription(ctx context.Context, sel ast.SelectionSet, v v1alpha1.CRDDescription) graphql.Marshaler {
@@ -12178,6 +14255,26 @@ func (ec *executionContext) marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋ
 	return ret
 }
 
+func (ec *executionContext) marshalNGrant2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrant(ctx context.Context, sel ast.SelectionSet, v bundle.Grant) graphql.Marshaler {
+	return ec._Grant(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNGrant2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrantᚄ(ctx context.Context, sel ast.SelectionSet, v []bundle.Grant) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNGrant2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrant(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNInstallMode2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallMode(ctx context.Context, sel ast.SelectionSet, v v1alpha1.InstallMode) graphql.Marshaler {
 	return ec._InstallMode(ctx, sel, &v)
 }
@@ -12264,6 +14361,36 @@ func (ec *executionContext) marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋca
 		return graphql.Null
 	}
 	return v
+}
+
+func (ec *executionContext) unmarshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx context.Context, v any) ([]JSON, error) {
+	var vSlice []any
+	vSlice = graphql.CoerceList(v)
+	var err error
+	res := make([]JSON, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx context.Context, sel ast.SelectionSet, v []JSON) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValueᚄ(ctx context.Context, sel ast.SelectionSet, v []*KeyValue) graphql.Marshaler {
@@ -12408,6 +14535,30 @@ func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalo
 	return ec._PageInfo(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNPermissions2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐPermissions(ctx context.Context, sel ast.SelectionSet, v bundle.Permissions) graphql.Marshaler {
+	return ec._Permissions(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPolicyRule2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRule(ctx context.Context, sel ast.SelectionSet, v bundle.Rule) graphql.Marshaler {
+	return ec._PolicyRule(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPolicyRule2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRuleᚄ(ctx context.Context, sel ast.SelectionSet, v []bundle.Rule) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPolicyRule2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRule(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNProperty2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPropertyᚄ(ctx context.Context, sel ast.SelectionSet, v []*Property) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -12502,6 +14653,43 @@ func (ec *executionContext) marshalNSchemaCount2ᚖgithubᚗcomᚋoperatorᚑcat
 		return graphql.Null
 	}
 	return ec._SchemaCount(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNServiceAccount2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccount(ctx context.Context, sel ast.SelectionSet, v bundle.ServiceAccount) graphql.Marshaler {
+	return ec._ServiceAccount(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNServiceAccount2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccountᚄ(ctx context.Context, sel ast.SelectionSet, v []bundle.ServiceAccount) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNServiceAccount2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccount(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNString2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐScope(ctx context.Context, v any) (bundle.Scope, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := bundle.Scope(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNString2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐScope(ctx context.Context, sel ast.SelectionSet, v bundle.Scope) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNString2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeType(ctx context.Context, v any) (v1alpha1.InstallModeType, error) {
@@ -12601,6 +14789,26 @@ func (ec *executionContext) unmarshalNUpgradeKind2githubᚗcomᚋoperatorᚑcata
 
 func (ec *executionContext) marshalNUpgradeKind2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeKind(ctx context.Context, sel ast.SelectionSet, v UpgradeKind) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNWebhook2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhook(ctx context.Context, sel ast.SelectionSet, v bundle.Webhook) graphql.Marshaler {
+	return ec._Webhook(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNWebhook2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhookᚄ(ctx context.Context, sel ast.SelectionSet, v []bundle.Webhook) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWebhook2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhook(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx context.Context, sel ast.SelectionSet, v introspection.Directive) graphql.Marshaler {

@@ -22,6 +22,7 @@ type blob struct {
 	decoded lazy[any]
 	head    lazy[string]       // of a channel
 	csv     lazy[*CSVMetadata] // of a bundle
+	opened  lazy[*BundleContent]
 }
 
 // lazy is sync.OnceValues without allocations. If the function panics, later calls return an error.

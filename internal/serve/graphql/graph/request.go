@@ -19,6 +19,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/operator-catalogs/catalogd/internal/bundle"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -29,6 +30,11 @@ const (
 	CodeLimit    = "LIMIT_EXCEEDED"        // a limit; the message has the remedy
 	CodeContent  = "INVALID_CONTENT"       // invalid content of the catalog
 	CodeInternal = "INTERNAL_SERVER_ERROR" // the log has the cause
+
+	CodeForbidden   = "FORBIDDEN"         // the content of a bundle image
+	CodeRegistry    = "BAD_GATEWAY"       // the registry of a bundle image failed
+	CodeBusy        = "TOO_MANY_REQUESTS" // a retry helps
+	CodeUnavailable = "UNAVAILABLE"       // a retry helps
 )
 
 // Error is an error for the client. Other errors are only logged.
@@ -49,6 +55,8 @@ type Options struct {
 	Priority func(catalog string) int32 // higher wins
 	Limits   Limits
 	Cache    *Cache // shared by requests
+	// Content opens the content of a bundle of a catalog. It is closed by who created the request. nil: there is none.
+	Content func(catalog string, of bundle.Blob) (*bundle.Archive, error)
 	// Grow requests more memory than Limits.Memory, once per request; it may block. nil: always granted.
 	Grow func() error
 }
