@@ -80,8 +80,7 @@ func installOLMv0(t *testing.T) {
 			})
 		})
 	}
-	_, err := shared.Kubectl(t.Context(), "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-	must.Succeed(t, err)
+	must.Succeed(t, shared.EstablishCRDs(t.Context()))
 }
 
 // newServiceProxy starts a SOCKS proxy (RFC 1928), in place of the cluster's DNS and Services: resolve returns the address for a

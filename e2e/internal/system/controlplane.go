@@ -79,9 +79,24 @@ func (p *ControlPlane) kubectl(ctx context.Context, commands ...[]string) error 
 
 // InstallOLMv1 installs the CRD of ClusterCatalogs and the permissions of the component cluster-catalogs.
 func (p *ControlPlane) InstallOLMv1(ctx context.Context, root string) error {
-	return p.kubectl(ctx, []string{"create", "-k", filepath.Join(root, "config", "crd", "olmv1")},
-		[]string{"apply", "-k", filepath.Join(root, "config", "components", "cluster-catalogs", "rbac")},
-		[]string{"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"})
+	err := p.kubectl(ctx, []string{"create", "-k", filepath.Join(root, "config", "crd", "olmv1")},
+		[]string{"apply", "-k", filepath.Join(root, "config", "components", "cluster-catalogs", "rbac")})
+	if err != nil {
+		return err
+	}
+	return p.EstablishCRDs(ctx)
+}
+
+// EstablishCRDs waits until all CRDs are established. kubectl wait fails for a CRD that has no conditions yet.
+func (p *ControlPlane) EstablishCRDs(ctx context.Context) (err error) {
+	late := wait.PollUntilContextTimeout(ctx, checkGap, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		err = p.kubectl(ctx, []string{"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"})
+		return err == nil, nil
+	})
+	if late == nil {
+		return nil
+	}
+	return errors.Join(late, err)
 }
 
 // DeleteCatalogs deletes every CatalogSource and ClusterCatalog. It returns an error if catalogd does not remove its
