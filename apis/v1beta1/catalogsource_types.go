@@ -107,7 +107,23 @@ type CatalogSourceSpec struct {
 	// olmv0 offers the catalog to OLM v0. catalogd must run with --olm-v0.
 	// +optional
 	OLMv0 *OLMv0 `json:"olmv0,omitempty"`
+
+	// prefetchBundles selects the bundle images that catalogd pulls before they are requested: "heads" are those at the
+	// heads of channels; "none", the default, are none. catalogd must run with --bundle-content.
+	// +optional
+	PrefetchBundles PrefetchBundles `json:"prefetchBundles,omitempty"`
 }
+
+// PrefetchBundles selects bundle images.
+// +kubebuilder:validation:Enum=heads;none
+type PrefetchBundles string
+
+const (
+	// PrefetchHeads selects the bundles at the heads of channels.
+	PrefetchHeads PrefetchBundles = "heads"
+	// PrefetchNone selects no bundles.
+	PrefetchNone PrefetchBundles = "none"
+)
 
 // Icon is an image, as OLM v0 and file-based catalogs have it.
 type Icon struct {
@@ -184,6 +200,10 @@ type CatalogSourceStatus struct {
 	// +optional
 	OLMv0 *OLMv0Status `json:"olmv0,omitempty"`
 
+	// prefetch describes the bundle images of spec.prefetchBundles in the cache of the replica that leads.
+	// +optional
+	Prefetch *PrefetchStatus `json:"prefetch,omitempty"`
+
 	// poll describes polls that found a new digest or were requested. GET /catalogs of the content service has the times
 	// of the last and the next poll.
 	// +optional
@@ -192,6 +212,22 @@ type CatalogSourceStatus struct {
 	// progress describes work on new content. It is present only while that work lasts, from its second second on.
 	// +optional
 	Progress *CatalogProgress `json:"progress,omitempty"`
+}
+
+// PrefetchStatus describes bundle images that are pulled before they are requested.
+type PrefetchStatus struct {
+	// bundles is the number of images that are to be cached.
+	Bundles int32 `json:"bundles"`
+
+	// cached is the number of images in the cache.
+	Cached int32 `json:"cached"`
+
+	// failed is the number of images that could not be pulled. They are tried again each hour.
+	Failed int32 `json:"failed"`
+
+	// message is why nothing, or not all, can be cached.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // ProgressPhase is a phase of the work on new content. Later versions may add phases.

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
+	"github.com/operator-catalogs/catalogd/internal/bundle/prefetch"
 	"github.com/operator-catalogs/catalogd/internal/bundle/pull"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/serve"
+	"github.com/operator-catalogs/catalogd/internal/source"
 )
 
 // bundleConfig has the values of the flags about bundle images.
@@ -69,7 +72,27 @@ func (c *cluster) addBundles(service *serve.Config, metrics prometheus.Registere
 	puller := pull.New(pull.Config{Cache: c.store.Cache(), Client: c.bundleClient, Limits: limits, Logger: c.logger})
 	metrics.MustRegister(puller)
 	service.Bundles = puller
-	return []job{puller.Run}
+	c.prefetcher = prefetch.New(prefetch.Config{
+		Store: c.store, Images: puller, Share: c.cfg.bundles.cacheBytes / 4 * 3, Logger: c.logger,
+		Wanted: func(catalog string) bool {
+			src, ok := c.source(catalog)
+			return ok && src.Prefetch
+		},
+		Notify: func(ctx context.Context, catalog string) {
+			if engine := c.engine.Load(); engine != nil {
+				ctx, stop := context.WithTimeout(ctx, 10*time.Second) // its manager may end
+				defer stop()
+				engine.Reconcile(ctx, catalog)
+			}
+		},
+	})
+	return []job{puller.Run, c.prefetcher.Run}
+}
+
+// prefetched returns how far the wanted bundles of a catalog are cached.
+func (c *cluster) prefetched(catalog string) (source.Prefetch, bool) {
+	r, ok := c.prefetcher.Report(catalog)
+	return source.Prefetch{Bundles: r.Bundles, Cached: r.Cached, Failed: r.Failed, Message: r.Failure}, ok
 }
 
 // bundleClient returns the client for the bundle images of a catalog: it has the credentials of the catalog, and reaches the

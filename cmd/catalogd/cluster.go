@@ -28,6 +28,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/bundle/prefetch"
 	"github.com/operator-catalogs/catalogd/internal/lease"
 	"github.com/operator-catalogs/catalogd/internal/olmv0"
 	"github.com/operator-catalogs/catalogd/internal/poll"
@@ -52,6 +53,8 @@ type cluster struct {
 	tracer     trace.Tracer // nil: no traces
 
 	registryAPI *olmv0.Server // nil: none
+
+	prefetcher *prefetch.Prefetcher // nil: no bundle images are pulled
 
 	lease *lease.Lease // nil: there is one replica
 
@@ -196,6 +199,9 @@ func (c *cluster) runManager(ctx context.Context) error {
 	}
 	if c.registryAPI != nil {
 		engine.Prepare = c.registryAPI.Prepare
+	}
+	if c.prefetcher != nil {
+		engine.Prefetched = c.prefetched
 	}
 	if c.lease != nil { // a nil *Lease is no nil Leadership
 		engine.Leadership = c.lease

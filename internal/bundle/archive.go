@@ -41,6 +41,7 @@ type Index struct {
 	Lines   int64   `json:"lines"`   // bytes of the objects before compression
 
 	files, objects int64 // sizes
+	size           int64 // of all
 	json           []byte
 }
 
@@ -124,7 +125,7 @@ func ReadIndex(archive io.ReaderAt, size int64) (*Index, error) {
 	if _, err := archive.ReadAt(footer, size-int64(footerSize)); err != nil || string(footer[footerSize-len(archiveMagic):]) != archiveMagic {
 		return nil, errors.Join(ErrDamaged, err)
 	}
-	x := &Index{files: int64(le.Uint64(footer)), objects: int64(le.Uint64(footer[8:]))}
+	x := &Index{files: int64(le.Uint64(footer)), objects: int64(le.Uint64(footer[8:])), size: size}
 	text := int64(le.Uint32(footer[16:]))
 	if x.files < 0 || x.objects < 0 || x.files+x.objects+text+int64(footerSize) != size {
 		return nil, ErrDamaged
@@ -163,6 +164,9 @@ func (a *Archive) Close() error {
 	}
 	return nil
 }
+
+// Size returns the size of the whole archive in bytes.
+func (a *Archive) Size() int64 { return a.size }
 
 // InMemory returns how many bytes of memory the archive holds, roughly: those of its index, and all if it is not a file.
 func (a *Archive) InMemory() int64 {

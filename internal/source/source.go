@@ -28,6 +28,7 @@ type Source struct {
 	State    State
 	Priority int32
 	Names    Names
+	Prefetch bool // cache the bundles at the heads of channels
 
 	Observed Status
 }
@@ -115,9 +116,16 @@ type Status struct {
 	URL        string   // of the catalog's content; empty while nothing is served
 	Content    *Content // nil while nothing is served
 	Changed    time.Time
-	Requested  string   // the last Schedule.Request that was handled
-	OLMv0      []string // the namespaces where the catalog is offered to OLM v0
+	Requested  string    // the last Schedule.Request that was handled
+	OLMv0      []string  // the namespaces where the catalog is offered to OLM v0
+	Prefetch   *Prefetch // nil: nothing is to be cached, or not known yet
 	Progress   *Progress
+}
+
+// Prefetch is how far the wanted bundles are cached.
+type Prefetch struct {
+	Bundles, Cached, Failed int
+	Message                 string
 }
 
 // SetCondition sets the condition of a type, which is about the generation of the status; nil removes it.

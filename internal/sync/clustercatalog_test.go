@@ -548,7 +548,8 @@ func TestContentStaysWithoutCRD(t *testing.T) {
 	w.create(ref, 1)
 	w.reconcile()
 	w.reconcile()
-	k := &keeper{Engine: w.Engine, controllers: []*controller{w.sources.controller}}
+	w.controllers = []*controller{w.sources.controller}
+	k := &keeper{w.Engine}
 	k.Config.Incomplete = true
 	must.Succeed(t, k.removeOrphans(t.Context()))
 	wantEqual(t, "content", (pkg{name: "foo"}).json(), w.served())

@@ -59,6 +59,7 @@ func (e *Engine) conclude(ctx context.Context, src source.Source, f findings) ou
 		Answered:  f.poll.answered,
 		Served:    e.numbersOf(served, ok),
 		Packages:  f.packages,
+		Prefetch:  e.prefetched(src),
 	}
 	if r.Fault != nil {
 		logf.FromContext(ctx).Error(r.Fault, "updating the catalog failed", "served", ok)
@@ -70,6 +71,22 @@ func (e *Engine) conclude(ctx context.Context, src source.Source, f findings) ou
 		status: &s, events: status.Events(src.Observed, s, r), next: next,
 		image: r.Image.Ref, fault: r.Fault, err: f.packages.Err,
 	}
+}
+
+// prefetched returns how far the wanted bundles are cached, or why they are not. It is nil if none are wanted.
+func (e *Engine) prefetched(src source.Source) *source.Prefetch {
+	switch {
+	case !src.Prefetch:
+		return nil
+	case e.Prefetched == nil:
+		return &source.Prefetch{
+			Message: "catalogd does not pull bundle images: run it with --bundle-content, or remove spec.prefetchBundles.",
+		}
+	}
+	if p, ok := e.Prefetched(src.Name); ok {
+		return &p
+	}
+	return src.Observed.Prefetch // until this process knows
 }
 
 // fault returns the fault of the last step that was attempted.

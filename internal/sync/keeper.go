@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -22,10 +21,7 @@ const (
 )
 
 // keeper maintains the store for the catalogs of all kinds.
-type keeper struct {
-	*Engine
-	controllers []*controller
-}
+type keeper struct{ *Engine }
 
 // run verifies the content of the store against its checksums, at start and daily, and deletes unneeded content, until ctx ends.
 func (k *keeper) run(ctx context.Context) error {
@@ -68,11 +64,7 @@ func (k *keeper) scrub(ctx context.Context) {
 		}
 	}
 	for _, name := range names {
-		for _, c := range k.controllers {
-			if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, c.kind.New()); err == nil {
-				c.reconcileAgain(ctx, name)
-			}
-		}
+		k.Reconcile(ctx, name)
 	}
 }
 

@@ -44,13 +44,13 @@ func (e *Engine) Register(mgr ctrl.Manager, kinds ...Kind) error {
 		return err
 	}
 	e.kinds = kinds
-	k := &keeper{Engine: e}
+	k := &keeper{e}
 	for _, kind := range kinds {
 		c := e.newController(kind)
 		if err := c.register(mgr); err != nil {
 			return err
 		}
-		k.controllers = append(k.controllers, c)
+		e.controllers = append(e.controllers, c)
 	}
 	return mgr.Add(manager.RunnableFunc(k.run))
 }

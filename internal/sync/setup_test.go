@@ -181,7 +181,8 @@ func TestRegisterWatchesAccess(t *testing.T) {
 }
 
 func (w *world) keeper() *keeper {
-	return &keeper{Engine: w.Engine, controllers: []*controller{w.controller}}
+	w.controllers = []*controller{w.controller}
+	return &keeper{w.Engine}
 }
 
 // runManager runs the controller until the test ends.

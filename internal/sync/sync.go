@@ -92,6 +92,9 @@ type Mirror interface {
 // done.
 type Prepare func(context.Context, *store.Snapshot) error
 
+// Prefetched returns how far the wanted bundles of a catalog are cached; false if that is not known yet.
+type Prefetched func(catalog string) (p source.Prefetch, ok bool)
+
 // Leadership reports which replica leads. A step that began may end after the leadership: the API client refuses its
 // writes.
 type Leadership interface {
@@ -113,16 +116,27 @@ type Engine struct {
 	Config     Config
 	Leadership Leadership // nil: there is one replica
 	Mirrors    []Mirror
-	Prepare    Prepare // nil: nothing is prepared
+	Prepare    Prepare    // nil: nothing is prepared
+	Prefetched Prefetched // nil: nothing is prefetched
 
-	kinds    []Kind
-	passes   stdsync.Map // a *stdsync.Mutex for each name: one pass at a time, whatever the kind
-	versions serverVersions
-	gate     gate
+	kinds       []Kind
+	controllers []*controller
+	passes      stdsync.Map // a *stdsync.Mutex for each name: one pass at a time, whatever the kind
+	versions    serverVersions
+	gate        gate
 }
 
 // leads reports whether this replica polls images and writes to the API server.
 func (e *Engine) leads() bool { return e.Leadership == nil || e.Leadership.Left() > 0 }
+
+// Reconcile queues a pass over a catalog, of whatever kind it is.
+func (e *Engine) Reconcile(ctx context.Context, catalog string) {
+	for _, c := range e.controllers {
+		if err := c.Client.Get(ctx, client.ObjectKey{Name: catalog}, c.kind.New()); err == nil {
+			c.reconcileAgain(ctx, catalog)
+		}
+	}
+}
 
 // stopServing removes the content of a catalog, and all else that this process keeps of it.
 func (e *Engine) stopServing(catalog string) error {

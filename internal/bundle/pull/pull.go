@@ -195,6 +195,13 @@ func (p *Puller) Fetch(ctx context.Context, r bundle.Request, user string) (*bun
 	return nil, err
 }
 
+// Idle reports whether no image is being pulled.
+func (p *Puller) Idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.flights) == 0
+}
+
 // isCurrent reports whether the digest of a cached bundle need not be asked for.
 func (p *Puller) isCurrent(r bundle.Request) bool {
 	if bundle.IsPinned(r.Image) {

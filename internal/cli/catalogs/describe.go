@@ -163,6 +163,7 @@ func (d *description) readFields(ctx context.Context, s *session.Session, namesp
 		{"Registry access", accessText(ctx, s, c, namespace)},
 		{"OLM v1", offerText(c)},
 		{"OLM v0", olmV0Text(ctx, s, c)},
+		{"Prefetched", prefetchText(c)},
 	}
 	fields = append(fields, d.contentFields(ctx, s)...)
 	return append(fields, [2]string{"Created", d.ago(c.CreationTimestamp.Time)})
@@ -181,6 +182,21 @@ func progressText(c *status.Catalog) string {
 	}
 	stage, detail := phase(output.NewRate(), *c.Status.Progress)
 	return strings.TrimSuffix(stage+": "+detail, ": ")
+}
+
+func prefetchText(c *status.Catalog) string {
+	p := c.Status.Prefetch
+	if p == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %s", p.Cached, output.Counted(int(p.Bundles), "bundle", "bundles"))
+	if p.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", p.Failed)
+	}
+	if p.Message != "" {
+		text += ": " + output.Line(p.Message)
+	}
+	return text
 }
 
 // polling returns the schedule and the times of the last and the next poll.

@@ -119,6 +119,8 @@ func (c *Conversion) loseRest(spec v1beta1.CatalogSourceSpec) {
 		{"spec.registry", spec.Registry != nil,
 			"all ClusterCatalogs share the access in ConfigMap catalogd-cluster-catalogs of catalogd's namespace"},
 		{"spec.olmv0", spec.OLMv0 != nil, "only CatalogSources are offered to OLM v0"},
+		{"spec.prefetchBundles", spec.PrefetchBundles != "" && spec.PrefetchBundles != v1beta1.PrefetchNone,
+			"only the bundles of CatalogSources are prefetched"},
 		{"spec.olmv1", spec.OLMv1, "the ClusterCatalog itself is offered to OLM v1"},
 	} {
 		if f.set {

@@ -58,6 +58,7 @@ func (Kind) Source(object client.Object) source.Source {
 		State:      stateOf(c),
 		Priority:   c.Spec.Priority,
 		Names:      source.Names{Display: c.Spec.DisplayName, Publisher: c.Spec.Publisher},
+		Prefetch:   c.Spec.PrefetchBundles == v1beta1.PrefetchHeads,
 		Observed:   statusOf(c.Status),
 	}
 }
@@ -104,6 +105,9 @@ func statusOf(s v1beta1.CatalogSourceStatus) source.Status {
 	if s.OLMv0 != nil {
 		out.OLMv0 = s.OLMv0.Namespaces
 	}
+	if p := s.Prefetch; p != nil {
+		out.Prefetch = &source.Prefetch{Bundles: int(p.Bundles), Cached: int(p.Cached), Failed: int(p.Failed), Message: p.Message}
+	}
 	if p := s.Poll; p != nil {
 		out.Requested = p.Requested
 		if p.LastChangeTime != nil {
@@ -140,6 +144,10 @@ func (Kind) SetStatus(object client.Object, s source.Status) {
 	out.OLMv0 = nil
 	if len(s.OLMv0) > 0 {
 		out.OLMv0 = &v1beta1.OLMv0Status{Namespaces: s.OLMv0}
+	}
+	out.Prefetch = nil
+	if p := s.Prefetch; p != nil {
+		out.Prefetch = &v1beta1.PrefetchStatus{Bundles: int32(p.Bundles), Cached: int32(p.Cached), Failed: int32(p.Failed), Message: p.Message}
 	}
 	if s.URL != "" {
 		out.URLs = &v1beta1.CatalogSourceURLs{Base: s.URL}

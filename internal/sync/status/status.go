@@ -28,6 +28,7 @@ type Results struct {
 	Answered  bool     // whether a requested poll was made, or cannot be
 	Served    *Served  // nil while nothing is served
 	Packages  Packages
+	Prefetch  *source.Prefetch
 }
 
 // Image is the resolved image.
@@ -82,6 +83,7 @@ func Concluded(src source.Source, r Results) source.Status {
 	}
 	s.setProgressing()
 	s.setReady()
+	s.Prefetch = r.Prefetch
 	s.Generation = src.Generation
 	return s.Status
 }
@@ -111,7 +113,7 @@ func IsAnnounced(s source.Status) bool {
 // Withdrawn returns the status of a catalog that its owner withdrew.
 func Withdrawn(src source.Source) source.Status {
 	s := conclusion{src: src, Status: begin(src)}
-	s.Digest, s.URL, s.Content = "", "", nil
+	s.Digest, s.URL, s.Content, s.Prefetch = "", "", nil, nil
 	s.Generation = src.Generation
 	for _, condition := range []string{
 		v1beta1.ServingCondition, v1beta1.ProgressingCondition, v1beta1.PackagesSyncedCondition, v1beta1.ReadyCondition,
