@@ -15,6 +15,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/serve"
 	"github.com/operator-catalogs/catalogd/internal/source"
+	catalogsync "github.com/operator-catalogs/catalogd/internal/sync"
 )
 
 // bundleConfig has the values of the flags about bundle images.
@@ -89,10 +90,15 @@ func (c *cluster) addBundles(service *serve.Config, metrics prometheus.Registere
 	return []job{puller.Run, c.prefetcher.Run}
 }
 
-// prefetched returns how far the wanted bundles of a catalog are cached.
-func (c *cluster) prefetched(catalog string) (source.Prefetch, bool) {
-	r, ok := c.prefetcher.Report(catalog)
-	return source.Prefetch{Bundles: r.Bundles, Cached: r.Cached, Failed: r.Failed, Message: r.Failure}, ok
+// prefetched returns what reports how far the wanted bundles of a catalog are cached; nil if no images are pulled.
+func (c *cluster) prefetched() catalogsync.Prefetched {
+	if c.prefetcher == nil {
+		return nil
+	}
+	return func(catalog string) (source.Prefetch, bool) {
+		r, ok := c.prefetcher.Report(catalog)
+		return source.Prefetch{Bundles: r.Bundles, Cached: r.Cached, Failed: r.Failed, Message: r.Failure}, ok
+	}
 }
 
 // bundleClient returns the client for the bundle images of a catalog: it has the credentials of the catalog, and reaches the

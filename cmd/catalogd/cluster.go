@@ -181,15 +181,16 @@ func (c *cluster) runManager(ctx context.Context) error {
 		}
 	}
 	engine := &catalogsync.Engine{
-		Client:   mgr.GetClient(),
-		Live:     mgr.GetAPIReader(),
-		Store:    c.store,
-		Polls:    c.polls,
-		Metrics:  c.metrics,
-		Recorder: mgr.GetEventRecorder("catalogd"),
-		Clock:    clock.RealClock{},
-		Tracer:   c.tracer,
-		Config:   syncConfig,
+		Client:     mgr.GetClient(),
+		Live:       mgr.GetAPIReader(),
+		Store:      c.store,
+		Polls:      c.polls,
+		Metrics:    c.metrics,
+		Recorder:   mgr.GetEventRecorder("catalogd"),
+		Clock:      clock.RealClock{},
+		Tracer:     c.tracer,
+		Config:     syncConfig,
+		Prefetched: c.prefetched(),
 		Mirrors: []catalogsync.Mirror{
 			clustercatalog.Mirror{
 				Kind: c.clusterCatalog(), Enabled: c.hasClusterCatalogs.Load(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
@@ -199,9 +200,6 @@ func (c *cluster) runManager(ctx context.Context) error {
 	}
 	if c.registryAPI != nil {
 		engine.Prepare = c.registryAPI.Prepare
-	}
-	if c.prefetcher != nil {
-		engine.Prefetched = c.prefetched
 	}
 	if c.lease != nil { // a nil *Lease is no nil Leadership
 		engine.Leadership = c.lease

@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -151,11 +154,32 @@ func ReadIndex(archive io.ReaderAt, size int64) (*Index, error) {
 // Archive is a bundle that can be read. Close it after use.
 type Archive struct {
 	*Index
-	from io.ReaderAt
+	open   func() (*os.File, error)
+	once   sync.Once // opens
+	from   io.ReaderAt
+	failed error
 }
 
 // Open returns the archive of an index. Closing it closes from, if that is an io.Closer.
-func (x *Index) Open(from io.ReaderAt) *Archive { return &Archive{x, from} }
+func (x *Index) Open(from io.ReaderAt) *Archive { return &Archive{Index: x, from: from} }
+
+// OpenLater returns the archive of an index whose file is opened when more than the index is read.
+func (x *Index) OpenLater(open func() (*os.File, error)) *Archive {
+	return &Archive{Index: x, open: open}
+}
+
+func (a *Archive) source() (io.ReaderAt, error) {
+	a.once.Do(func() {
+		if a.from != nil {
+			return
+		}
+		file, err := a.open()
+		if a.failed = err; err == nil {
+			a.from = file
+		}
+	})
+	return a.from, a.failed
+}
 
 // Close frees what the archive holds.
 func (a *Archive) Close() error {
@@ -170,7 +194,10 @@ func (a *Archive) Size() int64 { return a.size }
 
 // InMemory returns how many bytes of memory the archive holds, roughly: those of its index, and all if it is not a file.
 func (a *Archive) InMemory() int64 {
-	size := 3 * int64(len(a.json)) // as text and decoded
+	size := int64(0)
+	if a.open == nil { // else the index is shared
+		size = 3 * int64(len(a.json)) // as text and decoded
+	}
 	if memory, ok := a.from.(*bytes.Reader); ok {
 		size += memory.Size()
 	}
@@ -178,18 +205,26 @@ func (a *Archive) InMemory() int64 {
 }
 
 // JSON returns the index as one line. It must not be changed.
-func (a *Archive) JSON() []byte { return a.json }
+func (x *Index) JSON() []byte { return x.json }
 
 // Tar returns all files as a tar, the same at each call and in each process.
-func (a *Archive) Tar() *io.SectionReader { return io.NewSectionReader(a.from, 0, a.files) }
+func (a *Archive) Tar() (*io.SectionReader, error) { return a.section(0, a.files) }
 
-// File returns the bytes of a file.
-func (a *Archive) File(path string) (data *io.SectionReader, ok bool) {
+// File returns the bytes of a file. The error is fs.ErrNotExist if there is none.
+func (a *Archive) File(path string) (*io.SectionReader, error) {
 	i := slices.IndexFunc(a.Content.Files, func(f File) bool { return f.Path == path })
 	if i < 0 {
-		return nil, false
+		return nil, fs.ErrNotExist
 	}
-	return io.NewSectionReader(a.from, a.Offsets[i], a.Content.Files[i].Bytes), true
+	return a.section(a.Offsets[i], a.Content.Files[i].Bytes)
+}
+
+func (a *Archive) section(from, size int64) (*io.SectionReader, error) {
+	source, err := a.source()
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(source, from, size), nil
 }
 
 // ObjectBytes returns how many bytes Objects reads into memory.
@@ -197,7 +232,10 @@ func (a *Archive) ObjectBytes() int64 { return a.Lines }
 
 // Objects returns the JSON of the objects that match, in the order of the files. Empty values match all.
 func (a *Archive) Objects(kind, name string) (objects [][]byte, err error) {
-	compressed := io.NewSectionReader(a.from, a.files, a.objects)
+	compressed, err := a.section(a.files, a.objects)
+	if err != nil {
+		return nil, err
+	}
 	reader, err := zstd.NewReader(compressed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(1<<20))
 	if err != nil {
 		return nil, err

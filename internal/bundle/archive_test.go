@@ -77,7 +77,7 @@ func FuzzArchive(f *testing.F) {
 		a := x.Open(bytes.NewReader(data))
 		_, _ = a.Objects("", "")
 		for _, file := range x.Content.Files {
-			if data, ok := a.File(file.Path); ok {
+			if data, err := a.File(file.Path); err == nil {
 				_, _ = io.Copy(io.Discard, data)
 			}
 		}

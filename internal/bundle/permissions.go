@@ -346,6 +346,11 @@ func covers(list []string, value string) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
 }
 
+// coversSub reports whether resources of a rule have a subresource.
+func coversSub(resources []string, resource, sub string) bool {
+	return covers(resources, resource+"/"+sub) || slices.Contains(resources, "*/"+sub)
+}
+
 // readsSecrets reports whether a rule gives the content of all Secrets where it holds.
 func readsSecrets(rule rbacv1.PolicyRule) bool {
 	return covers(rule.APIGroups, "") && covers(rule.Resources, "secrets") && len(rule.ResourceNames) == 0 &&
@@ -370,8 +375,8 @@ func risksOf(rule rbacv1.PolicyRule) (risks []string) {
 		{RiskBind, rbac && covers(rule.Verbs, "bind")},
 		{RiskImpersonate, covers(rule.Verbs, "impersonate") && impersonates(rule)},
 		{RiskSecrets, core && covers(rule.Resources, "secrets")},
-		{RiskNodesProxy, core && (covers(rule.Resources, "nodes/proxy") || has(rule.Resources, "nodes/*") || has(rule.Resources, "*/proxy"))},
-		{RiskTokens, core && covers(rule.Verbs, "create") && (covers(rule.Resources, "serviceaccounts/token") || has(rule.Resources, "*/token"))},
+		{RiskNodesProxy, core && (coversSub(rule.Resources, "nodes", "proxy") || has(rule.Resources, "nodes/*"))},
+		{RiskTokens, core && covers(rule.Verbs, "create") && coversSub(rule.Resources, "serviceaccounts", "token")},
 	} {
 		if r.is {
 			risks = append(risks, r.risk)

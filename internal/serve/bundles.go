@@ -7,12 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
 	"time"
+	"weak"
+
+	"k8s.io/utils/lru"
 
 	"github.com/operator-catalogs/catalogd/internal/auth"
 	"github.com/operator-catalogs/catalogd/internal/bundle"
@@ -38,7 +42,17 @@ type bundles struct {
 	gate    *gate
 	queries limit.Slots
 	memory  limit.Budget
+	known   *lru.Cache // blobKey -> bundle.Blob, of bundles without objects
 }
+
+// blobKey names a blob of a snapshot.
+type blobKey struct {
+	snapshot  weak.Pointer[store.Snapshot]
+	pkg, name string
+}
+
+// maxKnownBlobs limits the memory of known blobs to some MB.
+const maxKnownBlobs = 1000
 
 // of returns a view that passes the content of the bundle that the path names to send.
 func (s *bundles) of(params []string, send func(http.ResponseWriter, *http.Request, *bundle.Archive, string) error) view {
@@ -84,8 +98,20 @@ func (s *bundles) open(w http.ResponseWriter, r *http.Request, c store.Catalog) 
 	return archive, archive.Content.Digest, nil
 }
 
-// find returns the bundle that the path names, and a tag of its blob.
+// find returns the bundle that the path names, and a tag of its blob if that has the objects.
 func (s *bundles) find(r *http.Request, c store.Catalog) (bundle.Blob, string, error) {
+	key := blobKey{weak.Make(c.Snapshot), r.PathValue("package"), r.PathValue("bundle")}
+	if known, ok := s.known.Get(key); ok {
+		return known.(bundle.Blob), "", nil
+	}
+	blob, tag, err := s.read(r, c)
+	if err == nil && !blob.HasContent() {
+		s.known.Add(key, blob)
+	}
+	return blob, tag, err
+}
+
+func (s *bundles) read(r *http.Request, c store.Catalog) (bundle.Blob, string, error) {
 	release, err := s.queries.Acquire()
 	if err != nil {
 		return bundle.Blob{}, "", err
@@ -171,9 +197,12 @@ func (s *bundles) sendIndex(w http.ResponseWriter, r *http.Request, archive *bun
 // sendFile sends a file as a download: it may have anything.
 func (s *bundles) sendFile(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
 	name := r.PathValue("path")
-	data, ok := archive.File(name)
-	if !ok {
+	data, err := archive.File(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return notFound("file %q not found in bundle %q; the index of its files is at .../content", name, r.PathValue("bundle"))
+	}
+	if err != nil {
+		return bundleError(err)
 	}
 	contentType := typeBytes
 	switch path.Ext(name) {
@@ -188,7 +217,11 @@ func (s *bundles) sendFile(w http.ResponseWriter, r *http.Request, archive *bund
 
 // sendTar sends all files.
 func (s *bundles) sendTar(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
-	s.download(w, r, r.PathValue("bundle")+".tar", "application/x-tar", tag, archive.Tar())
+	data, err := archive.Tar()
+	if err != nil {
+		return bundleError(err)
+	}
+	s.download(w, r, r.PathValue("bundle")+".tar", "application/x-tar", tag, data)
 	return nil
 }
 
@@ -205,7 +238,7 @@ func (s *bundles) sendObjects(w http.ResponseWriter, r *http.Request, archive *b
 	return s.sendMade(w, r, archive, tag, func() ([]byte, error) {
 		objects, err := archive.Objects(query.Get("kind"), query.Get("name"))
 		if err != nil || len(objects) == 0 {
-			return nil, err
+			return nil, bundleError(err)
 		}
 		return append(bytes.Join(objects, []byte("\n")), '\n'), nil
 	})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"strconv"
 
 	"github.com/operator-catalogs/catalogd/internal/auth"
@@ -173,7 +174,29 @@ func (w *replyWriter) Write(p []byte) (int, error) {
 
 // ReadFrom lets the connection send files with sendfile.
 func (w *replyWriter) ReadFrom(r io.Reader) (int64, error) {
-	n, err := io.Copy(w.ResponseWriter, r)
+	n, err := io.Copy(w.ResponseWriter, ofFile(r))
 	w.bytes += n
 	return n, err
+}
+
+// ofFile returns a limited section of a file as the limited file, which sendfile needs.
+func ofFile(r io.Reader) io.Reader {
+	limited, ok := r.(*io.LimitedReader)
+	if !ok {
+		return r
+	}
+	section, ok := limited.R.(*io.SectionReader)
+	if !ok {
+		return r
+	}
+	outer, start, size := section.Outer()
+	file, ok := outer.(*os.File)
+	at, err := section.Seek(0, io.SeekCurrent)
+	if !ok || err != nil {
+		return r
+	}
+	if _, err := file.Seek(start+at, io.SeekStart); err != nil {
+		return r
+	}
+	return &io.LimitedReader{R: file, N: min(limited.N, size-at)}
 }

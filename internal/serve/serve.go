@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
+	"k8s.io/utils/lru"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/limit"
@@ -183,7 +184,7 @@ func newParts(cfg Config, gate *gate) *parts {
 	handler := graphql.New(graphql.Config{
 		BaseURL: cfg.BaseURL, Priority: cfg.Priority, Limits: graphql.DefaultLimits(), Logger: cfg.Logger,
 	})
-	bundles := &bundles{sender: sender, images: cfg.Bundles, gate: gate, queries: cfg.Limits.Queries, memory: cfg.Limits.Responses}
+	bundles := &bundles{sender: sender, images: cfg.Bundles, gate: gate, queries: cfg.Limits.Queries, memory: cfg.Limits.Responses, known: lru.New(maxKnownBlobs)}
 	return &parts{
 		lookup: lookup, sender: sender, bundles: bundles,
 		catalogs:   &catalogs{lookup: lookup, sender: sender, polls: cfg.Polls},

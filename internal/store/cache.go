@@ -23,16 +23,18 @@ type Cache struct {
 
 	changing sync.Mutex // held while files are published or removed
 
-	mu      sync.Mutex // never held during I/O
-	recent  *list.List // of cached; the most recently used first
-	byKey   map[string]*list.Element
-	bytes   int64
-	evicted int64
+	mu         sync.Mutex // never held during I/O
+	recent     *list.List // of cached; the most recently used first
+	byKey      map[string]*list.Element
+	bytes      int64
+	evicted    int64
+	generation int64 // of the last file
 }
 
 type cached struct {
-	key  string
-	size int64
+	key        string
+	size       int64
+	generation int64
 }
 
 // CacheUsage is what a cache holds.
@@ -68,22 +70,28 @@ func (c *Cache) load() error {
 
 // Open opens a file, which counts as used then. The caller closes it. The error is fs.ErrNotExist if there is none.
 func (c *Cache) Open(key string) (*os.File, error) {
-	if c.use(key) == 0 {
+	if _, ok := c.use(key); !ok {
 		return nil, fs.ErrNotExist
 	}
 	return c.volume.Open(path.Join(cacheDir, key))
 }
 
-// use makes a file the most recently used, and returns its size; 0 if there is none.
-func (c *Cache) use(key string) int64 {
+// Use makes a file count as used, without opening it. A file that replaces another has another generation. Around the
+// replacement, Open may return the file before or after the generation.
+func (c *Cache) Use(key string) (generation int64, ok bool) {
+	f, ok := c.use(key)
+	return f.generation, ok
+}
+
+func (c *Cache) use(key string) (cached, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byKey[key]
 	if !ok {
-		return 0
+		return cached{}, false
 	}
 	c.recent.MoveToFront(e)
-	return e.Value.(cached).size
+	return e.Value.(cached), true
 }
 
 // Put writes or replaces a file of at most that many bytes. Other files are evicted to make room. The error wraps
@@ -104,7 +112,8 @@ func (c *Cache) Put(key string, most int64, write func(io.Writer) error) error {
 	}
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	if err := c.evict(c.limit - stat.Size() + c.use(key)); err != nil {
+	replaced, _ := c.use(key)
+	if err := c.evict(c.limit - stat.Size() + replaced.size); err != nil {
 		return errors.Join(err, c.volume.Remove(staged))
 	}
 	err = c.volume.publishFile(staged, path.Join(cacheDir, key))
@@ -195,7 +204,8 @@ func (c *Cache) add(key string, size int64) {
 	c.drop(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byKey[key] = c.recent.PushFront(cached{key, size})
+	c.generation++
+	c.byKey[key] = c.recent.PushFront(cached{key, size, c.generation})
 	c.bytes += size
 }
 

@@ -186,3 +186,10 @@ func read(t testing.TB, r io.Reader) string {
 	must.Succeed(t, err)
 	return string(b)
 }
+
+func readTar(t testing.TB, a *bundle.Archive) string {
+	t.Helper()
+	files, err := a.Tar()
+	must.Succeed(t, err)
+	return read(t, files)
+}

@@ -129,11 +129,18 @@ func (p *Puller) refusal(key string) error {
 // open opens a cached bundle.
 func (p *Puller) open(r bundle.Request) (*bundle.Archive, bool) {
 	key := keyOf(r)
+	generation, ok := p.config.Cache.Use(key)
+	if !ok {
+		return nil, false
+	}
+	if known, ok := p.known.Get(key); ok && known.(*verified).generation == generation {
+		return known.(*verified).index.OpenLater(func() (*os.File, error) { return p.reopen(key, known.(*verified)) }), true
+	}
 	file, err := p.config.Cache.Open(key)
 	if err != nil {
 		return nil, false
 	}
-	x, err := p.index(key, file)
+	x, err := p.verify(key, generation, file)
 	if err != nil {
 		p.config.Logger.Warn("a cached bundle is damaged; it will be pulled again", "image", r.Image, "error", err)
 		_ = errors.Join(file.Close(), p.config.Cache.Remove(key)) // it will be replaced
@@ -142,30 +149,37 @@ func (p *Puller) open(r bundle.Request) (*bundle.Archive, bool) {
 	return x.Open(file), true
 }
 
-// index returns the index of a cached file. One of the usual size is verified once.
-func (p *Puller) index(key string, file *os.File) (*bundle.Index, error) {
+// verify reads a cached file as a whole, and keeps its index if that has the usual size.
+func (p *Puller) verify(key string, generation int64, file *os.File) (*bundle.Index, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if known, ok := p.known.Get(key); ok && known.(*verified).is(info) {
-		return known.(*verified).index, nil
-	}
 	x, err := bundle.ReadIndex(file, info.Size())
-	if err == nil && len(x.Open(file).JSON()) <= maxIndex {
-		p.known.Add(key, &verified{info, x})
+	if err == nil && len(x.JSON()) <= maxIndex {
+		p.known.Add(key, &verified{generation, info, x})
 	}
 	return x, err
 }
 
-// verified is the index of a file that was read as a whole.
-type verified struct {
-	info  fs.FileInfo
-	index *bundle.Index
+// reopen opens a file that was verified before.
+func (p *Puller) reopen(key string, known *verified) (*os.File, error) {
+	file, err := p.config.Cache.Open(key)
+	if err == nil {
+		info, statErr := file.Stat()
+		if statErr == nil && os.SameFile(known.info, info) {
+			return file, nil
+		}
+		err = errors.Join(errors.New("the file was replaced"), statErr, file.Close())
+	}
+	return nil, p.fail(bundle.Pending, err, "the bundle was replaced in the cache; retry")
 }
 
-func (v *verified) is(info fs.FileInfo) bool {
-	return os.SameFile(v.info, info) && v.info.Size() == info.Size() && v.info.ModTime().Equal(info.ModTime())
+// verified is the index of a file that was read as a whole.
+type verified struct {
+	generation int64
+	info       fs.FileInfo
+	index      *bundle.Index
 }
 
 // Fetch returns a bundle from the cache or from its registry. All who ask for it at the same time share one pull. After 20

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -31,7 +32,9 @@ func TestFetch(t *testing.T) {
 	want := foo()
 	delete(want, "tests/scorecard/config")
 	got := map[string]string{}
-	archive := tar.NewReader(a.Tar())
+	files, err := a.Tar()
+	must.Succeed(t, err)
+	archive := tar.NewReader(files)
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -47,13 +50,13 @@ func TestFetch(t *testing.T) {
 		t.Errorf("files in the tar (-want +got):\n%s", diff)
 	}
 	for name, text := range want {
-		data, ok := a.File(name)
-		if !ok || read(t, data) != text {
+		data, err := a.File(name)
+		if err != nil || read(t, data) != text {
 			t.Errorf("%s differs", name)
 		}
 	}
-	if _, ok := a.File("manifests"); ok {
-		t.Error("a directory is a file")
+	if _, err := a.File("manifests"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory: got error %v", err)
 	}
 	var paths []string
 	for _, f := range a.Content.Files {
@@ -81,10 +84,10 @@ func TestFetch(t *testing.T) {
 			t.Errorf("kind %q, name %q: got %s, want %s", c.kind, c.name, got, c.want)
 		}
 	}
-	before := read(t, a.Tar())
+	before := readTar(t, a)
 	must.Succeed(t, os.RemoveAll(filepath.Join(w.dir, "bundles")))
 	w.start(Limits{}, 64<<20)
-	if after := read(t, w.get(image).Tar()); after != before {
+	if after := readTar(t, w.get(image)); after != before {
 		t.Error("a second pull gives another tar")
 	}
 }
@@ -126,7 +129,7 @@ func TestFetchAfterARestart(t *testing.T) {
 	w.set(func() { w.down = true })
 	w.start(Limits{}, 64<<20)
 	for _, image := range []string{tag, digest, tag} {
-		if data, ok := w.get(image).File("manifests/foo.csv.yaml"); !ok || read(t, data) != someCSV {
+		if data, err := w.get(image).File("manifests/foo.csv.yaml"); err != nil || read(t, data) != someCSV {
 			t.Errorf("%s differs", image)
 		}
 	}
@@ -281,7 +284,7 @@ func link(t *testing.T, name, target string) []byte {
 func TestFetchDamaged(t *testing.T) {
 	w := newWorld(t)
 	_, image := w.push("v1", image(t, labels(), layer(t, foo())))
-	want := read(t, w.get(image).Tar())
+	want := readTar(t, w.get(image))
 	file := filepath.Join(w.dir, "bundles", keyOf(of(image)))
 	content, err := os.ReadFile(file)
 	must.Succeed(t, err)
@@ -290,7 +293,7 @@ func TestFetchDamaged(t *testing.T) {
 		damaged[at] ^= 1
 		must.Succeed(t, os.WriteFile(file, damaged, 0o600))
 		w.start(Limits{}, 64<<20)
-		if got := read(t, w.get(image).Tar()); got != want {
+		if got := readTar(t, w.get(image)); got != want {
 			t.Errorf("with byte %d damaged, the tar differs", at)
 		}
 	}

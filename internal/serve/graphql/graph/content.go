@@ -2,7 +2,6 @@ package graph
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"unicode/utf8"
@@ -58,6 +57,14 @@ func (b *Bundle) openContent() (*BundleContent, error) {
 	return &BundleContent{Content: &archive.Content, of: b, archive: archive}, nil
 }
 
+// unavailable returns the error of a bundle that left the cache meanwhile; other errors unchanged.
+func (b *Bundle) unavailable(err error) error {
+	if gone, ok := errors.AsType[*bundle.Error](err); ok {
+		return &Error{CodeUnavailable, gone.Text}
+	}
+	return err
+}
+
 // Digest returns the digest of the image, nil for objects that the catalog has.
 func (c *BundleContent) Digest() *string { return orNull(c.Content.Digest) }
 
@@ -81,11 +88,14 @@ func (c *BundleContent) Manifests(kind, name *string) ([]JSON, error) {
 		return nil, err
 	}
 	objects, err := c.archive.Objects(deref(kind), deref(name))
+	if err != nil {
+		return nil, c.of.unavailable(err)
+	}
 	out := make([]JSON, len(objects))
 	for i, object := range objects {
 		out[i] = JSON(object)
 	}
-	return out, err
+	return out, nil
 }
 
 // spendObjects charges for reading all objects, as each use does.
@@ -101,10 +111,10 @@ func (c *BundleContent) Permissions() (bundle.Permissions, error) {
 			return p, err
 		}
 		p, err = c.archive.Permissions()
-		if invalid, ok := errors.AsType[*bundle.Error](err); ok {
-			err = c.of.invalid("the permissions", invalid)
+		if invalid, ok := errors.AsType[*bundle.Error](err); ok && invalid.Reason == bundle.Invalid {
+			return p, c.of.invalid("the permissions", invalid)
 		}
-		return p, err
+		return p, c.of.unavailable(err)
 	})
 }
 
@@ -125,9 +135,9 @@ func (f *BundleFile) Text() (*string, error) {
 	if err := f.content.of.src.r.spendRead(f.Bytes); err != nil {
 		return nil, err
 	}
-	file, ok := f.content.archive.File(f.Path)
-	if !ok {
-		return nil, fmt.Errorf("the archive lacks file %q", f.Path)
+	file, err := f.content.archive.File(f.Path)
+	if err != nil {
+		return nil, f.content.of.unavailable(err)
 	}
 	data, err := io.ReadAll(file)
 	if err != nil || !utf8.Valid(data) {
