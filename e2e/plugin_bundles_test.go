@@ -37,7 +37,7 @@ func TestPluginBundles(t *testing.T) {
 	bundle("show", "shipwright-operator@").fails(t, 2, "write PACKAGE or PACKAGE@VERSION")
 	bundle("show", "shipwright-operator@9").fails(t, 3, `version "9" not found in package "shipwright-operator"`)
 	bundle("show", "shipwright").fails(t, 3, `package "shipwright" not found`)
-	bundle("manifests", current, "--kind", "Deployment").fails(t, 3, "has no such objects")
+	bundle("manifests", current, "--kind", "Deployment").fails(t, 3, "no matching objects in bundle")
 	bundle("manifests", current, "-o", "table").fails(t, 2, "yaml", "json")
 	bundle("show", "skupper-operator").fails(t, 1, "does not pull bundle images from this location", "--bundle-registries")
 	if run := bundle("diff", old, current, "--exit-code"); run.code != 1 || run.stdout == "" {

@@ -37,7 +37,7 @@ var (
 // ErrDamaged reports a damaged archive.
 var ErrDamaged = errors.New("the stored bundle is damaged")
 
-// Index is what an archive has besides bytes. It is immutable.
+// Index is the index of an archive: its metadata and offsets. It is immutable.
 type Index struct {
 	Content Content `json:"content"`
 	Offsets []int64 `json:"offsets"` // of the content of each file in the tar
@@ -163,7 +163,7 @@ type Archive struct {
 // Open returns the archive of an index. Closing it closes from, if that is an io.Closer.
 func (x *Index) Open(from io.ReaderAt) *Archive { return &Archive{Index: x, from: from} }
 
-// OpenLater returns the archive of an index whose file is opened when more than the index is read.
+// OpenLater is like Open, but calls open only when data beyond the index is read.
 func (x *Index) OpenLater(open func() (*os.File, error)) *Archive {
 	return &Archive{Index: x, open: open}
 }
@@ -192,7 +192,8 @@ func (a *Archive) Close() error {
 // Size returns the size of the whole archive in bytes.
 func (a *Archive) Size() int64 { return a.size }
 
-// InMemory returns how many bytes of memory the archive holds, roughly: those of its index, and all if it is not a file.
+// InMemory returns how many bytes of memory the archive holds, roughly: those of its index, plus the whole archive if it is not
+// backed by a file.
 func (a *Archive) InMemory() int64 {
 	size := int64(0)
 	if a.open == nil { // else the index is shared

@@ -16,7 +16,7 @@ import (
 
 // Difference is what changes in a cluster when one bundle replaces another. Lists are sorted.
 type Difference struct {
-	RightsGained []Right `json:"rightsGained"` // that the first bundle does not have, by a wildcard either
+	RightsGained []Right `json:"rightsGained"` // that the first bundle does not grant, not even through a wildcard
 	RightsLost   []Right `json:"rightsLost"`
 
 	CRDsAdded   []string     `json:"crdsAdded"`
@@ -215,7 +215,7 @@ func (f *facts) addRights(p Permissions) error {
 			for _, rule := range grant.Rules {
 				each := len(rule.NonResourceURLs) + len(rule.APIGroups)*len(rule.Resources)*max(len(rule.ResourceNames), 1)
 				if each*len(rule.Verbs) > maxRights-len(f.rights) {
-					return fmt.Errorf("the bundle asks for more than %d combinations of verbs and resources", maxRights)
+					return fmt.Errorf("the permissions exceed the limit of %d combinations of verbs and resources", maxRights)
 				}
 				for _, verb := range rule.Verbs {
 					f.addRule(rule, atom{account: account.Name, scope: string(grant.Scope), verb: verb})
@@ -370,7 +370,7 @@ func compareProperties(path string, from, to *apiextensionsv1.JSONSchemaProps, n
 	}
 	keeps := isTrue(to.XPreserveUnknownFields) || to.AdditionalProperties != nil
 	if !keeps && (isTrue(from.XPreserveUnknownFields) || from.AdditionalProperties != nil) {
-		note(path, "no longer keeps fields that the schema does not name")
+		note(path, "no longer preserves unknown fields")
 	}
 	for _, name := range slices.Sorted(maps.Keys(from.Properties)) {
 		before := from.Properties[name]
@@ -406,7 +406,7 @@ func compareLimits(path string, from, to *apiextensionsv1.JSONSchemaProps, note 
 		}
 		switch {
 		case len(from.Enum) == 0:
-			note(path, "is limited to some values")
+			note(path, "becomes an enum")
 		default:
 			for _, value := range from.Enum {
 				if !allowed[string(value.Raw)] {
@@ -428,7 +428,7 @@ func compareLimits(path string, from, to *apiextensionsv1.JSONSchemaProps, note 
 	compareRules(path, from, to, note)
 }
 
-// compareBounds notes what became smaller.
+// compareBounds notes stricter bounds.
 func compareBounds(path string, from, to *apiextensionsv1.JSONSchemaProps, note func(path, change string)) {
 	lower(path, "maximum", from.Maximum, to.Maximum, note)
 	lower(path, "maximum length", from.MaxLength, to.MaxLength, note)
@@ -439,14 +439,15 @@ func compareBounds(path string, from, to *apiextensionsv1.JSONSchemaProps, note 
 	higher(path, "minimum number of items", from.MinItems, to.MinItems, note)
 	higher(path, "minimum number of properties", from.MinProperties, to.MinProperties, note)
 	if (to.ExclusiveMaximum && !from.ExclusiveMaximum) || (to.ExclusiveMinimum && !from.ExclusiveMinimum) {
-		note(path, "may no longer have the limit itself as value")
+		note(path, "no longer allows the limit itself (exclusive maximum or minimum)")
 	}
 	if to.MultipleOf != nil && (from.MultipleOf == nil || *from.MultipleOf != *to.MultipleOf) {
 		note(path, fmt.Sprintf("must be a multiple of %v", *to.MultipleOf))
 	}
 }
 
-// compareRules notes new conditions on a value. Those of subschemas may be weaker: that they changed is all that is known.
+// compareRules notes new conditions on a value. A change of allOf, anyOf, oneOf or not is always noted, even if the new
+// conditions are weaker.
 func compareRules(path string, from, to *apiextensionsv1.JSONSchemaProps, note func(path, change string)) {
 	for _, c := range []struct {
 		what string
@@ -459,7 +460,7 @@ func compareRules(path string, from, to *apiextensionsv1.JSONSchemaProps, note f
 		{"not", to.Not != nil, reflect.DeepEqual(from.Not, to.Not)},
 	} {
 		if c.has && !c.same {
-			note(path, "must satisfy other conditions in "+c.what)
+			note(path, "has changed conditions in "+c.what)
 		}
 	}
 	kind := func(s *apiextensionsv1.JSONSchemaProps) string {

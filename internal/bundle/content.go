@@ -1,5 +1,5 @@
 // Package bundle reads bundles of the format registry+v1: the manifests and metadata of one version of an operator. They are in
-// an image that the catalog names, which a Fetcher pulls on demand, or as properties olm.bundle.object in the catalog itself.
+// an image, which pull.Puller pulls on demand, or in the catalog, as properties olm.bundle.object.
 //
 // The format is that of operator-registry, docs/design/operator-bundle.md. Readers of it differ in what they accept, so a
 // bundle is kept as files, byte for byte; objects are read from them as far as possible.
@@ -112,7 +112,7 @@ func (b *builder) addValue(file *File, value []byte, lists int) error {
 		return b.addObject(file, value)
 	}
 	if lists == 0 {
-		return fmt.Errorf("it has more than %d lists within each other", maxLists)
+		return fmt.Errorf("nesting of lists exceeds the limit of %d", maxLists)
 	}
 	for _, item := range list.Items {
 		if err := b.addValue(file, item, lists-1); err != nil {
@@ -134,16 +134,16 @@ func (b *builder) addObject(file *File, object []byte) error {
 		} `json:"metadata"`
 	}
 	if err := utiljson.Unmarshal(object, &head); err != nil {
-		return errors.New("it is not an object with strings as apiVersion, kind and metadata.name")
+		return errors.New("it is not a Kubernetes object: apiVersion, kind and metadata.name must be strings")
 	}
 	switch longest := max(len(head.APIVersion), len(head.Kind), len(head.Metadata.Name), len(head.Metadata.Namespace)); {
 	case head.Kind == "" || head.APIVersion == "":
-		return errors.New("it has no apiVersion or no kind")
+		return errors.New("apiVersion or kind is missing")
 	case longest > maxName:
 		return fmt.Errorf("its apiVersion, kind, name or namespace has %d bytes, which exceeds the limit of %d", longest, maxName)
 	}
 	if b.objects++; b.objects > maxObjects || b.lines.Len()+len(object) > maxLines {
-		return fmt.Errorf("the bundle has more than %d objects, or more than %d bytes of them", maxObjects, maxLines)
+		return fmt.Errorf("the objects of the bundle exceed the limit of %d objects or %d bytes", maxObjects, maxLines)
 	}
 	b.lines.Write(object)
 	b.lines.WriteByte('\n')

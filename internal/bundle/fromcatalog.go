@@ -10,7 +10,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/property"
 )
 
-// Blob is what a bundle of a catalog says of its content.
+// Blob is the part of an olm.bundle blob that locates the content.
 type Blob struct {
 	Package, Name string
 	Image         string
@@ -37,7 +37,7 @@ func ReadBlob(blob []byte) (Blob, error) {
 		}
 		var object property.BundleObject
 		if err := json.Unmarshal(p.Value, &object); err != nil {
-			return Blob{}, fmt.Errorf("property %d is no object of a bundle: %w", i, err)
+			return Blob{}, fmt.Errorf("reading property %d (olm.bundle.object): %w", i, err)
 		}
 		out.Objects = append(out.Objects, object.Data)
 	}

@@ -36,14 +36,15 @@ type Grant struct {
 	Scope Scope  `json:"scope"` // where the rules hold
 	Rules []Rule `json:"rules"`
 
-	// Unknown reports that there are more rules: the bundle does not have the role, or others aggregate to it.
+	// Unknown reports that rules are missing: the bundle does not contain the role, or the role aggregates others.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
 // Scope is where rules hold.
 type Scope string
 
-// The scopes. OLM gives the rules of ScopeNamespace in each namespace that an OperatorGroup selects, which may be all.
+// The scopes. OLM grants the namespaced rules of a ClusterServiceVersion in every namespace that the OperatorGroup selects, which
+// can be all; those of a Role only in the namespace of the operator.
 const (
 	ScopeCluster   Scope = "Cluster"
 	ScopeNamespace Scope = "Namespace"
@@ -75,7 +76,7 @@ const (
 	RiskSecrets     = "secrets"
 	RiskNodesProxy  = "nodes/proxy: runs commands in every Pod"
 	RiskTokens      = "serviceaccounts/token: acts as other accounts"
-	RiskUnknown     = "a role outside the bundle"
+	RiskUnknown     = "rules outside the bundle"
 	RiskWebhook     = "webhook over all namespaces"
 )
 
@@ -171,7 +172,7 @@ type collector struct {
 // spend counts bytes of the result.
 func (c *collector) spend(bytes int) error {
 	if c.left -= bytes; c.left < 0 {
-		return fmt.Errorf("the permissions of the bundle take more than %d bytes", maxPermissions)
+		return fmt.Errorf("the permissions of the bundle exceed the limit of %d bytes", maxPermissions)
 	}
 	return nil
 }
@@ -293,7 +294,7 @@ func (c *collector) result() (Permissions, error) {
 	for _, name := range slices.Sorted(maps.Keys(c.byAccount)) {
 		out.ServiceAccounts = append(out.ServiceAccounts, ServiceAccount{name, c.byAccount[name]})
 	}
-	out.sum()
+	out.collectRisks()
 	return out, nil
 }
 
@@ -320,8 +321,8 @@ func (c *collector) bind(account string, key roleKey, everywhere bool) error {
 	return nil
 }
 
-// sum sets the risks of all.
-func (p *Permissions) sum() {
+// collectRisks sets the risks of all rules and webhooks.
+func (p *Permissions) collectRisks() {
 	risks := map[string]bool{}
 	for _, account := range p.ServiceAccounts {
 		for _, grant := range account.Grants {

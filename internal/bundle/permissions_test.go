@@ -149,9 +149,9 @@ func TestObjectsOfManifests(t *testing.T) {
 		{"list.json", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleList","items":[` + role + `]}`, "ClusterRole"},
 		{"lists.json", `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[` + role + `]}]}`, "ClusterRole"},
 		{"case.json", strings.Replace(role, `"metadata"`, `"Kind":"ConfigMap","metadata"`, 1), "ClusterRole"},
-		{"many.json", strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, 9) + role + strings.Repeat("]}", 9), "document 1: it has more than 5 lists"},
+		{"many.json", strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, 9) + role + strings.Repeat("]}", 9), "document 1: nesting of lists exceeds the limit of 5"},
 		{"name.json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + strings.Repeat("x", 1000) + `"}}`, "document 1: its apiVersion, kind, name"},
-		{"README.md", "Read me.", "document 1: it is not an object"},
+		{"README.md", "Read me.", "document 1: it is not a Kubernetes object"},
 	} {
 		b := &builder{}
 		b.add("manifests/"+c.file, []byte(c.text), true)
@@ -187,16 +187,16 @@ func TestBoundedResults(t *testing.T) {
 		"roles and bindings": {
 			fmt.Sprintf(rbac, "RoleBinding", `"roleRef":{"kind":"Role","name":"foo"},"subjects":`+list(20_000, `{"kind":"ServiceAccount","name":"a"}`)) +
 				"\n---\n" + strings.Repeat(fmt.Sprintf(rbac, "Role", `"rules":[]`)+"\n---\n", 5_000),
-			"the permissions of the bundle take more than",
+			"the permissions of the bundle exceed the limit of",
 		},
 		"webhooks": {
 			fmt.Sprintf(csv, `{"webhookdefinitions":[{"rules":[{"apiGroups":`+list(50_000, `"group"`)+`,"resources":`+list(50_000, `"r"`)+`}]}]}`),
-			"the permissions of the bundle take more than",
+			"the permissions of the bundle exceed the limit of",
 		},
 		"rules": {
 			fmt.Sprintf(csv, `{"install":{"spec":{"permissions":[{"rules":[{"verbs":`+list(100, `"get"`)+`,"apiGroups":`+list(100, `"g"`)+
 				`,"resources":`+list(100, `"r"`)+`}]}]}}}`),
-			"the bundle asks for more than 200000 combinations",
+			"the permissions exceed the limit of 200000 combinations",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,15 +23,15 @@ type Reason string
 const (
 	Forbidden Reason = "Forbidden" // the registry is not allowed
 	Invalid   Reason = "Invalid"   // the image is no bundle, or exceeds a limit
-	Registry  Reason = "Registry"  // the registry, or the way to it, failed
+	Registry  Reason = "Registry"  // the registry or the connection to it failed
 	Pending   Reason = "Pending"   // the pull goes on; ask again
 	Busy      Reason = "Busy"      // the user causes too many pulls
 	NoRoom    Reason = "NoRoom"    // the volume or the cache has no room
-	NotCached Reason = "NotCached" // and nothing is to be pulled
+	NotCached Reason = "NotCached" // the image is not cached, and the request must not pull it
 	NotReady  Reason = "NotReady"  // the API server, which has the credentials, cannot be asked
 )
 
-// Error is the reason why there is no content. Its text is for clients.
+// Error reports why the content is unavailable. Its text is for clients.
 type Error struct {
 	Reason Reason
 	Text   string

@@ -25,7 +25,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// FaultsHeader names the manifests of a bundle that could not be read as objects. Responses about objects have it.
+// FaultsHeader lists the manifests of a bundle that could not be read completely. Responses with objects or permissions have it if
+// there are any.
 const FaultsHeader = "Catalogd-Faults"
 
 // BundleImages gets bundles from their images; *pull.Puller implements it.
@@ -145,8 +146,8 @@ func (s *bundles) request(w http.ResponseWriter, r *http.Request, c store.Catalo
 	case blob.Image == "":
 		return request, "", notFound("bundle %q has neither an image nor objects in the catalog", blob.Name)
 	case s.images == nil:
-		return request, "", &statusError{code: http.StatusForbidden, text: "the content of this bundle is in an image, and catalogd pulls no " +
-			"bundle images; an admin can enable that with --bundle-content"}
+		return request, "", &statusError{code: http.StatusForbidden, text: "the content of this bundle is in its image, and pulling bundle " +
+			"images is disabled; an admin can enable it with --bundle-content"}
 	}
 	user, err := s.gate.allowBundles(w, r, c.Name)
 	return request, user, err
@@ -235,7 +236,7 @@ func (s *bundles) download(w http.ResponseWriter, r *http.Request, name, content
 func (s *bundles) sendObjects(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
 	query := r.URL.Query()
 	w.Header()["Content-Type"] = linesHeader
-	return s.sendMade(w, r, archive, tag, func() ([]byte, error) {
+	return s.sendBuilt(w, r, archive, tag, func() ([]byte, error) {
 		objects, err := archive.Objects(query.Get("kind"), query.Get("name"))
 		if err != nil || len(objects) == 0 {
 			return nil, bundleError(err)
@@ -247,7 +248,7 @@ func (s *bundles) sendObjects(w http.ResponseWriter, r *http.Request, archive *b
 // sendPermissions sends the permissions that the bundle asks for.
 func (s *bundles) sendPermissions(w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string) error {
 	w.Header().Set("Content-Type", typeJSON)
-	return s.sendMade(w, r, archive, tag+"-"+permissionsVersion, func() ([]byte, error) {
+	return s.sendBuilt(w, r, archive, tag+"-"+permissionsVersion, func() ([]byte, error) {
 		permissions, err := archive.Permissions()
 		if err != nil {
 			return nil, bundleError(err)
@@ -260,9 +261,9 @@ func (s *bundles) sendPermissions(w http.ResponseWriter, r *http.Request, archiv
 // permissionsVersion is part of the tags of permissions. It changes when catalogd explains the same objects in another way.
 const permissionsVersion = "1"
 
-// sendMade sends what is made of the objects of a bundle. It holds a slot only while that is made, so slow clients hold none; a
-// budget bounds the memory of the responses.
-func (s *bundles) sendMade(
+// sendBuilt sends a response that build computes from the objects of a bundle. It holds a query slot only during build, so slow
+// clients hold none. A budget limits the memory of the responses.
+func (s *bundles) sendBuilt(
 	w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string, build func() ([]byte, error),
 ) error {
 	if faults := archive.Content.Faults(); len(faults) > 0 {
@@ -307,7 +308,7 @@ func (g *gate) allowBundles(w http.ResponseWriter, r *http.Request, catalog stri
 	}
 	reply, ok := w.(*replyWriter)
 	if !ok || reply.user == nil {
-		return "", errors.New("the user of the request is not known") // 500
+		return "", errors.New("the request has no authenticated user") // 500
 	}
 	question := auth.Question{User: reply.user, Verb: "get", Path: "/bundle-content/" + catalog}
 	decision, err := g.access.Authorize(r.Context(), question)

@@ -255,7 +255,7 @@ func TestBundleQueryLimit(t *testing.T) {
 	rec := httptest.NewRecorder()
 	New(w.cfg).ServeHTTP(rec, httptest.NewRequest(http.MethodGet,
 		"/catalogs/bundles/api/v1/graphql?query="+url.QueryEscape("{ bundles(first: 100) { nodes { content { image } } } }"), nil))
-	if got := rec.Body.String(); !strings.Contains(got, "the query has the content of more than 20 bundle images: use a smaller first") {
+	if got := rec.Body.String(); !strings.Contains(got, "the query reads more than 20 bundle images; use a smaller") {
 		t.Errorf("got %s", got)
 	}
 }

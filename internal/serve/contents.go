@@ -54,7 +54,7 @@ func (c *contents) open(catalog string, of bundle.Blob) (*bundle.Archive, error)
 	if !ok {
 		if len(c.images) == maxImages {
 			return nil, &graph.Error{Code: graph.CodeLimit, Message: fmt.Sprintf(
-				"the query has the content of more than %d bundle images: use a smaller first, or select fewer bundles", maxImages)}
+				"the query reads more than %d bundle images; use a smaller \"first\", or select fewer bundles", maxImages)}
 		}
 		image = &pulled{user: user}
 		image.archive, image.err = c.bundles.images.Cached(request)

@@ -1,5 +1,5 @@
-// Package prefetch puts the bundles at the heads of channels into the cache before anybody asks for them, for clusters that
-// reach the registries only at times. It gives way to all other work.
+// Package prefetch prefetches the bundles at the heads of channels into the cache, for clusters with an intermittent connection
+// to the registries. Pulls for requests have priority.
 package prefetch
 
 import (
@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	checkGap  = 10 * time.Second // between two looks at what is wanted
-	repeatGap = time.Hour        // until all bundles are looked at again: some failed, some are named by tags
+	checkGap  = 10 * time.Second // between two checks for changed catalogs
+	repeatGap = time.Hour        // between two passes without changes, to retry failures and to check tags
 	reportGap = 10 * time.Second // between two reports of a long pass
 )
 
@@ -43,7 +43,7 @@ type Config struct {
 	After  func(d time.Duration) <-chan time.Time // default: time.After
 }
 
-// Report is how far the heads of a catalog are cached by this process.
+// Report is the progress of a catalog's prefetch in this process.
 type Report struct {
 	Bundles int // heads with an image
 	Cached  int
@@ -122,10 +122,10 @@ func (p *Prefetcher) pass(ctx context.Context, wanted map[string]string) {
 		for _, request := range requests {
 			archive, err := p.Images.Cached(request)
 			if err == nil {
-				used += archive.Size()
 				_ = archive.Close() // only read
 			}
 			if err == nil && bundle.IsPinned(request.Image) {
+				used += archive.Size()
 				p.update(name, func(r *Report) { r.Cached++ })
 			} else {
 				missing = append(missing, request)
@@ -171,7 +171,7 @@ func (p *Prefetcher) fetchAll(ctx context.Context, missing []bundle.Request, use
 }
 
 // errNoRoom is the failure of bundles that exceed the share.
-var errNoRoom = errors.New("three quarters of the cache are full (--bundle-cache-bytes)")
+var errNoRoom = errors.New("prefetched bundles exceed three quarters of the cache; raise --bundle-cache-bytes")
 
 // fetch caches a bundle, once no other pull is wanted, and returns its size.
 func (p *Prefetcher) fetch(ctx context.Context, request bundle.Request, room int64) (size int64, err error) {

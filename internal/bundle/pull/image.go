@@ -119,11 +119,11 @@ func checkLabels(labels map[string]string, pkg string) error {
 	got, ok := labels[bundle.MediaTypeLabel]
 	switch {
 	case size > maxLabels:
-		return fmt.Errorf("the labels of the image have %d bytes, which exceeds the limit of %d", size, maxLabels)
+		return fmt.Errorf("the image labels have %d bytes, which exceeds the limit of %d", size, maxLabels)
 	case !ok:
-		return fmt.Errorf("the image is no bundle: it has no label %s", bundle.MediaTypeLabel)
+		return fmt.Errorf("the image is not a bundle: label %s is missing", bundle.MediaTypeLabel)
 	case got != bundle.MediaType:
-		return fmt.Errorf("the label %s of the image is %.100q; supported is %s", bundle.MediaTypeLabel, got, bundle.MediaType)
+		return fmt.Errorf("image label %s is %.100q; only %q is supported", bundle.MediaTypeLabel, got, bundle.MediaType)
 	}
 	return checkPackage("the label "+bundle.PackageLabel+" of the image", labels[bundle.PackageLabel], pkg)
 }
@@ -149,7 +149,7 @@ func checkAnnotations(root *os.Root, dirs []string, pkg string) error {
 	}
 	annotations := bundle.Annotations(data)
 	if dir := annotations[bundle.ManifestsLabel]; dir != "" && inRoot(dir) != inRoot(dirs[0]) {
-		return fmt.Errorf("its manifests are in %.100q by annotations.yaml, but in %.100q by its labels", dir, dirs[0])
+		return fmt.Errorf("annotations.yaml names the manifests directory %.100q, but the image label names %.100q", dir, dirs[0])
 	}
 	return checkPackage("the annotation "+bundle.PackageLabel+" of annotations.yaml", annotations[bundle.PackageLabel], pkg)
 }

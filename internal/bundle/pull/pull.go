@@ -54,7 +54,7 @@ func keyOf(r bundle.Request) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// refused is the text of all refusals, so that they tell nothing of the network.
+// refused is the error text for every disallowed location, so that it reveals nothing about the network.
 const refused = "catalogd does not pull bundle images from this location; an admin can allow its registry (--bundle-registries)"
 
 // Puller gets bundles from the cache, or pulls them. Methods can be called concurrently.
@@ -67,10 +67,10 @@ type Puller struct {
 	slots    chan struct{}
 	building sync.Mutex // one bundle at a time, as decoding takes memory
 
-	mu      sync.Mutex
-	flights map[string]*flight       // by key of the request
-	ofOne   map[string]chan struct{} // slots by catalog
-	flying  sync.WaitGroup
+	mu         sync.Mutex
+	flights    map[string]*flight       // by key of the request
+	perCatalog map[string]chan struct{} // slots
+	flying     sync.WaitGroup
 
 	known    *lru.Cache // key -> *bundle.Index, of verified archives
 	checked  *lru.Cache // key -> time.Time, when the digest of a tag was last asked for
@@ -92,7 +92,7 @@ func New(config Config) *Puller {
 	work, end := context.WithCancel(context.Background())
 	return &Puller{
 		config: config, metrics: newMetrics(), work: work, end: end, wait: waitForPull,
-		slots: make(chan struct{}, maxPulls), flights: map[string]*flight{}, ofOne: map[string]chan struct{}{},
+		slots: make(chan struct{}, maxPulls), flights: map[string]*flight{}, perCatalog: map[string]chan struct{}{},
 		known: lru.New(maxKnown), checked: lru.New(remembered), refusals: lru.New(remembered), users: lru.New(remembered),
 	}
 }
@@ -115,7 +115,7 @@ func (p *Puller) Cached(r bundle.Request) (*bundle.Archive, error) {
 	if err := p.refusal(keyOf(r)); err != nil {
 		return nil, err
 	}
-	return nil, &bundle.Error{Reason: bundle.NotCached, Text: "the bundle image is not cached, and HEAD pulls none; GET does"}
+	return nil, &bundle.Error{Reason: bundle.NotCached, Text: "the bundle image is not cached, and HEAD does not pull it; use GET"}
 }
 
 // refusal returns the error of an earlier pull that would fail again now, or nil.
@@ -182,9 +182,9 @@ type verified struct {
 	index      *bundle.Index
 }
 
-// Fetch returns a bundle from the cache or from its registry. All who ask for it at the same time share one pull. After 20
-// seconds the error is Pending, and the pull goes on. user may cause some pulls; "" any number. Errors other than that of ctx
-// are an *Error.
+// Fetch returns a bundle from the cache or from its registry. Concurrent calls for a bundle share one pull. After 20 seconds,
+// Fetch returns a Pending error, and the pull continues. Pulls are rate limited per user; the user "" is not limited. Errors
+// other than that of ctx are an *Error.
 func (p *Puller) Fetch(ctx context.Context, r bundle.Request, user string) (*bundle.Archive, error) {
 	archive, ok := p.open(r)
 	if ok && p.isCurrent(r) {
@@ -192,7 +192,7 @@ func (p *Puller) Fetch(ctx context.Context, r bundle.Request, user string) (*bun
 		return archive, nil
 	}
 	err := p.await(ctx, r, user)
-	if err == nil || (ok && ctx.Err() == nil) { // what a tag named before is better than nothing
+	if err == nil || (ok && ctx.Err() == nil) { // serve the previous digest of a tag if the pull fails
 		if fresh, found := p.open(r); found {
 			if ok {
 				_ = archive.Close() // only read
@@ -216,7 +216,7 @@ func (p *Puller) Idle() bool {
 	return len(p.flights) == 0
 }
 
-// isCurrent reports whether the digest of a cached bundle need not be asked for.
+// isCurrent reports whether a cached bundle can be served without checking its digest.
 func (p *Puller) isCurrent(r bundle.Request) bool {
 	if bundle.IsPinned(r.Image) {
 		return true
@@ -237,7 +237,7 @@ func (p *Puller) await(ctx context.Context, r bundle.Request, user string) error
 	if !ok {
 		if len(p.flights) >= maxPulls+maxWaiting || !p.allows(user) {
 			p.mu.Unlock()
-			return p.fail(bundle.Busy, nil, "too many bundle images were requested; retry later")
+			return p.fail(bundle.Busy, nil, "too many requests for bundle images; retry later")
 		}
 		if p.work.Err() != nil {
 			p.mu.Unlock()
@@ -245,11 +245,11 @@ func (p *Puller) await(ctx context.Context, r bundle.Request, user string) error
 		}
 		running = &flight{done: make(chan struct{})}
 		p.flights[key] = running
-		if p.ofOne[r.Catalog] == nil {
-			p.ofOne[r.Catalog] = make(chan struct{}, maxOfOne)
+		if p.perCatalog[r.Catalog] == nil {
+			p.perCatalog[r.Catalog] = make(chan struct{}, maxOfOne)
 		}
-		ofOne := p.ofOne[r.Catalog]
-		p.flying.Go(func() { p.fly(key, r, running, ofOne) })
+		catalogSlots := p.perCatalog[r.Catalog]
+		p.flying.Go(func() { p.fly(key, r, running, catalogSlots) })
 	}
 	p.mu.Unlock()
 	wait := time.NewTimer(p.wait)
@@ -264,7 +264,7 @@ func (p *Puller) await(ctx context.Context, r bundle.Request, user string) error
 	}
 }
 
-// standing is an error that a pull would give again.
+// standing is a cached error of a pull.
 type standing struct {
 	err   error
 	until time.Time
@@ -284,14 +284,14 @@ func (p *Puller) allows(user string) bool {
 }
 
 // fly pulls in the background.
-func (p *Puller) fly(key string, r bundle.Request, running *flight, ofOne chan struct{}) {
-	ofOne <- struct{}{} // a pull ends within its timeout
+func (p *Puller) fly(key string, r bundle.Request, running *flight, catalogSlots chan struct{}) {
+	catalogSlots <- struct{}{} // a pull ends within its timeout
 	p.slots <- struct{}{}
 	ctx, cancel := context.WithTimeout(p.work, pullTimeout)
 	running.err = p.refresh(ctx, key, r)
 	cancel()
 	<-p.slots
-	<-ofOne
+	<-catalogSlots
 	p.mu.Lock()
 	delete(p.flights, key)
 	p.mu.Unlock()
@@ -307,7 +307,7 @@ func (p *Puller) refresh(ctx context.Context, key string, r bundle.Request) erro
 		return nil
 	}
 	explained := p.explain(r, err)
-	p.config.Logger.Warn("cannot pull a bundle image", "catalog", r.Catalog, "image", r.Image, "digest", digest, "error", err)
+	p.config.Logger.Warn("pulling a bundle image failed", "catalog", r.Catalog, "image", r.Image, "digest", digest, "error", err)
 	until := p.config.Now().Add(10 * time.Second)
 	if explained.Reason == bundle.Invalid {
 		until = p.config.Now().Add(tagAge)
@@ -326,7 +326,7 @@ func (p *Puller) refresh(ctx context.Context, key string, r bundle.Request) erro
 
 // explain classifies an error of a pull.
 func (p *Puller) explain(r bundle.Request, err error) *bundle.Error {
-	text := fmt.Sprintf("cannot read bundle image %s: %.1000s", r.Image, limitFlags.Replace(err.Error()))
+	text := fmt.Sprintf("reading bundle image %s: %.1000s", r.Image, limitFlags.Replace(err.Error()))
 	known, isKnown := errors.AsType[*bundle.Error](err)
 	switch {
 	case isKnown:
@@ -338,11 +338,11 @@ func (p *Puller) explain(r bundle.Request, err error) *bundle.Error {
 	case registry.KindOf(err) != "":
 		return p.fail(bundle.Registry, err, text)
 	case errors.Is(err, context.DeadlineExceeded):
-		return p.fail(bundle.Registry, err, fmt.Sprintf("cannot read bundle image %s: the pull took more than %v", r.Image, pullTimeout))
+		return p.fail(bundle.Registry, err, fmt.Sprintf("pulling bundle image %s: timed out after %v", r.Image, pullTimeout))
 	case errors.Is(err, syscall.ENOSPC):
-		return p.fail(bundle.NoRoom, err, "catalogd has no room for the bundle; an admin can give it more (--bundle-cache-bytes, or its volume)")
+		return p.fail(bundle.NoRoom, err, "not enough space to cache the bundle; an admin can raise --bundle-cache-bytes or enlarge the volume")
 	}
-	return p.fail(bundle.NotReady, err, "the bundle cannot be pulled now; the log of catalogd has the cause; retry later")
+	return p.fail(bundle.NotReady, err, "pulling the bundle image failed; see the log of catalogd for the cause, or retry later")
 }
 
 func (p *Puller) fail(reason bundle.Reason, cause error, text string) *bundle.Error {

@@ -206,8 +206,8 @@ func TestFetchRefusals(t *testing.T) {
 		img  v1.Image
 		part string
 	}{
-		"no media type":      {image(t, with(bundle.MediaTypeLabel, ""), files), "the image is no bundle: it has no label " + bundle.MediaTypeLabel},
-		"another media type": {image(t, with(bundle.MediaTypeLabel, "helm"), files), `is "helm"; supported is registry+v1`},
+		"no media type":      {image(t, with(bundle.MediaTypeLabel, ""), files), "the image is not a bundle: label " + bundle.MediaTypeLabel + " is missing"},
+		"another media type": {image(t, with(bundle.MediaTypeLabel, "helm"), files), `is "helm"; only "registry+v1" is supported`},
 		"another package":    {image(t, with(bundle.PackageLabel, "bar"), files), `is "bar", but the catalog has the bundle in package "foo"`},
 		"another annotation": {
 			image(t, labels(), layer(t, map[string]string{"metadata/annotations.yaml": "annotations: {" + bundle.PackageLabel + ": bar}"})),
@@ -215,7 +215,7 @@ func TestFetchRefusals(t *testing.T) {
 		},
 		"another directory": {
 			image(t, labels(), layer(t, map[string]string{"metadata/annotations.yaml": "annotations: {" + bundle.ManifestsLabel + ": real/}"})),
-			`its manifests are in "real/" by annotations.yaml, but in "manifests/" by its labels`,
+			`annotations.yaml names the manifests directory "real/", but the image label names "manifests/"`,
 		},
 		"aliases": {
 			image(t, labels(), layer(t, map[string]string{
@@ -223,8 +223,8 @@ func TestFetchRefusals(t *testing.T) {
 			})),
 			`annotations.yaml is "bar"`,
 		},
-		"a long label":      {image(t, with(bundle.MediaTypeLabel, strings.Repeat("\x01", 1<<20)), files), "the labels of the image have"},
-		"many labels":       {image(t, with("x", strings.Repeat("y", maxLabels)), files), "the labels of the image have"},
+		"a long label":      {image(t, with(bundle.MediaTypeLabel, strings.Repeat("\x01", 1<<20)), files), "the image labels have"},
+		"many labels":       {image(t, with("x", strings.Repeat("y", maxLabels)), files), "the image labels have"},
 		"no files":          {image(t, labels(), layer(t, map[string]string{"x": "y"})), "have no files"},
 		"a large file":      {image(t, labels(), gzipped(t, layer(t, map[string]string{"manifests/x": strings.Repeat("x", 4<<20+1)}))), "--max-bundle-file-bytes"},
 		"large files":       {image(t, labels(), gzipped(t, layer(t, map[string]string{"manifests/x": strings.Repeat("x", 4<<20), "manifests/y": strings.Repeat("x", 4<<20), "manifests/z": "z"}))), "--max-bundle-bytes"},

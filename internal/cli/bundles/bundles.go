@@ -26,12 +26,12 @@ func NewCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundle COMMAND",
 		Short: "Show what a version of an operator would do to the cluster",
-		Long: `Show what a version of an operator would do to the cluster: its manifests, and the permissions that
-it asks for.
+		Long: `Show what a version of an operator would do to the cluster: its manifests and the permissions
+that it requests.
 
-These are in the image of the bundle, which catalogd pulls if an administrator enabled that
-(--bundle-content), or in the catalog itself. Without a version, the bundle is the head of the
-default channel. If several catalogs have the package, the catalog with the highest priority is
+The manifests are in the catalog or in the bundle image. catalogd pulls the image only if an
+administrator set --bundle-content. Without a version, the command uses the head of the default
+channel. If several catalogs have the package, the catalog with the highest priority is
 used, unless --catalog selects another.`,
 	}
 	for _, c := range []*cobra.Command{
@@ -69,7 +69,7 @@ type found struct {
 func find(ctx context.Context, s *session.Session, arg, catalog string) (*found, error) {
 	name, version, hasVersion := strings.Cut(arg, "@")
 	if name == "" || (hasVersion && version == "") {
-		return nil, exit.Usagef("%q is no bundle: write PACKAGE or PACKAGE@VERSION", arg)
+		return nil, exit.Usagef("invalid bundle %q: specify PACKAGE or PACKAGE@VERSION", arg)
 	}
 	packages, err := lookup.ExistingPackages(ctx, s, name, catalog)
 	if err != nil {
@@ -121,7 +121,7 @@ func (f *found) objects(ctx context.Context, kind, name string, warn func(format
 	}
 	defer resp.Body.Close()
 	if faults := resp.Header.Get("Catalogd-Faults"); faults != "" {
-		warn("%s of %s cannot be read as objects, or not to the end: kubectl catalog bundle get %s@%s has the files", faults, f.Name,
+		warn("some objects in %s of bundle %s cannot be read and are missing here; to get the files: kubectl catalog bundle get %s@%s", faults, f.Name,
 			f.Package, f.Version)
 	}
 	decoder := json.NewDecoder(resp.Body)

@@ -20,9 +20,9 @@ func newDiffCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff PACKAGE[@VERSION] PACKAGE[@VERSION]",
 		Short: "Show what changes on the cluster when one bundle replaces another",
-		Long: `Show what changes on the cluster when the second bundle replaces the first: rights that its
-ServiceAccounts gain (+) or lose (-); CRDs and their versions; changes of schemas that can make
-stored objects invalid or lose fields of them (!); images, webhooks and install modes.
+		Long: `Show what changes on the cluster when the second bundle replaces the first: permissions that its
+ServiceAccounts gain (+) or lose (-); CRDs and their versions; schema changes that can invalidate
+stored objects or drop their fields (!); images, webhooks and install modes.
 
 With --exit-code, the exit code is 0 without differences and 1 with differences. Failures have other
 codes: 2 for an invalid command line, 3 if a bundle does not exist, 4 for any other failure.`,
@@ -36,7 +36,7 @@ codes: 2 for an invalid command line, 3 if a bundle does not exist, 4 for any ot
 		},
 	}
 	format := output.NewUnnamedFormat(cmd)
-	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if there are differences, and with 4 after a failure")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with code 1 if there are differences")
 	addCatalogFlag(s, cmd, &catalog)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d, err := compare(cmd.Context(), s, args, catalog)

@@ -35,7 +35,7 @@ more than apply them: it installs the ClusterServiceVersion and binds its permis
 	flags := cmd.Flags()
 	flags.StringVar(&kind, "kind", "", "print only objects of this `kind`")
 	flags.StringVar(&name, "name", "", "print only objects of this `name`")
-	flags.StringVarP(&format, "output", "o", "yaml", "`format`: yaml or json (an object a line)")
+	flags.StringVarP(&format, "output", "o", "yaml", "`format`: yaml, or json (one object per line)")
 	addCatalogFlag(s, cmd, &catalog)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if format != "yaml" && format != "json" {
@@ -50,7 +50,7 @@ more than apply them: it installs the ClusterServiceVersion and binds its permis
 			return err
 		}
 		if len(objects) == 0 {
-			return exit.NotFoundf("bundle %s has no such objects", f.Name)
+			return exit.NotFoundf("no matching objects in bundle %s", f.Name)
 		}
 		return printObjects(s.Stdout, objects, format)
 	}
@@ -98,7 +98,7 @@ are not overwritten. With --directory -, a tar is written to standard output ins
 		}
 		if directory == "" {
 			if path.Base(f.Name) != f.Name || strings.HasPrefix(f.Name, ".") || strings.HasPrefix(f.Name, "-") || !filepath.IsLocal(f.Name) {
-				return exit.Usagef("the name of the bundle, %q, is no name for a directory: specify one with --directory", f.Name)
+				return exit.Usagef("bundle name %q is not a valid directory name; specify a directory with --directory", f.Name)
 			}
 			directory = f.Name
 		}

@@ -96,8 +96,9 @@ func newPermissionsCommand(s *session.Session) *cobra.Command {
 		Use:   "permissions PACKAGE[@VERSION]",
 		Short: "Show the permissions that a bundle asks for",
 		Long: `Show the permissions that a bundle asks for, by ServiceAccount: the rules of its
-ClusterServiceVersion, Roles and ClusterRoles. Rules of scope Namespace hold in each namespace that
-an OperatorGroup selects, which may be all.`,
+ClusterServiceVersion, Roles and ClusterRoles. Rules of scope Namespace apply in the
+namespace of the operator. Those of the ClusterServiceVersion apply in every namespace that the
+OperatorGroup selects, which can be all namespaces.`,
 		Example: `  kubectl catalog bundle permissions shipwright-operator
   kubectl catalog bundle permissions shipwright-operator@0.9.0 -o yaml`,
 		Args: oneBundle,
@@ -114,11 +115,11 @@ an OperatorGroup selects, which may be all.`,
 			return err
 		}
 		if len(p.Faults) > 0 {
-			s.Stderr.Warnf("%s of %s cannot be read, or not to the end, and may ask for more; kubectl catalog bundle get %s@%s has the files",
+			s.Stderr.Warnf("some objects in %s of bundle %s cannot be read and may request more permissions; to get the files: kubectl catalog bundle get %s@%s",
 				strings.Join(p.Faults, ", "), f.Name, f.Package, f.Version)
 		}
 		if p.FromCatalog {
-			s.Stderr.Warnf("these permissions are those in the catalog; they are not compared with the bundle image, which OLM installs")
+			s.Stderr.Warnf("these permissions come from the catalog; OLM installs the bundle image, which may request others")
 		}
 		if format.IsTable() {
 			rows, err := ruleRows(p)

@@ -45,7 +45,7 @@ func (b *Bundle) openContent() (*BundleContent, error) {
 		}
 	}
 	if b.src.r.Content == nil {
-		return nil, &Error{CodeForbidden, "this service has no content of bundles"}
+		return nil, &Error{CodeForbidden, "the content of bundles is disabled"}
 	}
 	archive, err := b.src.r.Content(b.src.catalog.Name, blob)
 	if err != nil {
