@@ -34,7 +34,7 @@ func TestPluginBundles(t *testing.T) {
 	bundle := func(args ...string) pluginRun { return w.plugin(t, append([]string{"bundle"}, args...)...) }
 	bundle("show").fails(t, 2, "specify one bundle: kubectl catalog bundle show PACKAGE[@VERSION]")
 	bundle("diff", old).fails(t, 2, "specify two bundles")
-	bundle("show", "shipwright-operator@").fails(t, 2, "write PACKAGE or PACKAGE@VERSION")
+	bundle("show", "shipwright-operator@").fails(t, 2, "specify PACKAGE or PACKAGE@VERSION")
 	bundle("show", "shipwright-operator@9").fails(t, 3, `version "9" not found in package "shipwright-operator"`)
 	bundle("show", "shipwright").fails(t, 3, `package "shipwright" not found`)
 	bundle("manifests", current, "--kind", "Deployment").fails(t, 3, "no matching objects in bundle")
