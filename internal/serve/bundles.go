@@ -229,7 +229,7 @@ func (s *bundles) sendTar(w http.ResponseWriter, r *http.Request, archive *bundl
 func (s *bundles) download(w http.ResponseWriter, r *http.Request, name, contentType, tag string, data *io.SectionReader) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
-	serveContent(w, r, time.Time{}, tag, identity, data.Size(), data)
+	serveContent(w, r, time.Time{}, tag, identity, data.Size(), ownSection{data})
 }
 
 // sendObjects sends the objects of the manifests as JSON lines.

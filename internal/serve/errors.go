@@ -179,13 +179,16 @@ func (w *replyWriter) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// ofFile returns a limited section of a file as the limited file, which sendfile needs.
+// ownSection is a section of a file that only this response reads, so its position may change.
+type ownSection struct{ *io.SectionReader }
+
+// ofFile returns a limited ownSection as the limited file, which sendfile needs.
 func ofFile(r io.Reader) io.Reader {
 	limited, ok := r.(*io.LimitedReader)
 	if !ok {
 		return r
 	}
-	section, ok := limited.R.(*io.SectionReader)
+	section, ok := limited.R.(ownSection)
 	if !ok {
 		return r
 	}
