@@ -97,7 +97,7 @@ Exit codes: 0 success, 1 failure, 2 invalid command line, 3 not found, 130 inter
 	root.SetHelpCommand(newHelpCommand(root))
 	root.AddCommand(newOptionsCommand(root))
 	addGroup(root, "catalogs", "Catalogs on the cluster:", catalogs.Commands(s))
-	addGroup(root, "content", "Content of catalogs:", slices.Concat(packages.Commands(s), []*cobra.Command{bundles.NewCommand(s)}, author.ContentCommands(s)))
+	addGroup(root, "content", "Content of catalogs:", slices.Concat(packages.Commands(s), []*cobra.Command{bundles.NewCommand(s, author.BundleCommands(s)...)}, author.ContentCommands(s)))
 	addGroup(root, "authors", "For authors of catalogs:", author.Commands(s))
 	addGroup(root, "", "", []*cobra.Command{author.NewMigrateCommand(s), newVersionCommand(s)})
 	return root

@@ -21,8 +21,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
 
-// NewCommand returns the command bundle.
-func NewCommand(s *session.Session) *cobra.Command {
+// NewCommand returns the command bundle, with more commands below it.
+func NewCommand(s *session.Session, more ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundle COMMAND",
 		Short: "Show what a version of an operator would do to the cluster",
@@ -34,9 +34,9 @@ administrator set --bundle-content. Without a version, the command uses the head
 channel. If several catalogs have the package, the catalog with the highest priority is
 used, unless --catalog selects another.`,
 	}
-	for _, c := range []*cobra.Command{
+	for _, c := range append([]*cobra.Command{
 		newShowCommand(s), newPermissionsCommand(s), newManifestsCommand(s), newGetCommand(s), newDiffCommand(s),
-	} {
+	}, more...) {
 		lookup.CompleteNoFiles(c)
 		cmd.AddCommand(c)
 	}

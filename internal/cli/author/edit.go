@@ -1,0 +1,222 @@
+package author
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+
+	"github.com/operator-catalogs/catalogd/internal/authoring"
+	"github.com/operator-catalogs/catalogd/internal/authoring/edit"
+	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
+	"github.com/operator-catalogs/catalogd/internal/cli/output"
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+)
+
+// editNote ends the help of the commands that change a catalog.
+const editNote = `
+
+The files are changed in place: comments, the order of keys, unknown fields and numbers stay. Nothing is
+written if the result has an error that the catalog did not have (kubectl catalog lint), or if one of
+the changes fails. --dry-run prints the differences instead of writing.`
+
+// newPackageCommand returns the command package.
+func newPackageCommand(s *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "package COMMAND",
+		Short: "Keep or remove packages of a catalog in files",
+		Long:  `Keep or remove packages of a file-based catalog: a directory or a file.`,
+	}
+	for _, c := range []*cobra.Command{newKeepCommand(s), newRemovePackageCommand(s)} {
+		cmd.AddCommand(c)
+	}
+	return cmd
+}
+
+func newKeepCommand(s *session.Session) *cobra.Command {
+	return newEditCommand(s, &cobra.Command{
+		Use:   "keep DIR PACKAGE...",
+		Short: "Remove all other packages",
+		Long:  `Remove all other packages from a catalog: a directory or a file. Blobs without a package stay.` + editNote,
+		Example: `  kubectl catalog package keep my-catalog skupper-operator mercury-operator
+  kubectl catalog package keep my-catalog skupper-operator --dry-run`,
+	}, "PACKAGE", func(c *edit.Catalog, args []string) error { return c.KeepPackages(args...) })
+}
+
+func newRemovePackageCommand(s *session.Session) *cobra.Command {
+	return newEditCommand(s, &cobra.Command{
+		Use:     "remove DIR PACKAGE...",
+		Short:   "Remove packages",
+		Long:    `Remove packages from a catalog: a directory or a file.` + editNote,
+		Example: `  kubectl catalog package remove my-catalog skupper-operator`,
+	}, "PACKAGE", func(c *edit.Catalog, args []string) error { return c.RemovePackages(args...) })
+}
+
+// BundleCommands returns the commands below bundle that change a catalog.
+func BundleCommands(s *session.Session) []*cobra.Command {
+	var pkg string
+	remove := newEditCommand(s, &cobra.Command{
+		Use:   "remove DIR BUNDLE...",
+		Short: "Remove bundles from a catalog in files",
+		Long: `Remove bundles from a catalog: a directory or a file. Their entries in channels and their deprecations
+are removed too. A bundle that replaced a removed one then replaces what that one replaced. skips stay:
+they let clusters upgrade that have the removed bundle. A channel without entries is removed, unless it
+is the default channel.` + editNote,
+		Example: `  kubectl catalog bundle remove my-catalog skupper-operator.v1.8.0
+  kubectl catalog bundle remove my-catalog skupper-operator.v1.8.0 --dry-run`,
+	}, "BUNDLE", func(c *edit.Catalog, args []string) error { return removeBundles(c, pkg, args) })
+	remove.Flags().StringVarP(&pkg, "package", "p", "", "the `package` of the bundles, if several have bundles of that name")
+	return []*cobra.Command{remove}
+}
+
+func removeBundles(c *edit.Catalog, pkg string, names []string) error {
+	for _, name := range names {
+		of := pkg
+		if of == "" {
+			switch found := c.PackagesOf(name); len(found) {
+			case 0:
+				return &edit.NotFoundError{What: "bundle", Name: name, Where: "in the catalog"}
+			case 1:
+				of = found[0]
+			default:
+				return exit.Usagef("packages %s have a bundle %q: specify one with --package", strings.Join(found, ", "), name)
+			}
+		}
+		if err := c.RemoveBundle(of, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newDeprecateCommand returns the command deprecate.
+func newDeprecateCommand(s *session.Session) *cobra.Command {
+	var channel, bundle, message string
+	cmd := newEditCommand(s, &cobra.Command{
+		Use:   "deprecate DIR PACKAGE",
+		Short: "Deprecate a package, a channel or a bundle of a catalog in files",
+		Long: `Deprecate a package of a catalog, or with --channel or --bundle a part of it: a directory or a file.
+A deprecation that exists gets the new message.` + editNote,
+		Example: `  kubectl catalog deprecate my-catalog skupper-operator --message "Use skupper-router."
+  kubectl catalog deprecate my-catalog skupper-operator --bundle skupper-operator.v1.8.0 -m "It has CVE-2026-1."`,
+	}, "PACKAGE", func(c *edit.Catalog, args []string) error {
+		switch {
+		case len(args) > 1:
+			return tooMany(args[1:], "specify one package")
+		case channel != "" && bundle != "":
+			return exit.Usagef("specify --channel or --bundle, not both")
+		case message == "":
+			return exit.Usagef("specify what users should do instead: --message TEXT")
+		case channel != "":
+			return c.Deprecate(args[0], fbc.SchemaChannel, channel, message)
+		case bundle != "":
+			return c.Deprecate(args[0], fbc.SchemaBundle, bundle, message)
+		}
+		return c.Deprecate(args[0], fbc.SchemaPackage, "", message)
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&channel, "channel", "", "deprecate this `channel`")
+	flags.StringVar(&bundle, "bundle", "", "deprecate this `bundle`")
+	flags.StringVarP(&message, "message", "m", "", "the `text` for users")
+	return cmd
+}
+
+// newEditCommand returns a command whose first argument is a catalog, and the others are for change.
+func newEditCommand(s *session.Session, cmd *cobra.Command, what string, change func(c *edit.Catalog, args []string) error) *cobra.Command {
+	var dryRun bool
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the differences, and write nothing")
+	cmd.ValidArgsFunction = completePath
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) < 2 {
+			return exit.Usagef("specify a directory or a file, and a %s: %s", what, cmd.UseLine())
+		}
+		return runEdit(cmd.Context(), s, args[0], dryRun, func(c *edit.Catalog) error { return change(c, args[1:]) })
+	}
+	lookup.CompleteNoFiles(cmd)
+	return cmd
+}
+
+// runEdit changes a catalog, unless that causes new errors.
+func runEdit(ctx context.Context, s *session.Session, ref string, dryRun bool, change func(*edit.Catalog) error) (err error) {
+	if !authoring.IsPath(ref) {
+		return exit.AsNotFound(fmt.Errorf("directory or file %s not found", ref))
+	}
+	c, err := edit.Open(ref)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	before := c.Clone()
+	if err := change(c); err != nil {
+		if _, ok := errors.AsType[*edit.NotFoundError](err); ok {
+			return exit.AsNotFound(err)
+		}
+		return err
+	}
+	packages := c.ChangedPackages()
+	added, err := authoring.NewErrors(ctx, before.Blobs(packages), c.Blobs(packages))
+	if err != nil {
+		return err
+	}
+	if len(added) > 0 {
+		var lines []string
+		for _, f := range added {
+			lines = append(lines, "  "+output.Line(f.Message)+" ("+f.Rule+")")
+		}
+		return fmt.Errorf("nothing is written, as the catalog would have new errors:\n%s", strings.Join(slices.Compact(lines), "\n"))
+	}
+	if dryRun {
+		return printChanges(s.Stdout, c.Changes())
+	}
+	if err := c.Write(); err != nil {
+		return err
+	}
+	removed := 0
+	changes := c.Changes()
+	for _, change := range changes {
+		if change.After == nil {
+			removed++
+		}
+	}
+	fmt.Fprintf(s.Stderr, "%s changed, %d removed\n", output.Counted(len(changes)-removed, "file", "files"), removed)
+	return nil
+}
+
+// printChanges prints unified differences.
+func printChanges(to *output.Terminal, changes []edit.Change) error {
+	clean := to.Clean(false)
+	for _, c := range changes {
+		after := path.Join("b", c.File)
+		if c.After == nil {
+			after = "/dev/null"
+		}
+		text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+			A: linesOf(c.Before), B: linesOf(c.After),
+			FromFile: path.Join("a", c.File), ToFile: after, Context: 3,
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(to, clean(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linesOf returns lines with their newlines.
+func linesOf(text []byte) []string {
+	lines := strings.SplitAfter(string(text), "\n")
+	if last := len(lines) - 1; lines[last] == "" {
+		lines = lines[:last]
+	}
+	return lines
+}
