@@ -2,10 +2,13 @@ package edit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 )
@@ -70,15 +73,20 @@ func (c *Catalog) PackagesOf(bundle string) (packages []string) {
 	return packages
 }
 
-// RemoveBundle removes a bundle, its entries in channels, and its deprecation. What replaced it then replaces what it replaced.
-// skips of other entries stay: they let clusters that have the bundle upgrade. A channel without entries is removed, but not
-// the default channel.
-func (c *Catalog) RemoveBundle(pkg, name string) error {
-	bundle := c.find(fbc.SchemaBundle, pkg, name)
-	if bundle == nil {
-		return &NotFoundError{"bundle", name, fmt.Sprintf("in package %q", pkg)}
+// RemoveBundles removes bundles of a package, their entries in channels, and their deprecations. What replaced one then replaces
+// what that one replaced. skips of other entries stay: they let clusters that have the bundle upgrade. A channel without entries
+// is removed, but not the default channel.
+func (c *Catalog) RemoveBundles(pkg string, names ...string) error {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	var bundles []*doc
+	for _, name := range names {
+		bundle := c.find(fbc.SchemaBundle, pkg, name)
+		if bundle == nil {
+			return &NotFoundError{"bundle", name, fmt.Sprintf("in package %q", pkg)}
+		}
+		bundles = append(bundles, bundle)
 	}
-	if err := remove(bundle); err != nil {
+	if err := remove(bundles...); err != nil {
 		return err
 	}
 	var channels []string
@@ -86,15 +94,20 @@ func (c *Catalog) RemoveBundle(pkg, name string) error {
 		channels = append(channels, d.Name)
 	}
 	for _, channel := range channels {
-		if err := c.removeEntry(pkg, channel, name); err != nil {
+		if err := c.removeEntries(pkg, channel, names); err != nil {
 			return err
 		}
 	}
-	return c.undeprecate(pkg, fbc.SchemaBundle, name)
+	for _, name := range names {
+		if err := c.undeprecate(pkg, fbc.SchemaBundle, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// removeEntry removes the entry of a bundle from a channel.
-func (c *Catalog) removeEntry(pkg, channel, bundle string) error {
+// removeEntries removes the entries of bundles from a channel.
+func (c *Catalog) removeEntries(pkg, channel string, bundles []string) error {
 	d := c.find(fbc.SchemaChannel, pkg, channel)
 	tree, err := d.tree()
 	if err != nil {
@@ -104,28 +117,42 @@ func (c *Catalog) removeEntry(pkg, channel, bundle string) error {
 	if entries == nil || entries.kind != list {
 		return nil
 	}
-	at := slices.IndexFunc(entries.items, func(it item) bool { return it.value.get("name").string() == bundle })
-	if at < 0 {
-		return nil
+	goes := func(it item) bool { return slices.Contains(bundles, it.value.get("name").string()) }
+	replaced := map[string]string{} // by a removed bundle
+	for _, it := range entries.items {
+		if goes(it) {
+			replaced[it.value.get("name").string()] = it.value.get("replaces").string()
+		}
 	}
-	if len(entries.items) == 1 {
+	switch {
+	case len(replaced) == 0:
+		return nil
+	case !slices.ContainsFunc(entries.items, func(it item) bool { return !goes(it) }):
 		return c.removeChannel(pkg, channel)
 	}
-	replaced := entries.items[at].value.get("replaces").string()
-	removed, err := removeItem(d.file.text, entries, at)
-	if err != nil {
-		return fmt.Errorf("%s: channel %q of package %q: %w", d.file.name, channel, pkg, err)
-	}
-	splices := []splice{removed}
-	for i, it := range entries.items {
-		if i == at || it.value.get("replaces").string() != bundle {
+	splices, err := removeItems(d.file.text, entries, goes)
+	for _, it := range entries.items {
+		from := it.value.get("replaces").string()
+		if _, ok := replaced[from]; err != nil || goes(it) || !ok {
 			continue
 		}
-		s, err := relink(d.file.text, it.value, replaced)
-		if err != nil {
-			return fmt.Errorf("%s: channel %q of package %q: %w", d.file.name, channel, pkg, err)
+		to := from
+		for range entries.items { // they may replace each other in a circle
+			next, ok := replaced[to]
+			if !ok {
+				break
+			}
+			to = next
 		}
+		if _, ok := replaced[to]; ok {
+			to = ""
+		}
+		var s splice
+		s, err = relink(d.file.text, it.value, to)
 		splices = append(splices, s)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: channel %q of package %q: %w", d.file.name, channel, pkg, err)
 	}
 	return d.file.set(apply(d.file.text, splices...))
 }
@@ -242,9 +269,93 @@ func (c *Catalog) undeprecate(pkg, schema, name string) error {
 	if len(entries.items) == 1 {
 		return remove(d)
 	}
-	s, err := removeItem(d.file.text, entries, i)
+	splices, err := removeItems(d.file.text, entries, func(it item) bool { return it.value == entries.items[i].value })
 	if err != nil {
 		return fmt.Errorf("%s: the olm.deprecations blob of package %q: %w", d.file.name, pkg, err)
 	}
-	return d.file.set(apply(d.file.text, s))
+	return d.file.set(apply(d.file.text, splices...))
+}
+
+// Truncate removes the bundles of a package below a version, and deprecates the lowest one that stays, unless message is empty.
+func (c *Catalog) Truncate(pkg, below, message string) error {
+	if err := c.check([]string{pkg}); err != nil {
+		return err
+	}
+	var old []string
+	tail, lowest := "", ""
+	for _, d := range c.docs(func(d *doc) bool { return d.Schema == fbc.SchemaBundle && d.Package == pkg }) {
+		version, err := versionOf(d.JSON)
+		if err != nil {
+			return fmt.Errorf("%s: bundle %q of package %q: %w", d.file.name, d.Name, pkg, err)
+		}
+		switch {
+		case fbc.CompareVersions(version, below) < 0:
+			old = append(old, d.Name)
+		case tail == "" || fbc.CompareVersions(version, lowest) < 0:
+			tail, lowest = d.Name, version
+		}
+	}
+	switch {
+	case len(old) == 0:
+		return &NotFoundError{"bundle below version", below, fmt.Sprintf("in package %q", pkg)}
+	case tail == "":
+		return fmt.Errorf("package %q has no bundle of version %s or higher: remove the package, or choose a lower version", pkg, below)
+	}
+	if err := c.RemoveBundles(pkg, old...); err != nil || message == "" {
+		return err
+	}
+	return c.Deprecate(pkg, fbc.SchemaBundle, tail, message)
+}
+
+// versionOf returns the version of a bundle, from its olm.package property.
+func versionOf(blob []byte) (string, error) {
+	var bundle struct {
+		Properties []struct {
+			Type  string
+			Value json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(blob, &bundle); err != nil {
+		return "", err
+	}
+	for _, p := range bundle.Properties {
+		var value struct{ Version string }
+		if p.Type == property.TypePackage && json.Unmarshal(p.Value, &value) == nil && value.Version != "" {
+			return value.Version, nil
+		}
+	}
+	return "", errors.New("it has no olm.package property with a version")
+}
+
+// Images returns the images of the bundles of packages, or of all packages, each once and in the order of the catalog.
+func (c *Catalog) Images(related bool, packages ...string) ([]string, error) {
+	if err := c.check(packages); err != nil {
+		return nil, err
+	}
+	var images []string
+	seen := map[string]bool{"": true}
+	for _, d := range c.docs(func(d *doc) bool {
+		return d.Schema == fbc.SchemaBundle && (len(packages) == 0 || slices.Contains(packages, d.Package))
+	}) {
+		var bundle struct {
+			Image         string
+			RelatedImages []struct{ Image string }
+		}
+		if err := json.Unmarshal(d.JSON, &bundle); err != nil {
+			return nil, fmt.Errorf("%s: bundle %q: %w", d.file.name, d.Name, err)
+		}
+		all := []string{bundle.Image}
+		for _, image := range bundle.RelatedImages {
+			if related {
+				all = append(all, image.Image)
+			}
+		}
+		for _, image := range all {
+			if !seen[image] {
+				seen[image] = true
+				images = append(images, image)
+			}
+		}
+	}
+	return images, nil
 }

@@ -130,14 +130,14 @@ func TestEdits(t *testing.T) {
 		replaced []string
 	}{
 		"a bundle in the middle, in YAML": {
-			func(c *Catalog) error { return c.RemoveBundle("foo", "foo.v2") }, foo, []string{
+			func(c *Catalog) error { return c.RemoveBundles("foo", "foo.v2") }, foo, []string{
 				"- name: foo.v2\n  replaces: foo.v1\n  skips:\n  - foo.v1-rc\n", "",
 				"- replaces: foo.v2\n  name: foo.v3\n", "- replaces: foo.v1\n  name: foo.v3\n",
 				"---\nschema: olm.bundle\nname: foo.v2\npackage: foo\nimage: r.example/foo:v2\n", "",
 			},
 		},
 		"the first bundle, in YAML": {
-			func(c *Catalog) error { return c.RemoveBundle("foo", "foo.v1") }, foo, []string{
+			func(c *Catalog) error { return c.RemoveBundles("foo", "foo.v1") }, foo, []string{
 				"- name: foo.v1   # never remove\n", "",
 				"- name: foo.v2\n  replaces: foo.v1\n", "- name: foo.v2\n",
 				"---\nschema: olm.bundle\nname: foo.v1\npackage: foo\nimage: r.example/foo:v1\nbig: 12345678901234567890\n", "",
@@ -145,30 +145,47 @@ func TestEdits(t *testing.T) {
 			},
 		},
 		"a bundle before one in brackets": {
-			func(c *Catalog) error { return c.RemoveBundle("foo", "foo.v3") }, foo, []string{
+			func(c *Catalog) error { return c.RemoveBundles("foo", "foo.v3") }, foo, []string{
 				"- replaces: foo.v2\n  name: foo.v3\n", "",
 				"- {name: foo.v4, replaces: foo.v3,", "- {name: foo.v4, replaces: foo.v2,",
 				"---\nschema: olm.bundle\nname: foo.v3\npackage: foo\nimage: r.example/foo:v3\n", "",
 			},
 		},
 		"the head, in brackets": {
-			func(c *Catalog) error { return c.RemoveBundle("foo", "foo.v4") }, foo, []string{
+			func(c *Catalog) error { return c.RemoveBundles("foo", "foo.v4") }, foo, []string{
 				"- {name: foo.v4, replaces: foo.v3, skipRange: \"<4.0.0\"}\n", "",
 				"---\nschema: olm.bundle\nname: foo.v4\npackage: foo\nimage: r.example/foo:v4\n", "",
 			},
 		},
 		"a bundle in the middle, in JSON": {
-			func(c *Catalog) error { return c.RemoveBundle("bar", "bar.v2") }, bar, []string{
+			func(c *Catalog) error { return c.RemoveBundles("bar", "bar.v2") }, bar, []string{
 				",\n        {\n            \"name\": \"bar.v2\",\n            \"replaces\": \"bar.v1\"\n        }", "",
 				`"replaces": "bar.v2"`, `"replaces": "bar.v1"`,
 				`{"schema":"olm.bundle","name":"bar.v2","package":"bar","image":"r.example/bar:v2"}` + "\n", "",
 			},
 		},
 		"the first bundle, in JSON": {
-			func(c *Catalog) error { return c.RemoveBundle("bar", "bar.v1") }, bar, []string{
+			func(c *Catalog) error { return c.RemoveBundles("bar", "bar.v1") }, bar, []string{
 				"{\n            \"name\": \"bar.v1\"\n        },\n        ", "",
 				",\n            \"replaces\": \"bar.v1\"", "",
 				`{"schema":"olm.bundle","name":"bar.v1","package":"bar","image":"r.example/bar:v1","n":1.50}` + "\n", "",
+			},
+		},
+		"the first two bundles, in JSON": {
+			func(c *Catalog) error { return c.RemoveBundles("bar", "bar.v2", "bar.v1", "bar.v2") }, bar, []string{
+				"{\n            \"name\": \"bar.v1\"\n        },\n        {\n            \"name\": \"bar.v2\",\n            \"replaces\": \"bar.v1\"\n        },\n        ", "",
+				",\n            \"replaces\": \"bar.v2\"", "",
+				`{"schema":"olm.bundle","name":"bar.v1","package":"bar","image":"r.example/bar:v1","n":1.50}` + "\n", "",
+				`{"schema":"olm.bundle","name":"bar.v2","package":"bar","image":"r.example/bar:v2"}` + "\n", "",
+			},
+		},
+		"two bundles that replace each other, in YAML": {
+			func(c *Catalog) error { return c.RemoveBundles("foo", "foo.v2", "foo.v3") }, foo, []string{
+				"- name: foo.v2\n  replaces: foo.v1\n  skips:\n  - foo.v1-rc\n", "",
+				"- replaces: foo.v2\n  name: foo.v3\n", "",
+				"- {name: foo.v4, replaces: foo.v3,", "- {name: foo.v4, replaces: foo.v1,",
+				"---\nschema: olm.bundle\nname: foo.v2\npackage: foo\nimage: r.example/foo:v2\n", "",
+				"---\nschema: olm.bundle\nname: foo.v3\npackage: foo\nimage: r.example/foo:v3\n", "",
 			},
 		},
 		"a deprecation, in YAML": {
@@ -218,12 +235,12 @@ func TestEditErrors(t *testing.T) {
 	for want, edit := range map[string]func(*Catalog) error{
 		`package "baz" not found in the catalog`:     func(c *Catalog) error { return c.KeepPackages("foo", "baz") },
 		`package "none" not found in the catalog`:    func(c *Catalog) error { return c.RemovePackages("none") },
-		`bundle "foo.v9" not found in package "foo"`: func(c *Catalog) error { return c.RemoveBundle("foo", "foo.v9") },
+		`bundle "foo.v9" not found in package "foo"`: func(c *Catalog) error { return c.RemoveBundles("foo", "foo.v9") },
 		`channel "beta" not found in package "foo"`:  func(c *Catalog) error { return c.Deprecate("foo", fbc.SchemaChannel, "beta", "x") },
 		`is the default channel of package "foo"`: func(c *Catalog) error {
 			var err error
 			for _, name := range []string{"foo.v1", "foo.v2", "foo.v3", "foo.v4"} {
-				err = errors.Join(err, c.RemoveBundle("foo", name))
+				err = errors.Join(err, c.RemoveBundles("foo", name))
 			}
 			return err
 		},
@@ -244,7 +261,7 @@ func TestUnsupportedYAML(t *testing.T) {
 		"a text over two lines": "\n- name: foo.v0\n- name: foo.v1\n  replaces: foo.v0\n- name: foo.v2\n  replaces: >-\n    foo.v1\n",
 	} {
 		c, _ := open(t, map[string]string{"c.yaml": "schema: olm.bundle\nname: foo.v1\npackage: foo\n---\nschema: olm.channel\nname: c\npackage: foo\nentries:" + entries})
-		if err := c.RemoveBundle("foo", "foo.v1"); !errors.Is(err, errUnsupported) {
+		if err := c.RemoveBundles("foo", "foo.v1"); !errors.Is(err, errUnsupported) {
 			t.Errorf("%s: got error %v", name, err)
 		}
 	}
@@ -253,7 +270,7 @@ func TestUnsupportedYAML(t *testing.T) {
 func TestWrite(t *testing.T) {
 	c, dir := open(t, map[string]string{"foo.yaml": yamlCatalog[strings.Index(yamlCatalog, "schema:"):], "bar.json": jsonCatalog, "sub/own.json": `{"schema":"own"}`})
 	must.Succeed(t, c.KeepPackages("bar"))
-	must.Succeed(t, c.RemoveBundle("bar", "bar.v2"))
+	must.Succeed(t, c.RemoveBundles("bar", "bar.v2"))
 	want := c.texts()["bar.json"]
 	if got := c.Changes(); len(got) != 2 || got[0].File != "bar.json" || got[1].After != nil {
 		t.Errorf("got changes %+v", got)
@@ -304,7 +321,7 @@ func FuzzEntries(f *testing.F) {
 				}
 			}
 		}
-		if c.removeEntry("p", "c", "a") != nil || len(model) < 2 {
+		if c.removeEntries("p", "c", []string{"a"}) != nil || len(model) < 2 {
 			return
 		}
 		removed := false
@@ -327,6 +344,9 @@ func FuzzEntries(f *testing.F) {
 				break
 			}
 		}
+		if replaced == "a" {
+			replaced = "" // it replaces itself
+		}
 		for _, entry := range want {
 			if entry["replaces"] == "a" {
 				if entry["replaces"] = replaced; replaced == "" {
@@ -348,4 +368,54 @@ func entriesOf(t *testing.T, d *doc) []map[string]any {
 		return nil
 	}
 	return c.Entries
+}
+
+func versioned(name, version string) string {
+	return `{"schema":"olm.bundle","package":"p","name":"` + name + `","image":"r.example/` + name + `","relatedImages":[{"image":"r.example/op"}],` +
+		`"properties":[{"type":"x","value":1},{"type":"olm.package","value":{"packageName":"p","version":"` + version + `"}}]}` + "\n"
+}
+
+func TestTruncate(t *testing.T) {
+	head := `{"schema":"olm.package","name":"p","defaultChannel":"c"}` + "\n"
+	text := head + `{"schema":"olm.channel","package":"p","name":"c","entries":[{"name":"a"},{"name":"b","replaces":"a"},{"name":"d","replaces":"b"}]}` + "\n" +
+		`{"schema":"olm.channel","package":"p","name":"old","entries":[{"name":"a"}]}` + "\n" +
+		versioned("a", "1.9.0") + versioned("b", "1.10.0") + versioned("d", "2.0.0")
+	c, _ := open(t, map[string]string{"c.json": text})
+	must.Succeed(t, c.Truncate("p", "1.10.0", "Upgrade."))
+	want := head + `{"schema":"olm.channel","package":"p","name":"c","entries":[{"name":"b"},{"name":"d","replaces":"b"}]}` + "\n" +
+		versioned("b", "1.10.0") + versioned("d", "2.0.0") +
+		`{"schema":"olm.deprecations","package":"p","entries":[{"reference":{"name":"b","schema":"olm.bundle"},"message":"Upgrade."}]}` + "\n"
+	if diff := cmp.Diff(want, c.texts()["c.json"]); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for below, want := range map[string]string{"1.0.0": "bundle below version \"1.0.0\" not found", "9.0.0": "no bundle of version 9.0.0 or higher"} {
+		if err := c.Truncate("p", below, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("below %s: got error %v, want %q", below, err, want)
+		}
+	}
+	if diff := cmp.Diff(want, c.texts()["c.json"]); diff != "" {
+		t.Errorf("after errors (-want +got):\n%s", diff)
+	}
+}
+
+func TestImages(t *testing.T) {
+	c, _ := open(t, map[string]string{"c.json": versioned("a", "1.0.0") + versioned("b", "2.0.0"), "foo.yaml": yamlCatalog})
+	for _, test := range []struct {
+		related  bool
+		packages []string
+		want     []string
+	}{
+		{false, []string{"p"}, []string{"r.example/a", "r.example/b"}},
+		{true, []string{"p"}, []string{"r.example/a", "r.example/op", "r.example/b"}},
+		{false, nil, []string{"r.example/a", "r.example/b", "r.example/foo:v1", "r.example/foo:v2", "r.example/foo:v3", "r.example/foo:v4"}},
+	} {
+		got, err := c.Images(test.related, test.packages...)
+		must.Succeed(t, err)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", test.packages, diff)
+		}
+	}
+	if _, err := c.Images(false, "nosuch"); err == nil {
+		t.Error("there are images of a missing package")
+	}
 }

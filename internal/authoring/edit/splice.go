@@ -27,19 +27,29 @@ func apply(text []byte, splices ...splice) []byte {
 	return append(out, text[at:]...)
 }
 
-// removeItem removes an item of a list that has others.
-func removeItem(text []byte, v *value, i int) (splice, error) {
-	if !v.flow {
-		return removeLines(text, v.items[i].start, v.items[i].end), nil
+// removeItems removes items of a list that has others.
+func removeItems(text []byte, v *value, remove func(item) bool) (splices []splice, err error) {
+	kept := slices.IndexFunc(v.items, func(it item) bool { return !remove(it) })
+	if v.flow {
+		for i, it := range v.items[1:] {
+			if bytes.IndexByte(text[v.items[i].end:it.start], '#') >= 0 {
+				return nil, errUnsupported // a comment
+			}
+		}
+		if kept > 0 {
+			splices = append(splices, splice{v.items[0].start, v.items[kept].start, ""})
+		}
 	}
-	left := max(i, 1)
-	if bytes.IndexByte(text[v.items[left-1].end:v.items[left].start], '#') >= 0 {
-		return splice{}, errUnsupported // a comment
+	for i, it := range v.items {
+		switch {
+		case !remove(it) || v.flow && i < kept:
+		case v.flow:
+			splices = append(splices, splice{v.items[i-1].end, it.end, ""})
+		default:
+			splices = append(splices, removeLines(text, it.start, it.end))
+		}
 	}
-	if i > 0 {
-		return splice{v.items[i-1].end, v.items[i].end, ""}, nil
-	}
-	return splice{v.items[0].start, v.items[1].start, ""}, nil
+	return splices, nil
 }
 
 // removeLines removes the lines of text[start:end].

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/blang/semver/v4"
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 
@@ -74,10 +76,88 @@ is the default channel.` + editNote,
   kubectl catalog bundle remove my-catalog skupper-operator.v1.8.0 --dry-run`,
 	}, "BUNDLE", func(c *edit.Catalog, args []string) error { return removeBundles(c, pkg, args) })
 	remove.Flags().StringVarP(&pkg, "package", "p", "", "the `package` of the bundles, if several have bundles of that name")
-	return []*cobra.Command{remove}
+	return []*cobra.Command{remove, newTruncateCommand(s), newImagesCommand(s)}
+}
+
+func newTruncateCommand(s *session.Session) *cobra.Command {
+	var below, message string
+	cmd := newEditCommand(s, &cobra.Command{
+		Use:   "truncate DIR PACKAGE",
+		Short: "Remove the old bundles of a package in files",
+		Long: `Remove the bundles of a package below a version from a catalog: a directory or a file. The lowest
+bundle that stays is deprecated, unless --message is empty.` + editNote,
+		Example: `  kubectl catalog bundle truncate my-catalog skupper-operator --below 1.8.0
+  kubectl catalog bundle truncate my-catalog skupper-operator --below 1.8.0 --message "" --dry-run`,
+	}, "PACKAGE", func(c *edit.Catalog, args []string) error {
+		switch {
+		case len(args) > 1:
+			return tooMany(args[1:], "specify one package")
+		case below == "":
+			return exit.Usagef("specify the lowest version that stays: --below VERSION")
+		}
+		if _, err := semver.Parse(below); err != nil {
+			return exit.Usagef("--below %q is not a version: %v", below, err)
+		}
+		return c.Truncate(args[0], below, message)
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&below, "below", "", "remove bundles below this `version`")
+	flags.StringVarP(&message, "message", "m", "Upgrade to a newer version.", "the `text` of the deprecation; empty: none")
+	return cmd
+}
+
+func newImagesCommand(s *session.Session) *cobra.Command {
+	var related bool
+	cmd := &cobra.Command{
+		Use:   "images DIR [PACKAGE...]",
+		Short: "List the bundle images of a catalog in files",
+		Long: `List the images of the bundles of a catalog: a directory or a file. With --related, the images that the
+operators run are listed too: all that a mirror needs. Each image is listed once.`,
+		Example: `  kubectl catalog bundle images my-catalog
+  kubectl catalog bundle images my-catalog skupper-operator --related`,
+		ValidArgsFunction: completePath,
+	}
+	cmd.Flags().BoolVar(&related, "related", false, "list the related images too")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return exit.Usagef("specify a directory or a file: kubectl catalog bundle images DIR")
+		}
+		c, err := openCatalog(args[0])
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		images, err := c.Images(related, args[1:]...)
+		if err != nil {
+			return editError(err)
+		}
+		for _, image := range images {
+			if _, err := fmt.Fprintln(s.Stdout, output.Line(image)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+func openCatalog(ref string) (*edit.Catalog, error) {
+	if !authoring.IsPath(ref) {
+		return nil, exit.AsNotFound(fmt.Errorf("directory or file %s not found", ref))
+	}
+	return edit.Open(ref)
+}
+
+// editError sets the exit code for what the catalog does not have.
+func editError(err error) error {
+	if _, ok := errors.AsType[*edit.NotFoundError](err); ok {
+		return exit.AsNotFound(err)
+	}
+	return err
 }
 
 func removeBundles(c *edit.Catalog, pkg string, names []string) error {
+	byPackage := map[string][]string{}
 	for _, name := range names {
 		of := pkg
 		if of == "" {
@@ -90,7 +170,10 @@ func removeBundles(c *edit.Catalog, pkg string, names []string) error {
 				return exit.Usagef("packages %s have a bundle %q: specify one with --package", strings.Join(found, ", "), name)
 			}
 		}
-		if err := c.RemoveBundle(of, name); err != nil {
+		byPackage[of] = append(byPackage[of], name)
+	}
+	for _, of := range slices.Sorted(maps.Keys(byPackage)) {
+		if err := c.RemoveBundles(of, byPackage[of]...); err != nil {
 			return err
 		}
 	}
@@ -146,20 +229,14 @@ func newEditCommand(s *session.Session, cmd *cobra.Command, what string, change 
 
 // runEdit changes a catalog, unless that causes new errors.
 func runEdit(ctx context.Context, s *session.Session, ref string, dryRun bool, change func(*edit.Catalog) error) (err error) {
-	if !authoring.IsPath(ref) {
-		return exit.AsNotFound(fmt.Errorf("directory or file %s not found", ref))
-	}
-	c, err := edit.Open(ref)
+	c, err := openCatalog(ref)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	before := c.Clone()
 	if err := change(c); err != nil {
-		if _, ok := errors.AsType[*edit.NotFoundError](err); ok {
-			return exit.AsNotFound(err)
-		}
-		return err
+		return editError(err)
 	}
 	packages := c.ChangedPackages()
 	added, err := authoring.NewErrors(ctx, before.Blobs(packages), c.Blobs(packages))
