@@ -222,7 +222,7 @@ type PrefetchStatus struct {
 	// cached is the number of images in the cache.
 	Cached int32 `json:"cached"`
 
-	// failed is the number of images that could not be pulled. They are tried again each hour.
+	// failed is the number of images that could not be pulled. They are tried again after 10 minutes.
 	Failed int32 `json:"failed"`
 
 	// message is why nothing, or not all, can be cached.

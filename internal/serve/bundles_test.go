@@ -259,3 +259,16 @@ func TestBundleQueryLimit(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// A bundle that cannot be read is null, and the others are there.
+func TestBundleQueryIsPartial(t *testing.T) {
+	w := newBundleWorld(t)
+	rec := httptest.NewRecorder()
+	New(w.cfg).ServeHTTP(rec, httptest.NewRequest(http.MethodGet,
+		"/catalogs/bundles/api/v1/graphql?query="+url.QueryEscape("{ bundles { nodes { name content { pinned } } } }"), nil))
+	for _, want := range []string{`"data":{"bundles":{"nodes":[`, `{"name":"foo.v1","content":{"pinned":false}}`, `{"name":"foo.v3","content":null}`, `"code":"FORBIDDEN"`} {
+		if got := rec.Body.String(); !strings.Contains(got, want) {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+	}
+}

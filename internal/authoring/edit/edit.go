@@ -132,23 +132,11 @@ func (c *Catalog) removeEntries(pkg, channel string, bundles []string) error {
 	}
 	splices, err := removeItems(d.file.text, entries, goes)
 	for _, it := range entries.items {
-		from := it.value.get("replaces").string()
-		if _, ok := replaced[from]; err != nil || goes(it) || !ok {
+		if _, ok := replaced[it.value.get("replaces").string()]; err != nil || goes(it) || !ok {
 			continue
 		}
-		to := from
-		for range entries.items { // they may replace each other in a circle
-			next, ok := replaced[to]
-			if !ok {
-				break
-			}
-			to = next
-		}
-		if _, ok := replaced[to]; ok {
-			to = ""
-		}
 		var s splice
-		s, err = relink(d.file.text, it.value, to)
+		s, err = relink(d.file.text, it.value, replaced)
 		splices = append(splices, s)
 	}
 	if err != nil {
@@ -157,13 +145,19 @@ func (c *Catalog) removeEntries(pkg, channel string, bundles []string) error {
 	return d.file.set(apply(d.file.text, splices...))
 }
 
-// relink makes an entry replace another bundle, or none.
-func relink(text []byte, entry *value, replaces string) (splice, error) {
+// relink makes an entry replace the first bundle that stays behind removed ones, or none. replaced has what each of those replaced.
+func relink(text []byte, entry *value, replaced map[string]string) (splice, error) {
 	i := entry.member("replaces")
-	if replaces == "" {
+	to := entry.members[i].value.string()
+	for range replaced { // they may replace each other in a circle
+		if next, ok := replaced[to]; ok {
+			to = next
+		}
+	}
+	if _, ok := replaced[to]; ok || to == "" {
 		return removeMember(text, entry, i)
 	}
-	return replaceScalar(text, entry.members[i].value, replaces)
+	return replaceScalar(text, entry.members[i].value, to)
 }
 
 func (c *Catalog) removeChannel(pkg, channel string) error {

@@ -21,7 +21,8 @@ import (
 
 const (
 	checkGap  = 10 * time.Second // between two checks for changed catalogs
-	repeatGap = time.Hour        // between two passes without changes, to retry failures and to check tags
+	repeatGap = time.Hour        // between two passes without changes, to check tags
+	retryGap  = 10 * time.Minute // instead, if something failed
 	reportGap = 10 * time.Second // between two reports of a long pass
 )
 
@@ -84,6 +85,9 @@ func (p *Prefetcher) Run(ctx context.Context) error {
 			done = wanted
 			p.pass(ctx, wanted)
 			repeat = p.After(repeatGap)
+			if p.anyFailed() {
+				repeat = p.After(retryGap)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -196,6 +200,17 @@ func (p *Prefetcher) fetch(ctx context.Context, request bundle.Request, room int
 		defer archive.Close()
 		return archive.Size(), nil
 	}
+}
+
+func (p *Prefetcher) anyFailed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.reports {
+		if r.Failed > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *Prefetcher) update(catalog string, change func(*Report)) {

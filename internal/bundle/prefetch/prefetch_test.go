@@ -111,7 +111,7 @@ func start(t *testing.T, share int64) *world {
 		Wanted: func(catalog string) bool { return catalog != "other" },
 		Notify: func(context.Context, string) {},
 		After: func(d time.Duration) <-chan time.Time {
-			if d == repeatGap {
+			if d == repeatGap || d == retryGap {
 				return w.hours
 			}
 			return w.ticks

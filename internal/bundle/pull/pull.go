@@ -308,15 +308,18 @@ func (p *Puller) refresh(ctx context.Context, key string, r bundle.Request) erro
 	}
 	explained := p.explain(r, err)
 	p.config.Logger.Warn("pulling a bundle image failed", "catalog", r.Catalog, "image", r.Image, "digest", digest, "error", err)
-	until := p.config.Now().Add(10 * time.Second)
+	wait := 10 * time.Second
 	if explained.Reason == bundle.Invalid {
-		until = p.config.Now().Add(tagAge)
+		wait = time.Minute
 		if bundle.IsPinned(r.Image) {
-			until = p.config.Now().Add(24 * time.Hour)
+			wait = 24 * time.Hour
 		}
 	}
 	if explained.Reason == bundle.Invalid || explained.Reason == bundle.Forbidden || explained.Reason == bundle.Registry {
-		p.refusals.Add(key, &standing{&bundle.Error{Reason: explained.Reason, Text: explained.Text}, until})
+		if explained.Reason == bundle.Invalid {
+			explained.Text += fmt.Sprintf(" (found at %s; catalogd looks again after %s)", p.config.Now().UTC().Format(time.RFC3339), wait)
+		}
+		p.refusals.Add(key, &standing{&bundle.Error{Reason: explained.Reason, Text: explained.Text}, p.config.Now().Add(wait)})
 	}
 	if !bundle.IsPinned(r.Image) { // what is cached is good for a while
 		p.checked.Add(key, p.config.Now().Add(time.Minute-tagAge))

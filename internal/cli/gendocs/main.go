@@ -51,13 +51,16 @@ func write(dir string) error {
 
 // markdown is doc.GenMarkdownTree with the flags of all commands on the page of the root command only.
 func markdown(root *cobra.Command, dir string) error {
-	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
-		if !cmd.IsAvailableCommand() && cmd != root {
+	var b strings.Builder
+	page(&b, root)
+	if err := os.WriteFile(filepath.Join(dir, file(root)), []byte(b.String()), 0o644); err != nil {
+		return err
+	}
+	for _, cmd := range root.Commands() {
+		if !cmd.IsAvailableCommand() {
 			continue
 		}
-		var b strings.Builder
-		page(&b, cmd)
-		if err := os.WriteFile(filepath.Join(dir, file(cmd)), []byte(b.String()), 0o644); err != nil {
+		if err := markdown(cmd, dir); err != nil {
 			return err
 		}
 	}

@@ -4162,10 +4162,10 @@ func (ec *executionContext) _Bundle_content(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *BundleContent) graphql.Marshaler {
-			return ec.marshalNBundleContent2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleContent(ctx, selections, v)
+			return ec.marshalOBundleContent2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleContent(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Bundle_content(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -10900,9 +10900,6 @@ func (ec *executionContext) _Bundle(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "content":
 			out.Values[i] = ec._Bundle_content(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
 		case "size":
 			out.Values[i] = ec._Bundle_size(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -13889,16 +13886,6 @@ func (ec *executionContext) marshalNBundleConnection2ᚖgithubᚗcomᚋoperator�
 	return ec._BundleConnection(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNBundleContent2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleContent(ctx context.Context, sel ast.SelectionSet, v *BundleContent) graphql.Marshaler {
-	if v == nil {
-		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
-			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
-		}
-		return graphql.Null
-	}
-	return ec._BundleContent(ctx, sel, v)
-}
-
 func (ec *executionContext) marshalNBundleEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*Edge[*Bundle]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -14995,6 +14982,13 @@ func (ec *executionContext) marshalOBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogs
 		return graphql.Null
 	}
 	return ec._Bundle(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOBundleContent2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleContent(ctx context.Context, sel ast.SelectionSet, v *BundleContent) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._BundleContent(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOBundleFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFilter(ctx context.Context, v any) (*BundleFilter, error) {
