@@ -141,10 +141,10 @@ func (k keeper) replacePod(ctx context.Context, source *unstructured.Unstructure
 	if err := k.poke(ctx); err != nil {
 		return err
 	}
-	if err := k.await(ctx, v1beta1.OLMv0SyncedCondition); err != nil {
+	if err := k.settle(ctx, source); err != nil { // before the condition: OLM v0 may have made its Service again
 		return err
 	}
-	return k.settle(ctx, source)
+	return k.await(ctx, v1beta1.OLMv0SyncedCondition)
 }
 
 // create creates a CatalogSource of catalogd.
