@@ -146,7 +146,7 @@ func pull(ctx context.Context, text string, opts Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	access := append(opts.remote(), remote.WithContext(ctx))
+	access := append(opts.Remote(), remote.WithContext(ctx))
 	descriptor, err := remote.Get(ref, access...)
 	if err != nil {
 		return nil, fmt.Errorf("%w; no directory or file is named %s", registry.Explain("resolving "+text, ref, err), text)
@@ -200,8 +200,8 @@ func (o Options) watch(transferred func() (done, total int64)) (end func()) {
 	}
 }
 
-// remote returns the options of go-containerregistry.
-func (o Options) remote() []remote.Option {
+// Remote returns the options of go-containerregistry.
+func (o Options) Remote() []remote.Option {
 	var wire http.RoundTripper = remote.DefaultTransport
 	if direct, ok := wire.(*http.Transport); ok && o.Insecure {
 		direct = direct.Clone()
@@ -268,7 +268,7 @@ func Push(ctx context.Context, index v1.ImageIndex, tag name.Tag, opts Options) 
 		}
 	}()
 	end := opts.watch(func() (int64, int64) { return done.Load(), total.Load() })
-	err := remote.WriteIndex(tag, index, append(opts.remote(), remote.WithContext(ctx), remote.WithProgress(updates))...)
+	err := remote.WriteIndex(tag, index, append(opts.Remote(), remote.WithContext(ctx), remote.WithProgress(updates))...)
 	<-counted // WriteIndex closes updates on every path
 	end()
 	if err != nil {
