@@ -161,6 +161,30 @@ func (c *catalog) texts(blobs []*blob) iter.Seq2[[]byte, error] {
 	}
 }
 
+// Blobs returns the blobs of a catalog as compact JSON, with their packages, in the order of the catalog. It returns an error for a
+// catalog with a file that cannot be read.
+func (s *Source) Blobs(ctx context.Context) (iter.Seq2[scan.Blob, error], error) {
+	if s.refused != nil {
+		return nil, s.refused
+	}
+	c, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.faults) > 0 {
+		return nil, fmt.Errorf("reading the catalog: %w", c.faults[0])
+	}
+	return func(yield func(scan.Blob, error) bool) {
+		for _, b := range c.blobs {
+			text, err := c.text(b)
+			pkg, _ := fbc.PackageOf(b.schema, b.pkg, b.name)
+			if !yield(scan.Blob{Schema: b.schema, Package: pkg, Name: b.name, JSON: text}, err) || err != nil {
+				return
+			}
+		}
+	}, nil
+}
+
 // group has the blobs of a package in the order of the catalog.
 type group struct {
 	blobs    []*blob

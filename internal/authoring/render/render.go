@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"text/template"
@@ -109,50 +110,57 @@ func (e *NotBundleError) Error() string {
 	return "it is not an image of a bundle: label " + labelPackage + " is missing"
 }
 
-// Bundles renders images, 16 at a time and each once. The results are in the order of refs. It renders all of them or fails; the
-// error has that of each image.
+// Bundles renders images. The results are in the order of refs. It renders all of them or fails; the error has that of each image.
 func (r *Renderer) Bundles(ctx context.Context, refs []string) ([]*Bundle, error) {
-	var (
-		mu     sync.Mutex
-		done   int
-		byRef  = map[string]*Bundle{}
-		failed = map[string]error{}
-		group  errgroup.Group // without a context: all failures are reported
-	)
-	group.SetLimit(maxPulls)
-	for _, ref := range refs {
-		if _, ok := byRef[ref]; ok {
-			continue
-		}
-		byRef[ref] = nil
-	}
-	total := len(byRef)
-	for ref := range byRef {
-		group.Go(func() error {
-			b, err := r.image(ctx, ref)
-			mu.Lock()
-			defer mu.Unlock()
-			byRef[ref], failed[ref] = b, err
-			if done++; r.opts.Progress != nil {
-				r.opts.Progress(done, total)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait()
-	if err := ctx.Err(); err != nil {
+	rendered, err := r.Try(ctx, refs)
+	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	bundles := make([]*Bundle, 0, len(refs))
 	for _, ref := range refs {
-		if err := failed[ref]; err != nil {
-			errs = append(errs, fmt.Errorf("rendering bundle %s: %w", ref, err))
-			delete(failed, ref)
+		result := rendered[ref]
+		if result.Err != nil {
+			errs = append(errs, result.Err)
+			rendered[ref] = Result{}
 		}
-		bundles = append(bundles, byRef[ref])
+		bundles = append(bundles, result.Bundle)
 	}
 	return bundles, errors.Join(errs...)
+}
+
+// Result is a rendered bundle, or the error that names its image.
+type Result struct {
+	Bundle *Bundle
+	Err    error
+}
+
+// Try renders images, 16 at a time and each once. The results are by reference. The error is that of a canceled context.
+func (r *Renderer) Try(ctx context.Context, refs []string) (map[string]Result, error) {
+	var (
+		mu       sync.Mutex
+		rendered = map[string]Result{}
+		todo     = slices.Compact(slices.Sorted(slices.Values(refs)))
+		group    errgroup.Group // without a context: all failures are reported
+	)
+	group.SetLimit(maxPulls)
+	for _, ref := range todo {
+		group.Go(func() error {
+			b, err := r.image(ctx, ref)
+			if err != nil {
+				err = fmt.Errorf("rendering bundle %s: %w", ref, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			rendered[ref] = Result{b, err}
+			if r.opts.Progress != nil {
+				r.opts.Progress(len(rendered), len(todo))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return rendered, ctx.Err()
 }
 
 // image renders an image. An image that the cache has by its digest costs no request.
