@@ -56,7 +56,7 @@ white space only.`,
 			return err
 		}
 		result, err := exportCatalog(cmd.Context(), s, req)
-		if err == nil && !req.isStream() {
+		if err == nil && !isStream(req.to) {
 			fmt.Fprintf(s.Stderr, "%s: %s, %s of %s at %s\n", req.to, output.Counted(len(result.seen), "package", "packages"),
 				output.Counted(result.blobs, "blob", "blobs"), req.catalog, result.version)
 		}
@@ -76,9 +76,6 @@ func (r *exportRequest) parse(s *session.Session, args []string) (err error) {
 	r.catalog, r.version, err = lookup.CutVersion(s, args[0])
 	return err
 }
-
-// isStream reports whether the destination is standard output.
-func (r exportRequest) isStream() bool { return r.to == "-" || r.to == "json" || r.to == "yaml" }
 
 // completeExport completes the catalog, and then its packages.
 func completeExport(s *session.Session) cobra.CompletionFunc {
@@ -100,7 +97,7 @@ func exportCatalog(ctx context.Context, s *session.Session, req exportRequest) (
 	if err != nil {
 		return nil, session.CatalogError(err, req.catalog)
 	}
-	to, err := openSink(s.Stdout, req)
+	to, err := openSink(s.Stdout, req.to, req.force)
 	if err != nil {
 		return nil, err
 	}
@@ -121,20 +118,23 @@ func exportCatalog(ctx context.Context, s *session.Session, req exportRequest) (
 	return x, to.Commit()
 }
 
-// openSink opens the destination. On a terminal, harmful characters are replaced.
-func openSink(stdout *output.Terminal, req exportRequest) (*export.Sink, error) {
-	if !req.isStream() {
-		to, err := export.ToPath(req.to, req.force)
+// isStream reports whether a destination is standard output.
+func isStream(to string) bool { return to == "-" || to == "json" || to == "yaml" }
+
+// openSink opens a destination. On a terminal, harmful characters are replaced.
+func openSink(stdout *output.Terminal, destination string, force bool) (*export.Sink, error) {
+	if !isStream(destination) {
+		to, err := export.ToPath(destination, force)
 		if _, exists := errors.AsType[export.ExistsError](err); exists {
 			err = exit.AsUsage(err)
 		}
 		return to, err
 	}
 	encode := export.JSON
-	if req.to == "yaml" {
+	if destination == "yaml" {
 		encode = export.YAML
 	}
-	clean := stdout.Clean(req.to != "yaml")
+	clean := stdout.Clean(destination != "yaml")
 	return export.ToWriter(stdout, func(blob []byte) ([]byte, error) {
 		text, err := encode(blob)
 		return []byte(clean(string(text))), err
