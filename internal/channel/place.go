@@ -9,7 +9,7 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Mode decides where Place puts a bundle. The modes but ModeHead are those of `opm index add` (operator-registry v1.72.0,
+// Mode decides where Place puts a bundle. ModeReplaces, ModeSemver and ModeSkipPatch are those of `opm index add` (operator-registry v1.72.0,
 // pkg/registry/bundlegraphloader.go and pkg/sqlite/load.go).
 type Mode string
 
@@ -22,9 +22,11 @@ const (
 	ModeSemver Mode = "semver"
 	// ModeSkipPatch is ModeSemver, and the bundle skips all lower versions of its minor version.
 	ModeSkipPatch Mode = "semver-skippatch"
+	// ModeGiven takes replaces and skips as they are, and changes no other entry. It may leave a second head.
+	ModeGiven Mode = "given"
 )
 
-// Modes are all modes.
+// Modes are the modes that a user can choose by name.
 var Modes = []string{string(ModeHead), string(ModeReplaces), string(ModeSemver), string(ModeSkipPatch)}
 
 // Place returns the entries of a channel with a new one: added, with its replaces and skips as in its bundle. elsewhere has the
@@ -42,6 +44,8 @@ func Place(mode Mode, entries []Entry, added Entry, elsewhere map[string]Entry) 
 		}
 	}
 	switch mode {
+	case ModeGiven:
+		return append(slices.Clone(entries), added), nil
 	case ModeReplaces:
 		return placeByReplaces(entries, added, elsewhere)
 	case ModeSemver, ModeSkipPatch:

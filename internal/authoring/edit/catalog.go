@@ -17,33 +17,40 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
+	"github.com/operator-catalogs/catalogd/internal/fbc/splice"
 )
 
 // maxObject limits a document of a catalog in bytes.
 const maxObject = scan.DefaultMaxBlobBytes
 
-// Catalog is a catalog in memory.
+// Catalog is a catalog in memory, or the entries of a template.
 type Catalog struct {
-	root  *os.Root
-	files []*file // in the order of the catalog
+	root     *os.Root
+	files    []*file           // in the order of the catalog
+	rendered map[string][]byte // bundles of a template, by image
+	template string            // its schema; empty for a catalog
+	single   bool              // whether it is a file instead of a directory
 }
 
 // file is a file of a catalog.
 type file struct {
 	name         string
-	before, text []byte
+	catalog      *Catalog
+	before, text []byte // before is nil for a new file
 	isJSON       bool
 	docs         []*doc
 }
 
-// doc is a document of a file: a blob with its place.
+// doc is a document of a file, or an entry of a template: a blob with its place.
 type doc struct {
 	scan.Blob
 	file       *file
-	start, end int // in YAML with the separator before it, and all that follows up to the next one
+	start, end int           // in YAML with the separator before it, and all that follows up to the next one
+	list       *splice.Value // the entries of the template, and the place among them
+	at         int
 }
 
-// Change is what happens to a file. After is nil if it is removed.
+// Change is what happens to a file. Before is nil if it is new, and After if it is removed.
 type Change struct {
 	File          string
 	Before, After []byte
@@ -56,8 +63,14 @@ func Open(ref string) (*Catalog, error) {
 		return nil, err
 	}
 	c := &Catalog{root: root}
+	if info, err := os.Stat(ref); err == nil {
+		c.single = info.Mode().IsRegular()
+	}
 	if err := c.read(files); err != nil {
 		return nil, errors.Join(err, root.Close())
+	}
+	if err := c.detectTemplate(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", ref, err), root.Close())
 	}
 	return c, nil
 }
@@ -75,7 +88,7 @@ func (c *Catalog) read(files fs.FS) error {
 		if err != nil {
 			return err
 		}
-		f := &file{name: name, before: text}
+		f := &file{name: name, catalog: c, before: text}
 		if err := f.set(text); err != nil {
 			return err
 		}
@@ -104,7 +117,11 @@ func (f *file) add(compact []byte, start, end int) error {
 	if err != nil {
 		return err
 	}
-	f.docs = append(f.docs, &doc{blob, f, start, end})
+	d := &doc{Blob: blob, file: f, start: start, end: end}
+	if f.catalog != nil && f.catalog.template != "" && blob.Schema == f.catalog.template {
+		return f.addTemplate(d)
+	}
+	f.docs = append(f.docs, d)
 	return nil
 }
 
@@ -138,7 +155,7 @@ func (f *file) readYAML() error {
 			return f.add(compact, start, end)
 		})
 		if err == nil && objects > 1 {
-			err = errUnsupported
+			err = splice.ErrUnsupported
 		}
 		if err != nil {
 			return fmt.Errorf("document at line %d: %w", 1+bytes.Count(f.text[:start], []byte("\n")), err)
@@ -150,8 +167,8 @@ func (f *file) readYAML() error {
 
 // nextSeparator returns the place of the next document of YAML behind the one that begins at start.
 func nextSeparator(text []byte, start int) int {
-	for at := lineEnd(text, start) + 1; at < len(text); at = lineEnd(text, at) + 1 {
-		line := text[at:lineEnd(text, at)]
+	for at := splice.LineEnd(text, start) + 1; at < len(text); at = splice.LineEnd(text, at) + 1 {
+		line := text[at:splice.LineEnd(text, at)]
 		if bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || line[3] == ' ' || line[3] == '\t' || line[3] == '\r') {
 			return at
 		}
@@ -180,9 +197,12 @@ func (d *doc) packageOf() string {
 }
 
 // tree parses the document.
-func (d *doc) tree() (*value, error) {
+func (d *doc) tree() (*splice.Value, error) {
+	if d.list != nil {
+		return d.list.Items[d.at].Value, nil
+	}
 	v, err := d.parse()
-	if err == nil && v.kind != object {
+	if err == nil && v.Kind != splice.Object {
 		err = errors.New("it is not an object")
 	}
 	if err != nil {
@@ -192,16 +212,19 @@ func (d *doc) tree() (*value, error) {
 	return v, nil
 }
 
-func (d *doc) parse() (*value, error) {
+func (d *doc) parse() (*splice.Value, error) {
 	if d.file.isJSON {
-		return parseJSON(d.file.text, d.start)
+		return splice.ParseJSON(d.file.text, d.start)
 	}
-	return parseYAML(d.file.text, d.start, d.end)
+	return splice.ParseYAML(d.file.text, d.start, d.end)
 }
 
 // remove removes documents.
 func remove(docs ...*doc) error {
-	byFile := map[*file][]splice{}
+	if len(docs) > 0 && docs[0].list != nil {
+		return removeFromTemplate(docs)
+	}
+	byFile := map[*file][]splice.Patch{}
 	for _, d := range docs {
 		start, end := d.start, d.end
 		if d.file.isJSON {
@@ -209,10 +232,10 @@ func remove(docs ...*doc) error {
 		} else if start == 0 {
 			start = endOfComments(d.file.text[:end])
 		}
-		byFile[d.file] = append(byFile[d.file], splice{start, end, ""})
+		byFile[d.file] = append(byFile[d.file], splice.Patch{Start: start, End: end, Text: ""})
 	}
-	for f, splices := range byFile {
-		if err := f.set(apply(f.text, splices...)); err != nil {
+	for f, patches := range byFile {
+		if err := f.set(splice.Apply(f.text, patches...)); err != nil {
 			return err
 		}
 	}
@@ -232,10 +255,10 @@ func endOfBlanks(text []byte, at int) int {
 // endOfComments returns the end of the comments at the beginning of a file, if an empty line or a separator ends them: they are
 // about the file.
 func endOfComments(text []byte) int {
-	for at := 0; at < len(text); at = lineEnd(text, at) + 1 {
-		switch line := bytes.TrimSpace(text[at:lineEnd(text, at)]); {
+	for at := 0; at < len(text); at = splice.LineEnd(text, at) + 1 {
+		switch line := bytes.TrimSpace(text[at:splice.LineEnd(text, at)]); {
 		case len(line) == 0:
-			return lineEnd(text, at) + 1
+			return splice.LineEnd(text, at) + 1
 		case line[0] != '#':
 			return 0
 		}
@@ -246,6 +269,13 @@ func endOfComments(text []byte) int {
 // insert inserts a blob behind a document, in the syntax of its file.
 func insert(behind *doc, blob []byte) error {
 	f := behind.file
+	if behind.list != nil {
+		s, err := splice.InsertItem(f.text, behind.list, behind.at, blob)
+		if err != nil {
+			return err
+		}
+		return f.set(splice.Apply(f.text, s))
+	}
 	if f.isJSON {
 		text := string(blob)
 		if first := bytes.IndexByte(f.text[behind.start:behind.end], '\n'); first >= 0 {
@@ -256,7 +286,7 @@ func insert(behind *doc, blob []byte) error {
 			}
 			text = out.String()
 		}
-		return f.set(apply(f.text, splice{behind.end, behind.end, "\n" + text}))
+		return f.set(splice.Apply(f.text, splice.Patch{Start: behind.end, End: behind.end, Text: "\n" + text}))
 	}
 	block, err := yaml.JSONToYAML(blob)
 	if err != nil {
@@ -266,14 +296,14 @@ func insert(behind *doc, blob []byte) error {
 	if behind.end > 0 && f.text[behind.end-1] != '\n' {
 		text = "\n" + text
 	}
-	return f.set(apply(f.text, splice{behind.end, behind.end, text}))
+	return f.set(splice.Apply(f.text, splice.Patch{Start: behind.end, End: behind.end, Text: text}))
 }
 
 // Changes returns the files that differ from those on disk.
 func (c *Catalog) Changes() (changes []Change) {
 	for _, f := range c.files {
 		change := Change{f.name, f.before, f.text}
-		if len(f.docs) == 0 && len(bytes.TrimSpace(f.text)) == 0 {
+		if f.before != nil && len(f.docs) == 0 && len(bytes.TrimSpace(f.text)) == 0 {
 			change.After = nil
 		}
 		if !bytes.Equal(f.before, f.text) {
@@ -325,11 +355,19 @@ func (c *Catalog) removeFile(name string) error {
 }
 
 func (c *Catalog) stage(change Change, suffix string) error {
-	info, err := c.root.Stat(change.File)
-	if err != nil {
-		return err
+	mode := fs.FileMode(0o666)
+	if change.Before == nil {
+		if err := c.root.MkdirAll(path.Dir(change.File), 0o777); err != nil {
+			return err
+		}
+	} else {
+		info, err := c.root.Stat(change.File)
+		if err != nil {
+			return err
+		}
+		mode = info.Mode().Perm()
 	}
-	out, err := c.root.OpenFile(change.File+suffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	out, err := c.root.OpenFile(change.File+suffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
@@ -339,9 +377,9 @@ func (c *Catalog) stage(change Change, suffix string) error {
 
 // Clone returns the catalog as it was read. It must not be changed or closed.
 func (c *Catalog) Clone() *Catalog {
-	old := &Catalog{root: c.root}
+	old := &Catalog{root: c.root, rendered: c.rendered, template: c.template, single: c.single}
 	for _, f := range c.files {
-		old.files = append(old.files, &file{name: f.name, before: f.before, text: f.text, docs: f.docs})
+		old.files = append(old.files, &file{name: f.name, catalog: old, before: f.before, text: f.text, docs: f.docs})
 	}
 	return old
 }
@@ -356,7 +394,7 @@ func (c *Catalog) ChangedPackages() map[string]bool {
 		if bytes.Equal(f.before, f.text) {
 			continue
 		}
-		was := &file{name: f.name}
+		was := &file{name: f.name, catalog: c}
 		if was.set(f.before) != nil {
 			continue // it was read before
 		}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/operator-framework/operator-registry/alpha/property"
 
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/splice"
 )
 
 // NotFoundError is about a package, channel or bundle that the catalog does not have.
@@ -89,12 +91,8 @@ func (c *Catalog) RemoveBundles(pkg string, names ...string) error {
 	if err := remove(bundles...); err != nil {
 		return err
 	}
-	var channels []string
-	for _, d := range c.docs(func(d *doc) bool { return d.Schema == fbc.SchemaChannel && d.Package == pkg }) {
-		channels = append(channels, d.Name)
-	}
-	for _, channel := range channels {
-		if err := c.removeEntries(pkg, channel, names); err != nil {
+	for _, name := range c.channelsOf(pkg) {
+		if err := c.dropEntries(pkg, name, names); err != nil {
 			return err
 		}
 	}
@@ -106,75 +104,67 @@ func (c *Catalog) RemoveBundles(pkg string, names ...string) error {
 	return nil
 }
 
-// removeEntries removes the entries of bundles from a channel.
-func (c *Catalog) removeEntries(pkg, channel string, bundles []string) error {
-	d := c.find(fbc.SchemaChannel, pkg, channel)
-	tree, err := d.tree()
+// channelsOf returns the names of the channels of a package.
+func (c *Catalog) channelsOf(pkg string) (names []string) {
+	for _, d := range c.docs(func(d *doc) bool { return d.Schema == fbc.SchemaChannel && d.Package == pkg }) {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// dropEntries removes the entries of bundles from a channel. What replaced one then replaces what that one replaced.
+func (c *Catalog) dropEntries(pkg, name string, bundles []string) error {
+	tree, err := c.find(fbc.SchemaChannel, pkg, name).tree()
 	if err != nil {
 		return err
 	}
-	entries := tree.get("entries")
-	if entries == nil || entries.kind != list {
+	entries := tree.Get("entries")
+	if entries == nil || entries.Kind != splice.List {
 		return nil
 	}
-	goes := func(it item) bool { return slices.Contains(bundles, it.value.get("name").string()) }
 	replaced := map[string]string{} // by a removed bundle
-	for _, it := range entries.items {
-		if goes(it) {
-			replaced[it.value.get("name").string()] = it.value.get("replaces").string()
+	var kept []channel.Entry
+	for _, e := range entriesOf(entries) {
+		if slices.Contains(bundles, e.Name) {
+			replaced[e.Name] = e.Replaces
+		} else {
+			kept = append(kept, e)
 		}
 	}
 	switch {
 	case len(replaced) == 0:
 		return nil
-	case !slices.ContainsFunc(entries.items, func(it item) bool { return !goes(it) }):
-		return c.removeChannel(pkg, channel)
+	case len(kept) == 0:
+		return c.removeChannel(pkg, name)
 	}
-	splices, err := removeItems(d.file.text, entries, goes)
-	for _, it := range entries.items {
-		if _, ok := replaced[it.value.get("replaces").string()]; err != nil || goes(it) || !ok {
-			continue
+	for i := range kept {
+		for range replaced { // they may replace each other in a circle
+			if next, ok := replaced[kept[i].Replaces]; ok {
+				kept[i].Replaces = next
+			}
 		}
-		var s splice
-		s, err = relink(d.file.text, it.value, replaced)
-		splices = append(splices, s)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: channel %q of package %q: %w", d.file.name, channel, pkg, err)
-	}
-	return d.file.set(apply(d.file.text, splices...))
-}
-
-// relink makes an entry replace the first bundle that stays behind removed ones, or none. replaced has what each of those replaced.
-func relink(text []byte, entry *value, replaced map[string]string) (splice, error) {
-	i := entry.member("replaces")
-	to := entry.members[i].value.string()
-	for range replaced { // they may replace each other in a circle
-		if next, ok := replaced[to]; ok {
-			to = next
+		if _, ok := replaced[kept[i].Replaces]; ok {
+			kept[i].Replaces = ""
 		}
 	}
-	if _, ok := replaced[to]; ok || to == "" {
-		return removeMember(text, entry, i)
-	}
-	return replaceScalar(text, entry.members[i].value, to)
+	return c.setEntries(pkg, name, kept)
 }
 
-func (c *Catalog) removeChannel(pkg, channel string) error {
+func (c *Catalog) removeChannel(pkg, name string) error {
 	if p := c.find(fbc.SchemaPackage, pkg, pkg); p != nil {
 		tree, err := p.tree()
 		if err != nil {
 			return err
 		}
-		if tree.get("defaultChannel").string() == channel {
+		if tree.Get("defaultChannel").Text() == name {
 			return fmt.Errorf("channel %q is the default channel of package %q, and would have no entries: set another defaultChannel first, or "+
-				"remove the package", channel, pkg)
+				"remove the package", name, pkg)
 		}
 	}
-	if err := remove(c.find(fbc.SchemaChannel, pkg, channel)); err != nil {
+	if err := remove(c.find(fbc.SchemaChannel, pkg, name)); err != nil {
 		return err
 	}
-	return c.undeprecate(pkg, fbc.SchemaChannel, channel)
+	return c.undeprecate(pkg, fbc.SchemaChannel, name)
 }
 
 // Deprecate deprecates a package, or a channel or bundle of it (schema and name), or replaces the message.
@@ -210,20 +200,20 @@ func (c *Catalog) Deprecate(pkg, schema, name, message string) error {
 	if err != nil {
 		return err
 	}
-	entries := tree.get("entries")
-	if entries == nil || len(entries.items) == 0 {
+	entries := tree.Get("entries")
+	if entries == nil || len(entries.Items) == 0 {
 		return fmt.Errorf("%s: the olm.deprecations blob of package %q has no entries: remove it first", d.file.name, pkg)
 	}
-	var s splice
-	if i := entries.deprecation(schema, name); i >= 0 {
-		s, err = replaceScalar(d.file.text, entries.items[i].value.get("message"), message)
+	var s splice.Patch
+	if i := deprecationIn(entries, schema, name); i >= 0 {
+		s, err = splice.ReplaceScalar(d.file.text, entries.Items[i].Value.Get("message"), message)
 	} else {
-		s, err = insertItem(d.file.text, entries, len(entries.items)-1, entry)
+		s, err = splice.InsertItem(d.file.text, entries, len(entries.Items)-1, entry)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: the olm.deprecations blob of package %q: %w", d.file.name, pkg, err)
 	}
-	return d.file.set(apply(d.file.text, s))
+	return d.file.set(splice.Apply(d.file.text, s))
 }
 
 func (c *Catalog) deprecations(pkg string) *doc {
@@ -235,10 +225,10 @@ func (c *Catalog) deprecations(pkg string) *doc {
 }
 
 // deprecation returns the place of the deprecation of a package, channel or bundle, or -1.
-func (v *value) deprecation(schema, name string) int {
-	return slices.IndexFunc(v.items, func(it item) bool {
-		reference := it.value.get("reference")
-		return reference.get("schema").string() == schema && reference.get("name").string() == name
+func deprecationIn(v *splice.Value, schema, name string) int {
+	return slices.IndexFunc(v.Items, func(it splice.Item) bool {
+		reference := it.Value.Get("reference")
+		return reference.Get("schema").Text() == schema && reference.Get("name").Text() == name
 	})
 }
 
@@ -252,22 +242,22 @@ func (c *Catalog) undeprecate(pkg, schema, name string) error {
 	if err != nil {
 		return err
 	}
-	entries := tree.get("entries")
+	entries := tree.Get("entries")
 	if entries == nil {
 		return nil
 	}
-	i := entries.deprecation(schema, name)
+	i := deprecationIn(entries, schema, name)
 	if i < 0 {
 		return nil
 	}
-	if len(entries.items) == 1 {
+	if len(entries.Items) == 1 {
 		return remove(d)
 	}
-	splices, err := removeItems(d.file.text, entries, func(it item) bool { return it.value == entries.items[i].value })
+	patches, err := splice.RemoveItems(d.file.text, entries, func(it splice.Item) bool { return it.Value == entries.Items[i].Value })
 	if err != nil {
 		return fmt.Errorf("%s: the olm.deprecations blob of package %q: %w", d.file.name, pkg, err)
 	}
-	return d.file.set(apply(d.file.text, splices...))
+	return d.file.set(splice.Apply(d.file.text, patches...))
 }
 
 // Truncate removes the bundles of a package below a version, and deprecates the lowest one that stays, unless message is empty.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/splice"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -261,7 +262,7 @@ func TestUnsupportedYAML(t *testing.T) {
 		"a text over two lines": "\n- name: foo.v0\n- name: foo.v1\n  replaces: foo.v0\n- name: foo.v2\n  replaces: >-\n    foo.v1\n",
 	} {
 		c, _ := open(t, map[string]string{"c.yaml": "schema: olm.bundle\nname: foo.v1\npackage: foo\n---\nschema: olm.channel\nname: c\npackage: foo\nentries:" + entries})
-		if err := c.RemoveBundles("foo", "foo.v1"); !errors.Is(err, errUnsupported) {
+		if err := c.RemoveBundles("foo", "foo.v1"); !errors.Is(err, splice.ErrUnsupported) {
 			t.Errorf("%s: got error %v", name, err)
 		}
 	}
@@ -313,7 +314,7 @@ func FuzzEntries(f *testing.F) {
 			return
 		}
 		original := before.docs[0]
-		model := entriesOf(t, original)
+		model := decodeEntries(t, original)
 		for _, entry := range model {
 			for key := range entry {
 				if key != strings.ToLower(key) { // FBC ignores the case of keys, and this test does not
@@ -321,7 +322,7 @@ func FuzzEntries(f *testing.F) {
 				}
 			}
 		}
-		if c.removeEntries("p", "c", []string{"a"}) != nil || len(model) < 2 {
+		if c.dropEntries("p", "c", []string{"a"}) != nil || len(model) < 2 {
 			return
 		}
 		removed := false
@@ -338,7 +339,7 @@ func FuzzEntries(f *testing.F) {
 			return
 		}
 		replaced := ""
-		for _, entry := range entriesOf(t, original) {
+		for _, entry := range decodeEntries(t, original) {
 			if entry["name"] == "a" {
 				replaced, _ = entry["replaces"].(string)
 				break
@@ -354,14 +355,14 @@ func FuzzEntries(f *testing.F) {
 				}
 			}
 		}
-		if diff := cmp.Diff(want, entriesOf(t, before.docs[0])); diff != "" {
+		if diff := cmp.Diff(want, decodeEntries(t, before.docs[0])); diff != "" {
 			t.Errorf("entries after removing a from\n%s\nare\n%s\n(-want +got):\n%s", head+text, before.text, diff)
 		}
 	})
 }
 
-// entriesOf decodes the entries of a channel; nil if they are not a list of objects.
-func entriesOf(t *testing.T, d *doc) []map[string]any {
+// decodeEntries decodes the entries of a channel; nil if they are not a list of objects.
+func decodeEntries(t *testing.T, d *doc) []map[string]any {
 	t.Helper()
 	var c struct{ Entries []map[string]any }
 	if err := json.Unmarshal(d.JSON, &c); err != nil {

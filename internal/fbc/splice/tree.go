@@ -1,4 +1,4 @@
-package edit
+package splice
 
 import (
 	"bytes"
@@ -12,73 +12,76 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A value is a JSON or YAML value with its place in a text. Offsets are bytes.
-type value struct {
-	kind       kind
-	flow       bool   // written as in JSON: in brackets, or a scalar
-	start, end int    // end is behind the last line that has content, in YAML's block style
-	column     int    // of the keys or dashes of a block, from 0
+// A Value is a JSON or YAML value with its place in a text. Offsets are bytes.
+type Value struct {
+	Kind       Kind
+	Flow       bool // written as in JSON: in brackets, or a scalar
+	Start, End int  // End is behind the last line that has content, in YAML's block style
+	Column     int  // of the keys or dashes of a block, from 0
+	Members    []Member
+	Items      []Item
 	text       string // of a scalar, decoded
-	members    []member
-	items      []item
 }
 
-type kind uint8
+// Kind is the kind of a value.
+type Kind uint8
 
+// The kinds of values.
 const (
-	scalar kind = iota
-	object
-	list
+	Scalar Kind = iota
+	Object
+	List
 )
 
-// A member of an object begins at its key, and an item of a list at its dash, or at its value.
-type member struct {
-	key        string
-	start, end int
-	value      *value
+// A Member of an object begins at its key.
+type Member struct {
+	Key        string
+	Start, End int
+	Value      *Value
 }
 
-type item struct {
-	start, end int
-	value      *value
+// An Item of a list begins at its dash, or at its value.
+type Item struct {
+	Start, End int
+	Value      *Value
 }
 
-// member returns the place of a key among the members, or -1. The case of keys is ignored, as in operator-registry.
-func (v *value) member(key string) int {
-	for i, m := range v.members {
-		if strings.EqualFold(m.key, key) {
+// Index returns the place of a key among the members, or -1. The case of keys is ignored, as in operator-registry.
+func (v *Value) Index(key string) int {
+	for i, m := range v.Members {
+		if strings.EqualFold(m.Key, key) {
 			return i
 		}
 	}
 	return -1
 }
 
-// get returns the value of a key, or nil.
-func (v *value) get(key string) *value {
-	if v == nil || v.kind != object {
+// Get returns the value of a key, or nil.
+func (v *Value) Get(key string) *Value {
+	if v == nil || v.Kind != Object {
 		return nil
 	}
-	if i := v.member(key); i >= 0 {
-		return v.members[i].value
+	if i := v.Index(key); i >= 0 {
+		return v.Members[i].Value
 	}
 	return nil
 }
 
 // checkKeys returns an error if a key occurs twice: readers differ in which one counts.
-func (v *value) checkKeys() error {
+func (v *Value) checkKeys() error {
 	seen := map[string]bool{}
-	for _, m := range v.members {
-		if seen[strings.ToLower(m.key)] {
-			return fmt.Errorf("key %q occurs twice", m.key)
+	for _, m := range v.Members {
+		if seen[strings.ToLower(m.Key)] {
+			return fmt.Errorf("key %q occurs twice", m.Key)
 		}
-		seen[strings.ToLower(m.key)] = true
+		seen[strings.ToLower(m.Key)] = true
 	}
 	return nil
 }
 
-// string returns the text of a scalar, or "".
-func (v *value) string() string {
-	if v == nil || v.kind != scalar {
+// Text returns the text of a scalar, or "".
+func (v *Value) Text() string {
+	if v == nil || v.Kind != Scalar {
 		return ""
 	}
 	return v.text
@@ -91,8 +94,8 @@ type jsonParser struct {
 	dec  *json.Decoder
 }
 
-// parseJSON parses the object that begins at an offset.
-func parseJSON(text []byte, base int) (*value, error) {
+// ParseJSON parses the object that begins at an offset.
+func ParseJSON(text []byte, base int) (*Value, error) {
 	p := &jsonParser{text: text, base: base, dec: json.NewDecoder(bytes.NewReader(text[base:]))}
 	p.dec.UseNumber()
 	return p.value()
@@ -109,28 +112,28 @@ func (p *jsonParser) token() (token json.Token, start, end int, err error) {
 	return token, start, end, err
 }
 
-func (p *jsonParser) value() (*value, error) {
+func (p *jsonParser) value() (*Value, error) {
 	token, start, end, err := p.token()
 	if err != nil {
 		return nil, err
 	}
-	v := &value{flow: true, start: start, end: end}
+	v := &Value{Flow: true, Start: start, End: end}
 	switch token {
 	case json.Delim('{'):
-		v.kind = object
+		v.Kind = Object
 	case json.Delim('['):
-		v.kind = list
+		v.Kind = List
 	default:
 		v.text = scalarText(token)
 		return v, nil
 	}
 	for p.dec.More() {
-		if v.kind == list {
+		if v.Kind == List {
 			element, err := p.value()
 			if err != nil {
 				return nil, err
 			}
-			v.items = append(v.items, item{element.start, element.end, element})
+			v.Items = append(v.Items, Item{element.Start, element.End, element})
 			continue
 		}
 		key, start, _, err := p.token()
@@ -141,9 +144,9 @@ func (p *jsonParser) value() (*value, error) {
 		if err != nil {
 			return nil, err
 		}
-		v.members = append(v.members, member{scalarText(key), start, element.end, element})
+		v.Members = append(v.Members, Member{scalarText(key), start, element.End, element})
 	}
-	if _, _, v.end, err = p.token(); err != nil {
+	if _, _, v.End, err = p.token(); err != nil {
 		return nil, err
 	}
 	return v, v.checkKeys()
@@ -159,8 +162,8 @@ func scalarText(token json.Token) string {
 	return fmt.Sprint(token)
 }
 
-// errUnsupported reports YAML that cannot be changed in place.
-var errUnsupported = errors.New("this YAML cannot be changed in place (an anchor, an alias, a tag, a complex key, or brackets over several " +
+// ErrUnsupported reports YAML that cannot be changed in place.
+var ErrUnsupported = errors.New("this YAML cannot be changed in place (an anchor, an alias, a tag, a complex key, or brackets over several " +
 	"lines with comments): write it plainly")
 
 // yamlParser finds the places of values in a YAML document.
@@ -169,8 +172,8 @@ type yamlParser struct {
 	lines []int // offsets
 }
 
-// parseYAML parses the document in text[start:end].
-func parseYAML(text []byte, start, end int) (v *value, err error) {
+// ParseYAML parses the document in text[start:end].
+func ParseYAML(text []byte, start, end int) (v *Value, err error) {
 	defer func() {
 		if fault := recover(); fault != nil { // a panic of the library
 			err = fmt.Errorf("yaml: %v", fault)
@@ -183,7 +186,7 @@ func parseYAML(text []byte, start, end int) (v *value, err error) {
 		return nil, err
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, errUnsupported
+		return nil, ErrUnsupported
 	}
 	p := &yamlParser{text: text[:end], lines: []int{start}}
 	for i, c := range doc {
@@ -204,77 +207,77 @@ func (p *yamlParser) offset(n *yaml.Node) int {
 	return at
 }
 
-func (p *yamlParser) value(n *yaml.Node) (*value, error) {
+func (p *yamlParser) value(n *yaml.Node) (*Value, error) {
 	if n.Anchor != "" || n.Kind == yaml.AliasNode || n.Style&yaml.TaggedStyle != 0 {
-		return nil, errUnsupported
+		return nil, ErrUnsupported
 	}
-	v := &value{start: p.offset(n), flow: n.Kind == yaml.ScalarNode || n.Style&yaml.FlowStyle != 0, column: n.Column - 1}
+	v := &Value{Start: p.offset(n), Flow: n.Kind == yaml.ScalarNode || n.Style&yaml.FlowStyle != 0, Column: n.Column - 1}
 	var err error
 	switch {
 	case n.Kind == yaml.ScalarNode:
 		v.text = n.Value
-		v.end = p.endOfScalar(n, v.start)
+		v.End = p.endOfScalar(n, v.Start)
 	case n.Kind == yaml.MappingNode:
-		v.kind = object
+		v.Kind = Object
 		err = p.members(n, v)
 	default:
-		v.kind = list
+		v.Kind = List
 		err = p.items(n, v)
 	}
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case v.flow && v.kind != scalar:
+	case v.Flow && v.Kind != Scalar:
 		return v, p.closeFlow(v)
-	case v.kind == object:
-		v.end = v.members[len(v.members)-1].end // the library makes no empty block
-	case v.kind == list:
-		v.end = v.items[len(v.items)-1].end
+	case v.Kind == Object:
+		v.End = v.Members[len(v.Members)-1].End // the library makes no empty block
+	case v.Kind == List:
+		v.End = v.Items[len(v.Items)-1].End
 	}
 	return v, nil
 }
 
-func (p *yamlParser) members(n *yaml.Node, v *value) error {
+func (p *yamlParser) members(n *yaml.Node, v *Value) error {
 	for i := 0; i < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Anchor != "" || key.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-			return errUnsupported
+			return ErrUnsupported
 		}
 		element, err := p.value(n.Content[i+1])
 		if err != nil {
 			return err
 		}
-		m := member{key.Value, p.offset(key), element.end, element}
-		if !v.flow {
-			dashes := element.kind == list && !element.flow && element.column == v.column
-			m.end = max(element.end, p.endOfBlock(m.start, v.column, dashes))
+		m := Member{key.Value, p.offset(key), element.End, element}
+		if !v.Flow {
+			dashes := element.Kind == List && !element.Flow && element.Column == v.Column
+			m.End = max(element.End, p.endOfBlock(m.Start, v.Column, dashes))
 		}
-		v.members = append(v.members, m)
+		v.Members = append(v.Members, m)
 	}
 	return v.checkKeys()
 }
 
-func (p *yamlParser) items(n *yaml.Node, v *value) error {
+func (p *yamlParser) items(n *yaml.Node, v *Value) error {
 	for _, child := range n.Content {
 		element, err := p.value(child)
 		if err != nil {
 			return err
 		}
-		it := item{element.start, element.end, element}
-		if !v.flow {
+		it := Item{element.Start, element.End, element}
+		if !v.Flow {
 			// The dash is on the line of the value, or on one before.
-			it.start = bytes.LastIndexByte(p.text[:element.start], '\n') + 1 + v.column
-			for it.start < v.start || it.start >= len(p.text) || p.text[it.start] != '-' {
-				before := bytes.LastIndexByte(p.text[:max(it.start-v.column-1, 0)], '\n') + 1 + v.column
-				if before >= it.start {
-					return errUnsupported
+			it.Start = bytes.LastIndexByte(p.text[:element.Start], '\n') + 1 + v.Column
+			for it.Start < v.Start || it.Start >= len(p.text) || p.text[it.Start] != '-' {
+				before := bytes.LastIndexByte(p.text[:max(it.Start-v.Column-1, 0)], '\n') + 1 + v.Column
+				if before >= it.Start {
+					return ErrUnsupported
 				}
-				it.start = before
+				it.Start = before
 			}
-			it.end = max(element.end, p.endOfBlock(it.start, v.column, false))
+			it.End = max(element.End, p.endOfBlock(it.Start, v.Column, false))
 		}
-		v.items = append(v.items, it)
+		v.Items = append(v.Items, it)
 	}
 	return nil
 }
@@ -307,35 +310,35 @@ func (p *yamlParser) endOfScalar(n *yaml.Node, start int) int {
 }
 
 // closeFlow finds the bracket that ends a value, and so its end.
-func (p *yamlParser) closeFlow(v *value) error {
-	at, closing := v.start+1, byte('}')
-	if v.kind == list {
+func (p *yamlParser) closeFlow(v *Value) error {
+	at, closing := v.Start+1, byte('}')
+	if v.Kind == List {
 		closing = ']'
-		for _, it := range v.items {
-			at = it.end
+		for _, it := range v.Items {
+			at = it.End
 		}
 	}
-	for _, m := range v.members {
-		at = m.end
+	for _, m := range v.Members {
+		at = m.End
 	}
 	for ; at < len(p.text); at++ {
 		switch c := p.text[at]; {
 		case c == closing:
-			v.end = at + 1
+			v.End = at + 1
 			return nil
 		case strings.IndexByte(" \t\r\n,", c) < 0:
-			return errUnsupported
+			return ErrUnsupported
 		}
 	}
-	return errUnsupported
+	return ErrUnsupported
 }
 
 // endOfBlock returns the end of the last line that belongs to what begins at start in a block of that column: all lines that
 // are indented more, and with dashes also those that begin with a dash there.
 func (p *yamlParser) endOfBlock(start, column int, dashes bool) int {
-	end := lineEnd(p.text, start)
-	for at := end + 1; at < len(p.text); at = lineEnd(p.text, at) + 1 {
-		line := p.text[at:lineEnd(p.text, at)]
+	end := LineEnd(p.text, start)
+	for at := end + 1; at < len(p.text); at = LineEnd(p.text, at) + 1 {
+		line := p.text[at:LineEnd(p.text, at)]
 		rest := bytes.TrimLeft(line, " ")
 		indent := len(line) - len(rest)
 		rest = bytes.TrimRight(rest, "\r")
@@ -351,8 +354,8 @@ func (p *yamlParser) endOfBlock(start, column int, dashes bool) int {
 	return end
 }
 
-// lineEnd returns the place of the newline that ends the line at an offset, or the end of the text.
-func lineEnd(text []byte, at int) int {
+// LineEnd returns the place of the newline that ends the line at an offset, or the end of the text.
+func LineEnd(text []byte, at int) int {
 	if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
 		return at + i
 	}
