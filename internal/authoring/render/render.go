@@ -71,14 +71,38 @@ type Release struct {
 }
 
 // Blob returns the blob of the bundle as one line of JSON.
-func (b *Bundle) Blob() ([]byte, error) {
+func (b *Bundle) Blob() ([]byte, error) { return encode(b.Bundle) }
+
+// encode returns compact JSON, with <, > and & as they are.
+func encode(blob any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(b.Bundle); err != nil {
-		return nil, fmt.Errorf("encoding bundle %q: %w", b.Name, err)
+	if err := encoder.Encode(blob); err != nil {
+		return nil, fmt.Errorf("encoding a blob: %w", err)
 	}
 	return bytes.TrimSpace(out.Bytes()), nil
+}
+
+// PackageBlob returns an olm.package blob for the package of the bundle, with the icon and the description of its CSV.
+func (b *Bundle) PackageBlob(defaultChannel string) ([]byte, error) {
+	var csv struct {
+		Spec struct {
+			Description string
+			Icon        []struct {
+				Data      []byte `json:"base64data"`
+				MediaType string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(b.CsvJSON), &csv); err != nil {
+		return nil, fmt.Errorf("reading the icon and the description of CSV %q: %w", b.Name, err)
+	}
+	pkg := declcfg.Package{Schema: declcfg.SchemaPackage, Name: b.Package, DefaultChannel: defaultChannel, Description: csv.Spec.Description}
+	if len(csv.Spec.Icon) > 0 {
+		pkg.Icon = &declcfg.Icon{Data: csv.Spec.Icon[0].Data, MediaType: csv.Spec.Icon[0].MediaType}
+	}
+	return encode(pkg)
 }
 
 // Renderer renders bundles. It may be used concurrently.

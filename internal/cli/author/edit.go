@@ -16,6 +16,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/authoring"
 	"github.com/operator-catalogs/catalogd/internal/authoring/edit"
+	"github.com/operator-catalogs/catalogd/internal/authoring/render"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
@@ -76,7 +77,7 @@ is the default channel.` + editNote,
   kubectl catalog bundle remove my-catalog skupper-operator.v1.8.0 --dry-run`,
 	}, "BUNDLE", func(c *edit.Catalog, args []string) error { return removeBundles(c, pkg, args) })
 	remove.Flags().StringVarP(&pkg, "package", "p", "", "the `package` of the bundles, if several have bundles of that name")
-	return []*cobra.Command{remove, newTruncateCommand(s), newImagesCommand(s)}
+	return []*cobra.Command{newAddCommand(s), remove, newTruncateCommand(s), newImagesCommand(s)}
 }
 
 func newTruncateCommand(s *session.Session) *cobra.Command {
@@ -221,50 +222,86 @@ func newEditCommand(s *session.Session, cmd *cobra.Command, what string, change 
 		if len(args) < 2 {
 			return exit.Usagef("specify a directory or a file, and a %s: %s", what, cmd.UseLine())
 		}
-		return runEdit(cmd.Context(), s, args[0], dryRun, func(c *edit.Catalog) error { return change(c, args[1:]) })
+		r, end, err := (&bundleFlags{}).renderer(s)
+		if err != nil {
+			return err
+		}
+		defer end()
+		return runEdits(cmd.Context(), s, r, dryRun, catalogChange{args[0], func(c *edit.Catalog) error { return change(c, args[1:]) }})
 	}
 	lookup.CompleteNoFiles(cmd)
 	return cmd
 }
 
-// runEdit changes a catalog, unless that causes new errors.
-func runEdit(ctx context.Context, s *session.Session, ref string, dryRun bool, change func(*edit.Catalog) error) (err error) {
-	c, err := openCatalog(ref)
-	if err != nil {
-		return err
+// catalogChange is a change of a catalog in files.
+type catalogChange struct {
+	ref    string
+	change func(*edit.Catalog) error
+}
+
+// runEdits changes catalogs, unless that causes new errors. r renders the bundles of templates.
+func runEdits(ctx context.Context, s *session.Session, r *render.Renderer, dryRun bool, changes ...catalogChange) (err error) {
+	var catalogs []*edit.Catalog
+	defer func() {
+		for _, c := range catalogs {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	for _, change := range changes {
+		c, err := openCatalog(change.ref)
+		if err != nil {
+			return err
+		}
+		catalogs = append(catalogs, c)
+		if err := renderTemplate(ctx, r, c); err != nil {
+			return fmt.Errorf("%s: %w", change.ref, err)
+		}
+		err = changeChecked(ctx, c, change.change)
+		if err != nil && len(changes) > 1 {
+			err = fmt.Errorf("%s: %w", change.ref, err)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+	var all []edit.Change
+	for _, c := range catalogs {
+		all = append(all, c.Changes()...)
+	}
+	if dryRun {
+		return printChanges(s.Stdout, all)
+	}
+	for _, c := range catalogs {
+		if err := c.Write(); err != nil {
+			return err
+		}
+	}
+	removed := 0
+	for _, change := range all {
+		if change.After == nil {
+			removed++
+		}
+	}
+	fmt.Fprintf(s.Stderr, "%s changed, %d removed\n", output.Counted(len(all)-removed, "file", "files"), removed)
+	return nil
+}
+
+// changeChecked changes a catalog in memory. It returns an error if the result has errors that the catalog did not have.
+func changeChecked(ctx context.Context, c *edit.Catalog, change func(*edit.Catalog) error) error {
 	before := c.Clone()
 	if err := change(c); err != nil {
 		return editError(err)
 	}
 	packages := c.ChangedPackages()
 	added, err := authoring.NewErrors(ctx, before.Blobs(packages), c.Blobs(packages))
-	if err != nil {
+	if err != nil || len(added) == 0 {
 		return err
 	}
-	if len(added) > 0 {
-		var lines []string
-		for _, f := range added {
-			lines = append(lines, "  "+output.Line(f.Message)+" ("+f.Rule+")")
-		}
-		return fmt.Errorf("nothing is written, as the catalog would have new errors:\n%s", strings.Join(slices.Compact(lines), "\n"))
+	var lines []string
+	for _, f := range added {
+		lines = append(lines, "  "+output.Line(f.Message)+" ("+f.Rule+")")
 	}
-	if dryRun {
-		return printChanges(s.Stdout, c.Changes())
-	}
-	if err := c.Write(); err != nil {
-		return err
-	}
-	removed := 0
-	changes := c.Changes()
-	for _, change := range changes {
-		if change.After == nil {
-			removed++
-		}
-	}
-	fmt.Fprintf(s.Stderr, "%s changed, %d removed\n", output.Counted(len(changes)-removed, "file", "files"), removed)
-	return nil
+	return fmt.Errorf("nothing is written, as the catalog would have new errors:\n%s", strings.Join(slices.Compact(lines), "\n"))
 }
 
 // printChanges prints unified differences.
@@ -275,9 +312,13 @@ func printChanges(to *output.Terminal, changes []edit.Change) error {
 		if c.After == nil {
 			after = "/dev/null"
 		}
+		before := path.Join("a", c.File)
+		if c.Before == nil {
+			before = "/dev/null"
+		}
 		text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
 			A: linesOf(c.Before), B: linesOf(c.After),
-			FromFile: path.Join("a", c.File), ToFile: after, Context: 3,
+			FromFile: before, ToFile: after, Context: 3,
 		})
 		if err != nil {
 			return err
