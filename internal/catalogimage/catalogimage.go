@@ -1,4 +1,4 @@
-// Package catalogimage builds catalog images from directories, for `kubectl catalog push`, `make run` and tests.
+// Package catalogimage builds images of catalogs and bundles from directories, for `kubectl catalog push`, `make run` and tests.
 // It shares no code with the packages that read them.
 package catalogimage
 
@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -41,20 +42,40 @@ var architectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
 // modes and owners. The creation time is SOURCE_DATE_EPOCH, 1970 by default. The layer is in a TempFile, so
 // memory does not depend on its size and there is nothing to remove.
 func Build(from string) (v1.ImageIndex, error) {
-	created, err := sourceDate()
-	if err != nil {
-		return nil, err
-	}
 	root, tree, err := Open(from)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
+	return buildImage(from, tree, ConfigsDir, map[string]string{ConfigsLabel: "/" + ConfigsDir})
+}
+
+// BuildBundle returns the image of the bundle in a directory: its directories manifests, metadata and tests. It is built as that of a
+// catalog.
+func BuildBundle(from string, labels map[string]string) (v1.ImageIndex, error) {
+	root, tree, err := Open(from)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	parts := []string{"manifests", "metadata", "tests"}
+	return buildImage(from, Hide(tree, func(name string) bool {
+		top, _, _ := strings.Cut(name, "/")
+		return !slices.Contains(parts, top)
+	}), "", labels)
+}
+
+// buildImage makes an image with a tree at a directory of the image.
+func buildImage(from string, tree fs.FS, dir string, labels map[string]string) (v1.ImageIndex, error) {
+	created, err := sourceDate()
+	if err != nil {
+		return nil, err
+	}
 	file, err := TempFile()
 	if err != nil {
 		return nil, fmt.Errorf("making a temporary file for the layer: %w", err)
 	}
-	size, err := writeLayer(file, tree)
+	size, err := writeLayer(file, tree, dir)
 	if err != nil {
 		return nil, fmt.Errorf("packing %s: %w", from, err)
 	}
@@ -64,7 +85,7 @@ func Build(from string) (v1.ImageIndex, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the packed layer: %w", err)
 	}
-	return indexOf(layer, created)
+	return indexOf(layer, labels, created)
 }
 
 // sourceDate returns the creation time of images (https://reproducible-builds.org/specs/source-date-epoch/).
@@ -80,10 +101,10 @@ func sourceDate() (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-func indexOf(layer v1.Layer, created time.Time) (v1.ImageIndex, error) {
+func indexOf(layer v1.Layer, labels map[string]string, created time.Time) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, architecture := range architectures {
-		img, err := imageOf(layer, architecture, created)
+		img, err := imageOf(layer, labels, architecture, created)
 		if err != nil {
 			return nil, fmt.Errorf("making the image of %s: %w", architecture, err)
 		}
@@ -95,13 +116,13 @@ func indexOf(layer v1.Layer, created time.Time) (v1.ImageIndex, error) {
 	return index, nil
 }
 
-func imageOf(layer v1.Layer, architecture string, created time.Time) (v1.Image, error) {
+func imageOf(layer v1.Layer, labels map[string]string, architecture string, created time.Time) (v1.Image, error) {
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	base, err := mutate.ConfigFile(base, &v1.ConfigFile{
 		Created:      v1.Time{Time: created},
 		OS:           "linux",
 		Architecture: architecture,
-		Config:       v1.Config{Labels: map[string]string{ConfigsLabel: "/" + ConfigsDir}},
+		Config:       v1.Config{Labels: labels},
 		RootFS:       v1.RootFS{Type: "layers"},
 	})
 	if err != nil {
@@ -113,11 +134,11 @@ func imageOf(layer v1.Layer, architecture string, created time.Time) (v1.Image, 
 	})
 }
 
-// writeLayer writes the gzipped tar of tree to file and returns its size.
-func writeLayer(file *os.File, tree fs.FS) (int64, error) {
+// writeLayer writes the gzipped tar of tree, below a directory, to file and returns its size.
+func writeLayer(file *os.File, tree fs.FS, dir string) (int64, error) {
 	zip := gzip.NewWriter(file)
 	archive := tar.NewWriter(zip)
-	if err := addTree(archive, tree); err != nil {
+	if err := addTree(archive, tree, dir); err != nil {
 		return 0, err
 	}
 	if err := errors.Join(archive.Close(), zip.Close()); err != nil {
@@ -127,14 +148,16 @@ func writeLayer(file *os.File, tree fs.FS) (int64, error) {
 }
 
 // addTree adds all files and directories with the same modes, times and owner. fs.WalkDir sorts them by name.
-func addTree(archive *tar.Writer, tree fs.FS) error {
+func addTree(archive *tar.Writer, tree fs.FS, dir string) error {
 	files := 0
 	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		target := path.Join(ConfigsDir, name)
+		target := path.Join(dir, name)
 		switch {
+		case target == ".":
+			return nil
 		case entry.IsDir():
 			return archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: target + "/", Mode: 0o755})
 		case entry.Type().IsRegular():
@@ -145,7 +168,7 @@ func addTree(archive *tar.Writer, tree fs.FS) error {
 		}
 	})
 	if err == nil && files == 0 {
-		return errors.New("the directory has no files; specify the directory that a catalog image has at /configs")
+		return errors.New("the directory has no files; specify that of a catalog, which an image has at /configs, or of a bundle")
 	}
 	return err
 }

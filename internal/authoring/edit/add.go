@@ -1,14 +1,11 @@
 package edit
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/internal/authoring/export"
 	"github.com/operator-catalogs/catalogd/internal/channel"
@@ -218,7 +215,7 @@ func (c *Catalog) AddPackage(name string, blob []byte) error {
 		return insert(docs[len(docs)-1], blob)
 	}
 	if len(c.files) == 1 && c.single {
-		return c.files[0].set(encodeBlob(blob, path.Ext(c.files[0].name)))
+		return c.files[0].write(blob)
 	}
 	return c.create(path.Join(name, "catalog"+c.extension()), blob)
 }
@@ -244,20 +241,20 @@ func (c *Catalog) create(name string, blob []byte) error {
 	}
 	f := &file{name: name, catalog: c}
 	c.files = append(c.files, f)
-	return f.set(encodeBlob(blob, path.Ext(name)))
+	return f.write(blob)
 }
 
-func encodeBlob(blob []byte, extension string) []byte {
-	if extension == ".json" {
-		if text, err := export.JSON(blob); err == nil {
-			return text
-		}
+// write makes a blob the content of a file, in the format of its suffix.
+func (f *file) write(blob []byte) error {
+	encode := export.YAML
+	if path.Ext(f.name) == ".json" {
+		encode = export.JSON
 	}
-	text, err := yaml.JSONToYAML(blob)
+	text, err := encode(blob)
 	if err != nil {
-		return append(bytes.Clone(blob), '\n')
+		return err
 	}
-	return append([]byte("---\n"), text...)
+	return f.set(text)
 }
 
 // putBundle adds the blob of a bundle behind the last bundle of its package, or in a file of its own if that one has one, or in

@@ -13,8 +13,7 @@ import (
 	"path"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/operator-catalogs/catalogd/internal/authoring/export"
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/fbc/splice"
@@ -288,11 +287,11 @@ func insert(behind *doc, blob []byte) error {
 		}
 		return f.set(splice.Apply(f.text, splice.Patch{Start: behind.end, End: behind.end, Text: "\n" + text}))
 	}
-	block, err := yaml.JSONToYAML(blob)
+	block, err := export.YAML(blob)
 	if err != nil {
 		return err
 	}
-	text := "---\n" + string(block)
+	text := string(block)
 	if behind.end > 0 && f.text[behind.end-1] != '\n' {
 		text = "\n" + text
 	}

@@ -64,6 +64,9 @@ func read(dir string) (*manifests, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(filepath.Join(dir, "metadata")); err != nil || !info.IsDir() {
+		return nil, errors.New("it has no directory metadata: kubectl catalog bundle init makes it")
+	}
 	logrus.SetLevel(logrus.PanicLevel) // faults names what the parser logs
 	input, err := registry.NewImageInput(image.SimpleReference(""), dir)
 	if err != nil {

@@ -5,6 +5,7 @@ package render
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,12 +28,28 @@ import (
 // maxPulls is the number of images that are pulled at the same time.
 const maxPulls = 16
 
-// Labels of images, as opm sets them.
+// Labels of images, as opm sets them (operator-registry, pkg/lib/bundle/generate.go).
 const (
-	labelPackage = "operators.operatorframework.io.bundle.package.v1"
-	labelConfigs = "operators.operatorframework.io.index.configs.v1"
-	labelSQLite  = "operators.operatorframework.io.index.database.v1"
+	prefix       = "operators.operatorframework.io."
+	labelPackage = prefix + "bundle.package.v1"
+	labelConfigs = prefix + "index.configs.v1"
+	labelSQLite  = prefix + "index.database.v1"
 )
+
+// Annotations returns the annotations of a new bundle, which are also the labels of its image.
+func Annotations(pkg string, channels []string, defaultChannel string) map[string]string {
+	annotations := map[string]string{
+		prefix + "bundle.mediatype.v1": "registry+v1",
+		prefix + "bundle.manifests.v1": "manifests/",
+		prefix + "bundle.metadata.v1":  "metadata/",
+		prefix + "bundle.channels.v1":  strings.Join(channels, ","),
+		labelPackage:                   pkg,
+	}
+	if defaultChannel != "" {
+		annotations[prefix+"bundle.channel.default.v1"] = defaultChannel
+	}
+	return annotations
+}
 
 // Options configure a Renderer. The zero value is ready for use, without a cache.
 type Options struct {
@@ -71,10 +88,10 @@ type Release struct {
 }
 
 // Blob returns the blob of the bundle as one line of JSON.
-func (b *Bundle) Blob() ([]byte, error) { return encode(b.Bundle) }
+func (b *Bundle) Blob() ([]byte, error) { return Encode(b.Bundle) }
 
-// encode returns compact JSON, with <, > and & as they are.
-func encode(blob any) ([]byte, error) {
+// Encode returns a blob as compact JSON, with <, > and & as they are.
+func Encode(blob any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -90,7 +107,7 @@ func (b *Bundle) PackageBlob(defaultChannel string) ([]byte, error) {
 		Spec struct {
 			Description string
 			Icon        []struct {
-				Data      []byte `json:"base64data"`
+				Data      string `json:"base64data"`
 				MediaType string
 			}
 		}
@@ -100,9 +117,13 @@ func (b *Bundle) PackageBlob(defaultChannel string) ([]byte, error) {
 	}
 	pkg := declcfg.Package{Schema: declcfg.SchemaPackage, Name: b.Package, DefaultChannel: defaultChannel, Description: csv.Spec.Description}
 	if len(csv.Spec.Icon) > 0 {
-		pkg.Icon = &declcfg.Icon{Data: csv.Spec.Icon[0].Data, MediaType: csv.Spec.Icon[0].MediaType}
+		icon := csv.Spec.Icon[0]
+		// As in opm, blanks do not count, and an icon that cannot be decoded is left out.
+		if data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(icon.Data), "")); err == nil && len(data) > 0 {
+			pkg.Icon = &declcfg.Icon{Data: data, MediaType: icon.MediaType}
+		}
 	}
-	return encode(pkg)
+	return Encode(pkg)
 }
 
 // Renderer renders bundles. It may be used concurrently.

@@ -141,7 +141,7 @@ func addBundles(ctx context.Context, s *session.Session, req addRequest) error {
 	}
 	var changes []catalogChange
 	for _, release := range releases {
-		changes = append(changes, catalogChange{release.file, func(c *edit.Catalog) error { return release.add(s, c, req, rendered) }})
+		changes = append(changes, catalogChange{ref: release.file, change: func(c *edit.Catalog) error { return release.add(s, c, req, rendered) }})
 	}
 	return runEdits(ctx, s, r, req.dryRun, changes...)
 }

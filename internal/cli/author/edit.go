@@ -77,7 +77,7 @@ is the default channel.` + editNote,
   kubectl catalog bundle remove my-catalog skupper-operator.v1.8.0 --dry-run`,
 	}, "BUNDLE", func(c *edit.Catalog, args []string) error { return removeBundles(c, pkg, args) })
 	remove.Flags().StringVarP(&pkg, "package", "p", "", "the `package` of the bundles, if several have bundles of that name")
-	return []*cobra.Command{newAddCommand(s), remove, newTruncateCommand(s), newImagesCommand(s)}
+	return []*cobra.Command{newAddCommand(s), remove, newTruncateCommand(s), newImagesCommand(s), newBundleInitCommand(s), newBundlePushCommand(s)}
 }
 
 func newTruncateCommand(s *session.Session) *cobra.Command {
@@ -222,21 +222,27 @@ func newEditCommand(s *session.Session, cmd *cobra.Command, what string, change 
 		if len(args) < 2 {
 			return exit.Usagef("specify a directory or a file, and a %s: %s", what, cmd.UseLine())
 		}
-		r, end, err := (&bundleFlags{}).renderer(s)
-		if err != nil {
-			return err
-		}
-		defer end()
-		return runEdits(cmd.Context(), s, r, dryRun, catalogChange{args[0], func(c *edit.Catalog) error { return change(c, args[1:]) }})
+		return runEdit(cmd.Context(), s, args[0], dryRun, func(c *edit.Catalog) error { return change(c, args[1:]) })
 	}
 	lookup.CompleteNoFiles(cmd)
 	return cmd
 }
 
+// runEdit changes a catalog. If it is a template, its bundles are rendered first.
+func runEdit(ctx context.Context, s *session.Session, ref string, dryRun bool, change func(*edit.Catalog) error) error {
+	r, end, err := (&bundleFlags{}).renderer(s)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return runEdits(ctx, s, r, dryRun, catalogChange{ref: ref, change: change})
+}
+
 // catalogChange is a change of a catalog in files.
 type catalogChange struct {
-	ref    string
-	change func(*edit.Catalog) error
+	ref        string
+	change     func(*edit.Catalog) error
+	incomplete bool // the result need not be valid yet
 }
 
 // runEdits changes catalogs, unless that causes new errors. r renders the bundles of templates.
@@ -256,7 +262,7 @@ func runEdits(ctx context.Context, s *session.Session, r *render.Renderer, dryRu
 		if err := renderTemplate(ctx, r, c); err != nil {
 			return fmt.Errorf("%s: %w", change.ref, err)
 		}
-		err = changeChecked(ctx, c, change.change)
+		err = change.apply(ctx, c)
 		if err != nil && len(changes) > 1 {
 			err = fmt.Errorf("%s: %w", change.ref, err)
 		}
@@ -286,10 +292,10 @@ func runEdits(ctx context.Context, s *session.Session, r *render.Renderer, dryRu
 	return nil
 }
 
-// changeChecked changes a catalog in memory. It returns an error if the result has errors that the catalog did not have.
-func changeChecked(ctx context.Context, c *edit.Catalog, change func(*edit.Catalog) error) error {
+// apply changes a catalog in memory. It returns an error if the result has errors that the catalog did not have.
+func (change catalogChange) apply(ctx context.Context, c *edit.Catalog) error {
 	before := c.Clone()
-	if err := change(c); err != nil {
+	if err := change.change(c); err != nil || change.incomplete {
 		return editError(err)
 	}
 	packages := c.ChangedPackages()

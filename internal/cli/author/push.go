@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
@@ -38,6 +39,7 @@ type pushed struct {
 
 	tag     name.Tag
 	refused bool // whether catalogd would reject the image
+	bundle  bool // whether it is a bundle instead of a catalog
 }
 
 func newPushCommand(s *session.Session) *cobra.Command {
@@ -65,17 +67,11 @@ addresses.`,
   kubectl catalog push my-catalog quay.io/example/catalog:v1 --olm-v0 | kubectl apply -n olm -f -`,
 		ValidArgsFunction: completePath,
 	}
-	flags := cmd.Flags()
-	flags.StringVarP(&req.format, "output", "o", "", "`format`: json")
-	flags.StringVar(&req.dryRun, "dry-run", "none", "none, or client: print the digest without pushing")
-	flags.BoolVar(&req.force, "force", false, "push a catalog despite its errors")
-	flags.BoolVar(&req.insecure, "insecure", false, "allow plain HTTP and untrusted certificates")
-	flags.BoolVar(&req.olmV0, "olm-v0", false, "print a CatalogSource of OLM v0 with the image, without a namespace")
-	flags.Lookup("dry-run").NoOptDefVal = "client"
-	lookup.CompleteValues(cmd, "output", "json")
-	lookup.CompleteValues(cmd, "dry-run", "none", "client")
+	req.register(cmd)
+	cmd.Flags().BoolVar(&req.force, "force", false, "push a catalog despite its errors")
+	cmd.Flags().BoolVar(&req.olmV0, "olm-v0", false, "print a CatalogSource of OLM v0 with the image, without a namespace")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := req.parse(args); err != nil {
+		if err := req.parse(cmd, args); err != nil {
 			return err
 		}
 		result, err := push(cmd.Context(), s, req)
@@ -90,14 +86,25 @@ addresses.`,
 	return cmd
 }
 
-func (r *pushRequest) parse(args []string) error {
+// register adds the flags of all commands that push.
+func (r *pushRequest) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&r.format, "output", "o", "", "`format`: json")
+	flags.StringVar(&r.dryRun, "dry-run", "none", "none, or client: print the digest without pushing")
+	flags.BoolVar(&r.insecure, "insecure", false, "allow plain HTTP and untrusted certificates")
+	flags.Lookup("dry-run").NoOptDefVal = "client"
+	lookup.CompleteValues(cmd, "output", "json")
+	lookup.CompleteValues(cmd, "dry-run", "none", "client")
+}
+
+func (r *pushRequest) parse(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 2:
 		return tooMany(args[2:], "specify one directory or file, and one image")
 	case len(args) < 2:
-		return exit.Usagef("specify a directory and an image: kubectl catalog push DIR IMAGE")
+		return exit.Usagef("specify a directory and an image: %s DIR IMAGE", cmd.CommandPath())
 	case !authoring.IsPath(args[0]) && authoring.IsPath(args[1]):
-		return exit.Usagef("the directory comes first: kubectl catalog push %s %s", args[1], args[0])
+		return exit.Usagef("the directory comes first: %s %s %s", cmd.CommandPath(), args[1], args[0])
 	case r.format != "" && r.olmV0:
 		return exit.Usagef("specify --output or --olm-v0, not both")
 	case r.format != "" && r.format != "json":
@@ -112,7 +119,24 @@ func (r *pushRequest) parse(args []string) error {
 }
 
 func push(ctx context.Context, s *session.Session, req pushRequest) (*pushed, error) {
+	if _, err := authoring.ParseTag(req.image, authoring.Options{Insecure: req.insecure}); err != nil {
+		return nil, referenceError(err)
+	}
+	refused, err := checkBeforePush(ctx, s, req)
+	if err != nil {
+		return nil, err
+	}
+	result, err := pushIndex(ctx, s, req, catalogimage.Build)
+	if err == nil {
+		result.refused = refused
+	}
+	return result, err
+}
+
+// pushIndex builds an image from a directory and pushes it, unless it is a dry run.
+func pushIndex(ctx context.Context, s *session.Session, req pushRequest, build func(dir string) (v1.ImageIndex, error)) (*pushed, error) {
 	progress := s.Stderr.Progress()
+	defer progress.End()
 	access := authoring.Options{
 		Insecure: req.insecure, UserAgent: s.UserAgent(), Progress: transferProgress(progress, "Pushing "+req.image),
 	}
@@ -120,13 +144,8 @@ func push(ctx context.Context, s *session.Session, req pushRequest) (*pushed, er
 	if err != nil {
 		return nil, referenceError(err)
 	}
-	refused, err := checkBeforePush(ctx, s, req)
-	if err != nil {
-		return nil, err
-	}
-	defer progress.End()
 	showStage(s, progress, "Packing "+req.dir)
-	index, err := catalogimage.Build(req.dir)
+	index, err := build(req.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +159,7 @@ func push(ctx context.Context, s *session.Session, req pushRequest) (*pushed, er
 		}
 	}
 	reference := tag.Context().Digest(digest.String()).String()
-	return &pushed{tag.String(), digest.String(), reference, req.dryRun == "client", tag, refused}, nil
+	return &pushed{Image: tag.String(), Digest: digest.String(), Reference: reference, DryRun: req.dryRun == "client", tag: tag}, nil
 }
 
 // checkBeforePush lints the directory. A catalog with errors is refused without --force. It reports whether catalogd
@@ -183,6 +202,8 @@ func (p *pushed) report(s *session.Session, format string) error {
 	switch catalog := migrate.Label(path.Base(p.tag.RepositoryStr())); {
 	case p.DryRun:
 		fmt.Fprintln(s.Stderr, "not pushed (dry run)")
+	case p.bundle:
+		fmt.Fprintf(s.Stderr, "to add it to a catalog: kubectl catalog bundle add DIR %s\n", p.tag)
 	case !p.refused:
 		fmt.Fprintf(s.Stderr, "to add it to a cluster: kubectl catalog add %s %s --wait\n"+
 			"if it is already there: kubectl catalog refresh %[1]s --wait\n", catalog, p.tag)
