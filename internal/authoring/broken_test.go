@@ -59,14 +59,14 @@ func TestBrokenCatalogs(t *testing.T) {
 	}
 }
 
-func lintDir(t *testing.T, dir string) *Report {
+func lintDir(t *testing.T, dir string, targets ...Target) *Report {
 	t.Helper()
 	s, err := Open(t.Context(), dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	report, err := Lint(t.Context(), s)
+	report, err := Lint(t.Context(), s, targets...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,9 @@ var validProperties = []property.Property{property.MustBuildPackage("p", "1.0.0"
 // bundle is a checked olm.bundle blob.
 type bundle struct {
 	*blob
-	version string // with the release; "" if missing or invalid
-	tagged  []any  // path to the first image referenced by tag
-	objects bool   // has olm.bundle.object, but no olm.csv.metadata
+	version string         // with the release; "" if missing or invalid
+	tagged  []any          // path to the first image referenced by tag
+	types   map[string]int // number of properties by type
 }
 
 // readBundle checks a single bundle.
@@ -37,17 +37,16 @@ func (p *pkg) readBundle(b *blob, text []byte) *bundle {
 	}
 	before := len(p.faults)
 	p.checkImages(out, content)
-	found := p.checkProperties(b, content.Properties)
+	out.types = p.checkProperties(b, content.Properties)
 	if wrong != nil && len(p.faults) == before {
 		p.fault(b, "blob-malformed", nil, "%s", oneLine(wrong))
 	}
 	if b.name == "" {
 		p.fault(b, "bundle-name", nil, "the bundle has no name: set name")
 	}
-	if content.Image == "" && found[property.TypeBundleObject] == 0 {
+	if content.Image == "" && out.types[property.TypeBundleObject] == 0 {
 		p.fault(b, "bundle-image", nil, "bundle %q: bundle image must be set", b.name)
 	}
-	out.objects = found[property.TypeBundleObject] > 0 && found[property.TypeCSVMetadata] == 0
 	p.checkPackageProperty(out, content.Properties)
 	return out
 }

@@ -67,6 +67,7 @@ func (r *Report) Errors() int {
 // linter collects faults. Lines of faults of blobs are located at the end, in one pass over each file.
 type linter struct {
 	catalog *catalog
+	targets []Target
 	report  Report
 	faults  []pending
 	tagged  []pending // bundles of valid packages with image references by tag
@@ -84,10 +85,10 @@ func (l *linter) add(f Fault) { l.faults = append(l.faults, pending{Fault: f}) }
 // Hides reports whether the fault prevents the publication of a valid package or catalog.
 func (f Fault) Hides() bool { return f.Rule == "package-no-csv" || f.Rule == "no-package" }
 
-// Lint returns all faults of a catalog. It finds an error in exactly the packages that catalogd rejects. It
-// returns an error if reading failed for another cause.
-func Lint(ctx context.Context, s *Source) (*Report, error) {
-	l := &linter{report: Report{Source: cmp.Or(s.Dir, s.Image)}}
+// Lint returns all faults of a catalog. It finds an error in exactly the packages that catalogd rejects, apart from the rules of
+// targets. It returns an error if reading failed for another cause.
+func Lint(ctx context.Context, s *Source, targets ...Target) (*Report, error) {
+	l := &linter{targets: targets, report: Report{Source: cmp.Or(s.Dir, s.Image)}}
 	if s.refused != nil {
 		l.report.Refused = true
 		l.report.Faults = []Fault{{Severity: Error, Rule: "image", Message: oneLine(s.refused)}}
@@ -184,6 +185,7 @@ func readingRule(e *scan.Error) string {
 // checkGroup checks the blobs of a package.
 func (l *linter) checkGroup(name string, g group) error {
 	l.customSchemas(g.blobs)
+	l.checkSchemas(g.blobs)
 	if !g.required {
 		return nil
 	}
@@ -206,6 +208,9 @@ func (l *linter) checkGroup(name string, g group) error {
 		if len(p.faults) == 0 {
 			p.fault(g.blobs[0], "package-invalid", nil, "%s", invalid.Reason)
 		}
+	}
+	if err == nil {
+		err = p.checkTargets(valid)
 	}
 	l.faults = append(l.faults, p.faults...)
 	return err

@@ -59,7 +59,18 @@ var Rules = map[string]Rule{
 	"no-csv":                     {Warning, "The head of each channel has olm.csv.metadata. OperatorPackages show its values."},
 	"no-icon":                    {Warning, "A package has an icon, which is an image."},
 	"no-description":             {Warning, "A package has a description."},
-	"bundle-objects":             {Warning, "Bundles have olm.csv.metadata instead of olm.bundle.object."},
+	"olmv0-csv-metadata":         {Error, "With `--target olmv0`: a bundle has olm.csv.metadata at most once."},
+	"olmv0-schema":               {Error, "With `--target olmv0`: schemas consist of letters, digits, `.`, `_` and `-`."},
+	"olmv0-stranded": {
+		Error, "With `--target olmv0`: each entry of a channel can be upgraded to an entry that no other skips.",
+	},
+	"olmv1-api-service":  {Error, "With `--target olmv1`: the head of each channel has no APIService."},
+	"olmv1-dependency":   {Error, "With `--target olmv1`: the head of each channel has no dependencies."},
+	"olmv1-install-mode": {Error, "With `--target olmv1`: the head of each channel supports the install mode AllNamespaces."},
+	"openshift-format": {
+		Error, "With `--target 4.16`: bundles have olm.bundle.object, and no olm.csv.metadata. From 4.17 on, the reverse.",
+	},
+	"bundle-objects": {Warning, "Bundles have olm.csv.metadata instead of olm.bundle.object."},
 }
 
 // printable removes control characters, which could affect a terminal.

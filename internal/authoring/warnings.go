@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
+	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
@@ -77,7 +78,7 @@ func (p *pkg) checkBundleStyle() {
 		if b.tagged != nil {
 			p.tagged = append(p.tagged, newFault(b.blob, p.name, "image-tag", b.tagged, ""))
 		}
-		if b.objects {
+		if b.types[property.TypeBundleObject] > 0 && b.types[property.TypeCSVMetadata] == 0 {
 			objects = append(objects, b)
 		}
 	}
@@ -106,10 +107,7 @@ func (l *linter) checkTags() {
 
 // checkDowngrades warns about entries that replace a newer version, which OLM would downgrade.
 func (p *pkg) checkDowngrades() {
-	versions := map[string]string{}
-	for _, b := range p.bundles {
-		versions[b.name] = b.version
-	}
+	versions := p.versions()
 	for _, ch := range p.channels {
 		for i, e := range ch.content.Entries {
 			replaced, known := versions[e.Replaces]
@@ -125,6 +123,15 @@ func (p *pkg) checkDowngrades() {
 			}
 		}
 	}
+}
+
+// versions returns the versions of the bundles by name.
+func (p *pkg) versions() map[string]string {
+	versions := map[string]string{}
+	for _, b := range p.bundles {
+		versions[b.name] = b.version
+	}
+	return versions
 }
 
 // versionInName derives the version of an absent bundle from its name, if that has the same stem as other.

@@ -27,6 +27,8 @@ type lintRequest struct {
 	noWarnings bool
 	insecure   bool
 	rules      bool
+	targetArgs []string
+	targets    []authoring.Target
 }
 
 func newLintCommand(s *session.Session) *cobra.Command {
@@ -43,6 +45,9 @@ reject the image and keep serving the previous one. The last line says which. A 
 valid catalog that can be improved, or about a valid package that is not published because no
 channel head has a ClusterServiceVersion. --rules lists the rules.
 
+--target also checks what a consumer of the catalog demands: a version of OpenShift, or OLM v0 or v1.
+It can be repeated.
+
 -o github prints annotations for GitHub workflows; -o sarif prints SARIF 2.1.0 for code scanning.
 The exit code is 1 if there is an error or, with --strict, a warning.
 
@@ -51,6 +56,7 @@ docker login.`,
 		Example: `  kubectl catalog lint config/samples/catalog/configs
   kubectl catalog lint quay.io/operatorhubio/catalog:latest --no-warnings
   kubectl catalog lint my-catalog -o github --strict
+  kubectl catalog lint my-catalog --target 4.17,olmv1
   kubectl catalog lint --rules`,
 		ValidArgsFunction: completePath,
 	}
@@ -59,8 +65,10 @@ docker login.`,
 	flags.BoolVar(&req.strict, "strict", false, "fail on warnings too")
 	flags.BoolVar(&req.noWarnings, "no-warnings", false, "report errors only")
 	flags.BoolVar(&req.insecure, "insecure", false, "allow plain HTTP and untrusted certificates to pull the image")
+	flags.StringSliceVar(&req.targetArgs, "target", nil, "also check the rules for these `targets`: versions of OpenShift such as 4.17, olmv0, olmv1")
 	flags.BoolVar(&req.rules, "rules", false, "list the rules and exit")
 	lookup.CompleteValues(cmd, "output", authoring.Formats...)
+	lookup.CompleteValues(cmd, "target", "4.16", "4.17", "olmv0", "olmv1")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := req.parse(args); err != nil {
 			return err
@@ -68,7 +76,7 @@ docker login.`,
 		if req.rules {
 			return printRules(s.Stdout)
 		}
-		report, err := lint(cmd.Context(), s, req.ref, req.insecure)
+		report, err := lint(cmd.Context(), s, req.ref, req.insecure, req.targets...)
 		if err != nil {
 			return err
 		}
@@ -92,12 +100,19 @@ func (r *lintRequest) parse(args []string) error {
 	case !slices.Contains(authoring.Formats, r.format):
 		return output.UnknownFormat(r.format, authoring.Formats)
 	}
+	for _, text := range r.targetArgs {
+		target, err := authoring.ParseTarget(text)
+		if err != nil {
+			return exit.AsUsage(err)
+		}
+		r.targets = append(r.targets, target)
+	}
 	r.ref = args[0]
 	return nil
 }
 
 // lint checks a directory or an image.
-func lint(ctx context.Context, s *session.Session, ref string, insecure bool) (*authoring.Report, error) {
+func lint(ctx context.Context, s *session.Session, ref string, insecure bool, targets ...authoring.Target) (*authoring.Report, error) {
 	source, err := openSource(ctx, s, ref, insecure)
 	if err != nil {
 		return nil, err
@@ -106,7 +121,7 @@ func lint(ctx context.Context, s *session.Session, ref string, insecure bool) (*
 	progress := s.Stderr.Progress()
 	defer progress.End()
 	showStage(s, progress, "Checking "+ref)
-	return authoring.Lint(ctx, source)
+	return authoring.Lint(ctx, source, targets...)
 }
 
 // printResult prints a report. Errors and, with --strict, warnings are returned as an error.
