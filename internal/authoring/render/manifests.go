@@ -31,8 +31,8 @@ const (
 	Objects
 )
 
-// apply converts the properties of a bundle that has objects. A bundle without an image keeps them, as nothing else has them.
-func (f Format) apply(b *declcfg.Bundle) error {
+// Apply converts the properties of a bundle that has objects. A bundle without an image keeps them, as nothing else has them.
+func (f Format) Apply(b *declcfg.Bundle) error {
 	if f == Objects {
 		return nil
 	}

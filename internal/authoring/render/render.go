@@ -298,5 +298,5 @@ func (r *Renderer) finish(m *manifests, image string) (*Bundle, error) {
 		b.Image = image
 		addRelated(&b.Bundle, image)
 	}
-	return b, r.opts.Format.apply(&b.Bundle)
+	return b, r.opts.Format.Apply(&b.Bundle)
 }

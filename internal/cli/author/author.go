@@ -22,7 +22,9 @@ func ContentCommands(s *session.Session) []*cobra.Command {
 
 // Commands returns the commands that work without a cluster.
 func Commands(s *session.Session) []*cobra.Command {
-	return []*cobra.Command{newInitCommand(s), newRenderCommand(s), newLintCommand(s), newPushCommand(s), newPackageCommand(s), newDeprecateCommand(s)}
+	return []*cobra.Command{
+		newInitCommand(s), newRenderCommand(s), newTemplateCommand(s), newLintCommand(s), newPushCommand(s), newPackageCommand(s), newDeprecateCommand(s),
+	}
 }
 
 // completePath completes a path as the first argument. Images cannot be listed.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"text/template"
 
-	"github.com/blang/semver/v4"
 	"github.com/spf13/cobra"
 
 	"github.com/operator-catalogs/catalogd/internal/authoring"
@@ -75,15 +74,14 @@ func (f *bundleFlags) renderer(s *session.Session) (r *render.Renderer, end func
 
 // formatFor returns the format that a version of OpenShift needs.
 func formatFor(target string) (render.Format, error) {
-	switch target {
-	case "", "olmv0", "olmv1":
+	if target == "" {
 		return render.Metadata, nil
 	}
-	version, err := semver.ParseTolerant(target)
-	if err != nil || version.Major != 4 {
-		return 0, exit.Usagef("invalid value %q of --target: specify a version of OpenShift, such as 4.16", target)
+	parsed, err := authoring.ParseTarget(target)
+	if err != nil {
+		return 0, exit.Usagef("invalid value of --target: %v", err)
 	}
-	if version.Minor < 17 {
+	if parsed.BundleObjects() {
 		return render.Objects, nil
 	}
 	return render.Metadata, nil
