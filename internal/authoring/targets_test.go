@@ -107,6 +107,21 @@ func TestMessageOfFormat(t *testing.T) {
 	t.Errorf("got %+v, want %q", faults, want)
 }
 
+func TestTargetWantsObjects(t *testing.T) {
+	dir := writeTree(t, map[string]string{"foo/c.json": fooPackage + fooChannel + withProperties(bundleObject)})
+	for target, want := range map[string]int{"4.16": 0, "olmv0": 1} {
+		got := 0
+		for _, f := range lintDir(t, dir, targetsOf(t, target)...).Faults {
+			if f.Rule == "bundle-objects" {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %d warnings about objects, want %d", target, got, want)
+		}
+	}
+}
+
 func TestParseTarget(t *testing.T) {
 	for text, objects := range map[string]bool{"4.9": true, "v4.16": true, "4.17": false, "v4.20": false, "5.1": false, "olmv0": false, "olmv1": false} {
 		if target, err := ParseTarget(text); err != nil || target.BundleObjects() != objects {

@@ -3,6 +3,7 @@ package authoring
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/blang/semver/v4"
@@ -56,7 +57,7 @@ func (p *pkg) checkHeads(valid *fbc.Package) (described bool, err error) {
 			continue
 		}
 		hidden++
-		reason := "carries " + oneLine(err) + ": render the bundle again with opm"
+		reason := "carries " + oneLine(err) + ": render the bundle again with kubectl catalog render"
 		if !errors.Is(err, fbc.ErrNoCSV) {
 			reason = "has a ClusterServiceVersion that cannot be used: " + oneLine(err)
 		}
@@ -67,7 +68,7 @@ func (p *pkg) checkHeads(valid *fbc.Package) (described bool, err error) {
 		p.report.Hidden = append(p.report.Hidden, p.name)
 		p.fault(p.packages[0].blob, "package-no-csv", nil,
 			"package %q will not be published: no channel has a head with a ClusterServiceVersion (olm.csv.metadata) that can be used; "+
-				"render the bundles again with opm", p.name)
+				"render the bundles again with kubectl catalog render", p.name)
 	}
 	return described, nil
 }
@@ -82,10 +83,10 @@ func (p *pkg) checkBundleStyle() {
 			objects = append(objects, b)
 		}
 	}
-	if len(objects) > 0 {
+	if len(objects) > 0 && !slices.ContainsFunc(p.targets, Target.BundleObjects) {
 		p.fault(objects[0].blob, "bundle-objects", []any{"properties"},
-			"%d of %d bundles of package %q carry olm.bundle.object, which is deprecated and large, and no olm.csv.metadata: convert them "+
-				"with opm render --migrate-level=bundle-object-to-csv-metadata",
+			"%d of %d bundles of package %q carry olm.bundle.object, which is deprecated and large, and no olm.csv.metadata: render them "+
+				"again with kubectl catalog render",
 			len(objects), len(p.bundles), p.name)
 	}
 }
