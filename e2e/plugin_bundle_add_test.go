@@ -15,6 +15,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/testing/bundles"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // v returns a version of package foo. The CSV replaces and skips bundles.
@@ -62,7 +63,7 @@ func authored(t *testing.T, stream string) map[string]authoredBlob {
 // migrate`. opm is asked for one bundle at a time, as it adds several in random order.
 func TestPluginBundleAddLikeOPM(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shared)
+	w, registryHost := offline(), registry.Start(t, nil)
 	for name, test := range map[string]struct {
 		mode  string
 		specs []bundles.Spec
@@ -82,7 +83,7 @@ func TestPluginBundleAddLikeOPM(t *testing.T) {
 			dir := t.TempDir()
 			var refs []string
 			for _, spec := range test.specs {
-				refs = append(refs, spec.Push(t, w.registry.address+"/"+strings.ReplaceAll(name, " ", "-")))
+				refs = append(refs, spec.Push(t, registryHost+"/"+strings.ReplaceAll(name, " ", "-")))
 			}
 			for _, ref := range refs {
 				add := exec.CommandContext(t.Context(), needed(t, "OPM", "hack/opm/build.sh"),
@@ -114,9 +115,9 @@ func TestPluginBundleAddLikeOPM(t *testing.T) {
 // TestPluginBundleAddFails adds bundles that the catalog has, or that leave it invalid. No byte changes.
 func TestPluginBundleAddFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shared)
+	w, registryHost := offline(), registry.Start(t, nil)
 	dir := t.TempDir()
-	host := w.registry.address + "/fails"
+	host := registryHost + "/fails"
 	old, next := v("1.0.0", "").Push(t, host), v("1.1.0", "foo.v1.0.0").Push(t, host)
 	w.clusterless(t, "bundle", "add", dir, old, next).must(t)
 	before := treeOf(t, dir)
@@ -192,8 +193,8 @@ entries:
 // TestPluginBundleAddToTemplates adds a bundle to a commented template. The difference has added lines only.
 func TestPluginBundleAddToTemplates(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shared)
-	host := w.registry.address + "/templates"
+	w, registryHost := offline(), registry.Start(t, nil)
+	host := registryHost + "/templates"
 	old, next := v("1.0.0", "").Push(t, host), v("1.1.0", "").Push(t, host)
 	operator := t.TempDir()
 	templates := filepath.Join(operator, "catalog-templates")

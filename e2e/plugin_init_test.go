@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/testing/bundles"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
+	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
 // writeBundle writes the files of a bundle to a directory.
@@ -30,12 +30,13 @@ func writeBundle(t *testing.T, spec bundles.Spec) string {
 // TestPluginFromNothing makes a bundle of manifests, pushes it, and adds it to a new package. opm renders the same bundle.
 func TestPluginFromNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shared)
+	w := offline()
+	host := registry.Start(t, nil)
 	dir := writeBundle(t, bundles.Spec{Package: "foo", Version: "1.0.0", Default: "stable"})
 	must.Succeed(t, os.RemoveAll(filepath.Join(dir, "metadata")))
 	icon := filepath.Join(t.TempDir(), "logo.svg")
 	must.Succeed(t, os.WriteFile(icon, []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o666))
-	catalog, image := filepath.Join(t.TempDir(), "catalog"), w.registry.address+"/init/foo-bundle:v1.0.0"
+	catalog, image := filepath.Join(t.TempDir(), "catalog"), host+"/init/foo-bundle:v1.0.0"
 
 	w.clusterless(t, "bundle", "push", dir, image).fails(t, 1, "it has no directory metadata: kubectl catalog bundle init makes it")
 	w.clusterless(t, "bundle", "init", dir, "--package", "foo").must(t)
@@ -66,14 +67,10 @@ func TestPluginFromNothing(t *testing.T) {
 		}},
 		{[]string{dir}, []string{dir}},
 	} {
-		opm := exec.CommandContext(t.Context(), needed(t, "OPM", "hack/opm/build.sh"), append([]string{"render", "-o", "json"}, test.opm...)...)
-		want, err := opm.Output()
-		if err != nil {
-			t.Fatalf("opm: %v: %s", err, err.(*exec.ExitError).Stderr)
-		}
+		want := runOPM(t, append([]string{"render", "-o", "json"}, test.opm...)...)
 		got := w.clusterless(t, append([]string{"render"}, test.ours...)...).must(t)
 		var a, b any
-		must.Succeed(t, json.Unmarshal(want, &a))
+		must.Succeed(t, json.Unmarshal([]byte(want), &a))
 		must.Succeed(t, json.Unmarshal([]byte(got), &b))
 		if diff := cmp.Diff(a, b, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("render %q (-opm +ours):\n%s", test.ours, diff)

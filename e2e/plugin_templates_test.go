@@ -246,29 +246,20 @@ fbc:
 		w.uncached(t, "lint", filepath.Join(dir, "catalogs", catalog), "--target", catalog, "--no-warnings").must(t)
 	}
 
+	must.Succeed(t, os.Rename(filepath.Join(dir, "catalogs", "v4.18"), filepath.Join(dir, "catalogs", "v4.14")))
+	other := filepath.Join(dir, "catalogs", "v4.14", "foo", "catalog.yaml")
+	if run := w.uncached(t, "template", "render", ci); !strings.Contains(run.stderr, other+" is not in fbc.catalog_mapping") {
+		t.Errorf("of a catalog that is not rendered it says %q", run.stderr)
+	}
+
 	before := treeOf(t, dir)
-	must.Succeed(t, os.WriteFile(filepath.Join(filepath.Dir(ci), "catalog-templates", "basic.yaml"),
-		[]byte(strings.ReplaceAll(templates["basic.yaml"], "REGISTRY/foo:v1.1.0", host+"/foo:absent")), 0o644))
-	before["operators/foo/catalog-templates/basic.yaml"] = readText(t, filepath.Join(filepath.Dir(ci), "catalog-templates", "basic.yaml"))
+	broken := filepath.Join(filepath.Dir(ci), "catalog-templates", "basic.yaml")
+	before[broken] = strings.ReplaceAll(before[broken], "foo:v1.1.0", "foo:absent")
+	must.Succeed(t, os.WriteFile(broken, []byte(before[broken]), 0o644))
 	w.uncached(t, "template", "render", ci).fails(t, 1, "basic.yaml: entries[2] (olm.bundle): ", host+"/foo:absent")
 	if diff := cmp.Diff(before, treeOf(t, dir)); diff != "" {
 		t.Errorf("a failure changed files (-before +after):\n%s", diff)
 	}
-}
-
-// treeOf returns the files of a directory with their content.
-func treeOf(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	must.Succeed(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		files[name] = readText(t, path)
-		return err
-	}))
-	return files
 }
 
 // TestPluginTemplateFailures requires the file and the entry in errors, and that nothing is written.
@@ -317,6 +308,11 @@ func TestPluginTemplateFailures(t *testing.T) {
 		})
 	}
 	dir := writeTemplates(t, host, templates)
+	ci := filepath.Join(writeTemplates(t, host, map[string]string{
+		"ci.yaml":                      "fbc: {catalog_mapping: [{template_name: basic.yaml, catalog_names: [latest]}]}",
+		"ci-other.yaml":                "fbc: {catalog_mapping: [{template_name: basic.yaml, catalog_names: [v4.17], type: olm.semver}]}",
+		"catalog-templates/basic.yaml": basic,
+	}), "ci.yaml")
 	for _, test := range []struct {
 		args string
 		code int
@@ -325,9 +321,16 @@ func TestPluginTemplateFailures(t *testing.T) {
 		{"template render", 2, "specify a file"},
 		{"template render nosuch.yaml", 3, "file nosuch.yaml not found"},
 		{"template render " + dir + "/basic.yaml --target 3", 2, "unknown target"},
+		{"template render " + ci + " -o json", 2, "is rendered to files"},
+		{"template render " + ci, 1, `fbc.catalog_mapping[0]: catalog "latest" is not named after a version of OpenShift`},
+		{"template render " + filepath.Dir(ci) + "/ci-other.yaml", 1, "ci-other.yaml: fbc.catalog_mapping[0] has type olm.semver, but"},
 		{"template convert " + dir + "/basic.yaml", 2, "valid values are basic, substitutes"},
 		{"template convert " + dir + "/basic.yaml --to basic -o x.txt", 2, ".json, .yaml or .yml"},
 	} {
 		w.uncached(t, strings.Fields(test.args)...).fails(t, test.code, test.says)
+	}
+	stdin := strings.ReplaceAll(basic, "REGISTRY", host)
+	if got := w.pluginWith(t, clusterless, stdin, "template", "render", "-", "--no-cache").must(t); !strings.Contains(got, `"olm.bundle"`) {
+		t.Errorf("of standard input it made %s", got)
 	}
 }

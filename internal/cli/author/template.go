@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
@@ -50,7 +51,7 @@ func newTemplateRenderCommand(s *session.Session) *cobra.Command {
 olm.template.substitutes. The result is that of opm alpha render-template. A field that opm would
 ignore is an error. So is a result with an error of kubectl catalog lint.
 
-FILE may be the ci.yaml of an operator for Red Hat's operator-pipelines. Its fbc.catalog_mapping names
+FILE is - for standard input. It may be the ci.yaml of an operator for Red Hat's operator-pipelines. Its fbc.catalog_mapping names
 templates in catalog-templates beside it, and catalogs for each. All catalogs are rendered in one run,
 each bundle is pulled once, and nothing is written if one of them fails. The files are
 ../../catalogs/CATALOG/OPERATOR/catalog.yaml; OPERATOR is the name of the directory of the ci.yaml. The
@@ -86,7 +87,7 @@ func oneFile(args []string, usage string) error {
 	case len(args) > 1:
 		return tooMany(args[1:], "specify one file")
 	}
-	if _, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(args[0]); args[0] != "-" && errors.Is(err, fs.ErrNotExist) {
 		return exit.NotFoundf("file %s not found", args[0])
 	}
 	return nil
@@ -99,7 +100,7 @@ type catalogFile struct {
 }
 
 func (r *templateRequest) run(ctx context.Context, s *session.Session) error {
-	text, err := os.ReadFile(r.file)
+	text, err := r.read(s)
 	if err != nil {
 		return err
 	}
@@ -127,6 +128,14 @@ func (r *templateRequest) run(ctx context.Context, s *session.Session) error {
 		warn(s, ref, bundles[ref].Bundle)
 	}
 	return r.write(s, catalogs, rendered, len(bundles))
+}
+
+func (r *templateRequest) read(s *session.Session) ([]byte, error) {
+	if r.file == "-" {
+		r.file = "standard input"
+		return io.ReadAll(s.In)
+	}
+	return os.ReadFile(r.file)
 }
 
 // refsOf returns the images of templates, each once.
@@ -250,8 +259,23 @@ func (r *templateRequest) write(s *session.Session, files []catalogFile, catalog
 	if err := export.WriteFiles(texts); err != nil {
 		return err
 	}
+	for _, path := range unmapped(files) {
+		s.Stderr.Warnf("%s is not in fbc.catalog_mapping, so it was not rendered: remove it if it is obsolete", path)
+	}
 	fmt.Fprintf(s.Stderr, "%s rendered from %s\n", output.Counted(len(texts), "catalog", "catalogs"), output.Counted(bundles, "bundle", "bundles"))
 	return nil
+}
+
+// unmapped returns the other catalogs of the operator of a ci.yaml.
+func unmapped(files []catalogFile) (others []string) {
+	if files[0].path == "" {
+		return nil
+	}
+	operator := filepath.Dir(files[0].path)
+	others, _ = filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(operator)), "*", filepath.Base(operator), "catalog.*"))
+	return slices.DeleteFunc(others, func(other string) bool {
+		return slices.ContainsFunc(files, func(c catalogFile) bool { return c.path == other })
+	})
 }
 
 // printTo prints a catalog. On a terminal, harmful characters are replaced.
