@@ -215,6 +215,8 @@ var rows = []namedRow{
 	{"disk", "disk bytes, beside those of compact JSON", diskBytes},
 	{"packages", "first sync of OperatorPackages, beside kubectl apply", firstSync},
 	{"plugin", "a table of all packages by the plugin, beside kubectl", listing},
+	{"render", "100 bundle images rendered by the plugin, beside opm", renderBundles},
+	{"bundle-add", "a bundle added to the catalog by the plugin, beside opm validate", addToCatalog},
 	{"poll", "a poll that finds nothing new, beside one HEAD", unchangedPoll},
 	{"thousand", "1,000 CatalogSources for an hour, simulated", thousandCatalogs},
 	{"replicas", "200 catalogs on three replicas, beside one", replicas},

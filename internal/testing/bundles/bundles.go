@@ -125,9 +125,18 @@ func (s Spec) annotations() string {
 	return out.String()
 }
 
-// Image returns the image of the bundle, with a layer for manifests and one for metadata.
+// Image is Build for a test.
 func (s Spec) Image(t testing.TB) v1.Image {
 	t.Helper()
+	image, err := s.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// Build returns the image of the bundle, with a layer for manifests and one for metadata.
+func (s Spec) Build() (v1.Image, error) {
 	layers := map[string]map[string][]byte{}
 	for file, text := range s.AllFiles() {
 		top, _, _ := strings.Cut(path.Clean(file), "/")
@@ -136,21 +145,17 @@ func (s Spec) Image(t testing.TB) v1.Image {
 		}
 		layers[top][file] = []byte(text)
 	}
-	img := empty.Image
+	image := empty.Image
 	for _, top := range slices.Sorted(maps.Keys(layers)) {
 		layer, err := crane.Layer(layers[top])
-		if err == nil {
-			img, err = mutate.AppendLayers(img, layer)
-		}
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
+		}
+		if image, err = mutate.AppendLayers(image, layer); err != nil {
+			return nil, err
 		}
 	}
-	img, err := mutate.Config(img, v1.Config{Labels: s.labels()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return img
+	return mutate.Config(image, v1.Config{Labels: s.labels()})
 }
 
 // Push pushes the image of the bundle to registry/PACKAGE:vVERSION, and returns that reference.
