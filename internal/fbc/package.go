@@ -106,9 +106,9 @@ func checkDefaultChannel(cfg *declcfg.DeclarativeConfig) error {
 	return nil
 }
 
-// maxEntries limits the entries of a channel, because the model's check of the replaces chain takes quadratic
+// MaxEntries limits the entries of a channel, because the model's check of the replaces chain takes quadratic
 // memory. The largest known channel has a few hundred.
-const maxEntries = 2000
+const MaxEntries = 2000
 
 // loader collects the blobs of a package.
 type loader struct {
@@ -147,8 +147,8 @@ func (l *loader) add(blob []byte) error {
 }
 
 func checkEntries(ch declcfg.Channel) error {
-	if len(ch.Entries) > maxEntries {
-		return fmt.Errorf("channel %q has %d entries, which exceeds the limit of %d", ch.Name, len(ch.Entries), maxEntries)
+	if len(ch.Entries) > MaxEntries {
+		return fmt.Errorf("channel %q has %d entries, which exceeds the limit of %d", ch.Name, len(ch.Entries), MaxEntries)
 	}
 	for _, e := range ch.Entries {
 		if n := len(e.SkipRange); n > maxRangeBytes {

@@ -143,7 +143,7 @@ func TestReplacesOrdersEqualVersions(t *testing.T) {
 
 func TestLoadPackageRefuses(t *testing.T) {
 	valid := []string{pkgBlob("foo", "stable"), channelBlob("foo", "stable", "v1"), bundleBlob("foo", "v1", "1.0.0")}
-	long := make([]string, maxEntries+1)
+	long := make([]string, MaxEntries+1)
 	for i := range long {
 		long[i] = fmt.Sprintf("v%d replaces v%d", i, i+1)
 	}
