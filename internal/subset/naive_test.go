@@ -276,8 +276,8 @@ func cut(ch declcfg.Channel, keep func(declcfg.ChannelEntry) bool) declcfg.Chann
 // result has fewer entries, of those that were skipped.
 func TestSelectIsTheNaiveFilter(t *testing.T) {
 	same, repaired, refused, valid := 0, 0, 0, 0
-	for seed := range uint64(2_000) {
-		r := randomCatalog{rand.New(rand.NewPCG(seed, 7))} //nolint:gosec // repeatable
+	for seed := range uint64(1_000) {
+		r := randomCatalog{rand.New(rand.NewPCG(seed, 7))}
 		all := parse(t, r.text())
 		f := r.filter()
 		if f.Validate() != nil || f.IsZero() {
@@ -311,7 +311,7 @@ func TestSelectIsTheNaiveFilter(t *testing.T) {
 		}
 	}
 	t.Logf("%d same, %d repaired, %d refused, %d valid packages", same, repaired, refused, valid)
-	if same < 500 || repaired < 10 || refused < 500 || valid < 500 {
+	if same < 200 || repaired < 5 || refused < 200 || valid < 300 {
 		t.Error("the catalogs or filters are too much alike")
 	}
 }
@@ -376,7 +376,7 @@ func checkRepair(t testing.TB, all, want, got *declcfg.DeclarativeConfig) {
 func resultsHash(t testing.TB) string {
 	sum := sha256.New()
 	for seed := range uint64(500) {
-		r := randomCatalog{rand.New(rand.NewPCG(seed, 11))} //nolint:gosec // repeatable
+		r := randomCatalog{rand.New(rand.NewPCG(seed, 11))}
 		all := parse(t, r.text())
 		got, _, err := r.filter().Apply(all)
 		fmt.Fprint(sum, lines(got), err != nil)

@@ -203,7 +203,7 @@ func (p *plan) markRule(s *Selection, r Include) {
 			unmatched(name, r.Versions())
 		}
 	}
-	if len(r.Channels) == 0 && !r.isWhole() && !slices.Contains(slices.Collect(maps.Values(matched)), true) {
+	if len(r.Channels) == 0 && !r.IsWhole() && !slices.Contains(slices.Collect(maps.Values(matched)), true) {
 		unmatched("", r.Versions())
 	}
 }

@@ -76,6 +76,8 @@ type Error struct {
 	Package string   // empty: the whole filter
 	Kept    []string // the channels of which one must become the default channel; empty: this is not about the default channel
 	Reason  string
+
+	Unmatched []Unmatched // if the filter leaves nothing
 }
 
 func (e *Error) Error() string {
@@ -174,7 +176,7 @@ func (s *Selection) empty(f Filter) error {
 	} else if len(f.Exclude) > 0 {
 		reason += ": its exclude rules remove all of them"
 	}
-	return &Error{Reason: reason}
+	return &Error{Reason: reason, Unmatched: s.Unmatched}
 }
 
 // List joins parts of rules for a message, the first few of them.
@@ -247,8 +249,10 @@ type inMemory []scan.Blob
 func (c inMemory) Len() int                   { return len(c) }
 func (c inMemory) JSON(i int) ([]byte, error) { return c[i].JSON, nil }
 
-func (c inMemory) Blob(i int) Blob {
-	b := c[i]
+func (c inMemory) Blob(i int) Blob { return BlobOf(c[i]) }
+
+// BlobOf returns the keys of a blob.
+func BlobOf(b scan.Blob) Blob {
 	return Blob{Schema: b.Schema, Package: b.Package, Name: b.Name, Version: fbc.FactsOf(b).Version}
 }
 
@@ -278,14 +282,14 @@ func (f Filter) plans() map[string]*plan {
 		switch {
 		case p.excluded || len(f.Include) > 0 && len(p.include) == 0:
 			p.whole = nothing
-		case len(p.without) == 0 && p.defaultChannel == "" && slices.ContainsFunc(p.include, Include.isWhole):
+		case len(p.without) == 0 && p.defaultChannel == "" && slices.ContainsFunc(p.include, Include.IsWhole):
 			p.whole = everything
 		}
 	}
 	return plans
 }
 
-// isWhole reports whether a rule selects all of a package.
-func (r Include) isWhole() bool {
+// IsWhole reports whether a rule selects all of a package.
+func (r Include) IsWhole() bool {
 	return len(r.Channels) == 0 && r.MinVersion == "" && r.MaxVersion == "" && !r.OnlyHeads
 }
