@@ -175,7 +175,7 @@ func recovers(t *testing.T, s *Store, v testVolume, c *clock) {
 		c.advance(15 * time.Minute)
 	}
 	sweep(t, s)
-	wantNames(t, v.dir, "bundles", "catalogs", "format", "lock", "refused", "snapshots", "stage")
+	wantNames(t, v.dir, "bundles", "catalogs", "format", "lock", "refused", "snapshots", "stage", "whole")
 	wantNames(t, v.path("catalogs"), "cat", "other")
 	wantNames(t, v.path("snapshots"), newKey, source(9).Key())
 	s = reopen(t, s, v.dir, c)

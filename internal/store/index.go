@@ -346,3 +346,14 @@ func (ix *index) file(content fbc.Hash) (first, count uint32, ok bool) {
 	r := ix.files[i*fileSize+fbc.HashSize:]
 	return le.Uint32(r), le.Uint32(r[4:]), true
 }
+
+// fileRecords returns the files in the order of the catalog.
+func (ix *index) fileRecords() []fileRecord {
+	var out []fileRecord
+	for i := 0; i < len(ix.files); i += fileSize {
+		r := ix.files[i:]
+		out = append(out, fileRecord{fbc.Hash(r[:fbc.HashSize]), le.Uint32(r[fbc.HashSize:]), le.Uint32(r[fbc.HashSize+4:])})
+	}
+	slices.SortStableFunc(out, func(a, b fileRecord) int { return cmp.Compare(a.first, b.first) })
+	return out
+}

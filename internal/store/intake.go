@@ -43,6 +43,8 @@ type intake struct {
 	buffer []byte               // for the file that is being read
 	files  map[string]*readFile // by path: its last reading
 	total  tally                // of files
+
+	restored []*readFile // in the place of files: those of a stored catalog
 }
 
 // limits are the limits of a catalog.
@@ -111,11 +113,16 @@ func (in *intake) close() error {
 }
 
 // release releases memory that is unused once the index builder has the files.
-func (in *intake) release() { in.files, in.keys, in.reuse, in.buffer = nil, nil, nil, nil }
+func (in *intake) release() {
+	in.files, in.restored, in.keys, in.reuse, in.buffer = nil, nil, nil, nil, nil
+}
 
 // inOrder returns the readings of the files in the order of the catalog. It reads files that were not added. The first
 // unreadable file in that order is the error.
 func (in *intake) inOrder() ([]*readFile, error) {
+	if in.restored != nil {
+		return in.restored, nil
+	}
 	names, err := scan.Files(in.fsys)
 	if err != nil {
 		return nil, err

@@ -212,3 +212,22 @@ func keyIs(key string) func(Catalog) bool {
 func without(catalogs []Catalog, key string) []Catalog {
 	return slices.DeleteFunc(slices.Clone(catalogs), keyIs(key))
 }
+
+// keep keeps a path for the grace period from now on.
+func (in *inventory) keep(path string, now time.Time) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.unpointed[path] = now
+}
+
+// isKept reports whether the grace period of keep lasts.
+func (in *inventory) isKept(path string, now time.Time, grace time.Duration) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	since, ok := in.unpointed[path]
+	if ok && now.Sub(since) < grace {
+		return true
+	}
+	delete(in.unpointed, path)
+	return false
+}

@@ -88,7 +88,7 @@ func TestGoldenCatalogIsComplete(t *testing.T) {
 	for _, kept := range []any{snap.Info(), summary, *pkg, pkg.Channels[0], pkg.Channels[0].Entries[0], p, p.Previous[0]} {
 		value := reflect.ValueOf(kept)
 		for i := range value.NumField() {
-			if value.Field(i).IsZero() {
+			if name := value.Type().Field(i).Name; name != "Subset" && value.Field(i).IsZero() { // TestSubsetLayout has subsets
 				t.Errorf("%s.%s is not set by the golden catalog", value.Type(), value.Type().Field(i).Name)
 			}
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/operator-catalogs/catalogd/internal/subset"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -38,6 +40,33 @@ func put(name string, n int, in files) call {
 		}
 		_, err = st.Commit(context.Background(), source(n))
 		return err
+	}
+}
+
+// restore returns a call that commits what the store has of an image.
+func restore(name string, n int) call {
+	return func(s *Store, _ *clock) error {
+		st, err := s.Stage(name, source(1).Image)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = st.Discard() }()
+		if err := st.Restore(context.Background(), source(n)); err != nil {
+			return err
+		}
+		_, err = st.Commit(context.Background(), source(n))
+		return err
+	}
+}
+
+// refused returns a call whose filter leaves nothing.
+func refused(commit call) call {
+	return func(s *Store, c *clock) error {
+		err := commit(s, c)
+		if fault, ok := errors.AsType[*subset.Error](err); ok && err.Error() == fault.Error() {
+			return nil
+		}
+		return cmp.Or(err, errors.New("the filter leaves something"))
 	}
 }
 
@@ -157,6 +186,10 @@ func scrub(s *Store, _ *clock) error {
 		if p := c.Snapshot.validation.Load(); p != nil {
 			errs = append(errs, p.verify())
 		}
+	}
+	entries, _ := fs.ReadDir(s.volume.FS(), wholeDir)
+	for _, e := range entries {
+		errs = append(errs, s.wholes.verify(context.Background(), e.Name()))
 	}
 	return errors.Join(errs...)
 }
@@ -286,6 +319,24 @@ func scenarios() map[string]scenario {
 			d.flip(snapshotsDir, first, catalogFile)
 			d.flip(snapshotsDir, first, catalogFile+".zst")
 		}, work: []call{mend, compressBoth}, serves: map[string]int{"cat": 1}, forms: true},
+		"commit of a subset": {before: made(put("other", 3, single())),
+			work: []call{put("cat", 1001, one())}, serves: map[string]int{"cat": 1001, "other": 3}},
+		"another filter": {before: made(put("cat", 1001, one())),
+			work: []call{restore("cat", 2001)}, serves: map[string]int{"cat": 2001}},
+		"a filter, none, and again": {before: made(put("cat", 1, one())),
+			work: []call{restore("cat", 3001), restore("cat", 1), sweepAll}, serves: map[string]int{"cat": 1}},
+		"changed content of a subset": {before: made(put("cat", 3001, one())),
+			work: []call{put("cat", 3002, two()), sweepAll}, serves: map[string]int{"cat": 3002}},
+		"subsets of the same content": {before: made(put("cat", 1001, one())),
+			work: []call{put("other", 2001, one()), remove("cat")}, serves: map[string]int{"other": 2001}},
+		"a filter that leaves nothing": {before: made(put("cat", 1001, single())),
+			work: []call{refused(put("cat", 4002, one())), restore("cat", 1002)}, serves: map[string]int{"cat": 1002}},
+		"sweep subsets": {before: made(put("cat", 1001, one()), put("cat", 2002, two())),
+			work: []call{sweepAll}, serves: map[string]int{"cat": 2002}},
+		"remove a subset": {before: made(put("cat", 1001, one()), put("other", 2, two())),
+			work: []call{remove("cat"), sweepAll}, serves: map[string]int{"other": 2}},
+		"a damaged whole catalog": {before: made(put("cat", 1001, one())),
+			harm: flipped(wholeDir, first), work: []call{both(scrub, put("cat", 2001, one()))}, serves: map[string]int{"cat": 2001}},
 		"a life": {before: made(), work: []call{put("cat", 1, single()), compressBoth, put("cat", 2, two()),
 			sweepAll, put("cat", 1, single()), remove("cat"), put("cat", 3, two())}, serves: map[string]int{"cat": 3}, large: true},
 	}

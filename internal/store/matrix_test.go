@@ -275,7 +275,8 @@ func (m *matrix) readAll(snap *Snapshot) []string {
 		read(snap.Select(Query{Schema: e.Schema, Package: e.Package, Name: e.Name}))
 		read(snap.Package(e.Package))
 	}
-	blobs := fmt.Sprintf("%d blobs, %x, info %+v", all.Len(), h.Sum64(), snap.Info())
+	info, _ := json.Marshal(snap.Info())
+	blobs := fmt.Sprintf("%d blobs, %x, info %s", all.Len(), h.Sum64(), info)
 	f, err := snap.OpenAll()
 	if err != nil {
 		return []string{blobs, err.Error()}

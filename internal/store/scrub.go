@@ -25,7 +25,7 @@ func (s *Store) Scrub(ctx context.Context) (damaged []string, err error) {
 			damaged = append(damaged, c.Name)
 		}
 	}
-	return damaged, nil
+	return damaged, s.wholes.scrub(ctx, s.opts.Logger)
 }
 
 // scrub verifies a snapshot. Its only error is that of ctx; others are logged.

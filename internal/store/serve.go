@@ -149,5 +149,5 @@ func (s *Store) sweep(grace time.Duration) error {
 			errs = append(errs, fmt.Errorf("deleting snapshot %s: %w", e.Name(), err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.wholes.sweep(s.opts.Now(), grace))...)
 }

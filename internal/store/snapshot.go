@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/subset"
 )
 
 const (
@@ -28,10 +30,11 @@ const (
 
 // Source identifies the content of a snapshot and where it came from.
 type Source struct {
-	Image     string // the reference that was resolved, as in the spec
-	Digest    string // the resolved digest: "sha256:" and 64 hex digits
-	ConfigDir string // the requested directory of the catalog in the image; empty: as the image's label says
-	Endpoint  string // the reference by digest at which the registry, such as a mirror, had it. Not part of the key
+	Image     string        // the reference that was resolved, as in the spec
+	Digest    string        // the resolved digest: "sha256:" and 64 hex digits
+	ConfigDir string        // the requested directory of the catalog in the image; empty: as the image's label says
+	Filter    subset.Filter // selects the part of the catalog that is kept; zero: all
+	Endpoint  string        // the reference by digest at which the registry, such as a mirror, had it. Not part of the key
 
 	Basis string    // the inputs of the decision to serve this content; stored with the pointer
 	Owner string    // the object that asks for the catalog, to tell it from another of the same name; stored with the pointer
@@ -39,10 +42,19 @@ type Source struct {
 }
 
 // Key returns the name of the content of a source. Equal keys mean equal content.
-func (s Source) Key() string {
-	algorithm, hexDigits, _ := strings.Cut(s.Digest, ":")
-	variant := sha256.Sum256([]byte(layoutVersion + "\x00" + s.ConfigDir))
-	return algorithm + "-" + hexDigits + "-" + hex.EncodeToString(variant[:4])
+func (s Source) Key() string { return keyOf(s.Digest, s.ConfigDir, s.Filter.Fingerprint()) }
+
+// wholeKey returns the key without the filter.
+func (s Source) wholeKey() string { return keyOf(s.Digest, s.ConfigDir, "") }
+
+func keyOf(digest, configDir, filter string) string {
+	algorithm, hexDigits, _ := strings.Cut(digest, ":")
+	variant := sha256.Sum256([]byte(layoutVersion + "\x00" + configDir))
+	key := algorithm + "-" + hexDigits + "-" + hex.EncodeToString(variant[:4])
+	if filter != "" {
+		key += "-" + filter[:16]
+	}
+	return key
 }
 
 // Info is the content of snapshot.json.
@@ -56,6 +68,21 @@ type Info struct {
 	Blobs      int       `json:"blobs"`    // all
 	Bytes      int64     `json:"bytes"`    // of catalog.jsonl
 	UnpackedAt time.Time `json:"unpackedAt"`
+	Subset     *Subset   `json:"subset,omitempty"` // nil: the whole catalog
+}
+
+// Subset describes a snapshot of a part of a catalog.
+type Subset struct {
+	Filter string `json:"filter"` // its fingerprint
+	subset.Report
+}
+
+// filter returns the fingerprint of the filter; empty: none.
+func (i Info) filter() string {
+	if i.Subset == nil {
+		return ""
+	}
+	return i.Subset.Filter
 }
 
 // Snapshot is an opened snapshot, safe for concurrent use. Its content never changes. Its packages may be validated later,
@@ -113,7 +140,7 @@ func readInfo(data []byte, key string) (info Info, err error) {
 	if err := json.Unmarshal(data, &info); err != nil {
 		return info, err
 	}
-	if (Source{Digest: info.Digest, ConfigDir: info.ConfigDir}).Key() != key {
+	if f := info.filter(); f != "" && len(f) < 16 || keyOf(info.Digest, info.ConfigDir, f) != key {
 		return info, fmt.Errorf("it belongs to another snapshot, of %s", info.Digest)
 	}
 	return info, nil
@@ -147,14 +174,23 @@ func (s *Snapshot) openValidation() {
 // Key returns the name of the content: lower-case letters, digits and dashes. Equal keys mean equal bytes.
 func (s *Snapshot) Key() string { return s.key }
 
-// Version returns the name of the content in URLs: the digest, and for another directory of the image than the default one
-// "-" and 8 hex digits. Equal versions of a catalog mean equal bytes.
+// Version returns the name of the content in URLs: the digest, and for a part of the catalog, or another directory of the image
+// than the default one, "-" and 8 hex digits. Equal versions of a catalog mean equal bytes.
 func (s *Snapshot) Version() string {
-	if s.info.ConfigDir == "" {
+	variant := s.info.ConfigDir
+	if f := s.info.filter(); f != "" {
+		variant += "\x00" + f
+	}
+	if variant == "" {
 		return s.info.Digest
 	}
-	dir := sha256.Sum256([]byte(s.info.ConfigDir))
-	return s.info.Digest + "-" + hex.EncodeToString(dir[:4])
+	sum := sha256.Sum256([]byte(variant))
+	return s.info.Digest + "-" + hex.EncodeToString(sum[:4])
+}
+
+// IsVariant reports whether the content is of the directory and the filter of a source, whatever the digest.
+func (s *Snapshot) IsVariant(src Source) bool {
+	return s.info.ConfigDir == src.ConfigDir && s.info.filter() == src.Filter.Fingerprint()
 }
 
 // BlobHash returns the hash of an unpacked blob: the first 16 bytes of the SHA-256 of its JSON, in hex.

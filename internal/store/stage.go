@@ -11,6 +11,8 @@ import (
 	"path"
 	"runtime"
 	"sync"
+
+	"github.com/operator-catalogs/catalogd/internal/subset"
 )
 
 // Stage is a directory in which a snapshot of a catalog is prepared. Fill Root with the files of the catalog and call Commit;
@@ -18,6 +20,7 @@ import (
 //
 //	<stage>/files/     Root
 //	<stage>/blobs      the spool: lines of the files in the order of their completion
+//	<stage>/whole      of a subset: the compressed whole catalog
 //	<stage>/snapshot/  becomes the snapshot
 type Stage struct {
 	store     *Store
@@ -26,7 +29,9 @@ type Stage struct {
 	files     *os.Root
 	usage     Usage // when it was empty
 	intake    *intake
+	hasWhole  bool // whether the file whole is complete
 	endUrgent func()
+	release   func() // of the whole catalog in the store
 }
 
 // Stage creates an empty stage for the next content of a catalog, from an image (its reference, as in Source). The error wraps
@@ -58,7 +63,7 @@ func (s *Store) Stage(name, image string) (_ *Stage, err error) {
 	if st.files, err = s.volume.OpenRoot(st.path("files")); err != nil {
 		return nil, errors.Join(err, blobs.Close())
 	}
-	st.endUrgent = sync.OnceFunc(s.Prioritize())
+	st.endUrgent, st.release = sync.OnceFunc(s.Prioritize()), func() {}
 	bounds := limits{blob: s.opts.MaxBlobBytes, spool: uint64(st.Room()), noRoom: st.NoRoom()}
 	st.intake = newIntake(st.files.FS(), newSpool(blobs), served.Snapshot, bounds)
 	return st, nil
@@ -77,6 +82,7 @@ func (st *Stage) Add(name string) { st.intake.added <- name }
 // Discard deletes the stage. After Commit it only cleans up.
 func (st *Stage) Discard() error {
 	st.endUrgent()
+	st.release()
 	return errors.Join(st.intake.close(), st.files.Close(), st.store.volume.RemoveAll(st.dir))
 }
 
@@ -84,14 +90,21 @@ func (st *Stage) Discard() error {
 // then, and after an error, the catalog serves its previous content. Content that clients could not read as a catalog is a
 // *scan.Error; an invalid package is no error.
 //
-// Order: write and sync the files of the snapshot; rename its directory into snapshots/ (after a crash here, a sweep deletes
-// the unreferenced snapshot or the next attempt uses it); Serve.
+// Order: write and sync the files of the snapshot, and before them of a subset's whole catalog; rename that into whole/; rename
+// the directory into snapshots/ (after a crash here, a sweep deletes what is unreferenced or the next attempt uses it); Serve.
+//
+// A filter that cannot be applied is a *subset.Error. Then the whole catalog is kept for the grace period, so that another filter
+// needs no pull.
 func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
+	st.hold(src.wholeKey())
 	if err := st.write(ctx, src); err != nil {
+		if _, ok := errors.AsType[*subset.Error](err); ok {
+			err = errors.Join(err, st.keepWhole(src.wholeKey()))
+		}
 		return nil, err
 	}
 	s := st.store
-	snap, err := st.publish(src.Key())
+	snap, err := st.publish(src)
 	if err != nil {
 		return nil, fmt.Errorf("publishing the snapshot of %s: %w", st.name, err)
 	}
@@ -102,8 +115,8 @@ func (st *Stage) Commit(ctx context.Context, src Source) (*Snapshot, error) {
 // publish moves the finished snapshot to its name. It uses an existing intact one, of another catalog with the same image. A
 // damaged one steps aside first; after a crash it is opened there. The returned snapshot is awaited: no sweep deletes it until
 // the caller takes that back.
-func (st *Stage) publish(key string) (snap *Snapshot, err error) {
-	s := st.store
+func (st *Stage) publish(src Source) (snap *Snapshot, err error) {
+	s, key := st.store, src.Key()
 	_, _ = s.Snapshot(key) // verifies one that an earlier process left, which must not be done under the lock
 	s.volume.publishing.Lock()
 	defer s.volume.publishing.Unlock()
@@ -112,6 +125,11 @@ func (st *Stage) publish(key string) (snap *Snapshot, err error) {
 			snap.awaited.Add(1)
 		}
 	}()
+	if !src.Filter.IsZero() {
+		if err := st.publishWhole(src.wholeKey()); err != nil {
+			return nil, err
+		}
+	}
 	if snap, ok := s.Snapshot(key); ok {
 		return snap, nil
 	}
@@ -144,11 +162,22 @@ func (st *Stage) write(ctx context.Context, src Source) error {
 	if err := cmp.Or(ctx.Err(), err, st.intake.spool.end()); err != nil {
 		return err
 	}
+	if !src.Filter.IsZero() {
+		return st.writeSubset(ctx, src, files)
+	}
 	arranged := make(chan error, 1)
 	go func() { arranged <- st.arrange(files) }() // mostly waits for the disk
 	builder := newIndexBuilder(st.intake.keys, files)
 	st.intake.release()
-	counts := Info{Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir, UnpackedAt: st.store.opts.Now().UTC()}
+	return st.writeIndex(builder, st.infoOf(src), arranged)
+}
+
+func (st *Stage) infoOf(src Source) Info {
+	return Info{Image: src.Image, Digest: src.Digest, ConfigDir: src.ConfigDir, UnpackedAt: st.store.opts.Now().UTC()}
+}
+
+// writeIndex writes snapshot.json and the index, once catalog.jsonl is written.
+func (st *Stage) writeIndex(builder *indexBuilder, counts Info, arranged <-chan error) error {
 	builder.count(&counts)
 	info, err := json.Marshal(counts)
 	builder.finish()

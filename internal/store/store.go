@@ -7,7 +7,7 @@
 //	<root>/format                       layout version; for other layouts see layout.go
 //	<root>/lock                         locked by the process that uses the volume
 //	<root>/catalogs/<name>              pointer: the served snapshot, since when, and the versions served before
-//	<root>/snapshots/<key>/             immutable; key = digest + config dir + layout version
+//	<root>/snapshots/<key>/             immutable; key = digest + config dir + layout version + filter
 //	    catalog.jsonl                   every blob, one line of compact JSON each, in the order of the walk
 //	    index                           positions and hashes of the blobs, by schema, package, name and provided APIs;
 //	                                    a copy of snapshot.json; checksummed, read in place
@@ -15,6 +15,7 @@
 //	    packages                        results of the validation: valid packages with summaries, reasons for invalid ones
 //	    catalog.jsonl.zst, .gz          compressed forms, written in the background
 //	    olmv0                           what package olmv0 derived of it
+//	<root>/whole/<key>                  compressed catalog of which snapshots are subsets, whose keys begin with this one
 //	<root>/stage/                       work in progress; emptied at start
 //	<root>/refused/<key>                why an image was refused; emptied at start
 //
@@ -45,9 +46,10 @@ const (
 	stageDir     = "stage"
 	refusedDir   = "refused"
 	cacheDir     = "bundles"
+	wholeDir     = "whole"
 )
 
-var ownDirs = []string{catalogsDir, snapshotsDir, stageDir, refusedDir, cacheDir}
+var ownDirs = []string{catalogsDir, snapshotsDir, stageDir, refusedDir, cacheDir, wholeDir}
 
 // Options configure Open. The zero value is valid.
 type Options struct {
@@ -88,6 +90,7 @@ type Store struct {
 	validations *validations
 	compressor  *compressor
 	cache       *Cache
+	wholes      *wholes
 	pinger      *pinger
 }
 
@@ -137,6 +140,7 @@ func (s *Store) open() (err error) {
 		volume: s.volume, space: s.space, inventory: s.inventory, log: log, retry: make(chan struct{}, 1),
 	}
 	s.cache = newCache(s.volume, s.space, s.opts.CacheBytes)
+	s.wholes = &wholes{volume: s.volume, inventory: s.inventory, held: map[string]int{}}
 	s.pinger = &pinger{volume: s.volume}
 	if err := errors.Join(s.volume.prepare(), s.volume.dropReplaced(), s.cache.load()); err != nil {
 		if entries, _ := fs.ReadDir(s.volume.FS(), catalogsDir); len(entries) == 0 {

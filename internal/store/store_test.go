@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/operator-catalogs/catalogd/internal/subset"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -67,7 +68,17 @@ func reopen(t *testing.T, s *Store, dir string, c *clock, change ...func(*Option
 // digest returns an invented digest of an image.
 func digest(n int) string { return fmt.Sprintf("sha256:%064x", n) }
 
-func source(n int) Source { return Source{Image: "example.com/catalog:latest", Digest: digest(n)} }
+// source returns the source of an image. The thousands are the number of a filter.
+func source(n int) Source {
+	filters := []subset.Filter{
+		{},
+		{Include: []subset.Include{{Package: "foo"}, {Package: "none"}}},
+		{Include: []subset.Include{{Package: "foo", OnlyHeads: true}}},
+		{Exclude: []subset.Exclude{{Package: "bar"}}},
+		{Include: []subset.Include{{Package: "none"}}},
+	}
+	return Source{Image: "example.com/catalog:latest", Digest: digest(n % 1000), Filter: filters[n/1000%len(filters)]}
+}
 
 // files are the files of a catalog by path.
 type files map[string]string

@@ -105,7 +105,7 @@ func TestSweepKeepsAwaitedSnapshots(t *testing.T) {
 	publish := func(name string, n int) *Snapshot {
 		st := stage(t, s, name, blobs("one"))
 		must.Succeed(t, st.write(t.Context(), source(n)))
-		snap, err := st.publish(source(n).Key())
+		snap, err := st.publish(source(n))
 		must.Succeed(t, err)
 		return snap
 	}
