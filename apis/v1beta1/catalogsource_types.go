@@ -85,6 +85,22 @@ type CatalogSourceSpec struct {
 	// +optional
 	ExtractContent *ExtractContent `json:"extractContent,omitempty"`
 
+	// include selects the packages of the catalog that catalogd keeps and serves, or parts of them. Everything else is left
+	// out, including blobs without a package. Several rules of a package add up. Without include, catalogd keeps all packages.
+	// A change pulls nothing.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=500
+	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="include must not be empty: add a rule, such as {package: foo}, or remove it"
+	Include []IncludeRule `json:"include,omitempty"`
+
+	// exclude removes packages, or channels of them, from what include selects. Without include, catalogd keeps all others.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=500
+	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="exclude must not be empty: add a rule, such as {package: foo}, or remove it"
+	Exclude []ExcludeRule `json:"exclude,omitempty"`
+
 	// registry configures access to the image's registry: credentials, trust, proxy, mirrors.
 	// +optional
 	Registry *RegistryAccess `json:"registry,omitempty"`
@@ -112,6 +128,72 @@ type CatalogSourceSpec struct {
 	// heads of channels; "none", the default, are none. catalogd must run with --bundle-content.
 	// +optional
 	PrefetchBundles PrefetchBundles `json:"prefetchBundles,omitempty"`
+}
+
+// IncludeRule selects a package, or a part of it.
+// +kubebuilder:validation:XValidation:rule="!has(self.defaultChannel) || !has(self.channels) || self.defaultChannel in self.channels",message="defaultChannel is not in channels: add it there, or choose another one"
+type IncludeRule struct {
+	// package is the name of the package.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Package string `json:"package"`
+
+	// channels are the channels to keep. Default: all.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Channels []string `json:"channels,omitempty"`
+
+	// defaultChannel is the default channel of the package. It is required if the rules leave out the catalog's default
+	// channel and keep several others.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	DefaultChannel string `json:"defaultChannel,omitempty"`
+
+	// minVersion is the lowest version of bundles to keep, such as 1.2.0. Bundles of lower versions are left out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?([+][0-9A-Za-z.-]+)?$')",message="minVersion must be a semantic version, such as 1.2.0"
+	MinVersion string `json:"minVersion,omitempty"`
+
+	// maxVersion is the highest version of bundles to keep. Updates above it do not reach clusters until it is raised.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?([+][0-9A-Za-z.-]+)?$')",message="maxVersion must be a semantic version, such as 1.2.0"
+	MaxVersion string `json:"maxVersion,omitempty"`
+
+	// onlyHeads keeps only the heads of the channels: the newest bundle of each within minVersion and maxVersion.
+	// +optional
+	OnlyHeads bool `json:"onlyHeads,omitempty"`
+}
+
+// ExcludeRule removes a package, or channels of it.
+// +kubebuilder:validation:XValidation:rule="!has(self.defaultChannel) || has(self.channels)",message="defaultChannel has no effect if the whole package is excluded: name channels, or remove it"
+type ExcludeRule struct {
+	// package is the name of the package.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Package string `json:"package"`
+
+	// channels are the channels to leave out. Default: the whole package.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Channels []string `json:"channels,omitempty"`
+
+	// defaultChannel is the default channel of what stays of the package. It is required if the rule leaves out the
+	// catalog's default channel and several others stay.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	DefaultChannel string `json:"defaultChannel,omitempty"`
 }
 
 // PrefetchBundles selects bundle images.
@@ -297,6 +379,10 @@ type CatalogContent struct {
 	// +optional
 	UnpackedAt *metav1.Time `json:"unpackedAt,omitempty"`
 
+	// subset describes what spec.include and spec.exclude leave out. It is empty without them.
+	// +optional
+	Subset *CatalogSubset `json:"subset,omitempty"`
+
 	// invalidPackages are the packages that failed validation or cannot be shown: the first 20, sorted by name.
 	// They have no OperatorPackage; catalogd still serves their raw content.
 	// +optional
@@ -306,6 +392,37 @@ type CatalogContent struct {
 	// invalidPackageCount is the number of invalid packages.
 	// +optional
 	InvalidPackageCount int32 `json:"invalidPackageCount,omitempty"`
+}
+
+// CatalogSubset describes what spec.include and spec.exclude leave out of a catalog.
+type CatalogSubset struct {
+	// leftOut counts what the served content lacks of the catalog.
+	LeftOut ContentCounts `json:"leftOut"`
+
+	// notFound are the parts of spec.include and spec.exclude that match nothing in the catalog, the first 20: packages,
+	// channels, and versions.
+	// +optional
+	// +listType=atomic
+	NotFound []string `json:"notFound,omitempty"`
+
+	// notFoundCount is the number of parts that match nothing.
+	// +optional
+	NotFoundCount int32 `json:"notFoundCount,omitempty"`
+}
+
+// ContentCounts are numbers of blobs.
+type ContentCounts struct {
+	// packages is the number of packages.
+	Packages int32 `json:"packages"`
+
+	// channels is the number of channels.
+	Channels int32 `json:"channels"`
+
+	// bundles is the number of bundles.
+	Bundles int32 `json:"bundles"`
+
+	// blobs is the number of blobs of every schema.
+	Blobs int32 `json:"blobs"`
 }
 
 // InvalidPackage names a package that failed validation or cannot be shown.

@@ -75,7 +75,7 @@ func (l *lookup) absent(name string) error {
 	return notFound("catalog %q not found; GET /catalogs lists the served catalogs", name)
 }
 
-// versionForm is the form of store.Snapshot.Version: a digest and, if the CatalogSource sets a configDir, its hash.
+// versionForm is the form of store.Snapshot.Version: a digest and, if the CatalogSource sets a configDir or a subset, their hash.
 var versionForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}(-[0-9a-f]{8})?$`)
 
 // catalogAt returns the catalog of a name with the content of a version that the store still keeps.
@@ -86,7 +86,7 @@ func (l *lookup) catalogAt(name, version string) (store.Catalog, error) {
 	}
 	current := l.baseURL + versionPath(now)
 	if !versionForm.MatchString(version) {
-		return now, notFound("invalid version %q: a version is sha256: and 64 hex digits, and 8 more after a dash if a configDir is set; "+
+		return now, notFound("invalid version %q: a version is sha256: and 64 hex digits, and 8 more after a dash for a configDir or a subset; "+
 			"the current version of catalog %q is at %s", version, name, current)
 	}
 	at, ok := l.catalogs.CatalogAt(name, version)

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/operator-catalogs/catalogd/internal/subset"
 )
 
 // Source is one catalog as its object specifies it, with the last status. It is a value: a pass does not change it.
@@ -28,7 +30,8 @@ type Source struct {
 	State    State
 	Priority int32
 	Names    Names
-	Prefetch bool // cache the bundles at the heads of channels
+	Prefetch bool          // cache the bundles at the heads of channels
+	Filter   subset.Filter // selects the part of the catalog that is kept; zero: all
 
 	Observed Status
 }
@@ -146,6 +149,14 @@ type Content struct {
 	UnpackedAt                         time.Time
 	Invalid                            []InvalidPackage // the first few, by name
 	InvalidCount                       int
+	Subset                             *Subset // nil: the whole catalog
+}
+
+// Subset is what a filter leaves out, in numbers.
+type Subset struct {
+	Packages, Channels, Bundles, Blobs int
+	NotFound                           []string // the first parts of the filter that match nothing
+	NotFoundCount                      int
 }
 
 // InvalidPackage is a package that is not published.

@@ -107,9 +107,25 @@ func (e *Engine) numbersOf(served store.Catalog, ok bool) *status.Served {
 		Digest: info.Digest, URL: e.baseURL(served.Name), Since: served.Since,
 		Content: source.Content{
 			Channels: info.Channels, Bundles: info.Bundles, Blobs: info.Blobs, Bytes: info.Bytes,
-			Endpoint: served.Endpoint, UnpackedAt: info.UnpackedAt,
+			Endpoint: served.Endpoint, UnpackedAt: info.UnpackedAt, Subset: subsetOf(info.Subset),
 		},
 	}
+}
+
+// subsetOf returns what a filter left out.
+func subsetOf(s *store.Subset) *source.Subset {
+	if s == nil {
+		return nil
+	}
+	const most = 20 // named in a status
+	out := &source.Subset{
+		Packages: s.LeftOut.Packages, Channels: s.LeftOut.Channels, Bundles: s.LeftOut.Bundles, Blobs: s.LeftOut.Blobs,
+		NotFoundCount: len(s.Unmatched),
+	}
+	for _, u := range s.Unmatched[:min(most, len(s.Unmatched))] {
+		out.NotFound = append(out.NotFound, u.String())
+	}
+	return out
 }
 
 // catchUp returns the outcome of a follower.

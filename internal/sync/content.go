@@ -24,7 +24,7 @@ import (
 type content struct {
 	attempted bool
 	current   bool // whether the served content is the wanted one
-	behind    bool // whether it is older than the status, or of another directory of the image
+	behind    bool // whether it is older than the status, or of another directory or filter
 	crowded   bool // whether all slots to unpack are taken
 	fault     error
 }
@@ -45,17 +45,19 @@ func (c *controller) unpack(
 	}
 	if served, ok := c.Store.Catalog(src.Name); ok && !out.current {
 		out.behind = isBehind(src.Observed, served) ||
-			(poll.wanted != (name.Digest{}) && served.Snapshot.Info().ConfigDir != j.target.ConfigDir)
+			(poll.wanted != (name.Digest{}) && !served.Snapshot.IsVariant(j.target))
 	}
 	return out, nil
 }
 
 // target returns the wanted content as the store names it.
 func (e *Engine) target(src source.Source, image string, wanted name.Digest) store.Source {
-	target := store.Source{Image: image, Digest: wanted.DigestStr(), ConfigDir: src.Image.ConfigDir, Owner: string(src.UID)}
+	target := store.Source{
+		Image: image, Digest: wanted.DigestStr(), ConfigDir: src.Image.ConfigDir, Filter: src.Filter, Owner: string(src.UID),
+	}
 	served, ok := e.Store.Catalog(src.Name)
 	since := src.Observed.Changed
-	if target.Digest == src.Observed.Digest && (!ok || served.Snapshot.Info().ConfigDir == target.ConfigDir) {
+	if target.Digest == src.Observed.Digest && (!ok || served.Snapshot.IsVariant(target)) {
 		target.Since = since // all replicas report it in Last-Modified
 		return target
 	}
@@ -85,13 +87,14 @@ func (j job) run(ctx context.Context, poll polled) content {
 	if stored && (isServed || poll.foundAt != "") {
 		return j.serve(ctx, snap, poll.foundAt)
 	}
-	if (poll.fault != nil && ok) || (!poll.attempted && j.waits()) {
-		return content{}
-	}
 	if !stored {
 		snap = nil
 	}
-	out := j.obtain(ctx, snap)
+	refilters := !stored && ok && j.refilters(served)
+	if !refilters && ((poll.fault != nil && ok) || (!poll.attempted && j.waits())) {
+		return content{}
+	}
+	out := j.obtain(ctx, snap, refilters)
 	out.attempted = true
 	return out
 }
@@ -102,13 +105,23 @@ func (j job) waits() bool {
 	return !j.src.Urgent() && entry.Err != nil && entry.Subject == j.access.subject && j.Clock.Now().Before(entry.Next)
 }
 
-// obtain pulls the wanted content. If the store has it, as shared, it only asks the registry for permission.
-func (j job) obtain(ctx context.Context, shared *store.Snapshot) content {
+// obtain pulls the wanted content. If the store has it, as shared, it only asks the registry for permission. If it refilters, it
+// sends no request.
+func (j job) obtain(ctx context.Context, shared *store.Snapshot, refilters bool) content {
 	if j.src.Urgent() {
 		j.Store.ForgetRefusal(j.target.Key())
 	}
 	if refusal, refused := j.Store.Refused(j.target.Key()); refused {
 		return content{fault: j.refused(fault.WithReason(refusal.Reason, errors.New(refusal.Message)))}
+	}
+	if refilters {
+		out, err := j.refilter(ctx)
+		if err != nil && !isNotStored(err) && ctx.Err() == nil {
+			out.fault = j.failed(ctx, err)
+		}
+		if !isNotStored(err) {
+			return out
+		}
 	}
 	if j.access.err != nil {
 		return content{fault: fmt.Errorf("cannot unpack %s: %w", j.imageName(), j.access.err)}
@@ -129,13 +142,22 @@ func (j job) obtain(ctx context.Context, shared *store.Snapshot) content {
 // share serves content that another catalog unpacked, if the registry permits this one to pull it. Otherwise a catalog could
 // serve content that its own credentials do not permit.
 func (j job) share(ctx context.Context, snap *store.Snapshot) (content, error) {
+	from, err := j.permitted(ctx)
+	if err != nil {
+		return content{}, err
+	}
+	return j.serve(ctx, snap, from), nil
+}
+
+// permitted asks the registry whether this catalog can pull the wanted digest. It returns the reference at which it can.
+func (j job) permitted(ctx context.Context) (string, error) {
 	from, err := j.access.client.Try(ctx, j.wanted, func(ctx context.Context, at registry.Endpoint) error {
 		return poll.Check(ctx, j.wantedAt(at), at.Remote...)
 	})
 	if err != nil {
-		return content{}, err
+		return "", err
 	}
-	return j.serve(ctx, snap, j.wantedAt(from).String()), nil
+	return j.wantedAt(from).String(), nil
 }
 
 // wantedAt returns the wanted digest at an endpoint.
@@ -166,33 +188,48 @@ func (j job) fetch(ctx context.Context) (_ content, err error) {
 	if snap, ok := j.Store.Snapshot(j.target.Key()); ok { // another catalog pulled it while this one waited
 		return j.share(ctx, snap)
 	}
+	if j.Store.CanRestore(j.target) { // another catalog has another part of it
+		from, err := j.permitted(ctx)
+		if err != nil {
+			return content{}, err
+		}
+		if err := j.commit(ctx, j.restored(from)); !isNotStored(err) {
+			return content{current: err == nil}, err
+		}
+	}
+	err = j.commit(ctx, j.pull)
+	return content{current: err == nil}, err
+}
+
+// commit unpacks with fill and serves the result.
+func (j job) commit(ctx context.Context, fill func(context.Context, *store.Stage) (store.Source, int, error)) (err error) {
 	log := logf.FromContext(ctx).WithValues("image", j.target.Image, "digest", j.target.Digest)
 	log.Info("unpacking")
 	started := j.Clock.Now()
 	stage, err := j.stage()
 	if err != nil {
-		return content{}, err
+		return err
 	}
 	defer func() {
 		if discardErr := stage.Discard(); discardErr != nil {
 			log.Error(discardErr, "cannot delete a stage; the next start deletes it")
 		}
 	}()
-	target, files, err := j.pull(ctx, stage)
+	target, files, err := fill(ctx, stage)
 	if err != nil {
-		return content{}, err
+		return err
 	}
 	j.progress.enter(ctx, source.Indexing)
 	commit, end := span(ctx, "commit", &err)
 	snap, err := stage.Commit(commit, target)
 	end()
 	if err != nil {
-		return content{}, err
+		return err
 	}
 	took := j.Clock.Since(started)
 	log.Info("unpacked", "files", files, "blobs", snap.Info().Blobs, "bytes", snap.Info().Bytes, "took", took.Round(time.Millisecond))
 	j.Metrics.Unpacked(j.src.Name, took)
-	return content{current: true}, nil
+	return nil
 }
 
 // pull unpacks the wanted image into a stage. It returns the target with the endpoint that had it, and the number of files.

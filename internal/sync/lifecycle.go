@@ -31,7 +31,7 @@ func (e *Engine) dropForeign(ctx context.Context, src source.Source) (err error)
 
 // isNamed reports whether the served content is the one that the status names.
 func isNamed(src source.Source, served store.Catalog) bool {
-	named := store.Source{Digest: src.Observed.Digest, ConfigDir: src.Image.ConfigDir}
+	named := store.Source{Digest: src.Observed.Digest, ConfigDir: src.Image.ConfigDir, Filter: src.Filter}
 	return served.Image == src.Observed.Image && served.Snapshot.Key() == named.Key()
 }
 

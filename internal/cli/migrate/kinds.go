@@ -118,6 +118,8 @@ func (c *Conversion) loseRest(spec v1beta1.CatalogSourceSpec) {
 		{"spec.extractContent", spec.ExtractContent != nil, "the image needs the label operators.operatorframework.io.index.configs.v1"},
 		{"spec.registry", spec.Registry != nil,
 			"all ClusterCatalogs share the access in ConfigMap catalogd-cluster-catalogs of catalogd's namespace"},
+		{"spec.include", len(spec.Include) > 0, "a ClusterCatalog always has the whole catalog"},
+		{"spec.exclude", len(spec.Exclude) > 0, "a ClusterCatalog always has the whole catalog"},
 		{"spec.olmv0", spec.OLMv0 != nil, "only CatalogSources are offered to OLM v0"},
 		{"spec.prefetchBundles", spec.PrefetchBundles != "" && spec.PrefetchBundles != v1beta1.PrefetchNone,
 			"only the bundles of CatalogSources are prefetched"},

@@ -24,6 +24,8 @@ func TestToClusterCatalogNamesEachField(t *testing.T) {
 		switch value.Kind() {
 		case reflect.Pointer:
 			value.Set(reflect.New(field.Type.Elem()))
+		case reflect.Slice:
+			value.Set(reflect.MakeSlice(field.Type, 1, 1))
 		case reflect.Bool:
 			value.SetBool(true)
 		case reflect.Int32:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/source"
+	"github.com/operator-catalogs/catalogd/internal/subset"
 	"github.com/operator-catalogs/catalogd/internal/sync/access"
 )
 
@@ -59,6 +60,7 @@ func (Kind) Source(object client.Object) source.Source {
 		Priority:   c.Spec.Priority,
 		Names:      source.Names{Display: c.Spec.DisplayName, Publisher: c.Spec.Publisher},
 		Prefetch:   c.Spec.PrefetchBundles == v1beta1.PrefetchHeads,
+		Filter:     filterOf(c.Spec),
 		Observed:   statusOf(c.Status),
 	}
 }
@@ -73,6 +75,16 @@ func imageOf(c *v1beta1.CatalogSource) source.Image {
 		image.ConfigDir = extract.ConfigDir
 	}
 	return image
+}
+
+func filterOf(spec v1beta1.CatalogSourceSpec) (f subset.Filter) {
+	for _, r := range spec.Include {
+		f.Include = append(f.Include, subset.Include(r))
+	}
+	for _, r := range spec.Exclude {
+		f.Exclude = append(f.Exclude, subset.Exclude(r))
+	}
+	return f
 }
 
 func scheduleOf(c *v1beta1.CatalogSource) source.Schedule {
@@ -128,6 +140,12 @@ func statusOf(s v1beta1.CatalogSourceStatus) source.Status {
 		if c.UnpackedAt != nil {
 			out.Content.UnpackedAt = c.UnpackedAt.Time
 		}
+		if s := c.Subset; s != nil {
+			out.Content.Subset = &source.Subset{
+				Packages: int(s.LeftOut.Packages), Channels: int(s.LeftOut.Channels), Bundles: int(s.LeftOut.Bundles), Blobs: int(s.LeftOut.Blobs),
+				NotFound: s.NotFound, NotFoundCount: int(s.NotFoundCount),
+			}
+		}
 		for _, p := range c.InvalidPackages {
 			out.Content.Invalid = append(out.Content.Invalid, source.InvalidPackage(p))
 		}
@@ -170,6 +188,12 @@ func contentTo(c *source.Content) *v1beta1.CatalogContent {
 	out := &v1beta1.CatalogContent{
 		Packages: int32(c.Packages), Channels: int32(c.Channels), Bundles: int32(c.Bundles), Blobs: int32(c.Blobs),
 		Bytes: c.Bytes, Source: c.Endpoint, UnpackedAt: timeTo(c.UnpackedAt), InvalidPackageCount: int32(c.InvalidCount),
+	}
+	if s := c.Subset; s != nil {
+		out.Subset = &v1beta1.CatalogSubset{
+			LeftOut:  v1beta1.ContentCounts{Packages: int32(s.Packages), Channels: int32(s.Channels), Bundles: int32(s.Bundles), Blobs: int32(s.Blobs)},
+			NotFound: s.NotFound, NotFoundCount: int32(s.NotFoundCount),
+		}
 	}
 	for _, p := range c.Invalid {
 		out.InvalidPackages = append(out.InvalidPackages, v1beta1.InvalidPackage(p))

@@ -17,6 +17,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/source"
+	"github.com/operator-catalogs/catalogd/internal/subset"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
@@ -92,6 +93,9 @@ func Reason(err error) string {
 	if errors.Is(err, scan.ErrBlobTooLarge) {
 		return v1beta1.BlobTooLargeReason
 	}
+	if _, ok := errors.AsType[*subset.Error](err); ok {
+		return v1beta1.FilterFailedReason
+	}
 	return registryReasons[registry.KindOf(err)]
 }
 
@@ -100,8 +104,15 @@ func IsContest(err error) bool {
 	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// OfImage reports whether err says that the content of the image is invalid, and returns it with its remedy.
+// OfImage reports whether err says that the content of the image is invalid, or that the filter does not fit it, and returns it with
+// its remedy.
 func OfImage(err error) (isImage bool, remedied error) {
+	if filter, ok := errors.AsType[*subset.Error](err); ok {
+		if len(filter.Kept) > 0 {
+			return true, fmt.Errorf("%w (defaultChannel of a rule of the package in spec.include or spec.exclude)", err)
+		}
+		return true, fmt.Errorf("%w. Correct spec.include or spec.exclude", err)
+	}
 	var image *unpack.InvalidImageError
 	var file *scan.Error
 	if !errors.As(err, &image) && !errors.As(err, &file) {

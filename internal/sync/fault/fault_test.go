@@ -13,6 +13,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/source"
+	"github.com/operator-catalogs/catalogd/internal/subset"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
 
@@ -24,6 +25,7 @@ func TestReason(t *testing.T) {
 		v1beta1.TooManyFilesReason:     {&unpack.LimitError{Limit: unpack.LimitFiles}},
 		v1beta1.CompressionRatioReason: {&unpack.LimitError{Limit: unpack.LimitCompressionRatio}},
 		v1beta1.DatabaseTooLargeReason: {&unpack.LimitError{Limit: unpack.LimitDatabaseBytes}},
+		v1beta1.FilterFailedReason:     {fmt.Errorf("x: %w", &subset.Error{Reason: "nothing is left"})},
 		v1beta1.BlobTooLargeReason:     {fmt.Errorf("x: %w", scan.ErrBlobTooLarge)},
 		v1beta1.AccessInvalidReason: {
 			WithReason(v1beta1.AccessInvalidReason, errors.New("Secret x")), &registry.Error{Kind: registry.Configuration},

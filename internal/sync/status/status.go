@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -255,11 +256,25 @@ func (s *conclusion) setPackagesSynced() {
 		if len(packages.Invalid) > 1 {
 			example += " and others"
 		}
-		s.set(v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.InvalidPackagesReason, fmt.Sprintf("%s, %s left out: %s. %s",
-			published, counted(len(packages.Invalid), "is", "are"), example, v1beta1.SeeInvalidPackages))
+		s.set(v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.InvalidPackagesReason, fmt.Sprintf("%s, %s left out: %s.%s %s",
+			published, counted(len(packages.Invalid), "is", "are"), example, s.notFoundNote(), v1beta1.SeeInvalidPackages))
 	default:
-		s.set(v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.SyncedReason, published+".")
+		s.set(v1beta1.PackagesSyncedCondition, metav1.ConditionTrue, v1beta1.SyncedReason, published+"."+s.notFoundNote())
 	}
+}
+
+// notFoundNote names parts of the filter that match nothing in the catalog.
+func (s *conclusion) notFoundNote() string {
+	subset := s.results.Served.Content.Subset
+	if subset == nil || subset.NotFoundCount == 0 {
+		return ""
+	}
+	const most = 3
+	names := strings.Join(subset.NotFound[:min(most, len(subset.NotFound))], ", ")
+	if more := subset.NotFoundCount - most; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return " The catalog does not have what spec.include or spec.exclude names: " + names + "."
 }
 
 // setReady summarizes the other conditions: the first that is wrong becomes the reason.

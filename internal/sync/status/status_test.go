@@ -45,6 +45,7 @@ func TestConcluded(t *testing.T) {
 		published int
 		image     string
 		suspend   bool
+		subset    *source.Subset
 		results   Results
 		want      map[string]string // what differs from served or unserved
 	}{
@@ -105,6 +106,13 @@ func TestConcluded(t *testing.T) {
 			"Progressing": "True Succeeded: " + image + " is unpacked and current. Not verified, since insecure is set: a, b.",
 			"Ready":       "True Succeeded: 1 package is published. Not verified, since insecure is set: a, b.",
 		}},
+		{name: "a filter with names that are not found", served: true, published: 1, results: Results{Packages: Packages{Invalid: invalid[1:]}},
+			subset: &source.Subset{NotFound: []string{"a", "b", "c", "d"}, NotFoundCount: 5}, want: map[string]string{
+				"PackagesSynced": "True InvalidPackages: 1 package is published, 1 is left out: \"a\" (b). The catalog does not have what " +
+					"spec.include or spec.exclude names: a, b, c and 2 more. See status.content.invalidPackages.",
+				"Ready": "True Succeeded: 1 package is published, 1 is left out: \"a\" (b). The catalog does not have what " +
+					"spec.include or spec.exclude names: a, b, c and 2 more. See status.content.invalidPackages.",
+			}},
 		{name: "behind another replica", served: true, results: Results{Behind: true, Fault: transient}, want: map[string]string{
 			"Progressing": "True Retrying: Polling x: timed out. The previous content is still served.",
 			"Ready":       "False Retrying: Polling x: timed out. The previous content is still served.",
@@ -124,7 +132,7 @@ func TestConcluded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			src := source.Source{Name: "cat", Generation: 3, Image: source.Image{Ref: image}}
-			content := &Served{Digest: digest, URL: "u", Since: since, Content: source.Content{Bundles: 2}}
+			content := &Served{Digest: digest, URL: "u", Since: since, Content: source.Content{Bundles: 2, Subset: test.subset}}
 			want := map[string]string{}
 			base := unserved
 			if test.served {
