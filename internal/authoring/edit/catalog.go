@@ -225,13 +225,7 @@ func remove(docs ...*doc) error {
 	}
 	byFile := map[*file][]splice.Patch{}
 	for _, d := range docs {
-		start, end := d.start, d.end
-		if d.file.isJSON {
-			end = endOfBlanks(d.file.text, end)
-		} else if start == 0 {
-			start = endOfComments(d.file.text[:end])
-		}
-		byFile[d.file] = append(byFile[d.file], splice.Patch{Start: start, End: end, Text: ""})
+		byFile[d.file] = append(byFile[d.file], d.removal())
 	}
 	for f, patches := range byFile {
 		if err := f.set(splice.Apply(f.text, patches...)); err != nil {
@@ -239,6 +233,17 @@ func remove(docs ...*doc) error {
 		}
 	}
 	return nil
+}
+
+// removal returns the patch that removes a document.
+func (d *doc) removal() splice.Patch {
+	start, end := d.start, d.end
+	if d.file.isJSON {
+		end = endOfBlanks(d.file.text, end)
+	} else if start == 0 {
+		start = endOfComments(d.file.text[:end])
+	}
+	return splice.Patch{Start: start, End: end, Text: ""}
 }
 
 // endOfBlanks returns the place behind the newline that follows.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/fbc/splice"
+	"github.com/operator-catalogs/catalogd/internal/subset"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -418,5 +419,72 @@ func TestImages(t *testing.T) {
 	}
 	if _, err := c.Images(false, "nosuch"); err == nil {
 		t.Error("there are images of a missing package")
+	}
+}
+
+func TestSelectChangesOnlyWhatGoes(t *testing.T) {
+	c, _ := open(t, map[string]string{"foo.yaml": yamlCatalog, "loose.json": `{"schema":"custom","n":9007199254740993}`})
+	before := c.texts()
+	must.Succeed(t, c.Select(subset.Include{Package: "foo"}))
+	if diff := cmp.Diff(before, c.texts()); diff != "" {
+		t.Error(diff)
+	}
+	for want, rule := range map[string]subset.Include{
+		`package "none" not found in the catalog`:                 {Package: "none"},
+		`channel "none" not found in package "foo"`:               {Package: "foo", Channels: []string{"none"}},
+		`bundle of versions "9.0.0.." not found in package "foo"`: {Package: "foo", MinVersion: "9.0.0"},
+	} {
+		err := c.Select(rule)
+		if _, ok := errors.AsType[*NotFoundError](err); !ok || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if diff := cmp.Diff(before, c.texts()); diff != "" {
+		t.Errorf("after errors: %s", diff)
+	}
+}
+
+func TestSelectCutsChannelsInPlace(t *testing.T) {
+	bundles := ""
+	for _, v := range []string{"1", "2", "3"} {
+		bundles += "---\nschema: olm.bundle\npackage: foo\nname: foo.v" + v + "\nimage: i:" + v +
+			"\nproperties:\n- type: olm.package\n  value: {packageName: foo, version: " + v + ".0.0}\n"
+	}
+	const head = `schema: olm.package
+name: foo
+defaultChannel: "stable" # ours
+---
+schema: olm.channel
+package: foo
+name: stable
+entries:
+`
+	c, _ := open(t, map[string]string{"foo.yaml": head + `# first
+- name: foo.v1
+- name: foo.v2 # second
+  replaces: foo.v1
+- name: foo.v3
+  replaces: 'foo.v2' # third
+  n: 9007199254740993
+---
+schema: olm.channel
+package: foo
+name: beta
+entries:
+- name: foo.v2
+` + bundles})
+	must.Succeed(t, c.Select(
+		subset.Include{Package: "foo", Channels: []string{"stable"}, MaxVersion: "1.0.0"},
+		subset.Include{Package: "foo", Channels: []string{"stable"}, MinVersion: "3.0.0"}))
+	two := strings.Index(bundles, "---\nschema: olm.bundle\npackage: foo\nname: foo.v2")
+	three := strings.Index(bundles, "---\nschema: olm.bundle\npackage: foo\nname: foo.v3")
+	want := head + `# first
+- name: foo.v1
+- name: foo.v3
+  replaces: foo.v1 # third
+  n: 9007199254740993
+` + bundles[:two] + bundles[three:]
+	if diff := cmp.Diff(map[string]string{"foo.yaml": want}, c.texts()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -45,13 +45,23 @@ func newPackageCommand(s *session.Session) *cobra.Command {
 }
 
 func newKeepCommand(s *session.Session) *cobra.Command {
-	return newEditCommand(s, &cobra.Command{
-		Use:   "keep DIR PACKAGE...",
-		Short: "Remove all other packages",
-		Long:  `Remove all other packages from a catalog: a directory or a file. Blobs without a package stay.` + editNote,
+	var selected selection
+	cmd := newEditCommand(s, &cobra.Command{
+		Use:   "keep DIR PACKAGE[/CHANNEL][@VERSIONS]...",
+		Short: "Remove all other packages, channels and versions",
+		Long: `Remove all other packages from a catalog: a directory or a file. Of a package, channels or versions can be
+selected. Blobs without a package stay.` + selectionHelp + editNote,
 		Example: `  kubectl catalog package keep my-catalog skupper-operator mercury-operator
-  kubectl catalog package keep my-catalog skupper-operator --dry-run`,
-	}, "PACKAGE", func(c *edit.Catalog, args []string) error { return c.KeepPackages(args...) })
+  kubectl catalog package keep my-catalog skupper-operator/stable@1.8.0.. mercury-operator@heads --dry-run`,
+	}, "PACKAGE", func(c *edit.Catalog, args []string) error {
+		rules, err := selected.rules(args)
+		if err != nil {
+			return err
+		}
+		return selectionError(c.Select(rules...))
+	})
+	selected.addFlags(cmd)
+	return cmd
 }
 
 func newRemovePackageCommand(s *session.Session) *cobra.Command {

@@ -1,6 +1,7 @@
 package author
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,22 +21,26 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
+	"github.com/operator-catalogs/catalogd/internal/subset"
 )
 
 // An exportRequest is a parsed command line of export.
 type exportRequest struct {
 	catalog, version string
-	packages         []string // empty: all
+	selection        selection
+	rules            []subset.Include // of packages; empty: all
 	to               string
 	force            bool
 }
 
 func newExportCommand(s *session.Session) *cobra.Command {
 	var req exportRequest
+	var more []string
 	cmd := &cobra.Command{
-		Use:   "export CATALOG[@DIGEST] [PACKAGE...] -o DIR|FILE",
-		Short: "Export a catalog or some of its packages as a file-based catalog",
-		Long: `Export a catalog or some of its packages as a file-based catalog, which opm reads and kubectl
+		Use:   "export CATALOG[@DIGEST] [PACKAGE[/CHANNEL][@VERSIONS]...] -o DIR|FILE",
+		Short: "Export a catalog or a part of it as a file-based catalog",
+		Long: `Export a catalog, or some of its packages, channels or versions, as a file-based catalog, which opm reads and kubectl
 catalog push makes an image of. The export is consistent: all of it comes from the served version
 or, while catalogd keeps it, from the version of a digest.
 
@@ -42,16 +48,23 @@ or, while catalogd keeps it, from the version of a digest.
 blobs without a package. -o FILE with the suffix .json, .yaml or .yml creates one file. -o json, -o
 yaml and -o - (JSON) print to standard output.
 
-Blobs are unchanged: the order of their keys and the digits of their numbers stay. JSON differs in
-white space only.`,
+Blobs are unchanged, but for entries that are left out: the order of keys and the digits of numbers stay.
+JSON differs in white space only.` + selectionHelp,
 		Example: `  kubectl catalog export sample -o sample-catalog
+  kubectl catalog export sample skupper-operator/alpha@1.8.0.. mercury-operator@heads -o subset
+  kubectl catalog export sample --packages skupper-operator,mercury-operator -o subset
   kubectl catalog export sample skupper-operator -o skupper.yaml
   kubectl catalog export sample skupper-operator -o json`,
 		ValidArgsFunction: completeExport(s),
 	}
 	cmd.Flags().StringVarP(&req.to, "output", "o", "", "`directory or file` to create; json, yaml: standard output")
 	cmd.Flags().BoolVar(&req.force, "force", false, "replace the directory or file with all its content")
+	cmd.Flags().StringArrayVar(&more, "packages", nil, "the same as arguments, separated by commas: `PACKAGE[/CHANNEL][@VERSIONS],...`")
+	req.selection.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			args = append(args, splitPackages(more)...)
+		}
 		if err := req.parse(s, args); err != nil {
 			return err
 		}
@@ -72,7 +85,9 @@ func (r *exportRequest) parse(s *session.Session, args []string) (err error) {
 	if r.to == "" {
 		return exit.Usagef("specify the destination: -o DIR, -o FILE.json, -o FILE.yaml, or -o json for standard output")
 	}
-	r.packages = args[1:]
+	if r.rules, err = r.selection.rules(args[1:]); err != nil {
+		return err
+	}
 	r.catalog, r.version, err = lookup.CutVersion(s, args[0])
 	return err
 }
@@ -106,10 +121,10 @@ func exportCatalog(ctx context.Context, s *session.Session, req exportRequest) (
 		session: s, service: service, catalog: req.catalog, version: version, to: to,
 		progress: s.Stderr.Progress(), seen: map[string]bool{},
 	}
-	if len(req.packages) == 0 {
+	if len(req.rules) == 0 {
 		err = x.all(ctx)
 	} else {
-		err = x.packages(ctx, req.packages)
+		err = x.packages(ctx, req.rules)
 	}
 	x.progress.End()
 	if err != nil {
@@ -198,14 +213,12 @@ func (x *exporter) all(ctx context.Context) error {
 func (x *exporter) show(detail string) { x.progress.Show("exporting "+x.catalog, detail) }
 
 // packages exports some packages. Without a requested version, all are of the version of the first.
-func (x *exporter) packages(ctx context.Context, names []string) error {
+func (x *exporter) packages(ctx context.Context, rules []subset.Include) error {
 	requested := x.version
+	names, of := packagesOf(rules)
 	for i, name := range names {
-		if x.seen[name] {
-			continue
-		}
 		x.show(fmt.Sprintf("package %s (%d of %d)", name, i+1, len(names)))
-		version, err := x.one(ctx, name)
+		version, err := x.one(ctx, name, of[name])
 		if content.IsNotFound(err) && requested == "" {
 			return lookup.NoPackage(ctx, x.session, name, x.catalog)
 		}
@@ -221,18 +234,57 @@ func (x *exporter) packages(ctx context.Context, names []string) error {
 	return nil
 }
 
-// one exports a package, which may be named PACKAGE.CATALOG.
-func (x *exporter) one(ctx context.Context, name string) (version string, err error) {
+// one exports what rules select of a package, which may be named PACKAGE.CATALOG.
+func (x *exporter) one(ctx context.Context, name string, rules []subset.Include) (version string, err error) {
 	for _, pkg := range lookup.PossibleNames(name) {
 		if !lookup.Matches(name, pkg, x.catalog) {
 			break
 		}
-		version, err = x.service.Blobs(ctx, x.catalog, x.version, "packages/"+url.PathEscape(pkg), nil, x.put)
+		var blobs []scan.Blob
+		put := x.put
+		part := !slices.ContainsFunc(rules, subset.Include.IsWhole) || rules[0].DefaultChannel != ""
+		if part {
+			put = func(text []byte) error {
+				b, err := scan.ParseBlob(bytes.Clone(text))
+				blobs = append(blobs, b)
+				return err
+			}
+		}
+		version, err = x.service.Blobs(ctx, x.catalog, x.version, "packages/"+url.PathEscape(pkg), nil, put)
+		if err == nil && part {
+			err = x.putPart(pkg, rules, blobs)
+		}
 		if !content.IsNotFound(err) {
 			break
 		}
 	}
 	return version, err
+}
+
+// putPart exports what rules select of the blobs of a package.
+func (x *exporter) putPart(pkg string, rules []subset.Include, blobs []scan.Blob) error {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		rules[i].Package = pkg
+	}
+	kept, report, err := subset.Filter{Include: rules}.Apply(blobs)
+	fault, isFault := errors.AsType[*subset.Error](err)
+	switch {
+	case isFault && len(fault.Unmatched) > 0:
+		return exit.NotFoundf("%s not found in catalog %q", fault.Unmatched[0], x.catalog)
+	case err != nil:
+		return selectionError(err)
+	case len(report.Unmatched) > 0:
+		return exit.NotFoundf("%s not found in catalog %q", report.Unmatched[0], x.catalog)
+	case len(report.Unreadable) > 0:
+		return fmt.Errorf("package %q cannot be read: %s; export it as a whole", pkg, report.Unreadable[0].Reason)
+	}
+	for _, b := range kept {
+		if err := x.put(b.JSON); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (x *exporter) put(blob []byte) error {

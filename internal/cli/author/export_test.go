@@ -18,6 +18,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/session/sessiontest"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
+	"github.com/operator-catalogs/catalogd/internal/subset"
 )
 
 // exported is a catalog with names that no directory should have, packages whose blobs do not stand together, and numbers that Go has not.
@@ -86,8 +87,12 @@ func blobsIn(t *testing.T, root string) map[string][]string {
 
 func exportSample(t *testing.T, cut bool, packages []string, to string, force bool) error {
 	t.Helper()
-	req := exportRequest{catalog: "sample", packages: packages, to: to, force: force}
-	_, err := exportCatalog(t.Context(), serveExported(t, cut), req)
+	rules, err := subset.Parse(packages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := exportRequest{catalog: "sample", rules: rules, to: to, force: force}
+	_, err = exportCatalog(t.Context(), serveExported(t, cut), req)
 	return err
 }
 

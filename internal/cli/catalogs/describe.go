@@ -157,6 +157,7 @@ func (d *description) readFields(ctx context.Context, s *session.Session, namesp
 		{"Template", output.Line(status.Template(c))},
 		{"Digest", c.Status.Digest},
 		{"Directory", output.Line(directory)},
+		{"Subset", subsetText(c)},
 		{"Progress", progressText(c)},
 		{"Priority", fmt.Sprint(c.Spec.Priority)},
 		{"Polling", d.polling(served)},
@@ -182,6 +183,19 @@ func progressText(c *status.Catalog) string {
 	}
 	stage, detail := phase(output.NewRate(), *c.Status.Progress)
 	return strings.TrimSuffix(stage+": "+detail, ": ")
+}
+
+func subsetText(c *status.Catalog) string {
+	if c.Status.Content == nil || c.Status.Content.Subset == nil {
+		return ""
+	}
+	s := c.Status.Content.Subset
+	text := fmt.Sprintf("without %s, %s", output.Counted(int(s.LeftOut.Packages), "package", "packages"),
+		output.Counted(int(s.LeftOut.Bundles), "bundle", "bundles"))
+	if s.NotFoundCount > 0 {
+		text += "; not found: " + output.Line(strings.Join(s.NotFound, ", "))
+	}
+	return text
 }
 
 func prefetchText(c *status.Catalog) string {
