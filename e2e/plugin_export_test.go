@@ -61,6 +61,18 @@ func TestPluginExports(t *testing.T) {
 	}
 	checkGolden(t, "export/package.json", w.plugin(t, "export", "sample", "dbaas-operator", "-o", "json").must(t))
 	checkGolden(t, "export/package.yaml", w.plugin(t, "export", "sample", "dbaas-operator", "-o", "yaml").must(t))
+	part := filepath.Join(t.TempDir(), "part")
+	w.plugin(t, "export", "sample", "skupper-operator/stable@1.8.0..", "--packages", "dbaas-operator@heads", "-o", part).must(t)
+	if text, err := exec.CommandContext(t.Context(), os.Getenv("OPM"), "validate", part).CombinedOutput(); err != nil {
+		t.Errorf("a part: opm validate: %v: %s", err, text)
+	}
+	cut, err := readCatalog(part)
+	must.Succeed(t, err)
+	if countSchema(cut, "olm.package") != 2 || countSchema(cut, "olm.channel") != 2 {
+		t.Errorf("a part has %d packages and %d channels, want 2 each", countSchema(cut, "olm.package"), countSchema(cut, "olm.channel"))
+	}
+	w.plugin(t, "export", "sample", "skupper-operator/nosuch", "-o", part+"2").fails(t, 3, `channel "nosuch" of package "skupper-operator"`)
+	w.plugin(t, "export", "sample", "skupper-operator@1.8.0", "-o", part+"2").fails(t, 2, "@=VERSION")
 	none := filepath.Join(t.TempDir(), "none")
 	w.plugin(t, "export", "sample", "dbaas-operator", "dbass-operator", "-o", none).fails(t, 3, `did you mean "dbaas-operator"?`)
 	if _, err := os.Stat(none); err == nil {
