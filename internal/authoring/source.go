@@ -174,7 +174,8 @@ func pull(ctx context.Context, text string, opts Options) (*Source, error) {
 	return s, nil
 }
 
-func (o Options) name() []name.Option {
+// Name returns the options of references.
+func (o Options) Name() []name.Option {
 	if o.Insecure {
 		return []name.Option{name.Insecure}
 	}
@@ -230,7 +231,7 @@ func ParseImage(ref string, opts Options) (name.Reference, error) {
 	if scheme, _, ok := strings.Cut(ref, "://"); ok {
 		return nil, &ReferenceError{ref, fmt.Sprintf("is not a valid image reference: write registry/repository:tag, without %s://", scheme)}
 	}
-	parsed, err := name.ParseReference(ref, opts.name()...)
+	parsed, err := name.ParseReference(ref, opts.Name()...)
 	if err != nil || isPath(ref) || strings.HasSuffix(ref, ":") { // which the parser accepts
 		return nil, &ReferenceError{ref, "is not a valid image reference: " + registry.ReferenceForm}
 	}

@@ -23,7 +23,8 @@ func ContentCommands(s *session.Session) []*cobra.Command {
 // Commands returns the commands that work without a cluster.
 func Commands(s *session.Session) []*cobra.Command {
 	return []*cobra.Command{
-		newInitCommand(s), newRenderCommand(s), newTemplateCommand(s), newLintCommand(s), newPushCommand(s), newPackageCommand(s), newDeprecateCommand(s),
+		newInitCommand(s), newRenderCommand(s), newTemplateCommand(s), newLintCommand(s), newPushCommand(s), newMirrorCommand(s),
+		newPackageCommand(s), newDeprecateCommand(s),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/operator-catalogs/catalogd/internal/authoring/export"
+	"github.com/operator-catalogs/catalogd/internal/authoring/mirror"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -32,6 +33,7 @@ type exportRequest struct {
 	rules            []subset.Include // of packages; empty: all
 	to               string
 	force            bool
+	images           bool
 }
 
 func newExportCommand(s *session.Session) *cobra.Command {
@@ -49,18 +51,23 @@ blobs without a package. -o FILE with the suffix .json, .yaml or .yml creates on
 yaml and -o - (JSON) print to standard output.
 
 Blobs are unchanged, but for entries that are left out: the order of keys and the digits of numbers stay.
-JSON differs in white space only.` + selectionHelp,
+JSON differs in white space only.
+
+--images lists the images of the bundles and the images that the operators run instead, each once.
+kubectl catalog mirror copies them.` + selectionHelp,
 		Example: `  kubectl catalog export sample -o sample-catalog
   kubectl catalog export sample skupper-operator/alpha@1.8.0.. mercury-operator@heads -o subset
   kubectl catalog export sample --packages skupper-operator,mercury-operator -o subset
   kubectl catalog export sample skupper-operator -o skupper.yaml
-  kubectl catalog export sample skupper-operator -o json`,
+  kubectl catalog export sample skupper-operator -o json
+  kubectl catalog export sample skupper-operator --images`,
 		ValidArgsFunction: completeExport(s),
 	}
 	cmd.Flags().StringVarP(&req.to, "output", "o", "", "`directory or file` to create; json, yaml: standard output")
 	cmd.Flags().BoolVar(&req.force, "force", false, "replace the directory or file with all its content")
 	cmd.Flags().StringArrayVar(&more, "packages", nil, "the same as arguments, separated by commas: `PACKAGE[/CHANNEL][@VERSIONS],...`")
 	req.selection.addFlags(cmd)
+	cmd.Flags().BoolVar(&req.images, "images", false, "print the images of the bundles to standard output instead")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			args = append(args, splitPackages(more)...)
@@ -82,7 +89,12 @@ func (r *exportRequest) parse(s *session.Session, args []string) (err error) {
 	if len(args) == 0 {
 		return exit.Usagef("specify a catalog: kubectl catalog export CATALOG -o DIR; kubectl catalog list shows all catalogs")
 	}
-	if r.to == "" {
+	switch {
+	case r.images && r.to != "":
+		return exit.Usagef("specify --images or -o, not both: --images prints to standard output")
+	case r.images:
+		r.to = "-"
+	case r.to == "":
 		return exit.Usagef("specify the destination: -o DIR, -o FILE.json, -o FILE.yaml, or -o json for standard output")
 	}
 	if r.rules, err = r.selection.rules(args[1:]); err != nil {
@@ -112,9 +124,11 @@ func exportCatalog(ctx context.Context, s *session.Session, req exportRequest) (
 	if err != nil {
 		return nil, session.CatalogError(err, req.catalog)
 	}
-	to, err := openSink(s.Stdout, req.to, req.force)
-	if err != nil {
-		return nil, err
+	to := export.ToWriter(s.Stdout, imageLines())
+	if !req.images {
+		if to, err = openSink(s.Stdout, req.to, req.force); err != nil {
+			return nil, err
+		}
 	}
 	defer to.Abort()
 	x := &exporter{
@@ -154,6 +168,25 @@ func openSink(stdout *output.Terminal, destination string, force bool) (*export.
 		text, err := encode(blob)
 		return []byte(clean(string(text))), err
 	}), nil
+}
+
+// imageLines returns a function that returns the images of a blob that it did not return before, one a line.
+func imageLines() func(blob []byte) ([]byte, error) {
+	seen := map[string]bool{"": true}
+	return func(blob []byte) (lines []byte, err error) {
+		var is struct{ Schema string }
+		if err := json.Unmarshal(blob, &is); err != nil || is.Schema != fbc.SchemaBundle {
+			return nil, err
+		}
+		refs, err := mirror.ReferencesOf(blob)
+		for _, r := range refs {
+			if !seen[r.Image] {
+				seen[r.Image] = true
+				lines = fmt.Appendln(lines, output.Line(r.Image))
+			}
+		}
+		return lines, err
+	}
 }
 
 // shortVersion matches the first digits of a digest, as tables show them.

@@ -211,17 +211,27 @@ func (p *pushed) report(s *session.Session, format string) error {
 	return nil
 }
 
-// printForOLMv0 prints a CatalogSource of OLM v0 that runs its own opm on the content of the image, which has no program.
+// printForOLMv0 prints a CatalogSource of OLM v0 for the image.
+func (p *pushed) printForOLMv0(s *session.Session) error {
+	text, err := yaml.Marshal(catalogSourceOfOLMv0(migrate.Label(path.Base(p.tag.RepositoryStr())), p.tag.String()))
+	if err != nil {
+		return err
+	}
+	_, err = s.Stdout.Write(text)
+	return err
+}
+
+// catalogSourceOfOLMv0 returns a CatalogSource of OLM v0 that runs its own opm on the content of the image, which has no program.
 // OLM v0 reads a cache from the image if spec.grpcPodConfig.extractContent.cacheDir is set, which it demanded before 0.33
 // (pkg/controller/registry/reconciler/reconciler.go).
-func (p *pushed) printForOLMv0(s *session.Session) error {
-	object := map[string]any{
+func catalogSourceOfOLMv0(name, image string) any {
+	return map[string]any{
 		"apiVersion": migrate.CatalogSource.GroupVersion().String(),
 		"kind":       migrate.CatalogSource.Kind,
-		"metadata":   map[string]any{"name": migrate.Label(path.Base(p.tag.RepositoryStr()))},
+		"metadata":   map[string]any{"name": name},
 		"spec": map[string]any{
 			"sourceType": "grpc",
-			"image":      p.tag.String(),
+			"image":      image,
 			"grpcPodConfig": map[string]any{
 				"securityContextConfig": "restricted",
 				"extractContent":        map[string]any{"catalogDir": "/" + catalogimage.ConfigsDir},
@@ -229,10 +239,4 @@ func (p *pushed) printForOLMv0(s *session.Session) error {
 			"updateStrategy": map[string]any{"registryPoll": map[string]any{"interval": "15m"}},
 		},
 	}
-	text, err := yaml.Marshal(object)
-	if err != nil {
-		return err
-	}
-	_, err = s.Stdout.Write(text)
-	return err
 }
