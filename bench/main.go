@@ -144,6 +144,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if len(args) == 3 && args[0] == bareCommand { // the yardstick of another row
 		return serveBare(args[1], args[2])
 	}
+	if len(args) == 3 && args[0] == craneCommand { // likewise
+		return craneCopy(ctx, args[1], args[2])
+	}
 	o, err := parse(args, stderr)
 	if err != nil {
 		return err
@@ -217,6 +220,7 @@ var rows = []namedRow{
 	{"plugin", "a table of all packages by the plugin, beside kubectl", listing},
 	{"render", "100 bundle images rendered by the plugin, beside opm", renderBundles},
 	{"bundle-add", "a bundle added to the catalog by the plugin, beside opm validate", addToCatalog},
+	{"mirror", "images copied to another registry by the plugin, beside crane", mirrorCatalog},
 	{"poll", "a poll that finds nothing new, beside one HEAD", unchangedPoll},
 	{"thousand", "1,000 CatalogSources for an hour, simulated", thousandCatalogs},
 	{"replicas", "200 catalogs on three replicas, beside one", replicas},

@@ -73,6 +73,14 @@ func (c *Child) Ended() error {
 	}
 }
 
+// Failed returns an error with the end of the log if the process has exited with an exit code other than 0.
+func (c *Child) Failed() error {
+	if err := c.Ended(); err != nil && !c.cmd.ProcessState.Success() {
+		return err
+	}
+	return nil
+}
+
 // Kill kills the process and its group, and waits for it.
 func (c *Child) Kill() {
 	_ = syscall.Kill(-c.PID(), syscall.SIGKILL) // it may have exited
