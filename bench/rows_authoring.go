@@ -49,11 +49,15 @@ func renderBundles(ctx context.Context, e *env) (Row, error) {
 	}
 	render := func(args ...string) func(context.Context) (float64, error) {
 		return func(ctx context.Context) (float64, error) {
-			return timed(func() error { return e.runAuthoring(ctx, home, e.plugin, append(append([]string{"render"}, args...), refs...)...) })
+			return timed(func() error {
+				return e.runAuthoring(ctx, home, e.plugin, append(append([]string{"render"}, args...), refs...)...)
+			})
 		}
 	}
 	opm := func(ctx context.Context) (float64, error) {
-		return timed(func() error { return e.runAuthoring(ctx, home, e.opm, append([]string{"render", "--use-http"}, refs...)...) })
+		return timed(func() error {
+			return e.runAuthoring(ctx, home, e.opm, append([]string{"render", "--use-http"}, refs...)...)
+		})
 	}
 	if err := e.alternate(ctx, &row, e.runs, render("--no-cache"), opm); err != nil {
 		return row, err

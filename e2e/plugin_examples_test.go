@@ -7,10 +7,14 @@ import (
 )
 
 // TestPluginExamples runs the commands of docs/plugin.md with the sample catalog, as `make run` serves it.
-func TestPluginExamples(t *testing.T) { runPluginExamples(t, "../docs/plugin.md", sectionsOf(t, "../docs/plugin.md")...) }
+func TestPluginExamples(t *testing.T) {
+	runPluginExamples(t, "../docs/plugin.md", sectionsOf(t, "../docs/plugin.md")...)
+}
 
 // TestPluginAuthors runs the commands of docs/authors.md.
-func TestPluginAuthors(t *testing.T) { runPluginExamples(t, "../docs/authors.md", sectionsOf(t, "../docs/authors.md")...) }
+func TestPluginAuthors(t *testing.T) {
+	runPluginExamples(t, "../docs/authors.md", sectionsOf(t, "../docs/authors.md")...)
+}
 
 // runPluginExamples runs sections of a document, each in a shell of its own.
 func runPluginExamples(t *testing.T, doc string, sections ...string) {
