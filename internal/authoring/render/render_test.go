@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -228,7 +229,7 @@ func TestErrorsNameEachImage(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := newRenderer(t, Options{}).Bundles(ctx, []string{good}); err != context.Canceled {
+	if _, err := newRenderer(t, Options{}).Bundles(ctx, []string{good}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got error %v after a cancellation", err)
 	}
 }

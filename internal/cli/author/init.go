@@ -98,9 +98,9 @@ func createCatalog(name string) error {
 	}
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".yaml", ".yml", ".json":
-		return os.WriteFile(name, nil, 0o666) //nolint:gosec // the umask limits it, as for files of other commands
+		return os.WriteFile(name, nil, 0o666)
 	}
-	return os.MkdirAll(name, 0o777) //nolint:gosec // likewise
+	return os.MkdirAll(name, 0o777)
 }
 
 func (r initRequest) blob() ([]byte, error) {

@@ -89,13 +89,7 @@ func formatFor(target string) (render.Format, error) {
 
 // bundles renders images and directories, in the order of refs.
 func bundles(ctx context.Context, s *session.Session, r *render.Renderer, refs []string) (all []*render.Bundle, err error) {
-	var images []string
-	for _, ref := range refs {
-		if !authoring.IsPath(ref) {
-			images = append(images, ref)
-		}
-	}
-	rendered, err := r.Bundles(ctx, images)
+	rendered, err := r.Bundles(ctx, imagesOf(refs))
 	if err != nil {
 		return nil, err
 	}
@@ -170,32 +164,13 @@ legacy SQLite format are converted.` + renderNote + `
 
 // renderTo writes the blobs of bundles and catalogs, in the order of refs. It writes none before all bundles are rendered.
 func renderTo(ctx context.Context, s *session.Session, r *render.Renderer, to *export.Sink, insecure bool, refs []string) error {
-	var images []string
-	for _, ref := range refs {
-		if !authoring.IsPath(ref) {
-			images = append(images, ref)
-		}
-	}
-	rendered, err := r.Try(ctx, images)
+	rendered, err := renderImages(ctx, r, imagesOf(refs))
 	if err != nil {
 		return err
 	}
-	isCatalog := map[string]bool{}
-	var errs []error
-	for _, ref := range images {
-		result := rendered[ref]
-		if other, ok := errors.AsType[*render.NotBundleError](result.Err); ok && other.Catalog {
-			isCatalog[ref] = true
-		} else if result.Err != nil {
-			errs = append(errs, result.Err)
-		}
-	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
 	for _, ref := range refs {
-		b := rendered[ref].Bundle
-		if b == nil && !isCatalog[ref] && render.IsDirectory(ref) {
+		b := rendered[ref]
+		if authoring.IsPath(ref) && render.IsDirectory(ref) {
 			if b, err = r.Directory(ref); err != nil {
 				return err
 			}
@@ -211,6 +186,33 @@ func renderTo(ctx context.Context, s *session.Session, r *render.Renderer, to *e
 		}
 	}
 	return nil
+}
+
+// imagesOf returns the references that are no paths.
+func imagesOf(refs []string) (images []string) {
+	for _, ref := range refs {
+		if !authoring.IsPath(ref) {
+			images = append(images, ref)
+		}
+	}
+	return images
+}
+
+// renderImages renders those images that are not of catalogs.
+func renderImages(ctx context.Context, r *render.Renderer, images []string) (map[string]*render.Bundle, error) {
+	results, err := r.Try(ctx, images)
+	if err != nil {
+		return nil, err
+	}
+	rendered := map[string]*render.Bundle{}
+	var errs []error
+	for ref, result := range results {
+		rendered[ref] = result.Bundle
+		if other, ok := errors.AsType[*render.NotBundleError](result.Err); !ok || !other.Catalog {
+			errs = append(errs, result.Err)
+		}
+	}
+	return rendered, errors.Join(errs...)
 }
 
 func putBundle(to *export.Sink, b *render.Bundle) error {
