@@ -135,7 +135,7 @@ type Renderer struct {
 
 // New returns a Renderer.
 func New(opts Options) (*Renderer, error) {
-	puller, err := remote.NewPuller(opts.Registry.Remote()...)
+	puller, err := remote.NewPuller(append(opts.Registry.Remote(), remote.WithJobs(maxPulls))...)
 	if err != nil {
 		return nil, fmt.Errorf("setting up access to registries: %w", err)
 	}
