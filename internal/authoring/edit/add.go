@@ -146,6 +146,24 @@ func (c *Catalog) channelsHeadedBy(pkg, bundle string) (names []string, err erro
 	return names, nil
 }
 
+// Heads returns the heads of a channel, or of all channels of a package if name is empty.
+func (c *Catalog) Heads(pkg, name string) (heads []string, err error) {
+	if err := c.check([]string{pkg}); err != nil {
+		return nil, err
+	}
+	names := c.channelsOf(pkg)
+	if name != "" {
+		if !slices.Contains(names, name) {
+			return nil, &NotFoundError{"channel", name, fmt.Sprintf("in package %q", pkg)}
+		}
+		names = []string{name}
+	}
+	for _, name := range names {
+		heads = append(heads, channel.Heads(c.entries(pkg, name))...)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(heads))), nil
+}
+
 // place adds the entry to a channel, or changes the one that is there.
 func (c *Catalog) place(a Addition, name string, mode channel.Mode) error {
 	have := c.entries(a.Package, name)

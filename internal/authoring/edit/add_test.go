@@ -142,3 +142,19 @@ func TestSemverTemplate(t *testing.T) {
 		}
 	}
 }
+
+func TestHeads(t *testing.T) {
+	c, _ := open(t, map[string]string{"c.json": `{"schema":"olm.package","name":"p","defaultChannel":"c"}` +
+		`{"schema":"olm.channel","package":"p","name":"c","entries":[{"name":"b","replaces":"a"},{"name":"a"}]}` +
+		`{"schema":"olm.channel","package":"p","name":"d","entries":[{"name":"a"}]}`})
+	for name, want := range map[string][]string{"": {"a", "b"}, "c": {"b"}, "d": {"a"}} {
+		got, err := c.Heads("p", name)
+		must.Succeed(t, err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("channel %q (-want +got):\n%s", name, diff)
+		}
+	}
+	if _, err := c.Heads("p", "x"); err == nil || err.Error() != `channel "x" not found in package "p"` {
+		t.Errorf("got error %v", err)
+	}
+}

@@ -76,16 +76,24 @@ func newRemovePackageCommand(s *session.Session) *cobra.Command {
 // BundleCommands returns the commands below bundle that change a catalog.
 func BundleCommands(s *session.Session) []*cobra.Command {
 	var pkg string
+	var heads bool
 	remove := newEditCommand(s, &cobra.Command{
-		Use:   "remove DIR BUNDLE...",
+		Use:   "remove DIR BUNDLE...|PACKAGE[/CHANNEL]... --head",
 		Short: "Remove bundles from a catalog in files",
 		Long: `Remove bundles from a catalog: a directory or a file. Their entries in channels and their deprecations
 are removed too. A bundle that replaced a removed one then replaces what that one replaced. skips stay:
 they let clusters upgrade that have the removed bundle. A channel without entries is removed, unless it
-is the default channel.` + editNote,
+is the default channel. --head removes the heads of channels, or of all channels of a package.` + editNote,
 		Example: `  kubectl catalog bundle remove my-catalog skupper-operator.v1.8.0
+  kubectl catalog bundle remove my-catalog skupper-operator/stable-1 --head
   kubectl catalog bundle remove my-catalog skupper-operator.v1.8.0 --dry-run`,
-	}, "BUNDLE", func(c *edit.Catalog, args []string) error { return removeBundles(c, pkg, args) })
+	}, "BUNDLE", func(c *edit.Catalog, args []string) error {
+		if heads {
+			return removeHeads(c, args)
+		}
+		return removeBundles(c, pkg, args)
+	})
+	remove.Flags().BoolVar(&heads, "head", false, "remove the heads of PACKAGE[/CHANNEL]")
 	remove.Flags().StringVarP(&pkg, "package", "p", "", "the `package` of the bundles, if several have bundles of that name")
 	return []*cobra.Command{newAddCommand(s), remove, newTruncateCommand(s), newImagesCommand(s), newBundleInitCommand(s), newBundlePushCommand(s)}
 }
@@ -165,6 +173,21 @@ func editError(err error) error {
 		return exit.AsNotFound(err)
 	}
 	return err
+}
+
+// removeHeads removes the heads of channels, written PACKAGE/CHANNEL, or of packages.
+func removeHeads(c *edit.Catalog, channels []string) error {
+	for _, text := range channels {
+		pkg, name, _ := strings.Cut(text, "/")
+		names, err := c.Heads(pkg, name)
+		if err != nil {
+			return err
+		}
+		if err := c.RemoveBundles(pkg, names...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func removeBundles(c *edit.Catalog, pkg string, names []string) error {
