@@ -38,6 +38,36 @@ var rules = []struct {
 	refuse: []string{`image: "` + tag + `", pollingInterval: 45m, pollingSchedule: "@daily"`},
 	accept: []string{`image: "` + tag + `"`, `image: "` + tag + `", pollingInterval: 45m`, `image: "` + tag + `", pollingSchedule: "@daily"`},
 }, {
+	rule:   "include is not empty",
+	says:   "include must not be empty: add a rule, such as {package: foo}, or remove it",
+	refuse: []string{`image: x, include: []`},
+	accept: []string{`image: x, include: [{package: foo}, {package: foo, channels: [a], onlyHeads: true}]`},
+}, {
+	rule:   "exclude is not empty",
+	says:   "exclude must not be empty: add a rule, such as {package: foo}, or remove it",
+	refuse: []string{`image: x, exclude: []`},
+	accept: []string{`image: x, exclude: [{package: foo}, {package: bar, channels: [a]}]`, `image: x, include: [{package: foo}], exclude: [{package: bar}]`},
+}, {
+	rule:   "the default channel is included",
+	says:   "defaultChannel is not in channels: add it there, or choose another one",
+	refuse: []string{`image: x, include: [{package: foo, channels: [a], defaultChannel: b}]`},
+	accept: []string{`image: x, include: [{package: foo, channels: [a, b], defaultChannel: b}, {package: bar, defaultChannel: c}]`},
+}, {
+	rule:   "a lower bound is a version",
+	says:   "minVersion must be a semantic version, such as 1.2.0",
+	refuse: []string{`image: x, include: [{package: foo, minVersion: v1.2.0}]`, `image: x, include: [{package: foo, minVersion: "1.2"}]`, `image: x, include: [{package: foo, minVersion: 01.2.0}]`},
+	accept: []string{`image: x, include: [{package: foo, minVersion: 1.2.0}]`, `image: x, include: [{package: foo, minVersion: 1.2.0-rc.1+5}]`},
+}, {
+	rule:   "an upper bound is a version",
+	says:   "maxVersion must be a semantic version, such as 1.2.0",
+	refuse: []string{`image: x, include: [{package: foo, maxVersion: latest}]`},
+	accept: []string{`image: x, include: [{package: foo, minVersion: 1.0.0, maxVersion: 1.2.0}]`},
+}, {
+	rule:   "no default channel of an excluded package",
+	says:   "defaultChannel has no effect if the whole package is excluded: name channels, or remove it",
+	refuse: []string{`image: x, exclude: [{package: foo, defaultChannel: a}]`},
+	accept: []string{`image: x, exclude: [{package: foo, channels: [b], defaultChannel: a}]`},
+}, {
 	rule:   "no interval with a digest",
 	says:   "a digest reference is never polled: remove spec.pollingInterval or name the image by tag",
 	refuse: []string{`image: "` + digest + `", pollingInterval: 45m`},
