@@ -15,24 +15,12 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/registry"
 )
 
-// writeBundle writes the files of a bundle to a directory.
-func writeBundle(t *testing.T, spec bundles.Spec) string {
-	t.Helper()
-	dir := t.TempDir()
-	for file, text := range spec.AllFiles() {
-		file = filepath.Join(dir, file)
-		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o777))
-		must.Succeed(t, os.WriteFile(file, []byte(text), 0o666))
-	}
-	return dir
-}
-
 // TestPluginFromNothing makes a bundle of manifests, pushes it, and adds it to a new package. opm renders the same bundle.
 func TestPluginFromNothing(t *testing.T) {
 	t.Parallel()
 	w := offline()
 	host := registry.Start(t, nil)
-	dir := writeBundle(t, bundles.Spec{Package: "foo", Version: "1.0.0", Default: "stable"})
+	dir := bundles.Spec{Package: "foo", Version: "1.0.0", Default: "stable"}.Write(t)
 	must.Succeed(t, os.RemoveAll(filepath.Join(dir, "metadata")))
 	icon := filepath.Join(t.TempDir(), "logo.svg")
 	must.Succeed(t, os.WriteFile(icon, []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o666))

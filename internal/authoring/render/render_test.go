@@ -40,17 +40,6 @@ func newRenderer(t *testing.T, opts Options) *Renderer {
 	return r
 }
 
-func writeBundle(t *testing.T, spec bundles.Spec) string {
-	t.Helper()
-	dir := t.TempDir()
-	for file, text := range spec.AllFiles() {
-		file = filepath.Join(dir, file)
-		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o777))
-		must.Succeed(t, os.WriteFile(file, []byte(text), 0o666))
-	}
-	return dir
-}
-
 func TestImagesAreCachedByDigest(t *testing.T) {
 	var count requests
 	host := registry.Start(t, count.wrap)
@@ -130,7 +119,7 @@ func TestDirectory(t *testing.T) {
 		Package: "foo", Version: "1.2.0", Channels: []string{"stable", "fast"}, Default: "stable", Replaces: "foo.v1.1.0",
 		Skips: []string{"foo.v1.1.1"}, SkipRange: "<1.2.0", Related: []string{"registry.example/z", "registry.example/a"},
 	}
-	dir := writeBundle(t, spec)
+	dir := spec.Write(t)
 	if !IsDirectory(dir) || IsDirectory(filepath.Join(dir, "manifests")) {
 		t.Error("IsDirectory is wrong")
 	}
@@ -195,7 +184,7 @@ func TestFaultsOfManifests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.spec.Package, test.spec.Version = "foo", "1.0.0"
-			b, err := newRenderer(t, Options{}).Directory(writeBundle(t, test.spec))
+			b, err := newRenderer(t, Options{}).Directory(test.spec.Write(t))
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Fatalf("got error %v, want %q", err, test.err)

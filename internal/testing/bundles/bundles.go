@@ -4,7 +4,9 @@ package bundles
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +58,23 @@ spec:
 	}
 	maps.Copy(files, s.Files)
 	return files
+}
+
+// Write writes the files of the bundle to a new directory, and returns it.
+func (s Spec) Write(t testing.TB) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range s.AllFiles() {
+		file := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(file), 0o777)
+		if err == nil {
+			err = os.WriteFile(file, []byte(text), 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 func (s Spec) csv(plural, group, kind string) string {
