@@ -1,6 +1,8 @@
 package subset
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -57,5 +59,9 @@ func (e Edit) Apply(blob []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return splice.Apply(blob, patches...), nil
+	changed := splice.Apply(blob, patches...)
+	if !json.Valid(changed) {
+		return nil, errors.New("the change would make it invalid JSON")
+	}
+	return changed, nil
 }

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -38,10 +39,13 @@ func (c *Catalog) Add(additions []Addition, mode channel.Mode, overwrite bool) (
 
 func (c *Catalog) add(a Addition, mode channel.Mode, overwrite bool) ([]string, error) {
 	if c.template == schemaSemver {
+		if mode == channel.ModeGiven {
+			return nil, errors.New("a semver template places bundles by their versions: leave out --replaces, --skips and --skip-range")
+		}
 		return nil, c.addToSemver(a.Image, a.Channels)
 	}
 	if len(a.Channels) == 0 {
-		return nil, fmt.Errorf("it names no channel: specify one")
+		return nil, fmt.Errorf("the bundle names no channel: specify one")
 	}
 	if err := c.ensurePackage(a); err != nil {
 		return nil, err
@@ -139,7 +143,7 @@ func (c *Catalog) channelsHeadedBy(pkg, bundle string) (names []string, err erro
 			continue
 		}
 		if !slices.Contains(channel.Heads(entries), bundle) {
-			return nil, fmt.Errorf("only the head of a channel can be overwritten, and it is not that of channel %q: raise its version", name)
+			return nil, fmt.Errorf("only the head of a channel can be overwritten, and the bundle is not the head of channel %q: raise its version", name)
 		}
 		names = append(names, name)
 	}
@@ -182,7 +186,7 @@ func (c *Catalog) place(a Addition, name string, mode channel.Mode) error {
 		return c.setEntries(a.Package, name, want)
 	}
 	if c.find(fbc.SchemaChannel, a.Package, name) != nil {
-		return fmt.Errorf("it has no entries: remove it first")
+		return fmt.Errorf("the channel has no entries: remove it first")
 	}
 	return c.insertChannel(a.Package, name, want)
 }

@@ -1,6 +1,8 @@
 package edit
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -157,4 +159,49 @@ func TestHeads(t *testing.T) {
 	if _, err := c.Heads("p", "x"); err == nil || err.Error() != `channel "x" not found in package "p"` {
 		t.Errorf("got error %v", err)
 	}
+}
+
+func TestYAMLThatBeginsWithABracket(t *testing.T) {
+	c, _ := open(t, map[string]string{"c.yaml": "{schema: olm.package, name: p, defaultChannel: c}\n---\n{schema: olm.channel, package: p, name: c, entries: [{name: a}]}\n"})
+	must.Succeed(t, c.RemovePackages("p"))
+}
+
+func TestWriteRespectsFiles(t *testing.T) {
+	text := versioned("a", "1.0.0") + versioned("b", "2.0.0")
+	change := func(t *testing.T, c *Catalog) {
+		t.Helper()
+		must.Succeed(t, c.RemoveBundles("p", "a"))
+	}
+	t.Run("mode", func(t *testing.T) {
+		c, dir := open(t, map[string]string{"c.json": text})
+		file := filepath.Join(dir, "c.json")
+		must.Succeed(t, os.Chmod(file, 0o666))
+		change(t, c)
+		must.Succeed(t, c.Write())
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o666 {
+			t.Errorf("mode is %v, error %v", info.Mode(), err)
+		}
+	})
+	t.Run("changed meanwhile", func(t *testing.T) {
+		c, dir := open(t, map[string]string{"c.json": text})
+		file := filepath.Join(dir, "c.json")
+		change(t, c)
+		must.Succeed(t, os.WriteFile(file, []byte(text+"\n"), 0o666))
+		if err := c.Write(); err == nil || !strings.Contains(err.Error(), "c.json was changed by another program") {
+			t.Errorf("got error %v", err)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("files %v, error %v", entries, err)
+		}
+	})
+	t.Run("symbolic link", func(t *testing.T) {
+		c, dir := open(t, map[string]string{"c.json": text})
+		file := filepath.Join(dir, "c.json")
+		change(t, c)
+		must.Succeed(t, os.Rename(file, filepath.Join(dir, "real")))
+		must.Succeed(t, os.Symlink("real", file))
+		if err := c.Write(); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+			t.Errorf("got error %v", err)
+		}
+	})
 }

@@ -49,7 +49,7 @@ type doc struct {
 	at         int
 }
 
-// Change is what happens to a file. Before is nil if it is new, and After if it is removed.
+// Change is a change of a file. Before is nil if it is new, and After if it is removed.
 type Change struct {
 	File          string
 	Before, After []byte
@@ -101,11 +101,15 @@ func (f *file) set(text []byte) error {
 	f.text, f.docs = text, nil
 	begin := bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), " \t\r\n")
 	f.isJSON = bytes.HasPrefix(begin, []byte("{"))
-	read := f.readYAML
+	var err error
 	if f.isJSON {
-		read = f.readJSON
+		err = f.readJSON()
 	}
-	if err := read(); err != nil {
+	if !f.isJSON || err != nil && path.Ext(f.name) != ".json" { // YAML can begin with a bracket too
+		f.docs, f.isJSON = nil, false
+		err = f.readYAML()
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	return nil
@@ -319,7 +323,7 @@ func (c *Catalog) Changes() (changes []Change) {
 
 // Write writes all changes. Each file is replaced as a whole, once all new texts are on the disk.
 func (c *Catalog) Write() (err error) {
-	const suffix = ".kubectl-catalog.tmp"
+	suffix := fmt.Sprintf(".kubectl-catalog.%d.tmp", os.Getpid())
 	changes := c.Changes()
 	for _, change := range changes {
 		if change.After == nil {
@@ -334,6 +338,9 @@ func (c *Catalog) Write() (err error) {
 			return fmt.Errorf("writing %s: %w", change.File, err)
 		}
 	}
+	if err := c.checkUnchanged(changes); err != nil {
+		return err
+	}
 	for _, change := range changes {
 		if change.After == nil {
 			err = c.removeFile(change.File)
@@ -342,6 +349,23 @@ func (c *Catalog) Write() (err error) {
 		}
 		if err != nil {
 			return fmt.Errorf("replacing %s: %w", change.File, err)
+		}
+	}
+	return nil
+}
+
+// checkUnchanged returns an error if another program changed a file since it was read.
+func (c *Catalog) checkUnchanged(changes []Change) error {
+	for _, change := range changes {
+		now, err := c.root.ReadFile(change.File)
+		if errors.Is(err, fs.ErrNotExist) && change.Before == nil {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if change.Before == nil || !bytes.Equal(now, change.Before) {
+			return fmt.Errorf("%s was changed by another program meanwhile, so nothing is written: run the command again", change.File)
 		}
 	}
 	return nil
@@ -365,7 +389,10 @@ func (c *Catalog) stage(change Change, suffix string) error {
 			return err
 		}
 	} else {
-		info, err := c.root.Stat(change.File)
+		info, err := c.root.Lstat(change.File)
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			err = errors.New("it is a symbolic link: change the file that it leads to")
+		}
 		if err != nil {
 			return err
 		}
@@ -376,6 +403,9 @@ func (c *Catalog) stage(change Change, suffix string) error {
 		return err
 	}
 	_, err = out.Write(change.After)
+	if change.Before != nil {
+		err = errors.Join(err, out.Chmod(mode)) // the umask does not apply
+	}
 	return errors.Join(err, out.Sync(), out.Close())
 }
 

@@ -79,6 +79,11 @@ func (c *Catalog) PackagesOf(bundle string) (packages []string) {
 // what that one replaced. skips of other entries stay: they let clusters that have the bundle upgrade. A channel without entries
 // is removed, but not the default channel.
 func (c *Catalog) RemoveBundles(pkg string, names ...string) error {
+	return c.removeBundles(pkg, names, false)
+}
+
+// removeBundles removes bundles. With keepTail, the lowest entries that stay replace what they replaced, although it is removed.
+func (c *Catalog) removeBundles(pkg string, names []string, keepTail bool) error {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	var bundles []*doc
 	for _, name := range names {
@@ -92,7 +97,7 @@ func (c *Catalog) RemoveBundles(pkg string, names ...string) error {
 		return err
 	}
 	for _, name := range c.channelsOf(pkg) {
-		if err := c.dropEntries(pkg, name, names); err != nil {
+		if err := c.dropEntries(pkg, name, names, keepTail); err != nil {
 			return err
 		}
 	}
@@ -112,8 +117,9 @@ func (c *Catalog) channelsOf(pkg string) (names []string) {
 	return names
 }
 
-// dropEntries removes the entries of bundles from a channel. What replaced one then replaces what that one replaced.
-func (c *Catalog) dropEntries(pkg, name string, bundles []string) error {
+// dropEntries removes the entries of bundles from a channel. What replaced one then replaces what that one replaced. With keepTail,
+// an entry that would replace nothing stays as it is.
+func (c *Catalog) dropEntries(pkg, name string, bundles []string, keepTail bool) error {
 	tree, err := c.find(fbc.SchemaChannel, pkg, name).tree()
 	if err != nil {
 		return err
@@ -138,6 +144,7 @@ func (c *Catalog) dropEntries(pkg, name string, bundles []string) error {
 		return c.removeChannel(pkg, name)
 	}
 	for i := range kept {
+		before := kept[i].Replaces
 		for range replaced { // they may replace each other in a circle
 			if next, ok := replaced[kept[i].Replaces]; ok {
 				kept[i].Replaces = next
@@ -145,6 +152,9 @@ func (c *Catalog) dropEntries(pkg, name string, bundles []string) error {
 		}
 		if _, ok := replaced[kept[i].Replaces]; ok {
 			kept[i].Replaces = ""
+		}
+		if keepTail && kept[i].Replaces == "" {
+			kept[i].Replaces = before
 		}
 	}
 	return c.setEntries(pkg, name, kept)
@@ -183,7 +193,7 @@ func (c *Catalog) Deprecate(pkg, schema, name, message string) error {
 	if name != "" {
 		reference["name"] = name
 	}
-	entry, err := json.Marshal(struct {
+	entry, err := splice.Encode(struct {
 		Reference map[string]string `json:"reference"`
 		Message   string            `json:"message"`
 	}{reference, message})
@@ -260,7 +270,8 @@ func (c *Catalog) undeprecate(pkg, schema, name string) error {
 	return d.file.set(splice.Apply(d.file.text, patches...))
 }
 
-// Truncate removes the bundles of a package below a version, and deprecates the lowest one that stays, unless message is empty.
+// Truncate removes the bundles of a package below a version, and deprecates the lowest one that stays, unless message is empty or it
+// is a head. Entries that replaced a removed bundle still do, so that clusters that have it can upgrade.
 func (c *Catalog) Truncate(pkg, below, message string) error {
 	if err := c.check([]string{pkg}); err != nil {
 		return err
@@ -285,7 +296,11 @@ func (c *Catalog) Truncate(pkg, below, message string) error {
 	case tail == "":
 		return fmt.Errorf("package %q has no bundle of version %s or higher: remove the package, or choose a lower version", pkg, below)
 	}
-	if err := c.RemoveBundles(pkg, old...); err != nil || message == "" {
+	if err := c.removeBundles(pkg, old, true); err != nil {
+		return err
+	}
+	heads, err := c.Heads(pkg, "")
+	if err != nil || message == "" || slices.Contains(heads, tail) { // there is nothing to upgrade to
 		return err
 	}
 	return c.Deprecate(pkg, fbc.SchemaBundle, tail, message)

@@ -323,7 +323,7 @@ func FuzzEntries(f *testing.F) {
 				}
 			}
 		}
-		if c.dropEntries("p", "c", []string{"a"}) != nil || len(model) < 2 {
+		if c.dropEntries("p", "c", []string{"a"}, false) != nil || len(model) < 2 {
 			return
 		}
 		removed := false
@@ -384,7 +384,7 @@ func TestTruncate(t *testing.T) {
 		versioned("a", "1.9.0") + versioned("b", "1.10.0") + versioned("d", "2.0.0")
 	c, _ := open(t, map[string]string{"c.json": text})
 	must.Succeed(t, c.Truncate("p", "1.10.0", "Upgrade."))
-	want := head + `{"schema":"olm.channel","package":"p","name":"c","entries":[{"name":"b"},{"name":"d","replaces":"b"}]}` + "\n" +
+	want := head + `{"schema":"olm.channel","package":"p","name":"c","entries":[{"name":"b","replaces":"a"},{"name":"d","replaces":"b"}]}` + "\n" +
 		versioned("b", "1.10.0") + versioned("d", "2.0.0") +
 		`{"schema":"olm.deprecations","package":"p","entries":[{"reference":{"name":"b","schema":"olm.bundle"},"message":"Upgrade."}]}` + "\n"
 	if diff := cmp.Diff(want, c.texts()["c.json"]); diff != "" {

@@ -220,7 +220,7 @@ func insertEntry(f *file, entries *splice.Value, e channel.Entry) ([]splice.Patc
 
 // encodeEntry returns an entry as authors write it.
 func encodeEntry(e channel.Entry) ([]byte, error) {
-	return json.Marshal(struct {
+	return splice.Encode(struct {
 		Name      string   `json:"name"`
 		Replaces  string   `json:"replaces,omitempty"`
 		Skips     []string `json:"skips,omitempty"`

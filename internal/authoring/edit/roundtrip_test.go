@@ -193,9 +193,20 @@ func randomEdit(r *rand.Rand, c *Catalog, m model, pkg string) (what string, err
 		return "deprecating " + name, c.Deprecate(pkg, fbc.SchemaChannel, name, "m")
 	case 4:
 		below := fmt.Sprintf("1.%d.0", 1+r.IntN(3))
+		before := map[string]map[string]channel.Entry{}
+		for name, entries := range p.Channels {
+			before[name] = maps.Clone(entries)
+		}
 		for _, bundle := range bundles {
 			if fbc.CompareVersions(p.Bundles[bundle], below) < 0 {
 				p.remove(bundle)
+			}
+		}
+		for name, entries := range p.Channels {
+			for key, e := range entries {
+				if e.Replaces == "" {
+					entries[key] = before[name][key] // clusters that have the removed one can upgrade
+				}
 			}
 		}
 		return "truncating " + pkg, c.Truncate(pkg, below, "")

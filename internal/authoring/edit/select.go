@@ -68,7 +68,7 @@ func (c *Catalog) selectOfTemplate(rules []subset.Include) error {
 	var names []string
 	for _, r := range rules {
 		if !r.IsWhole() {
-			return fmt.Errorf("%s selects a part of a package, and the catalog is a template, which does not have the versions of bundles: render it first "+
+			return fmt.Errorf("selecting %s: a template has no bundle versions, so only whole packages can be selected; render the template first "+
 				"(kubectl catalog render)", r)
 		}
 		names = append(names, r.Package)

@@ -91,6 +91,9 @@ func imageOf(blob []byte) string {
 // IsTemplate reports whether the catalog is a template, whose bundles have only images.
 func (c *Catalog) IsTemplate() bool { return c.template != "" }
 
+// IsSemver reports whether the catalog is a semver template, which only Add can change.
+func (c *Catalog) IsSemver() bool { return c.template == schemaSemver }
+
 // Unrendered returns the images of the bundles of a basic or substitutes template that Render has not set.
 func (c *Catalog) Unrendered() (images []string) {
 	if c.template == "" {

@@ -3,7 +3,6 @@
 package render
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/operator-catalogs/catalogd/internal/authoring"
+	"github.com/operator-catalogs/catalogd/internal/fbc/splice"
 	"github.com/operator-catalogs/catalogd/internal/registry"
 	"github.com/operator-catalogs/catalogd/internal/unpack"
 )
@@ -77,7 +77,7 @@ type Bundle struct {
 	Warnings []string
 }
 
-// Release is what a bundle says of its place in a catalog.
+// Release is the place of a bundle in a catalog, as its metadata and its CSV specify it.
 type Release struct {
 	Channels       []string // of metadata/annotations.yaml
 	DefaultChannel string
@@ -92,13 +92,11 @@ func (b *Bundle) Blob() ([]byte, error) { return Encode(b.Bundle) }
 
 // Encode returns a blob as compact JSON, with <, > and & as they are.
 func Encode(blob any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(blob); err != nil {
+	text, err := splice.Encode(blob)
+	if err != nil {
 		return nil, fmt.Errorf("encoding a blob: %w", err)
 	}
-	return bytes.TrimSpace(out.Bytes()), nil
+	return text, nil
 }
 
 // PackageBlob returns an olm.package blob for the package of the bundle, with the icon and the description of its CSV.

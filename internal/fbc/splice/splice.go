@@ -89,10 +89,11 @@ func ReplaceScalar(text []byte, v *Value, with string) (Patch, error) {
 	return Patch{v.Start, v.End, scalarLike(text[v.Start:v.End], with)}, nil
 }
 
-// scalarLike returns a string in the style of another: with its quotes, or without.
+// scalarLike returns a string in the style of another: with its quotes, or without. Without, it is only for YAML, and has nothing
+// that ends a value within brackets.
 func scalarLike(old []byte, text string) string {
-	quoted, _ := json.Marshal(text)
-	if len(old) > 0 && old[0] == '"' {
+	quoted, _ := Encode(text)
+	if json.Valid(old) || strings.ContainsAny(text, ",[]{}") {
 		return string(quoted)
 	}
 	plain, err := yaml.Marshal(text)
@@ -191,7 +192,7 @@ func InsertMember(text []byte, v *Value, i int, key string, with any) (Patch, er
 		start := "\n" + strings.Repeat(" ", v.Column)
 		return Patch{at, at, start + strings.ReplaceAll(strings.TrimSuffix(string(block), "\n"), "\n", start)}, nil
 	}
-	raw, err := json.Marshal(with)
+	raw, err := Encode(with)
 	if err != nil {
 		return Patch{}, err
 	}
@@ -227,4 +228,15 @@ func InsertFirst(text []byte, v *Value, raw []byte) (Patch, error) {
 	}
 	lines := strings.TrimPrefix(s.Text, "\n"+strings.Repeat(" ", v.Column)) + "\n" + strings.Repeat(" ", v.Column)
 	return Patch{first.Start, first.Start, lines}, nil
+}
+
+// Encode returns a value as compact JSON, with <, > and & as they are.
+func Encode(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(out.Bytes()), nil
 }

@@ -180,6 +180,9 @@ func ParseYAML(text []byte, start, end int) (v *Value, err error) {
 		}
 	}()
 	doc := text[start:end]
+	if hasOtherBreaks(doc) {
+		return nil, errors.New("it has a line break other than a newline (U+0085, U+2028, U+2029 or a lone carriage return): replace it")
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(doc))
 	var node, more yaml.Node
 	if err := dec.Decode(&node); err != nil {
@@ -195,6 +198,16 @@ func ParseYAML(text []byte, start, end int) (v *Value, err error) {
 		}
 	}
 	return p.value(node.Content[0])
+}
+
+// hasOtherBreaks reports whether a text has line breaks at which the YAML library counts lines, beside newlines.
+func hasOtherBreaks(doc []byte) bool {
+	for _, other := range []string{"\u0085", "\u2028", "\u2029"} {
+		if bytes.Contains(doc, []byte(other)) {
+			return true
+		}
+	}
+	return bytes.Count(doc, []byte("\r")) != bytes.Count(doc, []byte("\r\n"))
 }
 
 // offset returns the place of a node.
@@ -215,7 +228,9 @@ func (p *yamlParser) value(n *yaml.Node) (*Value, error) {
 	var err error
 	switch {
 	case n.Kind == yaml.ScalarNode:
-		v.text = n.Value
+		if n.Tag != "!!null" {
+			v.text = n.Value
+		}
 		v.End = p.endOfScalar(n, v.Start)
 	case n.Kind == yaml.MappingNode:
 		v.Kind = Object
