@@ -177,7 +177,7 @@ func (a *Archive) add(d v1.Descriptor) error {
 	case !ok:
 		return errors.New("it is not in the archive")
 	case at.size != d.Size:
-		return fmt.Errorf("its size is %d, not %d", at.size, d.Size)
+		return fmt.Errorf("size mismatch: expected %d bytes, found %d", d.Size, at.size)
 	case it.tag != "" && !tagForm.MatchString(it.tag):
 		return fmt.Errorf("%q is not a tag", it.tag)
 	}
@@ -259,7 +259,7 @@ func (a *Archive) blob(_ context.Context, _ item, d v1.Descriptor) (io.ReadClose
 	case !ok:
 		return nil, fmt.Errorf("blob %s is not in the archive", d.Digest)
 	case at.size != d.Size:
-		return nil, fmt.Errorf("blob %s has the size %d, not %d", d.Digest, at.size, d.Size)
+		return nil, fmt.Errorf("blob %s: size mismatch: expected %d bytes, found %d", d.Digest, d.Size, at.size)
 	}
 	return a.open(d.Digest, at)
 }
@@ -283,7 +283,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	n, err := v.Reader.Read(p)
 	v.sum.Write(p[:n])
 	if errors.Is(err, io.EOF) && hex.EncodeToString(v.sum.Sum(nil)) != v.digest.Hex {
-		return n, fmt.Errorf("the content of the archive does not have the digest %s: copy the archive again", v.digest)
+		return n, fmt.Errorf("digest mismatch: the archive content does not have the digest %s; copy the archive again", v.digest)
 	}
 	return n, err
 }

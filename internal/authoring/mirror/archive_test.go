@@ -284,7 +284,7 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		"no catalog":     {tarOf(t, layoutEntry, blob, indexEntry(t)), "names no catalog"},
 		"two catalogs":   {tarOf(t, layoutEntry, blob, indexEntry(t, catalog, catalog)), "there are several"},
 		"missing blob":   {tarOf(t, layoutEntry, whole), "it is not in the archive"},
-		"other size":     {tarOf(t, layoutEntry, whole, entry{name: blob.name, text: "longer than the manifest is"}), "its size is 27, not 19"},
+		"other size":     {tarOf(t, layoutEntry, whole, entry{name: blob.name, text: "longer than the manifest is"}), "size mismatch: expected 19 bytes, found 27"},
 		"kind":           {tarOf(t, layoutEntry, blob, indexEntry(t, catalog, described(func(a map[string]string) { a[annotationKind] = "x" }))), `unknown kind "x"`},
 		"tag":            {tarOf(t, layoutEntry, blob, indexEntry(t, catalog, described(func(a map[string]string) { a[annotationTag] = "../x" }))), "is not a tag"},
 		"repository":     {tarOf(t, layoutEntry, blob, indexEntry(t, catalog, described(func(a map[string]string) { a[annotationRepository] = "quay.io/../../x" }))), "is not the repository"},

@@ -35,6 +35,9 @@ func CreateArchive(ctx context.Context, file string, replace bool) (*ArchiveWrit
 	if _, err := os.Lstat(file); err == nil && !replace {
 		return nil, fmt.Errorf("archive %s: %w", file, fs.ErrExist)
 	}
+	if info, err := os.Lstat(partialOf(file)); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file: remove it, or choose another archive", partialOf(file))
+	}
 	f, err := os.OpenFile(partialOf(file), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
@@ -148,7 +151,7 @@ func (w *ArchiveWriter) putBlob(_ context.Context, _ item, d v1.Descriptor, open
 	case err != nil:
 		return err
 	case n != d.Size:
-		return fmt.Errorf("blob %s has not the size %d of its manifest", d.Digest, d.Size)
+		return fmt.Errorf("blob %s: size mismatch: the manifest states %d bytes", d.Digest, d.Size)
 	}
 	if _, err := temp.Seek(0, io.SeekStart); err != nil {
 		return err

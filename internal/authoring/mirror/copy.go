@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,7 +62,16 @@ func (c *Copier) copyAttached(ctx context.Context, to item, depth int) error {
 }
 
 // copyManifest copies a manifest after all that it refers to.
+//
+// Images with the same manifests are copied one after the other: registries reply with errors to concurrent pushes of one.
 func (c *Copier) copyManifest(ctx context.Context, from origin, it item, depth int) error {
+	entry, _ := c.pushing.LoadOrStore(it.repo.Name()+"@"+it.digest.String(), &pushing{})
+	one := entry.(*pushing)
+	one.Lock()
+	defer one.Unlock()
+	if one.done && it.kind == kindChild || ctx.Err() != nil {
+		return ctx.Err()
+	}
 	n, err := c.manifest(ctx, from, it)
 	if err != nil {
 		return err
@@ -91,7 +101,15 @@ func (c *Copier) copyManifest(ctx context.Context, from origin, it item, depth i
 			return err
 		}
 	}
-	return c.ask(ctx, "", func(ctx context.Context) error { return c.to.put(ctx, it, n) })
+	err = c.ask(ctx, "", func(ctx context.Context) error { return c.to.put(ctx, it, n) })
+	one.done = err == nil
+	return err
+}
+
+// pushing is a manifest of a repository that is being pushed, or is done.
+type pushing struct {
+	sync.Mutex
+	done bool
 }
 
 // copyBlob copies a blob in a free slot.

@@ -147,6 +147,7 @@ type Copier struct {
 	to      target
 	opts    Options
 	slots   chan struct{} // transfers
+	pushing sync.Map      // a pushing for each manifest of a repository
 	down    sync.Map      // hosts that exhausted the retries of a request
 	closers []io.Closer
 

@@ -15,7 +15,7 @@ type Mirror struct {
 	Digests, Tags    bool // whether images are referred to in these ways
 }
 
-// Mirrors returns where the images are, by namespaces of their source. A namespace covers those below it.
+// Mirrors returns the mirror of each source namespace. A namespace covers those below it.
 func (d Destination) Mirrors(images []*Image) []Mirror {
 	return d.mirrors(images, func(it item) string {
 		namespace := path.Dir(it.repo.RepositoryStr())

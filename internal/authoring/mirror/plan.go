@@ -169,6 +169,9 @@ func (c *Copier) plan(ctx context.Context, image *Image) error {
 
 // measure adds the sizes of the blobs of an image.
 func (c *Copier) measure(ctx context.Context, it item, blobs map[v1.Hash]int64, depth int) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	n, err := c.manifest(ctx, c.from, it)
 	if err != nil {
 		return err
@@ -181,6 +184,10 @@ func (c *Copier) measure(ctx context.Context, it item, blobs map[v1.Hash]int64, 
 		blobs[d.Digest] = d.Size
 	}
 	for _, d := range children {
+		if _, ok := blobs[d.Digest]; ok {
+			continue // a hostile index may lead to a manifest in millions of ways
+		}
+		blobs[d.Digest] = 0
 		child := item{kind: kindChild, repo: it.repo, catalog: it.catalog, digest: d.Digest}
 		if err := c.measure(ctx, child, blobs, depth+1); err != nil {
 			return err

@@ -23,7 +23,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/registry"
 )
 
-// Destination is a registry and the beginning of the names of its repositories.
+// Destination is a registry and a prefix of repository names.
 type Destination struct {
 	Registry name.Registry
 	Prefix   string // may be empty
@@ -63,7 +63,7 @@ func (d Destination) Catalog(catalog string) name.Repository {
 func (d Destination) Repository(of name.Repository) (name.Repository, error) {
 	at := path.Join(d.Prefix, hostPath(of), of.RepositoryStr())
 	if !repositoryPath.MatchString(at) || len(at) > 255 {
-		return name.Repository{}, fmt.Errorf("registries have no repository %s, in which the images of %s would be", at, of)
+		return name.Repository{}, fmt.Errorf("invalid repository name %s for the images of %s", at, of)
 	}
 	return d.Registry.Repo(at), nil
 }
