@@ -319,6 +319,8 @@ func TestPluginTemplateFailures(t *testing.T) {
 		says string
 	}{
 		{"template render", 2, "specify a file"},
+		{"template render " + dir + "/basic.yaml -o " + dir + "/basic.yaml", 2, "is a template: specify another file"},
+		{"bundle remove " + dir + "/semver.yaml foo.v1.0.0", 2, "is a semver template: only bundle add can change it"},
 		{"template render nosuch.yaml", 3, "file nosuch.yaml not found"},
 		{"template render " + dir + "/basic.yaml --target 3", 2, "unknown target"},
 		{"template render " + ci + " -o json", 2, "is rendered to files"},

@@ -86,8 +86,8 @@ type CatalogSourceSpec struct {
 	ExtractContent *ExtractContent `json:"extractContent,omitempty"`
 
 	// include selects the packages of the catalog that catalogd keeps and serves, or parts of them. Everything else is left
-	// out, including blobs without a package. Several rules of a package add up. Without include, catalogd keeps all packages.
-	// A change pulls nothing.
+	// out, including blobs without a package. Several rules for a package are combined. Without include, catalogd keeps all
+	// packages. A change does not pull the image.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=500
@@ -189,8 +189,8 @@ type ExcludeRule struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	Channels []string `json:"channels,omitempty"`
 
-	// defaultChannel is the default channel of what stays of the package. It is required if the rule leaves out the
-	// catalog's default channel and several others stay.
+	// defaultChannel is the new default channel of the package. It is required if the rule removes the catalog's default
+	// channel and several others remain.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	DefaultChannel string `json:"defaultChannel,omitempty"`
@@ -396,7 +396,7 @@ type CatalogContent struct {
 
 // CatalogSubset describes what spec.include and spec.exclude leave out of a catalog.
 type CatalogSubset struct {
-	// leftOut counts what the served content lacks of the catalog.
+	// leftOut counts the packages, channels, bundles and blobs of the catalog that are not served.
 	LeftOut ContentCounts `json:"leftOut"`
 
 	// notFound are the parts of spec.include and spec.exclude that match nothing in the catalog, the first 20: packages,

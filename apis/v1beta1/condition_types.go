@@ -86,6 +86,6 @@ const (
 	TooManyFilesReason             = "TooManyFiles"             // the number of files and directories exceeds --max-files
 	CompressionRatioReason         = "CompressionRatioExceeded" // a layer of the image exceeds --max-compression-ratio
 	DatabaseTooLargeReason         = "DatabaseTooLarge"         // the SQLite database of a legacy index exceeds --max-database-bytes
-	FilterFailedReason             = "FilterFailed"             // spec.include and spec.exclude leave nothing of the catalog, or do not fit it
+	FilterFailedReason             = "FilterFailed"             // spec.include and spec.exclude select nothing, or cannot be applied to the catalog
 	BlobTooLargeReason             = "BlobTooLarge"             // a blob of the catalog exceeds --max-blob-bytes
 )

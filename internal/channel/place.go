@@ -180,7 +180,7 @@ func placeByVersion(entries []Entry, added Entry, skipPatch bool) ([]Entry, erro
 			added.Replaces = name
 		}
 	}
-	if _, ok := result[last.Replaces]; added.Replaces == "" && !ok {
+	if _, ok := result[last.Replaces]; added.Replaces == "" && !ok && last.Replaces != added.Name {
 		added.Replaces = last.Replaces // of a version that the channel no longer has
 	}
 	if ahead != "" {

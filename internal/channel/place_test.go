@@ -57,6 +57,7 @@ func TestPlace(t *testing.T) {
 		"takes from another":          {ModeReplaces, nil, "1.1.0 replaces 1.0.0", map[string]Entry{"v1.0.0": entry("1.0.0 replaces 0.1.0")}, entries("1.1.0 replaces 1.0.0", "1.0.0 replaces 0.1.0"), ""},
 		"between":                     {ModeSemver, entries("1.0.0", "1.2.0 replaces 1.0.0 skips 1.0.5"), "1.1.0 skips 1.0.1", nil, entries("1.0.0", "1.2.0 replaces 1.1.0 skips 1.0.5", "1.1.0 replaces 1.0.0"), ""},
 		"lowest, absent tail":         {ModeSemver, entries("1.2.0 replaces 0.1.0"), "1.1.0", nil, entries("1.2.0 replaces 1.1.0", "1.1.0 replaces 0.1.0"), ""},
+		"comes back":                  {ModeSemver, entries("1.1.0 replaces 1.0.0"), "1.0.0", nil, entries("1.1.0 replaces 1.0.0", "1.0.0"), ""},
 		"patches, lower minor":        {ModeSkipPatch, entries("1.0.0", "1.1.0 replaces 1.0.0"), "1.1.1", nil, entries("1.0.0", "1.1.0", "1.1.1 replaces 1.0.0 skips 1.1.0"), ""},
 		"patches, absent tail":        {ModeSkipPatch, entries("1.1.0 replaces 0.1.0"), "1.1.1", nil, entries("1.1.0", "1.1.1 replaces 0.1.0 skips 1.1.0"), ""},
 		"patches, higher one present": {ModeSkipPatch, entries("1.1.0", "1.1.3 skips 1.1.0"), "1.1.2", nil, entries("1.1.0", "1.1.3 replaces 1.1.2", "1.1.2 skips 1.1.0"), ""},

@@ -46,6 +46,8 @@ func TestArguments(t *testing.T) {
 		{"list -A --server http://127.0.0.1:1", 1, "127.0.0.1:1"},
 		{"help show", 0, "Show the details of a package"},
 		{"help nosuch", 2, "unknown command \"nosuch\""},
+		{"package kepe x", 2, "unknown command \"kepe\": did you mean keep? kubectl catalog package --help lists all commands"},
+		{"init Foo -c stable", 2, "package name \"Foo\" is invalid"},
 		{"--version", 0, "version test"},
 		{"get packages -o yml --server-url http://127.0.0.1:1", 2, "did you mean yaml?"},
 		{"get packages -o jsonpath={.a --server-url http://127.0.0.1:1", 2, "--output: "},

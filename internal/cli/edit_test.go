@@ -106,7 +106,7 @@ func TestEditRefusesNewErrors(t *testing.T) {
 		bundle("1.0.0") + bundle("1.1.0") + bundle("2.0.0")
 	must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 	code, _, stderr := run(t, "bundle", "remove", dir, "foo.v2.0.0")
-	if code != 1 || !strings.Contains(stderr, "nothing is written, as the catalog would have new errors:\n") || !strings.Contains(stderr, "head") {
+	if code != 1 || !strings.Contains(stderr, "no file was changed, because the catalog would have new errors:\n") || !strings.Contains(stderr, "head") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	if got := filesOf(t, dir)["catalog.yaml"]; got != text {

@@ -100,6 +100,11 @@ Exit codes: 0 success, 1 failure, 2 invalid command line, 3 not found, 130 inter
 	addGroup(root, "content", "Content of catalogs:", slices.Concat(packages.Commands(s), []*cobra.Command{bundles.NewCommand(s, author.BundleCommands(s)...)}, author.ContentCommands(s)))
 	addGroup(root, "authors", "For authors of catalogs:", author.Commands(s))
 	addGroup(root, "", "", []*cobra.Command{author.NewMigrateCommand(s), newVersionCommand(s)})
+	for _, c := range root.Commands() {
+		if c.HasSubCommands() && !c.Runnable() {
+			requireCommand(c)
+		}
+	}
 	return root
 }
 
@@ -138,6 +143,21 @@ Flags:
 	`Use "{{.CommandPath}} COMMAND --help" for more information about a command. {{end}}` +
 	`Use "kubectl catalog options" for the flags of all commands.
 `
+
+// requireCommand makes a group of commands fail without one of them. cobra prints the help and succeeds, also for a mistyped one.
+func requireCommand(group *cobra.Command) {
+	group.DisableFlagsInUseLine, group.SuggestionsMinimumDistance = true, 2
+	group.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		hint := ""
+		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+			hint = "did you mean " + like[0] + "? "
+		}
+		return exit.Usagef("unknown command %q: %s%s --help lists all commands", args[0], hint, cmd.CommandPath())
+	}
+}
 
 // newHelpCommand returns the command help, which is the same as --help.
 func newHelpCommand(root *cobra.Command) *cobra.Command {

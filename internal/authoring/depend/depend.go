@@ -15,7 +15,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// Catalog has what is known of the bundles of a catalog. The zero Catalog is empty.
+// Catalog holds the bundles of a catalog, their channels, and the default channels of packages. The zero Catalog is empty.
 type Catalog struct {
 	defaults map[string]string // default channels by package
 	channels map[id][]string   // of bundles, in the order of the catalog

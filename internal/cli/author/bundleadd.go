@@ -195,8 +195,8 @@ func (r release) add(s *session.Session, c *edit.Catalog, req addRequest, render
 	}
 	var additions []edit.Addition
 	for i, b := range rendered {
-		if b.Image == "" && c.IsTemplate() {
-			return exit.Usagef("%s is a directory, and a template needs the image of the bundle: specify it with --as", req.images[i])
+		if b.Image == "" {
+			return exit.Usagef("%s is a directory, and a catalog names the image of a bundle: specify it with --as", req.images[i])
 		}
 		a, err := addition(b, r)
 		if err != nil {

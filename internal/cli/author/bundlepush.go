@@ -28,8 +28,8 @@ func newBundleInitCommand(s *session.Session) *cobra.Command {
 	var channels []string
 	cmd := &cobra.Command{
 		Use:   "init DIR",
-		Short: "Make a bundle of a directory with manifests",
-		Long: `Make a bundle of a directory that has manifests: write metadata/annotations.yaml, which names the
+		Short: "Create a bundle from a directory of manifests",
+		Long: `Create a bundle from a directory of manifests: write metadata/annotations.yaml, which names the
 package and the channels. An existing file is not replaced. The result is checked; kubectl catalog
 bundle push makes an image of it.`,
 		Example: `  kubectl catalog bundle init ./bundle --package foo --channel stable
@@ -49,6 +49,9 @@ bundle push makes an image of it.`,
 			return exit.Usagef("specify the package: --package NAME")
 		case defaultChannel != "" && !isOneOf(defaultChannel, channels):
 			return exit.Usagef("--default-channel %q is not one of --channel", defaultChannel)
+		}
+		if err := checkNames(pkg, channels...); err != nil {
+			return err
 		}
 		return initBundle(s, args[0], render.Annotations(pkg, channels, defaultChannel))
 	}

@@ -104,7 +104,8 @@ func newTruncateCommand(s *session.Session) *cobra.Command {
 		Use:   "truncate DIR PACKAGE",
 		Short: "Remove the old bundles of a package in files",
 		Long: `Remove the bundles of a package below a version from a catalog: a directory or a file. The lowest
-bundle that stays is deprecated, unless --message is empty.` + editNote,
+bundle that stays is deprecated, unless --message is empty or it is the head of a channel. It still
+replaces what it replaced, so that clusters that have a removed bundle can upgrade.` + editNote,
 		Example: `  kubectl catalog bundle truncate my-catalog skupper-operator --below 1.8.0
   kubectl catalog bundle truncate my-catalog skupper-operator --below 1.8.0 --message "" --dry-run`,
 	}, "PACKAGE", func(c *edit.Catalog, args []string) error {
@@ -268,7 +269,12 @@ func runEdit(ctx context.Context, s *session.Session, ref string, dryRun bool, c
 		return err
 	}
 	defer end()
-	return runEdits(ctx, s, r, dryRun, catalogChange{ref: ref, change: change})
+	return runEdits(ctx, s, r, dryRun, catalogChange{ref: ref, change: func(c *edit.Catalog) error {
+		if c.IsSemver() {
+			return exit.Usagef("%s is a semver template: only bundle add can change it; edit it by hand", ref)
+		}
+		return change(c)
+	}})
 }
 
 // catalogChange is a change of a catalog in files.
@@ -340,7 +346,7 @@ func (change catalogChange) apply(ctx context.Context, c *edit.Catalog) error {
 	for _, f := range added {
 		lines = append(lines, "  "+output.Line(f.Message)+" ("+f.Rule+")")
 	}
-	return fmt.Errorf("nothing is written, as the catalog would have new errors:\n%s", strings.Join(slices.Compact(lines), "\n"))
+	return fmt.Errorf("no file was changed, because the catalog would have new errors:\n%s", strings.Join(slices.Compact(lines), "\n"))
 }
 
 // printChanges prints unified differences.

@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/operator-catalogs/catalogd/internal/authoring/edit"
 	"github.com/operator-catalogs/catalogd/internal/authoring/render"
@@ -34,8 +36,8 @@ func newInitCommand(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init PACKAGE",
 		Short: "Begin a package of a catalog in files",
-		Long: `Begin a package: print its olm.package blob, or add it to a catalog with -o. A directory that does not
-exist is created. A package that exists is an error. kubectl catalog bundle add then adds its bundles.`,
+		Long: `Create a package: print its olm.package blob, or add it to a catalog with -o. A missing directory is
+created. The command fails if the package already exists. Add bundles with kubectl catalog bundle add.`,
 		Example: `  kubectl catalog init foo --channel stable --icon logo.svg --description README.md -o my-catalog
   kubectl catalog init foo --channel stable`,
 	}
@@ -52,6 +54,9 @@ exist is created. A package that exists is an error. kubectl catalog bundle add 
 			return exit.Usagef("specify a package: kubectl catalog init PACKAGE --channel CHANNEL")
 		case req.channel == "":
 			return exit.Usagef("specify the default channel: --channel NAME")
+		}
+		if err := checkNames(args[0], req.channel); err != nil {
+			return err
 		}
 		req.name = args[0]
 		blob, err := req.blob()
@@ -71,6 +76,19 @@ exist is created. A package that exists is an error. kubectl catalog bundle add 
 		return addPackage(cmd.Context(), s, req, blob)
 	}
 	return cmd
+}
+
+// checkNames returns an error for names that lint refuses.
+func checkNames(pkg string, channels ...string) error {
+	if faults := validation.IsDNS1123Label(pkg); len(faults) > 0 {
+		return exit.Usagef("package name %q is invalid: %s", pkg, faults[0])
+	}
+	for _, name := range channels {
+		if name == "" || strings.ContainsFunc(name, unicode.IsSpace) {
+			return exit.Usagef("channel name %q is invalid: it must not be empty or contain white space", name)
+		}
+	}
+	return nil
 }
 
 // addPackage adds a package to a catalog, which is invalid until it has a channel.

@@ -67,11 +67,11 @@ interrupted or failed command to continue it.
 The catalog is pushed to PREFIX/NAME:TAG once all images are there. It is a new image, so a signature
 of the original does not apply: sign it anew.
 
-The command prints what makes clusters use the mirror: a CatalogSource, a ClusterCatalog, a CatalogSource
+The command prints the manifests that make clusters use the mirror: a CatalogSource, a ClusterCatalog, a CatalogSource
 of OLM v0, an ImageDigestMirrorSet and an ImageTagMirrorSet of OpenShift, and a registries.conf for
 container runtimes and for catalogd's --registries-conf. -o DIR writes them to files.
 
-An archive is an OCI image layout in a tar. It appears under its name when it is complete.`,
+An archive is an OCI image layout in a tar. Until it is complete, its name ends with .mirror-partial.`,
 		Example: `  kubectl catalog mirror operatorhubio skupper-operator --to registry.example/mirror --dry-run
   kubectl catalog mirror quay.io/operatorhubio/catalog:latest skupper-operator@heads \
     --with-dependencies --to registry.example/mirror -o manifests

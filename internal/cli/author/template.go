@@ -15,6 +15,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/spf13/cobra"
 
+	"github.com/operator-catalogs/catalogd/internal/authoring/edit"
 	"github.com/operator-catalogs/catalogd/internal/authoring/export"
 	"github.com/operator-catalogs/catalogd/internal/authoring/render"
 	"github.com/operator-catalogs/catalogd/internal/authoring/template"
@@ -241,6 +242,9 @@ func (r *templateRequest) write(s *session.Session, files []catalogFile, catalog
 				return err
 			}
 		}
+		if err := mayReplace(c.path); err != nil {
+			return err
+		}
 		if filepath.Base(c.path) == "catalog.yaml" {
 			if err := onlyFile(c.path); err != nil {
 				return err
@@ -311,6 +315,22 @@ func onlyFile(path string) error {
 		if name := entry.Name(); name != filepath.Base(path) && strings.HasPrefix(name, "catalog.") {
 			return fmt.Errorf("%s and %s would have the same blobs: remove one of them", filepath.Join(filepath.Dir(path), name), path)
 		}
+	}
+	return nil
+}
+
+// mayReplace returns an error for a file that is not a catalog, such as the template.
+func mayReplace(path string) error {
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		return nil //nolint:nilerr // writing it reports other errors
+	}
+	c, err := edit.Open(path)
+	if err != nil {
+		return exit.Usagef("%s exists and is not a catalog: specify another file", path)
+	}
+	defer c.Close()
+	if c.IsTemplate() {
+		return exit.Usagef("%s is a template: specify another file", path)
 	}
 	return nil
 }
