@@ -2,7 +2,6 @@ package edit
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -39,10 +38,7 @@ func (c *Catalog) Add(additions []Addition, mode channel.Mode, overwrite bool) (
 
 func (c *Catalog) add(a Addition, mode channel.Mode, overwrite bool) ([]string, error) {
 	if c.template == schemaSemver {
-		if mode == channel.ModeGiven {
-			return nil, errors.New("a semver template places bundles by their versions: leave out --replaces, --skips and --skip-range")
-		}
-		return nil, c.addToSemver(a.Image, a.Channels)
+		return nil, c.addToSemver(a.Image, a.Channels, mode)
 	}
 	if len(a.Channels) == 0 {
 		return nil, fmt.Errorf("the bundle names no channel: specify one")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 	"github.com/operator-catalogs/catalogd/internal/fbc/splice"
@@ -117,7 +118,10 @@ func (c *Catalog) Render(blobs map[string][]byte) error {
 }
 
 // addToSemver adds an image to streams of a semver template: candidate, fast or stable.
-func (c *Catalog) addToSemver(image string, streams []string) error {
+func (c *Catalog) addToSemver(image string, streams []string, mode channel.Mode) error {
+	if mode == channel.ModeGiven {
+		return errors.New("a semver template places bundles by their versions: leave out --replaces, --skips and --skip-range")
+	}
 	for _, stream := range streams {
 		d := c.files[0].docs[0]
 		tree, err := d.tree()
