@@ -227,7 +227,7 @@ func TestPluginBundleAddToTemplates(t *testing.T) {
 	w.clusterless(t, "bundle", "add", operator, next, "--release-config", config).must(t)
 	rest, err := os.ReadFile(two)
 	must.Succeed(t, err)
-	if !strings.Contains(string(rest), "replaces: foo.v1.0.0\n        skipRange") && !strings.Contains(string(rest), "skips:\n") {
+	if !strings.Contains(string(rest), "      - name: foo.v1.1.0\n        replaces: foo.v1.0.0\n        skips:\n        - foo.v1.0.1\n") {
 		t.Errorf("template of the release config:\n%s", rest)
 	}
 }

@@ -79,15 +79,15 @@ func (c cache) put(digest string, m *manifests) {
 	}
 }
 
-// Prune removes the files of a cache that have not been used for 30 days.
-func Prune(dir string) {
-	entries, err := os.ReadDir(dir)
+// prune removes the files that have not been used for 30 days.
+func (c cache) prune() {
+	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return
 	}
 	for _, entry := range entries {
 		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > maxAge {
-			_ = os.Remove(filepath.Join(dir, entry.Name()))
+			_ = os.Remove(filepath.Join(c.dir, entry.Name()))
 		}
 	}
 }

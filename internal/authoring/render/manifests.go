@@ -54,7 +54,6 @@ type manifests struct {
 	CSV      string         // JSON
 	Objects  []string       // JSON
 	Release  Release
-	Version  string
 	Warnings []string
 }
 
@@ -107,10 +106,9 @@ func (m *manifests) readRelease(b *registry.Bundle) (err error) {
 	if m.Release.Skips, err = b.Skips(); err != nil {
 		return fmt.Errorf("reading spec.skips of CSV %q: %w", b.Name, err)
 	}
-	if m.Version, err = b.Version(); err != nil {
+	if m.Release.Version, err = b.Version(); err != nil {
 		return fmt.Errorf("reading spec.version of CSV %q: %w", b.Name, err)
 	}
-	m.Release.Version = m.Version
 	return nil
 }
 

@@ -186,6 +186,9 @@ func (r *Renderer) Try(ctx context.Context, refs []string) (map[string]Result, e
 		todo     = slices.Compact(slices.Sorted(slices.Values(refs)))
 		group    errgroup.Group // without a context: all failures are reported
 	)
+	if len(todo) > 0 {
+		r.cache.prune()
+	}
 	group.SetLimit(maxPulls)
 	for _, ref := range todo {
 		group.Go(func() error {
@@ -284,7 +287,7 @@ func (r *Renderer) Directory(dir string) (*Bundle, error) {
 func (r *Renderer) finish(m *manifests, image string) (*Bundle, error) {
 	if r.opts.As != nil {
 		var out strings.Builder
-		data := struct{ Package, Name, Version string }{m.Bundle.Package, m.Bundle.Name, m.Version}
+		data := struct{ Package, Name, Version string }{m.Bundle.Package, m.Bundle.Name, m.Release.Version}
 		if err := r.opts.As.Execute(&out, data); err != nil {
 			return nil, fmt.Errorf("making the image reference: %w", err)
 		}

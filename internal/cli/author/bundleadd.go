@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -100,7 +101,7 @@ func (r *addRequest) parse(cmd *cobra.Command, args []string) error {
 	r.dir, r.images = args[0], args[1:]
 	isGiven := !r.given.isEmpty()
 	switch {
-	case !isOneOf(r.mode, channel.Modes):
+	case !slices.Contains(channel.Modes, r.mode):
 		return exit.Usagef("invalid value %q of --mode; valid values are %s", r.mode, strings.Join(channel.Modes, ", "))
 	case isGiven && cmd.Flags().Changed("mode"):
 		return exit.Usagef("specify --mode, or --replaces, --skips and --skip-range, not both")
@@ -113,15 +114,6 @@ func (r *addRequest) parse(cmd *cobra.Command, args []string) error {
 		r.mode = string(channel.ModeGiven)
 	}
 	return nil
-}
-
-func isOneOf(text string, values []string) bool {
-	for _, value := range values {
-		if text == value {
-			return true
-		}
-	}
-	return false
 }
 
 func addBundles(ctx context.Context, s *session.Session, req addRequest) error {
@@ -228,7 +220,7 @@ func addition(b *render.Bundle, r release) (edit.Addition, error) {
 	}
 	a.NewPackage = func() ([]byte, error) {
 		for _, name := range []string{r.DefaultChannel, b.DefaultChannel} {
-			if isOneOf(name, a.Channels) {
+			if slices.Contains(a.Channels, name) {
 				return b.PackageBlob(name)
 			}
 		}

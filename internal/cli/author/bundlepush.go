@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -47,7 +48,7 @@ bundle push makes an image of it.`,
 			return exit.Usagef("specify a directory: kubectl catalog bundle init DIR")
 		case pkg == "":
 			return exit.Usagef("specify the package: --package NAME")
-		case defaultChannel != "" && !isOneOf(defaultChannel, channels):
+		case defaultChannel != "" && !slices.Contains(channels, defaultChannel):
 			return exit.Usagef("--default-channel %q is not one of --channel", defaultChannel)
 		}
 		if err := checkNames(pkg, channels...); err != nil {

@@ -65,7 +65,7 @@ registries may remove untagged images. Images that the target has are not copied
 interrupted or failed command to continue it.
 
 The catalog is pushed to PREFIX/NAME:TAG once all images are there. It is a new image, so a signature
-of the original does not apply: sign it anew.
+of the original does not apply: sign it again.
 
 The command prints the manifests that make clusters use the mirror: a CatalogSource, a ClusterCatalog, a CatalogSource
 of OLM v0, an ImageDigestMirrorSet and an ImageTagMirrorSet of OpenShift, and a registries.conf for

@@ -28,7 +28,7 @@ func (m *mirroring) printManifests() error {
 		return err
 	}
 	ref := m.req.destination.CatalogRef(m.req.as, m.req.tag)
-	fmt.Fprintf(m.s.Stderr, "catalog: %s; it is a new image, so a signature of the original does not apply: sign it anew\n", ref)
+	fmt.Fprintf(m.s.Stderr, "catalog: %s; it is a new image, so a signature of the original does not apply: sign it again\n", ref)
 	if m.req.dir == "" {
 		for _, f := range files {
 			text := f.text

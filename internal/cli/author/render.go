@@ -60,7 +60,6 @@ func (f *bundleFlags) renderer(s *session.Session) (r *render.Renderer, end func
 	}
 	if !f.noCache {
 		opts.Cache = render.DefaultCache()
-		render.Prune(opts.Cache)
 	}
 	progress := s.Stderr.Progress()
 	opts.Progress = func(done, total int) {

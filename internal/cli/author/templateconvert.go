@@ -24,7 +24,7 @@ func newTemplateConvertCommand(s *session.Session) *cobra.Command {
 		Short: "Make a template of a catalog in files",
 		Long: `Make a template of a file-based catalog: a directory or a file. The result is that of opm alpha
 convert-template. In a basic template, a bundle is its image only, so that rendering the template
-renders the bundles anew.`,
+renders the bundles again.`,
 		Example: `  kubectl catalog template convert my-catalog --to basic -o yaml
   kubectl catalog template convert my-catalog/foo/catalog.yaml --to basic -o catalog-templates/basic.yaml`,
 		ValidArgsFunction: completePath,
