@@ -2,6 +2,7 @@ package fbc
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"slices"
@@ -24,6 +25,7 @@ type Package struct {
 	DefaultChannel string // the name of one of Channels
 	Deprecation    string // the message; empty if it is not deprecated
 	HasIcon        bool
+	IconHash       string // Hash of the image, in hex; empty if there is no icon or if it is empty
 	Channels       []Channel
 }
 
@@ -138,8 +140,9 @@ func (l *loader) add(blob []byte) error {
 		}
 	}
 	for i := range one.Packages {
-		if icon := one.Packages[i].Icon; icon != nil {
-			icon.Data = nil // decoding has checked it
+		if icon := one.Packages[i].Icon; icon != nil && len(icon.Data) > 0 {
+			hash := HashOf(icon.Data)
+			icon.Data = hash[:] // in place of the image, which decoding has checked
 		}
 	}
 	l.cfg.Merge(one)
@@ -165,6 +168,9 @@ func fromModel(m *model.Package) (*Package, error) {
 		DefaultChannel: m.DefaultChannel.Name,
 		Deprecation:    message(m.Deprecation),
 		HasIcon:        m.Icon != nil,
+	}
+	if m.Icon != nil {
+		p.IconHash = hex.EncodeToString(m.Icon.Data) // see loader.add
 	}
 	for _, ch := range m.Channels {
 		head, err := ch.Head()

@@ -26,7 +26,14 @@ type Summary struct {
 	Version          string   `json:"version"`               // of the head, as in its olm.package property
 	Deprecation      string   `json:"deprecation,omitempty"` // the message, empty if the package is not deprecated
 	HasIcon          bool     `json:"hasIcon,omitempty"`
-	Channels         []string `json:"channels"` // their names, sorted
+	IconHash         string   `json:"iconHash,omitempty"` // as in Package
+	Channels         []string `json:"channels"`           // their names, sorted
+
+	// Of the head's CSV, each sorted; none without a CSV.
+	Architectures    []string `json:"architectures,omitempty"`    // amd64, if no label of the CSV names one
+	OperatingSystems []string `json:"operatingSystems,omitempty"` // linux, if no label of the CSV names one
+	Features         []string `json:"features,omitempty"`         // infrastructure features, in their newer spelling
+	InstallModes     []string `json:"installModes,omitempty"`     // the supported ones
 }
 
 const (
@@ -57,6 +64,7 @@ func NewSummary(p *Package, head []byte) Summary {
 		Head:           p.DefaultHead(),
 		Deprecation:    scan.Shorten(p.Deprecation, maxSummaryText),
 		HasIcon:        p.HasIcon,
+		IconHash:       p.IconHash,
 		Channels:       make([]string, len(p.Channels)),
 	}
 	for i, ch := range p.Channels {
@@ -82,6 +90,10 @@ func (s *Summary) addCSV(csv *v1alpha1.ClusterServiceVersion) {
 	s.Keywords = summaryList(csv.Spec.Keywords)
 	s.Categories = summaryList(strings.Split(csv.Annotations["categories"], ","))
 	s.Capabilities = summaryText(csv.Annotations["capabilities"])
+	s.Architectures = platforms(csv.Labels, archLabels, "amd64")
+	s.OperatingSystems = platforms(csv.Labels, osLabels, "linux")
+	s.Features = features(csv.Annotations)
+	s.InstallModes = installModes(csv.Spec.InstallModes)
 	if len(s.Provides) == 0 {
 		s.Provides = ownedAPIs(csv)
 	}

@@ -18,15 +18,17 @@ func TestSummary(t *testing.T) {
 		Name: "foo", DisplayName: "Foo", ShortDescription: "short", Description: "from the metadata", Provider: "Example",
 		Keywords: []string{"k", "l"}, Categories: []string{"Database", "Big Data"}, Capabilities: "Basic",
 		Provides: []GVK{{"example.com", "v1beta1", "Bar"}}, DefaultChannel: "stable", Head: "v2", Version: "2.0.0",
-		Deprecation: "use bar", HasIcon: true, Channels: []string{"beta", "stable"},
+		Deprecation: "use bar", HasIcon: true, IconHash: HashOf([]byte("<svg/>")).String(), Channels: []string{"beta", "stable"},
+		Architectures: []string{"amd64"}, OperatingSystems: []string{"linux"}, InstallModes: []string{"AllNamespaces"},
 	}
 	owned := full
 	owned.Provides = []GVK{{"example.com", "v1", "Foo"}}
 	bare := Summary{
 		Name: "foo", Description: "about foo", DefaultChannel: "stable", Head: "v2", Version: "2.0.0",
-		Provides: full.Provides, Deprecation: "use bar", HasIcon: true, Channels: full.Channels,
+		Provides: full.Provides, Deprecation: "use bar", HasIcon: true, IconHash: full.IconHash, Channels: full.Channels,
 	}
 	object := bare
+	object.Architectures, object.OperatingSystems = full.Architectures, full.OperatingSystems
 	object.DisplayName, object.Provides = "Foo", nil
 	for name, c := range map[string]struct {
 		properties []string

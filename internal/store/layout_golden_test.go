@@ -22,7 +22,8 @@ var goldenCatalog = files{"a/catalog.json": `{"schema":"olm.package","name":"foo
 {"schema":"olm.bundle","package":"foo","name":"foo.v2","image":"example.com/foo:v2","properties":[
 	{"type":"olm.package","value":{"packageName":"foo","version":"2.0.0"}},
 	{"type":"olm.gvk","value":{"group":"example.com","version":"v1","kind":"Foo"}},
-	{"type":"olm.csv.metadata","value":{"annotations":{"description":"one line","categories":"Database,Storage","capabilities":"Basic Install"},
+	{"type":"olm.csv.metadata","value":{"annotations":{"description":"one line","categories":"Database,Storage","capabilities":"Basic Install",
+		"features.operators.openshift.io/disconnected":"true"},"installModes":[{"type":"AllNamespaces","supported":true}],
 		"displayName":"Foo","description":"long","keywords":["one","two"],"provider":{"name":"Example"}}}]}
 {"schema":"olm.deprecations","package":"foo","entries":[{"reference":{"schema":"olm.package"},"message":"package"},
 	{"reference":{"schema":"olm.channel","name":"stable"},"message":"channel"},
@@ -45,7 +46,8 @@ func commitGolden(t *testing.T) (testVolume, *Snapshot) {
 }
 
 // Later releases read what this one writes. A change of these files needs a higher layoutVersion: raise it and run this test with
-// -update. Only for an addition that earlier releases ignore (see TestPointerOfLaterRelease), delete the golden files instead.
+// -update. For an addition that earlier releases ignore (see TestPointerOfLaterRelease), or after a change of packagesMagic, delete the
+// golden files instead.
 func TestLayoutMatchesItsVersion(t *testing.T) {
 	v, snap := commitGolden(t)
 	golden := filepath.Join("testdata", "layout-"+layoutVersion)
@@ -92,5 +94,46 @@ func TestGoldenCatalogIsComplete(t *testing.T) {
 				t.Errorf("%s.%s is not set by the golden catalog", value.Type(), value.Type().Field(i).Name)
 			}
 		}
+	}
+}
+
+// What an earlier release stored is served at once, and its packages as soon as they are validated again.
+func TestValidationOfEarlierRelease(t *testing.T) {
+	earlier := filepath.Join("testdata", "layout-1-earlier")
+	store := func(t *testing.T) *Store {
+		v := testVolume{t, t.TempDir()}
+		must.Succeed(t, os.MkdirAll(v.path(catalogsDir), 0o755))
+		pointer, err := os.ReadFile(filepath.Join(earlier, "pointer"))
+		must.Succeed(t, err)
+		v.write(string(pointer), catalogsDir, "cat")
+		snapshot := v.path(snapshotsDir, Source{Digest: digest(2), ConfigDir: "configs"}.Key())
+		must.Succeed(t, os.MkdirAll(filepath.Dir(snapshot), 0o755))
+		must.Succeed(t, os.CopyFS(snapshot, os.DirFS(earlier)))
+		return open(t, v.dir, newClock())
+	}
+	for name, validate := range map[string]func(*Store, Catalog) error{
+		"at the next pass": func(s *Store, c Catalog) error {
+			return s.Serve(t.Context(), "cat", Source{Image: c.Image, Digest: digest(2), ConfigDir: "configs", Owner: c.Owner}, c.Snapshot)
+		},
+		"by a scrub": func(s *Store, _ Catalog) error {
+			_, err := s.Scrub(t.Context())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := store(t)
+			c, ok := s.Catalog("cat")
+			if !ok || c.Snapshot.Validated() {
+				t.Fatalf("got %v %+v, want a catalog without validated packages", ok, c)
+			}
+			must.Succeed(t, validate(s, c))
+			summary, ok, err := c.Snapshot.Summary("foo")
+			if err != nil || !ok || summary.IconHash == "" || len(summary.Architectures) == 0 {
+				t.Errorf("got %+v %v %v, want a summary with all fields", summary, ok, err)
+			}
+			if reopened, err := openSnapshot(s.volume, c.Snapshot.Key()); err != nil || !reopened.Validated() {
+				t.Errorf("the new validation is not stored (%v)", err)
+			}
+		})
 	}
 }

@@ -255,6 +255,14 @@ func missing(elem ...string) func(*testing.T, harmed) {
 	return func(_ *testing.T, d harmed) { d.remove(elem...) }
 }
 
+// ofEarlierRelease makes a file packages one of an earlier release.
+func ofEarlierRelease(elem ...string) func(*testing.T, harmed) {
+	return func(t *testing.T, d harmed) {
+		v := testVolume{t, d.dir}
+		v.write(strings.TrimSuffix(v.read(elem...), packagesMagic)+"fbcpacks", elem...)
+	}
+}
+
 func scenarios() map[string]scenario {
 	first := source(1).Key()
 	return map[string]scenario{
@@ -300,6 +308,8 @@ func scenarios() map[string]scenario {
 			harm: missing(snapshotsDir, first, packagesFile), work: []call{validateAll}, serves: map[string]int{"cat": 1}},
 		"validate again": {before: made(put("cat", 1, one())),
 			harm: flipped(snapshotsDir, first, packagesFile), work: []call{scrub}, serves: map[string]int{"cat": 1}},
+		"validate what an earlier release did": {before: made(put("cat", 1, one())),
+			harm: ofEarlierRelease(snapshotsDir, first, packagesFile), work: []call{validateAll}, serves: map[string]int{"cat": 1}},
 		"two catalogs with the same content": {before: made(),
 			work: []call{put("cat", 1, one()), put("other", 1, one())}, serves: map[string]int{"cat": 1, "other": 1}},
 		"commit of much": {before: made(put("cat", 1, single())),

@@ -20,9 +20,13 @@ import (
 //	          (without the newline; 0 of the second if the package is invalid), CRC-32C; sorted by key, which is sorted by
 //	          name
 //	footer    count of the records u32, CRC-32C of the index's keys and what precedes them, CRC-32C of the records and the
-//	          footer so far, magic "fbcpacks"
+//	          footer so far, magic "fbcpack2"
+//
+// The magic names what the lines have. Raise it when fbc.NewSummary or fbc.LoadPackage begin to make something else of the same
+// blobs: a release takes the file of another release for a missing one, validates the packages again, and replaces it. "fbcpacks"
+// had no platforms, features, install modes and hashes of icons.
 const (
-	packagesMagic = "fbcpacks"
+	packagesMagic = "fbcpack2"
 	recordSize    = 4 + fbc.HashSize + 8 + 4*4
 	footerSize    = 4 + 4 + 4 + 8
 )
