@@ -21,7 +21,7 @@ const (
 
 // featureNames maps spellings of infrastructure features, without case and punctuation, to their names in annotations of the
 // newer form. Other features keep their names, in lower case.
-var featureNames = map[string]string{
+var featureNames = map[string]string{ //nolint:gosec // G101: a "token" is a feature here
 	"disconnected":        "disconnected",
 	"fips":                "fips-compliant",
 	"fipscompliant":       "fips-compliant",
@@ -70,7 +70,7 @@ func features(annotations map[string]string) []string {
 			claimed[featureName(feature)] = strings.EqualFold(strings.Trim(annotations[key], " \t\r\n\"'`“”„‘’"), "true")
 		}
 	}
-	maps.DeleteFunc(claimed, func(name string, is bool) bool { return !is })
+	maps.DeleteFunc(claimed, func(_ string, is bool) bool { return !is })
 	return summaryList(slices.Sorted(maps.Keys(claimed)))
 }
 

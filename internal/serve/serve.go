@@ -22,6 +22,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql"
+	"github.com/operator-catalogs/catalogd/internal/serve/listing"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -181,8 +182,9 @@ func newParts(cfg Config, gate *gate) *parts {
 	if cfg.Now != nil {
 		sender.now = cfg.Now
 	}
+	listings := listing.NewCache()
 	handler := graphql.New(graphql.Config{
-		BaseURL: cfg.BaseURL, Priority: cfg.Priority, Limits: graphql.DefaultLimits(), Logger: cfg.Logger,
+		BaseURL: cfg.BaseURL, Priority: cfg.Priority, Limits: graphql.DefaultLimits(), Listings: listings, Logger: cfg.Logger,
 	})
 	bundles := &bundles{sender: sender, images: cfg.Bundles, gate: gate, queries: cfg.Limits.Queries, memory: cfg.Limits.Responses, known: lru.New(maxKnownBlobs)}
 	return &parts{

@@ -24,6 +24,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/bundle"
 	"github.com/operator-catalogs/catalogd/internal/serve/graphql/graph"
+	"github.com/operator-catalogs/catalogd/internal/serve/listing"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -32,6 +33,7 @@ type Config struct {
 	BaseURL  string                     // the external URL: scheme and host, no trailing slash
 	Priority func(catalog string) int32 // of a catalog; higher wins
 	Limits   Limits
+	Listings *listing.Cache
 	Logger   *slog.Logger // for the causes of internal errors
 }
 
@@ -96,7 +98,7 @@ func (h *Handler) Answer(r *http.Request, catalogs []store.Catalog, content Cont
 		failed.Do(func() { h.Logger.ErrorContext(ctx, "answering a GraphQL query", slog.Any("error", err)) })
 	}
 	response := h.execute(context.WithValue(ctx, logKey{}, logFirst), params, catalogs, graph.Options{
-		BaseURL: h.BaseURL, Priority: h.Priority, Limits: h.Limits.Limits, Cache: h.cache, Grow: grow, Content: content,
+		BaseURL: h.BaseURL, Priority: h.Priority, Limits: h.Limits.Limits, Cache: h.cache, Listings: h.Listings, Grow: grow, Content: content,
 	})
 	status := http.StatusOK
 	if mediaType == typeResponse && response.Data == nil { // a rejected query

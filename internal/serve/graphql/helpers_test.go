@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/operator-catalogs/catalogd/internal/bundle"
+	"github.com/operator-catalogs/catalogd/internal/serve/listing"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -84,8 +85,9 @@ func config() Config {
 			}
 			return 0
 		},
-		Limits: DefaultLimits(),
-		Logger: slog.New(slog.DiscardHandler),
+		Limits:   DefaultLimits(),
+		Listings: listing.NewCache(),
+		Logger:   slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -155,9 +155,10 @@ func (s *source) summary(name string) (summary fbc.Summary, ok bool, err error) 
 
 // sizeOfSummary returns the approximate size of a summary in bytes.
 func sizeOfSummary(s fbc.Summary) int64 {
-	const fixed, api = 300, 100
-	texts := []string{s.Name, s.DisplayName, s.ShortDescription, s.Description, s.Provider, s.Head, s.Deprecation}
-	return fixed + sizeOfTexts(slices.Concat(texts, s.Keywords, s.Categories, s.Channels)) + int64(api*len(s.Provides))
+	const fixed, api = 400, 100
+	texts := []string{s.Name, s.DisplayName, s.ShortDescription, s.Description, s.Provider, s.Head, s.Deprecation, s.IconHash}
+	texts = slices.Concat(texts, s.Keywords, s.Categories, s.Channels, s.Architectures, s.OperatingSystems, s.Features, s.InstallModes)
+	return fixed + sizeOfTexts(texts) + int64(api*len(s.Provides))
 }
 
 func sizeOfTexts(texts []string) int64 {

@@ -20,7 +20,7 @@ func FuzzPosition(f *testing.F) {
 		if again := cursor(position); again != text {
 			t.Errorf("%q has position %d, whose cursor is %q", text, position, again)
 		}
-		p, err := l.page(nil, &text, 3)
+		p, err := l.page(nil, &text, nil, 3)
 		if err == nil && (p.from < 0 || p.from > p.to || p.to > 3) {
 			t.Errorf("%q selects %d..%d of 3", text, p.from, p.to)
 		}

@@ -251,6 +251,16 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	Facet struct {
+		Name   func(childComplexity int) int
+		Values func(childComplexity int) int
+	}
+
+	FacetValue struct {
+		Count func(childComplexity int) int
+		Value func(childComplexity int) int
+	}
+
 	GVK struct {
 		Group   func(childComplexity int) int
 		Kind    func(childComplexity int) int
@@ -291,6 +301,7 @@ type ComplexityRoot struct {
 	}
 
 	Package struct {
+		Architectures    func(childComplexity int) int
 		Blobs            func(childComplexity int, schema *string, first *int, after *string) int
 		Bundles          func(childComplexity int, channel *string, versionRange *string, first *int, after *string) int
 		Capabilities     func(childComplexity int) int
@@ -302,11 +313,15 @@ type ComplexityRoot struct {
 		Deprecation      func(childComplexity int) int
 		Description      func(childComplexity int) int
 		DisplayName      func(childComplexity int) int
+		Features         func(childComplexity int) int
 		Hash             func(childComplexity int) int
 		Head             func(childComplexity int) int
+		IconHash         func(childComplexity int) int
 		IconURL          func(childComplexity int) int
+		InstallModes     func(childComplexity int) int
 		Keywords         func(childComplexity int) int
 		Name             func(childComplexity int) int
+		OperatingSystems func(childComplexity int) int
 		Provider         func(childComplexity int) int
 		Provides         func(childComplexity int) int
 		ShortDescription func(childComplexity int) int
@@ -315,6 +330,7 @@ type ComplexityRoot struct {
 
 	PackageConnection struct {
 		Edges      func(childComplexity int) int
+		Facets     func(childComplexity int, names []FacetName, first *int) int
 		Nodes      func(childComplexity int) int
 		PageInfo   func(childComplexity int) int
 		TotalCount func(childComplexity int) int
@@ -365,7 +381,7 @@ type ComplexityRoot struct {
 		Channels     func(childComplexity int, filter *ChannelFilter, first *int, after *string) int
 		Deprecations func(childComplexity int, filter *DeprecationsFilter, first *int, after *string) int
 		Package      func(childComplexity int, name string, catalog *string) int
-		Packages     func(childComplexity int, filter *PackageFilter, search *string, first *int, after *string) int
+		Packages     func(childComplexity int, filter *PackageFilter, search *string, first *int, after *string, sort *PackageSort, offset *int) int
 	}
 
 	RelatedImage struct {
@@ -407,7 +423,7 @@ type ComplexityRoot struct {
 
 type QueryResolver interface {
 	Catalogs(ctx context.Context, names []string) ([]*Catalog, error)
-	Packages(ctx context.Context, filter *PackageFilter, search *string, first *int, after *string) (*Connection[*Package], error)
+	Packages(ctx context.Context, filter *PackageFilter, search *string, first *int, after *string, sort *PackageSort, offset *int) (*PackageConnection, error)
 	Package(ctx context.Context, name string, catalog *string) (*Package, error)
 	Channels(ctx context.Context, filter *ChannelFilter, first *int, after *string) (*Connection[*Channel], error)
 	Bundles(ctx context.Context, filter *BundleFilter, first *int, after *string) (*Connection[*Bundle], error)
@@ -1255,6 +1271,32 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeprecationsEdge.Node(childComplexity), true
 
+	case "Facet.name":
+		if e.ComplexityRoot.Facet.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Facet.Name(childComplexity), true
+	case "Facet.values":
+		if e.ComplexityRoot.Facet.Values == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Facet.Values(childComplexity), true
+
+	case "FacetValue.count":
+		if e.ComplexityRoot.FacetValue.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FacetValue.Count(childComplexity), true
+	case "FacetValue.value":
+		if e.ComplexityRoot.FacetValue.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FacetValue.Value(childComplexity), true
+
 	case "GVK.group":
 		if e.ComplexityRoot.GVK.Group == nil {
 			break
@@ -1370,6 +1412,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Maintainer.Name(childComplexity), true
 
+	case "Package.architectures":
+		if e.ComplexityRoot.Package.Architectures == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Package.Architectures(childComplexity), true
 	case "Package.blobs":
 		if e.ComplexityRoot.Package.Blobs == nil {
 			break
@@ -1451,6 +1499,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Package.DisplayName(childComplexity), true
+	case "Package.features":
+		if e.ComplexityRoot.Package.Features == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Package.Features(childComplexity), true
 	case "Package.hash":
 		if e.ComplexityRoot.Package.Hash == nil {
 			break
@@ -1463,12 +1517,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Package.Head(childComplexity), true
+	case "Package.iconHash":
+		if e.ComplexityRoot.Package.IconHash == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Package.IconHash(childComplexity), true
 	case "Package.iconUrl":
 		if e.ComplexityRoot.Package.IconURL == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Package.IconURL(childComplexity), true
+	case "Package.installModes":
+		if e.ComplexityRoot.Package.InstallModes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Package.InstallModes(childComplexity), true
 	case "Package.keywords":
 		if e.ComplexityRoot.Package.Keywords == nil {
 			break
@@ -1481,6 +1547,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Package.Name(childComplexity), true
+	case "Package.operatingSystems":
+		if e.ComplexityRoot.Package.OperatingSystems == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Package.OperatingSystems(childComplexity), true
 	case "Package.provider":
 		if e.ComplexityRoot.Package.Provider == nil {
 			break
@@ -1512,6 +1584,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PackageConnection.Edges(childComplexity), true
+	case "PackageConnection.facets":
+		if e.ComplexityRoot.PackageConnection.Facets == nil {
+			break
+		}
+
+		args, err := ec.field_PackageConnection_facets_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.PackageConnection.Facets(childComplexity, args["names"].([]FacetName), args["first"].(*int)), true
 	case "PackageConnection.nodes":
 		if e.ComplexityRoot.PackageConnection.Nodes == nil {
 			break
@@ -1734,7 +1817,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.Packages(childComplexity, args["filter"].(*PackageFilter), args["search"].(*string), args["first"].(*int), args["after"].(*string)), true
+		return e.ComplexityRoot.Query.Packages(childComplexity, args["filter"].(*PackageFilter), args["search"].(*string), args["first"].(*int), args["after"].(*string), args["sort"].(*PackageSort), args["offset"].(*int)), true
 
 	case "RelatedImage.image":
 		if e.ComplexityRoot.RelatedImage.Image == nil {
@@ -1862,6 +1945,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputBundleFilter,
 		ec.unmarshalInputChannelFilter,
 		ec.unmarshalInputDeprecationsFilter,
+		ec.unmarshalInputFacetFilter,
 		ec.unmarshalInputGVKFilter,
 		ec.unmarshalInputPackageFilter,
 	)
@@ -2359,6 +2443,26 @@ func (ec *executionContext) childFields_DeprecationsEdge(ctx context.Context, fi
 	return nil, fmt.Errorf("no field named %q was found under type DeprecationsEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_Facet(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_Facet_name(ctx, field)
+	case "values":
+		return ec.fieldContext_Facet_values(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Facet", field.Name)
+}
+
+func (ec *executionContext) childFields_FacetValue(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "value":
+		return ec.fieldContext_FacetValue_value(ctx, field)
+	case "count":
+		return ec.fieldContext_FacetValue_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FacetValue", field.Name)
+}
+
 func (ec *executionContext) childFields_GVK(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "group":
@@ -2467,6 +2571,16 @@ func (ec *executionContext) childFields_Package(ctx context.Context, field graph
 		return ec.fieldContext_Package_deprecation(ctx, field)
 	case "iconUrl":
 		return ec.fieldContext_Package_iconUrl(ctx, field)
+	case "iconHash":
+		return ec.fieldContext_Package_iconHash(ctx, field)
+	case "architectures":
+		return ec.fieldContext_Package_architectures(ctx, field)
+	case "operatingSystems":
+		return ec.fieldContext_Package_operatingSystems(ctx, field)
+	case "features":
+		return ec.fieldContext_Package_features(ctx, field)
+	case "installModes":
+		return ec.fieldContext_Package_installModes(ctx, field)
 	case "defaultChannel":
 		return ec.fieldContext_Package_defaultChannel(ctx, field)
 	case "channels":
@@ -2493,6 +2607,8 @@ func (ec *executionContext) childFields_PackageConnection(ctx context.Context, f
 		return ec.fieldContext_PackageConnection_pageInfo(ctx, field)
 	case "totalCount":
 		return ec.fieldContext_PackageConnection_totalCount(ctx, field)
+	case "facets":
+		return ec.fieldContext_PackageConnection_facets(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PackageConnection", field.Name)
 }
@@ -2825,6 +2941,28 @@ func (ec *executionContext) field_CSVMetadata_annotations_args(ctx context.Conte
 	return args, nil
 }
 
+func (ec *executionContext) field_PackageConnection_facets_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "names",
+		func(ctx context.Context, v any) ([]FacetName, error) {
+			return ec.unmarshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetNameᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["names"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Package_blobs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3112,6 +3250,22 @@ func (ec *executionContext) field_Query_packages_args(ctx context.Context, rawAr
 		return nil, err
 	}
 	args["after"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "sort",
+		func(ctx context.Context, v any) (*PackageSort, error) {
+			return ec.unmarshalOPackageSort2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageSort(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["sort"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "offset",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["offset"] = arg5
 	return args, nil
 }
 
@@ -6757,6 +6911,107 @@ func (ec *executionContext) fieldContext_DeprecationsEdge_node(_ context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Facet_name(ctx context.Context, field graphql.CollectedField, obj *Facet) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Facet_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v FacetName) graphql.Marshaler {
+			return ec.marshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Facet_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Facet", field, false, false, errors.New("field of type FacetName does not have child fields"))
+}
+
+func (ec *executionContext) _Facet_values(ctx context.Context, field graphql.CollectedField, obj *Facet) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Facet_values(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Values, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*FacetValue) graphql.Marshaler {
+			return ec.marshalNFacetValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValueᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Facet_values(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Facet",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FacetValue(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FacetValue_value(ctx context.Context, field graphql.CollectedField, obj *FacetValue) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FacetValue_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Value, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FacetValue_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FacetValue", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _FacetValue_count(ctx context.Context, field graphql.CollectedField, obj *FacetValue) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FacetValue_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FacetValue_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FacetValue", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _GVK_group(ctx context.Context, field graphql.CollectedField, obj *fbc.GVK) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7529,6 +7784,121 @@ func (ec *executionContext) fieldContext_Package_iconUrl(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Package_iconHash(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Package_iconHash(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.IconHash()
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Package_iconHash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Package_architectures(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Package_architectures(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Architectures, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Package_architectures(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Package_operatingSystems(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Package_operatingSystems(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OperatingSystems, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Package_operatingSystems(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Package_features(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Package_features(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Features, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Package_features(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Package_installModes(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Package_installModes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.InstallModes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Package_installModes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Package_defaultChannel(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7757,7 +8127,7 @@ func (ec *executionContext) fieldContext_Package_blobs(ctx context.Context, fiel
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Package]) (ret graphql.Marshaler) {
+func (ec *executionContext) _PackageConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -7789,7 +8159,7 @@ func (ec *executionContext) fieldContext_PackageConnection_nodes(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Package]) (ret graphql.Marshaler) {
+func (ec *executionContext) _PackageConnection_edges(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -7821,7 +8191,7 @@ func (ec *executionContext) fieldContext_PackageConnection_edges(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Package]) (ret graphql.Marshaler) {
+func (ec *executionContext) _PackageConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -7853,7 +8223,7 @@ func (ec *executionContext) fieldContext_PackageConnection_pageInfo(_ context.Co
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*Package]) (ret graphql.Marshaler) {
+func (ec *executionContext) _PackageConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -7874,6 +8244,50 @@ func (ec *executionContext) _PackageConnection_totalCount(ctx context.Context, f
 }
 func (ec *executionContext) fieldContext_PackageConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PackageConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PackageConnection_facets(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PackageConnection_facets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return obj.Facets(ctx, fc.Args["names"].([]FacetName), fc.Args["first"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Facet) graphql.Marshaler {
+			return ec.marshalNFacet2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PackageConnection_facets(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PackageConnection",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Facet(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_PackageConnection_facets_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _PackageEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*Package]) (ret graphql.Marshaler) {
@@ -8417,11 +8831,11 @@ func (ec *executionContext) _Query_packages(ctx context.Context, field graphql.C
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().Packages(ctx, fc.Args["filter"].(*PackageFilter), fc.Args["search"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string))
+			return ec.Resolvers.Query().Packages(ctx, fc.Args["filter"].(*PackageFilter), fc.Args["search"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["sort"].(*PackageSort), fc.Args["offset"].(*int))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Package]) graphql.Marshaler {
-			return ec.marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *PackageConnection) graphql.Marshaler {
+			return ec.marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx, selections, v)
 		},
 		true,
 		true,
@@ -10444,6 +10858,43 @@ func (ec *executionContext) unmarshalInputDeprecationsFilter(ctx context.Context
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputFacetFilter(ctx context.Context, obj any) (FacetFilter, error) {
+	var it FacetFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"name", "values"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "values":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("values"))
+			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Values = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputGVKFilter(ctx context.Context, obj any) (GVKFilter, error) {
 	var it GVKFilter
 	if obj == nil {
@@ -10499,7 +10950,7 @@ func (ec *executionContext) unmarshalInputPackageFilter(ctx context.Context, obj
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"catalog", "name", "names", "category", "provider"}
+	fieldsInOrder := [...]string{"catalog", "name", "names", "category", "provider", "facets"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -10541,6 +10992,13 @@ func (ec *executionContext) unmarshalInputPackageFilter(ctx context.Context, obj
 				return it, err
 			}
 			it.Provider = data
+		case "facets":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("facets"))
+			data, err := ec.unmarshalOFacetFilter2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilterᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Facets = data
 		}
 	}
 	return it, nil
@@ -12077,6 +12535,94 @@ func (ec *executionContext) _DeprecationsEdge(ctx context.Context, sel ast.Selec
 	return out
 }
 
+var facetImplementors = []string{"Facet"}
+
+func (ec *executionContext) _Facet(ctx context.Context, sel ast.SelectionSet, obj *Facet) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, facetImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Facet")
+		case "name":
+			out.Values[i] = ec._Facet_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "values":
+			out.Values[i] = ec._Facet_values(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
+var facetValueImplementors = []string{"FacetValue"}
+
+func (ec *executionContext) _FacetValue(ctx context.Context, sel ast.SelectionSet, obj *FacetValue) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, facetValueImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FacetValue")
+		case "value":
+			out.Values[i] = ec._FacetValue_value(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._FacetValue_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
 var gVKImplementors = []string{"GVK"}
 
 func (ec *executionContext) _GVK(ctx context.Context, sel ast.SelectionSet, obj *fbc.GVK) graphql.Marshaler {
@@ -12480,6 +13026,28 @@ func (ec *executionContext) _Package(ctx context.Context, sel ast.SelectionSet, 
 			out.Values[i] = ec._Package_deprecation(ctx, field, obj)
 		case "iconUrl":
 			out.Values[i] = ec._Package_iconUrl(ctx, field, obj)
+		case "iconHash":
+			out.Values[i] = ec._Package_iconHash(ctx, field, obj)
+		case "architectures":
+			out.Values[i] = ec._Package_architectures(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "operatingSystems":
+			out.Values[i] = ec._Package_operatingSystems(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "features":
+			out.Values[i] = ec._Package_features(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "installModes":
+			out.Values[i] = ec._Package_installModes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "defaultChannel":
 			out.Values[i] = ec._Package_defaultChannel(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -12563,7 +13131,7 @@ func (ec *executionContext) _Package(ctx context.Context, sel ast.SelectionSet, 
 
 var packageConnectionImplementors = []string{"PackageConnection"}
 
-func (ec *executionContext) _PackageConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Package]) graphql.Marshaler {
+func (ec *executionContext) _PackageConnection(ctx context.Context, sel ast.SelectionSet, obj *PackageConnection) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, packageConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12575,23 +13143,59 @@ func (ec *executionContext) _PackageConnection(ctx context.Context, sel ast.Sele
 		case "nodes":
 			out.Values[i] = ec._PackageConnection_nodes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "edges":
 			out.Values[i] = ec._PackageConnection_edges(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
 			out.Values[i] = ec._PackageConnection_pageInfo(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "totalCount":
 			out.Values[i] = ec._PackageConnection_totalCount(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "facets":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._PackageConnection_facets(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.Deferrable != nil {
+				dfs, ok := deferred[field.Deferrable.Label]
+				di := 0
+				if ok {
+					dfs.AddField(field)
+					di = len(dfs.Values) - 1
+				} else {
+					dfs = graphql.NewFieldSet([]graphql.CollectedField{field})
+					deferred[field.Deferrable.Label] = dfs
+				}
+				dfs.Concurrently(di, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, dfs)
+				})
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -14222,6 +14826,73 @@ func (ec *executionContext) marshalNDeprecationsEdge2ᚖgithubᚗcomᚋoperator�
 	return ec._DeprecationsEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNFacet2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetᚄ(ctx context.Context, sel ast.SelectionSet, v []*Facet) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFacet2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacet(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNFacet2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacet(ctx context.Context, sel ast.SelectionSet, v *Facet) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Facet(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNFacetFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilter(ctx context.Context, v any) (*FacetFilter, error) {
+	res, err := ec.unmarshalInputFacetFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx context.Context, v any) (FacetName, error) {
+	var res FacetName
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx context.Context, sel ast.SelectionSet, v FacetName) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNFacetValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValueᚄ(ctx context.Context, sel ast.SelectionSet, v []*FacetValue) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFacetValue2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValue(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNFacetValue2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValue(ctx context.Context, sel ast.SelectionSet, v *FacetValue) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._FacetValue(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNGVK2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVK(ctx context.Context, sel ast.SelectionSet, v fbc.GVK) graphql.Marshaler {
 	return ec._GVK(ctx, sel, &v)
 }
@@ -14472,11 +15143,11 @@ func (ec *executionContext) marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalog
 	return ec._Package(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNPackageConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v Connection[*Package]) graphql.Marshaler {
+func (ec *executionContext) marshalNPackageConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx context.Context, sel ast.SelectionSet, v PackageConnection) graphql.Marshaler {
 	return ec._PackageConnection(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Package]) graphql.Marshaler {
+func (ec *executionContext) marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx context.Context, sel ast.SelectionSet, v *PackageConnection) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -15036,6 +15707,61 @@ func (ec *executionContext) unmarshalODeprecationsFilter2ᚖgithubᚗcomᚋopera
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalOFacetFilter2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilterᚄ(ctx context.Context, v any) ([]*FacetFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var vSlice []any
+	vSlice = graphql.CoerceList(v)
+	var err error
+	res := make([]*FacetFilter, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNFacetFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilter(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetNameᚄ(ctx context.Context, v any) ([]FacetName, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var vSlice []any
+	vSlice = graphql.CoerceList(v)
+	var err error
+	res := make([]FacetName, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetNameᚄ(ctx context.Context, sel ast.SelectionSet, v []FacetName) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOGVKFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐGVKFilter(ctx context.Context, v any) (*GVKFilter, error) {
 	if v == nil {
 		return nil, nil
@@ -15075,6 +15801,22 @@ func (ec *executionContext) unmarshalOPackageFilter2ᚖgithubᚗcomᚋoperator�
 	}
 	res, err := ec.unmarshalInputPackageFilter(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOPackageSort2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageSort(ctx context.Context, v any) (*PackageSort, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(PackageSort)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOPackageSort2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageSort(ctx context.Context, sel ast.SelectionSet, v *PackageSort) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/operator-framework/operator-registry/alpha/property"
 
+	"github.com/operator-catalogs/catalogd/internal/serve/listing"
 	"github.com/operator-catalogs/catalogd/internal/serve/search"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
@@ -26,7 +27,9 @@ func TestPropertyWithoutValue(t *testing.T) {
 
 // newRequest returns a request for the catalogs of a store.
 func newRequest(st *store.Store, cache *Cache, limits Limits) *Request {
-	return NewRequest(Options{Priority: func(string) int32 { return 0 }, Limits: limits, Cache: cache}, st.Catalogs())
+	return NewRequest(Options{
+		Priority: func(string) int32 { return 0 }, Limits: limits, Cache: cache, Listings: listing.NewCache(),
+	}, st.Catalogs())
 }
 
 var highLimits = Limits{Read: 1 << 20, Decoded: 1 << 20, Memory: 1 << 30}
@@ -61,9 +64,7 @@ func TestWalksEndWithTheRequest(t *testing.T) {
 	st := oneChannel(t)
 	r := newRequest(st, NewCache(), Limits{Read: 1})
 	s := r.sources[0]
-	find := func(ctx context.Context) ([]packageMatch, error) {
-		return s.findPackages(ctx, packageQuery{search: &search.Query{}})
-	}
+	find := func(ctx context.Context) (*listed, error) { return s.list(ctx, &packageQuery{search: &search.Query{}}) }
 	if _, err := find(t.Context()); err != nil {
 		t.Error(err)
 	}

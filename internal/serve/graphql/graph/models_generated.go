@@ -80,6 +80,30 @@ type DeprecationsFilter struct {
 	Package *string `json:"package,omitempty"`
 }
 
+// A facet of packages.
+type Facet struct {
+	// The name of the facet.
+	Name FacetName `json:"name"`
+	// The most frequent values: by count, then by value. Values that differ only in case are one.
+	Values []*FacetValue `json:"values"`
+}
+
+// Selects packages that have any of the values of a facet. Two filters of one facet are one with the values of both.
+type FacetFilter struct {
+	// The facet.
+	Name FacetName `json:"name"`
+	// The values, ignoring case. No package has one of an empty list.
+	Values []string `json:"values"`
+}
+
+// A value of a facet.
+type FacetValue struct {
+	// The value, in the filter of its facet.
+	Value string `json:"value"`
+	// The number of packages.
+	Count int `json:"count"`
+}
+
 // Selects APIs that match all given fields. At least one field is required.
 type GVKFilter struct {
 	// The API group.
@@ -110,6 +134,8 @@ type PackageFilter struct {
 	Category *string `json:"category,omitempty"`
 	// The provider of the package, ignoring case.
 	Provider *string `json:"provider,omitempty"`
+	// Filters by facets, all of which match.
+	Facets []*FacetFilter `json:"facets,omitempty"`
 }
 
 // The end of a page.
@@ -150,6 +176,121 @@ type Upgrade struct {
 	Kind UpgradeKind `json:"kind"`
 	// The range of a SKIP_RANGE. Null otherwise.
 	Range *string `json:"range,omitempty"`
+}
+
+// A property by which packages are filtered and counted.
+type FacetName string
+
+const (
+	// The name of the catalog.
+	FacetNameCatalog FacetName = "CATALOG"
+	// A category.
+	FacetNameCategory FacetName = "CATEGORY"
+	// The name of the provider.
+	FacetNameProvider FacetName = "PROVIDER"
+	// The capability level.
+	FacetNameCapability FacetName = "CAPABILITY"
+	// An infrastructure feature, as in `Package.features`.
+	FacetNameFeature FacetName = "FEATURE"
+	// A processor architecture.
+	FacetNameArchitecture FacetName = "ARCHITECTURE"
+	// An operating system.
+	FacetNameOperatingSystem FacetName = "OPERATING_SYSTEM"
+	// A supported install mode.
+	FacetNameInstallMode FacetName = "INSTALL_MODE"
+	// The kind and group of a provided API, such as `EtcdCluster.etcd.database.coreos.com`.
+	FacetNameKind FacetName = "KIND"
+	// Whether the package is deprecated: `true` or `false`.
+	FacetNameDeprecated FacetName = "DEPRECATED"
+)
+
+var AllFacetName = []FacetName{
+	FacetNameCatalog,
+	FacetNameCategory,
+	FacetNameProvider,
+	FacetNameCapability,
+	FacetNameFeature,
+	FacetNameArchitecture,
+	FacetNameOperatingSystem,
+	FacetNameInstallMode,
+	FacetNameKind,
+	FacetNameDeprecated,
+}
+
+func (e FacetName) IsValid() bool {
+	switch e {
+	case FacetNameCatalog, FacetNameCategory, FacetNameProvider, FacetNameCapability, FacetNameFeature, FacetNameArchitecture, FacetNameOperatingSystem, FacetNameInstallMode, FacetNameKind, FacetNameDeprecated:
+		return true
+	}
+	return false
+}
+
+func (e FacetName) String() string {
+	return string(e)
+}
+
+func (e *FacetName) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = FacetName(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid FacetName", str)
+	}
+	return nil
+}
+
+func (e FacetName) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+// An order of packages.
+type PackageSort string
+
+const (
+	// By name.
+	PackageSortName PackageSort = "NAME"
+	// By display name, ignoring case; deprecated packages last.
+	PackageSortDisplayName PackageSort = "DISPLAY_NAME"
+	// By the name of the provider, ignoring case; packages without a provider last.
+	PackageSortProvider PackageSort = "PROVIDER"
+)
+
+var AllPackageSort = []PackageSort{
+	PackageSortName,
+	PackageSortDisplayName,
+	PackageSortProvider,
+}
+
+func (e PackageSort) IsValid() bool {
+	switch e {
+	case PackageSortName, PackageSortDisplayName, PackageSortProvider:
+		return true
+	}
+	return false
+}
+
+func (e PackageSort) String() string {
+	return string(e)
+}
+
+func (e *PackageSort) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = PackageSort(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid PackageSort", str)
+	}
+	return nil
+}
+
+func (e PackageSort) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
 }
 
 // The field of an entry that allows the upgrade to it.

@@ -176,6 +176,12 @@ func (p *Package) IconURL() (*string, error) {
 	return &icon, nil
 }
 
+// IconHash returns the hash of the icon, nil if there is none.
+func (p *Package) IconHash() (*string, error) {
+	err := p.load()
+	return orNull(p.Summary.IconHash), err
+}
+
 // DefaultChannel returns the default channel.
 func (p *Package) DefaultChannel() (*Channel, error) {
 	return first(p.siblings.channels(p.packageFacts, "default", func(p *packageFacts) (string, error) {

@@ -29,10 +29,6 @@ type Edge[T any] struct {
 }
 
 type (
-	// PackageConnection is a page of packages.
-	PackageConnection = Connection[*Package]
-	// PackageEdge is an element of a page of packages.
-	PackageEdge = Edge[*Package]
 	// ChannelConnection is a page of channels.
 	ChannelConnection = Connection[*Channel]
 	// ChannelEdge is an element of a page of channels.
@@ -133,8 +129,8 @@ type page struct {
 	from, to int
 }
 
-// page returns the page that first and after select from a list of total elements.
-func (l list) page(first *int, after *string, total int) (page, error) {
+// page returns the page that first, and after or offset, select from a list of total elements.
+func (l list) page(first *int, after *string, offset *int, total int) (page, error) {
 	size := DefaultFirst
 	if first != nil {
 		size = *first
@@ -143,7 +139,12 @@ func (l list) page(first *int, after *string, total int) (page, error) {
 		return page{}, badInput("first is %d: use 1 to %d, and page with after and pageInfo.endCursor", size, MaxFirst)
 	}
 	p := page{list: l}
-	if deref(after) != "" {
+	switch {
+	case offset != nil && (*offset < 0 || deref(after) != ""):
+		return page{}, badInput("offset is %d: use a number from 0, without after", *offset)
+	case offset != nil:
+		p.from = min(*offset, total)
+	case deref(after) != "":
 		position, err := l.position(*after)
 		if err != nil {
 			return page{}, err
@@ -156,7 +157,7 @@ func (l list) page(first *int, after *string, total int) (page, error) {
 
 // pageOf returns the page that first and after select from a list of blobs. element converts each blob of the page.
 func pageOf[T any](b *batch, l list, first *int, after *string, element func(node) T) (*Connection[T], error) {
-	p, err := l.page(first, after, b.len())
+	p, err := l.page(first, after, nil, b.len())
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ const (
 func NewSchema() graphql.ExecutableSchema {
 	cfg := Config{Resolvers: resolver{}}
 	c := &cfg.Complexity
-	c.Query.Packages = func(child int, _ *PackageFilter, _ *string, first *int, _ *string) int {
+	c.Query.Packages = func(child int, _ *PackageFilter, _ *string, first *int, _ *string, _ *PackageSort, _ *int) int {
 		return pageCost(listingPackages, child, first)
 	}
 	c.Query.Channels = func(child int, _ *ChannelFilter, first *int, _ *string) int {

@@ -1,19 +1,14 @@
 package graph
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/99designs/gqlgen/graphql"
 	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
-	"github.com/operator-catalogs/catalogd/internal/serve/search"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -51,145 +46,6 @@ func (resolver) Package(ctx context.Context, name string, catalog *string) (*Pac
 		return nil, nil
 	}
 	return best.pkg(name).alone(), nil
-}
-
-func (resolver) Packages(ctx context.Context, filter *PackageFilter, text *string, first *int, after *string) (*PackageConnection, error) {
-	q := packageQuery{PackageFilter: deref(filter)}
-	scope, done, err := begin(ctx, q.Catalog)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if strings.TrimSpace(deref(text)) != "" {
-		compiled, err := search.Compile(*text)
-		if err != nil {
-			return nil, badInput("search: %v", err)
-		}
-		q.search = &compiled
-	}
-	total, at, err := findPackages(ctx, scope, q)
-	if err != nil {
-		return nil, err
-	}
-	l := listOf(scope, "packages", deref(q.Name), q.Names, q.Names == nil, deref(q.Category), deref(q.Provider), deref(text))
-	p, err := l.page(first, after, total)
-	if err != nil {
-		return nil, err
-	}
-	facts := make([]*packageFacts, 0, p.to-p.from)
-	for i := p.from; i < p.to; i++ {
-		facts = append(facts, at(i))
-	}
-	return &PackageConnection{newPackages(facts), total, p}, nil
-}
-
-// packageQuery selects packages.
-type packageQuery struct {
-	PackageFilter
-	search *search.Query // nil: none
-}
-
-// packageMatch is a selected package.
-type packageMatch struct {
-	src   *source
-	name  string
-	score int // of a search
-}
-
-// matches reports whether the name of a package matches.
-func (q packageQuery) matches(name string) bool {
-	return (deref(q.Name) == "" || name == *q.Name) && (q.Names == nil || slices.Contains(q.Names, name))
-}
-
-// byName reports whether the query depends only on names.
-func (q packageQuery) byName() bool {
-	return q.search == nil && deref(q.Category) == "" && deref(q.Provider) == ""
-}
-
-// score returns the score of a package with a matching name; 0 if it does not match.
-func (q packageQuery) score(s fbc.Summary) int {
-	category, provider := deref(q.Category), deref(q.Provider)
-	is := func(c string) bool { return strings.EqualFold(c, category) }
-	switch {
-	case category != "" && !slices.ContainsFunc(s.Categories, is):
-		return 0
-	case provider != "" && !strings.EqualFold(s.Provider, provider):
-		return 0
-	case q.search == nil:
-		return 1
-	}
-	return q.search.Score(s)
-}
-
-// compare sorts the best match of a search first; without a search it sorts by name.
-func (q packageQuery) compare(a, b packageMatch) int {
-	name := cmp.Compare(a.name, b.name)
-	catalog := cmp.Or(cmp.Compare(b.src.catalog.Priority, a.src.catalog.Priority), cmp.Compare(a.src.catalog.Name, b.src.catalog.Name))
-	if q.search != nil {
-		return cmp.Or(b.score-a.score, catalog, name)
-	}
-	return cmp.Or(name, catalog)
-}
-
-// findPackages returns the number of matches in several catalogs, and a function that returns the nth. A catalog
-// that fails adds an error to the reply; the other catalogs are not affected.
-func findPackages(ctx context.Context, scope []*source, q packageQuery) (total int, at func(int) *packageFacts, err error) {
-	if len(scope) == 1 && q.byName() && deref(q.Name) == "" && q.Names == nil { // most queries: no list of matches is needed
-		names := scope[0].validNames()
-		return len(names), func(i int) *packageFacts { return scope[0].pkg(names[i]) }, nil
-	}
-	all, err := allPackages(ctx, scope, q)
-	return len(all), func(i int) *packageFacts { return all[i].src.pkg(all[i].name) }, err
-}
-
-func allPackages(ctx context.Context, scope []*source, q packageQuery) ([]packageMatch, error) {
-	var all []packageMatch
-	for _, s := range scope {
-		more, err := s.findPackages(ctx, q)
-		if stopped := s.r.check(ctx); stopped != nil {
-			return nil, stopped
-		}
-		if err != nil && len(scope) == 1 {
-			return nil, err
-		}
-		if err != nil {
-			graphql.AddError(ctx, fmt.Errorf("%w: %w", &Error{CodeInternal, fmt.Sprintf(
-				"reading catalog %s failed; its packages are missing from the list; catalogd's log has the cause", s.catalog.Name)}, err))
-		}
-		all = append(all, more...)
-	}
-	if len(scope) > 1 || q.search != nil {
-		slices.SortFunc(all, q.compare)
-	}
-	return all, nil
-}
-
-// findPackages returns the matches, sorted by name. It reads summaries only if the query needs them.
-func (s *source) findPackages(ctx context.Context, q packageQuery) ([]packageMatch, error) {
-	var all []packageMatch
-	if q.byName() {
-		for _, name := range s.validNames() {
-			if q.matches(name) {
-				all = append(all, packageMatch{src: s, name: name})
-			}
-		}
-		return all, nil
-	}
-	for summary, err := range s.snapshot.Summaries() {
-		if err != nil {
-			return nil, fmt.Errorf("reading the summaries of catalog %s: %w", s.catalog.Name, err)
-		}
-		if err := s.r.check(ctx); err != nil {
-			return nil, err
-		}
-		if !q.matches(summary.Name) {
-			continue
-		}
-		if score := q.score(summary); score > 0 {
-			all = append(all, packageMatch{s, summary.Name, score})
-		}
-	}
-	return all, nil
 }
 
 // begin waits until the request evaluates no other list, so that no list outlives the request. It returns the catalogs that

@@ -20,6 +20,7 @@ import (
 	"weak"
 
 	"github.com/operator-catalogs/catalogd/internal/bundle"
+	"github.com/operator-catalogs/catalogd/internal/serve/listing"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
@@ -54,7 +55,8 @@ type Options struct {
 	BaseURL  string                     // the external URL: scheme and host, no trailing slash
 	Priority func(catalog string) int32 // higher wins
 	Limits   Limits
-	Cache    *Cache // shared by requests
+	Cache    *Cache         // shared by requests
+	Listings *listing.Cache // shared by requests
 	// Content opens the content of a bundle of a catalog. It is closed by who created the request. nil: there is none.
 	Content func(catalog string, of bundle.Blob) (*bundle.Archive, error)
 	// Grow requests more memory than Limits.Memory, once per request; it may block. nil: always granted.

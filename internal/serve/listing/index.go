@@ -1,0 +1,236 @@
+// Package listing filters, counts and sorts the packages of catalogs by facts of their summaries. It holds these facts in memory
+// in a compact form, so that a list of thousands of packages takes a millisecond.
+package listing
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// Facet is a property by which packages are filtered and counted. A package can have several values of a facet.
+type Facet int
+
+// The facets. The values of Kind are "Kind.group", those of Deprecated "true" and "false".
+const (
+	Category Facet = iota
+	Provider
+	Capability
+	Feature
+	Architecture
+	OperatingSystem
+	InstallMode
+	Kind
+	Deprecated
+	facets // their number
+)
+
+// valuesOf returns the values of a facet; empty ones do not count.
+func valuesOf(f Facet, s *fbc.Summary) []string {
+	switch f {
+	case Category:
+		return s.Categories
+	case Provider:
+		return []string{s.Provider}
+	case Capability:
+		return []string{s.Capabilities}
+	case Feature:
+		return s.Features
+	case Architecture:
+		return s.Architectures
+	case OperatingSystem:
+		return s.OperatingSystems
+	case InstallMode:
+		return s.InstallModes
+	case Kind:
+		kinds := make([]string, len(s.Provides))
+		for i, api := range s.Provides {
+			kinds[i] = strings.TrimSuffix(api.Kind+"."+api.Group, ".")
+		}
+		return kinds
+	}
+	return []string{fmt.Sprint(s.Deprecation != "")}
+}
+
+// Order is an order of packages.
+type Order int
+
+// The orders. All but the first ignore case.
+const (
+	ByName     Order = iota
+	ByTitle          // by display name, or name if it has none; deprecated packages last
+	ByProvider       // packages without a provider last; then by title
+	orders           // their number
+)
+
+// Index is the packages of a snapshot, numbered by name. It is immutable.
+type Index struct {
+	names   []string
+	titles  []string // folded
+	icons   []fbc.Hash
+	columns [facets]column
+	sorted  [orders][]uint32 // numbers; nil for ByName
+	size    int64            // bytes of memory, approximately
+}
+
+// column is the values of a facet. Values that differ only in case are one.
+type column struct {
+	values []value  // sorted by folded
+	ids    []uint32 // indexes of values, of all packages one after another
+	ends   []uint32 // of each package in ids
+}
+
+type value struct{ text, folded string }
+
+// fold returns a text without case.
+func fold(text string) string { return strings.ToLower(text) }
+
+// of returns the values of a package.
+func (c *column) of(number int) []uint32 {
+	start := uint32(0)
+	if number > 0 {
+		start = c.ends[number-1]
+	}
+	return c.ids[start:c.ends[number]]
+}
+
+// newIndex reads the summaries of a snapshot. The error can be store.ErrNotValidated.
+func newIndex(ctx context.Context, snapshot *store.Snapshot) (*Index, error) {
+	ix := &Index{}
+	var known [facets]map[string]uint32
+	for f := range known {
+		known[f] = map[string]uint32{}
+	}
+	for summary, err := range snapshot.Summaries() {
+		if err = cmp.Or(err, context.Cause(ctx)); err != nil {
+			return nil, err
+		}
+		ix.names = append(ix.names, summary.Name)
+		ix.titles = append(ix.titles, fold(cmp.Or(summary.DisplayName, summary.Name)))
+		var icon fbc.Hash
+		_, _ = hex.Decode(icon[:], []byte(summary.IconHash)) // 16 bytes, or none
+		ix.icons = append(ix.icons, icon)
+		for f := range facets {
+			ix.columns[f].add(known[f], valuesOf(f, &summary))
+		}
+	}
+	for f := range ix.columns {
+		ix.columns[f].sort()
+	}
+	for _, order := range []Order{ByTitle, ByProvider} {
+		numbers := make([]uint32, len(ix.names))
+		for i := range numbers {
+			numbers[i] = uint32(i)
+		}
+		slices.SortFunc(numbers, func(a, b uint32) int { return Compare(order, ix, a, ix, b) })
+		ix.sorted[order] = numbers
+	}
+	ix.measure()
+	return ix, nil
+}
+
+// add adds the values of the next package.
+func (c *column) add(known map[string]uint32, texts []string) {
+	start := len(c.ids)
+	for _, text := range texts {
+		folded := fold(text)
+		id, ok := known[folded]
+		if !ok {
+			id = uint32(len(c.values))
+			known[folded] = id
+			c.values = append(c.values, value{text, folded})
+		}
+		if text != "" && !slices.Contains(c.ids[start:], id) {
+			c.ids = append(c.ids, id)
+		}
+	}
+	c.ends = append(c.ends, uint32(len(c.ids)))
+}
+
+// sort sorts the values and renumbers them.
+func (c *column) sort() {
+	order := make([]uint32, len(c.values))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortFunc(order, func(a, b uint32) int { return strings.Compare(c.values[a].folded, c.values[b].folded) })
+	values, ids := make([]value, len(order)), make([]uint32, len(order))
+	for to, from := range order {
+		values[to], ids[from] = c.values[from], uint32(to)
+	}
+	c.values, c.ids = values, slices.Clip(c.ids)
+	for i, id := range c.ids {
+		c.ids[i] = ids[id]
+	}
+}
+
+func (ix *Index) measure() {
+	const each = 2*16 + fbc.HashSize + 4*int(orders) + 4*int(facets) // of a package: strings, hash, positions, ends
+	ix.size = int64(each * len(ix.names))
+	for i, name := range ix.names {
+		ix.size += int64(len(name) + len(ix.titles[i]))
+	}
+	for _, c := range ix.columns {
+		ix.size += int64(4 * len(c.ids))
+		for _, v := range c.values {
+			ix.size += int64(2*16 + len(v.text) + len(v.folded))
+		}
+	}
+}
+
+// Len returns the number of packages.
+func (ix *Index) Len() int { return len(ix.names) }
+
+// Name returns the name of a package.
+func (ix *Index) Name(number uint32) string { return ix.names[number] }
+
+// Find returns the number of a package.
+func (ix *Index) Find(name string) (number uint32, ok bool) {
+	i, ok := slices.BinarySearch(ix.names, name)
+	return uint32(i), ok
+}
+
+// WithIcon returns the name of the first package whose icon has a hash (hex).
+func (ix *Index) WithIcon(hash string) (name string, ok bool) {
+	var want fbc.Hash
+	if n, err := hex.Decode(want[:], []byte(hash)); err != nil || n != len(want) {
+		return "", false
+	}
+	i := slices.Index(ix.icons, want)
+	if i < 0 || want == (fbc.Hash{}) {
+		return "", false
+	}
+	return ix.names[i], true
+}
+
+// Compare compares package i of an index with package j of another.
+func Compare(order Order, a *Index, i uint32, b *Index, j uint32) int {
+	byName := strings.Compare(a.names[i], b.names[j])
+	byTitle := strings.Compare(a.titles[i], b.titles[j])
+	switch order {
+	case ByTitle:
+		return cmp.Or(strings.Compare(a.first(Deprecated, i), b.first(Deprecated, j)), byTitle, byName)
+	case ByProvider:
+		p, q := a.first(Provider, i), b.first(Provider, j)
+		if (p == "") != (q == "") {
+			return strings.Compare(q, p)
+		}
+		return cmp.Or(strings.Compare(p, q), byTitle, byName)
+	}
+	return byName
+}
+
+// first returns the first value of a package, folded; empty if it has none.
+func (ix *Index) first(f Facet, number uint32) string {
+	c := &ix.columns[f]
+	if ids := c.of(int(number)); len(ids) > 0 {
+		return c.values[ids[0]].folded
+	}
+	return ""
+}
