@@ -145,7 +145,7 @@ func (s *searcher) run(r *http.Request, catalogs []store.Catalog, query search.Q
 	found, reply := best{}, &searchReply{}
 	for _, c := range catalogs {
 		priority := s.priority(c.Name)
-		for summary, err := range c.Snapshot.Summaries() {
+		for summary, err := range c.Snapshot.SummariesIf(query.May) {
 			if err != nil {
 				s.logger.ErrorContext(ctx, "searching a catalog", slog.String("catalog", c.Name), slog.Any("error", err))
 				reply.Incomplete = append(reply.Incomplete, c.Name)

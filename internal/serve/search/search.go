@@ -2,6 +2,7 @@
 package search
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode"
@@ -84,6 +85,20 @@ func (q Query) Score(s fbc.Summary) int {
 	}
 	return score
 }
+
+// May reports whether a package can have a score, by its summary as JSON (see store.Snapshot.SummariesIf).
+func (q Query) May(summary []byte) bool {
+	lower := bytes.ToLower(summary)
+	for _, word := range q.words {
+		if !strings.ContainsFunc(word, isEscaped) && !bytes.Contains(lower, []byte(word)) {
+			return false
+		}
+	}
+	return true
+}
+
+// isEscaped reports whether JSON may have another form of a character. White space does not occur in words.
+func isEscaped(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError }
 
 // texts are the texts of a package in lower case. The long descriptions are converted only if a word occurs nowhere else.
 type texts struct {

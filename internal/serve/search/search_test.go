@@ -1,6 +1,7 @@
 package search
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -95,7 +96,7 @@ func TestBetterPlacesScoreMore(t *testing.T) {
 
 // FuzzCompile checks that an accepted query is within the limits and matches its own text.
 func FuzzCompile(f *testing.F) {
-	for _, seed := range []string{"grafana", "a  B\tc", "", "\xff", "İ", "ſ ς", strings.Repeat("x ", 20)} {
+	for _, seed := range []string{"grafana", "a  B\tc", "", "\xff", "İ", "ſ ς", "<a> \"b\\ \x01\x7f \ufffd &", strings.Repeat("x ", 20)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -111,6 +112,12 @@ func FuzzCompile(f *testing.F) {
 		}
 		if q.Score(fbc.Summary{Name: q.text}) == 0 {
 			t.Errorf("Compile(%q) does not find its own text", text)
+		}
+		var line strings.Builder
+		encoder := json.NewEncoder(&line)
+		encoder.SetEscapeHTML(false) // as the store writes summaries
+		if err := encoder.Encode(fbc.Summary{Name: q.text}); err != nil || !q.May([]byte(line.String())) {
+			t.Errorf("Compile(%q) leaves out %s (%v)", text, line.String(), err)
 		}
 		if q.Score(fbc.Summary{}) != 0 {
 			t.Errorf("Compile(%q) finds a package without a text", text)

@@ -292,7 +292,7 @@ func (s *source) list(ctx context.Context, q *packageQuery) (*listed, error) {
 		return l, nil
 	}
 	l.scores = make([]int, index.Len())
-	for summary, err := range s.snapshot.Summaries() {
+	for summary, err := range s.snapshot.SummariesIf(q.search.May) {
 		if err != nil {
 			return nil, failed(err)
 		}
