@@ -170,6 +170,7 @@ type parts struct {
 	sender     *sender
 	selections *selections
 	bundles    *bundles
+	thumbnails *thumbnails
 	queries    *queries
 	feeds      *feeds
 	searcher   *searcher
@@ -191,6 +192,9 @@ func newParts(cfg Config, gate *gate) *parts {
 		lookup: lookup, sender: sender, bundles: bundles,
 		catalogs:   &catalogs{lookup: lookup, sender: sender, polls: cfg.Polls},
 		selections: &selections{sender: sender, queries: cfg.Limits.Queries},
+		thumbnails: &thumbnails{
+			sender: sender, listings: listings, immutable: lookup.immutable, making: make(chan struct{}, 1), known: lru.New(maxThumbnails),
+		},
 		queries: &queries{
 			lookup: lookup, sender: sender, handler: handler, slots: cfg.Limits.Queries, responses: cfg.Limits.Responses,
 			bundles: bundles,
@@ -232,6 +236,7 @@ func (p *parts) routes() []route {
 		{reads, "packages/{package}/bundles/{bundle}/manifests", p.bundles.of([]string{"kind", "name"}, p.bundles.sendObjects)},
 		{reads, "packages/{package}/bundles/{bundle}/permissions", p.bundles.of(nil, p.bundles.sendPermissions)},
 		{reads, "packages/{package}/icon", p.sender.sendIcon},
+		{reads, "icons/{hash}/80", p.thumbnails.send},
 		{reads, "channels", p.selections.list(store.Query{Schema: fbc.SchemaChannel}, "package", "name")},
 		{reads, "bundles", p.selections.list(store.Query{Schema: fbc.SchemaBundle}, "package", "name")},
 		{reads, "bundles/{bundle}", p.selections.bundle},
