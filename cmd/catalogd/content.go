@@ -91,7 +91,7 @@ func (c *contentConfig) onLoopback() bool {
 	return err != nil || isLoopback(c.addr) // validate reports an invalid address
 }
 
-// hostsAt returns the hosts that requests to an address without authentication may name: any (nil) unless it is loopback.
+// hostsAt returns the hosts that requests to an address may name: any (nil) unless it is loopback.
 func (c *contentConfig) hostsAt(addr string) []string {
 	if !isLoopback(addr) {
 		return nil

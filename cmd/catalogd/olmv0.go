@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -85,14 +86,7 @@ func (c *cluster) openPorts(content listen.Config, others []listen.Config) ([]*l
 		Store: c.store, Metrics: content.Metrics, Logger: c.logger,
 		Awaited: func(catalog string) bool { return c.awaited(catalog).Exists },
 	})
-	grpc := listen.Config{
-		Name: "grpc", Flag: "--grpc-bind-address", Address: c.cfg.olmv0.grpcAddr, Handler: c.registryAPI, HTTP2: true,
-		MaxConnections: c.cfg.content.maxConnections, Idle: idleClient, Metrics: content.Metrics, Logger: c.logger,
-	}
-	if c.cfg.olmv0.grpcTLS {
-		grpc.TLS = content.TLS
-	}
-	ports, err := openPorts(append(cfgs, grpc)...)
+	ports, err := openPorts(append(cfgs, grpcPort(c.cfg, content, c.registryAPI))...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,6 +106,22 @@ func (c *cluster) openPorts(content listen.Config, others []listen.Config) ([]*l
 		}
 	}
 	return ports, []job{r.Run}, nil
+}
+
+// grpcPort returns the configuration of the port of OLM v0's registry API.
+//
+// It accepts any host, on loopback too, because the host names the catalog (olmv0.Server.CatalogOf). A web page cannot read it
+// through DNS rebinding: the port speaks nothing but HTTP/2, which browsers speak only over TLS, and with --grpc-tls the
+// certificate is not for the name of the page.
+func grpcPort(cfg config, content listen.Config, handler http.Handler) listen.Config {
+	port := listen.Config{
+		Name: "grpc", Flag: "--grpc-bind-address", Address: cfg.olmv0.grpcAddr, Handler: handler, HTTP2: true,
+		MaxConnections: cfg.content.maxConnections, Idle: idleClient, Metrics: content.Metrics, Logger: content.Logger,
+	}
+	if cfg.olmv0.grpcTLS {
+		port.TLS = content.TLS
+	}
+	return port
 }
 
 // readyAddresses returns the addresses (host:port) of the ready endpoints with a port grpc.

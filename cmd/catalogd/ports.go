@@ -45,9 +45,8 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 	port := listen.Config{
 		Name: "content", Flag: "--content-bind-address", Address: cfg.content.addr,
 		MaxConnections: cfg.content.maxConnections, Metrics: service.Metrics, Logger: service.Logger,
-	}
-	if cfg.content.auth == authNone {
-		port.Hosts = cfg.content.hostsAt(cfg.content.addr)
+		// With authentication too: a web page could use --anonymous-read.
+		Hosts: cfg.content.hostsAt(cfg.content.addr),
 	}
 	var jobs []job
 	if cfg.content.auth == authKubernetes {

@@ -16,20 +16,25 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// Loopback ports without authentication refuse foreign hosts, which stops DNS rebinding.
+// Loopback ports refuse foreign hosts, which stops DNS rebinding. The port of gRPC does not, but speaks HTTP/2 only.
 func TestPortsRefuseForeignHosts(t *testing.T) {
 	allowed := []string{"catalogs.example", "proxy.example"}
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
 		addr, auth string
-		want       []string
+		anonymous  bool
+		want       []string // the allowed hosts
 	}{
-		"loopback":                     {"127.0.0.1:0", authNone, allowed},
-		"loopback with authentication": {"127.0.0.1:0", authKubernetes, nil},
-		"any address":                  {":0", authNone, nil},
+		{"127.0.0.1:0", authNone, false, allowed},
+		{"127.0.0.1:0", authKubernetes, false, allowed},
+		{"[::1]:0", authKubernetes, true, allowed},
+		{"localhost:0", authKubernetes, true, allowed},
+		{":0", authNone, false, nil},
+		{"10.1.2.3:0", authKubernetes, false, nil},
 	} {
-		cfg := config{metricsAddr: "127.0.0.1:0", healthAddr: ":0", pprofAddr: "localhost:0"}
+		cfg := config{metricsAddr: test.addr, healthAddr: test.addr, pprofAddr: test.addr, olmv0: olmv0Config{grpcAddr: test.addr}}
 		cfg.content = contentConfig{
-			addr: test.addr, auth: test.auth, plainHTTP: true, externalURL: "http://catalogs.example", allowedHosts: allowed[1:], maxQueries: 1,
+			addr: test.addr, auth: test.auth, plainHTTP: true, anonymousRead: test.anonymous, externalURL: "http://catalogs.example",
+			allowedHosts: allowed[1:], maxQueries: 1,
 		}
 		content, _, err := contentPort(cfg, &rest.Config{}, serve.Config{Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler)})
 		must.Succeed(t, err)
@@ -37,9 +42,12 @@ func TestPortsRefuseForeignHosts(t *testing.T) {
 		for _, port := range otherPorts(cfg, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler)) {
 			got[port.Name] = port.Hosts
 		}
-		want := map[string][]string{"content": test.want, "health": nil, "metrics": allowed, "pprof": allowed}
+		want := map[string][]string{"content": test.want, "health": test.want, "metrics": test.want, "pprof": test.want}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: allowed hosts (-want +got):\n%s", name, diff)
+			t.Errorf("%s with authentication %s: allowed hosts (-want +got):\n%s", test.addr, test.auth, diff)
+		}
+		if grpc := grpcPort(cfg, content, nil); grpc.Hosts != nil || !grpc.HTTP2 || grpc.TLS != nil {
+			t.Errorf("%s: the port of gRPC is open to browsers: %+v", test.addr, grpc)
 		}
 	}
 }
