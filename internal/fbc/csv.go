@@ -24,6 +24,16 @@ var ErrNoCSV = errors.New("neither an olm.csv.metadata property nor an olm.bundl
 // converted one has the name, version and related images of the bundle, and pkgDescription if the metadata has
 // no description. CSV omits icons and the descriptors of APIs.
 func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
+	csv, err := DetailedCSV(bundle, pkgDescription)
+	if err != nil {
+		return nil, err
+	}
+	dropDetails(&csv.Spec)
+	return csv, nil
+}
+
+// DetailedCSV is CSV with the descriptors of APIs.
+func DetailedCSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
 	if err := CheckValues(bundle); err != nil {
 		return nil, err
 	}
@@ -119,7 +129,6 @@ func csvOfMetadata(b declcfg.Bundle, props *property.Properties, pkgDescription 
 		return nil, fmt.Errorf("reading the version: %w", err)
 	}
 	csv.Spec.Version = version.OperatorVersion{Version: v}
-	dropDetails(&csv.Spec)
 	return csv, nil
 }
 
@@ -132,7 +141,6 @@ func csvOfObject(text string) (*v1alpha1.ClusterServiceVersion, error) {
 		return nil, fmt.Errorf("reading the ClusterServiceVersion: %w", err)
 	}
 	csv.Spec.Icon = nil
-	dropDetails(&csv.Spec)
 	return csv, nil
 }
 

@@ -123,14 +123,14 @@ func (b *Bundle) readCSV(content []byte) (*CSVMetadata, error) {
 			return nil, err
 		}
 	}
-	csv, err := fbc.CSV(content, "")
+	csv, err := fbc.DetailedCSV(content, "")
 	if errors.Is(err, fbc.ErrNoCSV) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, b.invalid("the ClusterServiceVersion", err)
 	}
-	return &CSVMetadata{csv.Spec, csv.Annotations, csv.Labels}, nil
+	return &CSVMetadata{ClusterServiceVersionSpec: csv.Spec, annotations: csv.Annotations, labels: csv.Labels, r: b.src.r}, nil
 }
 
 // bundleKey names a bundle within a request.
@@ -167,6 +167,9 @@ func findBundles(of []*packageFacts, names func(*packageFacts) ([]string, error)
 type CSVMetadata struct {
 	v1alpha1.ClusterServiceVersionSpec
 	annotations, labels map[string]string
+
+	r       *Request
+	samples lazy[[]sample]
 }
 
 // Annotations returns the annotations, or those of the given keys, sorted by key.

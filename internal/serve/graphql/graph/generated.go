@@ -138,11 +138,21 @@ type ComplexityRoot struct {
 	}
 
 	CRD struct {
-		Description func(childComplexity int) int
-		DisplayName func(childComplexity int) int
-		Kind        func(childComplexity int) int
-		Name        func(childComplexity int) int
-		Version     func(childComplexity int) int
+		Description       func(childComplexity int) int
+		DisplayName       func(childComplexity int) int
+		Examples          func(childComplexity int) int
+		Kind              func(childComplexity int) int
+		Name              func(childComplexity int) int
+		Resources         func(childComplexity int) int
+		SpecDescriptors   func(childComplexity int) int
+		StatusDescriptors func(childComplexity int) int
+		Version           func(childComplexity int) int
+	}
+
+	CRDResource struct {
+		Kind    func(childComplexity int) int
+		Name    func(childComplexity int) int
+		Version func(childComplexity int) int
 	}
 
 	CRDs struct {
@@ -249,6 +259,13 @@ type ComplexityRoot struct {
 	DeprecationsEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	Descriptor struct {
+		Description  func(childComplexity int) int
+		DisplayName  func(childComplexity int) int
+		Path         func(childComplexity int) int
+		XDescriptors func(childComplexity int) int
 	}
 
 	Facet struct {
@@ -849,6 +866,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CRD.DisplayName(childComplexity), true
+	case "CRD.examples":
+		if e.ComplexityRoot.CRD.Examples == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CRD.Examples(childComplexity), true
 	case "CRD.kind":
 		if e.ComplexityRoot.CRD.Kind == nil {
 			break
@@ -861,12 +884,49 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CRD.Name(childComplexity), true
+	case "CRD.resources":
+		if e.ComplexityRoot.CRD.Resources == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CRD.Resources(childComplexity), true
+	case "CRD.specDescriptors":
+		if e.ComplexityRoot.CRD.SpecDescriptors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CRD.SpecDescriptors(childComplexity), true
+	case "CRD.statusDescriptors":
+		if e.ComplexityRoot.CRD.StatusDescriptors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CRD.StatusDescriptors(childComplexity), true
 	case "CRD.version":
 		if e.ComplexityRoot.CRD.Version == nil {
 			break
 		}
 
 		return e.ComplexityRoot.CRD.Version(childComplexity), true
+
+	case "CRDResource.kind":
+		if e.ComplexityRoot.CRDResource.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CRDResource.Kind(childComplexity), true
+	case "CRDResource.name":
+		if e.ComplexityRoot.CRDResource.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CRDResource.Name(childComplexity), true
+	case "CRDResource.version":
+		if e.ComplexityRoot.CRDResource.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CRDResource.Version(childComplexity), true
 
 	case "CRDs.owned":
 		if e.ComplexityRoot.CRDs.Owned == nil {
@@ -1270,6 +1330,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeprecationsEdge.Node(childComplexity), true
+
+	case "Descriptor.description":
+		if e.ComplexityRoot.Descriptor.Description == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Descriptor.Description(childComplexity), true
+	case "Descriptor.displayName":
+		if e.ComplexityRoot.Descriptor.DisplayName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Descriptor.DisplayName(childComplexity), true
+	case "Descriptor.path":
+		if e.ComplexityRoot.Descriptor.Path == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Descriptor.Path(childComplexity), true
+	case "Descriptor.xDescriptors":
+		if e.ComplexityRoot.Descriptor.XDescriptors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Descriptor.XDescriptors(childComplexity), true
 
 	case "Facet.name":
 		if e.ComplexityRoot.Facet.Name == nil {
@@ -2227,8 +2312,28 @@ func (ec *executionContext) childFields_CRD(ctx context.Context, field graphql.C
 		return ec.fieldContext_CRD_displayName(ctx, field)
 	case "description":
 		return ec.fieldContext_CRD_description(ctx, field)
+	case "specDescriptors":
+		return ec.fieldContext_CRD_specDescriptors(ctx, field)
+	case "statusDescriptors":
+		return ec.fieldContext_CRD_statusDescriptors(ctx, field)
+	case "resources":
+		return ec.fieldContext_CRD_resources(ctx, field)
+	case "examples":
+		return ec.fieldContext_CRD_examples(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CRD", field.Name)
+}
+
+func (ec *executionContext) childFields_CRDResource(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_CRDResource_name(ctx, field)
+	case "kind":
+		return ec.fieldContext_CRDResource_kind(ctx, field)
+	case "version":
+		return ec.fieldContext_CRDResource_version(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CRDResource", field.Name)
 }
 
 func (ec *executionContext) childFields_CRDs(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2441,6 +2546,20 @@ func (ec *executionContext) childFields_DeprecationsEdge(ctx context.Context, fi
 		return ec.fieldContext_DeprecationsEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeprecationsEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_Descriptor(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "path":
+		return ec.fieldContext_Descriptor_path(ctx, field)
+	case "displayName":
+		return ec.fieldContext_Descriptor_displayName(ctx, field)
+	case "description":
+		return ec.fieldContext_Descriptor_description(ctx, field)
+	case "xDescriptors":
+		return ec.fieldContext_Descriptor_xDescriptors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Descriptor", field.Name)
 }
 
 func (ec *executionContext) childFields_Facet(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5015,7 +5134,7 @@ func (ec *executionContext) fieldContext_BundleObject_namespace(_ context.Contex
 	return graphql.NewScalarFieldContext("BundleObject", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_name(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.CRDDescription) (ret graphql.Marshaler) {
+func (ec *executionContext) _CRD_name(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5038,7 +5157,7 @@ func (ec *executionContext) fieldContext_CRD_name(_ context.Context, field graph
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_version(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.CRDDescription) (ret graphql.Marshaler) {
+func (ec *executionContext) _CRD_version(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5061,7 +5180,7 @@ func (ec *executionContext) fieldContext_CRD_version(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_kind(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.CRDDescription) (ret graphql.Marshaler) {
+func (ec *executionContext) _CRD_kind(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5084,7 +5203,7 @@ func (ec *executionContext) fieldContext_CRD_kind(_ context.Context, field graph
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_displayName(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.CRDDescription) (ret graphql.Marshaler) {
+func (ec *executionContext) _CRD_displayName(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5107,7 +5226,7 @@ func (ec *executionContext) fieldContext_CRD_displayName(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_description(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.CRDDescription) (ret graphql.Marshaler) {
+func (ec *executionContext) _CRD_description(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5130,7 +5249,195 @@ func (ec *executionContext) fieldContext_CRD_description(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRDs_owned(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.CustomResourceDefinitions) (ret graphql.Marshaler) {
+func (ec *executionContext) _CRD_specDescriptors(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CRD_specDescriptors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SpecDescriptors(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Descriptor) graphql.Marshaler {
+			return ec.marshalNDescriptor2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CRD_specDescriptors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CRD",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Descriptor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CRD_statusDescriptors(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CRD_statusDescriptors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StatusDescriptors(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Descriptor) graphql.Marshaler {
+			return ec.marshalNDescriptor2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CRD_statusDescriptors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CRD",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Descriptor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CRD_resources(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CRD_resources(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Resources, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.APIResourceReference) graphql.Marshaler {
+			return ec.marshalNCRDResource2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReferenceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CRD_resources(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CRD",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CRDResource(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CRD_examples(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CRD_examples(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Examples()
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []JSON) graphql.Marshaler {
+			return ec.marshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CRD_examples(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CRD", field, true, false, errors.New("field of type JSON does not have child fields"))
+}
+
+func (ec *executionContext) _CRDResource_name(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIResourceReference) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CRDResource_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CRDResource_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CRDResource", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _CRDResource_kind(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIResourceReference) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CRDResource_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CRDResource_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CRDResource", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _CRDResource_version(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIResourceReference) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CRDResource_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CRDResource_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CRDResource", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _CRDs_owned(ctx context.Context, field graphql.CollectedField, obj *CRDs) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5142,8 +5449,8 @@ func (ec *executionContext) _CRDs_owned(ctx context.Context, field graphql.Colle
 			return obj.Owned, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.CRDDescription) graphql.Marshaler {
-			return ec.marshalNCRD2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescriptionᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*CRD) graphql.Marshaler {
+			return ec.marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -5162,7 +5469,7 @@ func (ec *executionContext) fieldContext_CRDs_owned(_ context.Context, field gra
 	return fc, nil
 }
 
-func (ec *executionContext) _CRDs_required(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.CustomResourceDefinitions) (ret graphql.Marshaler) {
+func (ec *executionContext) _CRDs_required(ctx context.Context, field graphql.CollectedField, obj *CRDs) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -5174,8 +5481,8 @@ func (ec *executionContext) _CRDs_required(ctx context.Context, field graphql.Co
 			return obj.Required, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.CRDDescription) graphql.Marshaler {
-			return ec.marshalNCRD2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescriptionᚄ(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v []*CRD) graphql.Marshaler {
+			return ec.marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -5522,11 +5829,11 @@ func (ec *executionContext) _CSVMetadata_customResourceDefinitions(ctx context.C
 			return ec.fieldContext_CSVMetadata_customResourceDefinitions(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.CustomResourceDefinitions, nil
+			return obj.CustomResourceDefinitions(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v v1alpha1.CustomResourceDefinitions) graphql.Marshaler {
-			return ec.marshalNCRDs2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCustomResourceDefinitions(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *CRDs) graphql.Marshaler {
+			return ec.marshalNCRDs2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDs(ctx, selections, v)
 		},
 		true,
 		true,
@@ -5536,7 +5843,7 @@ func (ec *executionContext) fieldContext_CSVMetadata_customResourceDefinitions(_
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
-		IsMethod:   false,
+		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_CRDs(ctx, field)
@@ -6909,6 +7216,98 @@ func (ec *executionContext) fieldContext_DeprecationsEdge_node(_ context.Context
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Descriptor_path(ctx context.Context, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Descriptor_path(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Path, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Descriptor_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Descriptor", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Descriptor_displayName(ctx context.Context, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Descriptor_displayName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DisplayName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Descriptor_displayName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Descriptor", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Descriptor_description(ctx context.Context, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Descriptor_description(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Description, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Descriptor_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Descriptor", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Descriptor_xDescriptors(ctx context.Context, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Descriptor_xDescriptors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.XDescriptors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Descriptor_xDescriptors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Descriptor", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Facet_name(ctx context.Context, field graphql.CollectedField, obj *Facet) (ret graphql.Marshaler) {
@@ -11669,7 +12068,7 @@ func (ec *executionContext) _BundleObject(ctx context.Context, sel ast.Selection
 
 var cRDImplementors = []string{"CRD"}
 
-func (ec *executionContext) _CRD(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.CRDDescription) graphql.Marshaler {
+func (ec *executionContext) _CRD(ctx context.Context, sel ast.SelectionSet, obj *CRD) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, cRDImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11703,6 +12102,75 @@ func (ec *executionContext) _CRD(ctx context.Context, sel ast.SelectionSet, obj 
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "specDescriptors":
+			out.Values[i] = ec._CRD_specDescriptors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "statusDescriptors":
+			out.Values[i] = ec._CRD_statusDescriptors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resources":
+			out.Values[i] = ec._CRD_resources(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "examples":
+			out.Values[i] = ec._CRD_examples(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
+var cRDResourceImplementors = []string{"CRDResource"}
+
+func (ec *executionContext) _CRDResource(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.APIResourceReference) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, cRDResourceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CRDResource")
+		case "name":
+			out.Values[i] = ec._CRDResource_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._CRDResource_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._CRDResource_version(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -11728,7 +12196,7 @@ func (ec *executionContext) _CRD(ctx context.Context, sel ast.SelectionSet, obj 
 
 var cRDsImplementors = []string{"CRDs"}
 
-func (ec *executionContext) _CRDs(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.CustomResourceDefinitions) graphql.Marshaler {
+func (ec *executionContext) _CRDs(ctx context.Context, sel ast.SelectionSet, obj *CRDs) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, cRDsImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12509,6 +12977,60 @@ func (ec *executionContext) _DeprecationsEdge(ctx context.Context, sel ast.Selec
 			}
 		case "node":
 			out.Values[i] = ec._DeprecationsEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferred), math.MaxInt32)))
+
+	for label, dfs := range deferred {
+		ec.ProcessDeferredGroup(graphql.DeferredGroup{
+			Label:    label,
+			Path:     graphql.GetPath(ctx),
+			FieldSet: dfs,
+			Context:  ctx,
+		})
+	}
+
+	return out
+}
+
+var descriptorImplementors = []string{"Descriptor"}
+
+func (ec *executionContext) _Descriptor(ctx context.Context, sel ast.SelectionSet, obj *Descriptor) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, descriptorImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := make(map[string]*graphql.FieldSet)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Descriptor")
+		case "path":
+			out.Values[i] = ec._Descriptor_path(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "displayName":
+			out.Values[i] = ec._Descriptor_displayName(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "description":
+			out.Values[i] = ec._Descriptor_description(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "xDescriptors":
+			out.Values[i] = ec._Descriptor_xDescriptors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14562,15 +15084,11 @@ func (ec *executionContext) marshalNBundleObject2ᚕgithubᚗcomᚋoperatorᚑca
 	return ret
 }
 
-func (ec *executionContext) marshalNCRD2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescription(ctx context.Context, sel ast.SelectionSet, v v1alpha1.CRDDescription) graphql.Marshaler {
-	return ec._CRD(ctx, sel, &v)
-}
-
-func (ec *executionContext) marshalNCRD2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescriptionᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.CRDDescription) graphql.Marshaler {
+func (ec *executionContext) marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDᚄ(ctx context.Context, sel ast.SelectionSet, v []*CRD) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNCRD2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCRDDescription(ctx, sel, v[i])
+		return ec.marshalNCRD2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRD(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -14582,8 +15100,44 @@ func (ec *executionContext) marshalNCRD2ᚕgithubᚗcomᚋoperatorᚑframework�
 	return ret
 }
 
-func (ec *executionContext) marshalNCRDs2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐCustomResourceDefinitions(ctx context.Context, sel ast.SelectionSet, v v1alpha1.CustomResourceDefinitions) graphql.Marshaler {
-	return ec._CRDs(ctx, sel, &v)
+func (ec *executionContext) marshalNCRD2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRD(ctx context.Context, sel ast.SelectionSet, v *CRD) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CRD(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNCRDResource2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReference(ctx context.Context, sel ast.SelectionSet, v v1alpha1.APIResourceReference) graphql.Marshaler {
+	return ec._CRDResource(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNCRDResource2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReferenceᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.APIResourceReference) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCRDResource2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReference(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNCRDs2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDs(ctx context.Context, sel ast.SelectionSet, v *CRDs) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CRDs(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNCatalog2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalogᚄ(ctx context.Context, sel ast.SelectionSet, v []*Catalog) graphql.Marshaler {
@@ -14824,6 +15378,32 @@ func (ec *executionContext) marshalNDeprecationsEdge2ᚖgithubᚗcomᚋoperator�
 		return graphql.Null
 	}
 	return ec._DeprecationsEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDescriptor2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptorᚄ(ctx context.Context, sel ast.SelectionSet, v []*Descriptor) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDescriptor2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptor(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDescriptor2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptor(ctx context.Context, sel ast.SelectionSet, v *Descriptor) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Descriptor(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNFacet2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetᚄ(ctx context.Context, sel ast.SelectionSet, v []*Facet) graphql.Marshaler {

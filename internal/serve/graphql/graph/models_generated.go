@@ -80,6 +80,18 @@ type DeprecationsFilter struct {
 	Package *string `json:"package,omitempty"`
 }
 
+// The description of a field of a custom resource, for forms.
+type Descriptor struct {
+	// The path of the field, such as `pod.resources`.
+	Path string `json:"path"`
+	// The display name.
+	DisplayName string `json:"displayName"`
+	// The description.
+	Description string `json:"description"`
+	// Hints for forms, such as `urn:alm:descriptor:com.tectonic.ui:podCount`.
+	XDescriptors []string `json:"xDescriptors"`
+}
+
 // A facet of packages.
 type Facet struct {
 	// The name of the facet.
