@@ -2,7 +2,6 @@ package authoring
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
-	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/diff"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
@@ -255,37 +253,9 @@ func (c *catalog) details(name string, blobs []*blob) (*diff.Details, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := addDetails(d, b, text); err != nil {
+		if err := d.Add(b.schema, b.name, b.hash.String(), text); err != nil {
 			return nil, fmt.Errorf("package %q: reading its %s: %w", name, b.describe(), err)
 		}
 	}
 	return d, nil
-}
-
-func addDetails(d *diff.Details, b *blob, text []byte) error {
-	switch b.schema {
-	case fbc.SchemaPackage:
-		var content struct{ DefaultChannel string }
-		err := json.Unmarshal(text, &content)
-		d.DefaultChannel = content.DefaultChannel
-		return err
-	case fbc.SchemaChannel:
-		var content struct{ Entries []channel.Entry }
-		err := json.Unmarshal(text, &content)
-		d.Channels[b.name] = diff.NewChannel(b.hash.String(), content.Entries)
-		return err
-	case fbc.SchemaDeprecations:
-		var content struct {
-			Entries []struct {
-				Reference struct{ Schema, Name string }
-				Message   string
-			}
-		}
-		err := json.Unmarshal(text, &content)
-		for _, e := range content.Entries {
-			d.Deprecations[diff.Reference{Kind: strings.TrimPrefix(e.Reference.Schema, "olm."), Name: e.Reference.Name}] = e.Message
-		}
-		return err
-	}
-	return nil
 }

@@ -42,6 +42,14 @@ type Paths struct {
 	Notes []string // assumptions about From, as sentences
 }
 
+// AnyShortest returns a shortest path, that of OLM if none is shorter.
+func (p *Paths) AnyShortest() []Step {
+	if p.Shortest != nil {
+		return p.Shortest
+	}
+	return p.OLM
+}
+
 // maxPaths limits the count of paths; a dense graph has more.
 const maxPaths = 1_000_000
 

@@ -4,9 +4,11 @@ package diff
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -51,6 +53,35 @@ type Details struct {
 // NewDetails returns empty details.
 func NewDetails() *Details {
 	return &Details{Channels: map[string]Channel{}, Bundles: map[string]Bundle{}, Deprecations: map[Reference]string{}}
+}
+
+// Add adds the content of a blob (JSON), unless it is a bundle, whose content does not count.
+func (d *Details) Add(schema, name, hash string, blob []byte) error {
+	switch schema {
+	case fbc.SchemaPackage:
+		var content struct{ DefaultChannel string }
+		err := json.Unmarshal(blob, &content)
+		d.DefaultChannel = content.DefaultChannel
+		return err
+	case fbc.SchemaChannel:
+		var content struct{ Entries []channel.Entry }
+		err := json.Unmarshal(blob, &content)
+		d.Channels[name] = NewChannel(hash, content.Entries)
+		return err
+	case fbc.SchemaDeprecations:
+		var content struct {
+			Entries []struct {
+				Reference struct{ Schema, Name string }
+				Message   string
+			}
+		}
+		err := json.Unmarshal(blob, &content)
+		for _, e := range content.Entries {
+			d.Deprecations[Reference{Kind: strings.TrimPrefix(e.Reference.Schema, "olm."), Name: e.Reference.Name}] = e.Message
+		}
+		return err
+	}
+	return nil
 }
 
 // Bundle is a bundle.
@@ -101,11 +132,8 @@ type DeprecationDifference struct {
 	Message string `json:"message,omitempty"`
 }
 
-// maxLoads limits concurrent loads, which mostly wait for a service.
-const maxLoads = 8
-
-// Compare compares two catalogs, or only some of their packages.
-func Compare(ctx context.Context, from, to Catalog, only []string) (*Difference, error) {
+// Compare compares two catalogs, or only some of their packages. It loads at most loads packages at a time.
+func Compare(ctx context.Context, from, to Catalog, only []string, loads int) (*Difference, error) {
 	d := &Difference{From: from, To: to, Packages: []PackageDifference{}}
 	same := func(a, b Package) bool { return a.Hash == b.Hash }
 	for name, change := range differing(from.Packages, to.Packages, cmp.Compare, same) {
@@ -114,7 +142,7 @@ func Compare(ctx context.Context, from, to Catalog, only []string) (*Difference,
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxLoads)
+	group.SetLimit(loads)
 	for i := range d.Packages {
 		p := &d.Packages[i]
 		group.Go(func() error { return p.load(ctx, from.Packages[p.Name], to.Packages[p.Name]) })

@@ -43,7 +43,7 @@ func TestCompare(t *testing.T) {
 		"same": never, "added": loading("1", now, nil), "valid": loading("2", now, nil),
 		"invalid": loading("2", &Details{Invalid: "no head"}, nil), "order": loading("2", old, nil), "all": loading("2", now, nil),
 	}}
-	got, err := Compare(t.Context(), from, to, nil)
+	got, err := Compare(t.Context(), from, to, nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +82,12 @@ func TestCompare(t *testing.T) {
 	if diff := cmp.Diff(want, got.Packages); diff != "" {
 		t.Error(diff)
 	}
-	if got, err := Compare(t.Context(), from, to, []string{"removed", "same"}); err != nil || len(got.Packages) != 1 {
+	if got, err := Compare(t.Context(), from, to, []string{"removed", "same"}, 1); err != nil || len(got.Packages) != 1 {
 		t.Errorf("got %v, %v; want one difference", got, err)
 	}
 	failed := errors.New("the service is away")
 	to.Packages["all"] = loading("2", nil, failed)
-	if _, err := Compare(t.Context(), from, to, nil); !errors.Is(err, failed) {
+	if _, err := Compare(t.Context(), from, to, nil, 1); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
 	}
 }
@@ -124,18 +124,19 @@ func TestCompareEntries(t *testing.T) {
 
 // TestCompareLoadsConcurrently lets each of the maximum number of loads wait for the others.
 func TestCompareLoadsConcurrently(t *testing.T) {
+	const loads = 8
 	var others sync.WaitGroup
-	others.Add(maxLoads)
+	others.Add(loads)
 	load := func(context.Context) (*Details, error) {
 		others.Done()
 		others.Wait()
 		return &Details{}, nil
 	}
 	to := Catalog{Packages: map[string]Package{}}
-	for i := range maxLoads {
+	for i := range loads {
 		to.Packages[fmt.Sprint(i)] = Package{Load: load}
 	}
-	if _, err := Compare(t.Context(), Catalog{}, to, nil); err != nil {
+	if _, err := Compare(t.Context(), Catalog{}, to, nil, loads); err != nil {
 		t.Error(err)
 	}
 }

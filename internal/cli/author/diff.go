@@ -131,8 +131,11 @@ func compare(ctx context.Context, s *session.Session, req diffRequest) (found *d
 		}
 		packages[i] = names[at]
 	}
-	return diff.Compare(ctx, a, b, packages)
+	return diff.Compare(ctx, a, b, packages, maxLoads)
 }
+
+// maxLoads limits concurrent loads, which mostly wait for a service.
+const maxLoads = 8
 
 // hasPackage reports whether a catalog has a package that is named name, which may be PACKAGE.CATALOG.
 func hasPackage(c diff.Catalog, name, pkg string) bool {

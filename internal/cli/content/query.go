@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/channel"
 )
 
 // maxURL limits the encoded query in a URL. A longer one is sent by POST, for which the API server's proxy requires `create`.
@@ -174,9 +176,7 @@ func list[T any](ctx context.Context, s *Service, catalog, version, query string
 }
 
 // Named is a reference by name.
-type Named struct {
-	Name string `json:"name"`
-}
+type Named = channel.Named
 
 // Names returns the names of references.
 func Names(all []Named) []string {
@@ -188,9 +188,7 @@ func Names(all []Named) []string {
 }
 
 // A Deprecation of a package, a channel or a bundle.
-type Deprecation struct {
-	Message string `json:"message"`
-}
+type Deprecation = channel.Deprecation
 
 // Variables returns the variables of a query that have a value, from pairs of name and value.
 func Variables(namesAndValues ...string) map[string]any {

@@ -22,15 +22,7 @@ type channelsRequest struct {
 }
 
 // channelDetails are a channel with its entries.
-type channelDetails struct {
-	Name        string               `json:"name"`
-	Package     content.Named        `json:"package"`
-	Catalog     content.Named        `json:"catalog"`
-	IsDefault   bool                 `json:"isDefault"`
-	Deprecation *content.Deprecation `json:"deprecation,omitempty"`
-	Head        content.Named        `json:"head"`
-	Entries     []channel.Entry      `json:"entries"`
-}
+type channelDetails struct{ channel.Details }
 
 const channelsQuery = `query($name: String!, $catalog: String!) { package(name: $name, catalog: $catalog) {
 	defaultChannel { name }
@@ -84,12 +76,6 @@ func printChoice(s *session.Session, found []lookup.Package) error {
 	_, err := fmt.Fprintf(s.Stderr, "Using package %s of catalog %s; other catalogs with this package (see --catalog): %s.\n",
 		output.Line(found[0].Name), output.Line(found[0].Catalog.Name), strings.Join(others, ", "))
 	return err
-}
-
-func (c *channelDetails) graph() *channel.Graph {
-	return channel.New(channel.Channel{
-		Catalog: c.Catalog.Name, Package: c.Package.Name, Name: c.Name, Head: c.Head.Name, Entries: c.Entries,
-	})
 }
 
 // title returns the name with notes: "stable (default)".

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
@@ -68,7 +69,7 @@ func TestEmptyListExplainsMetadataName(t *testing.T) {
 // TestViewsReferenceAlike checks that all printed objects have the same form of reference to their package and catalog.
 func TestViewsReferenceAlike(t *testing.T) {
 	for _, v := range []any{
-		packageView{}, packageDetails{}, otherCatalog{}, channelView{}, bundleView{}, deprecationView{}, apiUser{}, graphView{}, pathView{},
+		packageView{}, packageDetails{}, otherCatalog{}, channelView{}, bundleView{}, deprecationView{}, apiUser{}, channel.UpgradeGraph{}, channel.UpgradePath{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			tag := field.Tag.Get("json")

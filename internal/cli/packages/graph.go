@@ -58,7 +58,7 @@ entries, and the edges with their reasons. --all-channels works with text, json 
 		case err != nil:
 			return err
 		case picture != nil:
-			return picture(s.Stdout, channels[0].graph())
+			return picture(s.Stdout, channels[0].Graph())
 		case format.Name() != "text" && !format.IsTable():
 			return printGraphs(s.Stdout, format, channels, !req.all)
 		}
@@ -84,7 +84,7 @@ func drawGraphs(to *output.Terminal, channels []channelDetails, ascii bool) erro
 			lines.Printf("\n")
 		}
 		lines.Printf("%s\n", to.Paint(output.Bold, c.heading()+": "+output.Counted(len(c.Entries), "version", "versions")))
-		lines.Do(func() error { return draw.Text(to, c.graph(), options) })
+		lines.Do(func() error { return draw.Text(to, c.Graph(), options) })
 	}
 	return lines.Err
 }
@@ -95,17 +95,11 @@ func (c *channelDetails) heading() string {
 	return output.Line(text)
 }
 
-// A graphView is a channel as -o json prints it.
-type graphView struct {
-	*channelDetails
-	Edges []channel.Edge `json:"edges"`
-}
-
 func printGraphs(to *output.Terminal, format *output.Format, channels []channelDetails, single bool) error {
 	var rows []output.Row
 	for i := range channels {
 		c := &channels[i]
-		row, err := output.NewRow("UpgradeGraph", c.Name, graphView{c, append([]channel.Edge{}, c.graph().Edges()...)})
+		row, err := output.NewRow("UpgradeGraph", c.Name, channel.UpgradeGraph{Details: &c.Details, Edges: append([]channel.Edge{}, c.Graph().Edges()...)})
 		if err != nil {
 			return err
 		}

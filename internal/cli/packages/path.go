@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
-	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
@@ -82,7 +81,7 @@ func findPaths(ctx context.Context, s *session.Session, req pathRequest) ([]chan
 	all := make([]channelPath, len(channels))
 	for i := range channels {
 		all[i].channelDetails = &channels[i]
-		all[i].paths, err = channels[i].graph().Paths(req.from, req.to)
+		all[i].paths, err = channels[i].Graph().Paths(req.from, req.to)
 		if err != nil && !errors.As(err, &all[i].blocked) {
 			return nil, err
 		}
@@ -105,13 +104,6 @@ func (p channelPath) isOpen() bool { return p.paths != nil }
 // isDone reports whether the upgrade starts at its end.
 func (p channelPath) isDone() bool { return p.blocked != nil && p.blocked.Block == channel.Already }
 
-func (p channelPath) shortest() []channel.Step {
-	if p.paths.Shortest != nil {
-		return p.paths.Shortest
-	}
-	return p.paths.OLM
-}
-
 // sortPaths puts the requested or the default channel first, then the others by the length of their paths.
 func sortPaths(all []channelPath, first string) {
 	order := func(p channelPath) int {
@@ -119,7 +111,7 @@ func sortPaths(all []channelPath, first string) {
 		case p.Name == first || (first == "" && p.IsDefault):
 			return -1
 		case p.isOpen():
-			return len(p.shortest())
+			return len(p.paths.AnyShortest())
 		}
 		return len(p.Entries) + 1
 	}
@@ -239,35 +231,10 @@ func stepsText(to *output.Terminal, subject string, steps []channel.Step) string
 // bundleLabel returns the short name of a bundle of a known package.
 func bundleLabel(b channel.Bundle) string { return output.Line(cmp.Or(b.Version, b.Name)) }
 
-// A pathView is the result for a channel as -o json prints it.
-type pathView struct {
-	Name      string                `json:"name"` // of the channel
-	Package   content.Named         `json:"package"`
-	Catalog   content.Named         `json:"catalog"`
-	IsDefault bool                  `json:"isDefault"`
-	OLM       []channel.Step        `json:"olm,omitzero"` // absent if OLM takes no path, see olmNote; empty if there is nothing to do
-	OLMNote   string                `json:"olmNote,omitempty"`
-	Shortest  []channel.Step        `json:"shortest,omitempty"`
-	Others    int                   `json:"otherPaths"`
-	More      bool                  `json:"mayBeMore,omitempty"` // whether otherPaths is a lower bound
-	Notes     []string              `json:"notes,omitempty"`
-	Blocked   *channel.BlockedError `json:"blocked,omitempty"` // if there is no path
-}
-
 func printPaths(to *output.Terminal, format *output.Format, all []channelPath, single bool) error {
 	var rows []output.Row
 	for _, p := range all {
-		v := pathView{Name: p.Name, Package: p.Package, Catalog: p.Catalog, IsDefault: p.IsDefault}
-		switch {
-		case p.isDone():
-			v.OLM, v.Notes = []channel.Step{}, []string{"nothing to do: " + p.blocked.Message}
-		case p.isOpen():
-			v.OLM, v.OLMNote, v.Shortest = p.paths.OLM, p.paths.OLMNote, p.shortest()
-			v.Others, v.More, v.Notes = p.paths.Others, p.paths.MayBeMore, p.paths.Notes
-		default:
-			v.Blocked = p.blocked
-		}
-		row, err := output.NewRow("UpgradePath", p.Name, v)
+		row, err := output.NewRow("UpgradePath", p.Name, p.UpgradePath(p.paths, p.blocked))
 		if err != nil {
 			return err
 		}
