@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +93,55 @@ func TestPluginGraphsOfCommunityCatalog(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	checkGraphs(t, w, dir, 10)
+}
+
+// TestPluginEqualsService compares graphs, paths and differences of the plugin with those of the content service.
+func TestPluginEqualsService(t *testing.T) {
+	w := pluginWorld(t)
+	small := filepath.Join("..", "internal", "serve", "testdata", "small")
+	ref, digest := w.registry.push(t, "small", catalogImage(t, small))
+	w.createCatalog(t, "small", ref, nil)
+	w.waitReady(t, "small", digest)
+	const skupper = "/catalogs/sample/api/v1/packages/skupper-operator/channels/"
+	for args, path := range map[string]string{
+		"graph skupper-operator -c sample --channel stable-1.6":                        skupper + "stable-1.6/graph",
+		"graph ecr-secret-operator -c small":                                           "/catalogs/small/api/v1/packages/ecr-secret-operator/channels/alpha/graph",
+		"path skupper-operator -c sample --channel stable --from 1.8.3":                skupper + "stable/path?from=1.8.3",
+		"path skupper-operator -c sample --channel stable-1.7 --from 1.6.0 --to 1.7.1": skupper + "stable-1.7/path?from=1.6.0&to=1.7.1",
+		"path skupper-operator -c sample --channel stable --from 1.9.6":                skupper + "stable/path?from=1.9.6",
+		"diff small sample":                        "/api/v1/diff?from=small&to=sample",
+		"diff sample small":                        "/api/v1/diff?from=sample&to=small",
+		"diff ./" + small + " ./" + sampleCatalog:  "/api/v1/diff?from=small&to=sample",
+		"diff small sample -p ecr-secret-operator": "/api/v1/diff?from=small&to=sample&package=ecr-secret-operator",
+	} {
+		plugin := comparableJSON(t, []byte(w.plugin(t, append(strings.Fields(args), "-o", "json")...).must(t)))
+		if diff := cmp.Diff(plugin, comparableJSON(t, get(t, "http://"+w.content+path).body)); diff != "" {
+			t.Errorf("%s (-%s +service):\n%s", path, args, diff)
+		}
+	}
+}
+
+// comparableJSON decodes an object without what only the plugin prints and without the names of compared catalogs. The plugin prints
+// entries in the order of the catalog.
+func comparableJSON(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	var object map[string]any
+	must.Succeed(t, json.Unmarshal(text, &object))
+	for _, field := range []string{"apiVersion", "kind", "metadata", "from", "to"} {
+		delete(object, field)
+	}
+	if len(object) == 0 {
+		t.Fatalf("nothing to compare in %s", text)
+	}
+	if entries, ok := object["entries"].([]any); ok {
+		slices.SortFunc(entries, func(a, b any) int {
+			return strings.Compare(a.(map[string]any)["name"].(string), b.(map[string]any)["name"].(string))
+		})
+		for _, entry := range entries { // without those that are null or empty
+			maps.DeleteFunc(entry.(map[string]any), func(_ string, value any) bool { list, ok := value.([]any); return value == nil || ok && len(list) == 0 })
+		}
+	}
+	return object
 }
 
 // walkedChannel is an upgrade graph, read from the files.

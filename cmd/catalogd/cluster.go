@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,6 +73,7 @@ func (c *cluster) service(ctx context.Context) serve.Config {
 	return serve.Config{
 		Catalogs: c.store,
 		Polls:    c.pollTimes,
+		Sources:  c.sources,
 		Priority: c.priority,
 		Awaited:  c.awaited,
 		Expected: c.expected,
@@ -312,8 +314,8 @@ func (c *cluster) awaited(catalog string) serve.Awaited {
 	return serve.Awaited{Exists: src.State == source.Available, Digest: catalogsync.Awaited(src, c.store)}
 }
 
-// expected returns the catalogs that await a digest.
-func (c *cluster) expected() (names []string) {
+// list returns the sources of all catalogs as the cache has them.
+func (c *cluster) list() []source.Source {
 	reader := c.cache.Load()
 	if reader == nil {
 		return nil
@@ -322,7 +324,31 @@ func (c *cluster) expected() (names []string) {
 	if err != nil {
 		return nil
 	}
-	for _, src := range sources {
+	return sources
+}
+
+// sources returns all catalogs for clients of the content service.
+func (c *cluster) sources() []serve.Source {
+	var out []serve.Source
+	for _, src := range c.list() {
+		s := serve.Source{
+			Name: src.Name, Image: cmp.Or(src.Image.Template, src.Image.Ref), DisplayName: src.Names.Display,
+			Publisher: src.Names.Publisher, Description: src.Names.Description, Priority: src.Priority,
+		}
+		for _, condition := range src.Observed.Conditions {
+			s.Conditions = append(s.Conditions, serve.Condition{
+				Type: condition.Type, Status: string(condition.Status), Reason: condition.Reason, Message: condition.Message,
+				LastTransitionTime: condition.LastTransitionTime.UTC(),
+			})
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// expected returns the catalogs that await a digest.
+func (c *cluster) expected() (names []string) {
+	for _, src := range c.list() {
 		if catalogsync.Awaited(src, c.store) != "" {
 			names = append(names, src.Name)
 		}

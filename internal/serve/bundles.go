@@ -38,12 +38,10 @@ type BundleImages interface {
 // bundles serves the content of bundles. What is in an image needs a right of its own, because a request can make catalogd
 // pull the image with the credentials of the catalog.
 type bundles struct {
-	*sender
-	images  BundleImages // nil: no images are pulled
-	gate    *gate
-	queries limit.Slots
-	memory  limit.Budget
-	known   *lru.Cache // blobKey -> bundle.Blob, of bundles without objects
+	*builder
+	images BundleImages // nil: no images are pulled
+	gate   *gate
+	known  *lru.Cache // blobKey -> bundle.Blob, of bundles without objects
 }
 
 // blobKey names a blob of a snapshot.
@@ -261,31 +259,14 @@ func (s *bundles) sendPermissions(w http.ResponseWriter, r *http.Request, archiv
 // permissionsVersion is part of the tags of permissions. It changes when catalogd explains the same objects in another way.
 const permissionsVersion = "1"
 
-// sendBuilt sends a response that build computes from the objects of a bundle. It holds a query slot only during build, so slow
-// clients hold none. A budget limits the memory of the responses.
+// sendBuilt sends a response that build computes from the objects of a bundle.
 func (s *bundles) sendBuilt(
 	w http.ResponseWriter, r *http.Request, archive *bundle.Archive, tag string, build func() ([]byte, error),
 ) error {
 	if faults := archive.Content.Faults(); len(faults) > 0 {
 		w.Header().Set(FaultsHeader, faultsHeader(faults))
 	}
-	body, err := func() ([]byte, error) {
-		release, err := s.queries.Acquire()
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-		return build()
-	}()
-	if err != nil {
-		return err
-	}
-	release, err := s.memory.Acquire(int64(cap(body)))
-	if err != nil {
-		return err
-	}
-	defer release()
-	return s.sendContent(w, r, time.Time{}, tag, body)
+	return s.builder.sendBuilt(w, r, tag, build)
 }
 
 // faultsHeader returns the names of some manifests, percent-encoded and separated by commas.

@@ -3,8 +3,10 @@ package serve
 import (
 	"cmp"
 	_ "embed"
+	"maps"
 	"net/http"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/operator-catalogs/catalogd/internal/store"
@@ -12,13 +14,53 @@ import (
 
 // catalogList is the response of GET /catalogs.
 type catalogList struct {
-	Catalogs []catalogEntry `json:"catalogs"` // sorted by name
+	Catalogs  []catalogEntry `json:"catalogs"`  // sorted by name
+	NotServed []notServed    `json:"notServed"` // the catalogs that exist and have no content here, sorted by name
+}
+
+// Source describes a catalog as its object does, whether it is served or not.
+type Source struct {
+	Name, Image                         string
+	DisplayName, Publisher, Description string
+	Priority                            int32
+	Conditions                          []Condition
+}
+
+// Condition is a condition of a catalog, as in its status.
+type Condition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	Reason             string    `json:"reason"`
+	Message            string    `json:"message"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+}
+
+// notServed is a catalog without content in JSON.
+type notServed struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+	names
+}
+
+// names are the fields of a Source that do not depend on content in JSON.
+type names struct {
+	DisplayName string      `json:"displayName,omitempty"`
+	Publisher   string      `json:"publisher,omitempty"`
+	Description string      `json:"description,omitempty"`
+	Priority    int32       `json:"priority"`
+	Conditions  []Condition `json:"conditions"` // sorted by type
+}
+
+func namesOf(s Source) names {
+	conditions := slices.SortedFunc(slices.Values(s.Conditions), func(a, b Condition) int { return cmp.Compare(a.Type, b.Type) })
+	return names{s.DisplayName, s.Publisher, s.Description, s.Priority, append([]Condition{}, conditions...)}
 }
 
 // catalogEntry is a served catalog in JSON. Times are UTC in whole seconds (RFC 3339).
 type catalogEntry struct {
-	Name            string    `json:"name"`
-	Image           string    `json:"image"`
+	Name  string `json:"name"`
+	Image string `json:"image"`
+	names
 	Digest          string    `json:"digest"`
 	Packages        int       `json:"packages"`
 	Channels        int       `json:"channels"`
@@ -36,13 +78,27 @@ type catalogEntry struct {
 type catalogs struct {
 	*lookup
 	*sender
-	polls Polls
+	polls   Polls
+	sources func() []Source
+}
+
+// byName returns the sources of all catalogs by name.
+func (s *catalogs) byName() map[string]Source {
+	all := map[string]Source{}
+	for _, source := range s.sources() {
+		all[source.Name] = source
+	}
+	return all
 }
 
 func (s *catalogs) list(w http.ResponseWriter, r *http.Request) error {
-	list := catalogList{Catalogs: []catalogEntry{}}
+	list, sources := catalogList{Catalogs: []catalogEntry{}, NotServed: []notServed{}}, s.byName()
 	for _, c := range s.all(w) {
-		list.Catalogs = append(list.Catalogs, s.entry(c))
+		list.Catalogs = append(list.Catalogs, s.entry(c, sources[c.Name]))
+		delete(sources, c.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		list.NotServed = append(list.NotServed, notServed{name, sources[name].Image, namesOf(sources[name])})
 	}
 	return s.sendJSON(w, r, list)
 }
@@ -52,7 +108,7 @@ func (s *catalogs) get(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.sendEntry(w, r, s.entry(c))
+	return s.sendEntry(w, r, s.entry(c, s.byName()[c.Name]))
 }
 
 func (s *catalogs) getVersion(w http.ResponseWriter, r *http.Request) error {
@@ -60,7 +116,7 @@ func (s *catalogs) getVersion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	entry := s.entry(c)
+	entry := s.entry(c, s.byName()[c.Name])
 	entry.URL = s.baseURL + versionPath(c)
 	return s.sendEntry(w, r, entry)
 }
@@ -70,11 +126,11 @@ func (s *catalogs) sendEntry(w http.ResponseWriter, r *http.Request, entry catal
 	return s.sendJSON(w, r, entry)
 }
 
-func (s *catalogs) entry(c store.Catalog) catalogEntry {
+func (s *catalogs) entry(c store.Catalog, source Source) catalogEntry {
 	info := c.Snapshot.Info()
 	last, next := s.polls(c.Name)
 	return catalogEntry{
-		Name: c.Name, Image: c.Image, Digest: info.Digest,
+		Name: c.Name, Image: c.Image, names: namesOf(source), Digest: info.Digest,
 		Packages: info.Packages, Channels: info.Channels, Bundles: info.Bundles, Blobs: info.Blobs, Bytes: info.Bytes,
 		InvalidPackages: c.Snapshot.InvalidPackageCount(),
 		LastModified:    c.Since,

@@ -38,7 +38,7 @@ func newDescription(t *testing.T) *description {
 		data, err := io.ReadAll(body)
 		return string(data), err
 	}
-	for _, mediaType := range []string{"application/jsonl", "text/event-stream"} {
+	for _, mediaType := range []string{"application/jsonl", "text/event-stream", "image/svg+xml", "text/vnd.graphviz"} {
 		openapi3filter.RegisterBodyDecoder(mediaType, text)
 		t.Cleanup(func() { openapi3filter.UnregisterBodyDecoder(mediaType) })
 	}

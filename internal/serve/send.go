@@ -130,6 +130,35 @@ func (s *sender) sendContent(w http.ResponseWriter, r *http.Request, modified ti
 	return nil
 }
 
+// builder sends responses that it computes.
+type builder struct {
+	*sender
+	queries limit.Slots
+	memory  limit.Budget // of the responses
+}
+
+// sendBuilt sends the body that build returns, with the Content-Type that is set. It holds a query slot only during build, so
+// slow clients hold none. An empty tag is replaced by a hash of the body.
+func (s *builder) sendBuilt(w http.ResponseWriter, r *http.Request, tag string, build func() ([]byte, error)) error {
+	body, err := func() ([]byte, error) {
+		release, err := s.queries.Acquire()
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return build()
+	}()
+	if err != nil {
+		return err
+	}
+	release, err := s.memory.Acquire(int64(cap(body)))
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.sendContent(w, r, time.Time{}, tag, body)
+}
+
 // sendReply sends a body that caches must not keep, without an ETag.
 func (s *sender) sendReply(w http.ResponseWriter, r *http.Request, status int, body []byte) error {
 	e, err := s.choose(w, r, "", int64(len(body)))

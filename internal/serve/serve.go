@@ -44,6 +44,7 @@ type Awaited struct {
 type Config struct {
 	Catalogs    *store.Store
 	Polls       Polls
+	Sources     func() []Source            // the existing catalogs, served or not; nil: unknown
 	Priority    func(catalog string) int32 // orders equal search results
 	Awaited     func(catalog string) Awaited
 	Expected    func() []string // the catalogs that other replicas serve
@@ -171,6 +172,8 @@ type parts struct {
 	selections *selections
 	bundles    *bundles
 	thumbnails *thumbnails
+	upgrades   *upgrades
+	diffs      *diffs
 	queries    *queries
 	feeds      *feeds
 	searcher   *searcher
@@ -178,6 +181,9 @@ type parts struct {
 }
 
 func newParts(cfg Config, gate *gate) *parts {
+	if cfg.Sources == nil {
+		cfg.Sources = func() []Source { return nil }
+	}
 	lookup := newLookup(cfg)
 	sender := &sender{encoders: newEncoders(cfg.Limits.Compressions), selections: cfg.Limits.Selections, now: time.Now}
 	if cfg.Now != nil {
@@ -187,10 +193,13 @@ func newParts(cfg Config, gate *gate) *parts {
 	handler := graphql.New(graphql.Config{
 		BaseURL: cfg.BaseURL, Priority: cfg.Priority, Limits: graphql.DefaultLimits(), Listings: listings, Logger: cfg.Logger,
 	})
-	bundles := &bundles{sender: sender, images: cfg.Bundles, gate: gate, queries: cfg.Limits.Queries, memory: cfg.Limits.Responses, known: lru.New(maxKnownBlobs)}
+	builder := &builder{sender: sender, queries: cfg.Limits.Queries, memory: cfg.Limits.Responses}
+	bundles := &bundles{builder: builder, images: cfg.Bundles, gate: gate, known: lru.New(maxKnownBlobs)}
 	return &parts{
 		lookup: lookup, sender: sender, bundles: bundles,
-		catalogs:   &catalogs{lookup: lookup, sender: sender, polls: cfg.Polls},
+		upgrades:   &upgrades{builder},
+		diffs:      &diffs{lookup: lookup, builder: builder, timeout: diffTimeout},
+		catalogs:   &catalogs{lookup: lookup, sender: sender, polls: cfg.Polls, sources: cfg.Sources},
 		selections: &selections{sender: sender, queries: cfg.Limits.Queries},
 		thumbnails: &thumbnails{
 			sender: sender, listings: listings, immutable: lookup.immutable, making: make(chan struct{}, 1), known: lru.New(maxThumbnails),
@@ -217,6 +226,8 @@ func (p *parts) routes() []route {
 		{reads, "/catalogs/{catalog}/digests/{digest}", p.catalogs.getVersion},
 		{reads, "/catalogs/{catalog}/api/v1/watch", p.feeds.watch},
 		{reads, "/api/v1/search", p.searcher.search},
+		{reads, "/api/v1/diff", p.diffs.ofAll},
+		{reads, "/api/v1/watch", p.feeds.watchAll},
 		{readsPosts, "/api/v1/graphql", p.queries.ofAll},
 	}
 	for _, v := range []struct {
@@ -229,6 +240,8 @@ func (p *parts) routes() []route {
 		{reads, "packages", p.selections.list(store.Query{Schema: fbc.SchemaPackage}, "name")},
 		{reads, "packages/{package}", p.selections.pkg},
 		{reads, "packages/{package}/channels", p.selections.ofPackage(fbc.SchemaChannel)},
+		{reads, "packages/{package}/channels/{channel}/graph", p.upgrades.graph},
+		{reads, "packages/{package}/channels/{channel}/path", p.upgrades.path},
 		{reads, "packages/{package}/bundles", p.selections.ofPackage(fbc.SchemaBundle)},
 		{reads, "packages/{package}/bundles/{bundle}/content", p.bundles.of(nil, p.bundles.sendIndex)},
 		{reads, "packages/{package}/bundles/{bundle}/content/{path...}", p.bundles.of(nil, p.bundles.sendFile)},
@@ -241,6 +254,7 @@ func (p *parts) routes() []route {
 		{reads, "bundles", p.selections.list(store.Query{Schema: fbc.SchemaBundle}, "package", "name")},
 		{reads, "bundles/{bundle}", p.selections.bundle},
 		{reads, "custom", p.selections.list(store.Query{Custom: true}, "schema", "package", "name")},
+		{reads, "diff", p.diffs.ofCatalog},
 		{readsPosts, "graphql", p.queries.ofCatalog},
 	} {
 		routes = append(routes,

@@ -182,7 +182,7 @@ func getTagged(tb testing.TB, url string) (body, tag string) {
 func TestListCatalogs(t *testing.T) {
 	st := openStore(t)
 	url := startServer(t, newHandler(st)) + "/catalogs"
-	if got, want := get(t, url), `{"catalogs":[]}`+"\n"; got != want {
+	if got, want := get(t, url), `{"catalogs":[],"notServed":[]}`+"\n"; got != want {
 		t.Errorf("with no catalog: got %q, want %q", got, want)
 	}
 	commit(t, st, "unpolled", "3", fstest.MapFS{"info.json": {Data: []byte(`{"schema":"example.com.info"}`)}})
@@ -197,11 +197,44 @@ func TestListCatalogs(t *testing.T) {
 	want := map[string]any{
 		"name": "unpolled", "image": "quay.io/example/unpolled:v1", "digest": "sha256:" + strings.Repeat("3", 64),
 		"packages": 0.0, "channels": 0.0, "bundles": 0.0, "blobs": 1.0, "bytes": 30.0, "invalidPackages": 0.0,
-		"lastModified": "2026-02-03T04:05:06Z",
-		"url":          "https://catalogd.example/catalogs/unpolled",
+		"priority": 0.0, "conditions": []any{}, "lastModified": "2026-02-03T04:05:06Z",
+		"url": "https://catalogd.example/catalogs/unpolled",
 	}
 	if diff := cmp.Diff(want, entry); diff != "" {
 		t.Errorf("entry (-want +got):\n%s", diff)
+	}
+}
+
+// TestCatalogsHaveConditions lists a served catalog, one that was never served, and one without an object.
+func TestCatalogsHaveConditions(t *testing.T) {
+	cfg := testConfig(newTestStore(t))
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ready := Condition{Type: "Ready", Status: "False", Reason: "Suspended", Message: "spec.suspend is true.", LastTransitionTime: at}
+	progressing := Condition{Type: "Progressing", Status: "True", Reason: "Retrying", LastTransitionTime: at}
+	cfg.Sources = func() []Source {
+		return []Source{
+			{Name: "small", DisplayName: "Small", Publisher: "Us", Description: "few", Priority: -1, Conditions: []Condition{ready, progressing}},
+			{Name: "never", Image: "quay.io/example/never:v1", DisplayName: "Never", Conditions: []Condition{ready}},
+			{Name: "fresh", Image: "quay.io/example/fresh:v1"},
+		}
+	}
+	url := startServer(t, New(cfg))
+	const readyJSON = `{"type":"Ready","status":"False","reason":"Suspended","message":"spec.suspend is true.","lastTransitionTime":"2026-01-02T03:04:05Z"}`
+	const small = `"name":"small","image":"quay.io/example/small:v1","displayName":"Small","publisher":"Us","description":"few","priority":-1,` +
+		`"conditions":[{"type":"Progressing","status":"True","reason":"Retrying","message":"","lastTransitionTime":"2026-01-02T03:04:05Z"},` + readyJSON + `],`
+	const rest = `"notServed":[{"name":"fresh","image":"quay.io/example/fresh:v1","priority":0,"conditions":[]},` +
+		`{"name":"never","image":"quay.io/example/never:v1","displayName":"Never","priority":0,"conditions":[` + readyJSON + `]}]}`
+	for path, wants := range map[string][]string{
+		"/catalogs":       {small, `"name":"icons","image":"quay.io/example/icons:v1","priority":0,"conditions":[],`, rest},
+		"/catalogs/small": {small},
+		"/catalogs/small/digests/" + digestOf("1"): {small},
+	} {
+		got := get(t, url+path)
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: got %s, want %s", path, got, want)
+			}
+		}
 	}
 }
 

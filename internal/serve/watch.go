@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,7 +41,7 @@ type changes struct {
 	Removed  []string `json:"removed"`
 }
 
-// removedEvent is the data of an event "removed", the last one of a feed.
+// removedEvent is the data of an event "removed", the last one of the feed of one catalog.
 type removedEvent struct {
 	Catalog string `json:"catalog"`
 }
@@ -72,10 +74,40 @@ func (s *feeds) watch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	current, err := s.catalog(r.PathValue("catalog"))
+	watched, err := s.catalog(r.PathValue("catalog"))
 	if err != nil {
 		return err
 	}
+	since := r.Header.Get("Last-Event-ID") // newer than the parameter, which a browser repeats when it reconnects
+	if since == "" {
+		since = values.Get("since")
+	}
+	return s.serve(w, r, func(f *feed) {
+		had, _ := s.catalogs.CatalogAt(watched.Name, since)
+		f.had = map[string]*store.Snapshot{watched.Name: had.Snapshot}
+		f.current = func() []store.Catalog {
+			c, ok := s.catalogs.Catalog(watched.Name)
+			if !ok {
+				return nil
+			}
+			return []store.Catalog{c}
+		}
+		f.endsEmpty = true
+	})
+}
+
+// watchAll sends the events of watch for all catalogs, those added later too. A client that reconnects gets the current version
+// of each catalog, without changes, because an id would have to name a version of each.
+func (s *feeds) watchAll(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parseParams(r); err != nil {
+		return err
+	}
+	s.all(w) // names the missing catalogs
+	return s.serve(w, r, func(f *feed) { f.current = s.catalogs.Catalogs })
+}
+
+// serve sends the feed that prepare completes.
+func (s *feeds) serve(w http.ResponseWriter, r *http.Request, prepare func(*feed)) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -88,31 +120,24 @@ func (s *feeds) watch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	since := r.Header.Get("Last-Event-ID") // newer than the parameter, which a browser repeats when it reconnects
-	if since == "" {
-		since = values.Get("since")
-	}
-	sent, _ := s.catalogs.CatalogAt(current.Name, since)
-	s.follow(r, &feed{w: w, control: http.NewResponseController(w)}, current.Name, sent.Snapshot)
+	f := &feed{w: w, control: http.NewResponseController(w), sent: map[string]*store.Snapshot{}}
+	prepare(f)
+	s.follow(r, f)
 	return nil
 }
 
-// follow sends changes until the client goes, the catalog is removed, the lifetime of the feed is over or the process ends.
-// sent is the version that the client has, nil if unknown. While nothing changes, no other snapshot is held.
-func (s *feeds) follow(r *http.Request, feed *feed, name string, sent *store.Snapshot) {
+// follow sends changes until the client goes, the feed has nothing more to follow, its lifetime is over or the process ends.
+// While nothing changes, no other than the current snapshots are held.
+func (s *feeds) follow(r *http.Request, feed *feed) {
 	feed.send(fmt.Appendf(nil, "retry: %d\n\n", reconnectDelay.Milliseconds()), nil)
 	ended := s.lifetime()
-	for first := true; feed.err == nil; {
+	for feed.err == nil {
 		changed := s.catalogs.Changed()
-		c, ok := s.catalogs.Catalog(name)
-		if !ok {
-			feed.send(encodeEvent("removed", "", removedEvent{Catalog: name}))
-			return
+		if s.sendChanges(feed) {
+			continue // more may have changed during the write
 		}
-		if first || c.Snapshot.Key() != sent.Key() {
-			feed.send(s.digestEvent(c, sent))
-			sent, first = c.Snapshot, false
-			continue // it may have changed during the write
+		if feed.endsEmpty && len(feed.sent) == 0 {
+			return
 		}
 		select {
 		case <-changed:
@@ -126,6 +151,32 @@ func (s *feeds) follow(r *http.Request, feed *feed, name string, sent *store.Sna
 			return
 		}
 	}
+}
+
+// sendChanges sends an event for each catalog that differs from what was sent, and reports whether there were any.
+func (s *feeds) sendChanges(feed *feed) (changed bool) {
+	removed := maps.Clone(feed.sent)
+	maps.Copy(removed, feed.had)
+	for _, c := range feed.current() {
+		delete(removed, c.Name)
+		before, ok := feed.sent[c.Name]
+		if ok && c.Snapshot.Key() == before.Key() {
+			continue
+		}
+		if !ok {
+			before = feed.had[c.Name]
+		}
+		event, err := s.digestEvent(c, before)
+		feed.send(event, err)
+		feed.sent[c.Name], changed = c.Snapshot, true
+	}
+	feed.had = nil
+	for _, name := range slices.Sorted(maps.Keys(removed)) {
+		feed.send(encodeEvent("removed", "", removedEvent{Catalog: name}))
+		delete(feed.sent, name)
+		changed = true
+	}
+	return changed
 }
 
 // digestEvent returns the event for c after the version sent, nil if unknown. Feeds share equal events.
@@ -191,11 +242,16 @@ func encodeEvent(kind, id string, data any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// feed writes events. After the first error it writes nothing.
+// feed is a change feed of one client. After the first error it writes nothing.
 type feed struct {
 	w       io.Writer
 	control *http.ResponseController
 	err     error
+
+	current   func() []store.Catalog     // the catalogs to follow
+	sent      map[string]*store.Snapshot // what the client got, by catalog
+	had       map[string]*store.Snapshot // what the client had before, nil if unknown
+	endsEmpty bool                       // it ends when its catalog is removed
 }
 
 // send writes and flushes text unless err is set. It then clears the deadline of the write, because a silent feed is not

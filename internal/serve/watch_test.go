@@ -162,6 +162,37 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestWatchAll follows all catalogs over additions, changes and removals.
+func TestWatchAll(t *testing.T) {
+	st := openStore(t)
+	one := packagesFS("1.0.0", "a")
+	commit(t, st, "b", "1", one)
+	commit(t, st, "a", "2", one)
+	base := startServer(t, newHandler(st)) + "/api/v1/watch"
+	feed := watch(t, base)
+	feed.wantDigest(t, digestData{Catalog: "a", Digest: digestOf("2")})
+	feed.wantDigest(t, digestData{Catalog: "b", Digest: digestOf("1")})
+
+	commit(t, st, "c", "3", one)
+	feed.wantDigest(t, digestData{Catalog: "c", Digest: digestOf("3")})
+	commit(t, st, "a", "4", packagesFS("1.0.0", "a", "new"))
+	feed.wantDigest(t, digestData{
+		Catalog: "a", Digest: digestOf("4"), Previous: digestOf("2"), Added: []string{"new"}, Changed: []string{}, Removed: []string{},
+	})
+	if err := st.Remove("b"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := feed.next()
+	if want := (event{kind: "removed", data: `{"catalog":"b"}`}); err != nil || got != want {
+		t.Errorf("after the catalog was removed: %+v, error %v, want %+v", got, err, want)
+	}
+	commit(t, st, "b", "1", one)
+	feed.wantDigest(t, digestData{Catalog: "b", Digest: digestOf("1")})
+
+	again := watch(t, base, "Last-Event-ID", digestOf("2"))
+	again.wantDigest(t, digestData{Catalog: "a", Digest: digestOf("4")})
+}
+
 // TestWatchVersions checks that another configDir of the same image is another version, in events and for reconnecting clients.
 func TestWatchVersions(t *testing.T) {
 	st := openStore(t)
@@ -397,7 +428,10 @@ func TestWatchClearsDeadline(t *testing.T) {
 func TestWatchOfVanishedCatalog(t *testing.T) {
 	s := newServer(testConfig(openStore(t)))
 	w := httptest.NewRecorder()
-	s.feeds.follow(httptest.NewRequest(http.MethodGet, "/", nil), &feed{w: w, control: http.NewResponseController(w)}, "c", nil)
+	s.feeds.follow(httptest.NewRequest(http.MethodGet, "/", nil), &feed{
+		w: w, control: http.NewResponseController(w), current: func() []store.Catalog { return nil },
+		sent: map[string]*store.Snapshot{}, had: map[string]*store.Snapshot{"c": nil}, endsEmpty: true,
+	})
 	if want := "retry: 5000\n\nevent: removed\ndata: {\"catalog\":\"c\"}\n\n"; w.Body.String() != want {
 		t.Errorf("got %q, want %q", w.Body, want)
 	}

@@ -106,8 +106,9 @@ const (
 
 // Names are shown to people and copied to the packages.
 type Names struct {
-	Display   string
-	Publisher string
+	Display     string
+	Publisher   string
+	Description string
 }
 
 // Status is what an object reports of its catalog. Published times have whole seconds.

@@ -58,7 +58,7 @@ func (Kind) Source(object client.Object) source.Source {
 		Access:     access.Of(c.Spec.Registry),
 		State:      stateOf(c),
 		Priority:   c.Spec.Priority,
-		Names:      source.Names{Display: c.Spec.DisplayName, Publisher: c.Spec.Publisher},
+		Names:      source.Names{Display: c.Spec.DisplayName, Publisher: c.Spec.Publisher, Description: c.Spec.Description},
 		Prefetch:   c.Spec.PrefetchBundles == v1beta1.PrefetchHeads,
 		Filter:     filterOf(c.Spec),
 		Observed:   statusOf(c.Status),
