@@ -1,0 +1,220 @@
+// Package page renders the content of catalogs as HTML. It reads the HTTP API of the content service through a Source, with the
+// permissions of the reader, so it shows nothing that the reader could not request.
+//
+// The daemon mounts it below /ui; the plugin serves it on a loopback port. Links are relative, so it works below any path. Every
+// state of a page is a URL, and all pages but the feed of changes and the query editor work without JavaScript.
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/klauspost/compress/gzhttp"
+)
+
+// Config configures the page.
+type Config struct {
+	Source  func(*http.Request) Source // with the permissions of the sender of a request
+	Login   bool                       // readers can log in with a token; see login
+	Version string                     // of this program
+	Logger  *slog.Logger
+}
+
+// New returns the handler of all pages. It serves paths from the root; mount it with http.StripPrefix.
+func New(cfg Config) http.Handler {
+	p := &page{Config: cfg, templates: parseTemplates()}
+	mux := http.NewServeMux()
+	for _, route := range p.routes() {
+		mux.Handle("GET "+route.path, p.render(route))
+	}
+	p.addForwards(mux)
+	mux.HandleFunc("GET /assets/{version}/{file}", serveAsset)
+	if cfg.Login {
+		mux.HandleFunc("POST /login", p.logIn)
+		mux.HandleFunc("POST /logout", p.logOut)
+	}
+	mux.HandleFunc("/", p.notFound)
+	return safe(mux)
+}
+
+// page has what all requests share.
+type page struct {
+	Config
+	templates map[string]*template.Template // by file name
+}
+
+// A route is a page: load reads the data of its template from the API.
+type route struct {
+	path     string // a pattern of http.ServeMux
+	template string // a file of templates
+	load     func(*request) (any, error)
+}
+
+func (p *page) routes() []route {
+	routes := []route{
+		{"/{$}", "packages.html", loadPackages},
+		{"/catalogs", "catalogs.html", loadCatalogs},
+		{"/catalogs/{catalog}", "catalog.html", loadCatalog},
+		{"/compare", "compare.html", loadComparison},
+		{"/changes", "changes.html", loadChanges},
+		{"/apis/{group}/{kind}", "api.html", loadAPI},
+		{"/graphql", "graphql.html", loadExplorer},
+		{"/help", "help.html", func(*request) (any, error) { return nil, nil }},
+	}
+	if p.Login {
+		routes = append(routes, route{"/login", "login.html", loadLogin})
+	}
+	for _, of := range []string{"/catalogs/{catalog}", "/catalogs/{catalog}/digests/{digest}"} {
+		routes = append(routes,
+			route{of + "/packages/{package}", "package.html", loadPackage},
+			route{of + "/packages/{package}/compare", "bundles.html", loadBundleComparison},
+			route{of + "/packages/{package}/channels/{channel}", "channel.html", loadChannel})
+	}
+	return routes
+}
+
+// request is a request for a page.
+type request struct {
+	*http.Request
+	api    api
+	root   string // the relative path to the mount point: "", "../", "../../", ...
+	values url.Values
+}
+
+func (p *page) request(r *http.Request) *request {
+	return &request{Request: r, api: api{source: p.Source(r), ctx: r.Context()}, root: rootOf(r), values: r.URL.Query()}
+}
+
+// rootOf returns the relative path from a page to the mount point.
+func rootOf(r *http.Request) string {
+	depth := strings.Count(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+	if depth == 0 {
+		return "./"
+	}
+	return strings.Repeat("../", depth)
+}
+
+// frame is the data around a page: the header and the footer of layout.html.
+type frame struct {
+	Root     string
+	Here     string // the path of this page below the mount point, with its query
+	Section  string // the first element of the path
+	Query    string // the text of the search box
+	Catalogs []catalog
+	Login    bool
+	Version  string
+	Assets   string // the version of the assets
+	Title    string
+	Body     any
+}
+
+// titled is page data with a title.
+type titled interface{ Title() string }
+
+// render returns the handler of a route.
+func (p *page) render(rt route) http.Handler {
+	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		req := p.request(r)
+		listed := make(chan []catalog, 1)
+		go func() {
+			catalogs, _ := req.api.catalogs() // only for the header: readers of one catalog may not list all
+			listed <- catalogs.Catalogs
+		}()
+		body, err := rt.load(req)
+		f := p.frame(req, <-listed)
+		if err != nil {
+			p.fail(w, r, f, err)
+			return
+		}
+		f.Body = body
+		if t, ok := body.(titled); ok {
+			f.Title = t.Title()
+		}
+		p.send(w, r, http.StatusOK, rt.template, f)
+	}))
+}
+
+func (p *page) frame(r *request, catalogs []catalog) frame {
+	section, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	here := strings.TrimPrefix(r.URL.EscapedPath(), "/")
+	if r.URL.RawQuery != "" {
+		here += "?" + r.URL.RawQuery
+	}
+	return frame{
+		Root: r.root, Here: here, Section: section, Query: r.values.Get("q"), Catalogs: catalogs,
+		Login: p.Login, Version: p.Version, Assets: assetsVersion,
+	}
+}
+
+// send renders a template completely before it sends anything. The ETag is the hash of the page.
+func (p *page) send(w http.ResponseWriter, r *http.Request, status int, name string, f frame) {
+	var b bytes.Buffer
+	if err := p.templates[name].ExecuteTemplate(&b, "layout.html", f); err != nil {
+		p.Logger.ErrorContext(r.Context(), "rendering a page", "path", r.URL.Path, "error", err)
+		http.Error(w, "500 Internal Server Error\nrendering the page failed; the log has the cause", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "private, no-cache")
+	if status == http.StatusOK {
+		sum := sha256.Sum256(b.Bytes())
+		etag := `W/"` + hex.EncodeToString(sum[:12]) + `"`
+		h.Set("ETag", etag)
+		if strings.Contains(r.Header.Get("If-None-Match"), etag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(b.Bytes()) // an error means that the client has gone
+	}
+}
+
+// fail renders an error. Readers who are not authenticated are led to the login.
+func (p *page) fail(w http.ResponseWriter, r *http.Request, f frame, err error) {
+	e := &apiError{Status: http.StatusInternalServerError, Text: "reading the content failed; the log has the cause"}
+	switch {
+	case errors.As(err, &e):
+	case r.Context().Err() != nil:
+		return
+	default:
+		p.Logger.ErrorContext(r.Context(), "loading a page", "path", r.URL.Path, "error", err)
+	}
+	if e.Status == http.StatusUnauthorized && p.Login {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Location", f.Root+"login?next="+url.QueryEscape(f.Here))
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
+	if e.RetryAfter != "" {
+		w.Header().Set("Retry-After", e.RetryAfter)
+	}
+	f.Title = http.StatusText(e.Status)
+	f.Body = e
+	p.send(w, r, e.Status, "error.html", f)
+}
+
+func (p *page) notFound(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "405 Method Not Allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	if path := strings.TrimSuffix(r.URL.EscapedPath(), "/"); path != "" && path != r.URL.EscapedPath() {
+		w.Header().Set("Location", "../"+path[strings.LastIndex(path, "/")+1:]) // without the final slash
+		w.WriteHeader(http.StatusPermanentRedirect)
+		return
+	}
+	req := p.request(r)
+	p.fail(w, r, p.frame(req, nil), &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("page %q not found", r.URL.Path)})
+}

@@ -1,0 +1,262 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// A Source answers requests for paths of the HTTP API, such as /catalogs/a/api/v1/graphql, with the permissions of one reader.
+// The URL of a request has only a path and a query. A response with an error status is no error. The caller closes the body.
+type Source interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// Inside returns a Source that calls a handler in this process with the credentials of the reader's request: its headers and
+// its client certificate.
+func Inside(h http.Handler, reader *http.Request) Source { return inside{h, reader} }
+
+type inside struct {
+	handler http.Handler
+	reader  *http.Request
+}
+
+// credentials are the headers with which a reader proves its identity.
+var credentials = []string{"Authorization", tokenHeader}
+
+func (s inside) Do(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Host, r.TLS, r.RemoteAddr, r.RequestURI = s.reader.Host, s.reader.TLS, s.reader.RemoteAddr, r.URL.RequestURI()
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	for _, name := range credentials {
+		if values := s.reader.Header.Values(name); len(values) > 0 {
+			r.Header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	body, writer := io.Pipe()
+	w := &pipeWriter{header: http.Header{}, body: writer, started: make(chan struct{})}
+	go func() {
+		defer func() {
+			if reason := recover(); reason != nil {
+				w.fail(fmt.Errorf("the handler of %s failed: %v", r.URL.Path, reason))
+			}
+		}()
+		s.handler.ServeHTTP(w, r)
+		w.WriteHeader(http.StatusOK) // if it has not written anything
+		_ = writer.Close()           // always nil
+	}()
+	select {
+	case <-w.started:
+		return w.response(r, body)
+	case <-r.Context().Done():
+		_ = body.Close() // always nil; the handler's writes fail
+		return nil, context.Cause(r.Context())
+	}
+}
+
+// pipeWriter passes a response of a handler on while the handler writes it.
+type pipeWriter struct {
+	header  http.Header // of the handler
+	sent    http.Header // its copy at the first write
+	status  int
+	err     error // in place of a response
+	body    *io.PipeWriter
+	started chan struct{} // closed when the header is sent
+}
+
+func (w *pipeWriter) Header() http.Header { return w.header }
+
+func (w *pipeWriter) WriteHeader(status int) {
+	if w.sent == nil && status >= http.StatusOK {
+		w.sent, w.status = w.header.Clone(), status
+		close(w.started)
+	}
+}
+
+func (w *pipeWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(p)
+}
+
+// Flush implements http.Flusher. Writes are never buffered.
+func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
+
+// SetWriteDeadline is called by http.ResponseController. The reader of the pipe has the deadlines.
+func (w *pipeWriter) SetWriteDeadline(time.Time) error { return nil }
+
+func (w *pipeWriter) fail(err error) {
+	if w.sent == nil {
+		w.sent, w.err = w.header, err
+		close(w.started)
+	}
+	_ = w.body.CloseWithError(err) // always nil
+}
+
+func (w *pipeWriter) response(r *http.Request, body io.ReadCloser) (*http.Response, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	return &http.Response{
+		StatusCode: w.status, Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.sent, Body: body, ContentLength: -1, Request: r,
+	}, nil
+}
+
+// api reads the API for one page.
+type api struct {
+	source Source
+	ctx    context.Context //nolint:containedctx // of the one request that this value belongs to
+}
+
+// maxResponse limits a JSON response of the API.
+const maxResponse = 64 << 20
+
+// apiError is a response of the API with an error status.
+type apiError struct {
+	Status     int
+	Text       string // one or more sentences
+	RetryAfter string // seconds; often empty
+}
+
+func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), e.Text) }
+
+// do sends a request for a path of unescaped elements.
+func (a api) do(path string, query url.Values) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(a.ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	r.URL.RawQuery = query.Encode()
+	resp, err := a.source.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, readError(resp)
+}
+
+// readError reads an error of the API: the status in the first line and an explanation in the second, or that of GraphQL.
+func readError(resp *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 16<<10)) // what could be read
+	e := &apiError{Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}
+	var reply graphReply
+	if json.Unmarshal(text, &reply) == nil && len(reply.Errors) > 0 {
+		e.Text = reply.Errors[0].Message
+		return e
+	}
+	_, explanation, ok := strings.Cut(string(text), "\n")
+	if !ok {
+		explanation = string(text)
+	}
+	e.Text = strings.TrimSpace(explanation)
+	return e
+}
+
+// get decodes the JSON at a path.
+func (a api) get(path string, query url.Values, out any) error {
+	resp, err := a.do(path, query)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxResponse)).Decode(out); err != nil {
+		return fmt.Errorf("decoding the response for %s: %w", path, err)
+	}
+	return nil
+}
+
+// graphReply is a response of GraphQL.
+type graphReply struct {
+	Data   json.RawMessage `json:"data"`
+	Errors []struct {
+		Message string `json:"message"`
+	} `json:"errors"`
+}
+
+// query runs a GraphQL query over all catalogs, over one, or over one version. It returns the errors of fields that are
+// missing in the data.
+func (a api) query(catalog, version, query string, variables map[string]any, out any) (partial []string, err error) {
+	encoded, err := json.Marshal(variables)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the variables of a query: %w", err)
+	}
+	var reply graphReply
+	path := viewPath(catalog, version, "graphql")
+	if err := a.get(path, url.Values{"query": {query}, "variables": {string(encoded)}}, &reply); err != nil {
+		return nil, err
+	}
+	for _, e := range reply.Errors {
+		partial = append(partial, e.Message)
+	}
+	if len(reply.Data) == 0 || string(reply.Data) == "null" {
+		return nil, fmt.Errorf("querying %s: %s", path, strings.Join(partial, "; "))
+	}
+	if err := json.Unmarshal(reply.Data, out); err != nil {
+		return nil, fmt.Errorf("decoding the response for %s: %w", path, err)
+	}
+	return partial, nil
+}
+
+// viewPath returns the escaped path of a view of all catalogs, of one, or of one version.
+func viewPath(catalog, version, view string) string {
+	path := ""
+	if catalog != "" {
+		path = "/catalogs/" + url.PathEscape(catalog)
+	}
+	if version != "" {
+		path += "/digests/" + url.PathEscape(version)
+	}
+	return path + "/api/v1/" + view
+}
+
+// catalogList is the response of GET /catalogs.
+type catalogList struct {
+	Catalogs  []catalog `json:"catalogs"`
+	NotServed []catalog `json:"notServed"`
+}
+
+// catalog is an entry of catalogList.
+type catalog struct {
+	Name            string      `json:"name"`
+	DisplayName     string      `json:"displayName"`
+	Publisher       string      `json:"publisher"`
+	Description     string      `json:"description"`
+	Priority        int         `json:"priority"`
+	Image           string      `json:"image"`
+	Digest          string      `json:"digest"`
+	Packages        int         `json:"packages"`
+	Channels        int         `json:"channels"`
+	Bundles         int         `json:"bundles"`
+	Blobs           int         `json:"blobs"`
+	Bytes           int64       `json:"bytes"`
+	InvalidPackages int         `json:"invalidPackages"`
+	LastModified    time.Time   `json:"lastModified"`
+	LastPoll        time.Time   `json:"lastPoll"`
+	NextPoll        time.Time   `json:"nextPoll"`
+	Conditions      []condition `json:"conditions"`
+}
+
+// condition is a condition of a catalog's object.
+type condition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	Reason             string    `json:"reason"`
+	Message            string    `json:"message"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+}
+
+func (a api) catalogs() (list catalogList, err error) {
+	err = a.get("/catalogs", nil, &list)
+	return list, err
+}
