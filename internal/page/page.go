@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -109,11 +110,44 @@ type frame struct {
 	Section  string // the first element of the path
 	Query    string // the text of the search box
 	Catalogs []catalog
+	Kept     []param // parameters that a search keeps
 	Login    bool
 	Version  string
 	Assets   string // the version of the assets
 	Title    string
 	Body     any
+}
+
+// param is a parameter of a URL.
+type param struct{ Name, Value string }
+
+// LeftOut counts the packages of all catalogs that failed validation: "3 packages are", or "" if there are none.
+func (f frame) LeftOut() string {
+	n := 0
+	for _, c := range f.Catalogs {
+		n += c.InvalidPackages
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 package is"
+	}
+	return fmt.Sprintf("%d packages are", n)
+}
+
+// Unhealthy counts the catalogs that are not ready: "2 not ready", or "" if there are none.
+func (f frame) Unhealthy() string {
+	n := 0
+	for _, c := range f.Catalogs {
+		if c.Health() == bad {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d not ready", n)
 }
 
 // titled is page data with a title.
@@ -125,8 +159,8 @@ func (p *page) render(rt route) http.Handler {
 		req := p.request(r)
 		listed := make(chan []catalog, 1)
 		go func() {
-			catalogs, _ := req.api.catalogs() // only for the header: readers of one catalog may not list all
-			listed <- catalogs.Catalogs
+			list, _ := req.api.catalogs() // only for the header: readers of one catalog may not list all
+			listed <- slices.Concat(list.Catalogs, list.NotServed)
 		}()
 		body, err := rt.load(req)
 		f := p.frame(req, <-listed)
@@ -148,8 +182,16 @@ func (p *page) frame(r *request, catalogs []catalog) frame {
 	if r.URL.RawQuery != "" {
 		here += "?" + r.URL.RawQuery
 	}
+	var kept []param
+	for _, f := range facetParams {
+		for _, value := range r.values[f.param] {
+			if section == "" {
+				kept = append(kept, param{f.param, value})
+			}
+		}
+	}
 	return frame{
-		Root: r.root, Here: here, Section: section, Query: r.values.Get("q"), Catalogs: catalogs,
+		Kept: kept, Root: r.root, Here: here, Section: section, Query: r.values.Get("q"), Catalogs: catalogs,
 		Login: p.Login, Version: p.Version, Assets: assetsVersion,
 	}
 }
@@ -162,11 +204,12 @@ func (p *page) send(w http.ResponseWriter, r *http.Request, status int, name str
 		http.Error(w, "500 Internal Server Error\nrendering the page failed; the log has the cause", http.StatusInternalServerError)
 		return
 	}
+	content := visible(b.Bytes())
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "private, no-cache")
 	if status == http.StatusOK {
-		sum := sha256.Sum256(b.Bytes())
+		sum := sha256.Sum256(content)
 		etag := `W/"` + hex.EncodeToString(sum[:12]) + `"`
 		h.Set("ETag", etag)
 		if strings.Contains(r.Header.Get("If-None-Match"), etag) {
@@ -176,7 +219,7 @@ func (p *page) send(w http.ResponseWriter, r *http.Request, status int, name str
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.Bytes()) // an error means that the client has gone
+		_, _ = w.Write(content) // an error means that the client has gone
 	}
 }
 

@@ -126,7 +126,9 @@ type apiError struct {
 	RetryAfter string // seconds; often empty
 }
 
-func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), e.Text) }
+func (e *apiError) Error() string {
+	return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), e.Text)
+}
 
 // do sends a request for a path of unescaped elements.
 func (a api) do(path string, query url.Values) (*http.Response, error) {
@@ -259,4 +261,15 @@ type condition struct {
 func (a api) catalogs() (list catalogList, err error) {
 	err = a.get("/catalogs", nil, &list)
 	return list, err
+}
+
+// Remedy returns what the reader can do about an error, in addition to its text.
+func (e *apiError) Remedy() string {
+	switch e.Status {
+	case http.StatusForbidden:
+		return "You can still open a catalog that you may read: add catalogs/NAME to the address of this page."
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway:
+		return "Reload the page to try again."
+	}
+	return ""
 }

@@ -1,6 +1,5 @@
 package page
 
-func loadPackages(*request) (any, error)         { return nil, nil }
 func loadCatalogs(*request) (any, error)         { return nil, nil }
 func loadCatalog(*request) (any, error)          { return nil, nil }
 func loadComparison(*request) (any, error)       { return nil, nil }

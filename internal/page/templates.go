@@ -2,8 +2,13 @@ package page
 
 import (
 	"embed"
+	"fmt"
 	"html/template"
 	"path"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 //go:embed templates/*.html
@@ -28,4 +33,96 @@ func parseTemplates() map[string]*template.Template {
 }
 
 // functions are those of all templates.
-var functions = template.FuncMap{}
+var functions = template.FuncMap{
+	"short":   shorten,
+	"initial": initial,
+	"counted": counted,
+	"bytes":   byteSize,
+	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"when":    func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
+	"digest":  shortDigest,
+	"lower":   strings.ToLower,
+}
+
+// shorten cuts a text to a number of characters.
+func shorten(limit int, text string) string {
+	if len(text) <= limit {
+		return text
+	}
+	count := 0
+	for i := range text {
+		if count == limit-1 {
+			return text[:i] + "…"
+		}
+		count++
+	}
+	return text
+}
+
+// initial returns the first letter or digit of a name, for packages without an icon.
+func initial(name string) string {
+	for _, r := range name {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return string(unicode.ToUpper(r))
+		}
+	}
+	return "?"
+}
+
+// counted returns "1 package" or "3 packages".
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// byteSize returns a size with its unit, as in "114.2 MB".
+func byteSize(n int64) string {
+	size, unit := float64(n), "B"
+	for _, next := range []string{"kB", "MB", "GB", "TB"} {
+		if size < 1000 {
+			break
+		}
+		size, unit = size/1000, next
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", size, unit)
+}
+
+// shortDigest returns the first 12 hex digits of a digest.
+func shortDigest(digest string) string {
+	_, hex, ok := strings.Cut(digest, ":")
+	if !ok {
+		return shorten(20, digest)
+	}
+	return hex[:min(12, len(hex))]
+}
+
+// visible replaces characters that change how other text is shown: control characters and those that set the direction of text
+// (Unicode TR36, section 2.1). URLs in a page have none, as they are percent-encoded.
+func visible(html []byte) []byte {
+	out := make([]byte, 0, len(html))
+	for len(html) > 0 {
+		r, size := utf8.DecodeRune(html)
+		if hidesText(r) {
+			out = utf8.AppendRune(out, unicode.ReplacementChar)
+		} else {
+			out = append(out, html[:size]...)
+		}
+		html = html[size:]
+	}
+	return out
+}
+
+func hidesText(r rune) bool {
+	switch {
+	case r == '\n', r == '\t':
+		return false
+	case unicode.IsControl(r), r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069, r == 0x200E, r == 0x200F, r == 0x061C, r == 0xFEFF:
+		return true
+	}
+	return false
+}
