@@ -1,11 +1,8 @@
 package page
 
-func loadCatalogs(*request) (any, error)         { return nil, nil }
-func loadCatalog(*request) (any, error)          { return nil, nil }
 func loadComparison(*request) (any, error)       { return nil, nil }
 func loadChanges(*request) (any, error)          { return nil, nil }
 func loadAPI(*request) (any, error)              { return nil, nil }
 func loadExplorer(*request) (any, error)         { return nil, nil }
-func loadPackage(*request) (any, error)          { return nil, nil }
 func loadBundleComparison(*request) (any, error) { return nil, nil }
 func loadChannel(*request) (any, error)          { return nil, nil }

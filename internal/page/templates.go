@@ -34,14 +34,14 @@ func parseTemplates() map[string]*template.Template {
 
 // functions are those of all templates.
 var functions = template.FuncMap{
-	"short":   shorten,
-	"initial": initial,
-	"counted": counted,
-	"bytes":   byteSize,
-	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"when":    func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
-	"digest":  shortDigest,
-	"lower":   strings.ToLower,
+	"short":    shorten,
+	"initial":  initial,
+	"counted":  counted,
+	"bytes":    byteSize,
+	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"when":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
+	"digest":   shortDigest,
+	"linkable": isLinkable,
 }
 
 // shorten cuts a text to a number of characters.

@@ -6,66 +6,42 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	east "github.com/yuin/goldmark/extension/ast"
-	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/operator-catalogs/catalogd/internal/markdown"
 )
 
-// Limits of a text in Markdown. Longer lines are hard to read; deeper nesting and longer texts do not occur in descriptions.
+// Limits of the width of a text. Longer lines are hard to read.
 const (
-	maxMarkdownWidth   = 100
-	minMarkdownWidth   = 20
-	maxMarkdownDepth   = 16
-	maxMarkdownColumns = 16
-	maxMarkdown        = 64 << 10
+	maxMarkdownWidth = 100
+	minMarkdownWidth = 20
 )
-
-var markdownParser = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify)).Parser()
-
-// nested matches the beginning of a line that opens many nested quotes and lists. The parser needs quadratic time for them.
-var nested = regexp.MustCompile(fmt.Sprintf(`(?m)^[ \t]*(?:(?:>|[-+*][ \t]|\d{1,9}[.)][ \t])[ \t]*){%d,}`, maxMarkdownDepth+2))
-
-// flatten reduces the depth of a match of nested. A line of hyphens or asterisks alone is a ruler.
-func flatten(begin string) string {
-	if strings.Trim(begin, "- ") == "" || strings.Trim(begin, "* ") == "" {
-		return begin
-	}
-	return strings.Repeat("> ", maxMarkdownDepth+2)
-}
-
-// broad matches the delimiter row of a table with many columns. The parser fills each row up to their number, so a text of a few kilobytes
-// would need gigabytes.
-var broad = regexp.MustCompile(fmt.Sprintf(`(?:[ \t]*:?-+:?[ \t]*\|){%d,}`, maxMarkdownColumns))
 
 // Markdown renders an untrusted text in Markdown, wrapped to the width of the terminal.
 func (t *Terminal) Markdown(source string) string {
-	if len(source) > maxMarkdown {
-		source = source[:maxMarkdown] + "\n\n…"
-	}
-	source = nested.ReplaceAllStringFunc(broad.ReplaceAllString(Text(source), "…"), flatten)
-	m := &markdown{to: t, source: []byte(source)}
+	tree, text := markdown.Parse(Text(source))
+	m := &markdownWriter{to: t, source: text}
 	columns := maxMarkdownWidth
 	if t.Width > 0 {
 		columns = min(columns, t.Width)
 	}
-	lines := m.blocks(markdownParser.Parse(text.NewReader(m.source)), columns, 0)
+	lines := m.blocks(tree, columns, 0)
 	if len(lines) == 0 {
 		return ""
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// markdown renders one text.
-type markdown struct {
+// markdownWriter renders one text.
+type markdownWriter struct {
 	to     *Terminal
 	source []byte
 }
 
 // blocks renders the blocks of a node, separated by empty lines.
-func (m *markdown) blocks(parent ast.Node, columns, depth int) []string {
+func (m *markdownWriter) blocks(parent ast.Node, columns, depth int) []string {
 	var lines []string
 	list, _ := parent.(*ast.ListItem)
 	tight := list != nil && list.Parent().(*ast.List).IsTight
@@ -82,8 +58,8 @@ func (m *markdown) blocks(parent ast.Node, columns, depth int) []string {
 	return lines
 }
 
-func (m *markdown) block(node ast.Node, columns, depth int) []string {
-	if depth > maxMarkdownDepth {
+func (m *markdownWriter) block(node ast.Node, columns, depth int) []string {
+	if depth > markdown.MaxDepth {
 		return []string{"…"}
 	}
 	switch node := node.(type) {
@@ -107,7 +83,7 @@ func (m *markdown) block(node ast.Node, columns, depth int) []string {
 	return m.blocks(node, columns, depth+1)
 }
 
-func (m *markdown) code(node ast.Node) []string {
+func (m *markdownWriter) code(node ast.Node) []string {
 	var lines []string
 	for line := range strings.Lines(string(node.Lines().Value(m.source))) {
 		lines = append(lines, "    "+m.to.Paint(Cyan, strings.TrimRight(line, "\n")))
@@ -115,7 +91,7 @@ func (m *markdown) code(node ast.Node) []string {
 	return lines
 }
 
-func (m *markdown) list(list *ast.List, columns, depth int) []string {
+func (m *markdownWriter) list(list *ast.List, columns, depth int) []string {
 	var lines []string
 	number := list.Start
 	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
@@ -145,7 +121,7 @@ func prefixed(lines []string, first, rest string) []string {
 	return lines
 }
 
-func (m *markdown) table(table *east.Table, columns int) []string {
+func (m *markdownWriter) table(table *east.Table, columns int) []string {
 	var cells Table
 	for row := table.FirstChild(); row != nil; row = row.NextSibling() {
 		var texts []string
@@ -178,7 +154,7 @@ func withoutTags(html string) string {
 }
 
 // inline renders the content of a paragraph. Newlines in the result are the author's line breaks.
-func (m *markdown) inline(parent ast.Node, style Style) string {
+func (m *markdownWriter) inline(parent ast.Node, style Style) string {
 	var b strings.Builder
 	for node := parent.FirstChild(); node != nil; node = node.NextSibling() {
 		b.WriteString(m.span(node, style))
@@ -186,7 +162,7 @@ func (m *markdown) inline(parent ast.Node, style Style) string {
 	return b.String()
 }
 
-func (m *markdown) span(node ast.Node, style Style) string {
+func (m *markdownWriter) span(node ast.Node, style Style) string {
 	switch node := node.(type) {
 	case *ast.Text:
 		return m.paint(style, m.text(node))
@@ -212,12 +188,12 @@ func (m *markdown) span(node ast.Node, style Style) string {
 var word = regexp.MustCompile(`[^ \n]+`)
 
 // paint paints each word separately, so that the text can be wrapped.
-func (m *markdown) paint(style Style, text string) string {
+func (m *markdownWriter) paint(style Style, text string) string {
 	return word.ReplaceAllStringFunc(text, func(word string) string { return m.to.Paint(style, word) })
 }
 
 // text returns the text of a node and resolves its escapes and entities.
-func (m *markdown) text(node *ast.Text) string {
+func (m *markdownWriter) text(node *ast.Text) string {
 	value := node.Segment.Value(m.source)
 	if _, code := node.Parent().(*ast.CodeSpan); !code && !node.IsRaw() {
 		value = util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(value)))
@@ -233,7 +209,7 @@ func (m *markdown) text(node *ast.Text) string {
 }
 
 // link adds the destination to the text of a link, unless they are equal.
-func (m *markdown) link(text, destination string) string {
+func (m *markdownWriter) link(text, destination string) string {
 	destination = Line(destination)
 	plain := strings.TrimSpace(unpainted(text))
 	if destination == "" || strings.HasPrefix(destination, "#") || strings.TrimPrefix(destination, "mailto:") == plain {

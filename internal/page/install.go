@@ -1,0 +1,120 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// snippet is a manifest to copy.
+type snippet struct{ Title, Note, Text string }
+
+// Snippets returns the manifests that install the version in view, and those that mirror it. OLM decides about the install:
+// the manifests pin nothing that the reader did not choose.
+func (p packagePage) Snippets() []snippet {
+	if p.Bundle == nil {
+		return nil
+	}
+	namespace := p.namespace()
+	name, catalog, channel := yamlText(p.Name), yamlText(p.Catalog.Name), yamlText(p.Channel)
+	version, csvName := yamlText(p.Bundle.Version), yamlText(p.Bundle.Name)
+	fill := strings.NewReplacer("{name}", name, "{catalog}", catalog, "{channel}", channel, "{version}", version, "{csv}", csvName,
+		"{namespace}", yamlText(namespace))
+	return []snippet{
+		{"OLM v1: ClusterExtension", "The ServiceAccount must have the permissions that the operator asks for.", fill.Replace(clusterExtension)},
+		{"OLM v0: Subscription", "sourceNamespace is the namespace in which OLM v0 has the CatalogSource; see docs/operations.md of catalogd.",
+			fill.Replace(subscription)},
+		{"Mirror: kubectl catalog", "Copies the catalog and all images of this version to another registry.",
+			fmt.Sprintf("kubectl catalog mirror %s %s --to REGISTRY/PREFIX", shellText(p.Catalog.Name),
+				shellText(p.Name+"/"+p.Channel+"@="+p.Bundle.Version))},
+		{"Mirror: oc-mirror", "Replace CATALOG-IMAGE by the image of the catalog.", fill.Replace(imageSet)},
+	}
+}
+
+// namespace returns the suggested namespace of the operator.
+func (p packagePage) namespace() string {
+	if p.Bundle.CSV != nil {
+		if suggested := p.Bundle.CSV.Annotation("operatorframework.io/suggested-namespace"); suggested != "" {
+			return suggested
+		}
+	}
+	return p.Name
+}
+
+const clusterExtension = `apiVersion: olm.operatorframework.io/v1
+kind: ClusterExtension
+metadata:
+  name: {name}
+spec:
+  namespace: {namespace}
+  serviceAccount:
+    name: {name}-installer
+  source:
+    sourceType: Catalog
+    catalog:
+      packageName: {name}
+      channels:
+      - {channel}
+      version: {version}
+      selector:
+        matchLabels:
+          olm.operatorframework.io/metadata.name: {catalog}
+`
+
+const subscription = `apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata:
+  name: {name}
+  namespace: {namespace}
+spec:
+  name: {name}
+  channel: {channel}
+  startingCSV: {csv}
+  source: {catalog}
+  sourceNamespace: olm
+`
+
+const imageSet = `apiVersion: mirror.openshift.io/v2alpha1
+kind: ImageSetConfiguration
+mirror:
+  operators:
+  - catalog: CATALOG-IMAGE
+    packages:
+    - name: {name}
+      channels:
+      - name: {channel}
+        minVersion: {version}
+`
+
+// plain matches texts that mean themselves in YAML and in a shell.
+var plain = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._/@=-]*$`)
+
+// yamlText returns a text as a YAML string: JSON is YAML.
+func yamlText(text string) string {
+	if plain.MatchString(text) && !isYAMLWord(text) {
+		return text
+	}
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return `""` // not for a string
+	}
+	return string(quoted)
+}
+
+// isYAMLWord reports whether YAML 1.1 reads a text as a boolean or null.
+func isYAMLWord(text string) bool {
+	switch strings.ToLower(text) {
+	case "y", "n", "yes", "no", "on", "off", "true", "false", "null":
+		return true
+	}
+	return false
+}
+
+// shellText quotes a text for a POSIX shell.
+func shellText(text string) string {
+	if plain.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

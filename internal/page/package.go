@@ -1,0 +1,408 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/blang/semver/v4"
+)
+
+// The tabs of a package: the values of the parameter tab and their labels.
+var tabs = []struct{ param, label string }{
+	{"", "Overview"},
+	{"versions", "Versions"},
+	{"apis", "APIs"},
+	{"permissions", "Permissions"},
+	{"images", "Images"},
+	{"install", "Install"},
+}
+
+// packagePage is the data of package.html.
+type packagePage struct {
+	packageDetails
+	At      place
+	Tab     string
+	Tabs    []choice
+	Channel string       // in view
+	Bundle  *bundle      // in view; nil if there is no such version
+	Picks   []choice     // the channels
+	Also    []elsewhere  // the package in other catalogs
+	Partial []string     // errors of parts that could not be read
+	Rights  *permissions // of the tab permissions
+	NoRight string       // why there are none
+	Readme  template.HTML
+}
+
+// place is a version of a catalog as URLs name it.
+type place struct {
+	Root, Catalog, Version string // Version is empty for the current one
+	Package                string
+}
+
+func placeOf(r *request) place {
+	return place{r.root, r.PathValue("catalog"), r.PathValue("digest"), r.PathValue("package")}
+}
+
+// URL returns the URL of the package.
+func (p place) URL() string { return packageURL(p.Root, p.Catalog, p.Version, p.Package) }
+
+// ChannelURL returns the URL of a channel.
+func (p place) ChannelURL(channel string) string {
+	return p.URL() + "/channels/" + url.PathEscape(channel)
+}
+
+// VersionURL returns the URL of a bundle, which is named by its version where that is unique.
+func (p place) VersionURL(channel string, e entry) string {
+	name := e.Version
+	if _, err := semver.Parse(name); err != nil || e.Twin {
+		name = e.Name
+	}
+	return p.URL() + "?" + url.Values{"channel": {channel}, "version": {name}}.Encode()
+}
+
+// elsewhere is the package in another catalog.
+type elsewhere struct {
+	Catalog, Version, URL string
+	Preferred             bool
+}
+
+// packageDetails is a package in the reply to packageQuery.
+type packageDetails struct {
+	packageFacts
+	Description      string
+	Keywords         []string
+	Categories       []string
+	Capabilities     string
+	Architectures    []string
+	OperatingSystems []string
+	Features         []string
+	InstallModes     []string
+	Catalog          struct {
+		Name, Digest string
+		LastModified time.Time
+		Priority     int
+	}
+	DefaultChannel struct{ Name string }
+	Channels       []channelDetails
+}
+
+// channelDetails is a channel with its entries.
+type channelDetails struct {
+	Name        string
+	Deprecation *deprecation
+	Head        struct{ Name, Version string }
+	Entries     []entry
+}
+
+// entry is a bundle of a channel.
+type entry struct {
+	Name, Version string
+	Deprecation   *deprecation
+	Twin          bool `json:"-"` // another entry has the same version
+}
+
+// bundle is a version of a package.
+type bundle struct {
+	Name, Version, Image, Hash string
+	Deprecation                *deprecation
+	Channels                   []struct{ Name string }
+	Provides, Requires         []gvk
+	RequiredPackages           []struct{ PackageName, VersionRange string }
+	RelatedImages              []image
+	CSV                        *csv
+}
+
+type gvk struct{ Group, Version, Kind string }
+
+// URL returns the path of an API's page below the mount point.
+func (g gvk) URL() string {
+	return "apis/" + url.PathEscape(cmp.Or(g.Group, "-")) + "/" + url.PathEscape(g.Kind)
+}
+
+type image struct{ Name, Image string }
+
+// csv is the metadata of a ClusterServiceVersion.
+type csv struct {
+	DisplayName, Description, MinKubeVersion, Maturity string
+	Maintainers                                        []struct{ Name, Email string }
+	Links                                              []struct{ Name, URL string }
+	Provider                                           struct{ Name, URL string }
+	Annotations                                        []struct{ Key, Value string }
+	InstallModes                                       []struct {
+		Type      string
+		Supported bool
+	}
+	CustomResourceDefinitions struct{ Owned, Required []crd }
+	APIServiceDefinitions     struct{ Owned, Required []apiService }
+	NativeAPIs                []gvk
+}
+
+// Annotation returns the value of an annotation.
+func (c *csv) Annotation(key string) string {
+	for _, a := range c.Annotations {
+		if a.Key == key {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// crd is a custom resource of an operator.
+type crd struct {
+	Name, Version, Kind, DisplayName, Description string
+	SpecDescriptors, StatusDescriptors            []descriptor
+	Examples                                      []indented
+}
+
+// Group returns the API group, which follows the first dot of the name.
+func (c crd) Group() string {
+	_, group, _ := strings.Cut(c.Name, ".")
+	return group
+}
+
+// API returns the API of a custom resource.
+func (c crd) API() gvk { return gvk{c.Group(), c.Version, c.Kind} }
+
+type descriptor struct{ Path, DisplayName, Description string }
+
+type apiService struct{ Name, Group, Version, Kind, DisplayName, Description string }
+
+// API returns the API of an aggregated API.
+func (a apiService) API() gvk { return gvk{a.Group, a.Version, a.Kind} }
+
+// Title implements titled.
+func (p packagePage) Title() string { return p.Label() }
+
+// PinnedURL returns the URL of this state in the version of the catalog that is shown; "" if it is one already.
+func (p packagePage) PinnedURL() string {
+	if p.At.Version != "" {
+		return ""
+	}
+	return packageURL(p.At.Root, p.At.Catalog, p.Catalog.Digest, p.Name)
+}
+
+const packageQuery = `query($p: String!, $channel: String!, $name: String, $range: String,
+$pick: Boolean!, $inChannel: Boolean!, $overview: Boolean!, $apis: Boolean!, $images: Boolean!) {
+package(name: $p) { name displayName shortDescription provider version iconHash deprecation { message }
+description @include(if: $overview) keywords categories capabilities architectures operatingSystems features installModes
+catalog { name digest lastModified priority } defaultChannel { name }
+channels { name deprecation { message } head { name version } entries { name version deprecation { message } } }
+head @skip(if: $pick) { ...bundle }
+channel(name: $channel) @include(if: $inChannel) { head { ...bundle } } }
+bundles(filter: {package: $p, channel: $channel, name: $name, versionRange: $range}, first: 1) @include(if: $pick) { nodes { ...bundle } } }
+fragment bundle on Bundle { name version image hash deprecation { message } channels { name }
+requires { group version kind } requiredPackages { packageName versionRange }
+provides @include(if: $apis) { group version kind } relatedImages @include(if: $images) { name image }
+csvMetadata { displayName minKubeVersion maturity maintainers { name email } links { name url } provider { name url }
+installModes { type supported } annotations(keys: ["createdAt", "repository", "support", "operatorframework.io/suggested-namespace"]) { key value }
+nativeApis @include(if: $apis) { group version kind }
+customResourceDefinitions @include(if: $apis) { owned { name version kind displayName description
+specDescriptors { path displayName description } statusDescriptors { path displayName description } examples }
+required { name version kind displayName description } }
+apiServiceDefinitions @include(if: $apis) { owned { name group version kind displayName description }
+required { name group version kind displayName description } } } }`
+
+// packageReply is the reply to packageQuery.
+type packageReply struct {
+	Package *struct {
+		packageDetails
+		Head    *graphBundle
+		Channel *struct{ Head graphBundle }
+	}
+	Bundles *struct{ Nodes []graphBundle }
+}
+
+// graphBundle is a bundle as GraphQL names its fields.
+type graphBundle struct {
+	bundle
+	CSVMetadata *csv
+}
+
+// value returns the bundle.
+func (g *graphBundle) value() *bundle {
+	g.CSV = g.CSVMetadata
+	return &g.bundle
+}
+
+func loadPackage(r *request) (any, error) {
+	p := packagePage{At: placeOf(r), Tab: r.values.Get("tab")}
+	if !slices.ContainsFunc(tabs, func(t struct{ param, label string }) bool { return t.param == p.Tab }) {
+		return nil, &apiError{Status: http.StatusBadRequest, Text: fmt.Sprintf("unknown tab %q", shorten(40, p.Tab))}
+	}
+	if err := p.load(r); err != nil {
+		return nil, err
+	}
+	for _, t := range tabs {
+		p.Tabs = append(p.Tabs, choice{t.label, stateURL(with(r.values, "tab", nonEmpty(t.param))), t.param == p.Tab})
+	}
+	for _, c := range p.Channels {
+		values := with(r.values, "channel", nonEmpty(c.Name))
+		values.Del("version")
+		p.Picks = append(p.Picks, choice{c.Name, stateURL(values), c.Name == p.Channel})
+	}
+	p.Also = r.api.elsewhere(p.At, p.packageDetails.Catalog.Name)
+	switch p.Tab {
+	case "":
+		p.Readme = markdown(p.Description)
+	case "permissions":
+		return p, p.loadPermissions(r)
+	}
+	return p, nil
+}
+
+// load reads the package and the bundle in view: that of the parameter version, else the head of the parameter channel, else
+// that of the default channel.
+func (p *packagePage) load(r *request) error {
+	channel, version := r.values.Get("channel"), r.values.Get("version")
+	variables := map[string]any{
+		"p": p.At.Package, "channel": channel, "pick": version != "", "inChannel": channel != "" && version == "",
+		"overview": p.Tab == "", "apis": p.Tab == "apis", "images": p.Tab == "images",
+	}
+	if _, err := semver.Parse(version); err == nil {
+		variables["range"] = "=" + version
+	} else {
+		variables["name"] = version
+	}
+	var reply packageReply
+	partial, err := r.api.query(p.At.Catalog, p.At.Version, packageQuery, variables, &reply)
+	if err != nil {
+		return err
+	}
+	if reply.Package == nil {
+		return r.api.noPackage(p.At)
+	}
+	p.Partial, p.packageDetails = partial, reply.Package.packageDetails
+	p.Channel = cmp.Or(channel, p.DefaultChannel.Name)
+	switch {
+	case reply.Bundles != nil && len(reply.Bundles.Nodes) > 0:
+		p.Bundle = reply.Bundles.Nodes[0].value()
+	case reply.Bundles != nil:
+		return &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("version %q not found in package %q; %s lists its versions",
+			shorten(80, version), p.Name, "the tab Versions")}
+	case reply.Package.Channel != nil:
+		p.Bundle = reply.Package.Channel.Head.value()
+	case channel != "":
+		return &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("channel %q not found in package %q", shorten(80, channel), p.Name)}
+	case reply.Package.Head != nil:
+		p.Bundle = reply.Package.Head.value()
+	}
+	for _, c := range p.Channels {
+		markTwins(c.Entries)
+	}
+	return nil
+}
+
+// markTwins marks the entries whose versions are not unique.
+func markTwins(entries []entry) {
+	seen := map[string]int{}
+	for _, e := range entries {
+		seen[e.Version]++
+	}
+	for i := range entries {
+		entries[i].Twin = seen[entries[i].Version] > 1
+	}
+}
+
+// noPackage returns the error of a package that is not there: it may have failed validation, or be in another catalog.
+func (a api) noPackage(at place) error {
+	text := fmt.Sprintf("package %q not found in catalog %q", shorten(80, at.Package), at.Catalog)
+	var reply struct {
+		Catalogs []struct {
+			InvalidPackages []struct{ Name, Reason string }
+		}
+	}
+	if _, err := a.query(at.Catalog, at.Version, `{ catalogs { invalidPackages { name reason } } }`, nil, &reply); err != nil {
+		return err
+	}
+	for _, c := range reply.Catalogs {
+		for _, invalid := range c.InvalidPackages {
+			if invalid.Name == at.Package {
+				text = fmt.Sprintf("package %q is left out of catalog %q because it failed validation: %s", at.Package, at.Catalog, invalid.Reason)
+			}
+		}
+	}
+	return &apiError{Status: http.StatusNotFound, Text: text}
+}
+
+// elsewhere returns the other catalogs with the package. Of one name, that in the catalog of the highest priority is preferred.
+func (a api) elsewhere(at place, here string) []elsewhere {
+	var reply struct {
+		Packages struct {
+			Nodes []struct {
+				Version string
+				Catalog struct{ Name string }
+			}
+		}
+	}
+	query := `query($p: String!) { packages(filter: {name: $p}, first: 20) { nodes { version catalog { name } } } }`
+	if _, err := a.query("", "", query, map[string]any{"p": at.Package}, &reply); err != nil {
+		return nil // a reader of one catalog
+	}
+	var out []elsewhere
+	for i, n := range reply.Packages.Nodes {
+		out = append(out, elsewhere{n.Catalog.Name, n.Version, packageURL(at.Root, n.Catalog.Name, "", at.Package), i == 0})
+	}
+	if len(out) == 1 && out[0].Catalog == here {
+		return nil
+	}
+	return out
+}
+
+// Shown returns the entries of the channel in view.
+func (p packagePage) Shown() channelDetails {
+	for _, c := range p.Channels {
+		if c.Name == p.Channel {
+			return c
+		}
+	}
+	return channelDetails{}
+}
+
+// IsHead reports whether the bundle in view is the newest of its channel.
+func (p packagePage) IsHead() bool { return p.Bundle != nil && p.Bundle.Name == p.Shown().Head.Name }
+
+// pinned matches an image reference with a digest.
+var pinned = regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
+
+// Images returns the images to mirror for the bundle: its own first, then those that it runs, without duplicates.
+func (b *bundle) Images() []image {
+	all := append([]image{{"bundle", b.Image}}, b.RelatedImages...)
+	seen := map[string]bool{"": true}
+	return slices.DeleteFunc(all, func(i image) bool {
+		known := seen[i.Image]
+		seen[i.Image] = true
+		return known
+	})
+}
+
+// IsPinned reports whether the reference names a digest.
+func (i image) IsPinned() bool { return pinned.MatchString(i.Image) }
+
+// ImageLines returns the references of all images, one a line.
+func (b *bundle) ImageLines() string {
+	var lines []string
+	for _, i := range b.Images() {
+		lines = append(lines, i.Image)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// indented is JSON that is shown with line breaks.
+type indented struct{ Text string }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *indented) UnmarshalJSON(raw []byte) error {
+	var b bytes.Buffer
+	err := json.Indent(&b, raw, "", "  ")
+	i.Text = b.String()
+	return err
+}

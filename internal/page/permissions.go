@@ -1,0 +1,90 @@
+package page
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+)
+
+// permissions are those that a bundle asks for, as the API serves them.
+type permissions struct {
+	ServiceAccounts []struct {
+		Name   string  `json:"name"`
+		Grants []grant `json:"grants"`
+	} `json:"serviceAccounts"`
+	Webhooks []struct {
+		Name          string   `json:"name"`
+		Type          string   `json:"type"`
+		Resources     []string `json:"resources"`
+		AllNamespaces bool     `json:"allNamespaces"`
+	} `json:"webhooks"`
+	ClusterWideSecrets bool     `json:"clusterWideSecrets"`
+	Risks              []string `json:"risks"`
+	FromCatalog        bool     `json:"fromCatalog"`
+	Faults             []string `json:"faults"`
+}
+
+// grant is a list of rules of one origin.
+type grant struct {
+	From    string `json:"from"`
+	Scope   string `json:"scope"`
+	Rules   []rule `json:"rules"`
+	Unknown bool   `json:"unknown"`
+}
+
+// rule is a rule of RBAC.
+type rule struct {
+	Verbs           []string `json:"verbs"`
+	APIGroups       []string `json:"apiGroups"`
+	Resources       []string `json:"resources"`
+	ResourceNames   []string `json:"resourceNames"`
+	NonResourceURLs []string `json:"nonResourceURLs"`
+	Risks           []string `json:"risks"`
+}
+
+// What returns what the rule is about: resources with their groups, or URL paths.
+func (r rule) What() string {
+	if len(r.NonResourceURLs) > 0 {
+		return strings.Join(r.NonResourceURLs, ", ")
+	}
+	text := strings.Join(r.Resources, ", ")
+	if text == "*" {
+		text = "all resources"
+	}
+	groups := strings.Join(r.APIGroups, ", ")
+	switch groups {
+	case "":
+	case "*":
+		text += " of all API groups"
+	default:
+		text += " of " + groups
+	}
+	if len(r.ResourceNames) > 0 {
+		text += " named " + strings.Join(r.ResourceNames, ", ")
+	}
+	return text
+}
+
+// Verb returns the verbs.
+func (r rule) Verb() string {
+	if len(r.Verbs) == 1 && r.Verbs[0] == "*" {
+		return "everything"
+	}
+	return strings.Join(r.Verbs, ", ")
+}
+
+// loadPermissions reads the permissions of the bundle in view. Without them the page shows the reason.
+func (p *packagePage) loadPermissions(r *request) error {
+	if p.Bundle == nil {
+		return nil
+	}
+	path := "packages/" + url.PathEscape(p.At.Package) + "/bundles/" + url.PathEscape(p.Bundle.Name) + "/permissions"
+	var rights permissions
+	err := r.api.get(viewPath(p.At.Catalog, p.At.Version, path), nil, &rights)
+	if refused, ok := errors.AsType[*apiError](err); ok && refused.Status != 401 {
+		p.NoRight = refused.Text
+		return nil
+	}
+	p.Rights = &rights
+	return err
+}
