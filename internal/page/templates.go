@@ -49,12 +49,14 @@ func shorten(limit int, text string) string {
 	if len(text) <= limit {
 		return text
 	}
-	count := 0
+	count, end := 0, 0
 	for i := range text {
 		if count == limit-1 {
-			return text[:i] + "…"
+			end = i
 		}
-		count++
+		if count++; count > limit {
+			return text[:end] + "…"
+		}
 	}
 	return text
 }

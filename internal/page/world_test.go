@@ -1,0 +1,112 @@
+package page
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/operator-catalogs/catalogd/internal/limit"
+	"github.com/operator-catalogs/catalogd/internal/serve"
+	"github.com/operator-catalogs/catalogd/internal/store"
+)
+
+// sampleCatalog is the catalog of `make run`.
+const sampleCatalog = "../../config/samples/catalog"
+
+// newPage returns the page over the real API and a store with the catalogs of directories.
+func newPage(tb testing.TB, dirs ...string) http.Handler {
+	tb.Helper()
+	handler := newAPI(tb, dirs...)
+	return New(Config{
+		Source: func(r *http.Request) Source { return Inside(handler, r) }, Version: "test", Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+func newAPI(tb testing.TB, dirs ...string) http.Handler {
+	tb.Helper()
+	st, err := store.Open(tb.TempDir(), store.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = st.Close() })
+	for _, dir := range dirs {
+		commit(tb, st, filepath.Base(dir), dir)
+	}
+	return serve.New(serve.Config{
+		Catalogs: st,
+		Polls:    func(string) (last, next time.Time) { return last, next },
+		Priority: func(string) int32 { return 0 },
+		Awaited:  func(string) serve.Awaited { return serve.Awaited{} },
+		Expected: func() []string { return nil },
+		Limits:   limit.New(32),
+		BaseURL:  "https://catalogd.example",
+		Logger:   slog.New(slog.DiscardHandler),
+	})
+}
+
+// commit stores a directory as the content of a catalog. Its digest is made of the name.
+func commit(tb testing.TB, st *store.Store, name, dir string) {
+	tb.Helper()
+	stage, err := st.Stage(name, "")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		relative, _ := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return stage.Root().MkdirAll(relative, 0o755)
+		case !strings.Contains(".json.yaml.yml", filepath.Ext(path)):
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return stage.Root().WriteFile(relative, content, 0o644)
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(name)))
+	if _, err := stage.Commit(context.Background(), store.Source{Image: "registry.example/" + name + ":latest", Digest: digest}); err != nil {
+		tb.Fatal(err)
+	}
+	if err := stage.Discard(); err != nil {
+		tb.Error(err)
+	}
+}
+
+// TestLook serves the page until it is interrupted, for people:
+//
+//	PAGE_ADDRESS=127.0.0.1:8090 PAGE_CATALOGS=DIR,DIR go test ./internal/page -run TestLook -timeout 0
+func TestLook(t *testing.T) {
+	address := os.Getenv("PAGE_ADDRESS")
+	if address == "" {
+		t.Skip("PAGE_ADDRESS is not set")
+	}
+	dirs := []string{sampleCatalog}
+	if more := os.Getenv("PAGE_CATALOGS"); more != "" {
+		dirs = append(dirs, strings.Split(more, ",")...)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	server := &http.Server{Handler: newPage(t, dirs...), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	<-ctx.Done()
+}
