@@ -296,13 +296,21 @@ func (p *packagePage) load(r *request) error {
 		p.Bundle = reply.Package.Head.value()
 	}
 	for _, c := range p.Channels {
-		markTwins(c.Entries)
+		arrange(c.Entries)
 	}
 	return nil
 }
 
-// markTwins marks the entries whose versions are not unique.
-func markTwins(entries []entry) {
+// arrange sorts entries, newest first, and marks those whose versions are not unique.
+func arrange(entries []entry) {
+	slices.SortStableFunc(entries, func(a, b entry) int {
+		x, errX := semver.Parse(a.Version)
+		y, errY := semver.Parse(b.Version)
+		if errX != nil || errY != nil { // after those with a version
+			return cmp.Compare(fmt.Sprint(errX != nil), fmt.Sprint(errY != nil))
+		}
+		return y.Compare(x)
+	})
 	seen := map[string]int{}
 	for _, e := range entries {
 		seen[e.Version]++

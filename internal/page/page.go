@@ -107,7 +107,7 @@ func rootOf(r *http.Request) string {
 type frame struct {
 	Root     string
 	Here     string // the path of this page below the mount point, with its query
-	Section  string // the first element of the path
+	Section  string // the first element of the path, or "package"
 	Query    string // the text of the search box
 	Catalogs []catalog
 	Kept     []param // parameters that a search keeps
@@ -177,7 +177,10 @@ func (p *page) render(rt route) http.Handler {
 }
 
 func (p *page) frame(r *request, catalogs []catalog) frame {
-	section, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	section, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if strings.Contains(rest, "/packages/") {
+		section = "package"
+	}
 	here := strings.TrimPrefix(r.URL.EscapedPath(), "/")
 	if r.URL.RawQuery != "" {
 		here += "?" + r.URL.RawQuery

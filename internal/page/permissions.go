@@ -1,18 +1,17 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // permissions are those that a bundle asks for, as the API serves them.
 type permissions struct {
-	ServiceAccounts []struct {
-		Name   string  `json:"name"`
-		Grants []grant `json:"grants"`
-	} `json:"serviceAccounts"`
-	Webhooks []struct {
+	ServiceAccounts []account `json:"serviceAccounts"`
+	Webhooks        []struct {
 		Name          string   `json:"name"`
 		Type          string   `json:"type"`
 		Resources     []string `json:"resources"`
@@ -22,6 +21,22 @@ type permissions struct {
 	Risks              []string `json:"risks"`
 	FromCatalog        bool     `json:"fromCatalog"`
 	Faults             []string `json:"faults"`
+}
+
+// account is a ServiceAccount of an operator. The name is empty for roles that nothing in the bundle binds.
+type account struct {
+	Name   string  `json:"name"`
+	Grants []grant `json:"grants"`
+}
+
+// risks counts the rules of an account that are risky.
+func (a account) risks() (n int) {
+	for _, g := range a.Grants {
+		for _, r := range g.Rules {
+			n += min(1, len(r.Risks))
+		}
+	}
+	return n
 }
 
 // grant is a list of rules of one origin.
@@ -85,6 +100,9 @@ func (p *packagePage) loadPermissions(r *request) error {
 		p.NoRight = refused.Text
 		return nil
 	}
+	slices.SortStableFunc(rights.ServiceAccounts, func(a, b account) int { // unbound roles grant nothing
+		return cmp.Or(cmp.Compare(min(1, len(b.Name)), min(1, len(a.Name))), b.risks()-a.risks())
+	})
 	p.Rights = &rights
 	return err
 }

@@ -27,7 +27,7 @@ func newPage(tb testing.TB, dirs ...string) http.Handler {
 	tb.Helper()
 	handler := newAPI(tb, dirs...)
 	return New(Config{
-		Source: func(r *http.Request) Source { return Inside(handler, r) }, Version: "test", Logger: slog.New(slog.DiscardHandler),
+		Source: func(r *http.Request) Source { return Inside(handler, r) }, Version: "test", Logger: slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	})
 }
 
