@@ -66,6 +66,7 @@ func (p *page) routes() []route {
 		{"/catalogs/{catalog}", "catalog.html", loadCatalog},
 		{"/compare", "compare.html", loadComparison},
 		{"/changes", "changes.html", loadChanges},
+		{"/apis", "kinds.html", loadKinds},
 		{"/apis/{group}/{kind}", "api.html", loadAPI},
 		{"/graphql", "graphql.html", loadExplorer},
 		{"/help", "help.html", func(*request) (any, error) { return nil, nil }},

@@ -1,0 +1,303 @@
+package page
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/blang/semver/v4"
+)
+
+// Limits of the pages of APIs.
+const (
+	coreGroup      = "-"  // in URLs
+	maxConnections = 200  // pages of a connection of the API
+	maxKinds       = 1000 // in the list of kinds
+	maxSuggestions = 5
+)
+
+// Name returns Kind.group, or only the kind in the core group.
+func (g gvk) Name() string { return strings.TrimSuffix(g.Kind+"."+g.Group, ".") }
+
+// is reports whether two APIs have the same kind and group, ignoring case.
+func (g gvk) is(other gvk) bool {
+	return strings.EqualFold(g.Kind, other.Kind) && strings.EqualFold(g.Group, other.Group)
+}
+
+// apiURL returns the URL of a kind.
+func apiURL(root, catalog string, g gvk) string {
+	if catalog == "" {
+		return root + g.URL()
+	}
+	return root + g.URL() + stateURL(url.Values{"catalog": {catalog}})
+}
+
+// apiView is the data of api.html: the packages that provide or require a kind.
+type apiView struct {
+	API         gvk
+	Catalog     string // empty: all
+	All         string // the URL without a choice of the catalog
+	Lists       []apiUsers
+	Suggestions []kindLink // if there are no packages
+	Partial     []string   // errors of catalogs that could not be read
+}
+
+// Title implements titled.
+func (v apiView) Title() string { return v.API.Kind }
+
+// apiUsers are the packages that provide, or require, a kind.
+type apiUsers struct {
+	Title, None string
+	Users       []apiUser
+}
+
+// apiUser is a package whose versions From to To provide or require an API.
+type apiUser struct {
+	Catalog, Package, URL string
+	Version               string // of the API
+	From, To              string
+	Versions              int
+	Current               bool   // whether the head of the default channel does
+	Head                  string // the version of that head
+}
+
+// kindLink is a kind with its URL and the number of packages that provide it.
+type kindLink struct {
+	Kind, Group, URL string
+	Packages         int
+}
+
+// apiBundle is a bundle with the APIs that it provides or requires.
+type apiBundle struct {
+	Version string
+	Catalog struct{ Name string }
+	Package struct{ Name, Version string }
+	APIs    []gvk
+}
+
+func loadAPI(r *request) (any, error) {
+	wanted := gvk{Group: r.PathValue("group"), Kind: r.PathValue("kind")}
+	if wanted.Group == coreGroup {
+		wanted.Group = ""
+	}
+	v := apiView{API: wanted, Catalog: r.values.Get("catalog"), All: apiURL(r.root, "", wanted)}
+	provided, partial, err := r.api.providedKinds(v.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	v.Partial = partial
+	filters := map[apiFilter]bool{filterOf(wanted): true, filterOf(gvk{Group: strings.ToLower(wanted.Group), Kind: wanted.Kind}): true}
+	for api := range provided {
+		if api.is(wanted) {
+			v.API, filters[filterOf(api)] = api, true
+		}
+	}
+	providers := apiUsers{Title: "Provided by", None: "No package provides this kind."}
+	for filter := range filters {
+		bundles, err := r.api.bundleAPIs(v.Catalog, "provides", map[string]any{"provides": filter})
+		if err != nil {
+			return nil, err
+		}
+		providers.add(r.root, bundles, func(api gvk) bool { return api.is(wanted) && filterOf(api) == filter })
+	}
+	requirers := apiUsers{Title: "Required by", None: "No package requires this kind."}
+	bundles, err := r.api.bundleAPIs(v.Catalog, "requires", map[string]any{"property": "olm.gvk.required"})
+	if err != nil {
+		return nil, err
+	}
+	requirers.add(r.root, bundles, wanted.is)
+	v.Lists = []apiUsers{providers, requirers}
+	if len(providers.Users)+len(requirers.Users) == 0 {
+		v.Suggestions = similarKinds(r.root, v.Catalog, wanted, provided)
+	}
+	return v, nil
+}
+
+// apiFilter is a GVKFilter of the API, which heeds case.
+type apiFilter struct {
+	Group string `json:"group,omitempty"`
+	Kind  string `json:"kind,omitempty"`
+}
+
+// filterOf returns a filter that an API passes, with its kind in any case if it has a group.
+func filterOf(api gvk) apiFilter {
+	if api.Group != "" {
+		return apiFilter{Group: api.Group}
+	}
+	return apiFilter{Kind: api.Kind}
+}
+
+// add adds the packages of bundles with a wanted API, sorted by name.
+func (l *apiUsers) add(root string, bundles []apiBundle, wanted func(gvk) bool) {
+	type key struct {
+		catalog, pkg string
+		api          gvk
+	}
+	found := map[key]*apiUser{}
+	for _, b := range bundles {
+		for _, api := range b.APIs {
+			if !wanted(api) {
+				continue
+			}
+			at := key{b.Catalog.Name, b.Package.Name, api}
+			if found[at] == nil {
+				found[at] = &apiUser{
+					Catalog: b.Catalog.Name, Package: b.Package.Name, URL: packageURL(root, b.Catalog.Name, "", b.Package.Name),
+					Version: api.Version, From: b.Version, To: b.Version, Head: b.Package.Version,
+				}
+			}
+			found[at].add(b.Version)
+		}
+	}
+	for _, u := range found {
+		l.Users = append(l.Users, *u)
+	}
+	slices.SortFunc(l.Users, func(a, b apiUser) int {
+		return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Catalog, b.Catalog), cmp.Compare(a.Version, b.Version))
+	})
+}
+
+// add adds a version of the package.
+func (u *apiUser) add(version string) {
+	if compareVersions(version, u.From) < 0 {
+		u.From = version
+	}
+	if compareVersions(version, u.To) > 0 {
+		u.To = version
+	}
+	u.Versions++
+	u.Current = u.Current || version == u.Head
+}
+
+// compareVersions compares versions by precedence; invalid ones are lower than all valid ones.
+func compareVersions(a, b string) int {
+	va, errA := semver.Parse(a)
+	vb, errB := semver.Parse(b)
+	switch {
+	case errA != nil && errB != nil:
+		return cmp.Compare(a, b)
+	case errA != nil:
+		return -1
+	case errB != nil:
+		return 1
+	}
+	return va.Compare(vb)
+}
+
+// providedKinds returns the kinds that the heads of packages provide, without versions, with the numbers of packages.
+func (a api) providedKinds(catalog string) (map[gvk]int, []string, error) {
+	packages, partial, err := listAll[struct{ Provides []gvk }](a, catalog, `query($after: String) { packages(first: 100, after: $after) {
+		nodes { provides { group version kind } } pageInfo { hasNextPage endCursor } } }`, map[string]any{})
+	kinds := map[gvk]int{}
+	for _, p := range packages {
+		of := map[gvk]bool{}
+		for _, api := range p.Provides {
+			of[gvk{Group: api.Group, Kind: api.Kind}] = true
+		}
+		for api := range of {
+			kinds[api]++
+		}
+	}
+	return kinds, partial, err
+}
+
+// bundleAPIs returns bundles with the APIs of a field: provides or requires.
+func (a api) bundleAPIs(catalog, field string, filter map[string]any) ([]apiBundle, error) {
+	bundles, _, err := listAll[apiBundle](a, catalog, `query($filter: BundleFilter, $after: String) { bundles(filter: $filter, first: 100, after: $after) {
+		nodes { version catalog { name } package { name version } APIs: `+field+` { group version kind } }
+		pageInfo { hasNextPage endCursor } } }`, map[string]any{"filter": filter})
+	return bundles, err
+}
+
+// listAll reads all pages of a connection: the only field of the query, which takes the variable $after.
+func listAll[T any](a api, catalog, query string, variables map[string]any) (nodes []T, partial []string, err error) {
+	for range maxConnections {
+		var reply map[string]struct {
+			Nodes    []T
+			PageInfo struct {
+				HasNextPage bool
+				EndCursor   string
+			}
+		}
+		if partial, err = a.query(catalog, "", query, variables, &reply); err != nil {
+			return nil, nil, err
+		}
+		more := false
+		for _, page := range reply {
+			nodes = append(nodes, page.Nodes...)
+			variables["after"], more = page.PageInfo.EndCursor, page.PageInfo.HasNextPage
+		}
+		if !more {
+			return nodes, partial, nil
+		}
+	}
+	return nil, nil, &apiError{Status: http.StatusServiceUnavailable, Text: "the catalogs have too many packages or bundles; choose one catalog"}
+}
+
+// similarKinds returns provided kinds with a similar name: the same kind in other groups first.
+func similarKinds(root, catalog string, wanted gvk, provided map[gvk]int) []kindLink {
+	name := strings.ToLower(wanted.Kind)
+	distance := func(api gvk) int {
+		other := strings.ToLower(api.Kind)
+		if len(name) > 2 && strings.Contains(other, name) || len(other) > 2 && strings.Contains(name, other) {
+			return min(1, levenshtein.ComputeDistance(name, other))
+		}
+		return levenshtein.ComputeDistance(name, other)
+	}
+	near := slices.DeleteFunc(slices.Collect(maps.Keys(provided)), func(api gvk) bool {
+		return distance(api) > max(min(2, len(name)/2), len(name)/4)
+	})
+	slices.SortFunc(near, func(a, b gvk) int {
+		return cmp.Or(cmp.Compare(distance(a), distance(b)), cmp.Compare(a.Name(), b.Name()))
+	})
+	return kindLinks(root, catalog, near[:min(len(near), maxSuggestions)], provided)
+}
+
+func kindLinks(root, catalog string, kinds []gvk, provided map[gvk]int) []kindLink {
+	var links []kindLink
+	for _, api := range kinds {
+		links = append(links, kindLink{api.Kind, cmp.Or(api.Group, "core group"), apiURL(root, catalog, api), provided[api]})
+	}
+	return links
+}
+
+// kindList is the data of kinds.html: the provided kinds.
+type kindList struct {
+	Search, Catalog string
+	Kinds           []kindLink
+	Total           int  // matches
+	IsSimilar       bool // no kind matches, so these have similar names
+	Partial         []string
+}
+
+// Title implements titled.
+func (l kindList) Title() string { return "Kinds" }
+
+func loadKinds(r *request) (any, error) {
+	l := kindList{Search: strings.TrimSpace(r.values.Get("kind")), Catalog: r.values.Get("catalog")}
+	provided, partial, err := r.api.providedKinds(l.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	l.Partial = partial
+	var found []gvk
+	for api := range provided {
+		if strings.Contains(strings.ToLower(api.Name()), strings.ToLower(l.Search)) {
+			found = append(found, api)
+		}
+	}
+	slices.SortFunc(found, func(a, b gvk) int {
+		return cmp.Or(cmp.Compare(strings.ToLower(a.Name()), strings.ToLower(b.Name())), cmp.Compare(a.Name(), b.Name()))
+	})
+	l.Total = len(found)
+	l.Kinds = kindLinks(r.root, l.Catalog, found[:min(len(found), maxKinds)], provided)
+	if len(found) == 0 {
+		kind, group, _ := strings.Cut(l.Search, ".")
+		l.Kinds, l.IsSimilar = similarKinds(r.root, l.Catalog, gvk{Kind: kind, Group: group}, provided), true
+	}
+	return l, nil
+}
