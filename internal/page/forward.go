@@ -14,9 +14,7 @@ func (p *page) addForwards(mux *http.ServeMux) {
 	mux.HandleFunc("GET /catalogs/{catalog}/icons/{hash}", func(w http.ResponseWriter, r *http.Request) {
 		p.forward(w, r, viewPath(r.PathValue("catalog"), "", "icons/"+url.PathEscape(r.PathValue("hash"))+"/80"), nil)
 	})
-	mux.HandleFunc("GET /watch", func(w http.ResponseWriter, r *http.Request) {
-		p.forward(w, r, "/api/v1/watch", url.Values{})
-	})
+	mux.HandleFunc("GET /watch", p.watch)
 	mux.HandleFunc("GET /catalogs/{catalog}/raw/{package}", func(w http.ResponseWriter, r *http.Request) {
 		p.forward(w, r, viewPath(r.PathValue("catalog"), "", "packages/"+url.PathEscape(r.PathValue("package"))), nil)
 	})

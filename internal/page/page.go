@@ -116,6 +116,8 @@ type frame struct {
 	Version  string
 	Assets   string // the version of the assets
 	Title    string
+	Watch    string // what the page shows: watchAll, watchListed, or nothing whose changes are of interest
+	Watched  []catalog
 	Body     any
 }
 
@@ -194,7 +196,9 @@ func (p *page) frame(r *request, catalogs []catalog) frame {
 			}
 		}
 	}
+	watch, watched := watchedBy(r, section, catalogs)
 	return frame{
+		Watch: watch, Watched: watched,
 		Kept: kept, Root: r.root, Here: here, Section: section, Query: r.values.Get("q"), Catalogs: catalogs,
 		Login: p.Login, Version: p.Version, Assets: assetsVersion,
 	}

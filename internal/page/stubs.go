@@ -1,6 +1,5 @@
 package page
 
 func loadComparison(*request) (any, error)       { return nil, nil }
-func loadChanges(*request) (any, error)          { return nil, nil }
 func loadBundleComparison(*request) (any, error) { return nil, nil }
 func loadChannel(*request) (any, error)          { return nil, nil }

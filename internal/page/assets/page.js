@@ -99,3 +99,4 @@ addTheme();
 addCopyButtons();
 localizeTimes();
 document.addEventListener("keydown", onKey);
+if (document.body.dataset.watch) import("./feed.js");
