@@ -69,7 +69,7 @@ func (p *page) routes() []route {
 		{"/apis", "kinds.html", loadKinds},
 		{"/apis/{group}/{kind}", "api.html", loadAPI},
 		{"/graphql", "graphql.html", loadExplorer},
-		{"/help", "help.html", func(*request) (any, error) { return nil, nil }},
+		{"/help", "help.html", loadHelp},
 	}
 	if p.Login {
 		routes = append(routes, route{"/login", "login.html", loadLogin})

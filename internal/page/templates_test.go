@@ -17,6 +17,8 @@ type framed[T any] struct {
 var pageData = map[string]any{
 	"packages.html": framed[packageList]{}, "catalogs.html": framed[catalogsPage]{}, "catalog.html": framed[catalogPage]{},
 	"package.html": framed[packagePage]{}, "error.html": framed[*apiError]{},
+	"api.html": framed[apiView]{}, "kinds.html": framed[kindList]{}, "graphql.html": framed[explorer]{}, "changes.html": framed[changeList]{},
+	"help.html": framed[help]{},
 }
 
 // TestTemplatesFitTheirData checks every field, method and function that a template uses, also in branches that no test executes.
