@@ -18,44 +18,57 @@ type layout struct {
 // row is the row of an entry.
 type row struct {
 	channel.Entry
+	Row
 	label  string
 	isHead bool
+}
 
-	lane    int   // of the node; -1 if there is no node
-	above   bool  // the lane continues above the node
-	below   bool  // the lane continues below it
-	joins   []int // lanes from above that end in the node, all to the right of it
-	through []int // lanes that pass
+// Row is what the lanes show in the row of an entry. Lanes count from 0 at the left.
+type Row struct {
+	Lane    int   // of the node; -1 if there is no node
+	Above   bool  // the lane continues above the node
+	Below   bool  // the lane continues below it
+	Joins   []int // lanes from above that end in the node, all to the right of it
+	Through []int // lanes that pass
+}
+
+// Lanes returns the rows of the entries of a graph, newest first, and the number of lanes.
+func Lanes(g *channel.Graph) (rows []Row, lanes int) {
+	l := newLayout(g)
+	for i := range l.rows {
+		rows = append(rows, l.rows[i].Row)
+	}
+	return rows, l.lanes
 }
 
 func newLayout(g *channel.Graph) *layout {
 	l := &layout{graph: g}
 	var lanes []string // the entry that each lane leads to; empty if the lane is free
 	for i, e := range g.Entries() {
-		r := row{Entry: e, label: g.Label(e.Name), isHead: e.Name == g.Channel.Head, lane: -1}
+		r := row{Entry: e, label: g.Label(e.Name), isHead: e.Name == g.Channel.Head, Row: Row{Lane: -1}}
 		r.Skips = g.NewestFirst(e.Skips)
 		for lane, to := range lanes {
 			switch {
 			case to == "":
 			case to != e.Name:
-				r.through = append(r.through, lane)
-			case r.lane < 0:
-				r.lane, r.above = lane, true
+				r.Through = append(r.Through, lane)
+			case r.Lane < 0:
+				r.Lane, r.Above = lane, true
 			default:
-				r.joins = append(r.joins, lane)
+				r.Joins = append(r.Joins, lane)
 				lanes[lane] = ""
 			}
 		}
-		if r.lane < 0 {
-			r.lane = slices.Index(lanes, "")
+		if r.Lane < 0 {
+			r.Lane = slices.Index(lanes, "")
 		}
-		if r.lane < 0 {
-			r.lane = len(lanes)
+		if r.Lane < 0 {
+			r.Lane = len(lanes)
 			lanes = append(lanes, "")
 		}
-		lanes[r.lane] = ""
+		lanes[r.Lane] = ""
 		if to, ok := g.Index(e.Replaces); ok && to > i {
-			lanes[r.lane], r.below = e.Replaces, true
+			lanes[r.Lane], r.Below = e.Replaces, true
 		}
 		l.rows = append(l.rows, r)
 	}
@@ -69,7 +82,7 @@ func (l *layout) remarks(r *row) []string {
 	if r.label != channel.Clean(r.Name) && !l.graph.IsConventional(r.Name, r.label) {
 		out = append(out, channel.Clean(r.Name))
 	}
-	if r.Replaces != "" && !r.below {
+	if r.Replaces != "" && !r.Below {
 		place := " (no entry)"
 		if _, ok := l.graph.Index(r.Replaces); ok {
 			place = " (above)"

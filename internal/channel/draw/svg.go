@@ -148,7 +148,7 @@ func (s *svg) inCatalog() string {
 func (s *svg) legend() {
 	kinds := map[channel.Kind]bool{}
 	for i := range s.rows {
-		kinds[channel.Replaces] = kinds[channel.Replaces] || s.rows[i].below
+		kinds[channel.Replaces] = kinds[channel.Replaces] || s.rows[i].Below
 		for _, a := range s.arcList[i] {
 			kinds[a.kind] = true
 		}
@@ -184,11 +184,11 @@ func (s *svg) guides() {
 // lane draws the edge from row i to its replaced entry: down its lane, then over to the other lane.
 func (s *svg) lane(i int) {
 	r := &s.rows[i]
-	if !r.below {
+	if !r.Below {
 		return
 	}
 	j, _ := s.graph.Index(r.Replaces)
-	x, y, toX, toY := s.x(r.lane), s.y(i), s.x(s.rows[j].lane), s.y(j)
+	x, y, toX, toY := s.x(r.Lane), s.y(i), s.x(s.rows[j].Lane), s.y(j)
 	d := fmt.Sprintf("M%s %sV%s", px(x), px(y), px(toY))
 	if x != toX {
 		bend := toY - svgRow
@@ -223,7 +223,7 @@ func (s *svg) row(i int) {
 	if r.Deprecation != nil {
 		class += " old"
 	}
-	s.p(`<circle class="%s" cx="%s" cy="%s" r="5"/>`+"\n", class, px(s.x(r.lane)), px(y))
+	s.p(`<circle class="%s" cx="%s" cy="%s" r="5"/>`+"\n", class, px(s.x(r.Lane)), px(y))
 	class = "v"
 	if r.Deprecation != nil {
 		class += " gone"

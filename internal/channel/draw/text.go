@@ -74,13 +74,13 @@ func (t *textWriter) prefix(r *row) string {
 // isGap reports whether the nodes of row i and of the row above are in the same lane without a connection.
 func (l *layout) isGap(i int) bool {
 	above, r := &l.rows[i-1], &l.rows[i]
-	return above.lane == r.lane && !r.above
+	return above.Lane == r.Lane && !r.Above
 }
 
 // gap draws an empty line, so that adjacent nodes are always connected.
 func (t *textWriter) gap(r *row) {
 	t.column = 0
-	passing := row{lane: -1, through: r.through}
+	passing := row{Row: Row{Lane: -1, Through: r.Through}}
 	t.put(RoleLanes, t.prefix(&passing))
 	t.write("\n")
 }
@@ -149,36 +149,36 @@ var (
 
 // prefix returns the lanes of a row, up to its last used lane.
 func (r *row) prefix(g glyphs) string {
-	last := r.lane // the end of the line from the node
-	if len(r.joins) > 0 {
-		last = r.joins[len(r.joins)-1]
+	last := r.Lane // the end of the line from the node
+	if len(r.Joins) > 0 {
+		last = r.Joins[len(r.Joins)-1]
 	}
 	end := last
-	if len(r.through) > 0 {
-		end = max(end, r.through[len(r.through)-1])
+	if len(r.Through) > 0 {
+		end = max(end, r.Through[len(r.Through)-1])
 	}
 	cells := slices.Repeat([]rune{' '}, max(0, 2*end+1)) // lane i is at 2*i
-	for i := 2*r.lane + 1; i < 2*last; i++ {
+	for i := 2*r.Lane + 1; i < 2*last; i++ {
 		cells[i] = g.line
 	}
-	for _, i := range r.through {
+	for _, i := range r.Through {
 		cells[2*i] = g.pass
-		if i > r.lane && i < last {
+		if i > r.Lane && i < last {
 			cells[2*i] = g.cross
 		}
 	}
-	for _, i := range r.joins {
+	for _, i := range r.Joins {
 		cells[2*i] = g.joinMiddle
 		if i == last {
 			cells[2*i] = g.joinLast
 		}
 	}
 	switch {
-	case r.lane < 0:
+	case r.Lane < 0:
 	case r.isHead:
-		cells[2*r.lane] = g.head
+		cells[2*r.Lane] = g.head
 	default:
-		cells[2*r.lane] = g.node
+		cells[2*r.Lane] = g.node
 	}
 	return string(cells)
 }
