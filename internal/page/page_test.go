@@ -41,7 +41,7 @@ func TestEveryLinkLeads(t *testing.T) {
 			continue
 		}
 		for _, link := range linksOf(t, path, body) {
-			if !seen[link] && strings.Count(link, "&") < 2 { // combinations of filters are endless
+			if !seen[link] && strings.Count(link, "&") < 2 && !strings.Contains(link, "&to=") { // combinations of filters, or of versions, are endless
 				seen[link] = true
 				todo = append(todo, link)
 			}

@@ -2,4 +2,3 @@ package page
 
 func loadComparison(*request) (any, error)       { return nil, nil }
 func loadBundleComparison(*request) (any, error) { return nil, nil }
-func loadChannel(*request) (any, error)          { return nil, nil }

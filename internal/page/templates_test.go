@@ -19,6 +19,7 @@ var pageData = map[string]any{
 	"package.html": framed[packagePage]{}, "error.html": framed[*apiError]{},
 	"api.html": framed[apiView]{}, "kinds.html": framed[kindList]{}, "graphql.html": framed[explorer]{}, "changes.html": framed[changeList]{},
 	"help.html": framed[help]{},
+	"package.html": framed[packagePage]{}, "error.html": framed[*apiError]{}, "channel.html": framed[channelPage]{},
 }
 
 // TestTemplatesFitTheirData checks every field, method and function that a template uses, also in branches that no test executes.

@@ -25,22 +25,37 @@ const sampleCatalog = "../../config/samples/catalog"
 // newPage returns the page over the real API and a store with the catalogs of directories.
 func newPage(tb testing.TB, dirs ...string) http.Handler {
 	tb.Helper()
-	handler := newAPI(tb, dirs...)
+	return pageOf(tb, newAPI(tb, dirs...))
+}
+
+// pageOf returns the page over an API.
+func pageOf(tb testing.TB, api http.Handler) http.Handler {
 	return New(Config{
-		Source: func(r *http.Request) Source { return Inside(handler, r) }, Version: "test", Logger: slog.New(slog.NewTextHandler(tb.Output(), nil)),
+		Source: func(r *http.Request) Source { return Inside(api, r) }, Version: "test", Logger: slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	})
 }
 
 func newAPI(tb testing.TB, dirs ...string) http.Handler {
+	tb.Helper()
+	st := openStore(tb)
+	for _, dir := range dirs {
+		commit(tb, st, filepath.Base(dir), dir)
+	}
+	return apiOf(st)
+}
+
+func openStore(tb testing.TB) *store.Store {
 	tb.Helper()
 	st, err := store.Open(tb.TempDir(), store.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = st.Close() })
-	for _, dir := range dirs {
-		commit(tb, st, filepath.Base(dir), dir)
-	}
+	return st
+}
+
+// apiOf returns the API over a store.
+func apiOf(st *store.Store) http.Handler {
 	return serve.New(serve.Config{
 		Catalogs: st,
 		Polls:    func(string) (last, next time.Time) { return last, next },
@@ -55,6 +70,13 @@ func newAPI(tb testing.TB, dirs ...string) http.Handler {
 
 // commit stores a directory as the content of a catalog. Its digest is made of the name.
 func commit(tb testing.TB, st *store.Store, name, dir string) {
+	tb.Helper()
+	commitVersion(tb, st, name, digestOf(name), dir)
+}
+
+func digestOf(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
+
+func commitVersion(tb testing.TB, st *store.Store, name, digest, dir string) {
 	tb.Helper()
 	stage, err := st.Stage(name, "")
 	if err != nil {
@@ -79,7 +101,6 @@ func commit(tb testing.TB, st *store.Store, name, dir string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(name)))
 	if _, err := stage.Commit(context.Background(), store.Source{Image: "registry.example/" + name + ":latest", Digest: digest}); err != nil {
 		tb.Fatal(err)
 	}
