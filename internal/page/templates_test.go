@@ -19,7 +19,8 @@ var pageData = map[string]any{
 	"package.html": framed[packagePage]{}, "error.html": framed[*apiError]{},
 	"api.html": framed[apiView]{}, "kinds.html": framed[kindList]{}, "graphql.html": framed[explorer]{}, "changes.html": framed[changeList]{},
 	"help.html": framed[help]{},
-	"package.html": framed[packagePage]{}, "error.html": framed[*apiError]{}, "channel.html": framed[channelPage]{},
+	"channel.html": framed[channelPage]{},
+	"bundles.html": framed[bundleComparison]{}, "compare.html": framed[comparison]{},
 }
 
 // TestTemplatesFitTheirData checks every field, method and function that a template uses, also in branches that no test executes.
