@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -18,7 +19,7 @@ type Source interface {
 }
 
 // Inside returns a Source that calls a handler in this process with the credentials of the reader's request: its headers and
-// its client certificate.
+// its client certificate. The end of a request's context, or closing the body of the response, cancels the handler's request.
 func Inside(h http.Handler, reader *http.Request) Source { return inside{h, reader} }
 
 type inside struct {
@@ -30,7 +31,8 @@ type inside struct {
 var credentials = []string{"Authorization", tokenHeader}
 
 func (s inside) Do(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
+	ctx, cancel := context.WithCancel(r.Context())
+	r = r.Clone(ctx)
 	r.Host, r.TLS, r.RemoteAddr, r.RequestURI = s.reader.Host, s.reader.TLS, s.reader.RemoteAddr, r.URL.RequestURI()
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
 	if r.Body == nil {
@@ -42,34 +44,73 @@ func (s inside) Do(r *http.Request) (*http.Response, error) {
 		}
 	}
 	body, writer := io.Pipe()
-	w := &pipeWriter{header: http.Header{}, body: writer, started: make(chan struct{})}
+	w := &pipeWriter{header: http.Header{}, body: writer, bodyless: r.Method == http.MethodHead, started: make(chan struct{})}
+	// Neither a reader of the body nor the handler's writes wait for a side that has gone.
+	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) }) // always nil
 	go func() {
-		defer func() {
-			if reason := recover(); reason != nil {
-				w.fail(fmt.Errorf("the handler of %s failed: %v", r.URL.Path, reason))
-			}
-		}()
-		s.handler.ServeHTTP(w, r)
-		w.WriteHeader(http.StatusOK) // if it has not written anything
-		_ = writer.Close()           // always nil
+		defer stop()
+		w.serve(s.handler, r)
 	}()
 	select {
 	case <-w.started:
-		return w.response(r, body)
-	case <-r.Context().Done():
-		_ = body.Close() // always nil; the handler's writes fail
-		return nil, context.Cause(r.Context())
+	case <-ctx.Done():
+		cancel()
+		return nil, context.Cause(ctx)
 	}
+	if w.err != nil {
+		cancel()
+		return nil, w.err
+	}
+	return &http.Response{
+		StatusCode: w.status, Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.sent, Body: pipeBody{body, cancel}, ContentLength: -1, Request: r,
+	}, nil
+}
+
+// pipeBody is the body of a response.
+type pipeBody struct {
+	*io.PipeReader
+	cancel context.CancelFunc // of the handler's request
+}
+
+func (b pipeBody) Close() error {
+	b.cancel()
+	return b.PipeReader.Close()
 }
 
 // pipeWriter passes a response of a handler on while the handler writes it.
 type pipeWriter struct {
-	header  http.Header // of the handler
-	sent    http.Header // its copy at the first write
-	status  int
-	err     error // in place of a response
-	body    *io.PipeWriter
-	started chan struct{} // closed when the header is sent
+	header   http.Header // of the handler
+	sent     http.Header // its copy at the first write
+	status   int
+	err      error // in place of a response
+	body     *io.PipeWriter
+	bodyless bool          // what the handler writes is dropped
+	started  chan struct{} // closed when the header is sent
+}
+
+// serve calls the handler. A panic of it is an error of the request, or of the body if that has begun.
+func (w *pipeWriter) serve(h http.Handler, r *http.Request) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		reason := recover() // nil after runtime.Goexit
+		err := fmt.Errorf("answering %s: the handler aborted: %v", r.URL.Path, reason)
+		if reason != nil && reason != http.ErrAbortHandler { //nolint:errorlint // the value of a panic
+			err = fmt.Errorf("%w\n%s", err, debug.Stack())
+		}
+		if w.sent == nil {
+			w.sent, w.err = w.header, err
+			close(w.started)
+		}
+		_ = w.body.CloseWithError(err) // always nil
+	}()
+	h.ServeHTTP(w, r)
+	returned = true
+	w.WriteHeader(http.StatusOK) // if it has not written anything
+	_ = w.body.Close()           // always nil
 }
 
 func (w *pipeWriter) Header() http.Header { return w.header }
@@ -83,6 +124,9 @@ func (w *pipeWriter) WriteHeader(status int) {
 
 func (w *pipeWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if w.bodyless {
+		return len(p), nil
+	}
 	return w.body.Write(p)
 }
 
@@ -92,31 +136,13 @@ func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
 // SetWriteDeadline is called by http.ResponseController. The reader of the pipe has the deadlines.
 func (w *pipeWriter) SetWriteDeadline(time.Time) error { return nil }
 
-func (w *pipeWriter) fail(err error) {
-	if w.sent == nil {
-		w.sent, w.err = w.header, err
-		close(w.started)
-	}
-	_ = w.body.CloseWithError(err) // always nil
-}
-
-func (w *pipeWriter) response(r *http.Request, body io.ReadCloser) (*http.Response, error) {
-	if w.err != nil {
-		return nil, w.err
-	}
-	return &http.Response{
-		StatusCode: w.status, Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.sent, Body: body, ContentLength: -1, Request: r,
-	}, nil
-}
-
 // api reads the API for one page.
 type api struct {
 	source Source
 	ctx    context.Context //nolint:containedctx // of the one request that this value belongs to
 }
 
-// maxResponse limits a JSON response of the API.
+// maxResponse limits a response of the API, except a feed.
 const maxResponse = 64 << 20
 
 // apiError is a response of the API with an error status.
@@ -132,7 +158,7 @@ func (e *apiError) Error() string {
 
 // do sends a request for a path of unescaped elements.
 func (a api) do(path string, query url.Values) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(a.ctx, http.MethodGet, path, nil)
+	r, err := http.NewRequestWithContext(a.ctx, http.MethodGet, path, nil) //nolint:gosec // G704: a path of the API only
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
