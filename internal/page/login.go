@@ -1,11 +1,241 @@
 package page
 
-import "net/http"
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
 
-// tokenHeader has a token for catalogd: see package auth.
-const tokenHeader = "Catalogd-Authorization"
+// A reader logs in with a token, which a cookie holds until it expires. Every request to the API carries the token, so this
+// process keeps nothing about readers, and any replica can answer. A request without the cookie has the reader's own credentials:
+// a header that a proxy adds, or a client certificate.
 
-func loadLogin(*request) (any, error) { return nil, nil }
+// tokenHeader has a token issued for audience: see package auth. Other tokens are refused there, so that a cookie is worth nothing
+// for the API server.
+const (
+	tokenHeader = "Catalogd-Authorization"
+	audience    = "catalogd.operatorframework.io"
+)
 
-func (p *page) logIn(http.ResponseWriter, *http.Request)  {}
-func (p *page) logOut(http.ResponseWriter, *http.Request) {}
+// sessionCookie has the token. Because of its prefix, browsers accept it over TLS only, and from no other host.
+const sessionCookie = "__Host-catalogd"
+
+const (
+	maxSession = 12 * time.Hour
+	maxToken   = 3800     // bytes: browsers keep 4096 with name and attributes
+	maxForm    = 16 << 10 // bytes
+)
+
+// tokenSyntax is that of RFC 6750, section 2.1.
+var tokenSyntax = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
+
+// identify moves the token from the cookie to the header that the API accepts. No cookie reaches the API.
+func (p *page) identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cookie, err := r.Cookie(sessionCookie)
+		r = r.Clone(r.Context())
+		r.Header.Del("Cookie")
+		if p.Login && err == nil && tokenSyntax.MatchString(cookie.Value) && r.Header.Get(tokenHeader) == "" {
+			r.Header.Set(tokenHeader, "Bearer "+cookie.Value)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// loginPage is the data of login.html.
+type loginPage struct {
+	Next      string // the page to show then, below the mount point
+	Refusal   string // of the last attempt
+	Command   string // prints a token
+	Audience  string
+	Plaintext bool // browsers do not keep the cookie
+}
+
+func (loginPage) Title() string { return "Log in" }
+
+func loadLogin(r *request) (any, error) { return r.page.loginPage(r.Request, ""), nil }
+
+func (p *page) loginPage(r *http.Request, refusal string) loginPage {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	isLocal := host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+	namespace := p.Namespace
+	if namespace == "" {
+		namespace = "catalogd-system"
+	}
+	return loginPage{
+		Next: nextPage(r.URL.Query().Get("next")), Refusal: refusal, Audience: audience,
+		Command: "kubectl create token catalogd-cli --namespace=" + namespace + " --audience=" + audience,
+		// Behind a TLS proxy, too, browsers send Sec-Fetch-Site: it is sent to secure origins only.
+		Plaintext: r.TLS == nil && !isLocal && r.Header.Get("Sec-Fetch-Site") == "",
+	}
+}
+
+// nextPage returns the URL of a page below the mount point, without a slash before it; "" for anything else.
+func nextPage(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\\' }) {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "" ||
+		u.Path == "login" || u.Path == "logout" || u.Path != "" && path.Clean("/"+u.Path) != "/"+u.Path {
+		return ""
+	}
+	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).String()
+}
+
+// logIn checks a token with one request to the API, and sets the cookie.
+func (p *page) logIn(w http.ResponseWriter, r *http.Request) {
+	if !accepts(w, r, "application/x-www-form-urlencoded") {
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		p.refuseLogin(w, r, &apiError{Status: http.StatusBadRequest, Text: "The form could not be read: it is longer than 16 KiB, or not complete."})
+		return
+	}
+	token := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(r.PostForm.Get("token")), "Bearer "))
+	if refusal := p.check(r, token); refusal != nil {
+		p.refuseLogin(w, r, refusal)
+		return
+	}
+	setSession(w, token, int(lifetime(token, time.Now()).Seconds()))
+	lead(w, "./"+nextPage(r.URL.Query().Get("next")))
+}
+
+// logOut deletes the cookie, and what the browser cached with its permissions.
+func (p *page) logOut(w http.ResponseWriter, r *http.Request) {
+	if !accepts(w, r, "application/x-www-form-urlencoded") {
+		return
+	}
+	endSession(w)
+	w.Header().Set("Clear-Site-Data", `"cache"`)
+	lead(w, "./login")
+}
+
+// setSession sets the cookie for some seconds; 0 is until the browser is closed.
+func setSession(w http.ResponseWriter, token string, seconds int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: sessionCookie, Value: token, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+func endSession(w http.ResponseWriter) { setSession(w, "", -1) }
+
+// lead redirects to a page with GET.
+func lead(w http.ResponseWriter, location string) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Location", location)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// check returns why a token is refused, or nil. A user who may not list the catalogs may still read some of them.
+func (p *page) check(r *http.Request, token string) *apiError {
+	switch {
+	case token == "":
+		return unprocessable("Enter a token.")
+	case len(token) > maxToken:
+		return unprocessable("The token is longer than 3,800 bytes, and does not fit into a cookie.")
+	case !tokenSyntax.MatchString(token):
+		return unprocessable("This is not a token: it has characters that no token has. Copy it again, without line breaks.")
+	}
+	reader := r.Clone(r.Context())
+	reader.Header.Set(tokenHeader, "Bearer "+token)
+	resp, err := api{source: p.Source(reader), ctx: r.Context()}.do("/catalogs", nil)
+	if err == nil {
+		_ = resp.Body.Close() // not read
+		return nil
+	}
+	e, ok := errors.AsType[*apiError](err)
+	switch {
+	case !ok:
+		p.logUnlessLeft(r, r, err)
+		return &apiError{Status: http.StatusBadGateway, Text: "The token could not be checked: the content service cannot be reached. Try again later."}
+	case e.Status == http.StatusForbidden:
+		return nil
+	case e.Status == http.StatusUnauthorized:
+		return unprocessable(diagnose(token, time.Now()))
+	}
+	e.Text = "The token could not be checked: " + e.Text + "."
+	return e
+}
+
+// unprocessable is not 401, which demands the header WWW-Authenticate.
+func unprocessable(text string) *apiError {
+	return &apiError{Status: http.StatusUnprocessableEntity, Text: text}
+}
+
+func (p *page) refuseLogin(w http.ResponseWriter, r *http.Request, e *apiError) {
+	if e.RetryAfter != "" {
+		w.Header().Set("Retry-After", e.RetryAfter)
+	}
+	f := p.frame(p.request(r), nil)
+	body := p.loginPage(r, e.Text)
+	f.Title, f.Body = body.Title(), body
+	p.send(w, r, e.Status, "login.html", f)
+}
+
+// claims are those of a token. Nothing is verified: that is up to the API server.
+type claims struct {
+	Expiry   float64   `json:"exp"` // seconds since 1970
+	Audience audiences `json:"aud"`
+}
+
+// audiences are a string or a list of strings (RFC 7519, section 4.1.3).
+type audiences []string
+
+func (a *audiences) UnmarshalJSON(text []byte) error {
+	var one string
+	if json.Unmarshal(text, &one) == nil {
+		*a = audiences{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]string)(a))
+}
+
+// claimsOf returns the claims of a JSON Web Token, and the zero value for other tokens.
+func claimsOf(token string) (c claims) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return claims{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(payload, &c) != nil {
+		return claims{}
+	}
+	return c
+}
+
+// lifetime returns how long a cookie keeps a token: until it expires, but at most maxSession. 0 means unknown.
+func lifetime(token string, now time.Time) time.Duration {
+	left := claimsOf(token).Expiry - float64(now.Unix())
+	if left <= 0 {
+		return 0
+	}
+	return time.Duration(min(left, maxSession.Seconds())) * time.Second
+}
+
+// diagnose explains why the API refuses a token.
+func diagnose(token string, now time.Time) string {
+	c := claimsOf(token)
+	switch {
+	case c.Audience != nil && !slices.Contains(c.Audience, audience):
+		return "The token is for another audience than " + audience + ". A token for the API server is refused here, so that " +
+			"nobody who gets hold of the cookie can use the API server with it. Create a token with the command below."
+	case c.Expiry != 0 && c.Expiry <= float64(now.Unix()):
+		return "The token has expired. Create another one."
+	}
+	return "The API server does not accept the token for the audience " + audience + ". Create a token with the command below."
+}

@@ -23,10 +23,11 @@ import (
 
 // Config configures the page.
 type Config struct {
-	Source  func(*http.Request) Source // with the permissions of the sender of a request
-	Login   bool                       // readers can log in with a token; see login
-	Version string                     // of this program
-	Logger  *slog.Logger
+	Source    func(*http.Request) Source // with the permissions of the sender of a request
+	Login     bool                       // readers can log in with a token; see login
+	Namespace string                     // of catalogd, for the commands that the page shows; default catalogd-system
+	Version   string                     // of this program
+	Logger    *slog.Logger
 }
 
 // New returns the handler of all pages. It serves paths from the root; mount it with http.StripPrefix.
@@ -43,7 +44,7 @@ func New(cfg Config) http.Handler {
 		mux.HandleFunc("POST /logout", p.logOut)
 	}
 	mux.HandleFunc("/", p.notFound)
-	return safe(mux)
+	return safe(p.identify(mux))
 }
 
 // page has what all requests share.
@@ -86,13 +87,14 @@ func (p *page) routes() []route {
 // request is a request for a page.
 type request struct {
 	*http.Request
+	page   *page
 	api    api
 	root   string // the relative path to the mount point: "", "../", "../../", ...
 	values url.Values
 }
 
 func (p *page) request(r *http.Request) *request {
-	return &request{Request: r, api: api{source: p.Source(r), ctx: r.Context()}, root: rootOf(r), values: r.URL.Query()}
+	return &request{Request: r, page: p, api: api{source: p.Source(r), ctx: r.Context()}, root: rootOf(r), values: r.URL.Query()}
 }
 
 // rootOf returns the relative path from a page to the mount point.
@@ -242,9 +244,8 @@ func (p *page) fail(w http.ResponseWriter, r *http.Request, f frame, err error) 
 		p.Logger.ErrorContext(r.Context(), "loading a page", "path", r.URL.Path, "error", err)
 	}
 	if e.Status == http.StatusUnauthorized && p.Login {
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Location", f.Root+"login?next="+url.QueryEscape(f.Here))
-		w.WriteHeader(http.StatusSeeOther)
+		endSession(w) // a token that has become invalid
+		lead(w, f.Root+"login?next="+url.QueryEscape(f.Here))
 		return
 	}
 	if e.RetryAfter != "" {

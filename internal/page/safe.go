@@ -2,19 +2,28 @@ package page
 
 import (
 	"net/http"
+	"path"
 	"strings"
 )
 
-// policy is the Content-Security-Policy of every response. Nothing is inline and nothing is from another origin, so content of a
-// catalog that got into a page as markup could neither run nor load anything.
+// policy is the Content-Security-Policy of every response but images. Nothing is inline and nothing is from another origin, so
+// content of a catalog that got into a page as markup could neither run nor load anything.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types catalogd"
 
+// imagePolicy is that of images: an SVG is a document of its own when a browser opens it.
+const imagePolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
+
 // safe sets the headers that protect readers, and refuses requests that a page of another origin made: state changes
-// (http.CrossOriginProtection) and subresources such as images and scripts (Fetch Metadata Request Headers, section 2).
-// Links from other sites to a page work.
+// (http.CrossOriginProtection) and everything that is no link, such as images, scripts and frames (Fetch Metadata Request
+// Headers, section 2). An origin of the same site is another origin. Requests without these headers are not of a browser, or
+// over plain HTTP.
+//
+// It also refuses paths with elements like "..", however they are encoded, so that no request to the API leaves its path.
 func safe(next http.Handler) http.Handler {
-	protected := http.NewCrossOriginProtection().Handler(next)
+	cross := http.NewCrossOriginProtection()
+	cross.SetDenyHandler(http.HandlerFunc(refuse))
+	protected := cross.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -23,17 +32,38 @@ func safe(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" && !isNavigation(r) {
+		switch clean := path.Clean(r.URL.Path); {
+		case isForeign(r):
+			refuse(w, r)
+		case clean != r.URL.Path && clean+"/" != r.URL.Path:
 			h.Set("Cache-Control", "no-store")
-			http.Error(w, "403 Forbidden\nrequests from pages of other sites are refused", http.StatusForbidden)
-			return
+			http.Error(w, "404 Not Found\nthe path has empty or relative elements", http.StatusNotFound)
+		default:
+			protected.ServeHTTP(w, r)
 		}
-		protected.ServeHTTP(w, r)
 	})
 }
 
-// isNavigation reports whether a browser opens the response as a page of its own window, not in a frame.
-func isNavigation(r *http.Request) bool {
-	dest := r.Header.Get("Sec-Fetch-Dest")
-	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && (dest == "" || strings.EqualFold(dest, "document"))
+// isForeign reports whether a page of another origin made the request, unless a reader follows a link.
+func isForeign(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return false
+	}
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" // a frame has another
+}
+
+func refuse(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, "403 Forbidden\nrequests from pages of other sites are refused", http.StatusForbidden)
+}
+
+// accepts answers with status 415 if the body of a request has another media type.
+func accepts(w http.ResponseWriter, r *http.Request, mediaType string) bool {
+	got, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if strings.EqualFold(strings.TrimSpace(got), mediaType) {
+		return true
+	}
+	http.Error(w, "415 Unsupported Media Type\nthe Content-Type must be "+mediaType, http.StatusUnsupportedMediaType)
+	return false
 }

@@ -21,6 +21,7 @@ var pageData = map[string]any{
 	"help.html": framed[help]{},
 	"channel.html": framed[channelPage]{},
 	"bundles.html": framed[bundleComparison]{}, "compare.html": framed[comparison]{},
+	"login.html": framed[loginPage]{},
 }
 
 // TestTemplatesFitTheirData checks every field, method and function that a template uses, also in branches that no test executes.
