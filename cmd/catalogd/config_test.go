@@ -60,7 +60,7 @@ func TestParseFlags(t *testing.T) {
 			name: "every flag",
 			args: "--kubeconfig=k --namespace=n --data-dir=d --content-bind-address=h:1 --external-url=https://x.example --tls-cert-file=c " +
 				"--tls-private-key-file=k --content-auth=kubernetes --allowed-hosts=a.example,b.example --max-connections=16 " +
-				"--max-concurrent-queries=17 --grpc-bind-address=h:6 --grpc-tls --grpc-service=svc " +
+				"--max-concurrent-queries=17 --page --grpc-bind-address=h:6 --grpc-tls --grpc-service=svc " +
 				"--cluster-domain=d.example --health-bind-address=h:2 " +
 				"--metrics-bind-address=h:3 --pprof-bind-address=[::1]:4 --otlp-endpoint=https://o.example:5 --default-polling-interval=1h " +
 				"--concurrency=9 --max-unpacked-bytes=10 --max-file-bytes=11 --max-files=12 " +
@@ -77,7 +77,7 @@ func TestParseFlags(t *testing.T) {
 						ServiceAccount: "sa", PullSecret: types.NamespacedName{Namespace: "ns", Name: "pull"},
 						Selector: labels.SelectorFromSet(labels.Set{"team": "a"}),
 					}, "d", true, "cc", contentConfig{
-						"h:1", "https://x.example", "c", "k", false, authKubernetes, true, []string{"a.example", "b.example"}, 16, 17,
+						"h:1", "https://x.example", "c", "k", false, authKubernetes, true, []string{"a.example", "b.example"}, 16, 17, true,
 					}, olmv0Config{"h:6", true, "svc", false, "d.example"}, bundleConfig{
 						true, []string{"a.example", "b.example:5"}, 20 << 20, pull.Limits{Bytes: 18, FileBytes: 19, Files: 20, Ratio: 200},
 					}, "h:2", "h:3", "[::1]:4", "https://o.example:5",
@@ -191,7 +191,7 @@ func TestParseFlagsHelp(t *testing.T) {
 	for _, want := range []string{
 		"catalogd serves operator catalogs", "Usage:\n  catalogd [flags]\n", "--kubeconfig file", "--namespace namespace", "--data-dir directory",
 		`(default "/var/lib/catalogd")`, "--content-bind-address address", "--external-url URL", "--tls-cert-file file",
-		"--tls-private-key-file file", "--content-auth method", "--allowed-hosts names", "--max-connections int",
+		"--tls-private-key-file file", "--content-auth method", "--allowed-hosts names", "--page", "--max-connections int",
 		"--max-concurrent-queries int", "--health-bind-address", "--metrics-bind-address", "--pprof-bind-address address", "--otlp-endpoint URL",
 		"--default-polling-interval duration", "(default 15m0s)", "--concurrency", "--max-unpacked-bytes quantity", "(default 8Gi)",
 		"--max-file-bytes", "--max-files files",

@@ -20,6 +20,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/certificate"
 	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/listen"
+	"github.com/operator-catalogs/catalogd/internal/page"
 	"github.com/operator-catalogs/catalogd/internal/serve"
 )
 
@@ -73,6 +74,11 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 	service.Limits = limit.New(cfg.content.maxQueries)
 	service.BaseURL = cfg.content.externalURL
 	port.Handler = serve.New(service)
+	if cfg.content.page {
+		port.Handler = page.Beside(port.Handler, page.Config{
+			Login: cfg.content.auth == authKubernetes, Namespace: cfg.sync.Namespace, Version: version, Logger: service.Logger,
+		})
+	}
 	return port, jobs, nil
 }
 

@@ -76,6 +76,19 @@ func TestChartBundleContent(t *testing.T) {
 	}
 }
 
+// With page.enabled, the chart renders the objects of the component, too.
+func TestChartPage(t *testing.T) {
+	const value = "page.enabled=true"
+	want := without(byKey(render(t, together(t, "page"))), byKey(render(t, filepath.Join(root, "config", "default"))))
+	got := without(byKey(template(t, "catalogd-system", "--set", value)), byKey(template(t, "catalogd-system")))
+	if len(want) != 1 {
+		t.Errorf("the component changes %d objects, want the StatefulSet", len(want))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-component +chart:\n%s", diff)
+	}
+}
+
 // without returns the objects that are not equal in other.
 func without(objects, other map[string]map[string]any) map[string]map[string]any {
 	maps.DeleteFunc(objects, func(key string, object map[string]any) bool { return cmp.Equal(object, other[key]) })
@@ -217,6 +230,7 @@ topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: D
 networkPolicy: {enabled: false}
 clusterCatalogs: {enabled: true, anonymousRead: false}
 bundleContent: {enabled: true, registries: [a.example]}
+page: {enabled: true}
 admissionPolicy: {enabled: false}
 catalogSelector: "shard in (a, b)"
 leaderElection: {leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 3s}

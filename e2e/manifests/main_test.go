@@ -61,7 +61,7 @@ func kustomizations(t *testing.T) []string {
 		t.Fatal("there are no overlays")
 	}
 	return append(found, filepath.Join(root, "config", "default"),
-		together(t, "single-replica", "priority", "serving-certificate", "cluster-catalogs", "olm-v0", "bundle-content"))
+		together(t, "single-replica", "priority", "serving-certificate", "cluster-catalogs", "olm-v0", "bundle-content", "page"))
 }
 
 // together writes a kustomization of config/default with components.

@@ -40,6 +40,8 @@ Your own kubectl works as well: export KUBECONFIG={{.Kubeconfig}}
 Logs: {{.Logs}}
 
 catalogd is ready: {{.Content}} serves {{.Catalogs}}; Ctrl-C stops everything
+
+Open in a browser: {{.Content}}/ui/
 `))
 
 // head shortens the table of a large catalog.

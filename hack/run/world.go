@@ -143,6 +143,7 @@ func (w *world) startCatalogd(ctx context.Context) error {
 		"--metrics-bind-address", w.ports.metrics.address(),
 		"--cluster-catalogs",
 		"--bundle-content",
+		"--page",
 		"--log-format", "text",
 	}, w.args...)
 	if err := w.start("catalogd", filepath.Join(w.root, "bin", "catalogd"), args...); err != nil {

@@ -19,14 +19,14 @@ import (
 // mainOf requests a page and returns its parsed main element.
 func mainOf(tb testing.TB, page http.Handler, url string) *html.Node {
 	tb.Helper()
-	mains := elements(document(tb, page, url), "main")
+	mains := elements(parsed(tb, page, url), "main")
 	if len(mains) != 1 {
 		tb.Fatalf("GET %s: %d main elements", url, len(mains))
 	}
 	return mains[0]
 }
 
-func document(tb testing.TB, page http.Handler, url string) *html.Node {
+func parsed(tb testing.TB, page http.Handler, url string) *html.Node {
 	tb.Helper()
 	w := httptest.NewRecorder()
 	page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil))
@@ -316,7 +316,7 @@ func TestPagesNameWatchedCatalogs(t *testing.T) {
 		"/help":                        "",
 		"/apis?catalog=kinds&catalog=": "listed kinds",
 	} {
-		doc := document(t, page, path)
+		doc := parsed(t, page, path)
 		got := attribute(elements(doc, "body")[0], "data-watch")
 		for _, meta := range elements(doc, "meta") {
 			if attribute(meta, "name") != "catalog" {
@@ -366,7 +366,7 @@ func TestRefusedFeedIsAnEvent(t *testing.T) {
 func TestScriptsAreAssets(t *testing.T) {
 	page := newPage(t, sampleCatalog)
 	for _, path := range []string{"/graphql", "/changes", "/apis"} {
-		for _, script := range elements(document(t, page, path), "script") {
+		for _, script := range elements(parsed(t, page, path), "script") {
 			name := filepath.Base(attribute(script, "src"))
 			if _, err := fs.Stat(assets, name); err != nil {
 				t.Errorf("%s: %v", path, err)

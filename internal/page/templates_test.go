@@ -18,7 +18,7 @@ var pageData = map[string]any{
 	"packages.html": framed[packageList]{}, "catalogs.html": framed[catalogsPage]{}, "catalog.html": framed[catalogPage]{},
 	"package.html": framed[packagePage]{}, "error.html": framed[*apiError]{},
 	"api.html": framed[apiView]{}, "kinds.html": framed[kindList]{}, "graphql.html": framed[explorer]{}, "changes.html": framed[changeList]{},
-	"help.html": framed[help]{},
+	"help.html":    framed[help]{},
 	"channel.html": framed[channelPage]{},
 	"bundles.html": framed[bundleComparison]{}, "compare.html": framed[comparison]{},
 	"login.html": framed[loginPage]{},

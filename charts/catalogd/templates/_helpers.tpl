@@ -71,6 +71,9 @@ app.kubernetes.io/part-of: catalogd
 - --bundle-registries={{ join "," . }}
 {{- end }}
 {{- end }}
+{{- if .Values.page.enabled }}
+- --page
+{{- end }}
 {{- if .Values.tls.secretName }}
 - --tls-cert-file=/etc/catalogd/tls/tls.crt
 - --tls-private-key-file=/etc/catalogd/tls/tls.key
