@@ -4,17 +4,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apiserver/pkg/authentication/user"
 )
-
-// Anonymous is the user of requests without credentials; see the package comment. A user who proves to have that name is
-// another one: compare with ==.
-var Anonymous User = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
-
-// none reports whether a client sends no credentials, not even invalid ones.
-func (c Credentials) none() bool {
-	return c.Authorization == nil && c.Own == nil && len(c.Certificates) == 0
-}
 
 // anonymousPaths returns the paths of which Anonymous must be allowed one to read the requested path. There are none if no
 // permission opens that path to Anonymous.

@@ -35,7 +35,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -58,6 +57,8 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/operator-catalogs/catalogd/internal/auth/principal"
 )
 
 // How long answers of the API server are cached.
@@ -73,11 +74,25 @@ const (
 	defaultMaxWait = 2 * time.Second
 )
 
-// Header is the header for a token issued for Audience; see the package comment.
+// These belong to package principal, which is lighter, for the services that ask.
 const (
-	Header   = "Catalogd-Authorization"
-	Audience = "catalogd.operatorframework.io"
+	Header   = principal.Header
+	Audience = principal.Audience
 )
+
+type (
+	// User is principal.User.
+	User = principal.User
+	// Credentials is principal.Credentials.
+	Credentials = principal.Credentials
+	// Question is principal.Question.
+	Question = principal.Question
+	// Decision is principal.Decision.
+	Decision = principal.Decision
+)
+
+// Anonymous is principal.Anonymous.
+var Anonymous = principal.Anonymous
 
 // Config configures an Authorizer.
 type Config struct {
@@ -89,29 +104,6 @@ type Config struct {
 
 	tokenLimit flowcontrol.RateLimiter // of TokenReviews; nil: tokenRate and tokenBurst
 	maxWait    time.Duration           // for a limit; 0: 2 s
-}
-
-// User is an authenticated user.
-type User = user.Info
-
-// Credentials are what a client sends to prove its identity, whatever the protocol.
-type Credentials struct {
-	Authorization []string            // values of the header or metadata key Authorization
-	Own           []string            // values of Header
-	Certificates  []*x509.Certificate // the unverified chain of the client's TLS certificate
-}
-
-// Question asks whether a user may apply a verb to a path.
-type Question struct {
-	User User
-	Verb string // as in RBAC: "get" for every request that only reads
-	Path string
-}
-
-// Decision answers a Question.
-type Decision struct {
-	Allowed bool
-	Reason  string // often empty
 }
 
 // An Authorizer asks an API server. It is ready at once and safe for concurrent use. Client certificates work after Run has
@@ -211,7 +203,7 @@ func (a *Authorizer) Authenticate(ctx context.Context, c Credentials) (User, err
 
 // authenticate is Authenticate without timeout and explanation.
 func (a *Authorizer) authenticate(ctx context.Context, c Credentials) (User, error) {
-	if a.anonymous && c.none() {
+	if a.anonymous && c.None() {
 		return Anonymous, nil
 	}
 	if c.Own != nil {

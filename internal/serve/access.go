@@ -8,13 +8,13 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/operator-catalogs/catalogd/internal/auth"
+	"github.com/operator-catalogs/catalogd/internal/auth/principal"
 )
 
 // Access identifies clients and decides what they may read; *auth.Authorizer implements it.
 type Access interface {
-	Authenticate(ctx context.Context, credentials auth.Credentials) (auth.User, error)
-	Authorize(ctx context.Context, question auth.Question) (auth.Decision, error)
+	Authenticate(ctx context.Context, credentials principal.Credentials) (principal.User, error)
+	Authorize(ctx context.Context, question principal.Question) (principal.Decision, error)
 }
 
 // gate refuses requests whose sender may not read the path.
@@ -26,7 +26,7 @@ type gate struct {
 
 // check returns the sender of r if it may read its path; nil if everybody may. It runs before any lookup, so a 404 reveals
 // nothing. It removes the credentials from the headers of r.
-func (g *gate) check(r *http.Request) (auth.User, error) {
+func (g *gate) check(r *http.Request) (principal.User, error) {
 	if g.access == nil {
 		return nil, nil
 	}
@@ -36,16 +36,16 @@ func (g *gate) check(r *http.Request) (auth.User, error) {
 		return nil, g.unanswered(r, err)
 	case decision.Allowed:
 		return user, nil
-	case user == nil, user == auth.Anonymous:
+	case user == nil, user == principal.Anonymous:
 		return nil, &statusError{
 			code: http.StatusUnauthorized,
 			text: "authentication required: send a token that the API server accepts as \"Authorization: Bearer TOKEN\", or a client " +
-				"certificate of the cluster; through the API server's proxy, send a token for the audience " + auth.Audience +
-				" as \"" + auth.Header + ": Bearer TOKEN\"",
+				"certificate of the cluster; through the API server's proxy, send a token for the audience " + principal.Audience +
+				" as \"" + principal.Header + ": Bearer TOKEN\"",
 			headers: map[string]string{"WWW-Authenticate": `Bearer realm="catalogd"`},
 		}
 	}
-	return nil, forbidden(auth.Question{User: user, Path: r.URL.Path}, decision, "catalogd-content-reader")
+	return nil, forbidden(principal.Question{User: user, Path: r.URL.Path}, decision, "catalogd-content-reader")
 }
 
 // unanswered returns the response if the API server cannot authorize a request.
@@ -59,7 +59,7 @@ func (g *gate) unanswered(r *http.Request, err error) error {
 }
 
 // forbidden returns the response for a path that a user may not read, and a ClusterRole may.
-func forbidden(question auth.Question, decision auth.Decision, clusterRole string) error {
+func forbidden(question principal.Question, decision principal.Decision, clusterRole string) error {
 	reason := decision.Reason
 	if reason != "" {
 		reason = fmt.Sprintf(" (%q)", reason)
@@ -71,18 +71,18 @@ func forbidden(question auth.Question, decision auth.Decision, clusterRole strin
 	}
 }
 
-func (g *gate) ask(r *http.Request) (user auth.User, decision auth.Decision, err error) {
-	credentials := auth.Credentials{Authorization: r.Header["Authorization"], Own: r.Header[auth.Header]}
+func (g *gate) ask(r *http.Request) (user principal.User, decision principal.Decision, err error) {
+	credentials := principal.Credentials{Authorization: r.Header["Authorization"], Own: r.Header[principal.Header]}
 	if r.TLS != nil {
 		credentials.Certificates = r.TLS.PeerCertificates
 	}
 	r.Header.Del("Authorization")
-	r.Header.Del(auth.Header)
+	r.Header.Del(principal.Header)
 	user, err = g.access.Authenticate(r.Context(), credentials)
 	if err != nil || user == nil {
 		return nil, decision, err
 	}
 	// Every request only reads, whatever its method.
-	decision, err = g.access.Authorize(r.Context(), auth.Question{User: user, Verb: "get", Path: r.URL.Path})
+	decision, err = g.access.Authorize(r.Context(), principal.Question{User: user, Verb: "get", Path: r.URL.Path})
 	return user, decision, err
 }

@@ -18,7 +18,7 @@ import (
 
 	"k8s.io/utils/lru"
 
-	"github.com/operator-catalogs/catalogd/internal/auth"
+	"github.com/operator-catalogs/catalogd/internal/auth/principal"
 	"github.com/operator-catalogs/catalogd/internal/bundle"
 	"github.com/operator-catalogs/catalogd/internal/fbc"
 	"github.com/operator-catalogs/catalogd/internal/limit"
@@ -291,7 +291,7 @@ func (g *gate) allowBundles(w http.ResponseWriter, r *http.Request, catalog stri
 	if !ok || reply.user == nil {
 		return "", errors.New("the request has no authenticated user") // 500
 	}
-	question := auth.Question{User: reply.user, Verb: "get", Path: "/bundle-content/" + catalog}
+	question := principal.Question{User: reply.user, Verb: "get", Path: "/bundle-content/" + catalog}
 	decision, err := g.access.Authorize(r.Context(), question)
 	switch {
 	case err != nil:

@@ -10,7 +10,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/operator-catalogs/catalogd/internal/auth"
+	"github.com/operator-catalogs/catalogd/internal/auth/principal"
 	"github.com/operator-catalogs/catalogd/internal/limit"
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
@@ -133,10 +133,10 @@ var libraryErrors = map[int]string{
 // replyWriter gives the errors of the standard library the form of all others. It counts the bytes of the body.
 type replyWriter struct {
 	http.ResponseWriter
-	user   auth.User // who sent the request; nil if everybody may read
-	failed bool      // an error was sent; further writes are dropped
-	code   int       // 0 before the header is written
-	bytes  int64     // of the body as it is sent
+	user   principal.User // who sent the request; nil if everybody may read
+	failed bool           // an error was sent; further writes are dropped
+	code   int            // 0 before the header is written
+	bytes  int64          // of the body as it is sent
 }
 
 var _ io.ReaderFrom = (*replyWriter)(nil)
