@@ -1,6 +1,6 @@
 // Package cli is the kubectl plugin: `kubectl catalog`.
 //
-// Its commands are in the packages catalogs, packages, bundles and author. A command parses its flags to a validated request, runs
+// Its commands are in the packages catalogs, packages, bundles, ui and author. A command parses its flags to a validated request, runs
 // it with a session, and prints the result. Flags have the meaning of kubectl's (k8s.io/cli-runtime). Runs share no state.
 package cli
 
@@ -22,6 +22,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/packages"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
+	"github.com/operator-catalogs/catalogd/internal/cli/ui"
 )
 
 // Run runs the plugin and returns its exit code; see package exit. Errors are printed to the error stream.
@@ -97,7 +98,8 @@ Exit codes: 0 success, 1 failure, 2 invalid command line, 3 not found, 130 inter
 	root.SetHelpCommand(newHelpCommand(root))
 	root.AddCommand(newOptionsCommand(root))
 	addGroup(root, "catalogs", "Catalogs on the cluster:", catalogs.Commands(s))
-	addGroup(root, "content", "Content of catalogs:", slices.Concat(packages.Commands(s), []*cobra.Command{bundles.NewCommand(s, author.BundleCommands(s)...)}, author.ContentCommands(s)))
+	addGroup(root, "content", "Content of catalogs:", slices.Concat(packages.Commands(s),
+		[]*cobra.Command{bundles.NewCommand(s, author.BundleCommands(s)...), ui.NewCommand(s)}, author.ContentCommands(s)))
 	addGroup(root, "authors", "For authors of catalogs:", author.Commands(s))
 	addGroup(root, "", "", []*cobra.Command{author.NewMigrateCommand(s), newVersionCommand(s)})
 	for _, c := range root.Commands() {

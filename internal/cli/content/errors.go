@@ -1,6 +1,7 @@
 package content
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -27,9 +28,10 @@ type Error struct {
 	Message   string // a sentence for people, with the remedy
 	APIServer bool   // whether the API server sent it
 
-	alien      bool          // whether neither the content service nor the API server sent it
-	retryAfter time.Duration // 0 if the service sets none
-	query      []QueryError  // the errors of a query, if any
+	alien      bool           // whether neither the content service nor the API server sent it
+	retryAfter time.Duration  // 0 if the service sets none
+	query      []QueryError   // the errors of a query, if any
+	reply      *http.Response // of the content service, with its body; nil if another server sent it
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -68,18 +70,22 @@ func failure(s *Service, resp *http.Response) error {
 		return &Error{Code: resp.StatusCode, Message: viaAPIServer(s, resp.StatusCode, status.Message), APIServer: true}
 	}
 	var graphql struct{ Errors []QueryError }
+	reply := *resp
+	reply.Body, reply.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	if err := json.Unmarshal(body, &graphql); err == nil && slices.ContainsFunc(graphql.Errors, QueryError.isCoded) {
-		return refused(resp.StatusCode, graphql.Errors)
+		return &Error{Code: resp.StatusCode, Message: messages(graphql.Errors), query: graphql.Errors, reply: &reply}
 	}
 	first, rest, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 	e := &Error{
 		Code:       resp.StatusCode,
 		Message:    fmt.Sprintf("the content service returned %d: %s", resp.StatusCode, strings.TrimSpace(rest)),
 		retryAfter: retryAfter(resp.Header),
+		reply:      &reply,
 	}
 	if status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)); first != status {
 		e.Message, e.alien = fmt.Sprintf("%s: it returned %s: %s", noService(s), status,
 			cmp.Or(first[:min(len(first), maxAlien)], "(empty response)")), true
+		e.reply = nil
 	}
 	return e
 }

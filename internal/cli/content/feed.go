@@ -57,12 +57,12 @@ var errRemoved = errors.New("the catalog is no longer served")
 // then come first. Watch reconnects when a feed ends or breaks. It returns the error of the first connection, and any later
 // one that is permanent.
 func (s *Service) Watch(ctx context.Context, catalog, since string, each func(Event) error) error {
-	f := &feed{service: s.untimed(), catalog: catalog, id: since, each: each, wait: firstWait, minWait: minWait, silence: silence}
+	f := &feed{service: s.Untimed(), catalog: catalog, id: since, each: each, wait: firstWait, minWait: minWait, silence: silence}
 	return f.watch(ctx)
 }
 
-// untimed returns the same service without a request timeout, which a feed would exceed.
-func (s *Service) untimed() *Service {
+// Untimed returns the same service without a request timeout, which a feed would exceed, and without the report of missing catalogs.
+func (s *Service) Untimed() *Service {
 	client := *s.http
 	client.Timeout = 0
 	return &Service{base: s.base, http: &client, tokens: s.tokens}

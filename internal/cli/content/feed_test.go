@@ -144,7 +144,7 @@ func TestWatch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s, ids := serveTurns(t, c.turns...)
 			var got []Event
-			f := &feed{service: s.untimed(), catalog: "community", id: c.since, wait: time.Millisecond, silence: silence, each: func(e Event) error {
+			f := &feed{service: s.Untimed(), catalog: "community", id: c.since, wait: time.Millisecond, silence: silence, each: func(e Event) error {
 				got = append(got, e)
 				return nil
 			}}
@@ -221,7 +221,7 @@ func TestWatchEndsSilentConnectionsOnly(t *testing.T) {
 	s, ids := serveTurns(t, hangs(digestOf("1", "")), later)
 	s.http.Timeout = 100 * time.Millisecond
 	var got []string
-	f := &feed{service: s.untimed(), catalog: "community", wait: time.Millisecond, silence: 150 * time.Millisecond, each: func(e Event) error {
+	f := &feed{service: s.Untimed(), catalog: "community", wait: time.Millisecond, silence: 150 * time.Millisecond, each: func(e Event) error {
 		got = append(got, e.Type)
 		return nil
 	}}

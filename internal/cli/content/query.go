@@ -47,13 +47,13 @@ type QueryError struct {
 // isCoded reports whether an error has a code. All errors of the content service have one, similar errors of registries do not.
 func (e QueryError) isCoded() bool { return e.Extensions.Code != "" }
 
-// refused returns the error of a response with errors.
-func refused(status int, errs []QueryError) error {
+// messages returns the messages of errors.
+func messages(errs []QueryError) string {
 	texts := make([]string, len(errs))
 	for i, e := range errs {
 		texts[i] = e.Message
 	}
-	return &Error{Code: status, Message: strings.Join(texts, "; "), query: errs}
+	return strings.Join(texts, "; ")
 }
 
 // Query queries a catalog, or all if the name is empty, and decodes the data into out. version, if not empty, selects a
@@ -64,7 +64,7 @@ func (s *Service) Query(ctx context.Context, catalog, version, query string, var
 		return err
 	}
 	if len(answer.Errors) > 0 {
-		return refused(http.StatusOK, answer.Errors)
+		return &Error{Code: http.StatusOK, Message: messages(answer.Errors), query: answer.Errors}
 	}
 	if len(answer.Data) == 0 {
 		return fmt.Errorf("%s: its response to a query has no data", noService(s))

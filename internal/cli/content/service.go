@@ -115,7 +115,7 @@ func (s *Service) send(req *http.Request, token string) (*http.Response, error) 
 	if err != nil {
 		return nil, unreachable(s, err)
 	}
-	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
+	if (resp.StatusCode < 200 || resp.StatusCode >= 300) && resp.StatusCode != http.StatusNotModified {
 		defer resp.Body.Close()
 		return nil, failure(s, resp)
 	}

@@ -35,7 +35,7 @@ func TestFeedsShareToken(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				resp, err := service.untimed().Get(t.Context(), "/catalogs", nil, nil)
+				resp, err := service.Untimed().Get(t.Context(), "/catalogs", nil, nil)
 				if err != nil {
 					t.Error(err)
 					return

@@ -1,0 +1,21 @@
+//go:build !unix
+
+package ui
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/operator-catalogs/catalogd/internal/cli/session"
+)
+
+// directory is not supported: the store needs file locks and syncs of directories.
+type directory struct{ api http.Handler }
+
+func openDirectory(context.Context, *session.Session, string) (*directory, error) {
+	return nil, errors.New("opening a directory is not supported on this operating system: push it, and open it on a cluster")
+}
+
+func (*directory) follow(context.Context) {}
+func (*directory) close() error           { return nil }
