@@ -27,12 +27,16 @@ type Config struct {
 	Login     bool                       // readers can log in with a token; see login
 	Namespace string                     // of catalogd, for the commands that the page shows; default catalogd-system
 	Version   string                     // of this program
-	Logger    *slog.Logger
+	Logger    *slog.Logger           // nil: nothing is logged
 }
 
 // New returns the handler of all pages. It serves paths from the root; mount it with http.StripPrefix.
 func New(cfg Config) http.Handler {
 	p := &page{Config: cfg, templates: parseTemplates()}
+	p.Source = func(r *http.Request) Source { return confined{cfg.Source(r)} }
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
 	mux := http.NewServeMux()
 	for _, route := range p.routes() {
 		mux.Handle("GET "+route.path, p.render(route))

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"io"
 	"net/http"
 	"path"
 	"strings"
@@ -56,6 +57,21 @@ func isForeign(r *http.Request) bool {
 func refuse(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	http.Error(w, "403 Forbidden\nrequests from pages of other sites are refused", http.StatusForbidden)
+}
+
+// confined refuses requests to the API whose paths have empty or relative elements, however they are encoded: names of a catalog
+// and parameters of a page can be "..", and a server or a proxy on the way would take the request for one of another path.
+type confined struct{ Source }
+
+func (s confined) Do(r *http.Request) (*http.Response, error) {
+	if path.Clean(r.URL.Path) == r.URL.Path {
+		return s.Source.Do(r)
+	}
+	return &http.Response{
+		StatusCode: http.StatusNotFound, Request: r,
+		Header: http.Header{"Content-Type": {"text/plain; charset=utf-8"}, "Cache-Control": {"no-store"}},
+		Body:   io.NopCloser(strings.NewReader("404 Not Found\na name has empty or relative elements, so it has no path\n")),
+	}, nil
 }
 
 // accepts answers with status 415 if the body of a request has another media type.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"testing"
 )
@@ -147,6 +148,31 @@ func TestPathsStayInside(t *testing.T) {
 				t.Errorf("%s: status %d, Location %s", target, w.Code, w.Header().Get("Location"))
 			}
 		}
+	}
+}
+
+// Neither parameters nor names of a catalog make a request leave its path.
+func TestNamesStayInside(t *testing.T) {
+	var paths []string
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		paths = append(paths, r.URL.Path)
+		_, _ = io.WriteString(w, `{"data":{"package":{"name":"p","head":{"name":".."}}}}`)
+	})
+	h := New(Config{Source: func(r *http.Request) Source { return Inside(api, r) }})
+	for _, target := range []string{
+		"/watch?catalog=..", "/changes?catalog=..", "/apis?catalog=..", "/apis/g/K?catalog=a/../b", "/graphql?catalog=.", "/?catalog=..",
+		"/compare?from=..@v&to=..", "/compare?from=c@..&to=c", "/catalogs/c/packages/p?tab=permissions", "/catalogs/c/packages/p?version=x",
+	} {
+		send(h, "GET", target, "")
+	}
+	send(h, "POST", "/graphql?catalog=..", "{}", "Content-Type: application/json")
+	for _, p := range paths {
+		if path.Clean(p) != p {
+			t.Errorf("a request for %s reached the API", p)
+		}
+	}
+	if len(paths) < 10 {
+		t.Errorf("requests to the API: %q", paths)
 	}
 }
 
