@@ -15,6 +15,9 @@ type layout struct {
 	lanes int
 }
 
+// maxThrough limits the lanes that pass rows, in all rows: their number can be quadratic in that of the entries.
+const maxThrough = 1_000_000
+
 // row is the row of an entry.
 type row struct {
 	channel.Entry
@@ -29,7 +32,7 @@ type Row struct {
 	Above   bool  // the lane continues above the node
 	Below   bool  // the lane continues below it
 	Joins   []int // lanes from above that end in the node, all to the right of it
-	Through []int // lanes that pass
+	Through []int // lanes that pass; missing in later rows of an absurdly broad graph
 }
 
 // Lanes returns the rows of the entries of a graph, newest first, and the number of lanes.
@@ -44,6 +47,7 @@ func Lanes(g *channel.Graph) (rows []Row, lanes int) {
 func newLayout(g *channel.Graph) *layout {
 	l := &layout{graph: g}
 	var lanes []string // the entry that each lane leads to; empty if the lane is free
+	through := 0
 	for i, e := range g.Entries() {
 		r := row{Entry: e, label: g.Label(e.Name), isHead: e.Name == g.Channel.Head, Row: Row{Lane: -1}}
 		r.Skips = g.NewestFirst(e.Skips)
@@ -51,7 +55,9 @@ func newLayout(g *channel.Graph) *layout {
 			switch {
 			case to == "":
 			case to != e.Name:
-				r.Through = append(r.Through, lane)
+				if through++; through <= maxThrough {
+					r.Through = append(r.Through, lane)
+				}
 			case r.Lane < 0:
 				r.Lane, r.Above = lane, true
 			default:

@@ -243,3 +243,24 @@ func TestDrawRandomGraphs(t *testing.T) {
 		checkRendered(t, channel.New(channeltest.Parse(entries...)))
 	}
 }
+
+// The lanes that pass rows do not take memory that is quadratic in the number of entries.
+func TestLanesAreBounded(t *testing.T) {
+	const n = 4000
+	c := channel.Channel{Package: "foo", Name: "stable"}
+	for i := range n {
+		e := channel.Entry{Name: fmt.Sprintf("foo.v1.%d.0", i), Version: fmt.Sprintf("1.%d.0", i)}
+		if i >= n/2 {
+			e.Replaces = fmt.Sprintf("foo.v1.%d.0", n-1-i)
+		}
+		c.Entries = append(c.Entries, e)
+	}
+	rows, lanes := Lanes(channel.New(c))
+	through := 0
+	for _, row := range rows {
+		through += len(row.Through)
+	}
+	if lanes != n/2 || through > 1_000_000 {
+		t.Errorf("%d lanes pass %d rows", lanes, through)
+	}
+}
