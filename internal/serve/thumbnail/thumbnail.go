@@ -60,11 +60,7 @@ func pixelBytes(format string, model color.Model) int {
 		return 15 // a progressive one: coefficients of 4 bytes, and the result, for three components
 	}
 	switch model {
-	case color.GrayModel, color.AlphaModel:
-		return 1
-	case color.Gray16Model, color.Alpha16Model:
-		return 2
-	case color.RGBA64Model, color.NRGBA64Model:
+	case color.Gray16Model, color.RGBA64Model, color.NRGBA64Model: // a gray one gets all channels if a chunk makes a shade transparent
 		return 8
 	}
 	if _, ok := model.(color.Palette); ok {

@@ -122,6 +122,9 @@ func TestMakeRefuses(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"pixels": withSize(small, 6000, 6000), "memory": withSize(small, 4200, 4200), "width": withSize(small, 1<<20, 1),
 		"an overflow": withSize(small, 1<<31-1, 1<<31-1), "memory of a JPEG": jpegOf(t, image.NewGray(image.Rect(0, 0, 2200, 2200))),
+		// With a transparent shade, these are decoded to all channels.
+		"memory of gray":         withSize(pngOf(t, image.NewGray(image.Rect(0, 0, 9, 9))), 4200, 4200),
+		"memory of gray, 16 bit": withSize(pngOf(t, image.NewGray16(image.Rect(0, 0, 9, 9))), 3000, 3000),
 	} {
 		if _, err := Make(data, 80); err == nil || name != "an overflow" && !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: got error %v", name, err)
