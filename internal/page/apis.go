@@ -18,6 +18,8 @@ const (
 	maxConnections = 200  // pages of a connection of the API
 	maxKinds       = 1000 // in the list of kinds
 	maxSuggestions = 5
+	maxSpellings   = 5  // of a group, by case, that are looked up
+	maxKindName    = 63 // characters of a kind that similar ones are found for, as in CustomResourceDefinitions
 )
 
 // Name returns Kind.group, or only the kind in the core group.
@@ -92,7 +94,7 @@ func loadAPI(r *request) (any, error) {
 	v.Partial = partial
 	filters := map[apiFilter]bool{filterOf(wanted): true, filterOf(gvk{Group: strings.ToLower(wanted.Group), Kind: wanted.Kind}): true}
 	for api := range provided {
-		if api.is(wanted) {
+		if api.is(wanted) && len(filters) < maxSpellings {
 			v.API, filters[filterOf(api)] = api, true
 		}
 	}
@@ -241,6 +243,9 @@ func listAll[T any](a api, catalog, query string, variables map[string]any) (nod
 // similarKinds returns provided kinds with a similar name: the same kind in other groups first.
 func similarKinds(root, catalog string, wanted gvk, provided map[gvk]int) []kindLink {
 	name := strings.ToLower(wanted.Kind)
+	if len(name) > maxKindName {
+		return nil
+	}
 	distance := func(api gvk) int {
 		other := strings.ToLower(api.Kind)
 		if len(name) > 2 && strings.Contains(other, name) || len(other) > 2 && strings.Contains(name, other) {
@@ -249,7 +254,7 @@ func similarKinds(root, catalog string, wanted gvk, provided map[gvk]int) []kind
 		return levenshtein.ComputeDistance(name, other)
 	}
 	near := slices.DeleteFunc(slices.Collect(maps.Keys(provided)), func(api gvk) bool {
-		return distance(api) > max(min(2, len(name)/2), len(name)/4)
+		return len(api.Kind) > maxKindName || distance(api) > max(min(2, len(name)/2), len(name)/4)
 	})
 	slices.SortFunc(near, func(a, b gvk) int {
 		return cmp.Or(cmp.Compare(distance(a), distance(b)), cmp.Compare(a.Name(), b.Name()))

@@ -21,7 +21,8 @@ const (
 	// maxRangeWork limits the entries of a channel times the bytes of all its skipRanges: each range is compared with each entry.
 	// The largest known channel has 160,000; the limit takes a tenth of a second.
 	maxRangeWork = 50_000_000
-	shownSkips   = 12 // of an entry
+	maxLines     = 50_000 // in the gutter; their number can be quadratic in that of the entries
+	shownSkips   = 12     // of an entry
 )
 
 // The measures of the gutter, in pixels.
@@ -46,6 +47,7 @@ type channelPage struct {
 	Old         bool // whether an entry is deprecated
 	Path        *pathResult
 	TooLarge    bool // for edges and paths
+	Broad       bool // too broad for lanes
 
 	// Over has for each row the rows that it can be installed over. It is nil if there are too many.
 	Over   [][]int
@@ -185,6 +187,13 @@ func (c *channelPage) addRows(g *channel.Graph, entries []channel.Entry) {
 	}
 	c.OtherTo = c.To
 	places, lanes := draw.Lanes(g)
+	lines := 0
+	for _, p := range places {
+		lines += len(p.Through) + len(p.Joins) + 1
+	}
+	if c.Broad = lines > maxLines; c.Broad {
+		places, lanes = make([]draw.Row, len(entries)), 1
+	}
 	c.Rows = make([]channelRow, len(entries))
 	for i, e := range entries {
 		row := channelRow{Entry: e, Key: e.Version, IsHead: e.Name == g.Channel.Head}

@@ -181,10 +181,12 @@ func (p *page) refuseLogin(w http.ResponseWriter, r *http.Request, e *apiError) 
 	if e.RetryAfter != "" {
 		w.Header().Set("Retry-After", e.RetryAfter)
 	}
-	f := p.frame(p.request(r), nil)
+	req := p.request(r)
+	defer req.api.memory.release()
+	f := p.frame(req, nil)
 	body := p.loginPage(r, e.Text)
 	f.Title, f.Body = body.Title(), body
-	p.send(w, r, e.Status, "login.html", f)
+	p.send(w, req, e.Status, "login.html", f)
 }
 
 // claims are those of a token. Nothing is verified: that is up to the API server.

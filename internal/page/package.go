@@ -407,10 +407,34 @@ func (b *bundle) ImageLines() string {
 // indented is JSON that is shown with line breaks.
 type indented struct{ Text string }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// Bounds of an example that is indented: indenting makes it longer by its depth at each value.
+const (
+	maxExample = 20_000 // bytes
+	maxIndent  = 32     // levels
+)
+
+// UnmarshalJSON implements json.Unmarshaler. JSON that is too long or too deep keeps its form.
 func (i *indented) UnmarshalJSON(raw []byte) error {
 	var b bytes.Buffer
-	err := json.Indent(&b, raw, "", "  ")
-	i.Text = b.String()
-	return err
+	if len(raw) > maxExample || isDeep(raw) || json.Indent(&b, raw, "", "  ") != nil {
+		b.Reset()
+		b.Write(raw[:min(len(raw), maxExample)])
+	}
+	i.Text = shorten(maxExample, b.String())
+	return nil
+}
+
+// isDeep reports whether JSON has more than maxIndent levels. Brackets in texts count, too.
+func isDeep(raw []byte) bool {
+	depth, deepest := 0, 0
+	for _, c := range raw {
+		switch c {
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest > maxIndent
 }

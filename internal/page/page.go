@@ -6,7 +6,6 @@
 package page
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/gzhttp"
 )
@@ -27,23 +27,29 @@ type Config struct {
 	Login     bool                       // readers can log in with a token; see login
 	Namespace string                     // of catalogd, for the commands that the page shows; default catalogd-system
 	Version   string                     // of this program
-	Logger    *slog.Logger           // nil: nothing is logged
+	Logger    *slog.Logger               // nil: nothing is logged
 }
 
 // New returns the handler of all pages. It serves paths from the root; mount it with http.StripPrefix.
-func New(cfg Config) http.Handler {
+func New(cfg Config) http.Handler { return build(cfg).handler() }
+
+func build(cfg Config) *page {
 	p := &page{Config: cfg, templates: parseTemplates()}
 	p.Source = func(r *http.Request) Source { return confined{cfg.Source(r)} }
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
+	return p
+}
+
+func (p *page) handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range p.routes() {
 		mux.Handle("GET "+route.path, p.render(route))
 	}
 	p.addForwards(mux)
 	mux.HandleFunc("GET /assets/{version}/{file}", serveAsset)
-	if cfg.Login {
+	if p.Login {
 		mux.HandleFunc("POST /login", p.logIn)
 		mux.HandleFunc("POST /logout", p.logOut)
 	}
@@ -55,6 +61,7 @@ func New(cfg Config) http.Handler {
 type page struct {
 	Config
 	templates map[string]*template.Template // by file name
+	held      atomic.Int64                  // bytes: see memory
 }
 
 // A route is a page: load reads the data of its template from the API.
@@ -97,8 +104,10 @@ type request struct {
 	values url.Values
 }
 
+// request returns a request, whose memory must be released.
 func (p *page) request(r *http.Request) *request {
-	return &request{Request: r, page: p, api: api{source: p.Source(r), ctx: r.Context()}, root: rootOf(r), values: r.URL.Query()}
+	of := api{source: p.Source(r), memory: &memory{all: &p.held}, ctx: r.Context()}
+	return &request{Request: r, page: p, api: of, root: rootOf(r), values: r.URL.Query()}
 }
 
 // rootOf returns the relative path from a page to the mount point.
@@ -166,6 +175,7 @@ type titled interface{ Title() string }
 func (p *page) render(rt route) http.Handler {
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req := p.request(r)
+		defer req.api.memory.release()
 		listed := make(chan []catalog, 1)
 		go func() {
 			list, _ := req.api.catalogs() // only for the header: readers of one catalog may not list all
@@ -174,14 +184,14 @@ func (p *page) render(rt route) http.Handler {
 		body, err := rt.load(req)
 		f := p.frame(req, <-listed)
 		if err != nil {
-			p.fail(w, r, f, err)
+			p.fail(w, req, f, err)
 			return
 		}
 		f.Body = body
 		if t, ok := body.(titled); ok {
 			f.Title = t.Title()
 		}
-		p.send(w, r, http.StatusOK, rt.template, f)
+		p.send(w, req, http.StatusOK, rt.template, f)
 	}))
 }
 
@@ -211,14 +221,22 @@ func (p *page) frame(r *request, catalogs []catalog) frame {
 }
 
 // send renders a template completely before it sends anything. The ETag is the hash of the page.
-func (p *page) send(w http.ResponseWriter, r *http.Request, status int, name string, f frame) {
-	var b bytes.Buffer
-	if err := p.templates[name].ExecuteTemplate(&b, "layout.html", f); err != nil {
+func (p *page) send(w http.ResponseWriter, r *request, status int, name string, f frame) {
+	var b writing
+	if status == http.StatusOK {
+		b.memory = r.api.memory
+	}
+	err := p.templates[name].ExecuteTemplate(&b, "layout.html", f)
+	if limit, ok := errors.AsType[*apiError](err); ok && status == http.StatusOK {
+		p.fail(w, r, f, limit)
+		return
+	}
+	if err != nil {
 		p.Logger.ErrorContext(r.Context(), "rendering a page", "path", r.URL.Path, "error", err)
 		http.Error(w, "500 Internal Server Error\nrendering the page failed; the log has the cause", http.StatusInternalServerError)
 		return
 	}
-	content := visible(b.Bytes())
+	content := visible(b.content.Bytes())
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "private, no-cache")
@@ -238,7 +256,7 @@ func (p *page) send(w http.ResponseWriter, r *http.Request, status int, name str
 }
 
 // fail renders an error. Readers who are not authenticated are led to the login.
-func (p *page) fail(w http.ResponseWriter, r *http.Request, f frame, err error) {
+func (p *page) fail(w http.ResponseWriter, r *request, f frame, err error) {
 	e := &apiError{Status: http.StatusInternalServerError, Text: "reading the content failed; the log has the cause"}
 	switch {
 	case errors.As(err, &e):
@@ -272,5 +290,6 @@ func (p *page) notFound(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := p.request(r)
-	p.fail(w, r, p.frame(req, nil), &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("page %q not found", r.URL.Path)})
+	defer req.api.memory.release()
+	p.fail(w, req, p.frame(req, nil), &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("page %q not found", shorten(200, r.URL.Path))})
 }

@@ -36,6 +36,9 @@ func safe(next http.Handler) http.Handler {
 		switch clean := path.Clean(r.URL.Path); {
 		case isForeign(r):
 			refuse(w, r)
+		case len(r.URL.EscapedPath())+len(r.URL.RawQuery) > longest(r):
+			h.Set("Cache-Control", "no-store")
+			http.Error(w, "414 URI Too Long\nthe address is longer than any of this page", http.StatusRequestURITooLong)
 		case clean != r.URL.Path && clean+"/" != r.URL.Path:
 			h.Set("Cache-Control", "no-store")
 			http.Error(w, "404 Not Found\nthe path has empty or relative elements", http.StatusNotFound)
@@ -43,6 +46,17 @@ func safe(next http.Handler) http.Handler {
 			protected.ServeHTTP(w, r)
 		}
 	})
+}
+
+// maxURL limits the path and the query of a page in bytes: a page can repeat them in each of thousands of links.
+const maxURL = 4 << 10
+
+// longest returns the limit for a request. The query of the login has the escaped URL of a page.
+func longest(r *http.Request) int {
+	if r.URL.Path == "/login" {
+		return 4 * maxURL
+	}
+	return maxURL
 }
 
 // isForeign reports whether a page of another origin made the request, unless a reader follows a link.

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +11,8 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -139,11 +143,80 @@ func (w *pipeWriter) SetWriteDeadline(time.Time) error { return nil }
 // api reads the API for one page.
 type api struct {
 	source Source
+	memory *memory
 	ctx    context.Context //nolint:containedctx // of the one request that this value belongs to
 }
 
-// maxResponse limits a response of the API, except a feed.
-const maxResponse = 64 << 20
+// Limits of memory.
+const (
+	maxResponse = 64 << 20  // of a response of the API, except a feed
+	maxPage     = 16 << 20  // of the HTML of a page
+	maxLoaded   = 64 << 20  // of a page and all responses of the API for it
+	maxHeld     = 192 << 20 // the same for all requests
+)
+
+// errTooLarge is the error for a page that exceeds a limit, whatever its reader does.
+var errTooLarge = &apiError{
+	Status: http.StatusUnprocessableEntity, Text: "this content is too large for a page; GraphQL and the command line can read parts of it",
+}
+
+// memory is what a request holds: what it has read of the API, and its page.
+type memory struct {
+	all  *atomic.Int64 // of all requests
+	mu   sync.Mutex
+	held int64
+}
+
+// take adds bytes.
+func (m *memory) take(n int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held += int64(n)
+	switch all := m.all.Add(int64(n)); {
+	case m.held > maxLoaded:
+		return errTooLarge
+	case all > maxHeld:
+		return &apiError{Status: http.StatusServiceUnavailable, Text: "too many large pages are open; retry later", RetryAfter: "1"}
+	}
+	return nil
+}
+
+// release gives back all.
+func (m *memory) release() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all.Add(-m.held)
+	m.held = 0
+}
+
+// loading counts what is read of a body.
+type loading struct {
+	body   io.Reader
+	memory *memory
+}
+
+func (l loading) Read(p []byte) (int, error) {
+	n, err := l.body.Read(p)
+	return n, cmp.Or(l.memory.take(n), err)
+}
+
+// writing is a page in the making.
+type writing struct {
+	content bytes.Buffer
+	memory  *memory // nil: it does not count
+}
+
+func (w *writing) Write(p []byte) (int, error) {
+	if w.content.Len()+len(p) > maxPage {
+		return 0, errTooLarge
+	}
+	if w.memory != nil {
+		if err := w.memory.take(len(p)); err != nil {
+			return 0, err
+		}
+	}
+	return w.content.Write(p)
+}
 
 // apiError is a response of the API with an error status.
 type apiError struct {
@@ -171,6 +244,9 @@ func (a api) do(path string, query url.Values) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode < http.StatusBadRequest {
+		return nil, fmt.Errorf("reading %s: unexpected status %d", path, resp.StatusCode)
+	}
 	return nil, readError(resp)
 }
 
@@ -198,7 +274,7 @@ func (a api) get(path string, query url.Values, out any) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxResponse)).Decode(out); err != nil {
+	if err := json.NewDecoder(loading{io.LimitReader(resp.Body, maxResponse), a.memory}).Decode(out); err != nil {
 		return fmt.Errorf("decoding the response for %s: %w", path, err)
 	}
 	return nil
