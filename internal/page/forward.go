@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -103,8 +104,12 @@ func setForwarded(h, from http.Header) (mediaType string) {
 			h[http.CanonicalHeaderKey(name)] = values
 		}
 	}
-	if cache := strings.TrimPrefix(h.Get("Cache-Control"), "public, "); cache != "" && cache != "no-store" {
-		h.Set("Cache-Control", "private, "+cache)
+	cache := h.Get("Cache-Control")
+	for _, scope := range []string{"public, ", "private, "} {
+		cache = strings.TrimPrefix(cache, scope)
+	}
+	if cache != "no-store" {
+		h.Set("Cache-Control", "private, "+cmp.Or(cache, "no-cache")) // proxies may keep a response without it
 	}
 	mediaType, _, _ = strings.Cut(from.Get("Content-Type"), ";")
 	mediaType = strings.ToLower(strings.TrimSpace(mediaType))

