@@ -18,8 +18,9 @@ const MaxDepth = 16
 
 // Limits of a text. Deeper nesting and longer texts do not occur in descriptions.
 const (
-	maxColumns = 16
-	maxBytes   = 64 << 10
+	maxColumns  = 16
+	maxBytes    = 64 << 10
+	maxBrackets = 2000 // opening ones: the parser needs quadratic time for links
 )
 
 // nested matches the beginning of a line that opens many nested quotes and lists. The parser needs quadratic time for them.
@@ -39,12 +40,26 @@ var broad = regexp.MustCompile(fmt.Sprintf(`(?:[ \t]*:?-+:?[ \t]*\|){%d,}`, maxC
 
 var parse = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify)).Parser()
 
-// Parse returns the tree of a text, and the text that its positions refer to: an excessively long text is cut, and its deepest
-// nesting and its broadest tables are reduced.
+// Parse returns the tree of a text, and the text that its positions refer to: an excessively long text is cut, as is one with
+// thousands of links, and its deepest nesting and its broadest tables are reduced.
 func Parse(source string, options ...parser.ParseOption) (ast.Node, []byte) {
-	if len(source) > maxBytes {
-		source = strings.ToValidUTF8(source[:maxBytes], "") + "\n\n…"
+	if end := endOf(source); end < len(source) {
+		source = strings.ToValidUTF8(source[:end], "") + "\n\n…"
 	}
 	bounded := []byte(nested.ReplaceAllStringFunc(broad.ReplaceAllString(source, "…"), flatten))
 	return parse.Parse(text.NewReader(bounded), options...), bounded
+}
+
+// endOf returns where a text is cut.
+func endOf(source string) int {
+	source = source[:min(len(source), maxBytes)]
+	brackets := 0
+	for i := range len(source) {
+		if source[i] == '[' {
+			if brackets++; brackets > maxBrackets {
+				return i
+			}
+		}
+	}
+	return len(source)
 }

@@ -15,7 +15,7 @@ import (
 // Limits of the pages of APIs.
 const (
 	coreGroup      = "-"  // in URLs
-	maxConnections = 200  // pages of a connection of the API
+	maxConnections = 50   // pages of a connection of the API; each takes milliseconds
 	maxKinds       = 1000 // in the list of kinds
 	maxSuggestions = 5
 	maxSpellings   = 5  // of a group, by case, that are looked up

@@ -199,3 +199,12 @@ func TestCommandsAreQuoted(t *testing.T) {
 		t.Error(found)
 	}
 }
+
+// The parser of Markdown needs quadratic time for links.
+func TestDescriptionsAreBounded(t *testing.T) {
+	for _, source := range []string{strings.Repeat("[a](", 16<<10), strings.Repeat("![", 10<<10) + strings.Repeat("](c)", 10<<10)} {
+		if out := string(markdown(source)); strings.Count(out, "[")+strings.Count(out, "<a") > 2000 || !strings.HasSuffix(out, "<p>…</p>\n") {
+			t.Errorf("%.20s…: %d brackets, %.100s", source, strings.Count(out, "["), out[max(0, len(out)-100):])
+		}
+	}
+}
