@@ -150,3 +150,47 @@ func TestIndexIsSmall(t *testing.T) {
 		t.Errorf("%s has an icon", name)
 	}
 }
+
+// The index of a catalog with absurd facts fits into the cache.
+func TestAbsurdFactsFit(t *testing.T) {
+	st, err := store.Open(t.TempDir(), store.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	long := strings.Repeat("Long", 1000)
+	var b strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&b, `{"schema":"olm.package","name":"p%d","defaultChannel":"a"}
+			{"schema":"olm.channel","package":"p%[1]d","name":"a","entries":[{"name":"p%[1]d.v1"}]}
+			{"schema":"olm.bundle","package":"p%[1]d","name":"p%[1]d.v1","image":"i","properties":[
+			{"type":"olm.package","value":{"packageName":"p%[1]d","version":"1.0.0"}},
+			{"type":"olm.csv.metadata","value":{"displayName":"%[1]d%[2]s","provider":{"name":"%[1]d%[2]s"},"annotations":{"categories":"`, i, long)
+		for j := range 90 {
+			fmt.Fprintf(&b, "%d-%d%.300s,", i, j, long)
+		}
+		b.WriteString("\"}}}")
+		for j := range 30 {
+			fmt.Fprintf(&b, `,{"type":"olm.gvk","value":{"group":"example.com","version":"v1","kind":"%d-%d%.300s"}}`, i, j, long)
+		}
+		b.WriteString("]}\n")
+	}
+	stage, err := st.Stage("c", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stage.Root().WriteFile("c.json", []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stage.Commit(t.Context(), store.Source{Image: "i", Digest: fmt.Sprintf("sha256:%064d", 0)}); err != nil {
+		t.Fatal(err)
+	}
+	ix, err := newIndex(t.Context(), st.Catalogs()[0].Snapshot)
+	if err != nil || ix.Len() != 600 || ix.size > maxCache/2 {
+		t.Fatalf("%v, %d packages in %d bytes", err, ix.Len(), ix.size)
+	}
+	// A cut value is found in full, too.
+	if n := ix.Select(Filter{Provider: {"0" + long}}, nil).Count().Total; n != 1 {
+		t.Errorf("%d packages of a provider with a long name", n)
+	}
+}

@@ -58,6 +58,26 @@ func valuesOf(f Facet, s *fbc.Summary) []string {
 	return []string{fmt.Sprint(s.Deprecation != "")}
 }
 
+// Limits of an index, so that a catalog with absurd facts fits into the cache: otherwise each request would read it again. Titles
+// and values are cut; values beyond the other limits are not found.
+const (
+	maxTitle    = 128 // bytes
+	maxValue    = 256 // bytes
+	maxOfOne    = 1000
+	maxAllIDs   = 1_000_000
+	maxAllBytes = 6 << 20 // of all values
+)
+
+// space is what is left of the limits of an index.
+type space struct{ ids, bytes int }
+
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.Clone(strings.ToValidUTF8(text[:limit], "")) // without the rest in memory
+}
+
 // Order is an order of packages.
 type Order int
 
@@ -102,7 +122,7 @@ func (c *column) of(number int) []uint32 {
 
 // newIndex reads the summaries of a snapshot. The error can be store.ErrNotValidated.
 func newIndex(ctx context.Context, snapshot *store.Snapshot) (*Index, error) {
-	ix := &Index{}
+	ix, left := &Index{}, space{maxAllIDs, maxAllBytes}
 	var known [facets]map[string]uint32
 	for f := range known {
 		known[f] = map[string]uint32{}
@@ -112,12 +132,12 @@ func newIndex(ctx context.Context, snapshot *store.Snapshot) (*Index, error) {
 			return nil, err
 		}
 		ix.names = append(ix.names, summary.Name)
-		ix.titles = append(ix.titles, fold(cmp.Or(summary.DisplayName, summary.Name)))
+		ix.titles = append(ix.titles, fold(cut(cmp.Or(summary.DisplayName, summary.Name), maxTitle)))
 		var icon fbc.Hash
 		_, _ = hex.Decode(icon[:], []byte(summary.IconHash)) // 16 bytes, or none
 		ix.icons = append(ix.icons, icon)
 		for f := range facets {
-			ix.columns[f].add(known[f], valuesOf(f, &summary))
+			ix.columns[f].add(known[f], valuesOf(f, &summary), &left)
 		}
 	}
 	for f := range ix.columns {
@@ -135,19 +155,25 @@ func newIndex(ctx context.Context, snapshot *store.Snapshot) (*Index, error) {
 	return ix, nil
 }
 
-// add adds the values of the next package.
-func (c *column) add(known map[string]uint32, texts []string) {
+// add adds the values of the next package, as far as they fit.
+func (c *column) add(known map[string]uint32, texts []string, left *space) {
 	start := len(c.ids)
-	for _, text := range texts {
+	for _, text := range texts[:min(len(texts), maxOfOne)] {
+		text = cut(text, maxValue)
 		folded := fold(text)
 		id, ok := known[folded]
-		if !ok {
+		if size := 2*16 + len(text) + len(folded); !ok {
+			if size > left.bytes {
+				continue
+			}
+			left.bytes -= size
 			id = uint32(len(c.values))
 			known[folded] = id
 			c.values = append(c.values, value{text, folded})
 		}
-		if text != "" && !slices.Contains(c.ids[start:], id) {
+		if text != "" && left.ids > 0 && !slices.Contains(c.ids[start:], id) {
 			c.ids = append(c.ids, id)
+			left.ids--
 		}
 	}
 	c.ends = append(c.ends, uint32(len(c.ids)))

@@ -40,7 +40,7 @@ func (ix *Index) find(filter Filter) (w wanted) {
 		w[f] = make([]bool, len(c.values))
 		for _, text := range texts {
 			byText := func(v value, folded string) int { return strings.Compare(v.folded, folded) }
-			if id, ok := slices.BinarySearchFunc(c.values, fold(text), byText); ok {
+			if id, ok := slices.BinarySearchFunc(c.values, fold(cut(text, maxValue)), byText); ok {
 				w[f][id] = true
 			}
 		}
