@@ -111,3 +111,26 @@ func writeUntilError(w io.Writer) {
 		}
 	}
 }
+
+// A page of an API that hangs ends.
+func TestSlowPagesEnd(t *testing.T) {
+	hanging := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	for name, source := range map[string]func(*http.Request) Source{
+		"inside": func(r *http.Request) Source { return Inside(hanging, r) },
+		"client": func(*http.Request) Source { return waiting{} },
+	} {
+		p := build(Config{Source: source})
+		p.slowest = time.Millisecond
+		if w := send(p.handler(), "GET", "/catalogs", ""); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: status %d, %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+// waiting is a Source that answers nothing, with the error of http.Client.
+type waiting struct{}
+
+func (waiting) Do(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}

@@ -6,6 +6,7 @@
 package page
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/klauspost/compress/gzhttp"
 )
@@ -34,7 +36,7 @@ type Config struct {
 func New(cfg Config) http.Handler { return build(cfg).handler() }
 
 func build(cfg Config) *page {
-	p := &page{Config: cfg, templates: parseTemplates()}
+	p := &page{Config: cfg, templates: parseTemplates(), slowest: time.Minute}
 	p.Source = func(r *http.Request) Source { return confined{cfg.Source(r)} }
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
@@ -62,6 +64,7 @@ type page struct {
 	Config
 	templates map[string]*template.Template // by file name
 	held      atomic.Int64                  // bytes: see memory
+	slowest   time.Duration                 // that a page may take
 }
 
 // A route is a page: load reads the data of its template from the API.
@@ -174,7 +177,9 @@ type titled interface{ Title() string }
 // render returns the handler of a route.
 func (p *page) render(rt route) http.Handler {
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		req := p.request(r)
+		ctx, cancel := context.WithTimeoutCause(r.Context(), p.slowest, errTooSlow)
+		defer cancel()
+		req := p.request(r.WithContext(ctx))
 		defer req.api.memory.release()
 		listed := make(chan []catalog, 1)
 		go func() {
@@ -259,7 +264,7 @@ func (p *page) send(w http.ResponseWriter, r *request, status int, name string, 
 func (p *page) fail(w http.ResponseWriter, r *request, f frame, err error) {
 	e := &apiError{Status: http.StatusInternalServerError, Text: "reading the content failed; the log has the cause"}
 	switch {
-	case errors.As(err, &e):
+	case errors.As(err, &e), errors.As(context.Cause(r.Context()), &e):
 	case r.Context().Err() != nil:
 		return
 	default:

@@ -160,6 +160,9 @@ var errTooLarge = &apiError{
 	Status: http.StatusUnprocessableEntity, Text: "this content is too large for a page; GraphQL and the command line can read parts of it",
 }
 
+// errTooSlow is the error for a page that takes too long.
+var errTooSlow = &apiError{Status: http.StatusServiceUnavailable, Text: "reading the content takes too long; retry later", RetryAfter: "10"}
+
 // memory is what a request holds: what it has read of the API, and its page.
 type memory struct {
 	all  *atomic.Int64 // of all requests
