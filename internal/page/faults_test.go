@@ -134,3 +134,16 @@ func (waiting) Do(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
+
+// Content that exceeds a limit of the API is no fault of the service: the page tells the limit, and nothing is logged.
+func TestPagesTellLimits(t *testing.T) {
+	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"data":null,"errors":[{"message":"the reply has more than 7 values"}]}`)
+	})
+	var log strings.Builder
+	h := New(Config{Source: func(r *http.Request) Source { return Inside(api, r) }, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	w := send(h, "GET", "/catalogs/a/packages/p", "")
+	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "more than 7 values") || log.Len() > 0 {
+		t.Errorf("status %d, log %s: %s", w.Code, log.String(), w.Body)
+	}
+}

@@ -69,22 +69,19 @@ func TestForwardedHeaders(t *testing.T) {
 		{"application/json", "no-cache", "application/json", "private, no-cache", policy},
 		{"application/jsonl", "public, max-age=9, immutable", "application/jsonl", "private, max-age=9, immutable", policy},
 		{"text/plain; charset=utf-8", "no-store", "text/plain; charset=utf-8", "no-store", policy},
-		{"text/event-stream", "", "text/event-stream", "", policy},
+		{"text/event-stream", "", "text/event-stream", "private, no-cache", policy},
 		{"image/svg+xml", "max-age=9", "image/svg+xml", "private, max-age=9", imagePolicy},
-		{"Image/PNG", "", "Image/PNG", "", imagePolicy},
-		{"text/html", "", "application/octet-stream", "", policy},
-		{"application/xhtml+xml", "", "application/octet-stream", "", policy},
-		{"text/xml", "", "application/octet-stream", "", policy},
-		{"text/javascript", "", "application/octet-stream", "", policy},
-		{"multipart/x-mixed-replace", "", "application/octet-stream", "", policy},
-		{"", "", "application/octet-stream", "", policy},
+		{"Image/PNG", "", "Image/PNG", "private, no-cache", imagePolicy},
+		{"text/html", "", "application/octet-stream", "private, no-cache", policy},
+		{"application/xhtml+xml", "", "application/octet-stream", "private, no-cache", policy},
+		{"text/xml", "", "application/octet-stream", "private, no-cache", policy},
+		{"text/javascript", "", "application/octet-stream", "private, no-cache", policy},
+		{"multipart/x-mixed-replace", "", "application/octet-stream", "private, no-cache", policy},
+		{"", "", "application/octet-stream", "private, no-cache", policy},
 	} {
 		contentType, cache = test.contentType, test.cache
 		w := send(h, "GET", "/ui/catalogs/c/raw/p", "", "Cookie: a=b", "X-Forwarded-User: admin", "Range: bytes=0-1", "If-None-Match: x", "Accept: a")
-		want := http.Header{"Etag": {`"x"`}, "Content-Type": {test.wantType}, "Content-Security-Policy": {test.wantPolicy}}
-		if test.wantCache != "" {
-			want.Set("Cache-Control", test.wantCache)
-		}
+		want := http.Header{"Etag": {`"x"`}, "Content-Type": {test.wantType}, "Content-Security-Policy": {test.wantPolicy}, "Cache-Control": {test.wantCache}}
 		got := w.Header().Clone()
 		for _, name := range []string{"X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy"} {
 			got.Del(name)

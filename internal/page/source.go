@@ -306,8 +306,12 @@ func (a api) query(catalog, version, query string, variables map[string]any, out
 	for _, e := range reply.Errors {
 		partial = append(partial, e.Message)
 	}
-	if len(reply.Data) == 0 || string(reply.Data) == "null" {
-		return nil, fmt.Errorf("querying %s: %s", path, strings.Join(partial, "; "))
+	noData := len(reply.Data) == 0 || string(reply.Data) == "null"
+	if noData && len(partial) > 0 { // the content exceeds a limit of the API, or is damaged
+		return nil, &apiError{Status: http.StatusUnprocessableEntity, Text: partial[0]}
+	}
+	if noData {
+		return nil, fmt.Errorf("querying %s: no data", path)
 	}
 	if err := json.Unmarshal(reply.Data, out); err != nil {
 		return nil, fmt.Errorf("decoding the response for %s: %w", path, err)
