@@ -31,6 +31,17 @@ func TestPagesSurviveFaults(t *testing.T) {
 		"redirect": {301, ""}, "no content": {204, ""}, "list": {200, "[]"}, "null fields": {200, `{"data":{"package":null,"packages":null,"bundles":null,"catalogs":null}}`},
 		"nulls in fields": {200, `{"data":{"package":{"head":null,"channels":null,"channel":null,"catalog":null},"packages":{"nodes":null},"a":null,"b":null}}`},
 	}
+	var now atomic.Pointer[fault]
+	faulty := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f := now.Load()
+		if f.count.Add(1) == f.failing {
+			w.WriteHeader(f.status)
+			_, _ = io.WriteString(w, f.body)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+	h := New(Config{Source: func(r *http.Request) Source { return Inside(faulty, r) }})
 	for _, target := range []string{
 		"/", "/?q=zzz", "/catalogs", "/catalogs/a", "/changes", "/changes?catalog=a", "/apis", "/apis/g/Kind", "/compare?from=a&to=b", "/graphql",
 		"/catalogs/a/packages/foo", "/catalogs/a/packages/foo?tab=permissions", "/catalogs/a/packages/foo?tab=apis&version=1.1.0", "/catalogs/a/packages/absent",
@@ -39,16 +50,7 @@ func TestPagesSurviveFaults(t *testing.T) {
 	} {
 		for name, reply := range replies {
 			for failing := int32(1); ; failing++ {
-				var count atomic.Int32
-				faulty := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if count.Add(1) == failing {
-						w.WriteHeader(reply.status)
-						_, _ = io.WriteString(w, reply.body)
-						return
-					}
-					api.ServeHTTP(w, r)
-				})
-				h := New(Config{Source: func(r *http.Request) Source { return Inside(faulty, r) }, Logger: slog.New(slog.DiscardHandler)})
+				now.Store(&fault{failing: failing, status: reply.status, body: reply.body})
 				w := send(h, "GET", target, "")
 				if strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
 					checkPage(t, target, w.Body.String())
@@ -58,12 +60,20 @@ func TestPagesSurviveFaults(t *testing.T) {
 				if w.Code < 200 || w.Code > 599 || w.Code >= 300 && w.Code < 400 && name != "redirect" {
 					t.Errorf("%s, request %d is %s: status %d", target, failing, name, w.Code)
 				}
-				if count.Load() < failing {
+				if now.Load().count.Load() < failing {
 					break
 				}
 			}
 		}
 	}
+}
+
+// fault is what one request of those for a page returns.
+type fault struct {
+	count   atomic.Int32
+	failing int32
+	status  int
+	body    string
 }
 
 // Readers who leave, and requests that abort or hang, leave no goroutine behind.
