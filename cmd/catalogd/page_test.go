@@ -16,7 +16,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// --page adds the page to the content port. Readers log in where the API server authenticates them, and nowhere else.
+// --page adds the page to the content port. It has a login only if the API server authenticates readers.
 func TestPage(t *testing.T) {
 	st, err := store.Open(filledStore(t), store.Options{})
 	must.Succeed(t, err)
@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 			"/catalogs": http.StatusOK, "/nothing": http.StatusNotFound,
 		}},
 		"authenticated": {contentConfig{auth: authKubernetes, page: true}, map[string]int{
-			"/ui/catalogs": http.StatusSeeOther, "/ui": http.StatusSeeOther, "/ui/login": http.StatusOK, "/ui/watch": http.StatusUnauthorized,
+			"/ui/catalogs": http.StatusSeeOther, "/ui": http.StatusSeeOther, "/ui/login": http.StatusOK, "/ui/watch": http.StatusOK, // an event has the error
 			"/ui/catalogs/sample/raw/foo": http.StatusUnauthorized, "/catalogs": http.StatusUnauthorized, "/nothing": http.StatusUnauthorized,
 		}},
 	} {

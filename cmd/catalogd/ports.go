@@ -46,7 +46,7 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 	port := listen.Config{
 		Name: "content", Flag: "--content-bind-address", Address: cfg.content.addr,
 		MaxConnections: cfg.content.maxConnections, Metrics: service.Metrics, Logger: service.Logger,
-		// With authentication too: a web page could use --anonymous-read.
+		// Also with authentication, because a web page could use --anonymous-read.
 		Hosts: cfg.content.hostsAt(cfg.content.addr),
 	}
 	var jobs []job
@@ -75,7 +75,7 @@ func contentPort(cfg config, restConfig *rest.Config, service serve.Config) (lis
 	service.BaseURL = cfg.content.externalURL
 	port.Handler = serve.New(service)
 	if cfg.content.page {
-		port.Handler = page.Beside(port.Handler, page.Config{
+		port.Handler = page.Mount(port.Handler, page.Config{
 			Login: cfg.content.auth == authKubernetes, Namespace: cfg.sync.Namespace, Version: version, Logger: service.Logger,
 		})
 	}

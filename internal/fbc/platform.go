@@ -10,17 +10,17 @@ import (
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 )
 
-// Labels and annotations of a ClusterServiceVersion that tell where and how an operator runs.
+// Labels and annotations of a ClusterServiceVersion about platforms and infrastructure features.
 const (
 	archLabels         = "operatorframework.io/arch."
 	osLabels           = "operatorframework.io/os."
 	labelSupported     = "supported"
-	featureAnnotations = "features.operators.openshift.io/"               // and a feature: "true" or "false"
+	featureAnnotations = "features.operators.openshift.io/"               // prefix of a feature; the value is "true" or "false"
 	oldFeatures        = "operators.openshift.io/infrastructure-features" // a JSON list of features
 )
 
-// featureNames maps spellings of infrastructure features, without case and punctuation, to their names in annotations of the
-// newer form. Other features keep their names, in lower case.
+// featureNames maps spellings of infrastructure features, in lower case and without punctuation, to their names in the newer
+// annotations. Other features keep their names, in lower case.
 var featureNames = map[string]string{ //nolint:gosec // G101: a "token" is a feature here
 	"disconnected":        "disconnected",
 	"fips":                "fips-compliant",
@@ -58,8 +58,8 @@ func featureName(text string) string {
 	return strings.ToLower(summaryText(text))
 }
 
-// features returns the infrastructure features that annotations claim, sorted. An annotation of the newer form overrides the
-// older list for its feature.
+// features returns the infrastructure features that annotations claim, sorted. A newer annotation overrides the older list for its
+// feature.
 func features(annotations map[string]string) []string {
 	claimed := map[string]bool{}
 	for _, text := range oldFeatureList(annotations[oldFeatures]) {
@@ -74,7 +74,7 @@ func features(annotations map[string]string) []string {
 	return summaryList(slices.Sorted(maps.Keys(claimed)))
 }
 
-// oldFeatureList reads a JSON list. It also accepts lists without quotes, such as [fips], which occur in catalogs.
+// oldFeatureList parses a JSON list. It also accepts lists without quotes, such as [fips], because catalogs have them.
 func oldFeatureList(text string) (list []string) {
 	if len(text) > maxSummaryText {
 		return nil
@@ -85,8 +85,8 @@ func oldFeatureList(text string) (list []string) {
 	return strings.Split(strings.Trim(text, " \t\r\n[]"), ",")
 }
 
-// platforms returns the architectures or operating systems that labels claim, sorted. As in OLM's packageserver, an operator
-// whose labels name none runs on the default one.
+// platforms returns the supported architectures or operating systems of labels, sorted. Without such a label it returns byDefault,
+// as OLM's packageserver does.
 func platforms(labels map[string]string, prefix, byDefault string) []string {
 	var names []string
 	labeled := false

@@ -27,7 +27,7 @@ func authorized(api http.Handler) http.Handler {
 // link is what a page links to, loads or sends a form to.
 var link = regexp.MustCompile(`(?:href|src|action)="([^"#]*)`)
 
-// crawl opens pages with a token, and everything they link to. It returns the pages by URL.
+// crawl opens pages with a token and follows all links. It returns the pages by URL.
 func crawl(t *testing.T, h http.Handler, token string, start ...string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -58,7 +58,7 @@ func crawl(t *testing.T, h http.Handler, token string, start ...string) map[stri
 	return found
 }
 
-// A reader of one catalog finds it, and no trace of the others: not on any page, nor by any path that the page forwards.
+// A reader of one catalog sees no content of other catalogs, on any page or forwarded path.
 func TestReaderOfOneCatalogSeesNoOther(t *testing.T) {
 	marks, versions := map[string]string{"open": "visible", "hidden": "covert"}, map[string]string{"open": "2.0.0", "hidden": "7.7.7"}
 	dir := t.TempDir()
@@ -77,7 +77,7 @@ func TestReaderOfOneCatalogSeesNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := Beside(authorized(newAPI(t, filepath.Join(dir, "open"), filepath.Join(dir, "hidden"))), Config{Login: true, Logger: testLogger(t)})
+	h := Mount(authorized(newAPI(t, filepath.Join(dir, "open"), filepath.Join(dir, "hidden"))), Config{Login: true, Logger: testLogger(t)})
 
 	var start []string
 	for _, catalog := range []string{"open", "hidden"} {
@@ -109,7 +109,7 @@ func TestReaderOfOneCatalogSeesNoOther(t *testing.T) {
 	if in := seen(one, "covert"); len(in) > 0 {
 		t.Errorf("a reader of one catalog sees the other in %q", in)
 	}
-	// A page repeats a guessed name, and knows nothing about it.
+	// A page may repeat a guessed name, but shows no content.
 	for _, mark := range []string{"registry.example/hidden", `"schema"`, "7.7.7"} {
 		proven := false
 		for target, text := range all {

@@ -15,7 +15,7 @@ import (
 // Limits of the pages of APIs.
 const (
 	coreGroup      = "-"  // in URLs
-	maxConnections = 50   // pages of a connection of the API; each takes milliseconds
+	maxConnections = 50   // pages of one connection; each takes milliseconds
 	maxKinds       = 1000 // in the list of kinds
 	maxSuggestions = 5
 	maxSpellings   = 5  // of a group, by case, that are looked up
@@ -30,7 +30,7 @@ func (g gvk) is(other gvk) bool {
 	return strings.EqualFold(g.Kind, other.Kind) && strings.EqualFold(g.Group, other.Group)
 }
 
-// apiURL returns the URL of a kind.
+// apiURL returns the URL of the page of a kind.
 func apiURL(root, catalog string, g gvk) string {
 	if catalog == "" {
 		return root + g.URL()
@@ -42,7 +42,7 @@ func apiURL(root, catalog string, g gvk) string {
 type apiView struct {
 	API         gvk
 	Catalog     string // empty: all
-	All         string // the URL without a choice of the catalog
+	All         string // the URL for all catalogs
 	Lists       []apiUsers
 	Suggestions []kindLink // if there are no packages
 	Partial     []string   // errors of catalogs that could not be read
@@ -63,7 +63,7 @@ type apiUser struct {
 	Version               string // of the API
 	From, To              string
 	Versions              int
-	Current               bool   // whether the head of the default channel does
+	Current               bool   // whether the head of the default channel is one of them
 	Head                  string // the version of that head
 }
 
@@ -119,13 +119,13 @@ func loadAPI(r *request) (any, error) {
 	return v, nil
 }
 
-// apiFilter is a GVKFilter of the API, which heeds case.
+// apiFilter is a GVKFilter of the API, which is case-sensitive.
 type apiFilter struct {
 	Group string `json:"group,omitempty"`
 	Kind  string `json:"kind,omitempty"`
 }
 
-// filterOf returns a filter that an API passes, with its kind in any case if it has a group.
+// filterOf returns a filter for an API: by group, so the kind matches in any case, or by kind in the core group.
 func filterOf(api gvk) apiFilter {
 	if api.Group != "" {
 		return apiFilter{Group: api.Group}
@@ -133,7 +133,7 @@ func filterOf(api gvk) apiFilter {
 	return apiFilter{Kind: api.Kind}
 }
 
-// add adds the packages of bundles with a wanted API, sorted by name.
+// add adds the packages whose bundles have a wanted API, sorted by name.
 func (l *apiUsers) add(root string, bundles []apiBundle, wanted func(gvk) bool) {
 	type key struct {
 		catalog, pkg string
@@ -190,7 +190,7 @@ func compareVersions(a, b string) int {
 	return va.Compare(vb)
 }
 
-// providedKinds returns the kinds that the heads of packages provide, without versions, with the numbers of packages.
+// providedKinds returns the number of packages whose heads provide each kind. Kinds have no versions.
 func (a api) providedKinds(catalog string) (map[gvk]int, []string, error) {
 	packages, partial, err := listAll[struct{ Provides []gvk }](a, catalog, `query($after: String) { packages(first: 100, after: $after) {
 		nodes { provides { group version kind } } pageInfo { hasNextPage endCursor } } }`, map[string]any{})
@@ -215,7 +215,7 @@ func (a api) bundleAPIs(catalog, field string, filter map[string]any) ([]apiBund
 	return bundles, err
 }
 
-// listAll reads all pages of a connection: the only field of the query, which takes the variable $after.
+// listAll reads all pages of a connection. The query has one field, the connection, and takes the variable $after.
 func listAll[T any](a api, catalog, query string, variables map[string]any) (nodes []T, partial []string, err error) {
 	for range maxConnections {
 		var reply map[string]struct {
@@ -237,10 +237,10 @@ func listAll[T any](a api, catalog, query string, variables map[string]any) (nod
 			return nodes, partial, nil
 		}
 	}
-	return nil, nil, &apiError{Status: http.StatusServiceUnavailable, Text: "the catalogs have too many packages or bundles; choose one catalog"}
+	return nil, nil, &apiError{Status: http.StatusServiceUnavailable, Text: "listing packages or bundles: the result exceeds 50 pages; choose a single catalog"}
 }
 
-// similarKinds returns provided kinds with a similar name: the same kind in other groups first.
+// similarKinds returns provided kinds with similar names. The same kind in other groups is first.
 func similarKinds(root, catalog string, wanted gvk, provided map[gvk]int) []kindLink {
 	name := strings.ToLower(wanted.Kind)
 	if len(name) > maxKindName {
@@ -275,7 +275,7 @@ type kindList struct {
 	Search, Catalog string
 	Kinds           []kindLink
 	Total           int  // matches
-	IsSimilar       bool // no kind matches, so these have similar names
+	IsSimilar       bool // no kind matches; Kinds have similar names
 	Partial         []string
 }
 

@@ -15,7 +15,7 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// assets are the files below assets/, which have no directories.
+// assets has the files of the directory assets, which has no subdirectories.
 var assets = func() fs.FS {
 	sub, err := fs.Sub(assetFiles, "assets")
 	if err != nil {
@@ -24,7 +24,7 @@ var assets = func() fs.FS {
 	return sub
 }()
 
-// assetsVersion is the hash of all assets. It is part of their paths, so browsers keep them forever.
+// assetsVersion is the hash of all assets. It is part of their paths, so browsers can cache them forever.
 var assetsVersion = func() string {
 	sum := sha256.New()
 	err := fs.WalkDir(assets, ".", func(path string, d fs.DirEntry, err error) error {

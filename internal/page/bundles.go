@@ -14,7 +14,7 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// The changes from one side of a comparison to the other.
+// The values of differing.Change.
 const (
 	added   = "Added"
 	removed = "Removed"
@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	shownRows  = 500 // of a part of a comparison
+	shownRows  = 500 // rows of a part
 	shownValue = 300 // characters of a value
 )
 
@@ -34,11 +34,11 @@ type bundleComparison struct {
 	Versions []versionKey // all, newest first
 	A, B     versionKey
 	Parts    []part
-	Same     []string // the titles of the parts without a difference
+	Same     []string // titles of the parts that are equal
 
 	WithRights bool
 	NoRights   string // why permissions are not compared
-	RightsURL  string // compares them too; "" if they are compared
+	RightsURL  string // the URL that also compares permissions; "" if they are compared
 	SwapURL    string
 }
 
@@ -50,7 +50,7 @@ type part struct {
 	Title string
 	Rows  []differing
 	More  int // rows that are not shown
-	Same  int // values without a difference
+	Same  int // equal values
 }
 
 // differing is a value that differs. A or B is empty where it is absent.
@@ -86,7 +86,7 @@ func loadBundleComparison(r *request) (any, error) {
 		return nil, err
 	}
 	if len(reply.A.Nodes) == 0 || len(reply.B.Nodes) == 0 {
-		return nil, &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("the catalog lacks bundle %q or %q", c.A.Name, c.B.Name)}
+		return nil, &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("bundle %q or %q not found in the catalog", c.A.Name, c.B.Name)}
 	}
 	for _, p := range compareBundles(reply.A.Nodes[0].value(), reply.B.Nodes[0].value()) {
 		c.add(p)
@@ -100,8 +100,8 @@ func loadBundleComparison(r *request) (any, error) {
 	return c, c.addRights(r)
 }
 
-// loadVersions reads the versions of the package and finds those to compare: the parameters a and b, by default the version
-// before the head and the head.
+// loadVersions reads the versions of the package and finds those to compare: the parameters a and b. By default b is the head
+// and a the version before b.
 func (c *bundleComparison) loadVersions(r *request) error {
 	var reply struct {
 		Package *struct {
@@ -139,7 +139,7 @@ func (c *bundleComparison) loadVersions(r *request) error {
 	return nil
 }
 
-// sortVersions returns versions without duplicates, newest first, with their keys. Those without a semantic version are last.
+// sortVersions removes duplicates, sorts the newest version first and sets the keys. Invalid semantic versions are last.
 func sortVersions(all []versionKey) []versionKey {
 	parsed, count, seen := map[string]semver.Version{}, map[string]int{}, map[string]bool{}
 	all = slices.DeleteFunc(all, func(v versionKey) bool {
@@ -165,7 +165,7 @@ func sortVersions(all []versionKey) []versionKey {
 	return all
 }
 
-// findVersion returns the index of a version or a bundle, or the default if the text is empty.
+// findVersion returns the index of a version or a bundle name; for an empty text it returns otherwise.
 func findVersion(all []versionKey, text string, otherwise int) (int, error) {
 	if text == "" {
 		return otherwise, nil
@@ -179,7 +179,7 @@ func findVersion(all []versionKey, text string, otherwise int) (int, error) {
 	return i, nil
 }
 
-// add adds a part, or only its title if nothing differs.
+// add adds a part, or only its title if both sides are equal.
 func (c *bundleComparison) add(p part) {
 	switch {
 	case len(p.Rows) > 0:
@@ -218,7 +218,7 @@ func compareValues(title string, a, b values) part {
 	return p
 }
 
-// shownAs returns a value as the page shows it: "" if it is absent, and only the size of a long one.
+// shownAs returns a value for display: "" if it is absent, and the size of a long one.
 func shownAs(value string, present, isLong bool) string {
 	switch {
 	case !present:
@@ -229,7 +229,7 @@ func shownAs(value string, present, isLong bool) string {
 	return cmp.Or(value, "(empty)")
 }
 
-// values are named values. Equal names have several values, one a line.
+// values maps names to values. Several values of one name are separated by line breaks.
 type values map[string]string
 
 func (v values) add(name, value string) {
@@ -239,14 +239,14 @@ func (v values) add(name, value string) {
 	v[name] = value
 }
 
-// addSet adds a value unless it is empty.
+// addSet adds a value that is not empty.
 func (v values) addSet(name, value string) {
 	if value != "" {
 		v.add(name, value)
 	}
 }
 
-// compareBundles compares what two bundles declare.
+// compareBundles compares the metadata of two bundles.
 func compareBundles(a, b *bundle) []part {
 	var parts []part
 	for _, p := range []struct {
@@ -273,7 +273,7 @@ func compareBundles(a, b *bundle) []part {
 	return parts
 }
 
-// csvOf returns the metadata of a bundle, which may be empty.
+// csvOf returns the metadata of a bundle; never nil.
 func csvOf(b *bundle) *csv {
 	if b.CSV == nil {
 		return &csv{}
@@ -352,7 +352,7 @@ func textsOf(_ *bundle, c *csv) values {
 	return v
 }
 
-// addRights compares the permissions. Without them the page shows the reason.
+// addRights compares the permissions, or sets NoRights if the API refuses them.
 func (c *bundleComparison) addRights(r *request) error {
 	var sides [2]values
 	for i, name := range []string{c.A.Name, c.B.Name} {
@@ -372,7 +372,7 @@ func (c *bundleComparison) addRights(r *request) error {
 	return nil
 }
 
-// rightsOf returns what the accounts of a bundle may do: for each account and resource the verbs.
+// rightsOf returns the verbs of each ServiceAccount and resource, and the webhooks.
 func rightsOf(p permissions) values {
 	v := values{}
 	for _, account := range p.ServiceAccounts {

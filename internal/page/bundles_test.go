@@ -144,7 +144,7 @@ func TestBundleComparisonOfPermissions(t *testing.T) {
 		{Scope: "Namespace", Rules: []rule{{Verbs: []string{"*"}, APIGroups: []string{"apps"}, Resources: []string{"*"}}}},
 	}})
 	want := values{
-		"manager: secrets, in the whole cluster": "get, list", "manager: all resources of apps, in its namespaces": "everything",
+		"manager: secrets, in the whole cluster": "get, list", "manager: all resources of apps, in its namespaces": "all verbs",
 	}
 	if diff := cmp.Diff(want, rightsOf(p)); diff != "" {
 		t.Errorf("permissions (-want +got):\n%s", diff)

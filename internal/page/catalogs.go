@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// The health of a catalog, which is also the class of its mark.
+// The health of a catalog. The values are also CSS classes.
 const (
 	good    = "good"
 	pending = "wait"
 	bad     = "bad"
 )
 
-// ready returns the condition Ready, which summarizes the others; the zero value if it is unknown.
+// ready returns the condition Ready, which summarizes the others. It is the zero value if it is unknown.
 func (c catalog) ready() condition {
 	for _, condition := range c.Conditions {
 		if condition.Type == "Ready" {
@@ -43,7 +43,7 @@ func (c catalog) State() string {
 	ready := c.ready()
 	switch {
 	case ready.Status == "True" && ready.Reason == "Suspended":
-		return "Served, but suspended: it is not polled"
+		return "Served, not polled (suspended)"
 	case c.Health() == good && c.InvalidPackages > 0:
 		return "Served without " + counted(c.InvalidPackages, "invalid package")
 	case c.Health() == good:
@@ -51,20 +51,20 @@ func (c catalog) State() string {
 	case ready.Reason == "UserSpecifiedUnavailable":
 		return "Unavailable, as set in the CatalogSource"
 	case ready.Reason == "Suspended":
-		return "Suspended, and never unpacked"
+		return "Suspended, never unpacked"
 	case ready.Reason == "Unpacking" && c.IsServed():
-		return "Served; a new version is being unpacked"
+		return "Served, unpacking a new version"
 	case ready.Reason == "Unpacking":
-		return "Being unpacked"
+		return "Unpacking"
 	case c.IsServed():
-		return "Served with its previous content; the last update failed"
+		return "Update failed, serving the previous content"
 	case ready.Status == "":
-		return "New: not reconciled yet"
+		return "Not reconciled yet"
 	}
 	return "Not served"
 }
 
-// Message returns the message of the condition Ready if something is wrong; else "".
+// Message returns the message of the condition Ready; "" if the catalog is healthy.
 func (c catalog) Message() string {
 	if c.Health() == good {
 		return ""
@@ -92,7 +92,7 @@ func loadCatalogs(r *request) (any, error) {
 type catalogPage struct {
 	catalog
 	Invalid []missingPackage // sorted by name
-	More    int              // invalid packages that are not in Invalid
+	More    int              // invalid packages beyond those in Invalid
 	Schemas []struct {
 		Name  string
 		Blobs int
@@ -137,7 +137,7 @@ func loadCatalog(r *request) (any, error) {
 	return p, nil
 }
 
-// notServed returns a catalog that exists without content, or the error of its content.
+// notServed returns a catalog that exists but is not served. If there is none, it returns err.
 func (a api) notServed(name string, err error) (catalog, error) {
 	if isForbidden(err) {
 		return catalog{}, err

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// changeList is the data of changes.html. Scripts add later changes.
+// changeList is the data of changes.html. The script changes.js adds later changes.
 type changeList struct {
 	Catalog  string    // empty: all
-	Catalogs []catalog // the one that changed last is first
-	Feed     string    // the URL of the feed, below the mount point; empty: that of all catalogs
+	Catalogs []catalog // sorted by the time of the last change, latest first
+	Feed     string    // the URL of the feed below the mount point; empty: the feed of all catalogs
 }
 
 // Title implements titled.
@@ -40,11 +40,11 @@ func loadChanges(r *request) (any, error) {
 
 // Values of frame.Watch.
 const (
-	watchAll    = "all"    // catalogs, new ones too
-	watchListed = "listed" // frame.Watched only
+	watchAll    = "all"    // all catalogs, including new ones
+	watchListed = "listed" // only the catalogs of frame.Watched
 )
 
-// watchedBy returns the catalogs whose current versions a page shows.
+// watchedBy returns the catalogs whose current versions a page shows, and the value of frame.Watch.
 func watchedBy(r *request, section string, all []catalog) (string, []catalog) {
 	var names []string
 	switch section {
@@ -71,8 +71,8 @@ func watchedBy(r *request, section string, all []catalog) (string, []catalog) {
 	return watchListed, watched
 }
 
-// watch passes the feed of changes on. An error of the API becomes an event: scripts cannot read the text of a feed's error, and
-// browsers log it as a fault of the page.
+// watch forwards the change feed. It sends an error of the API as an event, because scripts cannot read the body of a failed
+// feed, and browsers log it as an error of the page.
 func (p *page) watch(w http.ResponseWriter, r *http.Request) {
 	f := &feedWriter{ResponseWriter: w}
 	p.forward(f, r, viewPath(r.URL.Query().Get("catalog"), "", "watch"), nil)
@@ -92,10 +92,10 @@ func (p *page) watch(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "event: unavailable\ndata: %s\n\n", data) // an error means that the client has gone
 }
 
-// feedWriter passes a feed on, but keeps the text of an error.
+// feedWriter forwards a feed, but buffers the body of an error.
 type feedWriter struct {
 	http.ResponseWriter
-	refused int // the status of the error
+	refused int // the error status; 0 if there is none
 	text    []byte
 }
 

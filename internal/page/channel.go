@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// maxNeighbors limits the edges that the page marks under the pointer. The largest known channel has 3,320.
+	// maxNeighbors limits the edges that the page highlights. The largest known channel has 3,320.
 	maxNeighbors = 20_000
-	// maxRangeWork limits the entries of a channel times the bytes of all its skipRanges: each range is compared with each entry.
-	// The largest known channel has 160,000; the limit takes a tenth of a second.
+	// maxRangeWork limits the entries of a channel times the bytes of all its skipRanges, because each range is compared with each
+	// entry. The largest known channel has 160,000; the limit takes a tenth of a second.
 	maxRangeWork = 50_000_000
 	maxLines     = 50_000 // in the gutter; their number can be quadratic in that of the entries
 	shownSkips   = 12     // of an entry
 )
 
-// The measures of the gutter, in pixels.
+// Dimensions of the gutter, in pixels.
 const (
-	laneStep  = 14 // between two lanes, unless there are many
-	laneWidth = 160
-	trackAt   = 6 // the track of the path, left of the lanes
+	laneStep  = 14  // distance of two lanes
+	laneWidth = 160 // maximum width of all lanes
+	trackAt   = 6   // position of the track of the path, left of the lanes
 )
 
 // channelPage is the data of channel.html.
@@ -41,15 +41,15 @@ type channelPage struct {
 	Deprecation *deprecation
 	Head        string   // its version
 	Others      []choice // the channels of the package
-	From, To    string   // as the reader gave them
+	From, To    string   // the parameters
 	OtherTo     string   // To, if no row has that key
 	Rows        []channelRow
 	Old         bool // whether an entry is deprecated
 	Path        *pathResult
-	TooLarge    bool // for edges and paths
-	Broad       bool // too broad for lanes
+	TooLarge    bool // too large for edges and paths
+	Broad       bool // too many lanes
 
-	// Over has for each row the rows that it can be installed over. It is nil if there are too many.
+	// Over has for each row the rows that can upgrade to it. It is nil if there are too many.
 	Over   [][]int
 	Gutter int // the width in pixels
 }
@@ -63,16 +63,16 @@ type catalogVersion struct {
 // channelRow is an entry of a channel with its part of the graph.
 type channelRow struct {
 	channel.Entry
-	Key            string // names the entry in URLs: its version if that is unique
+	Key            string // the version, or the name if the version is not unique; for URLs
 	URL            string // of the bundle
-	FromURL, ToURL string // of the path that starts or ends here
+	FromURL, ToURL string // of the path that starts or ends at the entry
 	IsHead         bool
 	IsTarget       bool
-	Mark           string // the place in the path
-	Ways           []string
+	Mark           string   // the step of the path
+	Ways           []string // replaces, skips and skipRange as text
 
-	Node  int // the position in the gutter
-	Class string
+	Node  int    // the x position in the gutter
+	Class string // of the node
 	Lines []gutterLine
 }
 
@@ -85,9 +85,9 @@ type gutterLine struct {
 // pathResult is the result of a path query.
 type pathResult struct {
 	From, To  string
-	Done      string   // why there is nothing to do
+	Done      string   // why no upgrade is needed
 	Blocked   string   // why there is no path
-	Elsewhere []choice // channels to try instead
+	Elsewhere []choice // other channels
 	Notes     []string
 	OLM       []channel.Step
 	OLMNote   string
@@ -100,7 +100,7 @@ func (c channelPage) Title() string {
 	return "Channel " + shorten(80, c.Channel) + " of " + shorten(80, c.Package.Label())
 }
 
-// PinnedURL returns the URL of this state in the version of the catalog that is shown; "" if it is one already.
+// PinnedURL returns the URL of this state in the shown version of the catalog; "" if the URL is pinned already.
 func (c channelPage) PinnedURL() string {
 	if c.At.Version != "" {
 		return ""
@@ -215,7 +215,7 @@ func (c *channelPage) addRows(g *channel.Graph, entries []channel.Entry) {
 	c.Gutter = laneAt(max(0, lanes-1), lanes) + 10
 }
 
-// waysInto returns what an entry replaces and skips, in words.
+// waysInto returns the fields replaces, skips and skipRange of an entry as text.
 func waysInto(g *channel.Graph, e channel.Entry) []string {
 	var ways []string
 	if e.Replaces != "" {
@@ -242,7 +242,7 @@ func laneAt(lane, lanes int) int {
 	return trackAt + 16 + lane*laneWidth/lanes
 }
 
-// addLanes adds the lines of a row: lanes that pass, those that join at its node, and its own.
+// addLanes adds the lines of a row: passing lanes, lanes that join its node, and the lane of the node.
 func (r *channelRow) addLanes(p draw.Row, lanes int) {
 	r.Node = laneAt(p.Lane, lanes)
 	for _, lane := range p.Through {
@@ -270,7 +270,7 @@ func (r *channelRow) addLanes(p draw.Row, lanes int) {
 	}
 }
 
-// addEdges adds the rows that each row can be installed over.
+// addEdges sets Over.
 func (c *channelPage) addEdges(g *channel.Graph) {
 	over, count := make([][]int, len(c.Rows)), 0
 	for i := range c.Rows {
@@ -287,7 +287,7 @@ func (c *channelPage) addEdges(g *channel.Graph) {
 	c.Over = over
 }
 
-// addPath adds the path from From to To and marks its rows.
+// addPath computes the path from From to To and marks its rows.
 func (c *channelPage) addPath(g *channel.Graph) {
 	r := &pathResult{From: c.From, To: cmp.Or(c.To, c.Head)}
 	c.Path = r
@@ -314,7 +314,7 @@ func (c *channelPage) addPath(g *channel.Graph) {
 	}
 }
 
-// markPath marks the rows of the path that OLM takes, or of the shortest one, and draws its track.
+// markPath marks the rows of the path and draws its track. The path is that of OLM, or the shortest if OLM takes none.
 func (c *channelPage) markPath(g *channel.Graph, r *pathResult) {
 	steps := r.OLM
 	if steps == nil {

@@ -58,7 +58,7 @@ func TestChannelListsVersionsNewestFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([][]int{{1, 2}, {3, 2}, {3}, {5, 4}, {5}, {}}, over); diff != "" {
-		t.Errorf("rows that each row can be installed over (-want +got):\n%s", diff)
+		t.Errorf("rows that can upgrade to each row (-want +got):\n%s", diff)
 	}
 	for url, status := range map[string]int{
 		"/catalogs/a/packages/foo/channels/none": 404, "/catalogs/a/packages/bar/channels/stable": 404, "/catalogs/b/packages/foo/channels/stable": 404,
@@ -143,7 +143,7 @@ func TestChannelLinksChooseBothEnds(t *testing.T) {
 	newFoo(t).open(t, "/catalogs/a"+pinned[strings.Index(pinned, "/digests"):])
 }
 
-// TestGutterIsConnected tests that a line that leaves a row at the bottom enters the next one at the top, and the reverse.
+// TestGutterIsConnected checks that each line at the bottom of a row continues at the top of the next row, and the reverse.
 func TestGutterIsConnected(t *testing.T) {
 	page := newFoo(t).open(t, "/catalogs/a/packages/foo/channels/stable?from=1.0.0")
 	below := map[string]bool{}
@@ -215,10 +215,10 @@ func TestLargeChannelsStaySmall(t *testing.T) {
 	}
 }
 
-// hostile is a text that becomes markup wherever it is not escaped.
+// hostile is a text that becomes markup where it is not escaped.
 const hostile = `"'><script>alert(1)</script><img src=x onerror=alert(1)></td></table><style>*{display:none}</style>{{.}}javascript:alert(1)`
 
-// checkInert tests that a page has no markup but that of its templates.
+// checkInert checks that a page has only the markup of its templates.
 func checkInert(t *testing.T, page document) {
 	t.Helper()
 	for n := range page.Descendants() {

@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// Bounds of what the comparison of catalogs shows.
+// Limits of the comparison of catalogs.
 const (
 	shownPackages = 200
-	shownChanges  = 30 // of the channels, the versions or the deprecations of a package
+	shownChanges  = 30 // channels, versions or deprecations of a package
 )
 
 // comparison is the data of compare.html.
 type comparison struct {
 	Root     string
 	From, To side
-	Catalogs []string // to choose from; empty if the reader may not list them
+	Catalogs []string // options of the form; empty if the reader may not list catalogs
 	Problem  string   // why there is no comparison
 	Compared bool
 	Total    int
@@ -30,7 +30,7 @@ type comparison struct {
 	SwapURL  string
 }
 
-// side is a catalog, or a version of it, as a URL names it.
+// side is a catalog or a version of it.
 type side struct {
 	Catalog, Version string
 	Digest           string // of its image
@@ -48,7 +48,7 @@ type packageChange struct {
 	Name    string
 	URL     string
 	Change  string // Added, Removed or Changed
-	Invalid bool   // in the new catalog
+	Invalid bool   // invalid in the new catalog
 	Details []string
 }
 
@@ -124,13 +124,14 @@ func loadComparison(r *request) (any, error) {
 	return c, nil
 }
 
-// sideOf returns the side that a parameter names, as CATALOG or CATALOG@VERSION. The form has a field of its own for the version.
+// sideOf parses a parameter: CATALOG or CATALOG@VERSION. The form sends the version as another parameter.
 func sideOf(values url.Values, name string) side {
 	catalog, version, _ := strings.Cut(strings.TrimSpace(values.Get(name)), "@")
 	return side{Catalog: catalog, Version: cmp.Or(version, strings.TrimSpace(values.Get(name+"-version")))}
 }
 
-// diff reads the difference of two catalogs. Readers of one catalog may compare its versions.
+// diff reads the difference of two catalogs. For versions of one catalog, it uses the endpoint of that catalog, so that readers of
+// only this catalog can compare them.
 func (a api) diff(from, to side) (found difference, err error) {
 	if from.Catalog == to.Catalog && from.Version != "" {
 		err = a.get(viewPath(to.Catalog, to.Version, "diff"), url.Values{"from": {from.Version}}, &found)
@@ -140,7 +141,7 @@ func (a api) diff(from, to side) (found difference, err error) {
 	return found, err
 }
 
-// addPackages adds the packages that differ, with the counts of their changes.
+// addPackages adds the packages that differ and the numbers of packages by change.
 func (c *comparison) addPackages(values url.Values, all []packageDifference) {
 	counts := map[string]int{}
 	for _, p := range all {
@@ -166,7 +167,7 @@ func (c *comparison) addPackages(values url.Values, all []packageDifference) {
 	}
 }
 
-// packageChange returns a package with its changes in words.
+// packageChange returns a package with its changes as text.
 func (c *comparison) packageChange(p packageDifference) packageChange {
 	at := c.To
 	if p.Change == "removed" {
@@ -191,7 +192,7 @@ func (c *comparison) packageChange(p packageDifference) packageChange {
 	return out
 }
 
-// String returns both values in words.
+// String returns both values as text.
 func (f fromTo) String() string {
 	return cmp.Or(f.From, "none") + " → " + cmp.Or(f.To, "none")
 }
@@ -217,7 +218,7 @@ func channelChanges(p packageDifference) []string {
 	return out
 }
 
-// bundleChanges returns the versions that are added, removed and changed, one line for each.
+// bundleChanges returns a line each for the added, the removed and the changed versions.
 func bundleChanges(p packageDifference) []string {
 	var out []string
 	for _, change := range []string{"added", "removed", "changed"} {
@@ -240,7 +241,7 @@ func bundleChanges(p packageDifference) []string {
 	return out
 }
 
-// capital returns a word with a capital letter.
+// capital returns a word with its first letter in upper case.
 func capital(word string) string {
 	if word == "" {
 		return ""

@@ -132,7 +132,7 @@ func packageJSON(name string, versionsAndProperties ...string) string {
 func TestAPIPage(t *testing.T) {
 	page := newPage(t, kindsCatalog(t))
 	things := []string{
-		"last|kinds|v1|0.1.0|0.1.0", "old|kinds|v1|1.0.0 to 1.10.0 (3)|no longer 2.0.0", "user|kinds|v1|1.0.0|1.0.0",
+		"last|kinds|v1|0.1.0|0.1.0", "old|kinds|v1|1.0.0 to 1.10.0 (3)|not in 2.0.0", "user|kinds|v1|1.0.0|1.0.0",
 	}
 	for _, tt := range []struct {
 		path string
@@ -333,7 +333,7 @@ func TestPagesNameWatchedCatalogs(t *testing.T) {
 	}
 }
 
-// A browser reports the status of a failed feed as an error of the page, so the failure is an event.
+// Browsers report the error status of a feed as an error of the page, so the page sends an event.
 func TestRefusedFeedIsAnEvent(t *testing.T) {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")
@@ -362,7 +362,7 @@ func TestRefusedFeedIsAnEvent(t *testing.T) {
 	}
 }
 
-// Pages import scripts by names, which nothing else checks.
+// TestScriptsAreAssets checks the names of scripts in templates.
 func TestScriptsAreAssets(t *testing.T) {
 	page := newPage(t, sampleCatalog)
 	for _, path := range []string{"/graphql", "/changes", "/apis"} {
@@ -376,7 +376,7 @@ func TestScriptsAreAssets(t *testing.T) {
 }
 
 // A reader with permission for the paths of one catalog names it in the URL.
-func TestReaderOfOneCatalog(t *testing.T) {
+func TestReaderOfOneCatalogNamesItInURL(t *testing.T) {
 	api := newAPI(t, kindsCatalog(t))
 	restricted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, "/catalogs/kinds") {

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// explorer is the data of graphql.html: the editor of queries and the reference of the schema.
+// explorer is the data of graphql.html: the query editor and the reference of the schema.
 type explorer struct {
 	Catalog  string
 	Examples []example
 	Types    []schemaType
-	Unread   string // why there is no reference; empty if there is one
+	Unread   string // why the schema cannot be read; empty if it was read
 }
 
 // Title implements titled.
 func (e explorer) Title() string { return "GraphQL" }
 
-// example is a query that readers can start from.
+// example is a query to start with.
 type example struct{ Label, Query, Variables string }
 
 var examples = []example{
@@ -59,7 +59,7 @@ var examples = []example{
     pageInfo { hasNextPage endCursor }
   }
 }`, `{"after": null}`},
-	{"Packages that are left out", `{
+	{"Packages left out", `{
   catalogs {
     name
     digest
@@ -79,18 +79,18 @@ type schemaType struct {
 	EnumValues  []schemaField
 }
 
-// Members returns the fields of an object, or the values of an enumeration.
+// Members returns the fields of an object or input type, or the values of an enumeration.
 func (t schemaType) Members() []schemaField {
 	return slices.Concat(t.Fields, t.InputFields, t.EnumValues)
 }
 
-// Sort returns what the type is: "object", "input", "enum" or "scalar".
+// Sort returns the kind of the type: "object", "input", "enum" or "scalar".
 func (t schemaType) Sort() string {
 	kind, _, _ := strings.Cut(strings.ToLower(t.Kind), "_")
 	return kind
 }
 
-// schemaField is a field, an argument or a value of an enumeration, which has no type.
+// schemaField is a field, an argument or an enumeration value. Enumeration values have no type.
 type schemaField struct {
 	Name         string
 	Description  string
@@ -119,7 +119,7 @@ func (t *typeReference) String() string {
 	return t.Name
 }
 
-// Base returns the name of the type without modifiers; empty for the scalars that every schema has.
+// Base returns the name of the type without modifiers; empty for the built-in scalars.
 func (t *typeReference) Base() string {
 	for ; t != nil; t = t.OfType {
 		if t.Name != "" && !slices.Contains(builtin, t.Name) {
@@ -142,7 +142,7 @@ func loadExplorer(r *request) (any, error) {
 		Schema struct{ Types []schemaType } `json:"__schema"`
 	}
 	_, err := r.api.query(e.Catalog, "", schemaQuery, nil, &reply)
-	if isForbidden(err) { // a reader of one catalog can choose it
+	if isForbidden(err) { // readers of one catalog can choose it
 		e.Unread = err.Error()
 		return e, nil
 	}

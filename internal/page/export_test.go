@@ -1,6 +1,6 @@
 package page
 
-// NewAPI is for tests that import packages which import this one.
+// NewAPI is newAPI for tests in package page_test.
 var NewAPI = newAPI
 
 // SampleCatalog is the catalog of `make run`.

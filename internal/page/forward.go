@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// addForwards adds the paths of the API that browsers request for a page: icons, the feed of changes, raw content and GraphQL.
-// Images and feeds cannot send credentials in headers, so the page passes them on.
+// addForwards adds routes that forward to the API: icons, graphs, the change feed, raw content and GraphQL. Browsers send no
+// credential headers for images and feeds, so they cannot request them from the API.
 func (p *page) addForwards(mux *http.ServeMux) {
 	for _, of := range []string{"/catalogs/{catalog}", "/catalogs/{catalog}/digests/{digest}"} {
 		p.addForward(mux, of+"/icons/{hash}", "icons/{hash}/80")
@@ -23,7 +23,7 @@ func (p *page) addForwards(mux *http.ServeMux) {
 	mux.HandleFunc("POST /graphql", p.queryAPI)
 }
 
-// addForward passes requests for a path on to a view, which may name elements of the path, with some parameters.
+// addForward forwards requests for a path to a view with the given parameters. The view can name elements of the path.
 func (p *page) addForward(mux *http.ServeMux, path, view string, parameters ...string) {
 	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 		elements := strings.Split(view, "/")
@@ -42,14 +42,13 @@ func (p *page) addForward(mux *http.ServeMux, path, view string, parameters ...s
 	})
 }
 
-// forwarded are the headers of the API's responses that reach the browser. Others, such as cookies or a policy of the API server,
-// do not.
+// forwarded lists the headers of the API's responses that reach the browser. Others, such as cookies, do not.
 var forwarded = []string{"Content-Encoding", "Content-Length", "Cache-Control", "ETag", "Vary", "Retry-After", "Last-Modified"}
 
-// requested are the headers of the browser that reach the API.
+// requested lists the headers of the browser that reach the API.
 var requested = []string{"Accept", "Accept-Encoding", "If-None-Match", "Last-Event-ID"}
 
-// forward answers with the response of the API for a path.
+// forward sends the API's response for a path.
 func (p *page) forward(w http.ResponseWriter, r *http.Request, path string, query url.Values) {
 	inner, err := http.NewRequestWithContext(r.Context(), r.Method, path, nil) //nolint:gosec // G704: a path of the API only
 	if err != nil {
@@ -60,8 +59,8 @@ func (p *page) forward(w http.ResponseWriter, r *http.Request, path string, quer
 	p.answer(w, r, inner)
 }
 
-// answer sends a request to the API and its response to the browser, piece by piece: a feed has no end. If the response breaks
-// off, or exceeds maxResponse, so does the connection: a browser must not take a part for the whole.
+// answer sends a request to the API and streams the response to the browser. If the response breaks off or exceeds maxResponse,
+// it aborts the connection, so that the browser detects the incomplete response.
 func (p *page) answer(w http.ResponseWriter, r, inner *http.Request) {
 	for _, name := range requested {
 		if values := r.Header.Values(name); len(values) > 0 {
@@ -72,7 +71,7 @@ func (p *page) answer(w http.ResponseWriter, r, inner *http.Request) {
 	if err != nil {
 		p.logUnlessLeft(r, inner, err)
 		w.Header().Set("Cache-Control", "no-store")
-		http.Error(w, "502 Bad Gateway\nthe content service cannot be reached; retry later", http.StatusBadGateway)
+		http.Error(w, "502 Bad Gateway\nthe content service is unreachable; retry later", http.StatusBadGateway)
 		return
 	}
 	defer resp.Body.Close()
@@ -82,7 +81,7 @@ func (p *page) answer(w http.ResponseWriter, r, inner *http.Request) {
 	if mediaType != typeEvents {
 		body = http.MaxBytesReader(nil, resp.Body, maxResponse)
 	}
-	if err := flow(w, body); err != nil {
+	if err := stream(w, body); err != nil {
 		p.logUnlessLeft(r, inner, err)
 		panic(http.ErrAbortHandler)
 	}
@@ -96,8 +95,9 @@ func (p *page) logUnlessLeft(r, inner *http.Request, err error) {
 
 const typeEvents = "text/event-stream"
 
-// setForwarded sets the headers of a forwarded response. A media type that a browser could take for a page becomes
-// application/octet-stream; with nosniff, none is guessed. Only the browser may cache, as the next reader may have other rights.
+// setForwarded sets the headers of a forwarded response. Media types that a browser could render as a page become
+// application/octet-stream, and nosniff prevents guesses. Only the browser may cache, because the next reader may have other
+// permissions.
 func setForwarded(h, from http.Header) (mediaType string) {
 	for _, name := range forwarded {
 		if values := from.Values(name); len(values) > 0 {
@@ -126,8 +126,8 @@ func setForwarded(h, from http.Header) (mediaType string) {
 	return mediaType
 }
 
-// flow copies a body as it comes. Its error is that of reading, unless the browser has gone.
-func flow(w http.ResponseWriter, body io.Reader) error {
+// stream copies a body and flushes after each read. It returns read errors only, not write errors.
+func stream(w http.ResponseWriter, body io.Reader) error {
 	control := http.NewResponseController(w)
 	buffer := make([]byte, 32<<10)
 	for {
@@ -136,7 +136,7 @@ func flow(w http.ResponseWriter, body io.Reader) error {
 			if _, failed := w.Write(buffer[:n]); failed != nil {
 				return nil
 			}
-			_ = control.Flush() // HTTP writers of tests may not flush
+			_ = control.Flush() // writers of tests may not support it
 		}
 		if err == io.EOF {
 			return nil
@@ -150,14 +150,14 @@ func flow(w http.ResponseWriter, body io.Reader) error {
 // maxQuery limits the body of a GraphQL query.
 const maxQuery = 64 << 10
 
-// queryAPI passes a GraphQL query on, over all catalogs or over one. Only JSON is accepted, which a form cannot send.
+// queryAPI forwards a GraphQL query over all catalogs or over one. It accepts only JSON, which a form cannot send.
 func (p *page) queryAPI(w http.ResponseWriter, r *http.Request) {
 	if !accepts(w, r, "application/json") {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuery))
 	if err != nil || !json.Valid(body) {
-		http.Error(w, "400 Bad Request\nthe query is not JSON of at most 64 KiB", http.StatusBadRequest)
+		http.Error(w, "400 Bad Request\nthe body must be JSON of at most 64 KiB", http.StatusBadRequest)
 		return
 	}
 	path := viewPath(r.URL.Query().Get("catalog"), "", "graphql")

@@ -14,14 +14,14 @@ import (
 
 func testLogger(testing.TB) *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// Each forwarded path leads to one path of the API, with some of its parameters.
+// Each forwarded path maps to one path of the API, with some of its parameters.
 func TestForwards(t *testing.T) {
 	var got string
 	api := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got = r.Method + " " + r.URL.RequestURI() + " " + string(body)
 	})
-	h := Beside(api, Config{Logger: testLogger(t)})
+	h := Mount(api, Config{Logger: testLogger(t)})
 	for _, test := range []struct{ method, target, want string }{
 		{"GET", "/catalogs/c/icons/abc", "GET /catalogs/c/api/v1/icons/abc/80 "},
 		{"HEAD", "/catalogs/c/icons/abc", "HEAD /catalogs/c/api/v1/icons/abc/80 "},
@@ -64,7 +64,7 @@ func TestForwardedHeaders(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "<!doctype html><script>x</script>")
 	})
-	h := Beside(api, Config{Logger: testLogger(t)})
+	h := Mount(api, Config{Logger: testLogger(t)})
 	for _, test := range []struct{ contentType, cache, wantType, wantCache, wantPolicy string }{
 		{"application/json", "no-cache", "application/json", "private, no-cache", policy},
 		{"application/jsonl", "public, max-age=9, immutable", "application/jsonl", "private, max-age=9, immutable", policy},
@@ -95,7 +95,7 @@ func TestForwardedHeaders(t *testing.T) {
 	}
 }
 
-// A browser does not take a part of a response for the whole.
+// Browsers detect incomplete responses.
 func TestForwardBreaksOff(t *testing.T) {
 	endless := strings.Repeat("x", 1<<20)
 	for name, write := range map[string]func(http.ResponseWriter){
@@ -113,7 +113,7 @@ func TestForwardBreaksOff(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			write(w)
 		})
-		server := httptest.NewServer(Beside(api, Config{Logger: testLogger(t)}))
+		server := httptest.NewServer(Mount(api, Config{Logger: testLogger(t)}))
 		resp, err := http.Get(server.URL + "/ui/catalogs/c/raw/p")
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestForwardBreaksOff(t *testing.T) {
 	}
 }
 
-// A feed passes on each event at once, and ends when the browser leaves.
+// A forwarded feed sends each event at once, and ends when the browser disconnects.
 func TestForwardFeed(t *testing.T) {
 	ended := make(chan struct{})
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +135,7 @@ func TestForwardFeed(t *testing.T) {
 		_, _ = io.WriteString(w, "event: a\n")
 		<-r.Context().Done()
 	})
-	server := httptest.NewServer(Beside(api, Config{Logger: testLogger(t)}))
+	server := httptest.NewServer(Mount(api, Config{Logger: testLogger(t)}))
 	defer server.Close()
 	resp, err := http.Get(server.URL + "/ui/watch")
 	if err != nil {

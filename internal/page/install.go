@@ -10,8 +10,7 @@ import (
 // snippet is a manifest to copy.
 type snippet struct{ Title, Note, Text string }
 
-// Snippets returns the manifests that install the version in view, and those that mirror it. OLM decides about the install:
-// the manifests pin nothing that the reader did not choose.
+// Snippets returns the manifests and commands that install or mirror the shown version.
 func (p packagePage) Snippets() []snippet {
 	if p.Bundle == nil {
 		return nil
@@ -22,13 +21,13 @@ func (p packagePage) Snippets() []snippet {
 	fill := strings.NewReplacer("{name}", name, "{catalog}", catalog, "{channel}", channel, "{version}", version, "{csv}", csvName,
 		"{namespace}", yamlText(namespace))
 	return []snippet{
-		{"OLM v1: ClusterExtension", "The ServiceAccount must have the permissions that the operator asks for.", fill.Replace(clusterExtension)},
-		{"OLM v0: Subscription", "sourceNamespace is the namespace in which OLM v0 has the CatalogSource; see docs/operations.md of catalogd.",
+		{"OLM v1: ClusterExtension", "The ServiceAccount needs the permissions that the operator requests; see the tab Permissions.", fill.Replace(clusterExtension)},
+		{"OLM v0: Subscription", "Set sourceNamespace to the namespace of the CatalogSource of OLM v0; see docs/spec/olmv0.md of catalogd.",
 			fill.Replace(subscription)},
-		{"Mirror: kubectl catalog", "Copies the catalog and all images of this version to another registry.",
+		{"Mirror: kubectl catalog", "This command copies the catalog and all images of this version to another registry.",
 			fmt.Sprintf("kubectl catalog mirror %s %s --to REGISTRY/PREFIX", shellText(p.Catalog.Name),
 				shellText(p.Name+"/"+p.Channel+"@="+p.Bundle.Version))},
-		{"Mirror: oc-mirror", "Replace CATALOG-IMAGE by the image of the catalog.", fill.Replace(imageSet)},
+		{"Mirror: oc-mirror", "Replace CATALOG-IMAGE with the image of the catalog.", fill.Replace(imageSet)},
 	}
 }
 
@@ -87,17 +86,17 @@ mirror:
         minVersion: {version}
 `
 
-// plain matches texts that mean themselves in YAML and in a shell.
+// plain matches texts that need no quotes in YAML and in a shell.
 var plain = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._/@=-]*$`)
 
-// yamlText returns a text as a YAML string: JSON is YAML.
+// yamlText returns a text as a YAML string, in JSON syntax if it needs quotes.
 func yamlText(text string) string {
 	if plain.MatchString(text) && !isYAMLWord(text) {
 		return text
 	}
 	quoted, err := json.Marshal(text)
 	if err != nil {
-		return `""` // not for a string
+		return `""` // strings can be encoded
 	}
 	return string(quoted)
 }

@@ -159,7 +159,7 @@ func TestBroadChannel(t *testing.T) {
 	c := newContent(t)
 	c.commit(t, "a", "1", packageFile(t, nil, broad))
 	page := c.open(t, "/catalogs/a/packages/foo/channels/stable")
-	if lines := len(page.all("line", "")); lines > maxLines || !strings.Contains(page.text(), "too broad") {
+	if lines := len(page.all("line", "")); lines > maxLines || !strings.Contains(page.text(), "too many lanes") {
 		t.Errorf("the page has %d lines", lines)
 	}
 	if rows := len(graphRows(page)); rows != n {

@@ -19,7 +19,7 @@ func stateURL(values url.Values) string {
 	return "?" + values.Encode()
 }
 
-// with returns the parameters with another value of one of them, on the first page.
+// with returns the parameters with new values of one of them and without the page number.
 func with(values url.Values, name string, list []string) url.Values {
 	out := url.Values{}
 	for key, old := range values {
@@ -33,7 +33,7 @@ func with(values url.Values, name string, list []string) url.Values {
 	return out
 }
 
-// without returns the parameters without one value of one of them.
+// without returns the parameters without one value of a parameter.
 func without(values url.Values, name, value string) url.Values {
 	rest := slices.DeleteFunc(slices.Clone(values[name]), func(v string) bool { return strings.EqualFold(v, value) })
 	return with(values, name, rest)
@@ -46,7 +46,7 @@ func nonEmpty(text string) []string {
 	return []string{text}
 }
 
-// packageURL returns the URL of a package, in the current version of a catalog if version is empty.
+// packageURL returns the URL of a package. An empty version means the current one.
 func packageURL(root, catalog, version, pkg string) string {
 	return catalogURL(root, catalog, version) + "/packages/" + url.PathEscape(pkg)
 }

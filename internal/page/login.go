@@ -15,31 +15,31 @@ import (
 	"unicode"
 )
 
-// A reader logs in with a token, which a cookie holds until it expires. Every request to the API carries the token, so this
-// process keeps nothing about readers, and any replica can answer. A request without the cookie has the reader's own credentials:
-// a header that a proxy adds, or a client certificate.
+// A reader logs in with a token. A cookie holds the token until it expires, and every request to the API carries it. The process
+// stores no session, so any replica can answer. A request without the cookie uses its own credentials: a header that a proxy adds,
+// or a client certificate.
 
-// tokenHeader has a token issued for audience: see package auth. Other tokens are refused there, so that a cookie is worth nothing
-// for the API server.
+// tokenHeader has a token for audience (see package auth). Tokens for other audiences are refused there, so the API server does not
+// accept the token of a cookie.
 const (
 	tokenHeader = "Catalogd-Authorization"
 	audience    = "catalogd.operatorframework.io"
 )
 
-// sessionCookie has the token. Because of its prefix, browsers accept it over TLS only, and from no other host.
+// sessionCookie has the token. The prefix __Host- makes browsers accept it only over TLS and only from this host.
 const sessionCookie = "__Host-catalogd"
 
 const (
 	maxSession = 12 * time.Hour
-	maxToken   = 3800     // bytes: browsers keep 4096 with name and attributes
+	maxToken   = 3800     // bytes; the limit of browsers is 4096 with name and attributes
 	maxForm    = 16 << 10 // bytes
 )
 
-// tokenSyntax is that of RFC 6750, section 2.1.
+// tokenSyntax matches a bearer token (RFC 6750, section 2.1).
 var tokenSyntax = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
-// identify moves the token from the cookie to the header that the API accepts. No cookie reaches the API.
-func (p *page) identify(next http.Handler) http.Handler {
+// tokenFromCookie moves the token from the cookie to the header that the API accepts. No cookie reaches the API.
+func (p *page) tokenFromCookie(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cookie, err := r.Cookie(sessionCookie)
 		r = r.Clone(r.Context())
@@ -53,11 +53,11 @@ func (p *page) identify(next http.Handler) http.Handler {
 
 // loginPage is the data of login.html.
 type loginPage struct {
-	Next      string // the page to show then, below the mount point
-	Refusal   string // of the last attempt
+	Next      string // the page after the login, below the mount point
+	Refusal   string // why the last attempt failed
 	Command   string // prints a token
 	Audience  string
-	Plaintext bool // browsers do not keep the cookie
+	Plaintext bool // plain HTTP: browsers drop the cookie
 }
 
 func (loginPage) Title() string { return "Log in" }
@@ -78,12 +78,12 @@ func (p *page) loginPage(r *http.Request, refusal string) loginPage {
 	return loginPage{
 		Next: nextPage(r.URL.Query().Get("next")), Refusal: refusal, Audience: audience,
 		Command: "kubectl create token catalogd-cli --namespace=" + namespace + " --audience=" + audience,
-		// Behind a TLS proxy, too, browsers send Sec-Fetch-Site: it is sent to secure origins only.
+		// Browsers send Sec-Fetch-Site to secure origins only, which include TLS proxies.
 		Plaintext: r.TLS == nil && !isLocal && r.Header.Get("Sec-Fetch-Site") == "",
 	}
 }
 
-// nextPage returns the URL of a page below the mount point, without a slash before it; "" for anything else.
+// nextPage returns a URL below the mount point without a leading slash; "" for any other URL.
 func nextPage(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\\' }) {
 		return ""
@@ -103,7 +103,7 @@ func (p *page) logIn(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		p.refuseLogin(w, r, &apiError{Status: http.StatusBadRequest, Text: "The form could not be read: it is longer than 16 KiB, or not complete."})
+		p.refuseLogin(w, r, &apiError{Status: http.StatusBadRequest, Text: "Reading the form failed: it is longer than 16 KiB or incomplete."})
 		return
 	}
 	token := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(r.PostForm.Get("token")), "Bearer "))
@@ -112,20 +112,20 @@ func (p *page) logIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	setSession(w, token, int(lifetime(token, time.Now()).Seconds()))
-	lead(w, "./"+nextPage(r.URL.Query().Get("next")))
+	redirect(w, "./"+nextPage(r.URL.Query().Get("next")))
 }
 
-// logOut deletes the cookie, and what the browser cached with its permissions.
+// logOut deletes the cookie and the cache of the browser.
 func (p *page) logOut(w http.ResponseWriter, r *http.Request) {
 	if !accepts(w, r, "application/x-www-form-urlencoded") {
 		return
 	}
 	endSession(w)
 	w.Header().Set("Clear-Site-Data", `"cache"`)
-	lead(w, "./login")
+	redirect(w, "./login")
 }
 
-// setSession sets the cookie for some seconds; 0 is until the browser is closed.
+// setSession sets the cookie for some seconds. With 0, the browser deletes it when it is closed.
 func setSession(w http.ResponseWriter, token string, seconds int) {
 	http.SetCookie(w, &http.Cookie{
 		Name: sessionCookie, Value: token, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
@@ -134,22 +134,22 @@ func setSession(w http.ResponseWriter, token string, seconds int) {
 
 func endSession(w http.ResponseWriter) { setSession(w, "", -1) }
 
-// lead redirects to a page with GET.
-func lead(w http.ResponseWriter, location string) {
+// redirect redirects to a page with GET.
+func redirect(w http.ResponseWriter, location string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// check returns why a token is refused, or nil. A user who may not list the catalogs may still read some of them.
+// check returns an error if the API refuses a token. A user who may not list the catalogs may still read some of them.
 func (p *page) check(r *http.Request, token string) *apiError {
 	switch {
 	case token == "":
 		return unprocessable("Enter a token.")
 	case len(token) > maxToken:
-		return unprocessable("The token is longer than 3,800 bytes, and does not fit into a cookie.")
+		return unprocessable("The token is longer than 3,800 bytes, the limit of a cookie.")
 	case !tokenSyntax.MatchString(token):
-		return unprocessable("This is not a token: it has characters that no token has. Copy it again, without line breaks.")
+		return unprocessable("The token has invalid characters. Copy it again, without line breaks.")
 	}
 	reader := r.Clone(r.Context())
 	reader.Header.Set(tokenHeader, "Bearer "+token)
@@ -162,17 +162,17 @@ func (p *page) check(r *http.Request, token string) *apiError {
 	switch {
 	case !ok:
 		p.logUnlessLeft(r, r, err)
-		return &apiError{Status: http.StatusBadGateway, Text: "The token could not be checked: the content service cannot be reached. Try again later."}
+		return &apiError{Status: http.StatusBadGateway, Text: "Checking the token failed: the content service is unreachable. Retry later."}
 	case e.Status == http.StatusForbidden:
 		return nil
 	case e.Status == http.StatusUnauthorized:
 		return unprocessable(diagnose(token, time.Now()))
 	}
-	e.Text = "The token could not be checked: " + e.Text + "."
+	e.Text = "Checking the token failed: " + e.Text + "."
 	return e
 }
 
-// unprocessable is not 401, which demands the header WWW-Authenticate.
+// unprocessable returns an error with status 422. Status 401 would require the header WWW-Authenticate.
 func unprocessable(text string) *apiError {
 	return &apiError{Status: http.StatusUnprocessableEntity, Text: text}
 }
@@ -189,13 +189,13 @@ func (p *page) refuseLogin(w http.ResponseWriter, r *http.Request, e *apiError) 
 	p.send(w, req, e.Status, "login.html", f)
 }
 
-// claims are those of a token. Nothing is verified: that is up to the API server.
+// claims are the unverified claims of a token. The API server verifies them.
 type claims struct {
 	Expiry   float64   `json:"exp"` // seconds since 1970
 	Audience audiences `json:"aud"`
 }
 
-// audiences are a string or a list of strings (RFC 7519, section 4.1.3).
+// audiences is a string or a list of strings in JSON (RFC 7519, section 4.1.3).
 type audiences []string
 
 func (a *audiences) UnmarshalJSON(text []byte) error {
@@ -207,7 +207,7 @@ func (a *audiences) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(a))
 }
 
-// claimsOf returns the claims of a JSON Web Token, and the zero value for other tokens.
+// claimsOf returns the claims of a JSON Web Token; the zero value for other tokens.
 func claimsOf(token string) (c claims) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -220,7 +220,7 @@ func claimsOf(token string) (c claims) {
 	return c
 }
 
-// lifetime returns how long a cookie keeps a token: until it expires, but at most maxSession. 0 means unknown.
+// lifetime returns the time until a token expires, at most maxSession; 0 if it is unknown.
 func lifetime(token string, now time.Time) time.Duration {
 	left := claimsOf(token).Expiry - float64(now.Unix())
 	if left <= 0 {
@@ -229,13 +229,13 @@ func lifetime(token string, now time.Time) time.Duration {
 	return time.Duration(min(left, maxSession.Seconds())) * time.Second
 }
 
-// diagnose explains why the API refuses a token.
+// diagnose returns the reason for which the API refuses a token.
 func diagnose(token string, now time.Time) string {
 	c := claimsOf(token)
 	switch {
 	case c.Audience != nil && !slices.Contains(c.Audience, audience):
-		return "The token is for another audience than " + audience + ". A token for the API server is refused here, so that " +
-			"nobody who gets hold of the cookie can use the API server with it. Create a token with the command below."
+		return "The token is for another audience than " + audience + ". A token for the API server is refused here, because a stolen " +
+			"cookie would give access to the API server. Create a token with the command below."
 	case c.Expiry != 0 && c.Expiry <= float64(now.Unix()):
 		return "The token has expired. Create another one."
 	}

@@ -25,7 +25,7 @@ func jwt(t testing.TB, claims map[string]any) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString(text) + ".c2ln"
 }
 
-// accounts is an API that knows the owner of each token in tokenHeader, and what the owner may read.
+// accounts is an API that returns a status for each token in tokenHeader.
 type accounts map[string]int // status of GET /catalogs
 
 func (a accounts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +56,7 @@ func TestLogin(t *testing.T) {
 	eternal := jwt(t, map[string]any{"aud": audience, "exp": now + 1e9})
 	foreign := jwt(t, map[string]any{"aud": []string{"https://kubernetes.default.svc"}, "exp": now + 3600})
 	expired := jwt(t, map[string]any{"aud": []string{audience}, "exp": now - 1})
-	h := Beside(accounts{
+	h := Mount(accounts{
 		good: http.StatusOK, eternal: http.StatusOK, "opaque": http.StatusOK, "restricted": http.StatusForbidden,
 		"busy": http.StatusServiceUnavailable,
 	}, Config{Login: true, Logger: testLogger(t)})
@@ -73,13 +73,13 @@ func TestLogin(t *testing.T) {
 		"not a JWT":       {"opaque", http.StatusSeeOther, "opaque; Path=/" + attributes, ""},
 		"of one catalog":  {"restricted", http.StatusSeeOther, "restricted; Path=/" + attributes, ""},
 		"none":            {"", http.StatusUnprocessableEntity, "", "Enter a token."},
-		"no token":        {"a b\r\nSet-Cookie: c", http.StatusUnprocessableEntity, "", "characters that no token has"},
+		"no token":        {"a b\r\nSet-Cookie: c", http.StatusUnprocessableEntity, "", "The token has invalid characters"},
 		"too long":        {strings.Repeat("a", 3801), http.StatusUnprocessableEntity, "", "longer than 3,800 bytes"},
 		"far too long":    {strings.Repeat("a", 17000), http.StatusBadRequest, "", "longer than 16 KiB"},
 		"unknown":         {"unknown", http.StatusUnprocessableEntity, "", "The API server does not accept the token"},
 		"of another use":  {foreign, http.StatusUnprocessableEntity, "", "another audience than catalogd.operatorframework.io. A token for the API server"},
 		"expired":         {expired, http.StatusUnprocessableEntity, "", "The token has expired."},
-		"cannot be known": {"busy", http.StatusServiceUnavailable, "", "could not be checked: explained."},
+		"cannot be known": {"busy", http.StatusServiceUnavailable, "", "Checking the token failed: explained."},
 	} {
 		w := logInWith(h, "/ui/login?next=catalogs/a%3Fq%3D1", test.token)
 		if w.Code != test.status || !strings.Contains(w.Body.String(), test.says) {
@@ -104,9 +104,9 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// The cookie counts on the page only: for the API, it is nothing.
+// The page accepts the cookie; the API ignores it.
 func TestCookie(t *testing.T) {
-	h := Beside(accounts{"good": http.StatusOK, "other": http.StatusForbidden}, Config{Login: true, Logger: testLogger(t)})
+	h := Mount(accounts{"good": http.StatusOK, "other": http.StatusForbidden}, Config{Login: true, Logger: testLogger(t)})
 	const cookie = "Cookie: a=b; __Host-catalogd=good"
 	for _, test := range []struct {
 		target  string
@@ -134,17 +134,17 @@ func TestCookie(t *testing.T) {
 		t.Errorf("without a valid token: the cookie stays: %q", got)
 	}
 
-	without := Beside(accounts{"good": http.StatusOK}, Config{Logger: testLogger(t)})
+	without := Mount(accounts{"good": http.StatusOK}, Config{Logger: testLogger(t)})
 	if w := send(without, "GET", "/ui/catalogs", "", cookie); w.Code != http.StatusUnauthorized {
-		t.Errorf("where nobody logs in, the cookie counts: status %d", w.Code)
+		t.Errorf("without Login, the cookie is accepted: status %d", w.Code)
 	}
 	if w := send(without, "GET", "/ui/login", ""); w.Code != http.StatusNotFound {
-		t.Errorf("where nobody logs in, there is a form: status %d", w.Code)
+		t.Errorf("without Login, there is a form: status %d", w.Code)
 	}
 }
 
 func TestLogout(t *testing.T) {
-	h := Beside(accounts{}, Config{Login: true, Logger: testLogger(t)})
+	h := Mount(accounts{}, Config{Login: true, Logger: testLogger(t)})
 	w := send(h, "POST", "/ui/logout", "", "Content-Type: application/x-www-form-urlencoded", "Cookie: __Host-catalogd=good")
 	got := []string{w.Header().Get("Set-Cookie"), w.Header().Get("Clear-Site-Data"), w.Header().Get("Location")}
 	want := []string{"__Host-catalogd=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax", `"cache"`, "./login"}
@@ -157,7 +157,7 @@ func TestLogout(t *testing.T) {
 }
 
 func TestLoginForm(t *testing.T) {
-	h := Beside(accounts{}, Config{Login: true, Namespace: "ns", Logger: testLogger(t)})
+	h := Mount(accounts{}, Config{Login: true, Namespace: "ns", Logger: testLogger(t)})
 	w := send(h, "GET", "/ui/login?next=catalogs/a%3Fq%3D%2522", "")
 	for _, want := range []string{
 		`action="login?next=catalogs%2fa%3fq%3d%2522"`, `type="password" autocomplete="off"`,
@@ -231,7 +231,7 @@ func TestNextPage(t *testing.T) {
 	}
 }
 
-// FuzzNextPage checks that browsers stay below the mount point.
+// FuzzNextPage checks that the login redirects only below the mount point.
 func FuzzNextPage(f *testing.F) {
 	for _, seed := range []string{"catalogs/a?b=c", "//evil.example", "..%2f", `\/x`, "a:b", "%2e%2e/x", "#/x", "/a", " /b"} {
 		f.Add(seed)

@@ -16,8 +16,8 @@ import (
 	shared "github.com/operator-catalogs/catalogd/internal/markdown"
 )
 
-// markdown renders the description of an operator. The result has no raw HTML of the text, no image, no id, no style and no script;
-// links lead to http, https and mailto only.
+// markdown renders the description of an operator. The result has no raw HTML of the text, no images, ids, styles or scripts. Links
+// have the scheme http, https or mailto.
 func markdown(source string) template.HTML {
 	tree, content := shared.Parse(source)
 	restrict(tree, content)
@@ -28,13 +28,13 @@ func markdown(source string) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // G203: goldmark escapes texts; FuzzMarkdown checks elements and attributes
 }
 
-// htmlRenderer aligns table cells by no style attribute, which the Content-Security-Policy forbids.
+// htmlRenderer does not align table cells, because the Content-Security-Policy forbids style attributes.
 var htmlRenderer = goldmark.New(
 	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignNone)), extension.Strikethrough),
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(html.NewRenderer(), 1000))),
 ).Renderer()
 
-// restrict replaces the nodes of a tree that are not allowed, or that would disturb the page around it.
+// restrict replaces the forbidden nodes of a tree and lowers its headings.
 func restrict(tree ast.Node, source []byte) {
 	var nodes []ast.Node
 	_ = ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function returns no error
@@ -46,7 +46,7 @@ func restrict(tree ast.Node, source []byte) {
 	for _, n := range nodes {
 		switch n := n.(type) {
 		case *ast.Heading:
-			n.Level = min(n.Level+2, 6) // below those of the page
+			n.Level = min(n.Level+2, 6) // below the headings of the page
 		case *ast.HTMLBlock:
 			replace(n, paragraphOf(htmlText(n, source)))
 		case *ast.RawHTML:
@@ -78,7 +78,7 @@ func paragraphOf(content string) ast.Node {
 // tag matches a tag or a comment of HTML.
 var tag = regexp.MustCompile(`<!--(?s:.*?)-->|<[^<>]*>`)
 
-// htmlText returns the text of a block of HTML, without its tags.
+// htmlText returns the text of an HTML block without its tags.
 func htmlText(n *ast.HTMLBlock, source []byte) string {
 	var b strings.Builder
 	for i := range n.Lines().Len() {
@@ -91,7 +91,7 @@ func htmlText(n *ast.HTMLBlock, source []byte) string {
 	return strings.TrimSpace(tag.ReplaceAllString(b.String(), " "))
 }
 
-// restrictImage makes an image a link to it, or its text if it is in a link: a page loads nothing from other hosts.
+// restrictImage replaces an image with a link to it, because pages load nothing from other hosts. In a link, it uses the text.
 func restrictImage(n *ast.Image, source []byte) {
 	label := strings.TrimSpace(string(n.Text(source))) //nolint:staticcheck // SA1019: no other function returns the text of all children
 	if label == "" {
@@ -117,7 +117,7 @@ func inLink(n ast.Node) bool {
 	return false
 }
 
-// restrictLink keeps a link to another site. Others, such as javascript: and relative ones, become their text.
+// restrictLink replaces links that are not allowed, such as javascript: and relative URLs, with their text.
 func restrictLink(n *ast.Link, destination string) {
 	if isLinkable(destination) {
 		n.Title = nil
@@ -135,7 +135,7 @@ func restrictLink(n *ast.Link, destination string) {
 	parent.RemoveChild(parent, n)
 }
 
-// isLinkable reports whether a link may lead to a URL of a catalog.
+// isLinkable reports whether pages link to a URL of a catalog: http, https and mailto.
 func isLinkable(address string) bool {
 	scheme, rest, ok := strings.Cut(address, ":")
 	switch strings.ToLower(scheme) {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Beside returns the handler of a port that serves an API and, below /ui/, the page of it, with the permissions of each reader.
-// A browser that opens /ui or / is led there. It sets cfg.Source.
-func Beside(api http.Handler, cfg Config) http.Handler {
+// Mount returns a handler that serves the page below /ui/ and the API at all other paths. The page reads the API with the
+// permissions of each reader; Mount sets cfg.Source. It redirects /ui, and / in a browser, to /ui/.
+func Mount(api http.Handler, cfg Config) http.Handler {
 	cfg.Source = func(reader *http.Request) Source { return Inside(api, reader) }
 	below := http.StripPrefix("/ui", New(cfg))
-	enter := safe(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "ui/") // works below any path, too
+	enter := protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "ui/") // relative, for proxies that add a prefix
 		w.WriteHeader(http.StatusSeeOther)
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -32,17 +32,17 @@ type packagePage struct {
 	At      place
 	Tab     string
 	Tabs    []choice
-	Channel string       // in view
-	Bundle  *bundle      // in view; nil if there is no such version
-	Picks   []choice     // the channels
+	Channel string       // the shown channel
+	Bundle  *bundle      // the shown bundle; nil if the package has no head
+	Picks   []choice     // links to the channels
 	Also    []elsewhere  // the package in other catalogs
 	Partial []string     // errors of parts that could not be read
 	Rights  *permissions // of the tab permissions
-	NoRight string       // why there are none
+	NoRight string       // why the permissions are unknown
 	Readme  template.HTML
 }
 
-// place is a version of a catalog as URLs name it.
+// place is the part of a URL that names a package in a version of a catalog.
 type place struct {
 	Root, Catalog, Version string // Version is empty for the current one
 	Package                string
@@ -68,7 +68,7 @@ func (p place) ChannelURL(channel string) string {
 	return p.URL() + "/channels/" + url.PathEscape(channel)
 }
 
-// VersionURL returns the URL of a bundle, which is named by its version where that is unique.
+// VersionURL returns the URL of a bundle: by its version, or by its name if the version is not unique.
 func (p place) VersionURL(channel string, e entry) string {
 	name := e.Version
 	if _, err := semver.Parse(name); err != nil || e.Twin {
@@ -177,20 +177,20 @@ func (c crd) Group() string {
 	return group
 }
 
-// API returns the API of a custom resource.
+// API returns the group, version and kind.
 func (c crd) API() gvk { return gvk{c.Group(), c.Version, c.Kind} }
 
 type descriptor struct{ Path, DisplayName, Description string }
 
 type apiService struct{ Name, Group, Version, Kind, DisplayName, Description string }
 
-// API returns the API of an aggregated API.
+// API returns the group, version and kind.
 func (a apiService) API() gvk { return gvk{a.Group, a.Version, a.Kind} }
 
 // Title implements titled.
 func (p packagePage) Title() string { return p.Label() }
 
-// PinnedURL returns the URL of this state in the version of the catalog that is shown; "" if it is one already.
+// PinnedURL returns the URL of the package in the shown version of the catalog; "" if the URL is pinned already.
 func (p packagePage) PinnedURL() string {
 	if p.At.Version != "" {
 		return ""
@@ -229,7 +229,7 @@ type packageReply struct {
 	Bundles *struct{ Nodes []graphBundle }
 }
 
-// graphBundle is a bundle as GraphQL names its fields.
+// graphBundle is a bundle in a GraphQL response.
 type graphBundle struct {
 	bundle
 	CSVMetadata *csv
@@ -267,8 +267,8 @@ func loadPackage(r *request) (any, error) {
 	return p, nil
 }
 
-// load reads the package and the bundle in view: that of the parameter version, else the head of the parameter channel, else
-// that of the default channel.
+// load reads the package and the shown bundle: the one of the parameter version, else the head of the parameter channel, else
+// the head of the default channel.
 func (p *packagePage) load(r *request) error {
 	channel, version := r.values.Get("channel"), r.values.Get("version")
 	variables := map[string]any{
@@ -294,8 +294,8 @@ func (p *packagePage) load(r *request) error {
 	case reply.Bundles != nil && len(reply.Bundles.Nodes) > 0:
 		p.Bundle = reply.Bundles.Nodes[0].value()
 	case reply.Bundles != nil:
-		return &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("version %q not found in package %q; %s lists its versions",
-			shorten(80, version), p.Name, "the tab Versions")}
+		return &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("version %q not found in package %q; see the tab Versions",
+			shorten(80, version), p.Name)}
 	case reply.Package.Channel != nil:
 		p.Bundle = reply.Package.Channel.Head.value()
 	case channel != "":
@@ -304,17 +304,17 @@ func (p *packagePage) load(r *request) error {
 		p.Bundle = reply.Package.Head.value()
 	}
 	for _, c := range p.Channels {
-		arrange(c.Entries)
+		sortEntries(c.Entries)
 	}
 	return nil
 }
 
-// arrange sorts entries, newest first, and marks those whose versions are not unique.
-func arrange(entries []entry) {
+// sortEntries sorts entries, newest first, and sets Twin.
+func sortEntries(entries []entry) {
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		x, errX := semver.Parse(a.Version)
 		y, errY := semver.Parse(b.Version)
-		if errX != nil || errY != nil { // after those with a version
+		if errX != nil || errY != nil { // invalid versions are last
 			return cmp.Compare(fmt.Sprint(errX != nil), fmt.Sprint(errY != nil))
 		}
 		return y.Compare(x)
@@ -328,7 +328,7 @@ func arrange(entries []entry) {
 	}
 }
 
-// noPackage returns the error of a package that is not there: it may have failed validation, or be in another catalog.
+// noPackage returns the error for a missing package, with the reason if validation failed.
 func (a api) noPackage(at place) error {
 	text := fmt.Sprintf("package %q not found in catalog %q", shorten(80, at.Package), at.Catalog)
 	var reply struct {
@@ -342,14 +342,14 @@ func (a api) noPackage(at place) error {
 	for _, c := range reply.Catalogs {
 		for _, invalid := range c.InvalidPackages {
 			if invalid.Name == at.Package {
-				text = fmt.Sprintf("package %q is left out of catalog %q because it failed validation: %s", at.Package, at.Catalog, invalid.Reason)
+				text = fmt.Sprintf("package %q is left out of catalog %q because validation failed: %s", at.Package, at.Catalog, invalid.Reason)
 			}
 		}
 	}
 	return &apiError{Status: http.StatusNotFound, Text: text}
 }
 
-// elsewhere returns the other catalogs with the package. Of one name, that in the catalog of the highest priority is preferred.
+// elsewhere returns all catalogs with the package, by priority; nil if only catalog here has it. The first one is preferred.
 func (a api) elsewhere(at place, here string) []elsewhere {
 	var reply struct {
 		Packages struct {
@@ -361,7 +361,7 @@ func (a api) elsewhere(at place, here string) []elsewhere {
 	}
 	query := `query($p: String!) { packages(filter: {name: $p}, first: 20) { nodes { version catalog { name } } } }`
 	if _, err := a.query("", "", query, map[string]any{"p": at.Package}, &reply); err != nil {
-		return nil // a reader of one catalog
+		return nil // readers of one catalog may not query all
 	}
 	var out []elsewhere
 	for i, n := range reply.Packages.Nodes {
@@ -373,7 +373,7 @@ func (a api) elsewhere(at place, here string) []elsewhere {
 	return out
 }
 
-// Shown returns the entries of the channel in view.
+// Shown returns the shown channel.
 func (p packagePage) Shown() channelDetails {
 	for _, c := range p.Channels {
 		if c.Name == p.Channel {
@@ -383,13 +383,13 @@ func (p packagePage) Shown() channelDetails {
 	return channelDetails{}
 }
 
-// IsHead reports whether the bundle in view is the newest of its channel.
+// IsHead reports whether the shown bundle is the head of the shown channel.
 func (p packagePage) IsHead() bool { return p.Bundle != nil && p.Bundle.Name == p.Shown().Head.Name }
 
 // pinned matches an image reference with a digest.
 var pinned = regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
 
-// Images returns the images to mirror for the bundle: its own first, then those that it runs, without duplicates.
+// Images returns the images to mirror without duplicates: the bundle image, then the related images.
 func (b *bundle) Images() []image {
 	all := append([]image{{"bundle", b.Image}}, b.RelatedImages...)
 	seen := map[string]bool{"": true}
@@ -403,7 +403,7 @@ func (b *bundle) Images() []image {
 // IsPinned reports whether the reference names a digest.
 func (i image) IsPinned() bool { return pinned.MatchString(i.Image) }
 
-// ImageLines returns the references of all images, one a line.
+// ImageLines returns the references of all images, one per line.
 func (b *bundle) ImageLines() string {
 	var lines []string
 	for _, i := range b.Images() {
@@ -412,7 +412,7 @@ func (b *bundle) ImageLines() string {
 	return strings.Join(lines, "\n")
 }
 
-// indented is JSON that is shown with line breaks.
+// indented is JSON text with indentation.
 type indented struct{ Text string }
 
 // Bounds of an example that is indented: indenting makes it longer by its depth at each value.

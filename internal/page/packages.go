@@ -14,13 +14,13 @@ import (
 // Sizes of the list of packages.
 const (
 	pageSize     = 60
-	shownValues  = 8 // of a facet; the others are behind "more"
-	maxMissing   = 5 // packages that failed validation and match a search
-	fewResults   = 10
+	shownValues  = 8  // of a facet; "more" has the others
+	maxMissing   = 5  // invalid packages that match a search
+	fewResults   = 10 // below, invalid packages are shown
 	maxPageIndex = 10_000
 )
 
-// facetParams are the facets by their names in GraphQL, in the order of the page, with their parameters in URLs.
+// facetParams lists the facets in the order of the page: the name in GraphQL, the parameter in URLs and the title.
 var facetParams = []struct{ name, param, title string }{
 	{"CATALOG", "catalog", "Catalog"},
 	{"CATEGORY", "category", "Category"},
@@ -54,7 +54,7 @@ type packageList struct {
 // chosenValue is a value of a filter with the URL that removes it.
 type chosenValue struct{ Facet, Value, URL string }
 
-// facet is a filter with its values. More are the rarer ones.
+// facet is a filter with its values. More has the less frequent ones.
 type facet struct {
 	Title        string
 	Values, More []facetValue
@@ -68,7 +68,7 @@ type facetValue struct {
 	URL    string
 }
 
-// choice is one of several ways to show a page.
+// choice is a link to another state of a page.
 type choice struct {
 	Label, URL string
 	Current    bool
@@ -79,10 +79,10 @@ type card struct {
 	packageFacts
 	Root, URL string
 	Catalog   string
-	InCatalog bool // whether the card names the catalog
+	InCatalog bool // the card shows the catalog
 }
 
-// packageFacts is a package in lists.
+// packageFacts has the facts of a package that lists show.
 type packageFacts struct {
 	Name             string
 	DisplayName      string
@@ -99,7 +99,7 @@ func (p packageFacts) Label() string { return cmp.Or(strings.TrimSpace(p.Display
 // deprecation is the deprecation of a package, a channel or a bundle.
 type deprecation struct{ Message string }
 
-// missingPackage is a package that failed validation.
+// missingPackage is an invalid package.
 type missingPackage struct{ Catalog, Name, Reason string }
 
 // Title implements titled.
@@ -150,7 +150,7 @@ func loadPackages(r *request) (any, error) {
 	}
 	var reply packagesReply
 	partial, err := r.api.query("", "", packagesQuery, variables, &reply)
-	if only := r.values["catalog"]; isForbidden(err) && len(only) == 1 { // a reader of this catalog
+	if only := r.values["catalog"]; isForbidden(err) && len(only) == 1 { // readers of one catalog may not query all
 		partial, err = r.api.query(only[0], "", packagesQuery, variables, &reply)
 	}
 	if err != nil {
@@ -162,7 +162,7 @@ func loadPackages(r *request) (any, error) {
 	l.addPages(r.values, at)
 	l.Sorts = sortChoices(r.values, search)
 	if search != "" && l.Total < fewResults {
-		l.Missing = r.api.missing(search)
+		l.Missing = r.api.invalidPackages(search)
 	}
 	return l, nil
 }
@@ -184,13 +184,13 @@ func pageIndex(text string) (int, error) {
 	return n - 1, nil
 }
 
-// The orders of the list: the value of the parameter sort, its name in GraphQL, and its label.
+// orders lists the orders of packages: the value of the parameter sort, the name in GraphQL and the label.
 var orders = []struct{ param, name, label string }{
 	{"", "DISPLAY_NAME", "Name"},
 	{"provider", "PROVIDER", "Provider"},
 }
 
-// sortOf returns the order in GraphQL; nil means the best match of a search first.
+// sortOf returns the order in GraphQL; nil for the best match first.
 func sortOf(param, search string) any {
 	for _, o := range orders {
 		if o.param == param && (search == "" || param != "") {
@@ -242,7 +242,7 @@ func (l *packageList) addFacets(values url.Values, reply packagesReply) {
 		for _, value := range chosen {
 			l.Chosen = append(l.Chosen, chosenValue{p.title, value, stateURL(without(values, p.param, value))})
 			if !slices.ContainsFunc(all, func(v facetValue) bool { return strings.EqualFold(v.Label, value) }) {
-				all = append(all, facetValue{Label: value}) // it matches nothing
+				all = append(all, facetValue{Label: value}) // no package has it
 			}
 		}
 		if p.name == "DEPRECATED" {
@@ -255,12 +255,12 @@ func (l *packageList) addFacets(values url.Values, reply packagesReply) {
 	}
 }
 
-// deprecatedOnly leaves out the packages that are not deprecated, which are nearly all.
+// deprecatedOnly removes the value "false", which nearly all packages have.
 func deprecatedOnly(all []facetValue) []facetValue {
 	return slices.DeleteFunc(slices.Clone(all), func(v facetValue) bool { return v.Label == "false" })
 }
 
-// newFacet returns a facet; chosen values are always shown.
+// newFacet returns a facet. Chosen values are never in More.
 func newFacet(title, param string, all []facetValue, values url.Values) facet {
 	f := facet{Title: title}
 	for i, v := range all {
@@ -328,8 +328,8 @@ func (l *packageList) addPages(values url.Values, at int) {
 	}
 }
 
-// missing returns packages that failed validation and whose names contain a text.
-func (a api) missing(text string) []missingPackage {
+// invalidPackages returns invalid packages whose names contain a text.
+func (a api) invalidPackages(text string) []missingPackage {
 	var reply struct {
 		Catalogs []struct {
 			Name            string
@@ -337,7 +337,7 @@ func (a api) missing(text string) []missingPackage {
 		}
 	}
 	if _, err := a.query("", "", `{ catalogs { name invalidPackages { name reason } } }`, nil, &reply); err != nil {
-		return nil // the list of valid packages is still right
+		return nil // the list of valid packages is complete without them
 	}
 	var found []missingPackage
 	for _, c := range reply.Catalogs {

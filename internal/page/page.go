@@ -1,8 +1,8 @@
 // Package page renders the content of catalogs as HTML. It reads the HTTP API of the content service through a Source, with the
-// permissions of the reader, so it shows nothing that the reader could not request.
+// permissions of the reader, so it shows only content that the reader can request.
 //
-// The daemon mounts it below /ui; the plugin serves it on a loopback port. Links are relative, so it works below any path. Every
-// state of a page is a URL, and all pages but the feed of changes and the query editor work without JavaScript.
+// The daemon mounts it below /ui/; the plugin serves it on a loopback port. Links are relative, so it works below any path. Every
+// state of a page is a URL. Only live changes, the query editor and keyboard shortcuts need JavaScript.
 package page
 
 import (
@@ -25,9 +25,9 @@ import (
 
 // Config configures the page.
 type Config struct {
-	Source    func(*http.Request) Source // with the permissions of the sender of a request
-	Login     bool                       // readers can log in with a token; see login
-	Namespace string                     // of catalogd, for the commands that the page shows; default catalogd-system
+	Source    func(*http.Request) Source // returns a Source with the permissions of the sender of a request
+	Login     bool                       // serves the login with a token; see login.go
+	Namespace string                     // of catalogd, for the shown commands; default catalogd-system
 	Version   string                     // of this program
 	Logger    *slog.Logger               // nil: nothing is logged
 }
@@ -56,10 +56,10 @@ func (p *page) handler() http.Handler {
 		mux.HandleFunc("POST /logout", p.logOut)
 	}
 	mux.HandleFunc("/", p.notFound)
-	return safe(p.identify(mux))
+	return protect(p.tokenFromCookie(mux))
 }
 
-// page has what all requests share.
+// page has the state that all requests share.
 type page struct {
 	Config
 	templates map[string]*template.Template // by file name
@@ -67,7 +67,7 @@ type page struct {
 	slowest   time.Duration                 // that a page may take
 }
 
-// A route is a page: load reads the data of its template from the API.
+// A route is a page. load reads the data of the template from the API.
 type route struct {
 	path     string // a pattern of http.ServeMux
 	template string // a file of templates
@@ -129,12 +129,12 @@ type frame struct {
 	Section  string // the first element of the path, or "package"
 	Query    string // the text of the search box
 	Catalogs []catalog
-	Kept     []param // parameters that a search keeps
+	Kept     []param // filters that a search keeps
 	Login    bool
 	Version  string
 	Assets   string // the version of the assets
 	Title    string
-	Watch    string // what the page shows: watchAll, watchListed, or nothing whose changes are of interest
+	Watch    string // watchAll, watchListed, or "" if changes of catalogs do not make the page stale
 	Watched  []catalog
 	Body     any
 }
@@ -142,7 +142,7 @@ type frame struct {
 // param is a parameter of a URL.
 type param struct{ Name, Value string }
 
-// LeftOut counts the packages of all catalogs that failed validation: "3 packages are", or "" if there are none.
+// LeftOut returns the number of invalid packages in all catalogs as "3 packages are"; "" for 0.
 func (f frame) LeftOut() string {
 	n := 0
 	for _, c := range f.Catalogs {
@@ -157,7 +157,7 @@ func (f frame) LeftOut() string {
 	return fmt.Sprintf("%d packages are", n)
 }
 
-// Unhealthy counts the catalogs that are not ready: "2 not ready", or "" if there are none.
+// Unhealthy returns the number of unhealthy catalogs as "2 not ready"; "" for 0.
 func (f frame) Unhealthy() string {
 	n := 0
 	for _, c := range f.Catalogs {
@@ -183,7 +183,7 @@ func (p *page) render(rt route) http.Handler {
 		defer req.api.memory.release()
 		listed := make(chan []catalog, 1)
 		go func() {
-			list, _ := req.api.catalogs() // only for the header: readers of one catalog may not list all
+			list, _ := req.api.catalogs() // for the header only; readers of one catalog may not list all
 			listed <- slices.Concat(list.Catalogs, list.NotServed)
 		}()
 		body, err := rt.load(req)
@@ -225,7 +225,7 @@ func (p *page) frame(r *request, catalogs []catalog) frame {
 	}
 }
 
-// send renders a template completely before it sends anything. The ETag is the hash of the page.
+// send renders a template and sends the result, unless rendering fails. The ETag is the hash of the page.
 func (p *page) send(w http.ResponseWriter, r *request, status int, name string, f frame) {
 	var b writing
 	if status == http.StatusOK {
@@ -238,7 +238,7 @@ func (p *page) send(w http.ResponseWriter, r *request, status int, name string, 
 	}
 	if err != nil {
 		p.Logger.ErrorContext(r.Context(), "rendering a page", "path", r.URL.Path, "error", err)
-		http.Error(w, "500 Internal Server Error\nrendering the page failed; the log has the cause", http.StatusInternalServerError)
+		http.Error(w, "500 Internal Server Error\nrendering the page failed; see the log of the server", http.StatusInternalServerError)
 		return
 	}
 	content := visible(b.content.Bytes())
@@ -260,9 +260,9 @@ func (p *page) send(w http.ResponseWriter, r *request, status int, name string, 
 	}
 }
 
-// fail renders an error. Readers who are not authenticated are led to the login.
+// fail renders an error. It redirects unauthenticated readers to the login.
 func (p *page) fail(w http.ResponseWriter, r *request, f frame, err error) {
-	e := &apiError{Status: http.StatusInternalServerError, Text: "reading the content failed; the log has the cause"}
+	e := &apiError{Status: http.StatusInternalServerError, Text: "reading the content failed; see the log of the server"}
 	switch {
 	case errors.As(err, &e), errors.As(context.Cause(r.Context()), &e):
 	case r.Context().Err() != nil:
@@ -271,8 +271,8 @@ func (p *page) fail(w http.ResponseWriter, r *request, f frame, err error) {
 		p.Logger.ErrorContext(r.Context(), "loading a page", "path", r.URL.Path, "error", err)
 	}
 	if e.Status == http.StatusUnauthorized && p.Login {
-		endSession(w) // a token that has become invalid
-		lead(w, f.Root+"login?next="+url.QueryEscape(f.Here))
+		endSession(w) // the token may have expired
+		redirect(w, f.Root+"login?next="+url.QueryEscape(f.Here))
 		return
 	}
 	if e.RetryAfter != "" {

@@ -25,8 +25,8 @@ func get(tb testing.TB, h http.Handler, path string) (*http.Response, []byte) {
 	return w.Result(), body
 }
 
-// TestEveryLinkLeads follows all links of all pages of the sample catalog, from the list of packages on.
-func TestEveryLinkLeads(t *testing.T) {
+// TestAllLinksResolve follows all links of all pages of the sample catalog, starting at the list of packages.
+func TestAllLinksResolve(t *testing.T) {
 	h := newPage(t, sampleCatalog)
 	todo, seen := []string{"/"}, map[string]bool{"/": true}
 	for len(todo) > 0 {

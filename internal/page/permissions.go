@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// permissions are those that a bundle asks for, as the API serves them.
+// permissions is the response of the API for the permissions that a bundle requests.
 type permissions struct {
 	ServiceAccounts []account `json:"serviceAccounts"`
 	Webhooks        []struct {
@@ -23,13 +23,13 @@ type permissions struct {
 	Faults             []string `json:"faults"`
 }
 
-// account is a ServiceAccount of an operator. The name is empty for roles that nothing in the bundle binds.
+// account is a ServiceAccount of an operator. The name is empty for roles without a binding in the bundle.
 type account struct {
 	Name   string  `json:"name"`
 	Grants []grant `json:"grants"`
 }
 
-// risks counts the rules of an account that are risky.
+// risks returns the number of risky rules.
 func (a account) risks() (n int) {
 	for _, g := range a.Grants {
 		for _, r := range g.Rules {
@@ -39,7 +39,7 @@ func (a account) risks() (n int) {
 	return n
 }
 
-// grant is a list of rules of one origin.
+// grant has the rules of one role.
 type grant struct {
 	From    string `json:"from"`
 	Scope   string `json:"scope"`
@@ -47,7 +47,7 @@ type grant struct {
 	Unknown bool   `json:"unknown"`
 }
 
-// rule is a rule of RBAC.
+// rule is an RBAC rule.
 type rule struct {
 	Verbs           []string `json:"verbs"`
 	APIGroups       []string `json:"apiGroups"`
@@ -57,7 +57,7 @@ type rule struct {
 	Risks           []string `json:"risks"`
 }
 
-// What returns what the rule is about: resources with their groups, or URL paths.
+// What returns the resources of the rule with their groups, or its URL paths.
 func (r rule) What() string {
 	if len(r.NonResourceURLs) > 0 {
 		return strings.Join(r.NonResourceURLs, ", ")
@@ -80,15 +80,15 @@ func (r rule) What() string {
 	return text
 }
 
-// Verb returns the verbs.
+// Verb returns the verbs as text.
 func (r rule) Verb() string {
 	if len(r.Verbs) == 1 && r.Verbs[0] == "*" {
-		return "everything"
+		return "all verbs"
 	}
 	return strings.Join(r.Verbs, ", ")
 }
 
-// loadPermissions reads the permissions of the bundle in view. Without them the page shows the reason.
+// loadPermissions reads the permissions of the shown bundle, or sets NoRight if the API refuses them.
 func (p *packagePage) loadPermissions(r *request) error {
 	if p.Bundle == nil {
 		return nil
@@ -100,7 +100,7 @@ func (p *packagePage) loadPermissions(r *request) error {
 		p.NoRight = refused.Text
 		return nil
 	}
-	slices.SortStableFunc(rights.ServiceAccounts, func(a, b account) int { // unbound roles grant nothing
+	slices.SortStableFunc(rights.ServiceAccounts, func(a, b account) int { // unbound roles grant nothing, so they are last
 		return cmp.Or(cmp.Compare(min(1, len(b.Name)), min(1, len(a.Name))), b.risks()-a.risks())
 	})
 	p.Rights = &rights

@@ -7,21 +7,20 @@ import (
 	"strings"
 )
 
-// policy is the Content-Security-Policy of every response but images. Nothing is inline and nothing is from another origin, so
-// content of a catalog that got into a page as markup could neither run nor load anything.
+// policy is the Content-Security-Policy of every response except images. It allows nothing inline and nothing from other origins.
+// Markup that a catalog injects into a page can neither run scripts nor load anything.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types catalogd"
 
-// imagePolicy is that of images: an SVG is a document of its own when a browser opens it.
+// imagePolicy is the policy of images, because browsers can open an SVG as a document.
 const imagePolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
-// safe sets the headers that protect readers, and refuses requests that a page of another origin made: state changes
-// (http.CrossOriginProtection) and everything that is no link, such as images, scripts and frames (Fetch Metadata Request
-// Headers, section 2). An origin of the same site is another origin. Requests without these headers are not of a browser, or
-// over plain HTTP.
+// protect sets security headers and refuses cross-origin requests: state changes (http.CrossOriginProtection), and all requests
+// except links, such as images, scripts and frames (Fetch Metadata Request Headers, section 2). Another origin of the same site
+// counts as cross-origin. Requests without Fetch Metadata come from other clients, or from browsers over plain HTTP.
 //
-// It also refuses paths with elements like "..", however they are encoded, so that no request to the API leaves its path.
-func safe(next http.Handler) http.Handler {
+// It also refuses paths with elements like "..", in any encoding, so that requests cannot reach other paths of the API.
+func protect(next http.Handler) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	cross.SetDenyHandler(http.HandlerFunc(refuse))
 	protected := cross.Handler(next)
@@ -34,7 +33,7 @@ func safe(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		switch clean := path.Clean(r.URL.Path); {
-		case isForeign(r):
+		case isCrossOrigin(r):
 			refuse(w, r)
 		case len(r.URL.EscapedPath())+len(r.URL.RawQuery) > longest(r):
 			h.Set("Cache-Control", "no-store")
@@ -48,10 +47,10 @@ func safe(next http.Handler) http.Handler {
 	})
 }
 
-// maxURL limits the path and the query of a page in bytes: a page can repeat them in each of thousands of links.
+// maxURL limits the path and the query of a page in bytes, because a page can repeat them in thousands of links.
 const maxURL = 4 << 10
 
-// longest returns the limit for a request. The query of the login has the escaped URL of a page.
+// longest returns the limit for a request. It is higher for the login, whose query contains the escaped URL of a page.
 func longest(r *http.Request) int {
 	if r.URL.Path == "/login" {
 		return 4 * maxURL
@@ -59,13 +58,13 @@ func longest(r *http.Request) int {
 	return maxURL
 }
 
-// isForeign reports whether a page of another origin made the request, unless a reader follows a link.
-func isForeign(r *http.Request) bool {
+// isCrossOrigin reports whether a page of another origin made the request. Links to the page do not count.
+func isCrossOrigin(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
 		return false
 	}
-	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" // a frame has another
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" // frames have another destination
 }
 
 func refuse(w http.ResponseWriter, _ *http.Request) {
@@ -73,8 +72,8 @@ func refuse(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "403 Forbidden\nrequests from pages of other sites are refused", http.StatusForbidden)
 }
 
-// confined refuses requests to the API whose paths have empty or relative elements, however they are encoded: names of a catalog
-// and parameters of a page can be "..", and a server or a proxy on the way would take the request for one of another path.
+// confined refuses requests to the API whose paths have empty or relative elements, in any encoding. Names in a catalog and parameters
+// of a page can be "..", and a server or a proxy would resolve such a path to another one.
 type confined struct{ Source }
 
 func (s confined) Do(r *http.Request) (*http.Response, error) {
@@ -84,11 +83,11 @@ func (s confined) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusNotFound, Request: r,
 		Header: http.Header{"Content-Type": {"text/plain; charset=utf-8"}, "Cache-Control": {"no-store"}},
-		Body:   io.NopCloser(strings.NewReader("404 Not Found\na name has empty or relative elements, so it has no path\n")),
+		Body:   io.NopCloser(strings.NewReader("404 Not Found\ninvalid name: it must not be empty or a relative path element\n")),
 	}, nil
 }
 
-// accepts answers with status 415 if the body of a request has another media type.
+// accepts reports whether the body of a request has a media type. If not, it answers with status 415.
 func accepts(w http.ResponseWriter, r *http.Request, mediaType string) bool {
 	got, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if strings.EqualFold(strings.TrimSpace(got), mediaType) {

@@ -22,11 +22,11 @@ func send(h http.Handler, method, target, body string, headers ...string) *httpt
 	return w
 }
 
-// Every response of the page has the headers that protect readers, and none that lets other origins read it.
+// Every response of the page has the security headers, and none lets other origins read it.
 func TestEveryResponseIsProtected(t *testing.T) {
 	const csp = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 		"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types catalogd"
-	h := Beside(newAPI(t, sampleCatalog), Config{Login: true, Logger: testLogger(t)})
+	h := Mount(newAPI(t, sampleCatalog), Config{Login: true, Logger: testLogger(t)})
 	const form = "Content-Type: application/x-www-form-urlencoded"
 	asset := "/ui/assets/" + assetsVersion + "/style.css"
 	for _, test := range []struct {
@@ -78,9 +78,9 @@ func TestEveryResponseIsProtected(t *testing.T) {
 	}
 }
 
-// Pages of other origins can link to the page, and nothing else. A sibling domain is another origin.
+// Pages of other origins can only link to the page. A sibling domain is another origin.
 func TestFetchMetadata(t *testing.T) {
-	h := safe(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	h := protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	kinds := []struct {
 		method, mode, dest string
 		foreign            bool // allowed for other origins
@@ -135,10 +135,10 @@ func TestFetchMetadata(t *testing.T) {
 	}
 }
 
-// No path of the page becomes a path of the API outside of the one that its pattern names.
+// Paths with relative elements never reach the API.
 func TestPathsStayInside(t *testing.T) {
 	api := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("a request reached the API: %s", r.URL) })
-	h := Beside(api, Config{Logger: testLogger(t)})
+	h := Mount(api, Config{Logger: testLogger(t)})
 	for _, path := range []string{
 		"..", ".", "a/..", "%2e%2e", "..%2f..", "a%2F..%2F..%2Fb", ".%2e/b", "/b", "%2F", "a//b", "a%2f%2fb",
 	} {
@@ -176,9 +176,9 @@ func TestNamesStayInside(t *testing.T) {
 	}
 }
 
-func TestBeside(t *testing.T) {
+func TestMount(t *testing.T) {
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host+r.URL.Path) })
-	h := Beside(api, Config{Logger: testLogger(t)})
+	h := Mount(api, Config{Logger: testLogger(t)})
 	for _, test := range []struct{ target, accept, want string }{
 		{"/", "*/*", "example.com/"},
 		{"/", "text/html,*/*", "ui/"},

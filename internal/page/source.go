@@ -22,8 +22,8 @@ type Source interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Inside returns a Source that calls a handler in this process with the credentials of the reader's request: its headers and
-// its client certificate. The end of a request's context, or closing the body of the response, cancels the handler's request.
+// Inside returns a Source that calls a handler in this process with the credentials of the reader's request: headers and client
+// certificate. Canceling a request, or closing the body of its response, cancels the request of the handler.
 func Inside(h http.Handler, reader *http.Request) Source { return inside{h, reader} }
 
 type inside struct {
@@ -31,7 +31,7 @@ type inside struct {
 	reader  *http.Request
 }
 
-// credentials are the headers with which a reader proves its identity.
+// credentials lists the headers that authenticate a reader.
 var credentials = []string{"Authorization", tokenHeader}
 
 func (s inside) Do(r *http.Request) (*http.Response, error) {
@@ -49,7 +49,7 @@ func (s inside) Do(r *http.Request) (*http.Response, error) {
 	}
 	body, writer := io.Pipe()
 	w := &pipeWriter{header: http.Header{}, body: writer, bodyless: r.Method == http.MethodHead, started: make(chan struct{})}
-	// Neither a reader of the body nor the handler's writes wait for a side that has gone.
+	// Cancellation unblocks both the reader of the body and the writes of the handler.
 	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) }) // always nil
 	go func() {
 		defer stop()
@@ -82,18 +82,18 @@ func (b pipeBody) Close() error {
 	return b.PipeReader.Close()
 }
 
-// pipeWriter passes a response of a handler on while the handler writes it.
+// pipeWriter is a http.ResponseWriter that streams a response through a pipe.
 type pipeWriter struct {
-	header   http.Header // of the handler
-	sent     http.Header // its copy at the first write
+	header   http.Header // set by the handler
+	sent     http.Header // the copy of header at the first write
 	status   int
-	err      error // in place of a response
+	err      error // the handler failed before the first write
 	body     *io.PipeWriter
-	bodyless bool          // what the handler writes is dropped
+	bodyless bool          // drop the body (HEAD)
 	started  chan struct{} // closed when the header is sent
 }
 
-// serve calls the handler. A panic of it is an error of the request, or of the body if that has begun.
+// serve calls the handler. A panic becomes an error of the request, or of the body after the first write.
 func (w *pipeWriter) serve(h http.Handler, r *http.Request) {
 	returned := false
 	defer func() {
@@ -137,7 +137,7 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 // Flush implements http.Flusher. Writes are never buffered.
 func (w *pipeWriter) Flush() { w.WriteHeader(http.StatusOK) }
 
-// SetWriteDeadline is called by http.ResponseController. The reader of the pipe has the deadlines.
+// SetWriteDeadline is called by http.ResponseController. Deadlines apply to the connection of the reader instead.
 func (w *pipeWriter) SetWriteDeadline(time.Time) error { return nil }
 
 // api reads the API for one page.
@@ -224,15 +224,15 @@ func (w *writing) Write(p []byte) (int, error) {
 // apiError is a response of the API with an error status.
 type apiError struct {
 	Status     int
-	Text       string // one or more sentences
-	RetryAfter string // seconds; often empty
+	Text       string // cause and remedy
+	RetryAfter string // seconds; may be empty
 }
 
 func (e *apiError) Error() string {
 	return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), e.Text)
 }
 
-// do sends a request for a path of unescaped elements.
+// do sends a GET request for an escaped path. An error status becomes an apiError.
 func (a api) do(path string, query url.Values) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(a.ctx, http.MethodGet, path, nil) //nolint:gosec // G704: a path of the API only
 	if err != nil {
@@ -253,9 +253,9 @@ func (a api) do(path string, query url.Values) (*http.Response, error) {
 	return nil, readError(resp)
 }
 
-// readError reads an error of the API: the status in the first line and an explanation in the second, or that of GraphQL.
+// readError reads an error of the API: text with the status in the first line, or a GraphQL response.
 func readError(resp *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 16<<10)) // what could be read
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 16<<10)) // a partial text is enough
 	e := &apiError{Status: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After")}
 	var reply graphReply
 	if json.Unmarshal(text, &reply) == nil && len(reply.Errors) > 0 {
@@ -291,8 +291,8 @@ type graphReply struct {
 	} `json:"errors"`
 }
 
-// query runs a GraphQL query over all catalogs, over one, or over one version. It returns the errors of fields that are
-// missing in the data.
+// query runs a GraphQL query over all catalogs, over one catalog, or over one version. If the reply is partial, it returns the
+// errors of the missing fields.
 func (a api) query(catalog, version, query string, variables map[string]any, out any) (partial []string, err error) {
 	encoded, err := json.Marshal(variables)
 	if err != nil {
@@ -319,7 +319,7 @@ func (a api) query(catalog, version, query string, variables map[string]any, out
 	return partial, nil
 }
 
-// viewPath returns the escaped path of a view of all catalogs, of one, or of one version.
+// viewPath returns the escaped path of a view of all catalogs, of one catalog, or of one version.
 func viewPath(catalog, version, view string) string {
 	path := ""
 	if catalog != "" {
@@ -372,13 +372,13 @@ func (a api) catalogs() (list catalogList, err error) {
 	return list, err
 }
 
-// Remedy returns what the reader can do about an error, in addition to its text.
+// Remedy returns a remedy for the reader, in addition to the text; may be empty.
 func (e *apiError) Remedy() string {
 	switch e.Status {
 	case http.StatusForbidden:
-		return "You can still open a catalog that you may read: add catalogs/NAME to the address of this page."
+		return "If you may read a single catalog, open its page: catalogs/NAME below the start page."
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway:
-		return "Reload the page to try again."
+		return "Reload the page to retry."
 	}
 	return ""
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// within runs a test of Inside. It fails if a goroutine is left, or if all wait for each other.
+// within runs a test of Inside. It fails if a goroutine remains or on a deadlock.
 func within(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, do func(method string) (*http.Response, error), cancel func())) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestInsideEndsWhenCanceled(t *testing.T) {
 	})
 }
 
-// Only what proves who the reader is reaches the handler.
+// Only credentials of the reader reach the handler.
 func TestInsidePassesCredentials(t *testing.T) {
 	reader := httptest.NewRequest(http.MethodPost, "https://catalogs.example/ui/?a=b", strings.NewReader("form"))
 	reader.Header = http.Header{

@@ -14,7 +14,7 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// parseTemplates returns the template of each page, with the layout around it.
+// parseTemplates returns the template of each page, with the layout.
 func parseTemplates() map[string]*template.Template {
 	names, err := templateFiles.ReadDir("templates")
 	if err != nil {
@@ -32,7 +32,7 @@ func parseTemplates() map[string]*template.Template {
 	return out
 }
 
-// functions are those of all templates.
+// functions has the functions of all templates.
 var functions = template.FuncMap{
 	"short":    shorten,
 	"initial":  initial,
@@ -62,7 +62,7 @@ func shorten(limit int, text string) string {
 	return text
 }
 
-// initial returns the first letter or digit of a name, for packages without an icon.
+// initial returns the first letter or digit of a name in upper case. It replaces a missing icon.
 func initial(name string) string {
 	for _, r := range name {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -104,8 +104,8 @@ func shortDigest(digest string) string {
 	return hex[:min(12, len(hex))]
 }
 
-// visible replaces characters that change how other text is shown: control characters and those that set the direction of text
-// (Unicode TR36, section 2.1). URLs in a page have none, as they are percent-encoded.
+// visible replaces characters that change how other text appears: control characters and bidirectional formatting characters
+// (Unicode TR36, section 2.1). URLs in a page have none, because they are percent-encoded.
 func visible(html []byte) []byte {
 	out := make([]byte, 0, len(html))
 	for len(html) > 0 {

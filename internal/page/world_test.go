@@ -109,7 +109,7 @@ func commitVersion(tb testing.TB, st *store.Store, name, digest, dir string) {
 	}
 }
 
-// TestLook serves the page until it is interrupted, for people:
+// TestLook serves the page for manual tests until it is interrupted:
 //
 //	PAGE_ADDRESS=127.0.0.1:8090 PAGE_CATALOGS=DIR,DIR go test ./internal/page -run TestLook -timeout 0
 func TestLook(t *testing.T) {

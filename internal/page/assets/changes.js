@@ -6,9 +6,9 @@ const maxNames = 20, maxItems = 200, announceAfter = 5000;
 const list = document.getElementById("changes");
 const pause = document.getElementById("pause");
 const state = document.getElementById("state");
-const shown = new Map(); // by catalog: digest and time of the version in the list
+const shown = new Map(); // catalog -> digest and time of its latest version in the list
 for (const { dataset } of list.children) shown.set(dataset.catalog, dataset);
-let paused = false, waiting = []; // changes that are not shown yet
+let paused = false, waiting = []; // changes received while paused
 let unannounced = 0;
 
 const link = (path, text) => element("a", { href: root + path }, text);
@@ -38,12 +38,12 @@ function item({ type, catalog, digest, version, lastModified, previous, added, c
 		entry.append(names("Added", catalog, added, true), names("Changed", catalog, changed, true), names("Removed", catalog, removed, false));
 		if (added.length + changed.length + removed.length === 0) entry.append(element("p", {}, "No package changed."));
 	} else {
-		entry.append(element("p", {}, previous ? "The changed packages are not known: the page was not connected." : "A new catalog."));
+		entry.append(element("p", {}, previous ? "The changed packages are unknown, because the page was disconnected." : "This catalog is new."));
 	}
 	if (!previous) return entry;
 	const compare = new URLSearchParams({ from: `${catalog}@${previous}`, to: `${catalog}@${version || digest}` });
-	entry.append(element("p", { class: "dim" }, "Before: ", element("code", {}, short(previous)), " ", link("compare?" + compare, "Compare"),
-		" (for about 15 minutes)"));
+	entry.append(element("p", { class: "dim" }, "Previous: ", element("code", {}, short(previous)), " ", link("compare?" + compare, "Compare"),
+		" (available for about 15 minutes)"));
 	return entry;
 }
 
@@ -70,8 +70,8 @@ pause.addEventListener("click", () => {
 });
 
 function showConnection({ failures, reason }) {
-	if (failures === 0) state.textContent = "Live: new versions appear here.";
-	else if (reason || failures > 1) state.textContent = `Not live: ${reason?.slice(0, 300) || "the connection failed"}. The page tries again.`;
+	if (failures === 0) state.textContent = "Live. New versions appear here.";
+	else if (reason || failures > 1) state.textContent = `Not live: ${reason?.slice(0, 300) || "the connection failed"}. Retrying.`;
 }
 
 listen((message) => {

@@ -1,13 +1,13 @@
-// The editor of GraphQL queries. The query is in the hash of the URL, so it can be shared and never reaches a log.
+// The GraphQL editor. The query is in the hash of the URL, so readers can share it and servers do not log it.
 import { announce, element, root } from "./page.js";
 
 const maxShown = 1e6; // characters of a result
 const [editor, catalog, query, variables, status, errors, result] =
 	["editor", "in", "query", "variables", "status", "errors", "result"].map((id) => document.getElementById(id));
-let running = null; // the AbortController of the query that runs
+let running = null; // the AbortController of the running query
 let download = null; // the URL of the complete result
 
-/** Indents JSON without parsing it, so numbers keep their digits. It stops after about limit characters. */
+/** Indents JSON without parsing numbers, so they keep their digits. It stops after about limit characters. */
 export function format(json, limit = Infinity) {
 	const out = [];
 	let depth = 0, length = 0, previous = "";
@@ -77,7 +77,7 @@ function show(text, response, milliseconds) {
 	clear();
 	const size = text.length < 1000 ? text.length + " characters" : Math.round(text.length / 1000).toLocaleString() + " thousand characters";
 	let reply = null;
-	try { reply = JSON.parse(text); } catch { /* an error of the service is text */ }
+	try { reply = JSON.parse(text); } catch { /* errors of the service are text */ }
 	const failed = reply?.errors ?? (reply?.data === undefined ? [{ message: text.trim() || response.statusText || "The response is empty." }] : []);
 	for (const error of failed.slice(0, 20)) showError(error);
 	errors.hidden = failed.length === 0;
@@ -114,9 +114,9 @@ async function run() {
 		const text = await response.text();
 		if (mine === running) show(text, response, Math.round(performance.now() - started));
 	} catch (error) {
-		if (mine !== running) return; // another run replaced it
+		if (mine !== running) return; // a later run aborted it
 		clear();
-		report("The service cannot be reached: " + error.message, true);
+		report("The service is unreachable: " + error.message, true);
 	}
 }
 
@@ -134,7 +134,7 @@ function openType(id) {
 	type.scrollIntoView({ block: "start" });
 }
 
-/** Shows the types that have a text, and opens them. */
+/** Shows and opens the types whose names or fields contain a text. */
 function filterTypes(text) {
 	const wanted = text.trim().toLowerCase();
 	let count = 0;
@@ -160,7 +160,7 @@ function addReference() {
 	document.querySelector(".schema").addEventListener("click", (event) => {
 		const link = event.target.closest("a[href^='#type-']");
 		if (!link) return;
-		event.preventDefault(); // the hash stays the query
+		event.preventDefault(); // keeps the query in the hash
 		openType(link.hash.slice(1));
 	});
 	openType(location.hash.slice(1));
@@ -172,7 +172,7 @@ window.addEventListener("hashchange", readHash);
 for (const button of document.querySelectorAll(".examples button")) {
 	button.addEventListener("click", () => {
 		fill(button);
-		announce("The query was replaced: " + button.textContent);
+		announce("Query replaced: " + button.textContent);
 	});
 }
 editor.addEventListener("submit", (event) => { event.preventDefault(); run(); });

@@ -1,5 +1,5 @@
-// One feed of changes for all tabs of a browser: over HTTP/1.1 a browser opens six connections to a server, and a feed needs one. The tab
-// that holds the lock reads the feed and relays it to the others; when it closes, another one takes over.
+// One change feed for all tabs of a browser. Over HTTP/1.1, a browser opens at most six connections to a server, and a feed occupies one.
+// The tab that holds the lock reads the feed and relays it to the others. When it closes, another tab takes over.
 import { announce, element, root } from "./page.js";
 
 const maxDelay = 300_000; // ms between attempts to connect
@@ -7,19 +7,19 @@ const changes = document.getElementById("changes"); // the list of the page Chan
 const url = new URL(root + (changes?.dataset.feed ?? "watch"), location.href);
 const channel = new BroadcastChannel("catalogd " + url.pathname + url.search);
 const listeners = new Set();
-const latest = new Map(); // the last message of each catalog, and of the connection
+const latest = new Map(); // the last message of each catalog and, under "", of the connection
 let source = null; // the feed, if this tab reads it
-let release = null; // ends the lock
-let opened, failures, timer = 0; // when it was opened, attempts that failed since then, and the next attempt
+let release = null; // releases the lock
+let opened, failures, timer = 0; // the time of the last connection, consecutive failures, the timer of the next attempt
 
-/** Calls a function for each message: type digest, removed or connection. A message may come again. */
+/** Calls a function for each message of type digest, removed or connection. Messages may be repeated. */
 export function listen(listener) {
 	listeners.add(listener);
 	for (const message of latest.values()) listener(message);
 }
 
 function receive(message) {
-	latest.set(message.catalog ?? "", message); // the name of a catalog is never empty
+	latest.set(message.catalog ?? "", message);
 	for (const listener of listeners) listener(message);
 }
 
@@ -41,7 +41,7 @@ function open() {
 	source.addEventListener("error", () => fail(""));
 }
 
-/** Connects again, ever later after repeated failures. The server ends a feed after half an hour or more. */
+/** Reconnects with exponential backoff. The server also ends a healthy feed after half an hour or more. */
 function fail(reason) {
 	source.close();
 	failures = performance.now() - opened > 10_000 ? 0 : failures + 1;
@@ -54,7 +54,7 @@ function start() {
 	[opened, failures] = [Infinity, 0];
 	channel.postMessage({ type: "hello" });
 	if (navigator.locks) navigator.locks.request(channel.name, () => new Promise((resolve) => { release = resolve; open(); }));
-	else if (changes) open(); // without TLS on another host, browsers have no locks: only this page gets a feed
+	else if (changes) open(); // over plain HTTP, except on localhost, browsers have no locks; only the page Changes gets a feed
 }
 
 function stop() {
@@ -64,7 +64,7 @@ function stop() {
 	source = release = null;
 }
 
-/** Says that the content of this page has changed. */
+/** Adds a notice when catalogs of this page change. */
 function addNotice() {
 	const shown = new Map();
 	for (const { content, dataset } of document.querySelectorAll("meta[name=catalog]")) shown.set(content, dataset);
@@ -93,7 +93,7 @@ channel.addEventListener("message", ({ data }) => {
 	if (data.type !== "hello") receive(data);
 	else if (source) for (const message of latest.values()) channel.postMessage(message);
 });
-// A frozen page would hold the lock without reading the feed.
+// A frozen page would keep the lock without reading the feed.
 document.addEventListener("freeze", stop);
 document.addEventListener("resume", start);
 addEventListener("pagehide", stop);

@@ -1,4 +1,4 @@
-// Marks the versions that a version of a channel can be installed over, and those that it can be upgraded to.
+// Highlights the versions that can upgrade to a version of a channel, and the versions that it can upgrade to.
 
 import { announce } from "./page.js";
 
@@ -23,7 +23,7 @@ function show(row) {
 	legend.replaceChildren(...sentence(row));
 }
 
-/** Returns the counts of a row as nodes, in the colors of the rows. */
+/** Returns the legend of a row, with its counts in the colors of the marked rows. */
 function sentence(row) {
 	const mark = (kind, text) => {
 		const span = document.createElement("span");
@@ -31,8 +31,9 @@ function sentence(row) {
 		span.textContent = text;
 		return span;
 	};
-	return [rows[row].querySelector("th a").textContent, " can be ", mark("over", "installed over " + counted(over[row].length)), " and ",
-		mark("next", "upgraded to " + counted(next[row].length)), " of this channel."];
+	const version = rows[row].querySelector("th a").textContent;
+	return [mark("over", counted(over[row].length)), ` of this channel can upgrade to ${version}. `, version, " can upgrade to ",
+		mark("next", counted(next[row].length)), "."];
 }
 
 function counted(n) {

@@ -1,6 +1,6 @@
-// What every page has: keys, the theme, local times, copy buttons.
+// Features of every page: keyboard shortcuts, the theme, local times and copy buttons.
 
-/** Returns a new element with attributes and children. Texts become text nodes, never markup. */
+/** Returns a new element with attributes and children. Function values become event listeners; strings become text nodes. */
 export function element(name, attributes = {}, ...children) {
 	const e = document.createElement(name);
 	for (const [key, value] of Object.entries(attributes)) {
@@ -17,12 +17,12 @@ export const root = document.body.dataset.root;
 const announcer = element("div", { class: "hidden", role: "status" });
 document.body.append(announcer);
 
-/** Lets screen readers say a text. */
+/** Announces a text to screen readers. */
 export function announce(text) {
 	announcer.textContent = text;
 }
 
-/** Shows times in the reader's language and zone; the title keeps the exact time. */
+/** Formats times for the language and the time zone of the reader. The title keeps the time in UTC. */
 export function localizeTimes(within = document) {
 	const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 	const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
@@ -67,7 +67,7 @@ function addCopyButtons() {
 	}
 }
 
-const keys = [["/", "search"], ["y", "pin the URL to the version that is shown"], ["f", "go to the filters"], ["?", "show these keys"], ["Esc", "close"]];
+const keys = [["/", "search"], ["y", "pin the URL to the shown version of the catalog"], ["f", "go to the filters"], ["?", "show these keys"], ["Esc", "close"]];
 
 function showKeys() {
 	const dialog = element("dialog", { "aria-label": "Keys" }, element("h2", {}, "Keys"));

@@ -1,6 +1,6 @@
-// Sets the chosen theme before the page is painted. Without a choice, the browser's setting counts.
+// Sets the chosen theme before the first paint. Without a choice, the setting of the browser applies.
 "use strict";
 try {
 	const theme = localStorage.getItem("catalogd-theme");
 	if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
-} catch { /* the browser refuses storage */ }
+} catch { /* storage is disabled */ }
