@@ -314,7 +314,7 @@ func (c *cluster) awaited(catalog string) serve.Awaited {
 	return serve.Awaited{Exists: src.State == source.Available, Digest: catalogsync.Awaited(src, c.store)}
 }
 
-// list returns the sources of all catalogs as the cache has them.
+// list returns the sources of all catalogs in the cache.
 func (c *cluster) list() []source.Source {
 	reader := c.cache.Load()
 	if reader == nil {
@@ -327,7 +327,7 @@ func (c *cluster) list() []source.Source {
 	return sources
 }
 
-// sources returns all catalogs for clients of the content service.
+// sources returns all catalogs for the content service.
 func (c *cluster) sources() []serve.Source {
 	var out []serve.Source
 	for _, src := range c.list() {

@@ -110,9 +110,9 @@ func (c *cluster) openPorts(content listen.Config, others []listen.Config) ([]*l
 
 // grpcPort returns the configuration of the port of OLM v0's registry API.
 //
-// It accepts any host, on loopback too, because the host names the catalog (olmv0.Server.CatalogOf). A web page cannot read it
-// through DNS rebinding: the port speaks nothing but HTTP/2, which browsers speak only over TLS, and with --grpc-tls the
-// certificate is not for the name of the page.
+// It accepts any host, also on loopback, because the host names the catalog (olmv0.Server.CatalogOf). DNS rebinding fails: the port
+// supports only HTTP/2, and browsers use HTTP/2 only over TLS. With --grpc-tls, the certificate does not match the name of the web
+// page.
 func grpcPort(cfg config, content listen.Config, handler http.Handler) listen.Config {
 	port := listen.Config{
 		Name: "grpc", Flag: "--grpc-bind-address", Address: cfg.olmv0.grpcAddr, Handler: handler, HTTP2: true,

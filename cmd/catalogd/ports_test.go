@@ -16,7 +16,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// Loopback ports refuse foreign hosts, which stops DNS rebinding. The port of gRPC does not, but speaks HTTP/2 only.
+// Loopback ports refuse foreign hosts, which prevents DNS rebinding. The gRPC port accepts them, but supports only HTTP/2.
 func TestPortsRefuseForeignHosts(t *testing.T) {
 	allowed := []string{"catalogs.example", "proxy.example"}
 	for _, test := range []struct {

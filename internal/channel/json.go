@@ -33,7 +33,7 @@ type UpgradePath struct {
 	Package   Named         `json:"package"`
 	Catalog   Named         `json:"catalog"`
 	IsDefault bool          `json:"isDefault"`
-	OLM       []Step        `json:"olm,omitzero"` // absent if OLM takes no path, see OLMNote; empty if there is nothing to do
+	OLM       []Step        `json:"olm,omitzero"` // absent if OLM takes no path, see OLMNote; empty if no upgrade is needed
 	OLMNote   string        `json:"olmNote,omitempty"`
 	Shortest  []Step        `json:"shortest,omitempty"`
 	Others    int           `json:"otherPaths"`
@@ -42,7 +42,7 @@ type UpgradePath struct {
 	Blocked   *BlockedError `json:"blocked,omitempty"` // if there is no path
 }
 
-// UpgradePath returns a result of Paths: paths, or what blocks them.
+// UpgradePath returns the JSON of a result of Paths: paths, or the reason why there is none.
 func (d *Details) UpgradePath(paths *Paths, blocked *BlockedError) UpgradePath {
 	p := UpgradePath{Name: d.Name, Package: d.Package, Catalog: d.Catalog, IsDefault: d.IsDefault}
 	switch {

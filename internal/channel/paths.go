@@ -42,7 +42,7 @@ type Paths struct {
 	Notes []string // assumptions about From, as sentences
 }
 
-// AnyShortest returns a shortest path, that of OLM if none is shorter.
+// AnyShortest returns a shortest path. It is the path of OLM if no path is shorter.
 func (p *Paths) AnyShortest() []Step {
 	if p.Shortest != nil {
 		return p.Shortest

@@ -55,7 +55,7 @@ func NewDetails() *Details {
 	return &Details{Channels: map[string]Channel{}, Bundles: map[string]Bundle{}, Deprecations: map[Reference]string{}}
 }
 
-// Add adds the content of a blob (JSON), unless it is a bundle, whose content does not count.
+// Add adds the content of a blob (JSON). It ignores bundles, which are compared by hash.
 func (d *Details) Add(schema, name, hash string, blob []byte) error {
 	switch schema {
 	case fbc.SchemaPackage:
@@ -132,7 +132,7 @@ type DeprecationDifference struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Compare compares two catalogs, or only some of their packages. It loads at most loads packages at a time.
+// Compare compares two catalogs. If only is not empty, it compares only these packages. It loads at most loads packages concurrently.
 func Compare(ctx context.Context, from, to Catalog, only []string, loads int) (*Difference, error) {
 	d := &Difference{From: from, To: to, Packages: []PackageDifference{}}
 	same := func(a, b Package) bool { return a.Hash == b.Hash }

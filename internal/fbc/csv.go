@@ -32,7 +32,7 @@ func CSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion,
 	return csv, nil
 }
 
-// DetailedCSV is CSV with the descriptors of APIs.
+// DetailedCSV is like CSV and also returns the descriptors of APIs.
 func DetailedCSV(bundle []byte, pkgDescription string) (*v1alpha1.ClusterServiceVersion, error) {
 	if err := CheckValues(bundle); err != nil {
 		return nil, err

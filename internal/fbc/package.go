@@ -25,7 +25,7 @@ type Package struct {
 	DefaultChannel string // the name of one of Channels
 	Deprecation    string // the message; empty if it is not deprecated
 	HasIcon        bool
-	IconHash       string // Hash of the image, in hex; empty if there is no icon or if it is empty
+	IconHash       string // hash of the image in hex; empty if the package has no icon
 	Channels       []Channel
 }
 
@@ -142,7 +142,7 @@ func (l *loader) add(blob []byte) error {
 	for i := range one.Packages {
 		if icon := one.Packages[i].Icon; icon != nil && len(icon.Data) > 0 {
 			hash := HashOf(icon.Data)
-			icon.Data = hash[:] // in place of the image, which decoding has checked
+			icon.Data = hash[:] // replaces the image; decoding has validated it
 		}
 	}
 	l.cfg.Merge(one)

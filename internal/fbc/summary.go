@@ -29,10 +29,10 @@ type Summary struct {
 	IconHash         string   `json:"iconHash,omitempty"` // as in Package
 	Channels         []string `json:"channels"`           // their names, sorted
 
-	// Of the head's CSV, each sorted; none without a CSV.
-	Architectures    []string `json:"architectures,omitempty"`    // amd64, if no label of the CSV names one
-	OperatingSystems []string `json:"operatingSystems,omitempty"` // linux, if no label of the CSV names one
-	Features         []string `json:"features,omitempty"`         // infrastructure features, in their newer spelling
+	// Fields of the head's CSV, each sorted; empty without a CSV.
+	Architectures    []string `json:"architectures,omitempty"`    // amd64 if the CSV has no such label
+	OperatingSystems []string `json:"operatingSystems,omitempty"` // linux if the CSV has no such label
+	Features         []string `json:"features,omitempty"`         // infrastructure features in the newer spelling
 	InstallModes     []string `json:"installModes,omitempty"`     // the supported ones
 }
 

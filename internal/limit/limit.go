@@ -24,7 +24,7 @@ type Limits struct {
 }
 
 const (
-	maxFeeds = 500 // half of the default --max-connections; each holds at most one old snapshot of each catalog
+	maxFeeds = 500 // half of the default --max-connections; each feed holds at most one old snapshot of each catalog
 
 	// A response holds up to 28 bytes for each selected blob, so all of them hold at most 235 MB.
 	freeBlobs    = 1000

@@ -15,10 +15,10 @@ import (
 // catalogList is the response of GET /catalogs.
 type catalogList struct {
 	Catalogs  []catalogEntry `json:"catalogs"`  // sorted by name
-	NotServed []notServed    `json:"notServed"` // the catalogs that exist and have no content here, sorted by name
+	NotServed []notServed    `json:"notServed"` // existing catalogs that this replica does not serve, sorted by name
 }
 
-// Source describes a catalog as its object does, whether it is served or not.
+// Source describes a catalog by its object. The catalog need not be served.
 type Source struct {
 	Name, Image                         string
 	DisplayName, Publisher, Description string
@@ -26,7 +26,7 @@ type Source struct {
 	Conditions                          []Condition
 }
 
-// Condition is a condition of a catalog, as in its status.
+// Condition is a condition in the status of a catalog.
 type Condition struct {
 	Type               string    `json:"type"`
 	Status             string    `json:"status"`
@@ -35,14 +35,14 @@ type Condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-// notServed is a catalog without content in JSON.
+// notServed is the JSON of a catalog that is not served.
 type notServed struct {
 	Name  string `json:"name"`
 	Image string `json:"image"`
 	names
 }
 
-// names are the fields of a Source that do not depend on content in JSON.
+// names is the JSON of the fields that served and other catalogs have.
 type names struct {
 	DisplayName string      `json:"displayName,omitempty"`
 	Publisher   string      `json:"publisher,omitempty"`

@@ -10,14 +10,15 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// The limits of the details of one package: the bytes and the JSON values of its blobs, without its bundles. The largest
-// known package has 1 MB and 20,000 values.
+// Limits of the bytes and the JSON values in the blobs of a package, without its bundles. The largest known package has 1 MB and
+// 20,000 values.
 const (
 	maxDetailBytes  = 16 << 20
 	maxDetailValues = 200_000
 )
 
-// readDetails returns the channels, bundles and deprecations of a package, which need not be valid. The index has the bundles.
+// readDetails returns the channels, bundles and deprecations of a package. The package need not be valid. Bundles come from the
+// index, without reading their blobs.
 func readDetails(ctx context.Context, c store.Catalog, name string) (*diff.Details, error) {
 	blobs := c.Snapshot.Package(name)
 	if blobs.Len() == 0 {
@@ -31,7 +32,7 @@ func readDetails(ctx context.Context, c store.Catalog, name string) (*diff.Detai
 	}
 	blobs = blobs.Keep(func(e store.Entry) bool { return e.Schema != fbc.SchemaBundle && !fbc.IsCustom(e.Schema) })
 	if size := blobs.Size(); size > maxDetailBytes {
-		return nil, unprocessable("package %q of catalog %q has %d bytes of channels and deprecations, which exceeds the limit of %d",
+		return nil, unprocessable("the channels and deprecations of package %q in catalog %q have %d bytes, which exceeds the limit of %d",
 			name, c.Name, size, maxDetailBytes)
 	}
 	next, values := 0, 0
@@ -45,7 +46,7 @@ func readDetails(ctx context.Context, c store.Catalog, name string) (*diff.Detai
 		e := blobs.Entry(next)
 		next++
 		if values += scan.CountValues(blob); values > maxDetailValues {
-			return nil, unprocessable("package %q of catalog %q has more than %d JSON values in its channels and deprecations",
+			return nil, unprocessable("the channels and deprecations of package %q in catalog %q exceed the limit of %d JSON values",
 				name, c.Name, maxDetailValues)
 		}
 		if err := d.Add(e.Schema, e.Name, c.Snapshot.BlobHash(e.Number), blob); err != nil {

@@ -13,18 +13,18 @@ import (
 
 const (
 	diffTimeout = 10 * time.Second
-	// maxCompared limits the bundles, channels, entries and deprecations of the compared packages, and so the response.
+	// maxCompared limits the bundles, channels, entries and deprecations of the compared packages, and with them the response.
 	maxCompared = 500_000
 )
 
-// diffs compares catalogs.
+// diffs serves differences between catalogs.
 type diffs struct {
 	*lookup
 	*builder
 	timeout time.Duration
 }
 
-// ofCatalog serves the differences between another version of the catalog and c.
+// ofCatalog serves the differences from another version of catalog c to c.
 func (s *diffs) ofCatalog(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	values, err := parseParams(r, "from", "package")
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *diffs) ofCatalog(w http.ResponseWriter, r *http.Request, c store.Catalo
 	return s.compare(w, r, from, c, values["package"])
 }
 
-// ofAll serves the differences between two catalogs, or versions of them.
+// ofAll serves the differences between two catalogs or their versions.
 func (s *diffs) ofAll(w http.ResponseWriter, r *http.Request) error {
 	values, err := parseParams(r, "from", "to", "package")
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *diffs) ofAll(w http.ResponseWriter, r *http.Request) error {
 	return s.compare(w, r, catalogs[0], catalogs[1], values["package"])
 }
 
-// compare sends the differences between two catalogs, or those of some packages.
+// compare sends the differences between two catalogs. If packages is not empty, it compares only these.
 func (s *diffs) compare(w http.ResponseWriter, r *http.Request, from, to store.Catalog, packages []string) error {
 	for _, c := range []store.Catalog{from, to} {
 		if _, err := validated([]store.Catalog{c}); err != nil {
@@ -72,7 +72,7 @@ func (s *diffs) compare(w http.ResponseWriter, r *http.Request, from, to store.C
 		}
 	}
 	w.Header().Set("Content-Type", typeJSON)
-	w.Header().Set("Cache-Control", "no-cache") // the next release may explain it in other words
+	w.Header().Set("Cache-Control", "no-cache") // the next release may change texts
 	return s.sendBuilt(w, r, "", func() ([]byte, error) {
 		ctx, cancel := context.WithTimeoutCause(r.Context(), s.timeout,
 			unavailable(5, "the comparison timed out after %v; compare some packages with the parameter package, or retry later", s.timeout))
@@ -86,7 +86,7 @@ func (s *diffs) compare(w http.ResponseWriter, r *http.Request, from, to store.C
 		if err != nil {
 			return nil, err
 		}
-		found, err := diff.Compare(ctx, a, b, packages, 1) // one at a time, as each takes memory
+		found, err := diff.Compare(ctx, a, b, packages, 1) // one at a time, to limit memory
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -97,14 +97,14 @@ func (s *diffs) compare(w http.ResponseWriter, r *http.Request, from, to store.C
 	})
 }
 
-// outline returns the packages of a validated catalog. Each load takes from left, which must not be used concurrently.
+// outline returns the packages of a validated catalog. Loading a package reduces left, so packages must not be loaded concurrently.
 func outline(c store.Catalog, left *int) (diff.Catalog, error) {
 	o := diff.Catalog{
 		Name: c.Name + "@" + c.Snapshot.Version(), Digest: c.Snapshot.Info().Digest, Packages: map[string]diff.Package{},
 	}
 	invalid, err := c.Snapshot.InvalidPackages()
 	if err != nil {
-		return o, fmt.Errorf("reading the invalid packages of catalog %s: %w", c.Name, err)
+		return o, fmt.Errorf("reading the invalid packages of catalog %q: %w", c.Name, err)
 	}
 	for _, p := range invalid {
 		load := func(context.Context) (*diff.Details, error) { return &diff.Details{Invalid: p.Reason}, nil }
@@ -121,7 +121,7 @@ func outline(c store.Catalog, left *int) (diff.Catalog, error) {
 				*left -= len(ch.Entries)
 			}
 			if *left < 0 {
-				return nil, unprocessable("the packages that differ have more than %d bundles, channels, entries and deprecations; "+
+				return nil, unprocessable("comparing: the packages that differ exceed the limit of %d bundles, channels, entries and deprecations; "+
 					"compare some packages with the parameter package", maxCompared)
 			}
 			return d, nil

@@ -130,15 +130,15 @@ func (s *sender) sendContent(w http.ResponseWriter, r *http.Request, modified ti
 	return nil
 }
 
-// builder sends responses that it computes.
+// builder sends computed responses.
 type builder struct {
 	*sender
 	queries limit.Slots
 	memory  limit.Budget // of the responses
 }
 
-// sendBuilt sends the body that build returns, with the Content-Type that is set. It holds a query slot only during build, so
-// slow clients hold none. An empty tag is replaced by a hash of the body.
+// sendBuilt sends the body that build returns. The caller sets the Content-Type. It holds a query slot only during build, so slow
+// clients do not block others. If tag is empty, the ETag is a hash of the body.
 func (s *builder) sendBuilt(w http.ResponseWriter, r *http.Request, tag string, build func() ([]byte, error)) error {
 	body, err := func() ([]byte, error) {
 		release, err := s.queries.Acquire()

@@ -44,7 +44,7 @@ type Awaited struct {
 type Config struct {
 	Catalogs    *store.Store
 	Polls       Polls
-	Sources     func() []Source            // the existing catalogs, served or not; nil: unknown
+	Sources     func() []Source            // all existing catalogs, also those not served; nil: unknown
 	Priority    func(catalog string) int32 // orders equal search results
 	Awaited     func(catalog string) Awaited
 	Expected    func() []string // the catalogs that other replicas serve

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// thumbnailSide is the width and the height of thumbnails in pixels, as their path has it.
+	// thumbnailSide is the maximum width and height of thumbnails in pixels. It is part of their path.
 	thumbnailSide = 80
-	// maxThumbnails limits the thumbnails in memory. One takes at most 26 kB; of a known catalog, 4 kB.
+	// maxThumbnails limits the thumbnails in memory. Each takes at most 26 kB; in known catalogs, typically 4 kB.
 	maxThumbnails = 256
 )
 
-// thumbnails serves icons by their hashes, at a size for lists. Raster images are shrunk; others are sent unchanged.
+// thumbnails serves small icons by hash. It shrinks raster images and sends SVG images unchanged.
 type thumbnails struct {
 	*sender
 	listings  *listing.Cache
 	immutable string        // Cache-Control
-	making    chan struct{} // holds one value while an icon is read and shrunk, which can take 64 MiB
-	known     *lru.Cache    // hash -> []byte; nil: not an image that can be shrunk
+	making    chan struct{} // semaphore of size 1: shrinking an icon takes up to 64 MiB
+	known     *lru.Cache    // hash -> PNG as []byte; nil if shrinking failed
 }
 
-// send sends the icon with a hash. Its content never changes, whatever the catalog does.
+// send sends the icon with a hash. The response for a hash never changes.
 func (t *thumbnails) send(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	hash := r.PathValue("hash")
 	if _, err := validated([]store.Catalog{c}); err != nil {
@@ -42,7 +42,7 @@ func (t *thumbnails) send(w http.ResponseWriter, r *http.Request, c store.Catalo
 	}
 	pkg, ok := index.WithIcon(hash)
 	if !ok {
-		return notFound("no package of catalog %q has an icon with the hash %q; GraphQL has the hashes as Package.iconHash", c.Name, hash)
+		return notFound("icon %[2]q not found in catalog %[1]q; Package.iconHash in GraphQL has the hashes", c.Name, hash)
 	}
 	body, contentType, err := t.read(r.Context(), c, pkg, hash)
 	if err != nil {
@@ -66,15 +66,15 @@ func (t *thumbnails) read(ctx context.Context, c store.Catalog, pkg, hash string
 	case t.making <- struct{}{}:
 	}
 	defer func() { <-t.making }()
-	if body, ok := t.known.Get(hash); ok { // meanwhile
+	if body, ok := t.known.Get(hash); ok { // made while this request waited
 		return thumbnailOf(c, pkg, body.([]byte))
 	}
 	data, _, err := readIcon(ctx, c, pkg)
 	if err != nil {
 		return nil, "", err
 	}
-	if fbc.HashOf(data).String() != hash { // the blob matches its own hash, so the index is wrong
-		return nil, "", notFound("the icon of package %q in catalog %q has another hash", pkg, c.Name)
+	if fbc.HashOf(data).String() != hash { // the index is wrong, because the checksum of the blob is verified
+		return nil, "", notFound("the hash of the icon of package %q in catalog %q does not match", pkg, c.Name)
 	}
 	if isSVG(data) {
 		return data, typeSVG, nil
@@ -89,8 +89,8 @@ func (t *thumbnails) read(ctx context.Context, c store.Catalog, pkg, hash string
 
 func thumbnailOf(c store.Catalog, pkg string, small []byte) (body []byte, contentType string, err error) {
 	if small == nil {
-		return nil, "", notFound("the icon of package %q in catalog %q is neither an SVG nor a PNG, JPEG, GIF or WebP of up to 25 megapixels; "+
-			"GET /catalogs/%[2]s/api/v1/packages/%[1]s/icon has it unchanged", pkg, c.Name)
+		return nil, "", notFound("shrinking the icon of package %q in catalog %q: not an SVG, PNG, JPEG, GIF or WebP image of at most 25 megapixels; "+
+			"GET /catalogs/%[2]s/api/v1/packages/%[1]s/icon returns it unchanged", pkg, c.Name)
 	}
 	return small, "image/png", nil
 }

@@ -16,31 +16,31 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// upgrades serves the upgrade graphs of channels, and the paths through them.
+// upgrades serves upgrade graphs and upgrade paths of channels.
 type upgrades struct{ *builder }
 
 const (
 	// maxEdges limits the edges of a graph, as in GraphQL. The largest known channel has 3,320.
 	maxEdges = 10_000
-	// maxRangeWork limits the entries of a channel times the bytes of all its skipRanges: each range is compared with each
+	// maxRangeWork limits the entries of a channel times the bytes of all its skipRanges, because each range is compared with each
 	// entry. The largest known channel has 160,000; the limit takes a second.
 	maxRangeWork = 500_000_000
 )
 
-// A picture is a form of a graph.
+// picture is an output format of a graph.
 type picture struct {
 	contentType string
 	draw        func(io.Writer, *channel.Graph) error
 }
 
-// pictures are the values of the parameter format.
+// pictures maps the values of the parameter format, except json.
 var pictures = map[string]picture{
 	"svg":     {typeSVG, draw.SVG},
 	"dot":     {"text/vnd.graphviz; charset=utf-8", draw.DOT},
 	"mermaid": {"text/plain; charset=utf-8", draw.Mermaid},
 }
 
-// graph serves the entries and the edges of a channel, or a picture of them.
+// graph serves the entries and the edges of a channel as JSON or as a picture.
 func (s *upgrades) graph(w http.ResponseWriter, r *http.Request, c store.Catalog) error {
 	values, err := parseParams(r, "format")
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *upgrades) graph(w http.ResponseWriter, r *http.Request, c store.Catalog
 		return badRequest("invalid format %q: must be json, svg, dot or mermaid", format)
 	}
 	h := w.Header()
-	h.Set("Cache-Control", "no-cache") // the next release may draw it in another way
+	h.Set("Cache-Control", "no-cache") // the next release may change the drawing
 	h.Set("Content-Type", typeJSON)
 	h.Set("Content-Security-Policy", iconPolicy)
 	if isPicture {
@@ -86,7 +86,7 @@ func (s *upgrades) path(w http.ResponseWriter, r *http.Request, c store.Catalog)
 	if from == "" {
 		return badRequest("the parameter from is required: the installed version or bundle")
 	}
-	w.Header().Set("Cache-Control", "no-cache") // the next release may explain it in other words
+	w.Header().Set("Cache-Control", "no-cache") // the next release may change texts
 	w.Header().Set("Content-Type", typeJSON)
 	return s.sendBuilt(w, r, "", func() ([]byte, error) {
 		details, graph, err := channelOf(r, c)
@@ -102,7 +102,7 @@ func (s *upgrades) path(w http.ResponseWriter, r *http.Request, c store.Catalog)
 	})
 }
 
-// channelOf returns the channel that the path of r names, its entries newest first.
+// channelOf returns the channel in the path of r. Entries are newest first.
 func channelOf(r *http.Request, c store.Catalog) (*channel.Details, *channel.Graph, error) {
 	pkg, name := r.PathValue("package"), r.PathValue("channel")
 	all, err := readDetails(r.Context(), c, pkg)
@@ -125,15 +125,15 @@ func channelOf(r *http.Request, c store.Catalog) (*channel.Details, *channel.Gra
 		ranges += len(e.SkipRange)
 	}
 	if ranges*len(d.Entries) > maxRangeWork {
-		return nil, nil, unprocessable("channel %q of package %q in catalog %q has too many entries with too long skipRanges for a graph",
-			name, pkg, c.Name)
+		return nil, nil, unprocessable("the skipRanges of channel %q of package %q in catalog %q exceed the limit of %d comparisons (entries times bytes of skipRanges)",
+			name, pkg, c.Name, maxRangeWork)
 	}
 	graph := d.Graph()
 	d.Head.Name, d.Entries = graph.Channel.Head, graph.Entries()
 	return d, graph, nil
 }
 
-// deprecationOf returns nil unless the channel or the bundle is deprecated.
+// deprecationOf returns the deprecation of a channel or a bundle; nil if there is none.
 func deprecationOf(d *diff.Details, kind, name string) *channel.Deprecation {
 	message := d.Deprecations[diff.Reference{Kind: kind, Name: name}]
 	if message == "" {

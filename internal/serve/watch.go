@@ -41,7 +41,7 @@ type changes struct {
 	Removed  []string `json:"removed"`
 }
 
-// removedEvent is the data of an event "removed", the last one of the feed of one catalog.
+// removedEvent is the data of an event "removed". It is the last event of the feed of one catalog.
 type removedEvent struct {
 	Catalog string `json:"catalog"`
 }
@@ -96,8 +96,8 @@ func (s *feeds) watch(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// watchAll sends the events of watch for all catalogs, those added later too. A client that reconnects gets the current version
-// of each catalog, without changes, because an id would have to name a version of each.
+// watchAll sends the events of watch for all catalogs, including catalogs that are added later. After a reconnect, it sends the
+// current version of each catalog without changes, because an event id cannot name a version of each catalog.
 func (s *feeds) watchAll(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parseParams(r); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *feeds) watchAll(w http.ResponseWriter, r *http.Request) error {
 	return s.serve(w, r, func(f *feed) { f.current = s.catalogs.Catalogs })
 }
 
-// serve sends the feed that prepare completes.
+// serve sends a feed. prepare sets its catalogs.
 func (s *feeds) serve(w http.ResponseWriter, r *http.Request, prepare func(*feed)) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -126,15 +126,15 @@ func (s *feeds) serve(w http.ResponseWriter, r *http.Request, prepare func(*feed
 	return nil
 }
 
-// follow sends changes until the client goes, the feed has nothing more to follow, its lifetime is over or the process ends.
-// While nothing changes, no other than the current snapshots are held.
+// follow sends changes until the client disconnects, the catalog of the feed is removed, the lifetime of the feed ends or the process
+// ends. While nothing changes, it holds only current snapshots.
 func (s *feeds) follow(r *http.Request, feed *feed) {
 	feed.send(fmt.Appendf(nil, "retry: %d\n\n", reconnectDelay.Milliseconds()), nil)
 	ended := s.lifetime()
 	for feed.err == nil {
 		changed := s.catalogs.Changed()
 		if s.sendChanges(feed) {
-			continue // more may have changed during the write
+			continue // catalogs may have changed during the write
 		}
 		if feed.endsEmpty && len(feed.sent) == 0 {
 			return
@@ -153,7 +153,7 @@ func (s *feeds) follow(r *http.Request, feed *feed) {
 	}
 }
 
-// sendChanges sends an event for each catalog that differs from what was sent, and reports whether there were any.
+// sendChanges sends an event for each catalog that changed since its last event. It reports whether it sent any.
 func (s *feeds) sendChanges(feed *feed) (changed bool) {
 	removed := maps.Clone(feed.sent)
 	maps.Copy(removed, feed.had)
@@ -242,15 +242,15 @@ func encodeEvent(kind, id string, data any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// feed is a change feed of one client. After the first error it writes nothing.
+// feed is the change feed of one client. After the first error, it writes nothing.
 type feed struct {
 	w       io.Writer
 	control *http.ResponseController
 	err     error
 
 	current   func() []store.Catalog     // the catalogs to follow
-	sent      map[string]*store.Snapshot // what the client got, by catalog
-	had       map[string]*store.Snapshot // what the client had before, nil if unknown
+	sent      map[string]*store.Snapshot // the last sent version of each catalog
+	had       map[string]*store.Snapshot // the version that the client had before; nil if unknown
 	endsEmpty bool                       // it ends when its catalog is removed
 }
 

@@ -22,9 +22,9 @@ import (
 //	footer    count of the records u32, CRC-32C of the index's keys and what precedes them, CRC-32C of the records and the
 //	          footer so far, magic "fbcpack2"
 //
-// The magic names what the lines have. Raise it when fbc.NewSummary or fbc.LoadPackage begin to make something else of the same
-// blobs: a release takes the file of another release for a missing one, validates the packages again, and replaces it. "fbcpacks"
-// had no platforms, features, install modes and hashes of icons.
+// The magic is the version of the lines. Change it when fbc.NewSummary or fbc.LoadPackage return other results for the same blobs. A
+// release treats a file with another magic as missing: it validates the packages again and replaces the file. Lines of "fbcpacks" had
+// no platforms, features, install modes and icon hashes.
 const (
 	packagesMagic = "fbcpack2"
 	recordSize    = 4 + fbc.HashSize + 8 + 4*4

@@ -26,7 +26,7 @@ type row struct {
 	isHead bool
 }
 
-// Row is what the lanes show in the row of an entry. Lanes count from 0 at the left.
+// Row has the lanes in the row of an entry. Lanes count from 0 at the left.
 type Row struct {
 	Lane    int   // of the node; -1 if there is no node
 	Above   bool  // the lane continues above the node

@@ -134,7 +134,7 @@ func compare(ctx context.Context, s *session.Session, req diffRequest) (found *d
 	return diff.Compare(ctx, a, b, packages, maxLoads)
 }
 
-// maxLoads limits concurrent loads, which mostly wait for a service.
+// maxLoads limits concurrent loads. Loads mostly wait for the network.
 const maxLoads = 8
 
 // hasPackage reports whether a catalog has a package that is named name, which may be PACKAGE.CATALOG.

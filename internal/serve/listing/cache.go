@@ -14,11 +14,11 @@ import (
 // maxCache is the approximate limit of a Cache in bytes of memory. 5,000 packages take 2 MiB.
 const maxCache = 24 << 20
 
-// Cache holds the indexes of recently listed snapshots. Beyond its limit it evicts the least recently used; one that exceeds the
-// limit alone is made for each request. It does not keep snapshots alive. It is safe for concurrent use.
+// Cache holds the indexes of recently listed snapshots. Beyond its limit, it evicts the least recently used index. It does not cache
+// an index that alone exceeds the limit. It does not keep snapshots alive. It is safe for concurrent use.
 type Cache struct {
 	limit    int64
-	building chan struct{} // holds one value while an index is made: two would take twice the memory
+	building chan struct{} // semaphore of size 1, to limit memory
 
 	mu      sync.Mutex
 	indexes map[weak.Pointer[store.Snapshot]]*cached
@@ -35,7 +35,7 @@ func NewCache() *Cache {
 	return &Cache{limit: maxCache, building: make(chan struct{}, 1), indexes: map[weak.Pointer[store.Snapshot]]*cached{}}
 }
 
-// Of returns the index of a snapshot. The error can be store.ErrNotValidated.
+// Of returns the index of a snapshot, and builds it if necessary. The error can be store.ErrNotValidated.
 func (c *Cache) Of(ctx context.Context, snapshot *store.Snapshot) (*Index, error) {
 	key := weak.Make(snapshot)
 	if ix := c.get(key); ix != nil {
@@ -47,7 +47,7 @@ func (c *Cache) Of(ctx context.Context, snapshot *store.Snapshot) (*Index, error
 	case c.building <- struct{}{}:
 	}
 	defer func() { <-c.building }()
-	if ix := c.get(key); ix != nil { // meanwhile
+	if ix := c.get(key); ix != nil { // made while this request waited
 		return ix, nil
 	}
 	ix, err := newIndex(ctx, snapshot)
@@ -69,7 +69,7 @@ func (c *Cache) get(key weak.Pointer[store.Snapshot]) *Index {
 	return known.index
 }
 
-// put adds an index and evicts others, first those of snapshots that are gone.
+// put adds an index and evicts others, those of collected snapshots first.
 func (c *Cache) put(key weak.Pointer[store.Snapshot], ix *Index) {
 	if ix.size > c.limit {
 		return

@@ -1,5 +1,5 @@
-// Package listing filters, counts and sorts the packages of catalogs by facts of their summaries. It holds these facts in memory
-// in a compact form, so that a list of thousands of packages takes a millisecond.
+// Package listing filters, counts and sorts packages by fields of their summaries. It keeps these fields in compact indexes in memory,
+// so listing thousands of packages takes a millisecond.
 package listing
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/store"
 )
 
-// Facet is a property by which packages are filtered and counted. A package can have several values of a facet.
+// Facet is a property to filter and count packages. A package can have several values of a facet.
 type Facet int
 
 // The facets. The values of Kind are "Kind.group", those of Deprecated "true" and "false".
@@ -28,10 +28,10 @@ const (
 	InstallMode
 	Kind
 	Deprecated
-	facets // their number
+	facets // number of facets
 )
 
-// valuesOf returns the values of a facet; empty ones do not count.
+// valuesOf returns the values of a facet. Callers ignore empty ones.
 func valuesOf(f Facet, s *fbc.Summary) []string {
 	switch f {
 	case Category:
@@ -84,34 +84,34 @@ type Order int
 // The orders. All but the first ignore case.
 const (
 	ByName     Order = iota
-	ByTitle          // by display name, or name if it has none; deprecated packages last
-	ByProvider       // packages without a provider last; then by title
-	orders           // their number
+	ByTitle          // by display name, or by name if it is empty; deprecated packages last
+	ByProvider       // by provider, then by title; packages without a provider last
+	orders           // number of orders
 )
 
-// Index is the packages of a snapshot, numbered by name. It is immutable.
+// Index has the packages of a snapshot. Their numbers follow the order of names. It is immutable.
 type Index struct {
 	names   []string
 	titles  []string // folded
 	icons   []fbc.Hash
 	columns [facets]column
 	sorted  [orders][]uint32 // numbers; nil for ByName
-	size    int64            // bytes of memory, approximately
+	size    int64            // approximate bytes of memory
 }
 
-// column is the values of a facet. Values that differ only in case are one.
+// column has the values of a facet. Values that differ only in case are merged.
 type column struct {
 	values []value  // sorted by folded
-	ids    []uint32 // indexes of values, of all packages one after another
-	ends   []uint32 // of each package in ids
+	ids    []uint32 // indexes in values, concatenated for all packages
+	ends   []uint32 // the end of each package in ids
 }
 
 type value struct{ text, folded string }
 
-// fold returns a text without case.
+// fold returns a text for comparisons that ignore case.
 func fold(text string) string { return strings.ToLower(text) }
 
-// of returns the values of a package.
+// of returns the ids of the values of a package.
 func (c *column) of(number int) []uint32 {
 	start := uint32(0)
 	if number > 0 {
@@ -134,7 +134,7 @@ func newIndex(ctx context.Context, snapshot *store.Snapshot) (*Index, error) {
 		ix.names = append(ix.names, summary.Name)
 		ix.titles = append(ix.titles, fold(cut(cmp.Or(summary.DisplayName, summary.Name), maxTitle)))
 		var icon fbc.Hash
-		_, _ = hex.Decode(icon[:], []byte(summary.IconHash)) // 16 bytes, or none
+		_, _ = hex.Decode(icon[:], []byte(summary.IconHash)) // 16 bytes, or none without an icon
 		ix.icons = append(ix.icons, icon)
 		for f := range facets {
 			ix.columns[f].add(known[f], valuesOf(f, &summary), &left)
@@ -197,7 +197,7 @@ func (c *column) sort() {
 }
 
 func (ix *Index) measure() {
-	const each = 2*16 + fbc.HashSize + 4*int(orders) + 4*int(facets) // of a package: strings, hash, positions, ends
+	const each = 2*16 + fbc.HashSize + 4*int(orders) + 4*int(facets) // bytes per package: strings, hash, positions, ends
 	ix.size = int64(each * len(ix.names))
 	for i, name := range ix.names {
 		ix.size += int64(len(name) + len(ix.titles[i]))
@@ -222,7 +222,7 @@ func (ix *Index) Find(name string) (number uint32, ok bool) {
 	return uint32(i), ok
 }
 
-// WithIcon returns the name of the first package whose icon has a hash (hex).
+// WithIcon returns the name of the first package whose icon has the given hash in hex.
 func (ix *Index) WithIcon(hash string) (name string, ok bool) {
 	var want fbc.Hash
 	if n, err := hex.Decode(want[:], []byte(hash)); err != nil || n != len(want) {

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// Filter has the wanted values of facets, in any case. A package matches if it has a wanted value of each facet in it.
+// Filter has the wanted values of facets, ignoring case. A package matches if it has a wanted value of each facet in the filter.
 type Filter map[Facet][]string
 
-// Selection is the packages of an index that a condition and a filter select.
+// Selection has the packages of an index that match a condition and a filter.
 type Selection struct {
 	*Index
 	has    func(number uint32) bool
 	filter wanted
 }
 
-// wanted has, for each facet of a Filter, the wanted values by their ids; nil: any package matches.
+// wanted has the wanted value ids of each facet; nil for a facet that is not in the filter.
 type wanted [facets][]bool
 
-// Select selects the packages that match a filter and a condition; nil: any package matches.
+// Select selects the packages that match a filter and a condition. A nil condition matches all packages.
 func (ix *Index) Select(filter Filter, has func(number uint32) bool) *Selection {
 	return &Selection{Index: ix, has: has, filter: ix.find(filter)}
 }
 
-// Matches returns a condition that packages match a filter.
+// Matches returns a function that reports whether a package matches a filter.
 func (ix *Index) Matches(filter Filter) func(number uint32) bool {
 	w := ix.find(filter)
 	return func(number uint32) bool {
@@ -48,7 +48,7 @@ func (ix *Index) find(filter Filter) (w wanted) {
 	return w
 }
 
-// misses returns how many facets a package does not match, and one of them.
+// misses returns the number of facets that a package does not match, and one of these facets.
 func (ix *Index) misses(w *wanted, number uint32) (n int, facet Facet) {
 	for f, ids := range w {
 		if ids != nil && !slices.ContainsFunc(ix.columns[f].of(int(number)), func(id uint32) bool { return ids[id] }) {
@@ -75,8 +75,8 @@ func (s *Selection) Numbers(order Order) []uint32 {
 	return out
 }
 
-// Counts counts packages by the values of facets. The counts of a facet are those of the packages that match the filters of all other
-// facets, so they show what another choice would give.
+// Counts counts packages by the values of facets. The counts of a facet ignore the filter of that facet, so they show the result of
+// another choice.
 type Counts struct {
 	index  *Index
 	Total  int // packages that match all filters
@@ -118,8 +118,8 @@ type Value struct {
 	Count int
 }
 
-// Top returns the most frequent values of a facet in several catalogs: by count, then by text. Values that differ only in case
-// are one, in the first spelling.
+// Top returns the most frequent values of a facet in several catalogs, sorted by count, then by text. It merges values that differ
+// only in case and keeps the first spelling.
 func Top(f Facet, all []*Counts, limit int) []Value {
 	if len(all) == 1 {
 		return all[0].top(f, limit)
@@ -147,13 +147,13 @@ func Top(f Facet, all []*Counts, limit int) []Value {
 	return out
 }
 
-// top is Top for one catalog. It sorts only the values that it returns: a catalog can have ten thousands of kinds.
+// top is Top for one catalog. It sorts only the values that it returns, because a catalog can have tens of thousands of kinds.
 func (c *Counts) top(f Facet, limit int) (out []Value) {
 	counts := c.counts[f]
 	if len(counts) == 0 {
 		return nil
 	}
-	least, left := slices.Max(counts), limit // of values with the count least, those that sort first
+	least, left := slices.Max(counts), limit // return left values with the count least, the first in the order
 	frequency := make([]int, least+1)
 	for _, n := range counts {
 		frequency[n]++

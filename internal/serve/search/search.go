@@ -86,7 +86,7 @@ func (q Query) Score(s fbc.Summary) int {
 	return score
 }
 
-// May reports whether a package can have a score, by its summary as JSON (see store.Snapshot.SummariesIf).
+// May reports whether a package can match, judging by its summary as JSON (see store.Snapshot.SummariesIf). It has false positives.
 func (q Query) May(summary []byte) bool {
 	lower := bytes.ToLower(summary)
 	for _, word := range q.words {
@@ -97,7 +97,7 @@ func (q Query) May(summary []byte) bool {
 	return true
 }
 
-// isEscaped reports whether JSON may have another form of a character. White space does not occur in words.
+// isEscaped reports whether JSON may escape a character. Words contain no white space.
 func isEscaped(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError }
 
 // texts are the texts of a package in lower case. The long descriptions are converted only if a word occurs nowhere else.

@@ -1,4 +1,4 @@
-// Package thumbnail makes small images of the icons of packages, which come from catalogs and cannot be trusted.
+// Package thumbnail shrinks the icons of packages. The icons are untrusted.
 package thumbnail
 
 import (
@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// maxPixels and maxMemory limit an image. The largest known icon has 9 megapixels and takes 35 MB.
+	// maxPixels and maxMemory limit a decoded image. The largest known icon has 9 megapixels and takes 35 MB.
 	maxPixels = 25_000_000
 	maxMemory = 64 << 20
 	maxSide   = 1 << 16
 )
 
-// ErrTooLarge is the error for an image that would take too much memory.
+// ErrTooLarge is the error for an image that exceeds the limits of pixels or memory.
 var ErrTooLarge = errors.New("the image is too large")
 
 // Make decodes a PNG, JPEG, GIF or WebP image, shrinks it to fit a square of side pixels, and encodes it as PNG. It does not
@@ -54,7 +54,7 @@ func Make(data []byte, side int) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// pixelBytes returns the bytes of memory that decoding takes for each pixel, at most.
+// pixelBytes returns the maximum memory for decoding, in bytes per pixel.
 func pixelBytes(format string, model color.Model) int {
 	if format == "jpeg" {
 		return 15 // a progressive one: coefficients of 4 bytes, and the result, for three components
@@ -69,7 +69,7 @@ func pixelBytes(format string, model color.Model) int {
 	return 4
 }
 
-// fit returns the dimensions of an image that is shrunk to fit a square.
+// fit returns the dimensions of an image after shrinking it to a square.
 func fit(width, height, side int) (int, int) {
 	if width <= side && height <= side {
 		return width, height
@@ -80,7 +80,7 @@ func fit(width, height, side int) (int, int) {
 	return max(1, (width*side+height/2)/height), side
 }
 
-// withPalette returns the same image with a palette, which takes fewer bytes, if it has at most 256 colors.
+// withPalette converts an image with at most 256 colors to a paletted image, which is smaller as PNG.
 func withPalette(src *image.NRGBA) image.Image {
 	out := image.NewPaletted(src.Bounds(), nil)
 	known := map[color.NRGBA]uint8{}

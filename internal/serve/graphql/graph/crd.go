@@ -9,7 +9,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/fbc/scan"
 )
 
-// CRDs are the custom resources of an operator.
+// CRDs has the custom resources of an operator.
 type CRDs struct{ Owned, Required []*CRD }
 
 // CustomResourceDefinitions returns the custom resources that the operator owns and requires.
@@ -71,18 +71,18 @@ type sample struct {
 	text             JSON
 }
 
-// readSamples returns the objects of the annotation alm-examples that can be read.
+// readSamples returns the objects of the annotation alm-examples; none if the annotation is invalid JSON.
 func (m *CSVMetadata) readSamples() ([]sample, error) {
 	text := []byte(m.annotations["alm-examples"])
 	if err := m.r.spendDecoded(scan.EstimateValues(text)); err != nil {
 		return nil, err
 	}
-	if err := m.r.spendRead(2 * int64(len(text))); err != nil { // text and its parts
+	if err := m.r.spendRead(2 * int64(len(text))); err != nil { // the text and its parsed objects
 		return nil, err
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(text, &list) != nil {
-		return nil, nil // people write the annotation; the other fields are still of use
+		return nil, nil // hand-written annotations can be invalid; other fields remain useful
 	}
 	var out []sample
 	for _, object := range list {

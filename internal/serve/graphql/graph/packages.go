@@ -13,10 +13,10 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/serve/search"
 )
 
-// maxFacetValues is the limit of the values of a facet in a reply.
+// maxFacetValues limits the values of a facet in a reply.
 const maxFacetValues = 200
 
-// facetsOf maps the facets of the schema to those of an index. CATALOG is not one of them.
+// facetsOf maps the facets of the schema to those of an index. An index has no facet CATALOG.
 var facetsOf = map[FacetName]listing.Facet{
 	FacetNameCategory:        listing.Category,
 	FacetNameProvider:        listing.Provider,
@@ -69,12 +69,12 @@ func (resolver) Packages(
 // packageQuery selects and sorts packages.
 type packageQuery struct {
 	PackageFilter
-	search   *search.Query // nil: none
-	ranked   bool          // the best match of the search is first
+	search   *search.Query // nil: no search
+	ranked   bool          // sort the best match of the search first
 	order    listing.Order
-	must     listing.Filter // of category and provider
+	must     listing.Filter // the arguments category and provider
 	facets   listing.Filter
-	catalogs []string // of the facet CATALOG; nil: all
+	catalogs []string // values of the facet CATALOG; nil: all
 }
 
 func newPackageQuery(filter PackageFilter, text string, sort *PackageSort) (packageQuery, error) {
@@ -118,7 +118,7 @@ func (q *packageQuery) identity() []any {
 	return what
 }
 
-// byName reports whether the query depends only on names, so that it needs no index.
+// byName reports whether the query depends on names only and needs no index.
 func (q *packageQuery) byName() bool {
 	return q.search == nil && len(q.must) == 0 && len(q.facets) == 0 && q.order == listing.ByName
 }
@@ -133,12 +133,12 @@ func (q *packageQuery) includes(s *source) bool {
 	return q.catalogs == nil || slices.ContainsFunc(q.catalogs, func(name string) bool { return strings.EqualFold(name, s.catalog.Name) })
 }
 
-// listed is the packages of a catalog by number.
+// listed has the selected packages of a catalog by number.
 type listed struct {
 	src       *source
-	names     []string // those of the catalog, if only names are needed
+	names     []string // all names of the catalog, if the query needs no index
 	selection *listing.Selection
-	scores    []int // of a search
+	scores    []int // scores of the search
 }
 
 func (l *listed) name(number uint32) string {
@@ -154,7 +154,7 @@ type packageMatch struct {
 	number uint32
 }
 
-// compare sorts the best match of a search first, or by the order.
+// compare compares packages by score, if the query is ranked, and by the order.
 func (q *packageQuery) compare(a, b packageMatch) int {
 	byName := func() int { return strings.Compare(a.name(a.number), b.name(b.number)) }
 	catalog := cmp.Or(cmp.Compare(b.src.catalog.Priority, a.src.catalog.Priority), cmp.Compare(a.src.catalog.Name, b.src.catalog.Name))
@@ -171,12 +171,12 @@ func (q *packageQuery) compare(a, b packageMatch) int {
 type foundPackages struct {
 	q       packageQuery
 	scope   []*source
-	known   map[*source]*listed // nil of a catalog that failed
+	known   map[*source]*listed // nil for a catalog that failed
 	matches []packageMatch
 	all     *listed // if not nil, its names are the matches
 
 	counted  lazy[struct{}]
-	counts   []*listing.Counts // of the catalogs that the facet CATALOG includes
+	counts   []*listing.Counts // for the catalogs that the facet CATALOG includes
 	catalogs []listing.Value
 }
 
@@ -194,7 +194,7 @@ func (f *foundPackages) at(i int) *packageFacts {
 	return f.matches[i].src.pkg(f.matches[i].name(f.matches[i].number))
 }
 
-// find evaluates the query. A catalog that fails adds an error to the reply; the other catalogs are not affected.
+// find runs the query. If one of several catalogs fails, it adds an error to the reply and returns the matches of the others.
 func (f *foundPackages) find(ctx context.Context) error {
 	if len(f.scope) == 1 && f.q.byName() && deref(f.q.Name) == "" && f.q.Names == nil && f.q.catalogs == nil { // most queries
 		f.all = &listed{src: f.scope[0], names: f.scope[0].validNames()}
@@ -216,7 +216,7 @@ func (f *foundPackages) find(ctx context.Context) error {
 	return nil
 }
 
-// matchesOf returns the matches in a catalog in the order of the query.
+// matchesOf returns the matches in a catalog, sorted.
 func (f *foundPackages) matchesOf(ctx context.Context, s *source) (matches []packageMatch, err error) {
 	if f.q.byName() {
 		l := &listed{src: s, names: s.validNames()}
@@ -253,7 +253,7 @@ func merge(a, b []packageMatch, compare func(a, b packageMatch) int) []packageMa
 	return append(append(out, a...), b...)
 }
 
-// list selects the packages of a catalog through its index. It returns nil for one of several catalogs that failed.
+// list selects the packages of a catalog through its index. If one of several catalogs fails, it adds an error and returns nil.
 func (f *foundPackages) list(ctx context.Context, s *source) (*listed, error) {
 	if l, ok := f.known[s]; ok {
 		return l, nil
@@ -306,7 +306,7 @@ func (s *source) list(ctx context.Context, q *packageQuery) (*listed, error) {
 	return l, nil
 }
 
-// Facets returns the facets, or those of the given names.
+// Facets returns the facets with the given names; nil means all.
 func (c *PackageConnection) Facets(ctx context.Context, names []FacetName, first *int) ([]*Facet, error) {
 	limit := maxFacetValues
 	if first != nil {
@@ -336,7 +336,7 @@ func (c *PackageConnection) Facets(ctx context.Context, names []FacetName, first
 	return out, nil
 }
 
-// count counts the packages by facets, once.
+// count counts the packages by facets. It counts once and keeps the result.
 func (f *foundPackages) count(ctx context.Context) error {
 	r := requestOf(ctx)
 	r.finding.Lock()
