@@ -80,7 +80,7 @@ type DeprecationsFilter struct {
 	Package *string `json:"package,omitempty"`
 }
 
-// The description of a field of a custom resource, for forms.
+// Describes a field of a custom resource, for forms.
 type Descriptor struct {
 	// The path of the field, such as `pod.resources`.
 	Path string `json:"path"`
@@ -96,21 +96,21 @@ type Descriptor struct {
 type Facet struct {
 	// The name of the facet.
 	Name FacetName `json:"name"`
-	// The most frequent values: by count, then by value. Values that differ only in case are one.
+	// The most frequent values, sorted by count, then by value. Values that differ only in case are merged.
 	Values []*FacetValue `json:"values"`
 }
 
-// Selects packages that have any of the values of a facet. Two filters of one facet are one with the values of both.
+// Selects packages that have at least one of the values of a facet. Filters of the same facet are merged.
 type FacetFilter struct {
 	// The facet.
 	Name FacetName `json:"name"`
-	// The values, ignoring case. No package has one of an empty list.
+	// The values, ignoring case. An empty list matches no package.
 	Values []string `json:"values"`
 }
 
 // A value of a facet.
 type FacetValue struct {
-	// The value, in the filter of its facet.
+	// The value, as `FacetFilter.values` accepts it.
 	Value string `json:"value"`
 	// The number of packages.
 	Count int `json:"count"`
@@ -146,7 +146,7 @@ type PackageFilter struct {
 	Category *string `json:"category,omitempty"`
 	// The provider of the package, ignoring case.
 	Provider *string `json:"provider,omitempty"`
-	// Filters by facets, all of which match.
+	// Selects packages that match all of these facets.
 	Facets []*FacetFilter `json:"facets,omitempty"`
 }
 
@@ -190,7 +190,7 @@ type Upgrade struct {
 	Range *string `json:"range,omitempty"`
 }
 
-// A property by which packages are filtered and counted.
+// A property to filter and count packages.
 type FacetName string
 
 const (
