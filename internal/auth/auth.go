@@ -74,7 +74,7 @@ const (
 	defaultMaxWait = 2 * time.Second
 )
 
-// These belong to package principal, which is lighter, for the services that ask.
+// Constants of package principal, which services import instead of this package.
 const (
 	Header   = principal.Header
 	Audience = principal.Audience

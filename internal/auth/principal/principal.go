@@ -1,4 +1,4 @@
-// Package principal has the questions that a service asks package auth, and the answers. It needs no client of an API server.
+// Package principal has the types with which services use package auth. It does not import clients of the API server.
 package principal
 
 import (
@@ -16,11 +16,11 @@ const (
 // User is an authenticated user.
 type User = user.Info
 
-// Anonymous is the user of requests without credentials; see package auth. A user who proves to have that name is another one:
-// compare with ==.
+// Anonymous is the user of requests without credentials; see package auth. An authenticated user can have the same name, so compare
+// with ==.
 var Anonymous User = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
-// Credentials are what a client sends to prove its identity, whatever the protocol.
+// Credentials are the credentials of a client, for any protocol.
 type Credentials struct {
 	Authorization []string            // values of the header or metadata key Authorization
 	Own           []string            // values of Header

@@ -13,9 +13,8 @@ import (
 	"strings"
 )
 
-// Do forwards a request whose URL has a path of the service, such as /catalogs/a/api/v1/all, and a query. A response of the service
-// with an error status is no error. For an error response of another server, such as the API server, Do returns one in the form of
-// the service's, with the remedy.
+// Do forwards a request for a path of the service, such as /catalogs/a/api/v1/all. An error status of the service is no error. Do
+// converts an error response of another server, such as the API server, to the form of the service, with a remedy.
 func (s *Service) Do(r *http.Request) (*http.Response, error) {
 	if slices.Contains(strings.Split(r.URL.Path, "/"), "..") { // could request other resources of the API server
 		return nil, fmt.Errorf("invalid path %q: it contains '..'", r.URL.Path)
@@ -37,7 +36,7 @@ func (s *Service) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// preferGet makes a GraphQL request with a short query a GET, for which the API server's proxy requires only `get`.
+// preferGet changes a GraphQL request with a short query to GET, because the proxy of the API server then requires only `get`.
 func preferGet(r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return nil

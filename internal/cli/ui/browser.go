@@ -6,7 +6,7 @@ import (
 	"runtime"
 )
 
-// hasBrowser reports whether a browser on this machine would be seen by the user.
+// hasBrowser reports whether the user can see a browser on this machine.
 func hasBrowser(getenv func(string) string) bool {
 	if getenv("SSH_CONNECTION") != "" || getenv("SSH_TTY") != "" {
 		return false

@@ -29,10 +29,10 @@ import (
 // Intervals of following a directory.
 const (
 	pollInterval = time.Second
-	maxQueries   = 64 // at a time: of one user
+	maxQueries   = 64 // concurrent queries
 )
 
-// A directory is a catalog of an author. The code of the daemon stores and serves it, so the page shows what a cluster would show.
+// directory is a catalog in files. The code of the daemon stores and serves it, so the page is the same as on a cluster.
 type directory struct {
 	session *session.Session
 	from    string
@@ -97,8 +97,8 @@ func (d *directory) close() error {
 
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// catalogName returns the name of the catalog of a path, which is that of a catalog's object: "configs" is what directories of
-// catalogs are usually called, so their parent names them.
+// catalogName returns a valid catalog name for a path. Directories of catalogs are usually called "configs"; for these, it uses the
+// name of the parent.
 func catalogName(absolute string) string {
 	base := filepath.Base(absolute)
 	if parent := filepath.Base(filepath.Dir(absolute)); base == "configs" && parent != base {
@@ -112,7 +112,7 @@ func catalogName(absolute string) string {
 // files opens the files, as kubectl catalog push does.
 func (d *directory) files() (*os.Root, fs.FS, error) { return catalogimage.Open(d.from) }
 
-// read makes the content of the files the served one.
+// read stores and serves the current content of the files.
 func (d *directory) read(ctx context.Context) (err error) {
 	root, files, err := d.files()
 	if err != nil {
@@ -156,7 +156,7 @@ func copyFiles(to *os.Root, files fs.FS, sum io.Writer) error {
 	})
 }
 
-// fingerprint describes names, sizes and times of the files.
+// fingerprint returns the names, sizes and modification times of the files.
 func (d *directory) fingerprint() (string, error) {
 	root, files, err := d.files()
 	if err != nil {

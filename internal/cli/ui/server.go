@@ -19,9 +19,9 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
-// A server serves a handler to browsers on this machine. Other users of the machine, and other pages in the browser, are kept out
-// by a secret in the path: browsers send cookies to every port of a host, so a cookie would not do. A Host that is not loopback is
-// refused, so that no page can read it through a name that it resolves to 127.0.0.1 (DNS rebinding).
+// server serves a handler to browsers on this machine. A secret in the path protects it from other users of the machine and from
+// other pages in the browser. A cookie would not, because browsers send cookies to every port of a host. The server refuses other
+// hosts than loopback, to prevent DNS rebinding.
 type server struct {
 	listener net.Listener
 	host     string                 // HOST:PORT of the URL
@@ -30,10 +30,10 @@ type server struct {
 	once     atomic.Pointer[ticket] // nil: used
 }
 
-// A ticket is a path that redirects to the first page once.
+// ticket is a path that redirects to the first page once.
 type ticket struct{ name, start string }
 
-// Limits of requests. Responses have none, because a feed of changes does not end.
+// Limits of requests. Responses have no limit, because a change feed does not end.
 const (
 	headerTime = 5 * time.Second
 	bodyTime   = 30 * time.Second
@@ -74,7 +74,7 @@ func (s *server) close() { _ = s.listener.Close() } // an error means that it is
 // url returns the URL of a page.
 func (s *server) url(page string) string { return "http://" + s.host + "/" + s.secret + "/" + page }
 
-// openOnce returns a URL that leads to a page once. Other users of this machine can see the arguments of a browser.
+// openOnce returns a URL that works once, because other users of this machine can see the arguments of a browser.
 func (s *server) openOnce(page string) string {
 	t := &ticket{rand.Text(), page}
 	s.once.Store(t)
@@ -103,7 +103,7 @@ func (s *server) serve(ctx context.Context, next http.Handler) error {
 	return nil
 }
 
-// guard passes requests on that have an allowed Host, the secret and an allowed method.
+// guard refuses requests without an allowed Host, the secret and an allowed method.
 func (s *server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first, rest, below := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")

@@ -1,6 +1,6 @@
 // Package ui has the command ui, which serves the web page to browsers on this machine.
 //
-// The page is rendered here. It reads the content like the other commands, with the credentials of the user, or from a directory.
+// The plugin renders the page. It reads the content with the credentials of the user, like the other commands, or from a directory.
 package ui
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/page"
 )
 
-// A uiRequest is what to show, and where to serve it.
+// uiRequest has the arguments of the command.
 type uiRequest struct {
 	arg       string // PACKAGE, DIR or empty
 	catalog   string
@@ -39,20 +39,19 @@ func NewCommand(s *session.Session) *cobra.Command {
 		Use:        "ui [PACKAGE|DIR]",
 		SuggestFor: []string{"web", "dashboard", "browse", "serve", "open"},
 		Short:      "Show catalogs in a web browser",
-		Long: `Show catalogs in a web browser. The command prints the URL of a page that it serves on this machine
-only, opens it in the browser, and runs until you press Ctrl-C.
+		Long: `Show catalogs in a web browser. The command serves a page on a loopback address, prints its URL and
+opens it in the browser. It runs until you press Ctrl-C.
 
 Without an argument, the page lists the packages of all catalogs, or of --catalog. With PACKAGE, it
-opens at that package. If several catalogs have the package, the catalog with the highest priority is
-used, unless --catalog selects another.
+shows that package. If several catalogs have the package, the highest priority wins unless --catalog
+selects a catalog.
 
-DIR is a directory or file with a file-based catalog. Its page shows how a cluster would serve it, and
-follows changes of the files. No cluster is needed. Write ./NAME for a directory that has the name of
-a package.
+DIR is a directory or file with a file-based catalog. The page shows it as a cluster would, without a
+cluster, and follows changes of the files. If a directory has the name of a package, write ./NAME.
 
-The content is read through the API server with your credentials: you need the ClusterRole
-catalogd-packages-viewer and the Role catalogd-cli-user. The URL has a secret, which stands for
-these credentials: share it with nobody.`,
+The page reads the content through the API server with your credentials. You need the ClusterRole
+catalogd-packages-viewer and the Role catalogd-cli-user. The URL contains a secret. Everybody with
+the URL can read with your credentials, so do not share it.`,
 		Example: `  kubectl catalog ui
   kubectl catalog ui skupper-operator
   kubectl catalog ui --catalog community --no-browser --port 8080
@@ -66,9 +65,9 @@ these credentials: share it with nobody.`,
 		ValidArgsFunction: lookup.FirstArgument(completeTarget(s)),
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&req.catalog, "catalog", "c", "", "show this `catalog`, or the package of it")
+	flags.StringVarP(&req.catalog, "catalog", "c", "", "show this `catalog`, or its package")
 	flags.StringVar(&req.address, "address", "127.0.0.1", "loopback `address` to listen on")
-	flags.Uint16Var(&req.port, "port", 0, "`port` to listen on; 0: any free port")
+	flags.Uint16Var(&req.port, "port", 0, "`port` to listen on; 0 selects a free port")
 	flags.BoolVar(&req.noBrowser, "no-browser", false, "only print the URL")
 	lookup.CompleteFlags(s, cmd)
 	lookup.CompleteValues(cmd, "address", "127.0.0.1", "::1")
@@ -127,10 +126,10 @@ func run(ctx context.Context, s *session.Session, req uiRequest) (err error) {
 	}
 	if !req.noBrowser && hasBrowser(os.Getenv) {
 		if err := openBrowser(ctx, server.openOnce(start)); err != nil {
-			s.Stderr.Warnf("the browser cannot be opened: %v; open the URL above", err)
+			s.Stderr.Warnf("opening the browser: %v; open the URL above", err)
 		}
 	}
-	fmt.Fprintln(s.Stderr, "Serving until you press Ctrl-C. The URL has a secret: share it with nobody.")
+	fmt.Fprintln(s.Stderr, "Serving until you press Ctrl-C. The URL contains a secret; do not share it.")
 	return server.serve(ctx, handler)
 }
 
@@ -138,8 +137,7 @@ func logger(s *session.Session) *slog.Logger {
 	return slog.New(slog.NewTextHandler(s.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// resolve returns the path of the first page, and the content service that has its content. It reads something, so that a missing
-// role is an error of the command.
+// resolve returns the path of the first page and its content service. It sends a query, so that the command reports a missing role.
 func resolve(ctx context.Context, s *session.Session, req uiRequest) (start string, service *content.Service, err error) {
 	if req.arg != "" {
 		found, err := lookup.ExistingPackages(ctx, s, req.arg, req.catalog)
