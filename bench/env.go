@@ -90,7 +90,7 @@ func (e *env) reading(ctx context.Context) (*readerWorld, error) {
 		return e.reader, e.reader.Ended()
 	}
 	e.say("starting catalogd with the catalog")
-	d, ref, err := e.emptyDaemon(ctx, "bench/base", e.base, "--bundle-content")
+	d, ref, err := e.emptyDaemon(ctx, "bench/base", e.base, "--bundle-content", "--page")
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ Usage, in the root of the repository:
 
 Rows:
 %s
-Rows that need a missing program (nginx, opm) are skipped. All rows take some 20 minutes on two cores, most of that for the
+Rows that need a missing program (nginx, opm, Chromium) are skipped. All rows take some 20 minutes on two cores, most of that for the
 3 GB catalog (rows memory and start, 15 GB of disk).
 
 Flags:
@@ -214,6 +214,8 @@ var rows = []namedRow{
 		graphqlRow("one package with channels and heads",
 			`{ package(name: %q) { name defaultChannel { name } channels { name head { name version } } } }`),
 	},
+	{"page-list", "the web page's list of packages in Chromium, beside its text alone", pageList},
+	{"page-channel", "the web page's largest channel, beside its graph as JSON", pageChannel},
 	{"unpack-changed", "one package of the catalog changed, beside gzip | tar", unpackChanged},
 	{"disk", "disk bytes, beside those of compact JSON", diskBytes},
 	{"packages", "first sync of OperatorPackages, beside kubectl apply", firstSync},
@@ -227,6 +229,7 @@ var rows = []namedRow{
 	{"olmv0-list", "ListBundles of OLM v0's registry API, beside opm serve", listBundles},
 	{"olmv0-start", "process start to first answer of that API, beside opm serve", startOLMv0},
 	{"olmv0-fifty", "memory of catalogd with 50 catalogs, beside 50 opm serve", fiftyCatalogs},
+	{"page-5000", "the web page's list of 5,000 packages, beside that of the catalog", pageLarge},
 	{"memory", "peak memory with 3 GB, beside 33.5 MB", memory},
 	{"start", "start to first answer with 3 GB stored, beside nothing stored", startLarge},
 }

@@ -119,8 +119,12 @@ func serveBare(address, file string) error {
 	server := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(
 		w http.ResponseWriter, _ *http.Request,
 	) {
+		if strings.HasSuffix(file, gzipSuffix) {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			w.Header().Set("Content-Encoding", "gzip")
+		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
-		_, _ = w.Write(content) //nolint:gosec // G705: no browser reads it. An error means that the client is gone
+		_, _ = w.Write(content) //nolint:gosec // G705: of this program. An error means that the client is gone
 	})}
 	return server.ListenAndServe()
 }

@@ -32,10 +32,10 @@ type Target struct {
 
 // Result is the work of the server. Each reply had status 200 and a body as long as the first one.
 type Result struct {
-	Requests int
-	Bytes    int64 // of bodies
-	Elapsed  time.Duration
-	P50, P99 time.Duration
+	Requests      int
+	Bytes         int64 // of bodies
+	Elapsed       time.Duration
+	P50, P95, P99 time.Duration
 }
 
 // PerSecond returns the rate of requests.
@@ -125,7 +125,8 @@ func collect(clients []*client, elapsed time.Duration) (Result, error) {
 		return Result{}, err
 	}
 	slices.Sort(latencies)
-	result.P50, result.P99 = latencies[len(latencies)/2], latencies[len(latencies)*99/100]
+	n := len(latencies)
+	result.P50, result.P95, result.P99 = latencies[n/2], latencies[n*95/100], latencies[n*99/100]
 	return result, nil
 }
 

@@ -51,7 +51,7 @@ func TestRunCountsReplies(t *testing.T) {
 			if want := int(requests.Load()) - 2 - connections; result.Requests != want || result.Bytes != int64(want*len(body)) {
 				t.Errorf("counted %d requests and %d bytes; the server, %d requests", result.Requests, result.Bytes, want)
 			}
-			if result.P50 <= 0 || result.P99 < result.P50 || result.PerSecond() <= 0 || result.BytesPerSecond() <= 0 {
+			if result.P50 <= 0 || result.P95 < result.P50 || result.P99 < result.P95 || result.PerSecond() <= 0 || result.BytesPerSecond() <= 0 {
 				t.Errorf("%+v", result)
 			}
 		})
