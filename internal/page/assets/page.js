@@ -24,9 +24,11 @@ export function announce(text) {
 
 /** Formats times for the language and the time zone of the reader. The title keeps the time in UTC. */
 export function localizeTimes(within = document) {
+	const times = within.querySelectorAll("time[datetime]:not([title])");
+	if (!times.length) return; // making the formats takes longer than the rest of this file
 	const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 	const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
-	for (const time of within.querySelectorAll("time[datetime]:not([title])")) {
+	for (const time of times) {
 		const date = new Date(time.dateTime);
 		if (Number.isNaN(date.getTime())) continue;
 		time.title = time.textContent;
@@ -99,4 +101,4 @@ addTheme();
 addCopyButtons();
 localizeTimes();
 document.addEventListener("keydown", onKey);
-if (document.body.dataset.watch) import("./feed.js");
+if (document.body.dataset.watch) addEventListener("load", () => import("./feed.js")); // after what the page shows
