@@ -104,15 +104,24 @@ func shortDigest(digest string) string {
 	return hex[:min(12, len(hex))]
 }
 
+// maxMarks limits the combining characters of a letter. Languages need three or four.
+const maxMarks = 8
+
 // visible replaces characters that change how other text appears: control characters and bidirectional formatting characters
-// (Unicode TR36, section 2.1). URLs in a page have none, because they are percent-encoded.
+// (Unicode TR36, section 2.1). It drops excessive combining characters, which would cover other text. URLs in a page have none of
+// these, because they are percent-encoded.
 func visible(html []byte) []byte {
 	out := make([]byte, 0, len(html))
+	marks := 0
 	for len(html) > 0 {
 		r, size := utf8.DecodeRune(html)
-		if hidesText(r) {
+		if marks++; !unicode.Is(unicode.M, r) {
+			marks = 0
+		}
+		switch {
+		case hidesText(r):
 			out = utf8.AppendRune(out, unicode.ReplacementChar)
-		} else {
+		case marks <= maxMarks:
 			out = append(out, html[:size]...)
 		}
 		html = html[size:]

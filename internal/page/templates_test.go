@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/jba/templatecheck"
@@ -46,6 +47,8 @@ func TestVisible(t *testing.T) {
 		"bell\a\x1b[31m":     "bell\ufffd\ufffd[31m",
 		"invalid \xff":       "invalid \xff",
 		"right \u05d0\u05d1": "right \u05d0\u05d1",
+
+		"e\u0301, z" + strings.Repeat("\u0337", 100) + "a\u0308": "e\u0301, z" + strings.Repeat("\u0337", maxMarks) + "a\u0308",
 	} {
 		if got := visible([]byte(text)); !bytes.Equal(got, []byte(want)) {
 			t.Errorf("visible(%q) = %q, want %q", text, got, want)
