@@ -14,7 +14,7 @@ import (
 // credential headers for images and feeds, so they cannot request them from the API.
 func (p *page) addForwards(mux *http.ServeMux) {
 	for _, of := range []string{"/catalogs/{catalog}", "/catalogs/{catalog}/digests/{digest}"} {
-		p.addForward(mux, of+"/icons/{hash}", "icons/{hash}/80")
+		p.addForward(mux, of+"/icons/{hash}", "icons/{hash}"+iconSize)
 		p.addForward(mux, of+"/raw/{package}", "packages/{package}")
 		const graph = "packages/{package}/channels/{channel}/graph"
 		p.addForward(mux, of+"/"+graph, graph, "format")
@@ -40,6 +40,18 @@ func (p *page) addForward(mux *http.ServeMux, path, view string, parameters ...s
 		}
 		p.forward(w, r, viewPath(r.PathValue("catalog"), r.PathValue("digest"), strings.Join(elements, "/")), query)
 	})
+}
+
+// iconSize is the end of the path of an icon: its size in pixels.
+const iconSize = "/80"
+
+// serveNoIcon serves a placeholder for icons that the content service cannot scale. Browsers would report each missing image in their
+// console and show nothing.
+func serveNoIcon(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", imagePolicy)
+	h.Set("Cache-Control", "private, max-age=3600")
+	http.ServeFileFS(w, r, assets, "no-icon.svg")
 }
 
 // forwarded lists the headers of the API's responses that reach the browser. Others, such as cookies, do not.
@@ -75,6 +87,10 @@ func (p *page) answer(w http.ResponseWriter, r, inner *http.Request) {
 		return
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound && strings.HasSuffix(inner.URL.Path, iconSize) {
+		serveNoIcon(w, r)
+		return
+	}
 	mediaType := setForwarded(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	body := io.Reader(resp.Body)
