@@ -24,6 +24,8 @@ BUILD_HELM := hack/helm/build.sh
 BUILD_PEER := hack/operatorcontroller/build.sh
 BUILD_OLM_V0 := hack/olmv0/build.sh
 GET_PROMETHEUS := hack/prometheus/install.sh
+# Without axe-core or Chromium, tests in a browser are skipped; in CI they fail.
+GET_AXE := hack/axe/install.sh || true
 
 .PHONY: help
 help: ## Show this help
@@ -105,7 +107,7 @@ verify: ## Generate, format, vet, lint and tidy; fail if a file changes
 test: ## Run all tests of CI: unit and API server tests with -race, then e2e and e2e-node; prints the time of each tier
 	@echo "== test tier 1 of 3: unit tests, and tests against a real kube-apiserver (go test -race)"
 	assets=$$($(ASSETS)); packages=$$(go list ./... | grep -v /e2e); \
-		CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$assets $(TEST) -race -timeout 20m -p 3 -skip '$(SINGLE)' $$packages; \
+		AXE=$$($(GET_AXE)) CGO_ENABLED=1 KUBEBUILDER_ASSETS=$$assets $(TEST) -race -timeout 20m -p 3 -skip '$(SINGLE)' $$packages; \
 		$(TEST) -run '$(SINGLE)' $(SINGLE_PACKAGES); \
 		echo "== test tier 1 took $$SECONDS s"
 	@$(MAKE) --no-print-directory -j3 e2e e2e-node # in parallel, as they mostly wait
@@ -122,25 +124,36 @@ next:
 		-o bin/catalogd-next ./cmd/catalogd
 
 .PHONY: e2e
-e2e: e2e-daemon e2e-plugin ## Test the built binaries from outside, with a real control plane and registry
+e2e: e2e-daemon e2e-plugin e2e-page ## Test the built binaries from outside, with a real control plane and registry
 
 E2E = assets=$$($(ASSETS)); registry=$$($(REGISTRY)); opm=$$($(BUILD_OPM)); helm=$$($(BUILD_HELM)); \
 	prometheus=$$($(GET_PROMETHEUS)); peer=$$($(BUILD_PEER)); upstream=$$($(BUILD_PEER) catalogd); \
-	packages=$$($(BUILD_OLM_V0) packages); operator=$$($(BUILD_OLM_V0) catalog-operator); \
+	packages=$$($(BUILD_OLM_V0) packages); operator=$$($(BUILD_OLM_V0) catalog-operator); axe=$$($(GET_AXE)); \
 	CATALOGD_BIN=$(abspath bin/catalogd) CATALOGD_NEXT=$(abspath bin/catalogd-next) \
 	KUBECTL_CATALOG_BIN=$(abspath bin/kubectl-catalog) KUBEBUILDER_ASSETS=$$assets DISTRIBUTION_REGISTRY=$$registry \
 	OPM=$$opm HELM=$$helm OPERATOR_CONTROLLER=$$peer UPSTREAM_CATALOGD=$$upstream OLM_V0_PACKAGES=$$packages \
-	OLM_V0_CATALOG_OPERATOR=$$operator PROMETHEUS=$$prometheus $(TEST) -count=1 -timeout 30m
+	OLM_V0_CATALOG_OPERATOR=$$operator PROMETHEUS=$$prometheus AXE=$$axe $(TEST) -count=1 -timeout 30m
 
 .PHONY: e2e-daemon
 e2e-daemon: build plugin next
 	@echo "== test tier 2 of 3: bin/catalogd from outside, with a real control plane and registry"
-	$(E2E) -p 2 -skip '^TestPlugin' $$(go list ./e2e/... | grep -v /e2e/node); echo "== test tier 2, bin/catalogd, took $$SECONDS s"
+	$(E2E) -p 2 -skip '^Test(Plugin|Page)' $$(go list ./e2e/... | grep -v /e2e/node); echo "== test tier 2, bin/catalogd, took $$SECONDS s"
 
 .PHONY: e2e-plugin
 e2e-plugin: build plugin next
 	@echo "== test tier 2 of 3: bin/kubectl-catalog, likewise"
 	$(E2E) -run '^TestPlugin' ./e2e; echo "== test tier 2, bin/kubectl-catalog, took $$SECONDS s"
+
+.PHONY: e2e-page
+e2e-page: build plugin next ## Test the web page; where Chromium or axe-core is missing, tests in a browser are skipped
+	@echo "== test tier 2 of 3: the web page, in Chromium"
+	@hack/axe/possible.sh || echo "tests in a browser are skipped"
+	$(E2E) $(GO_TEST_FLAGS) -run '^TestPage' ./e2e; echo "== test tier 2, the web page, took $$SECONDS s"
+
+.PHONY: page-pictures
+page-pictures: export PAGE_PICTURES = $(abspath $(DIR))
+page-pictures: build plugin next ## Write docs/images; DIR=DIR writes a picture of each page, size and theme to DIR instead
+	$(E2E) $(if $(DIR),-run '^TestPage($$|OfHostile|Login)',-run '^TestPagePictures$$' -update) ./e2e
 
 .PHONY: e2e-node
 e2e-node: plugin ## Test config/default on a real cluster of two nodes, as root; skipped where that is impossible

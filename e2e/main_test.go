@@ -77,15 +77,15 @@ func checkRights(all bool) error {
 	return unusedRights(rights, requests, unneeded)
 }
 
-// ofPlugin matches the tests of the plugin, which `make e2e` runs separately. They need no right that the others do
-// not need.
-const ofPlugin = "^TestPlugin"
+// separate matches the tests of the plugin and of the page, which `make e2e` runs separately. They need no right that the
+// others do not need.
+const separate = "^Test(Plugin|Page)"
 
 // everythingRan reports whether no flag excluded a test of catalogd.
 func everythingRan() bool {
 	set := func(name string) bool {
 		f := flag.Lookup("test." + name)
-		return f != nil && f.Value.String() != f.DefValue && (name != "skip" || f.Value.String() != ofPlugin)
+		return f != nil && f.Value.String() != f.DefValue && (name != "skip" || f.Value.String() != separate)
 	}
 	return !set("run") && !set("skip") && !set("short") && !set("list")
 }

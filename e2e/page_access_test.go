@@ -13,8 +13,8 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
-// browser returns a client that keeps cookies, and the response of a login with a token.
-func browser(t *testing.T, base, token string, config *tls.Config) (*http.Client, reply) {
+// logIn returns a client that keeps cookies, and the response of a login with a token.
+func logIn(t *testing.T, base, token string, config *tls.Config) (*http.Client, reply) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	must.Succeed(t, err)
@@ -57,7 +57,7 @@ func TestPageAccess(t *testing.T) {
 		must.Succeed(t, err)
 		return strings.TrimSpace(out)
 	}
-	client, got := browser(t, base, ofAPIServer, config)
+	client, got := logIn(t, base, ofAPIServer, config)
 	if got.status != http.StatusUnprocessableEntity || !strings.Contains(string(got.body), "A token for the API server is refused here") {
 		t.Errorf("a token for the API server: status %d:\n%s", got.status, got.body)
 	}
@@ -76,7 +76,7 @@ func TestPageAccess(t *testing.T) {
 			"/ui/catalogs/absent": http.StatusForbidden, "/catalogs/second/api/v1/all": http.StatusUnauthorized,
 		},
 	} {
-		client, got := browser(t, base, tokenOf(account), config)
+		client, got := logIn(t, base, tokenOf(account), config)
 		if got.status != http.StatusOK || !strings.Contains(string(got.body), digest) {
 			t.Errorf("%s: after the login: status %d:\n%s", account, got.status, got.body)
 		}
@@ -88,22 +88,6 @@ func TestPageAccess(t *testing.T) {
 		send(t, client, http.MethodPost, base+"/ui/logout", "")
 		if got := send(t, client, http.MethodGet, base+"/ui/catalogs/second", ""); !strings.Contains(string(got.body), "create token catalogd-cli") {
 			t.Errorf("%s: after the logout: status %d:\n%s", account, got.status, got.body)
-		}
-	}
-}
-
-// On loopback without authentication, the page refuses a web page that reads it through DNS rebinding.
-func TestPageRefusesForeignHosts(t *testing.T) {
-	w := newWorld(t, shared, "--page")
-	for host, want := range map[string]int{"": http.StatusOK, "localhost": http.StatusOK, "evil.example": http.StatusMisdirectedRequest} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.content+"/ui/help", nil)
-		must.Succeed(t, err)
-		r.Host = host
-		response, err := http.DefaultClient.Do(r)
-		must.Succeed(t, err)
-		response.Body.Close()
-		if response.StatusCode != want {
-			t.Errorf("Host %q: status %d, want %d", host, response.StatusCode, want)
 		}
 	}
 }
