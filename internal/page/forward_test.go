@@ -50,7 +50,7 @@ func TestForwards(t *testing.T) {
 // An icon that the API does not have is a placeholder. Other errors, and other missing files, stay what they are.
 func TestMissingIcon(t *testing.T) {
 	status := http.StatusNotFound
-	h := Beside(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }), Config{Logger: testLogger(t)})
+	h := Mount(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }), Config{Logger: testLogger(t)})
 	got := send(h, http.MethodGet, "/ui/catalogs/c/icons/abc", "")
 	if got.Code != http.StatusOK || got.Header().Get("Content-Type") != "image/svg+xml" || got.Header().Get("Content-Security-Policy") != imagePolicy {
 		t.Errorf("a missing icon: status %d, %v", got.Code, got.Header())
