@@ -68,9 +68,9 @@ type tab struct {
 	close context.CancelFunc
 
 	mu      sync.Mutex
-	bytes   float64 // received
+	bytes   float64                      // received
 	pending map[network.RequestID]string // URLs
-	changed time.Time // the last start or end of a request
+	changed time.Time                    // the last start or end of a request
 }
 
 // paints are the times of a page in ms since the navigation, and the bytes that it received, with headers.
