@@ -34,7 +34,7 @@ func (c content) commit(tb testing.TB, catalog, version string, file []byte) {
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), file, 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	commitVersion(tb, c.store, catalog, digestOf(version), dir)
+	commitVersion(tb, c.store, catalog, store.Source{Digest: digestOf(version)}, dir)
 }
 
 // get returns the status and the body of a page.

@@ -50,7 +50,7 @@ func watchedBy(r *request, section string, all []catalog) (string, []catalog) {
 	switch section {
 	case "", "apis", "changes":
 		names = r.values["catalog"]
-	case "catalogs":
+	case "catalogs", "package":
 		if r.PathValue("digest") != "" {
 			return "", nil
 		}

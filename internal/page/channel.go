@@ -57,6 +57,7 @@ type channelPage struct {
 // catalogVersion is the version of a catalog that a page shows.
 type catalogVersion struct {
 	Name, Digest string
+	Version      string // its name in URLs
 	LastModified time.Time
 }
 
@@ -106,7 +107,7 @@ func (c channelPage) PinnedURL() string {
 		return ""
 	}
 	at := c.At
-	at.Version = c.Catalog.Digest
+	at.Version = c.Catalog.Version
 	return at.ChannelURL(c.Channel) + stateURL(url.Values{"from": nonEmpty(c.From), "to": nonEmpty(c.To)})
 }
 
@@ -116,7 +117,7 @@ func (c channelPage) PictureURL(format string) string {
 }
 
 const channelQuery = `query($p: String!, $channel: String!) { package(name: $p) {
-name displayName iconHash catalog { name digest lastModified } channels { name }
+name displayName iconHash catalog { name digest version lastModified } channels { name }
 channel(name: $channel) { deprecation { message } head { name }
 entries { name version replaces skips skipRange deprecation { message } } } } }`
 

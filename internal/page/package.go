@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/blang/semver/v4"
 )
@@ -94,13 +93,9 @@ type packageDetails struct {
 	OperatingSystems []string
 	Features         []string
 	InstallModes     []string
-	Catalog          struct {
-		Name, Digest string
-		LastModified time.Time
-		Priority     int
-	}
-	DefaultChannel struct{ Name string }
-	Channels       []channelDetails
+	Catalog          catalogVersion
+	DefaultChannel   struct{ Name string }
+	Channels         []channelDetails
 }
 
 // channelDetails is a channel with its entries.
@@ -195,14 +190,14 @@ func (p packagePage) PinnedURL() string {
 	if p.At.Version != "" {
 		return ""
 	}
-	return packageURL(p.At.Root, p.At.Catalog, p.Catalog.Digest, p.Name)
+	return packageURL(p.At.Root, p.At.Catalog, p.Catalog.Version, p.Name)
 }
 
 const packageQuery = `query($p: String!, $channel: String!, $name: String, $range: String,
 $pick: Boolean!, $inChannel: Boolean!, $overview: Boolean!, $apis: Boolean!, $images: Boolean!) {
 package(name: $p) { name displayName shortDescription provider version iconHash deprecation { message }
 description @include(if: $overview) keywords categories capabilities architectures operatingSystems features installModes
-catalog { name digest lastModified priority } defaultChannel { name }
+catalog { name digest version lastModified } defaultChannel { name }
 channels { name deprecation { message } head { name version } entries { name version deprecation { message } } }
 head @skip(if: $pick) { ...bundle }
 channel(name: $channel) @include(if: $inChannel) { head { ...bundle } } }

@@ -68,15 +68,15 @@ func apiOf(st *store.Store) http.Handler {
 	})
 }
 
-// commit stores a directory as the content of a catalog. Its digest is made of the name.
+// commit stores a directory as the content of a catalog with a configDir. Its digest is made of the name.
 func commit(tb testing.TB, st *store.Store, name, dir string) {
 	tb.Helper()
-	commitVersion(tb, st, name, digestOf(name), dir)
+	commitVersion(tb, st, name, store.Source{Digest: digestOf(name), ConfigDir: "/configs"}, dir)
 }
 
 func digestOf(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
 
-func commitVersion(tb testing.TB, st *store.Store, name, digest, dir string) {
+func commitVersion(tb testing.TB, st *store.Store, name string, source store.Source, dir string) {
 	tb.Helper()
 	stage, err := st.Stage(name, "")
 	if err != nil {
@@ -101,7 +101,8 @@ func commitVersion(tb testing.TB, st *store.Store, name, digest, dir string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := stage.Commit(context.Background(), store.Source{Image: "registry.example/" + name + ":latest", Digest: digest}); err != nil {
+	source.Image = "registry.example/" + name + ":latest"
+	if _, err := stage.Commit(context.Background(), source); err != nil {
 		tb.Fatal(err)
 	}
 	if err := stage.Discard(); err != nil {

@@ -187,6 +187,7 @@ type ComplexityRoot struct {
 		Priority        func(childComplexity int) int
 		Schemas         func(childComplexity int) int
 		URL             func(childComplexity int) int
+		Version         func(childComplexity int) int
 	}
 
 	Channel struct {
@@ -1085,6 +1086,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Catalog.URL(childComplexity), true
+	case "Catalog.version":
+		if e.ComplexityRoot.Catalog.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Catalog.Version(childComplexity), true
 
 	case "Channel.deprecation":
 		if e.ComplexityRoot.Channel.Deprecation == nil {
@@ -2386,6 +2393,8 @@ func (ec *executionContext) childFields_Catalog(ctx context.Context, field graph
 		return ec.fieldContext_Catalog_name(ctx, field)
 	case "digest":
 		return ec.fieldContext_Catalog_digest(ctx, field)
+	case "version":
+		return ec.fieldContext_Catalog_version(ctx, field)
 	case "image":
 		return ec.fieldContext_Catalog_image(ctx, field)
 	case "priority":
@@ -5960,6 +5969,29 @@ func (ec *executionContext) _Catalog_digest(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_Catalog_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Catalog_version(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Catalog_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Catalog_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Catalog", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Catalog_image(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
@@ -12360,6 +12392,11 @@ func (ec *executionContext) _Catalog(ctx context.Context, sel ast.SelectionSet, 
 			}
 		case "digest":
 			out.Values[i] = ec._Catalog_digest(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._Catalog_version(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -205,6 +205,9 @@ type Catalog struct {
 	Counts                   store.Info
 }
 
+// Version returns the name of the version in URLs.
+func (c *Catalog) Version() string { return c.src.snapshot.Version() }
+
 // InvalidPackages returns the packages that failed validation.
 func (c *Catalog) InvalidPackages() ([]store.InvalidPackage, error) {
 	invalid, err := c.src.snapshot.InvalidPackages()
