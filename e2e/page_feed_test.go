@@ -23,13 +23,7 @@ func (w *pageWorld) testFeed(t *testing.T) {
 		tabs[i].Open(w.page("/changes"))
 		tabs[i].Wait("document.querySelector('#state').textContent.startsWith('Live')")
 	}
-	const added = `{"schema":"olm.package","name":"added-now","defaultChannel":"c"}
-{"schema":"olm.channel","package":"added-now","name":"c","entries":[{"name":"added-now.v1.0.0"}]}
-{"schema":"olm.bundle","package":"added-now","name":"added-now.v1.0.0","image":"registry.example/added@sha256:` +
-		`e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",` +
-		`"properties":[{"type":"olm.package","value":{"packageName":"added-now","version":"1.0.0"}}]}
-`
-	must.Succeed(t, os.WriteFile(filepath.Join(dir, "added.json"), []byte(added), 0o600))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "added.json"), []byte(smallPackage("added-now", "Example")), 0o600))
 	_, digest := w.registry.push(t, "corners", catalogImage(t, dir))
 	w.askForPoll(t, "corners", "feed")
 	eventually.Holds(t, "the new version is served", func() bool {

@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/operator-catalogs/catalogd/internal/testing/browser"
-	"github.com/operator-catalogs/catalogd/internal/testing/catalogs"
 	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
@@ -44,25 +43,21 @@ func TestPageOfDirectory(t *testing.T) {
 // TestPageOfManyPackages shows a catalog of 50,000 packages.
 func TestPageOfManyPackages(t *testing.T) {
 	chromium := browser.Start(t)
-	const packages = 50_000
-	dir := t.TempDir()
-	shape := catalogs.Shape{Packages: packages, Channels: packages, Bundles: packages, Bytes: packages * 1_500}
-	must.Succeed(t, shape.Files(t.Context(), func(f catalogs.File) error { // one file for each package would only take longer
-		file, err := os.OpenFile(filepath.Join(dir, "catalog"+filepath.Ext(f.Path)), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		_, err = file.Write(f.Content)
-		return errors.Join(err, file.Close())
-	}))
+	file, err := os.Create(filepath.Join(t.TempDir(), "catalog.json"))
+	must.Succeed(t, err)
+	for i := range 50_000 {
+		_, err := file.WriteString(smallPackage(fmt.Sprintf("package-%05d", i), fmt.Sprintf("Provider %d", i%500)))
+		must.Succeed(t, err)
+	}
+	must.Succeed(t, file.Close())
 	w := &world{} // no cluster
 	start := time.Now()
-	p, err := w.servePage(t, "ui", dir, "--no-browser", "--kubeconfig", "/nonexistent")
+	p, err := w.servePage(t, "ui", file.Name(), "--no-browser", "--kubeconfig", "/nonexistent")
 	must.Succeed(t, err)
 	t.Logf("the catalog was read in %s", time.Since(start).Round(time.Millisecond))
 	tab := chromium.Tab(t, browser.Options{})
 	tab.Open(p.url)
-	wantText(t, tab, "packages")
+	wantText(t, tab, "50000 packages")
 	for _, selector := range []string{"nav.pages a[rel=next]", "nav[aria-label=Filters] a", "main .card a", ".tabs a[href*=versions]", "main a[href*='channels/']"} {
 		before := tab.URL()
 		tab.Click(selector)
@@ -71,7 +66,7 @@ func TestPageOfManyPackages(t *testing.T) {
 			t.Errorf("%s: %s", tab.URL(), fault)
 		}
 	}
-	for _, path := range []string{"", "?page=834", "?q=operator&sort=provider", "catalogs", "changes"} {
+	for _, path := range []string{"", "?page=834", "?q=package&sort=provider", "catalogs", "changes"} {
 		start := time.Now()
 		code, body := requestPage(t, http.MethodGet, p.url+path, "", "")
 		t.Logf("%q: %s", path, time.Since(start).Round(time.Millisecond))
@@ -79,4 +74,14 @@ func TestPageOfManyPackages(t *testing.T) {
 			t.Errorf("%q: status %d, %d bytes", path, code, len(body))
 		}
 	}
+}
+
+// smallPackage returns the blobs of a package with one version.
+func smallPackage(name, provider string) string {
+	return fmt.Sprintf(`{"schema":"olm.package","name":%[1]q,"defaultChannel":"c"}
+{"schema":"olm.channel","package":%[1]q,"name":"c","entries":[{"name":"%[1]s.v1.0.0"}]}
+{"schema":"olm.bundle","package":%[1]q,"name":"%[1]s.v1.0.0","image":"registry.example/x@sha256:%[3]s","properties":[`+
+		`{"type":"olm.package","value":{"packageName":%[1]q,"version":"1.0.0"}},`+
+		`{"type":"olm.csv.metadata","value":{"displayName":%[1]q,"provider":{"name":%[2]q},"annotations":{"categories":"Storage"}}}]}
+`, name, provider, strings.Repeat("0", 64))
 }
