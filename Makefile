@@ -152,8 +152,8 @@ e2e-page: build plugin next ## Test the web page; where Chromium or axe-core is 
 
 .PHONY: page-pictures
 page-pictures: export PAGE_PICTURES = $(abspath $(DIR))
-page-pictures: build plugin next ## Write docs/images; DIR=DIR writes a picture of each page, size and theme to DIR instead
-	$(E2E) $(if $(DIR),-run '^TestPage($$|OfHostile|Login)',-run '^TestPagePictures$$' -update) ./e2e
+page-pictures: build plugin next ## Write docs/images and e2e/testdata/page; DIR=DIR writes a picture of each page, size and theme to DIR instead
+	$(E2E) -run '$(if $(DIR),^TestPage($$|OfHostile|Login),^TestPage(Pictures)?$$/^outlines$$)' ./e2e $(if $(DIR),,-update)
 
 .PHONY: e2e-node
 e2e-node: plugin ## Test config/default on a real cluster of two nodes, as root; skipped where that is impossible

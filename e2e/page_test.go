@@ -157,7 +157,7 @@ func wantText(t *testing.T, tab *browser.Tab, parts ...string) {
 func focus(t *testing.T, tab *browser.Tab, selector string) {
 	t.Helper()
 	for range 200 {
-		if browser.Eval[bool](tab, fmt.Sprintf("document.activeElement.matches(%q)", selector)) {
+		if browser.Eval[bool](tab, fmt.Sprintf("document.activeElement?.matches(%q) ?? false", selector)) {
 			return
 		}
 		tab.Press("\t")
