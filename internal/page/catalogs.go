@@ -38,6 +38,17 @@ func (c catalog) Health() string {
 	return bad
 }
 
+// Valid returns the number of valid packages.
+func (c catalog) Valid() int { return max(0, c.Packages-c.InvalidPackages) }
+
+// Mark returns the class of the catalog's mark: its health, or a warning for invalid packages.
+func (c catalog) Mark() string {
+	if c.Health() == good && c.InvalidPackages > 0 {
+		return pending
+	}
+	return c.Health()
+}
+
 // State returns the state of a catalog in words.
 func (c catalog) State() string {
 	ready := c.ready()

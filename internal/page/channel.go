@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,7 @@ type channelPage struct {
 // catalogVersion is the version of a catalog that a page shows.
 type catalogVersion struct {
 	Name, Digest string
+	Image        string
 	Version      string // its name in URLs
 	LastModified time.Time
 }
@@ -88,7 +90,8 @@ type pathResult struct {
 	From, To  string
 	Done      string   // why no upgrade is needed
 	Blocked   string   // why there is no path
-	Elsewhere []choice // other channels
+	Elsewhere []choice // other channels with a path
+	Only      bool     // no other channel has a path
 	Notes     []string
 	OLM       []channel.Step
 	OLMNote   string
@@ -159,7 +162,7 @@ func loadChannel(r *request) (any, error) {
 	c.addGraph(channel.New(channel.Channel{
 		Catalog: at.Catalog, Package: at.Package, Name: name, Head: pkg.Channel.Head.Name, Entries: pkg.Channel.Entries,
 	}))
-	return c, nil
+	return c, r.api.keepOpen(&c)
 }
 
 // addGraph adds the rows, their neighbors and the path.
@@ -286,6 +289,42 @@ func (c *channelPage) addEdges(g *channel.Graph) {
 		}
 	}
 	c.Over = over
+}
+
+// keepOpen removes the channels from c.Path.Elsewhere that have no path either.
+func (a api) keepOpen(c *channelPage) error {
+	if c.Path == nil || len(c.Path.Elsewhere) == 0 {
+		return nil
+	}
+	var reply struct {
+		Package *struct {
+			Channels []struct {
+				Name    string
+				Head    struct{ Name string }
+				Entries []channel.Entry
+			}
+		}
+	}
+	const query = `query($p: String!) { package(name: $p) { channels { name head { name } entries { name version replaces skips skipRange } } } }`
+	_, err := a.query(c.At.Catalog, c.At.Version, query, map[string]any{"p": c.At.Package}, &reply)
+	if err != nil || reply.Package == nil {
+		return err
+	}
+	open, work := map[string]bool{}, 0
+	for _, ch := range reply.Package.Channels {
+		for _, e := range ch.Entries {
+			work += len(e.SkipRange) * len(ch.Entries)
+		}
+		if work > maxRangeWork {
+			return nil // all channels stay
+		}
+		g := channel.New(channel.Channel{Package: c.At.Package, Name: ch.Name, Head: ch.Head.Name, Entries: ch.Entries})
+		_, err := g.Paths(c.Path.From, "")
+		open[ch.Name] = err == nil
+	}
+	c.Path.Elsewhere = slices.DeleteFunc(c.Path.Elsewhere, func(other choice) bool { return !open[other.Label] })
+	c.Path.Only = len(c.Path.Elsewhere) == 0
+	return nil
 }
 
 // addPath computes the path from From to To and marks its rows.

@@ -91,7 +91,7 @@ func TestChannelShowsPath(t *testing.T) {
 			"from=1.0.0&to=1.2.0", []string{"OLM v0", "The shortest path takes 2 steps"}, []string{"1.2.0 step 2", "1.1.0 step 1", "1.0.0 start"},
 		},
 		"nothing to do": {"from=2.0.0", []string{"Nothing to do: 2.0.0 is already the head"}, nil},
-		"downward":      {"from=2.0.0&to=1.0.0", []string{"No upgrade path: 2.0.0 is newer than 1.0.0", "Try another channel: old"}, nil},
+		"downward":      {"from=2.0.0&to=1.0.0", []string{"No upgrade path: 2.0.0 is newer than 1.0.0", "No other channel has a path from this version"}, nil},
 		"unknown":       {"from=7.0.0", []string{`No upgrade path: "7.0.0" not found in channel "stable"`}, nil},
 		"unknown to":    {"from=1.0.0&to=9", []string{`has no entry with name or version "9"`}, nil},
 	} {
@@ -260,5 +260,17 @@ func TestHostileChannelIsText(t *testing.T) {
 	checkInert(t, page)
 	if text := page.all("tbody", "")[0].text(); strings.Count(text, "<script>alert(1)</script>") < 3 {
 		t.Errorf("the rows lack the hostile texts:\n%s", text)
+	}
+}
+
+func TestBlockedPathNamesOpenChannels(t *testing.T) {
+	stable, other, old := channeltest.Parse("1.0.0"), channeltest.Parse("0.9.0", "1.1.0 replaces 0.9.0"), channeltest.Parse("0.1.0")
+	other.Name, old.Name = "other", "old"
+	c := newContent(t)
+	c.commit(t, "a", "1", packageFile(t, nil, stable, other, old))
+	const want = "Channels with a path from this version: other"
+	text := c.open(t, "/catalogs/a/packages/foo/channels/stable?from=0.9.0").text()
+	if !strings.Contains(text, want) || strings.Contains(text, want+" old") {
+		t.Errorf("the page lacks %q:\n%s", want, text)
 	}
 }

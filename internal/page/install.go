@@ -18,7 +18,7 @@ func (p packagePage) Snippets() []snippet {
 	namespace := p.namespace()
 	name, catalog, channel := yamlText(p.Name), yamlText(p.Catalog.Name), yamlText(p.Channel)
 	version, csvName := yamlText(p.Bundle.Version), yamlText(p.Bundle.Name)
-	fill := strings.NewReplacer("{name}", name, "{catalog}", catalog, "{channel}", channel, "{version}", version, "{csv}", csvName,
+	fill := strings.NewReplacer("{image}", yamlText(p.Catalog.Image), "{name}", name, "{catalog}", catalog, "{channel}", channel, "{version}", version, "{csv}", csvName,
 		"{namespace}", yamlText(namespace))
 	return []snippet{
 		{"OLM v1: ClusterExtension", "The ServiceAccount needs the permissions that the operator requests; see the tab Permissions.", fill.Replace(clusterExtension)},
@@ -27,7 +27,7 @@ func (p packagePage) Snippets() []snippet {
 		{"Mirror: kubectl catalog", "This command copies the catalog and all images of this version to another registry.",
 			fmt.Sprintf("kubectl catalog mirror %s %s --to REGISTRY/PREFIX", shellText(p.Catalog.Name),
 				shellText(p.Name+"/"+p.Channel+"@="+p.Bundle.Version))},
-		{"Mirror: oc-mirror", "Replace CATALOG-IMAGE with the image of the catalog.", fill.Replace(imageSet)},
+		{"Mirror: oc-mirror", "The catalog image must be accessible to oc-mirror.", fill.Replace(imageSet)},
 	}
 }
 
@@ -78,7 +78,7 @@ const imageSet = `apiVersion: mirror.openshift.io/v2alpha1
 kind: ImageSetConfiguration
 mirror:
   operators:
-  - catalog: CATALOG-IMAGE
+  - catalog: {image}
     packages:
     - name: {name}
       channels:

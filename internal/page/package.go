@@ -197,7 +197,7 @@ const packageQuery = `query($p: String!, $channel: String!, $name: String, $rang
 $pick: Boolean!, $inChannel: Boolean!, $overview: Boolean!, $apis: Boolean!, $images: Boolean!) {
 package(name: $p) { name displayName shortDescription provider version iconHash deprecation { message }
 description @include(if: $overview) keywords categories capabilities architectures operatingSystems features installModes
-catalog { name digest version lastModified } defaultChannel { name }
+catalog { name digest version image lastModified } defaultChannel { name }
 channels { name deprecation { message } head { name version } entries { name version deprecation { message } } }
 head @skip(if: $pick) { ...bundle }
 channel(name: $channel) @include(if: $inChannel) { head { ...bundle } } }
@@ -341,7 +341,7 @@ func (a api) noPackage(at place) error {
 			}
 		}
 	}
-	return &apiError{Status: http.StatusNotFound, Text: text}
+	return &apiError{Status: http.StatusNotFound, Text: text, Also: a.elsewhere(at, at.Catalog)}
 }
 
 // elsewhere returns all catalogs with the package, by priority; nil if only catalog here has it. The first one is preferred.

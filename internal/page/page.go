@@ -26,6 +26,7 @@ import (
 // Config configures the page.
 type Config struct {
 	Source    func(*http.Request) Source // returns a Source with the permissions of the sender of a request
+	Private   bool                       // the URL of the page contains a secret, so readers must not share it
 	Login     bool                       // serves the login with a token; see login.go
 	Namespace string                     // of catalogd, for the shown commands; default catalogd-system
 	Version   string                     // of this program
@@ -155,6 +156,20 @@ func (f frame) LeftOut() string {
 		return "1 package is"
 	}
 	return fmt.Sprintf("%d packages are", n)
+}
+
+// LeftOutPath returns the path of the page with the reasons: that of the catalog if there is only one.
+func (f frame) LeftOutPath() string {
+	path := ""
+	for _, c := range f.Catalogs {
+		if c.InvalidPackages > 0 && path != "" {
+			return "catalogs"
+		}
+		if c.InvalidPackages > 0 {
+			path = catalogURL("", c.Name, "") + "#left-out"
+		}
+	}
+	return path
 }
 
 // Unhealthy returns the number of unhealthy catalogs as "2 not ready"; "" for 0.

@@ -29,6 +29,26 @@ type account struct {
 	Grants []grant `json:"grants"`
 }
 
+// AlwaysReadsSecrets reports whether an account can read every Secret, however the operator is installed.
+func (p permissions) AlwaysReadsSecrets() bool {
+	for _, a := range p.ServiceAccounts {
+		for _, g := range a.Grants {
+			if a.Name != "" && g.Scope == "Cluster" && slices.ContainsFunc(g.Rules, rule.readsSecrets) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// readsSecrets reports whether a rule permits reading every Secret where it applies.
+func (r rule) readsSecrets() bool {
+	has := func(list []string, values ...string) bool {
+		return slices.ContainsFunc(list, func(v string) bool { return slices.Contains(values, v) })
+	}
+	return has(r.Verbs, "get", "list", "watch", "*") && has(r.APIGroups, "", "*") && has(r.Resources, "secrets", "*") && len(r.ResourceNames) == 0
+}
+
 // risks returns the number of risky rules.
 func (a account) risks() (n int) {
 	for _, g := range a.Grants {

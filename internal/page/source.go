@@ -224,8 +224,9 @@ func (w *writing) Write(p []byte) (int, error) {
 // apiError is a response of the API with an error status.
 type apiError struct {
 	Status     int
-	Text       string // cause and remedy
-	RetryAfter string // seconds; may be empty
+	Text       string      // cause and remedy
+	RetryAfter string      // seconds; may be empty
+	Also       []elsewhere // other catalogs with the package
 }
 
 func (e *apiError) Error() string {

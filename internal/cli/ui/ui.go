@@ -120,7 +120,7 @@ func run(ctx context.Context, s *session.Session, req uiRequest) (err error) {
 		service = service.Untimed()
 		source = func(*http.Request) page.Source { return service }
 	}
-	handler := page.New(page.Config{Source: source, Version: s.Version, Logger: logger(s)})
+	handler := page.New(page.Config{Source: source, Private: true, Version: s.Version, Logger: logger(s)})
 	if _, err := fmt.Fprintln(s.Stdout, server.url(start)); err != nil {
 		return err
 	}
