@@ -130,14 +130,14 @@ func TestKindsAreBounded(t *testing.T) {
 	}
 	one := channel.Channel{Package: "foo", Name: "stable", Entries: []channel.Entry{{Name: "foo.v1.0.0", Version: "1.0.0"}}}
 	c.commit(t, "a", "1", packageFile(t, map[string][]object{"foo.v1.0.0": apis}, one))
-	requests := 0
+	var requests atomic.Int64
 	api := apiOf(c.store)
 	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests++
+		requests.Add(1)
 		api.ServeHTTP(w, r)
 	})
-	if w := send(pageOf(t, counted), "GET", "/apis/abcdefgh.example/Kind?catalog=a", ""); w.Code != http.StatusOK || requests > 10 {
-		t.Errorf("status %d, %d requests to the API", w.Code, requests)
+	if w := send(pageOf(t, counted), "GET", "/apis/abcdefgh.example/Kind?catalog=a", ""); w.Code != http.StatusOK || requests.Load() > 10 {
+		t.Errorf("status %d, %d requests to the API", w.Code, requests.Load())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -153,8 +154,13 @@ func TestPathsStayInside(t *testing.T) {
 
 // Neither parameters nor names of a catalog make a request leave its path.
 func TestNamesStayInside(t *testing.T) {
-	var paths []string
+	var (
+		mu    sync.Mutex // pages send requests at the same time
+		paths []string
+	)
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
 		paths = append(paths, r.URL.Path)
 		_, _ = io.WriteString(w, `{"data":{"package":{"name":"p","head":{"name":".."}}}}`)
 	})
