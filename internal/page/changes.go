@@ -30,7 +30,7 @@ func loadChanges(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Catalogs = slices.DeleteFunc(list.Catalogs, func(c catalog) bool { return l.Catalog != "" && c.Name != l.Catalog })
+	l.Catalogs = slices.DeleteFunc(slices.Clone(list.Catalogs), func(c catalog) bool { return l.Catalog != "" && c.Name != l.Catalog })
 	if l.Catalog != "" && len(l.Catalogs) == 0 {
 		return nil, &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("catalog %q not found", l.Catalog)}
 	}

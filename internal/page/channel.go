@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/blang/semver/v4"
-
 	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/channel/draw"
 )
@@ -200,12 +198,8 @@ func (c *channelPage) addRows(g *channel.Graph, entries []channel.Entry) {
 	}
 	c.Rows = make([]channelRow, len(entries))
 	for i, e := range entries {
-		row := channelRow{Entry: e, Key: e.Version, IsHead: e.Name == g.Channel.Head}
-		twin := versions[e.Version] > 1
-		if _, err := semver.Parse(e.Version); err != nil || twin {
-			row.Key = e.Name
-		}
-		row.URL = c.At.VersionURL(c.Channel, entry{Name: e.Name, Version: e.Version, Twin: twin})
+		named := entry{Name: e.Name, Version: e.Version, Twin: versions[e.Version] > 1}
+		row := channelRow{Entry: e, Key: named.key(), URL: c.At.VersionURL(c.Channel, named), IsHead: e.Name == g.Channel.Head}
 		row.FromURL = stateURL(url.Values{"from": {row.Key}, "to": nonEmpty(c.To)})
 		row.ToURL = stateURL(url.Values{"from": nonEmpty(c.From), "to": {row.Key}})
 		if row.IsTarget = c.To != "" && (c.To == row.Key || c.To == e.Name); row.IsTarget {

@@ -69,11 +69,7 @@ func (p place) ChannelURL(channel string) string {
 
 // VersionURL returns the URL of a bundle: by its version, or by its name if the version is not unique.
 func (p place) VersionURL(channel string, e entry) string {
-	name := e.Version
-	if _, err := semver.Parse(name); err != nil || e.Twin {
-		name = e.Name
-	}
-	return p.URL() + "?" + url.Values{"channel": {channel}, "version": {name}}.Encode()
+	return p.URL() + "?" + url.Values{"channel": {channel}, "version": {e.key()}}.Encode()
 }
 
 // elsewhere is the package in another catalog.
@@ -111,6 +107,14 @@ type entry struct {
 	Name, Version string
 	Deprecation   *deprecation
 	Twin          bool `json:"-"` // another entry has the same version
+}
+
+// key names an entry in URLs: by its version, or by its name if the version is not unique.
+func (e entry) key() string {
+	if _, err := semver.Parse(e.Version); err != nil || e.Twin {
+		return e.Name
+	}
+	return e.Version
 }
 
 // bundle is a version of a package.
@@ -306,14 +310,7 @@ func (p *packagePage) load(r *request) error {
 
 // sortEntries sorts entries, newest first, and sets Twin.
 func sortEntries(entries []entry) {
-	slices.SortStableFunc(entries, func(a, b entry) int {
-		x, errX := semver.Parse(a.Version)
-		y, errY := semver.Parse(b.Version)
-		if errX != nil || errY != nil { // invalid versions are last
-			return cmp.Compare(fmt.Sprint(errX != nil), fmt.Sprint(errY != nil))
-		}
-		return y.Compare(x)
-	})
+	slices.SortStableFunc(entries, func(a, b entry) int { return compareVersions(b.Version, a.Version) })
 	seen := map[string]int{}
 	for _, e := range entries {
 		seen[e.Version]++
@@ -326,19 +323,13 @@ func sortEntries(entries []entry) {
 // noPackage returns the error for a missing package, with the reason if validation failed.
 func (a api) noPackage(at place) error {
 	text := fmt.Sprintf("package %q not found in catalog %q", shorten(80, at.Package), at.Catalog)
-	var reply struct {
-		Catalogs []struct {
-			InvalidPackages []struct{ Name, Reason string }
-		}
-	}
-	if _, err := a.query(at.Catalog, at.Version, `{ catalogs { invalidPackages { name reason } } }`, nil, &reply); err != nil {
+	invalid, err := a.invalidPackages(at.Catalog, at.Version)
+	if err != nil {
 		return err
 	}
-	for _, c := range reply.Catalogs {
-		for _, invalid := range c.InvalidPackages {
-			if invalid.Name == at.Package {
-				text = fmt.Sprintf("package %q is left out of catalog %q because validation failed: %s", at.Package, at.Catalog, invalid.Reason)
-			}
+	for _, p := range invalid {
+		if p.Name == at.Package {
+			text = fmt.Sprintf("package %q is left out of catalog %q because validation failed: %s", at.Package, at.Catalog, p.Reason)
 		}
 	}
 	return &apiError{Status: http.StatusNotFound, Text: text, Also: a.elsewhere(at, at.Catalog)}

@@ -162,7 +162,7 @@ func loadPackages(r *request) (any, error) {
 	l.addPages(r.values, at)
 	l.Sorts = sortChoices(r.values, search)
 	if search != "" && l.Total < fewResults {
-		l.Missing = r.api.invalidPackages(search)
+		l.Missing = r.api.missing(search)
 	}
 	return l, nil
 }
@@ -184,23 +184,15 @@ func pageIndex(text string) (int, error) {
 	return n - 1, nil
 }
 
-// orders lists the orders of packages: the value of the parameter sort, the name in GraphQL and the label.
-var orders = []struct{ param, name, label string }{
-	{"", "DISPLAY_NAME", "Name"},
-	{"provider", "PROVIDER", "Provider"},
-}
-
 // sortOf returns the order in GraphQL; nil for the best match first.
 func sortOf(param, search string) any {
-	for _, o := range orders {
-		if o.param == param && (search == "" || param != "") {
-			return o.name
-		}
+	switch {
+	case param == "provider":
+		return "PROVIDER"
+	case search != "" && param != "name":
+		return nil
 	}
-	if param == "name" || search == "" {
-		return "DISPLAY_NAME"
-	}
-	return nil
+	return "DISPLAY_NAME"
 }
 
 func sortChoices(values url.Values, search string) []choice {
@@ -282,22 +274,14 @@ func newFacet(title, param string, all []facetValue, values url.Values) facet {
 }
 
 func (l *packageList) addCards(r *request, reply packagesReply) {
-	catalogs := map[string]bool{}
+	several := false
 	for _, f := range reply.Packages.Facets {
-		for _, v := range f.Values {
-			catalogs[v.Value] = f.Name == "CATALOG" || catalogs[v.Value]
-		}
-	}
-	several := 0
-	for _, isCatalog := range catalogs {
-		if isCatalog {
-			several++
-		}
+		several = several || f.Name == "CATALOG" && len(f.Values) > 1
 	}
 	for _, n := range reply.Packages.Nodes {
 		l.Packages = append(l.Packages, card{
 			packageFacts: n.packageFacts, Root: r.root, URL: packageURL(r.root, n.Catalog.Name, "", n.Name),
-			Catalog: n.Catalog.Name, InCatalog: several > 1,
+			Catalog: n.Catalog.Name, InCatalog: several,
 		})
 	}
 }
@@ -310,15 +294,10 @@ func (l *packageList) addPages(values url.Values, at int) {
 		l.Range = fmt.Sprintf("0 of %d", l.Total)
 	}
 	pageURL := func(index int) string {
-		number := ""
-		if index > 0 {
-			number = strconv.Itoa(index + 1)
+		if index == 0 {
+			return stateURL(with(values, "page", nil))
 		}
-		next := with(values, "page", nonEmpty(number))
-		if number != "" {
-			next.Set("page", number)
-		}
-		return stateURL(next)
+		return stateURL(with(values, "page", []string{strconv.Itoa(index + 1)}))
 	}
 	if at > 0 {
 		l.Previous = pageURL(at - 1)
@@ -328,24 +307,27 @@ func (l *packageList) addPages(values url.Values, at int) {
 	}
 }
 
-// invalidPackages returns invalid packages whose names contain a text.
-func (a api) invalidPackages(text string) []missingPackage {
+// invalidPackages returns the invalid packages of all catalogs, of one catalog, or of one version.
+func (a api) invalidPackages(catalog, version string) ([]missingPackage, error) {
 	var reply struct {
 		Catalogs []struct {
 			Name            string
 			InvalidPackages []struct{ Name, Reason string }
 		}
 	}
-	if _, err := a.query("", "", `{ catalogs { name invalidPackages { name reason } } }`, nil, &reply); err != nil {
-		return nil // the list of valid packages is complete without them
-	}
-	var found []missingPackage
+	_, err := a.query(catalog, version, `{ catalogs { name invalidPackages { name reason } } }`, nil, &reply)
+	var invalid []missingPackage
 	for _, c := range reply.Catalogs {
 		for _, p := range c.InvalidPackages {
-			if strings.Contains(strings.ToLower(p.Name), strings.ToLower(text)) && len(found) < maxMissing {
-				found = append(found, missingPackage{c.Name, p.Name, p.Reason})
-			}
+			invalid = append(invalid, missingPackage{c.Name, p.Name, p.Reason})
 		}
 	}
-	return found
+	return invalid, err
+}
+
+// missing returns the first invalid packages whose names contain a text. Without them, the list of valid packages is still complete.
+func (a api) missing(text string) []missingPackage {
+	invalid, _ := a.invalidPackages("", "") // none after an error
+	found := slices.DeleteFunc(invalid, func(p missingPackage) bool { return !strings.Contains(strings.ToLower(p.Name), strings.ToLower(text)) })
+	return found[:min(maxMissing, len(found))]
 }

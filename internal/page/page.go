@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -111,6 +112,7 @@ type request struct {
 // request returns a request, whose memory must be released.
 func (p *page) request(r *http.Request) *request {
 	of := api{source: p.Source(r), memory: &memory{all: &p.held}, ctx: r.Context()}
+	of.catalogs = sync.OnceValues(of.readCatalogs)
 	return &request{Request: r, page: p, api: of, root: rootOf(r), values: r.URL.Query()}
 }
 

@@ -144,7 +144,10 @@ func (w *pipeWriter) SetWriteDeadline(time.Time) error { return nil }
 type api struct {
 	source Source
 	memory *memory
-	ctx    context.Context //nolint:containedctx // of the one request that this value belongs to
+
+	catalogs func() (catalogList, error) // read once, for the header and the page, which must not modify the lists
+
+	ctx context.Context //nolint:containedctx // of the one request that this value belongs to
 }
 
 // Limits of memory.
@@ -368,7 +371,7 @@ type condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-func (a api) catalogs() (list catalogList, err error) {
+func (a api) readCatalogs() (list catalogList, err error) {
 	err = a.get("/catalogs", nil, &list)
 	return list, err
 }
