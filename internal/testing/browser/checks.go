@@ -2,6 +2,7 @@ package browser
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/accessibility"
+
+	"github.com/operator-catalogs/catalogd/internal/testing/eventually"
 )
 
 // axe returns the source of axe-core: AXE is the directory that hack/axe/install.sh prints.
@@ -92,6 +95,18 @@ func (t *Tab) Outline() string {
 		outline(&b, byID, nodes[0], 0, "")
 	}
 	return b.String()
+}
+
+// SettledOutline returns Outline when it equals want, or the last one that differs: Chromium updates the tree after the page has loaded.
+func (t *Tab) SettledOutline(want string) (got string) {
+	t.t.Helper()
+	_ = eventually.Within(t.t.Context(), patience, func() error {
+		if got = t.Outline(); got != want {
+			return errors.New("the outline differs")
+		}
+		return nil
+	})
+	return got
 }
 
 // unnamed are roles without a meaning of their own.
